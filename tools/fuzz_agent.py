@@ -26,7 +26,7 @@ TOP = Path(__file__).resolve().parent.parent
 sys.path[:0] = [path for path in (str(TOP / "src"), str(TOP)) if path not in sys.path]
 
 from tools.fuzz_binaries import elf  # noqa: E402
-from tools.fuzz_outcome import FOLDER, Defect, Outcome, show  # noqa: E402
+from tools.fuzz_outcome import FOLDER, Defect, Outcome, libfuzzer_folders, show  # noqa: E402
 
 from swapstone.model import Observation, ObservationKind, UnavailableError, UserError  # noqa: E402 # the path comes first
 from swapstone.targets.vm.guest import GuestCommands, encode_order  # noqa: E402
@@ -174,13 +174,7 @@ def _compile(*arguments: str | Path) -> None:
 
 def run(program: Path, name: str, seconds: float, seed: int) -> Outcome:
     """Fuzz one decoder."""
-    corpus, seeds, found = (FOLDER / part / f"agent-{name}" for part in ("corpus", "seeds", "found"))
-    for folder in (corpus, seeds, found):
-        folder.mkdir(parents=True, exist_ok=True)
-    for old in (*seeds.iterdir(), *found.iterdir()):
-        old.unlink()
-    for number, data in enumerate(SEEDS[name]()):
-        (seeds / str(number)).write_bytes(data)
+    corpus, seeds, found = libfuzzer_folders(f"agent-{name}", SEEDS[name]())
     words = FOLDER / "agent-words"
     words.write_text("".join(f'"{word} "\n"\\x0a{word} "\n' for word in (*PLAN_WORDS, *ORDER_WORDS)))
     arguments = (

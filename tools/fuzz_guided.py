@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import atheris
-from tools.fuzz_outcome import FOLDER, LIMIT_S, Defect, Outcome, keep
+from tools.fuzz_outcome import LIMIT_S, Defect, Outcome, keep, libfuzzer_folders
 
 if TYPE_CHECKING:
     from tools.fuzz_decoders import Decoder
@@ -45,14 +45,8 @@ def guide(chosen: Sequence[Decoder], seconds: float, seed: int) -> list[Outcome]
 
 
 def _guided(decoder: Decoder, seconds: float, seed: int) -> Outcome:
-    name = decoder.name.replace(" ", "-")
-    corpus, seeds, found = FOLDER / "corpus" / name, FOLDER / "seeds" / name, FOLDER / "found" / name
-    for folder in (corpus, seeds, found):
-        folder.mkdir(parents=True, exist_ok=True)
-    for old in (*seeds.iterdir(), *found.iterdir()):
-        old.unlink()
-    for number, data in enumerate((*decoder.seeds(), *decoder.refused)):
-        (seeds / str(number)).write_bytes(data)
+    inputs = (*decoder.seeds(), *decoder.refused)
+    corpus, seeds, found = libfuzzer_folders(decoder.name.replace(" ", "-"), inputs)
     arguments = [
         *("fuzz", f"-max_total_time={max(1, round(seconds))}", f"-seed={seed % (1 << 31) or 1}"),
         *(f"-max_len={_MOST_BYTES}", f"-timeout={round(2 * LIMIT_S)}", f"-rss_limit_mb={_MEMORY_MB}"),

@@ -6,7 +6,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -38,6 +38,18 @@ class Outcome:
     accepted: int = 0
     seconds: float = 0.0
     defects: tuple[Defect, ...] = ()
+
+
+def libfuzzer_folders(name: str, inputs: Iterable[bytes]) -> tuple[Path, Path, Path]:
+    """Return libFuzzer's folders for a decoder: what it keeps, the seeds, and an empty one for what it finds."""
+    corpus, seeds, found = (FOLDER / part / name for part in ("corpus", "seeds", "found"))
+    for folder in (corpus, seeds, found):
+        folder.mkdir(parents=True, exist_ok=True)
+    for old in (*seeds.iterdir(), *found.iterdir()):
+        old.unlink()
+    for number, data in enumerate(inputs):
+        (seeds / str(number)).write_bytes(data)
+    return corpus, seeds, found
 
 
 def keep(decoder: Decoder, data: bytes, report: str) -> Defect:

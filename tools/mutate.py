@@ -21,6 +21,7 @@ import collections
 import contextlib
 import dataclasses
 import hashlib
+import itertools
 import json
 import math
 import os
@@ -301,13 +302,8 @@ def sample(every: Sequence[Mutant], size: int, seed: int, top: Path) -> list[Mut
     """Draw mutants without replacement; those that are no program, or the same program, are passed over."""
     order = list(range(len(every)))
     random.Random(seed).shuffle(order)  # noqa: S311 # a reproducible sample, not a secret
-    found: list[Mutant] = []
-    for number in order:
-        if len(found) == size:
-            break
-        if is_valid(every[number], (top / every[number].file).read_bytes()):
-            found.append(every[number])
-    return found
+    valid = (each for each in (every[number] for number in order) if is_valid(each, (top / each.file).read_bytes()))
+    return list(itertools.islice(valid, size))
 
 
 def part(text: str) -> tuple[int, int]:

@@ -8,6 +8,7 @@ The process under test has a PID and a mount namespace of its own where the mach
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import dataclasses
 import enum
@@ -94,10 +95,8 @@ class Result:
 def preload() -> None:
     """Import the large libraries, so that forks need not."""
     for name in PRELOADED:
-        try:
+        with contextlib.suppress(ImportError):
             importlib.import_module(name)
-        except ImportError:
-            continue
 
 
 def copy_tree(top: Path, folder: Path) -> None:
@@ -176,7 +175,7 @@ class Slot:
         except (OSError, ValueError):
             found = {"status": Status.CRASHED.value, "test": ""}
         status = Status(found["status"])
-        detail = _end_of(self.scratch / "log") if status is Status.CRASHED else ""
+        detail = "\n".join(_text(self.scratch / "log").splitlines()[-15:]) if status is Status.CRASHED else ""
         return Result(mutant, status, found["test"], self._tests, round(seconds, 2), detail)
 
     def stop(self) -> None:
@@ -201,13 +200,6 @@ def build_agent(tree: Path, folder: Path) -> bytes | None:
     command = [sys.executable, "-c", code, str(folder)]
     result = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     return Path(result.stdout).read_bytes() if result.returncode == 0 else None
-
-
-def _end_of(log: Path) -> str:
-    try:
-        return "\n".join(log.read_text(errors="replace").splitlines()[-15:])
-    except OSError:
-        return ""
 
 
 def _keep(tree: Path, scratch: Path, mutant: Mutant | None, tests: Mapping[str, float]) -> NoReturn:
@@ -272,7 +264,7 @@ def _run_part(tree: Path, scratch: Path, tests: Mapping[str, float]) -> dict[str
 
 def _text(path: Path) -> str:
     try:
-        return path.read_text()
+        return path.read_text(errors="replace")
     except OSError:
         return ""
 
@@ -283,15 +275,10 @@ def _judged(scratch: Path) -> dict[str, str]:
         report = json.loads((scratch / "report.json").read_text())
     except (OSError, ValueError):
         return {"status": Status.CRASHED.value, "test": ""}
-    if report["internal"]:
-        status, test = Status.CRASHED, ""
-    elif report["failed"]:
-        status, test = Status.KILLED, report["failed"][0]
-    elif report["status"] == pytest.ExitCode.OK:
-        status, test = Status.SURVIVED, ""
-    else:
-        status, test = Status.CRASHED, ""
-    return {"status": status.value, "test": test}
+    if report["failed"] and not report["internal"]:
+        return {"status": Status.KILLED.value, "test": report["failed"][0]}
+    passed = report["status"] == pytest.ExitCode.OK and not report["internal"]
+    return {"status": (Status.SURVIVED if passed else Status.CRASHED).value, "test": ""}
 
 
 def _kill_descendants() -> None:
@@ -350,15 +337,12 @@ class Chosen:
         """Write whose fixtures are closed, for the time limit."""
         self._current.write_text(f"teardown {item.nodeid}")
 
-    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Keep a failure."""
+    def pytest_runtest_logreport(self, report: pytest.TestReport | pytest.CollectReport) -> None:
+        """Keep a failure, or a file that can't be imported: an error of the changed module."""
         if report.failed:
             self.failed.append(report.nodeid)
 
-    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
-        """Keep a file that can't be imported: an error of the changed module."""
-        if report.failed:
-            self.failed.append(report.nodeid)
+    pytest_collectreport = pytest_runtest_logreport
 
     def pytest_internalerror(self) -> None:
         """Keep that pytest itself failed."""

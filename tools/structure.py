@@ -67,30 +67,18 @@ def package_graph(graph: Graph) -> Graph:
 
 
 def cycles(graph: Graph) -> list[list[str]]:
-    """Return the strongly connected components of more than one node (Tarjan, SIAM J. Comput. 1(2), 1972)."""
-    numbers: dict[str, int] = {}
-    low: dict[str, int] = {}
-    stack: list[str] = []
-    found: list[list[str]] = []
+    """Return the strongly connected components of more than one node: nodes that reach each other."""
+    reached = {node: _reached(graph, node) for node in graph}
+    components = {frozenset(other for other in names if node in reached[other]) for node, names in reached.items()}
+    return sorted(sorted(component) for component in components if len(component) > 1)
 
-    def visit(node: str) -> None:
-        numbers[node] = low[node] = len(numbers)
-        stack.append(node)
-        for other in sorted(graph.get(node, ())):
-            if other not in numbers:
-                visit(other)
-                low[node] = min(low[node], low[other])
-            elif other in stack:
-                low[node] = min(low[node], numbers[other])
-        if low[node] == numbers[node]:
-            component = stack[stack.index(node) :]
-            del stack[stack.index(node) :]
-            if len(component) > 1:
-                found.append(sorted(component))
 
-    for node in sorted(graph):
-        if node not in numbers:
-            visit(node)
+def _reached(graph: Graph, start: str) -> set[str]:
+    found, waiting = {start}, [start]
+    while waiting:
+        new = graph[waiting.pop()] - found
+        found |= new
+        waiting += new
     return found
 
 
