@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""The language rules of CONTRIBUTING.md: words that don't occur in clean folders. `tools/count-dialect` prints their counts."""
+"""The language rules of CONTRIBUTING.md: words that don't occur in clean folders."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from tools.count_dialect import PATTERNS, count, findings, folder_of, is_prose
+
+from tests.excluded_words import findings, is_prose
 
 TOP = Path(__file__).parents[2]
 
@@ -131,13 +132,3 @@ def test_excluded_words_are_found(text: str, name: str) -> None:
 def test_other_words_are_not_found() -> None:
     text = "wanted = known[name]\nan unknown option\nthe essay of an amended teller\nof its own\n"
     assert list(findings(text)) == []
-
-
-@pytest.mark.slow
-def test_a_revision_is_counted_by_folder_and_word() -> None:
-    by_folder, by_word = count("HEAD")
-    assert by_folder.total() == by_word.total()
-    assert set(by_word) <= set(PATTERNS)
-    assert folder_of("src/swapstone/model/metric.py") == "src/swapstone/model"
-    assert folder_of("tests/unit/wire/test_fuzz.py") == "tests/unit"
-    assert folder_of("README.md") == "."
