@@ -13,7 +13,7 @@ from swapstone.factors import Recipe
 from swapstone.model import Copy, Source, Variant, Workload
 from swapstone.subjects.declared_program import BuiltProgram, whole_environment
 from swapstone.subjects.real_time import probe_request, require_real_time
-from swapstone.subjects.subject import BuildContext
+from swapstone.subjects.subject import BuildContext, SubjectKind
 from swapstone.subjects.variant_program import Program
 from swapstone.wire import TrialRequest
 
@@ -62,3 +62,6 @@ class Bundled(BuiltProgram):
             padded_recipe = msgspec.structs.replace(recipe, environment=padded)
             links.append(self.installed(variant, padded_recipe, context, built, layout=number))
         return tuple(links)
+
+
+SUBJECT = SubjectKind(Source, Bundled)

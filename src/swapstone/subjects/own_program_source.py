@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
-from swapstone.factors import ROOT_FACTORS, Evidence, Recipe
+from swapstone.factors import Evidence, Recipe, is_root_factor
 from swapstone.model import Experiment, OwnProgram, UserSupplied, Variant, Workload
 from swapstone.model.safe_text import safe
 from swapstone.subjects.own_program import UserProgram
@@ -51,7 +51,7 @@ class SourceProgram(UserProgram):
 
     def base_recipe(self, variant: Variant, default: Recipe) -> Recipe:
         """Return the recipe with the user's environment, and the C library of a program that is not built here."""
-        rooted = any(name in ROOT_FACTORS for name, _ in variant.applied)
+        rooted = any(is_root_factor(name) for name, _ in variant.applied)
         recipe = self._build.base_recipe(self._as_run(variant), rooted=rooted)
         return msgspec.structs.replace(recipe, architecture=default.architecture) if self._own.build else recipe
 

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, NamedTuple
 import msgspec
 
 from swapstone.answers import Measured, reader_of
-from swapstone.factors import SWAP, Evidence, ProgramFacts, Recipe
+from swapstone.factors import Evidence, ProgramFacts, Recipe, Stage, find_factor
 from swapstone.model import IDLE, Cpus, Experiment, Load, Status, UnavailableError, UserError, Variant, Workload
 from swapstone.model.trial_conditions import changed_conditions, describe_conditions, interruption
 from swapstone.subjects.evidence import evidence_of, observed_levels, wrong_level
@@ -172,10 +172,10 @@ class Subject(abc.ABC):
         """
         if not self.workload.machine or "boots" in target.offers:
             return
-        swaps = experiment.levels_of(SWAP.name)
         needs = self.workload.machine
         only_memory = needs.memory_bytes and not (needs.modules or needs.own_modules or needs.prepare)
-        if "sets_swap" in target.offers and only_memory and swaps:
+        limited = any(find_factor(choice.factor).stage is Stage.BOOT for choice in experiment.applied_factors)
+        if "sets_swap" in target.offers and only_memory and limited:
             return
         raise UnavailableError(
             f"The target {target.name} starts no machine of its own, and the workload {self.workload.name} needs one.",
@@ -266,7 +266,7 @@ class Subject(abc.ABC):
             return refused
         config = self.machine_config(trial)
         if "sets_swap" in target.offers:
-            config = on_board(config, trial.program.recipe.swap)
+            config = on_board(config, trial.program.recipe)
         if "reboots" in target.offers:
             config = msgspec.structs.replace(config, root=trial.program.recipe.root)
         answer = target.run(change(self.request(trial)), config)
