@@ -12,7 +12,7 @@ from swapstone.artifacts.link_layouts import environment_padding, with_layout_co
 from swapstone.artifacts.own_toolchain import own_tools
 from swapstone.artifacts.placeholders import KNOWN as KNOWN_PLACEHOLDERS
 from swapstone.artifacts.placeholders import fill, placeholders
-from swapstone.artifacts.program_size import SIZE_METRICS, sizes_of
+from swapstone.artifacts.program_size import SIZE_METRICS, sizes_of, stripped_sizes
 from swapstone.artifacts.recipe_resolution import check_recipe, resolve_recipe
 from swapstone.artifacts.replaced_flags import replaced_flags_warning
 from swapstone.artifacts.servers import (
@@ -24,7 +24,7 @@ from swapstone.artifacts.servers import (
     is_installed_name,
     load_generator_identity,
 )
-from swapstone.artifacts.source_build import SOURCE_RECIPE, SourceBuilder, stripped_sizes
+from swapstone.artifacts.source_build import SourceBuilder
 from swapstone.artifacts.source_tree import SourceSize, count_sources, sha256_of
 from swapstone.artifacts.tool_versions import compiler_version, loader_version, require_tools
 from swapstone.artifacts.toolchain import check_compiler
@@ -38,6 +38,7 @@ from swapstone.artifacts.workload_build import (
     build_whole,
     c_library_version,
 )
+from swapstone.factors.factor import SOURCE_RECIPE
 
 __all__ = [
     "BASE_RECIPE",

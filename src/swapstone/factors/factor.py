@@ -297,3 +297,12 @@ class TakesPaths(Protocol):
             UserError: the file does not exist or can't be a level.
         """
         ...
+
+
+SOURCE_RECIPE = Recipe(
+    # Flags that most projects build with. The switches are recorded in the program, so that the optimization level in force can be
+    # read from it.
+    cflags=("-O2", "-g0", "-frecord-gcc-switches"),
+    environment=(("PATH", "/usr/bin:/bin"), ("LC_ALL", "C"), ("TMPDIR", "/tmp")),  # noqa: S108 - the program's, not ours
+)
+"""What programs with a build system of their own start from."""

@@ -16,7 +16,16 @@ from swapstone.targets.health import Finding, MachineFindings, State, ability, e
 from swapstone.targets.kernel_noise import TOOLS, unavailable
 from swapstone.wire import ProcessOutcome, TrialRequest
 
-__all__ = ["Finding", "State", "agent_findings", "capabilities", "examine", "noise_findings", "summary"]
+__all__ = [
+    "Finding",
+    "State",
+    "agent_findings",
+    "capabilities",
+    "examine",
+    "examine_target",
+    "noise_findings",
+    "summary",
+]
 
 
 def capabilities() -> list[Finding]:
@@ -27,6 +36,25 @@ def capabilities() -> list[Finding]:
         *(*_levels(described), *_agent()),
         *(finding for part in parts for finding in part.find()),
     ]
+
+
+def examine_target(
+    text: str, notify: Callable[[str], None], environment: str | None
+) -> tuple[list[Finding], list[Finding]]:
+    """Return what another machine can and can't do, and what makes its timings noisy.
+
+    Args:
+        text: the target.
+        notify: called with a line before each long step.
+        environment: the value of ``--lg-env``; None without it.
+
+    Raises:
+        UserError: no part examines such a target, or it can't be reached.
+    """
+    for examine_there in provided("examination", Callable):
+        found: tuple[list[Finding], list[Finding]] = examine_there(text, notify, environment)
+        return found
+    raise UserError("No installed part examines other machines.", "Leave --target out.")
 
 
 def _levels(described: Mapping[str, Callable[[Level], str]]) -> list[Finding]:

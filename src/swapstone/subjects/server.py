@@ -23,7 +23,7 @@ from swapstone.model import Cpus, Experiment, LoadGenerator, OwnProgram, Unavail
 from swapstone.model.load_generator import ADDRESS, FOLDER, LOOPBACK, PORT, TEMPLATE, filled
 from swapstone.model.temporary_folder import TemporaryFolder
 from swapstone.subjects.own_program_carried import carried_files
-from swapstone.subjects.subject import BuildContext, Inspect, Outcome, Subject, TrialSpec
+from swapstone.subjects.subject import BuildContext, Inspect, Outcome, Subject, SubjectKind, TrialSpec
 from swapstone.subjects.variant_program import Program
 from swapstone.targets import Capabilities, MachineConfig, Target
 from swapstone.targets.load_driver import LoadDriver, RemoteProgram
@@ -96,6 +96,10 @@ class Server(Subject):
             )
         if "runs_programs" in target.offers and target.driver is None:
             check_load_generator(self._generator)
+
+    def notes(self) -> tuple[str, ...]:
+        """Return the server's."""
+        return self._inner.notes()
 
     def base_recipe(self, variant: Variant, default: Recipe) -> Recipe:
         """Return the server's."""
@@ -260,3 +264,6 @@ class Server(Subject):
 
 def _with_template(words: tuple[str, ...], path: str) -> tuple[str, ...]:
     return tuple(word.replace(TEMPLATE, path) for word in words) if path else words
+
+
+SUBJECT = SubjectKind(LoadGenerator, Server)
