@@ -36,7 +36,7 @@ from swapstone.subjects import Program, Subject, subject_of, subjects_of
 from swapstone.subjects.bundled import Bundled
 from swapstone.subjects.crate import CrateProgram
 from swapstone.subjects.image_tool import ImageProgram
-from swapstone.subjects.own_program_source import SourceProgram
+from swapstone.subjects.own_program_build import SourceProgram
 from swapstone.subjects.packaged import Packaged
 from swapstone.subjects.server import Server
 from swapstone.targets import open_target
