@@ -21,15 +21,20 @@ GROUP = "swapstone.parts"
 KINDS = (
     "check",
     "context",
+    "evidence",
+    "examination",
+    "experiment",
     "factor",
     "findings",
+    "list",
     "load-driver",
     "loads",
+    "reference",
     "root",
+    "sharing",
     "subject",
     "suite",
     "target",
-    "target-text",
     "topic",
 )
 _OUTSIDE = ("factor", "suite", "target")

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from swapstone.model import UserError
 from swapstone.model.driver_target import DRIVER_EXAMPLE, parse_driver_target
+from swapstone.session.experiment_rules import ExperimentRules
 from swapstone.session.settings import Boards
 from swapstone.targets import default_target
 from swapstone.targets.labgrid_target import with_environment
@@ -38,3 +39,6 @@ def _with_driver(target: str, boards: Boards) -> str:
             "Leave --target out.",
         )
     return parse_driver_target(boards.driver_target, boards.server_address or "").target
+
+
+RULES = ExperimentRules(target=complete_target)

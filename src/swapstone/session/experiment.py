@@ -8,14 +8,13 @@ import math
 import os
 import secrets
 import shlex
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-import attrs
 import msgspec
 
-from swapstone.artifacts.image_catalog import ARCHITECTURES, find_architecture
-from swapstone.factors import PRIORITY, ROOTFS, Stage, find_factor
+from swapstone.factors import PRIORITY, Stage, find_factor
+from swapstone.factors.factor import reboots
 from swapstone.model import (
     BOOT_ORDER,
     CURRENT_RULES,
@@ -29,7 +28,7 @@ from swapstone.model import (
     UserError,
     Workload,
 )
-from swapstone.model.parts import provided
+from swapstone.model.architectures import ARCHITECTURES, find_architecture
 from swapstone.model.system_errors import as_user_error
 from swapstone.record import (
     Manifest,
@@ -51,8 +50,9 @@ from swapstone.session.defaults import (
     default_target_of,
 )
 from swapstone.session.description import describe
+from swapstone.session.experiment_rules import rules_of_parts
 from swapstone.session.interrupted import Interrupted
-from swapstone.session.machines import KERNEL, open_experiment_target, parse_module_files, parse_modules
+from swapstone.session.machines import open_experiment_target
 from swapstone.session.option_table import flag_of
 from swapstone.session.outcome import check_fail_if
 from swapstone.session.precision_stop import PrecisionStop
@@ -65,7 +65,6 @@ from swapstone.session.request import (
     parse_held,
     wakeups_of,
 )
-from swapstone.session.root_levels import check_root_levels
 from swapstone.session.run_options import DEFAULT_OPTIONS, RunOptions
 from swapstone.session.settings import Boards, Workloads
 from swapstone.session.trust import require_own_record, require_trust
@@ -86,12 +85,8 @@ def complete_target(target: str, boards: Boards) -> str:
     Raises:
         UserError: an option is wrong, or does not fit the target.
     """
-    of_parts = provided("target-text", Callable)
-    if boards != Boards() and not of_parts:
-        given = next(name for name in attrs.asdict(boards) if getattr(boards, name) is not None)
-        raise UserError(f"No installed part reads {flag_of(Boards, given)}.", "Leave it out.")
-    for complete in of_parts:
-        target = complete(target, boards)
+    for rules in rules_of_parts():
+        target = rules.target(target, boards)
     return target
 
 
@@ -106,7 +101,8 @@ def resolve(request: ExperimentRequest) -> Experiment:
     place, machine = request.settings.place, request.settings.machine
     held = parse_held(wanted.hold, request.factors)
     factors = (*request.factors, *(FactorLevels(factor=name, levels=(level,)) for name, level in held))
-    check_root_levels(factors, place.target, own=bool(request.own))
+    for rules in rules_of_parts():
+        rules.check(request, factors)
     if request.own:
         _check_no_workloads(request)
         chosen = tuple((OWN_SUITE, name) for name in own_names(request.own))
@@ -149,8 +145,6 @@ def resolve(request: ExperimentRequest) -> Experiment:
         cpu_model=machine.cpu_model,
         ns_per_instruction=machine.ns_per_instruction,
         processors=machine.processors,
-        modules=parse_modules(machine.modules, factors, place.target),
-        module_files=parse_module_files(machine.module_files, target),
         clock=clock,
         budget_ns=duration_ns(measuring.budget) or BUDGET_PER_VARIANT_NS * (combinations + copies),
         margin=measuring.margin,
@@ -171,6 +165,8 @@ def resolve(request: ExperimentRequest) -> Experiment:
         failures_count=True,
         wakeups=wakeups_of(duration_ns(measuring.duration), works),
     )
+    for rules in rules_of_parts():
+        experiment = rules.complete(experiment, request.settings)
     require_readable(experiment)
     return experiment
 
@@ -193,7 +189,7 @@ def _order(request: ExperimentRequest, target: str, factors: Sequence[FactorLeve
     """
     measuring = request.settings.measuring
     order = check_order(measuring.order, measuring.layouts or 0, clock)
-    boots_variants = any(choice.factor in (KERNEL, ROOTFS.name) for choice in factors)
+    boots_variants = any(reboots(find_factor(choice.factor)) for choice in factors)
     if "reboots" not in find_target_kind(target).opens.offers or not boots_variants:
         return order
     if order != RANDOM_ORDER:
@@ -213,8 +209,8 @@ def _is_left_out(work: Workload, factors: Sequence[FactorLevels], *, boots: bool
         return work.elsewhere
     packaged = isinstance(work.origin, ImageTool) and work.origin.package
     return bool(packaged) and any(
-        find_factor(choice.factor).stage is not Stage.BOOT and choice.factor not in (PRIORITY.name, ROOTFS.name)
-        for choice in factors
+        factor.stage is not Stage.BOOT and factor is not PRIORITY and not reboots(factor)
+        for factor in (find_factor(choice.factor) for choice in factors)
     )
 
 

@@ -3,9 +3,9 @@
 
 from __future__ import annotations
 
-from swapstone.artifacts import compiler_version
 from swapstone.artifacts.crates import missing_crate_requirement
 from swapstone.artifacts.guest import missing_guest_requirement
+from swapstone.artifacts.tool_versions import compiler_version
 from swapstone.targets.bare import BARE, emulator_version
 from swapstone.targets.health import Finding, MachineFindings, ability
 

@@ -11,6 +11,7 @@ from swapstone.comparison.run_columns import as_table
 from swapstone.comparison.run_table import span_ns
 from swapstone.model import Experiment
 from swapstone.model.parts import missing_parts, provided
+from swapstone.model.references import study_with_figures
 from swapstone.model.safe_text import utf8_path
 from swapstone.record import Description, RecordView
 from swapstone.report.context import PartContext, ReportContext
@@ -57,7 +58,7 @@ def context_of(view: RecordView, beside: Path | None = None) -> ReportContext:
         finished_unix_ns=last_ns,
         facts=(*facts, *(fact for each in of_parts for fact in each.facts)),
         rerun=f"swapstone rerun {shlex.quote(utf8_path(view.path))}",
-        published=view.experiment.published,
+        published=study_with_figures(view.experiment.published),
         notes=(
             *description.notes,
             *_missing_parts(description),

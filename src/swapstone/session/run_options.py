@@ -7,12 +7,11 @@ import dataclasses
 from collections.abc import Sequence
 from typing import TypedDict
 
-from swapstone.session.machines import NO_SHARING
+from swapstone.model.run_sharing import NO_SHARING, RunSharing
 from swapstone.session.outcome import FailIf, parse_fail_if
 from swapstone.session.settings import Settings
 from swapstone.session.sharing import parse_sharing
 from swapstone.session.values import duration_seconds
-from swapstone.targets.vm.shared_runs import RunSharing
 
 
 class TargetRunOptions(TypedDict):

@@ -5,11 +5,8 @@ from __future__ import annotations
 
 import math
 
+from swapstone.model.run_sharing import RunSharing
 from swapstone.session.values import parse_ratio
-from swapstone.targets.vm.shared_runs import RunSharing
-from swapstone.targets.vm.worker_pools import USAGE as WORKERS_USAGE
-
-__all__ = ["WORKERS_USAGE", "parse_sharing"]
 
 
 def parse_sharing(store: str | None, executor: str | None, recheck: str | None) -> RunSharing:
@@ -17,7 +14,7 @@ def parse_sharing(store: str | None, executor: str | None, recheck: str | None) 
 
     Args:
         store: a path or a URL of fsspec.
-        executor: as `WORKERS_USAGE`. It is opened later.
+        executor: as `EXECUTORS`. It is opened later.
         recheck: a share, such as ``2%`` or ``100%``.
 
     Raises:

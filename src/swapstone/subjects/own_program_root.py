@@ -12,13 +12,13 @@ from pathlib import Path
 import msgspec
 
 from swapstone.artifacts import sha256_of, stripped_sizes
-from swapstone.artifacts.image_catalog import find_architecture
 from swapstone.artifacts.root_file_systems import RootFileSystem
 from swapstone.artifacts.root_view import RootView
 from swapstone.factors import IMAGE, ROOTFS, Recipe, Stage, find_factor
 from swapstone.factors.allocator import ALLOCATOR, DEFAULT
 from swapstone.factors.factor import SOURCE_RECIPE
 from swapstone.model import ROOT_FILES, USUAL_MEMORY_BYTES, Experiment, OwnProgram, UnavailableError, UserError
+from swapstone.model.architectures import machine_of
 from swapstone.model.safe_text import safe
 from swapstone.record import Artifact
 from swapstone.subjects.image_root import (
@@ -72,7 +72,7 @@ def check_rooted(own: OwnProgram, every: Sequence[OwnProgram], experiment: Exper
     _check_options(own, experiment, levels[0].factor)
     if not Path(own.directory).is_dir():
         raise UserError(f"The folder {own.directory}, in which the program runs, is not there any more.")
-    architecture = machine_of(experiment)
+    architecture = machine_of(experiment.architecture)
     if levels[0].is_image and not isinstance(target, Target):
         for level in levels:
             check_image(architecture, level)
@@ -139,11 +139,6 @@ def _check_options(own: OwnProgram, experiment: Experiment, factor: str) -> None
 
 def _environment(own: OwnProgram) -> dict[str, str]:
     return {**dict(SOURCE_RECIPE.environment), **dict(own.environment)}
-
-
-def machine_of(experiment: Experiment) -> str:
-    """Return the architecture of an experiment's machine, as ``uname -m`` prints it."""
-    return find_architecture(experiment.architecture).machine if experiment.architecture else os.uname().machine
 
 
 def check_memory(own: OwnProgram, roots: Iterable[RootFileSystem]) -> None:

@@ -9,10 +9,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from swapstone.artifacts import may_read_environment, placeholders
-from swapstone.artifacts.image_catalog import find_architecture
 from swapstone.factors import Recipe, find_factor
 from swapstone.factors.factor import SOURCE_RECIPE
 from swapstone.model import Experiment, FactorLevels, OwnProgram, UserError, Variant, placeholders_in
+from swapstone.model.architectures import machine_of
 from swapstone.subjects.own_program_carried import carried_files, check_files
 from swapstone.subjects.variant_program import Program
 from swapstone.targets.carried_files import CarriedFiles
@@ -44,7 +44,7 @@ def check_sources(own: OwnProgram, every: Sequence[OwnProgram], experiment: Expe
 
 def check_carried(own: OwnProgram, every: Sequence[OwnProgram], experiment: Experiment) -> None:
     """Raise if the files of an own program can't be carried to a machine without this one's; arguments and errors as `check_sources`."""
-    architecture = find_architecture(experiment.architecture).machine if experiment.architecture else os.uname().machine
+    architecture = machine_of(experiment.architecture)
     check_files(own)
     different = {(each.arguments[0], each.stdin, each.files, each.environment): each for each in every}
     together = CarriedFiles({})

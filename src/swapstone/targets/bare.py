@@ -17,7 +17,7 @@ from swapstone.model import IDLE, Experiment, FrozenStruct, UnavailableError, Us
 from swapstone.model.safe_text import safe
 from swapstone.targets.host import HostTarget, check_nice
 from swapstone.targets.target import Target
-from swapstone.targets.target_kind import ImageBuilder, TargetKind, TargetOptions
+from swapstone.targets.target_kind import Notify, TargetKind, TargetOptions
 
 EMULATOR = "qemu-system-riscv64"
 _VERSION_TIMEOUT_S = 30
@@ -91,7 +91,7 @@ def emulator_version() -> str:
 class BareSpec(FrozenStruct, frozen=True):
     """The target has no parameters."""
 
-    def open(self, build_images: ImageBuilder | None) -> Target:  # noqa: ARG002 - see `TargetSpec`
+    def open(self, experiment: Experiment | None, notify: Notify) -> Target:  # noqa: ARG002 - see `TargetSpec`
         """Open the target.
 
         Raises:

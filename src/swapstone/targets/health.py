@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from swapstone.factors import Level
 from swapstone.model import FrozenStruct, UserError
 from swapstone.model.regular_file import text_of
 
@@ -48,10 +49,12 @@ class MachineFindings(NamedTuple):
     Attributes:
         order: findings are printed by it.
         find: makes the checks.
+        of_levels: by factor, a function that describes a level whose tools are all installed.
     """
 
     order: int
-    find: Callable[[], Sequence[Finding]]
+    find: Callable[[], Sequence[Finding]] = tuple
+    of_levels: Mapping[str, Callable[[Level], str]] = {}
 
 
 class HostFiles:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import msgspec
 
-from swapstone.model import FrozenStruct, UnavailableError, UserError, process_file
+from swapstone.model import Experiment, FrozenStruct, UnavailableError, UserError, process_file
 from swapstone.model.directories import cache_dir
 from swapstone.model.parts import provided
 from swapstone.model.system_errors import remedy
@@ -24,6 +24,7 @@ from swapstone.model.temporary_folder import TemporaryFolder
 from swapstone.targets.agent_build import agent_compiler, build_agent, has_sha256, sha256_of
 from swapstone.targets.agent_target import SLACK_S, STOP_TIMEOUT_S, AgentTarget
 from swapstone.targets.beside import COUNTERS
+from swapstone.targets.hints import target_hint
 from swapstone.targets.host_description import describe_host
 from swapstone.targets.load_driver import LoadDriver, LoadDriverKind
 from swapstone.targets.memory_cgroup import MemoryCgroup
@@ -39,7 +40,7 @@ from swapstone.targets.target import (
     TargetError,
     require_default_machine,
 )
-from swapstone.targets.target_kind import ImageBuilder, TargetKind, TargetOptions
+from swapstone.targets.target_kind import Notify, TargetKind, TargetOptions
 from swapstone.wire import AgentAnswer, TrialRequest
 
 _OF_THE_GENERATOR = frozenset({"driver_user_us", "driver_system_us", "driven_ns"})
@@ -298,7 +299,8 @@ def check_nice() -> None:
     if refused:
         raise UnavailableError(
             f"Trials on this machine run with the nice value 0. This process has {nice}, and may not lower it.",
-            "Start it without nice, or as root. In a virtual machine the nice value changes no result: --target vm",
+            "Start it without nice, or as root."
+            + target_hint("boots", " In a virtual machine the nice value changes no result: {}"),
         )
 
 
@@ -311,7 +313,7 @@ class HostSpec(FrozenStruct, frozen=True, kw_only=True):
 
     driver: str = ""
 
-    def open(self, build_images: ImageBuilder | None) -> Target:  # noqa: ARG002 - see `TargetSpec`
+    def open(self, experiment: Experiment | None, notify: Notify) -> Target:  # noqa: ARG002 - see `TargetSpec`
         """Open the target, and the connection to the load generators' machine.
 
         Raises:

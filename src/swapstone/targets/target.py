@@ -17,6 +17,7 @@ from swapstone.factors import ProgramFacts, read_facts
 from swapstone.model import Experiment, FrozenStruct, ImageDifference, UnavailableError, UserError
 from swapstone.model.safe_text import safe
 from swapstone.targets.carried_files import CarriedFiles
+from swapstone.targets.hints import target_hint
 from swapstone.targets.load_driver import LoadDriver
 from swapstone.wire import AgentAnswer, TrialRequest
 
@@ -97,7 +98,9 @@ def require_default_machine(config: MachineConfig, name: str) -> None:
         UnavailableError: it is not `DEFAULT_MACHINE`.
     """
     if config != DEFAULT_MACHINE:
-        raise UnavailableError(f"The target {name} can't change its kernel, swap or load.", "Measure on --target vm.")
+        raise UnavailableError(
+            f"The target {name} can't change its kernel, swap or load.", target_hint("boots", "Measure on {}.")
+        )
 
 
 class TargetDescription(FrozenStruct, frozen=True, kw_only=True):
@@ -159,6 +162,7 @@ Offer: TypeAlias = Literal[
     "bare",
     "runs_instruments",
     "has_load_generators",
+    "shares_runs",
 ]
 """What a target can do:
 
@@ -177,6 +181,7 @@ Offer: TypeAlias = Literal[
   `swapstone.model.Crate.bare`, and no others.
 - ``runs_instruments``: perf, strace and the like on this machine reach its processes.
 - ``has_load_generators``: the programs that load a server can run there.
+- ``shares_runs``: its runs on the virtual clock are functions of their inputs, so that other machines can make them.
 """
 
 
@@ -339,7 +344,9 @@ class Target(abc.ABC):
         Raises:
             UnavailableError: it runs none.
         """
-        raise UnavailableError(f"The target {self.name} runs no load beside a trial.", "Measure on --target vm.")
+        raise UnavailableError(
+            f"The target {self.name} runs no load beside a trial.", target_hint("boots", "Measure on {}.")
+        )
 
     def put_root(self, folder: Path, name: str) -> str:
         """Copy a root file system to the target, if its files are not shared.

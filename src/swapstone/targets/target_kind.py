@@ -5,28 +5,40 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
-from swapstone.model import WALL_CLOCK
-from swapstone.targets.emulated_board import BoardImageRequest
+from swapstone.model import WALL_CLOCK, Experiment
+from swapstone.model.run_sharing import RunSharing
 from swapstone.targets.target import Target
 from swapstone.targets.target_options import TargetOptions
-from swapstone.targets.vm.spec import VmImages, VmSpec
 
-__all__ = ["ImageBuilder", "TargetKind", "TargetOptions", "TargetSpec"]
+__all__ = ["Notify", "RunSharer", "TargetKind", "TargetOptions", "TargetSpec"]
 
-ImageBuilder = Callable[[VmSpec | BoardImageRequest], VmImages]
-"""Builds what virtual machines and virtual boards boot. It comes from above: targets may not import `swapstone.artifacts`."""
+Notify = Callable[[str], None]
+"""Receives a line for the user."""
+
+
+class RunSharer(NamedTuple):
+    """Lets targets that offer ``shares_runs`` get their runs from other machines.
+
+    Attributes:
+        share: connects an open target. Raises `UserError` where store or workers can't be opened.
+        check: does so without a target, as far as that starts nothing.
+    """
+
+    share: Callable[[Target, RunSharing, Notify], None]
+    check: Callable[[RunSharing], None]
 
 
 class TargetSpec(Protocol):
     """All that is needed to open one target. Each kind has a type of its own, with the fields that only this kind needs."""
 
-    def open(self, build_images: ImageBuilder | None) -> Target:
+    def open(self, experiment: Experiment | None, notify: Notify) -> Target:
         """Open the target.
 
         Args:
-            build_images: for kinds that boot machines; others ignore it.
+            experiment: whose trials it runs, for kinds that build or boot what these need; None for none.
+            notify: called with a line for the user before each long step.
 
         Raises:
             UserError: the target can't be reached, or something that it needs is missing.

@@ -139,7 +139,7 @@ def test_a_study_names_what_it_leaves_out_before_it_measures(monkeypatch: pytest
     monkeypatch.setattr(study, "start", start)
     monkeypatch.setattr(crate, "_require_guest_once", lambda _: None)
     run = study.plan_study("mine", decode_study(STUDY, "mine.toml"), target=NAME)
-    states = study.start_study(run, tmp_path / "s", progress=LineProgress(lines.append)).parts
+    states = study.start_study(run, tmp_path / "s", progress=LineProgress(lines.append)).states
     assert (states["speed"].state, states["bare"].state) == (study.UNAVAILABLE, study.COMPLETE)
     measured = lines.index("measured mine/bare, netstack-bare")
     before = "\n".join(lines[:measured])
