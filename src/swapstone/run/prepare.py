@@ -174,7 +174,8 @@ def check_machine(experiment: Experiment, target: Capabilities) -> None:
         )
     if isinstance(target, Target):
         for choice in experiment.applied_factors:
-            target.try_levels(choice.factor, choice.levels)
+            if find_factor(choice.factor).stage is Stage.BOOT:
+                target.try_levels(choice.factor, choice.levels)
 
 
 def prepare(
