@@ -17,7 +17,7 @@ from pathlib import Path
 
 from benchmarks.shared import parser_of
 
-from swapstone.artifacts.image_catalog import find_architecture
+from swapstone.artifacts.image_catalog import find_machine_architecture
 from swapstone.artifacts.libc_image import BuiltLibcImage, LibcImageRequest, build_libc_image
 from swapstone.artifacts.sdk import LIBCS, SDK_COMPILERS
 from swapstone.model import UserError
@@ -71,7 +71,7 @@ def boot(image: BuiltLibcImage, memory_mb: int) -> Boot:
         UnavailableError: there is no emulator with an exact clock.
     """
     machine = EmulatedMachine(
-        architecture=find_architecture(image.description.architecture).machine,
+        architecture=find_machine_architecture(image.description.architecture).machine,
         memory_bytes=memory_mb << 20,
         options=("rdinit=/init", "swapstone.serve"),
     )

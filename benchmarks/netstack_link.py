@@ -22,7 +22,7 @@ from typing import Any
 
 from benchmarks.shared import number, parser_of, table
 
-from swapstone.artifacts import build_package, missing_rust
+from swapstone.artifacts.crates import build_package, missing_rust
 from swapstone.model import UserError
 
 PAIRS = (("lwip", "smoltcp"), ("smoltcp", "lwip"), ("smoltcp", "smoltcp"))

@@ -45,7 +45,7 @@ from swapstone.record.run_lines import RunList, read_lines
 from swapstone.session import explanation_files
 from swapstone.session.stored_evidence import is_usable
 from swapstone.session.study_file import decode_study
-from swapstone.session.study_run import load_run
+from swapstone.session.study_run import load_trusted_run
 from swapstone.session.unusable_values import named_record
 from swapstone.subjects.load_check import missing_load
 from swapstone.targets.labgrid_session import decode_answer
@@ -273,7 +273,7 @@ def _study_run(data: bytes) -> object:
     folder = scratch_folder() / "study"
     folder.mkdir(exist_ok=True)
     (folder / "study.json").write_bytes(data)
-    return load_run(folder)
+    return load_trusted_run(folder, trust=True)
 
 
 def _marks(data: bytes) -> object:

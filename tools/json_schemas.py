@@ -37,7 +37,7 @@ from swapstone.report.document import Document
 from swapstone.report.printed_json import VERSIONS
 from swapstone.report.study_index import PartSummary, StudyIndex
 from swapstone.session.capabilities import State
-from swapstone.session.catalog import LISTS
+from swapstone.session.catalog import all_lists
 from swapstone.session.image_store import image_rows
 from swapstone.session.many_machines import PlannedRuns
 
@@ -104,7 +104,7 @@ _FOUND: Fields = {"answer": str, "records": _TEXTS, "left_out": _TEXT, "damaged"
 DOCUMENTS: dict[str, Fields] = {
     "analysis": {
         "answer": str,
-        "context": _struct("Context", _fields(ReportContext, "workloads", "selection", "sensors")),
+        "context": _struct("Context", _fields(ReportContext, "workloads", "selection", "pieces")),
         "analysis": Analysis,
         "exhibits": _many(_struct("Exhibit", _EXHIBIT)) | UnsetType,
     },
@@ -155,9 +155,9 @@ def generated(name: str) -> Schema:
 def _tables(name: str) -> Schema:
     if name == "images":
         return {"properties": {"rows": _table(image_rows()[0])}}
-    rows = [{"$ref": f"#/$defs/{each}"} for each in LISTS]
-    tables = {each: _table(found()[0]) for each, found in LISTS.items()}
-    return {"properties": {"list": {"enum": list(LISTS)}, "rows": {"anyOf": rows}}, "$defs": tables}
+    rows = [{"$ref": f"#/$defs/{each}"} for each in all_lists()]
+    tables = {each: _table(found()[0]) for each, found in all_lists().items()}
+    return {"properties": {"list": {"enum": list(all_lists())}, "rows": {"anyOf": rows}}, "$defs": tables}
 
 
 def _table(columns: Iterable[str]) -> Schema:

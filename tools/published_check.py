@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from swapstone.published import baselines, figures, further, sources
+from swapstone.published.data import baselines, figures, further, sources
 from swapstone.report import formatting
 from swapstone.report.document import BulletList, Cell, Column, Document, Heading, Item, Mark, Section, Table, Tone
 

@@ -21,13 +21,14 @@ from swapstone.version import __version__
 
 if TYPE_CHECKING:
     from swapstone.model import RecordError, UnavailableError, UserError
-    from swapstone.session.api import StudyResult, compare, explain, load, query, study
+    from swapstone.session.api import compare, explain, load, query, study
     from swapstone.session.explainer import RowExplanation
     from swapstone.session.interrupted import Interrupted
     from swapstone.session.progress import NullProgress, Progress
     from swapstone.session.query import Relation
     from swapstone.session.record_handle import Record
     from swapstone.session.settings import Boards, Measuring, Place, Program, Sharing, VirtualMachine, Workloads
+    from swapstone.session.study import StudyResult
     from swapstone.session.verification import Verification
 
 _MODULES = {
@@ -48,7 +49,7 @@ _MODULES = {
     "Relation": "swapstone.session.query",
     "RowExplanation": "swapstone.session.explainer",
     "Sharing": "swapstone.session.settings",
-    "StudyResult": "swapstone.session.api",
+    "StudyResult": "swapstone.session.study",
     "UnavailableError": "swapstone.model",
     "UserError": "swapstone.model",
     "Verification": "swapstone.session.verification",

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.artifacts.image_catalog import ARCHITECTURES
-from swapstone.session.board_images import board_image
+from swapstone.model.architectures import ARCHITECTURES
 from swapstone.targets import Target, open_target, parse_target
 from tests.contract.vm_fixture import vm_fixture
 from tests.fake_ssh import FakeSsh
@@ -59,7 +58,7 @@ def _labgrid(folder: Path, shared: Shared) -> Target:
 def _virtual_board(folder: Path, shared: Shared) -> Target:
     """Open a virtual board of this machine's architecture, for which the programs of these tests are compiled."""
     here = next((each.name for each in ARCHITECTURES if each.machine == os.uname().machine), "")
-    return parse_target(f"virtual-board:{here}").open(lambda request: board_image(request, print))
+    return parse_target(f"virtual-board:{here}").open(None, print)
 
 
 OPENERS: dict[str, Callable[[Path, Shared], Target]] = {

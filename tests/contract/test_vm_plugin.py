@@ -11,11 +11,11 @@ import pytest
 
 from swapstone.artifacts.images import ImageRequest, build_image
 from swapstone.instruments.counted_runs import KERNEL_START, plugin_option
+from swapstone.instruments.plugin_build import build_plugin
 from swapstone.instruments.traced_wakeups import watched_program
 from swapstone.instruments.wakeup_trace import MOST_BYTES, WakeupTrace, decode_wakeups, find_mark, matches
 from swapstone.record import read_regular
 from swapstone.targets import DEFAULT_MACHINE
-from swapstone.targets.agent_build import build_plugin
 from swapstone.targets.vm.boot_image import VmImage
 from swapstone.targets.vm.machine_models import EmulatedMachine
 from swapstone.targets.vm.vm_target import VmTarget

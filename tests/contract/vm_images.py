@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.artifacts.image_catalog import find_architecture
+from swapstone.artifacts.image_catalog import find_machine_architecture
 from swapstone.artifacts.images import ImageRequest, build_image
 from swapstone.artifacts.kernels import read_kernel
 from swapstone.factors import read_facts
@@ -67,7 +67,7 @@ def _output(*command: str, cwd: str | None = None) -> str:
 
 def image_parts(architecture: str, kernel: str = "generic") -> VmImage:
     """Return a machine whose only program is busybox. Skip the test without an emulator, or if a package can't be fetched."""
-    known = find_architecture(architecture)
+    known = find_machine_architecture(architecture)
     need_emulator(known.machine)
     try:
         built = build_image(ImageRequest(architecture=architecture, kernel=kernel, modules=(), parts=("busybox",)))

@@ -29,7 +29,7 @@ def serve(channel: socket.socket) -> None:
     from swapstone.cli.main import COMMANDS
 
     for module, _ in COMMANDS.values():
-        importlib.import_module(f"swapstone.cli.{module}")
+        importlib.import_module(module)
     for module in LATE:
         importlib.import_module(module)
     _leave_out_what_tests_wait_for()

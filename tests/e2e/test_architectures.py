@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from swapstone.artifacts.cross_compilers import check_cross
-from swapstone.artifacts.image_catalog import find_architecture
+from swapstone.artifacts.image_catalog import find_machine_architecture
 from swapstone.model import UnavailableError
 from tests.contract.vm_images import need_emulator
 from tests.e2e.cli import runs_of, swapstone
@@ -22,7 +22,7 @@ ONE = ("--only", "b_string_strlen", "--blocks", "1", "--seed", "4")
 
 def need(architecture: str) -> None:
     """Skip a test where machines of an architecture can't be emulated, or programs for it can't be built."""
-    machine = find_architecture(architecture).machine
+    machine = find_machine_architecture(architecture).machine
     need_emulator(machine)
     try:
         for libc in ("glibc", "musl"):
@@ -75,7 +75,7 @@ def test_several_architectures_have_a_record_and_a_table_each(tmp_path: Path) ->
     need("arm64")
     asked = ("libc=glibc,musl", "--arch", "x86_64,arm64", *ONE, "--out", str(tmp_path / "r"))
     shown = swapstone(tmp_path, "compare", *asked).stdout
-    assert shown.index("Architecture x86_64\n") < shown.index("Architecture arm64\n")
+    assert shown.index("MachineArchitecture x86_64\n") < shown.index("MachineArchitecture arm64\n")
     assert shown.count("libc: musl against glibc") == 2
     machines = {
         path.parent.name: dict(json.loads(path.read_text())["machine"])["architecture"]

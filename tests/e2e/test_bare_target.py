@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.artifacts import build_bare, missing_guest_requirement
+from swapstone.artifacts.guest import build_bare, missing_guest_requirement
 from swapstone.record import load
 from swapstone.workloads import find_workload
 from tests.e2e.cli import runs_of, swapstone

@@ -17,7 +17,7 @@ from swapstone.factors import SWAP, Evidence
 from swapstone.model import UnavailableError
 from swapstone.session import board_images
 from swapstone.targets import MachineConfig, emulated_board
-from swapstone.targets.emulated_board import BoardImageRequest, EmulatedBoard
+from swapstone.targets.emulated_board import EmulatedBoard
 from swapstone.targets.ssh_connection import SshConnection
 from swapstone.targets.ssh_target import SshTarget
 from swapstone.wire import AgentAnswer, TrialRequest
@@ -59,7 +59,7 @@ def test_swap_devices_are_compared_on_a_board_and_verified(tmp_path: Path) -> No
 def machine(monkeypatch: pytest.MonkeyPatch) -> Iterator[EmulatedBoard]:
     monkeypatch.setattr(board_images, "BOARD_MODULES", (*board_images.BOARD_MODULES, "loop", "ext4"))
     monkeypatch.setattr(emulated_board, "MEMORY_MIB", 1024)  # the file system is in memory
-    (image,) = board_images.board_image(BoardImageRequest(architecture="arm64"), print).images.values()
+    image = board_images.board_image("arm64", print)
     found = EmulatedBoard(image, "arm64")
     try:
         yield found

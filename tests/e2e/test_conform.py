@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.artifacts import missing_crate_requirement, missing_rust
+from swapstone.artifacts.crates import missing_crate_requirement, missing_rust
 from swapstone.model import UserError
 from swapstone.session.conformance import conform
 

@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from swapstone.artifacts.image_assembly import Overlay
-from swapstone.artifacts.image_catalog import find_architecture
+from swapstone.artifacts.image_catalog import find_machine_architecture
 from swapstone.artifacts.image_comparison import compare_images
 from swapstone.artifacts.images import BuiltImage, ImageRequest, build_image
 from swapstone.artifacts.packages import package_file, read_lock
@@ -96,7 +96,7 @@ def _request(architecture: str, kernel: str = "generic") -> ImageRequest:
 
 def _boot(architecture: str, built: BuiltImage) -> dict[str, str]:
     """Boot an image to its end and return the values that its init printed, by name."""
-    machine = find_architecture(architecture)
+    machine = find_machine_architecture(architecture)
     require(machine.emulator)
     result = subprocess.run(
         boot_arguments(machine, built, 512),

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.artifacts.image_catalog import find_architecture
+from swapstone.artifacts.image_catalog import find_machine_architecture
 from swapstone.artifacts.image_program_table import PROGRAMS
 from swapstone.artifacts.libc_image import (
     IMAGE_FILE,
@@ -86,7 +86,7 @@ def _built(
 
 def _console(architecture: str, image: BuiltLibcImage, options: str, typed: str = "") -> str:
     """Boot an image with options on the kernel's command line, and return what its console shows."""
-    machine = find_architecture(architecture)
+    machine = find_machine_architecture(architecture)
     require(machine.emulator)
     command = boot_arguments(machine, image.built, 256)
     command[-1] += options

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.artifacts import build_crate, missing_crate_requirement
+from swapstone.artifacts.crates import build_crate, missing_crate_requirement
 from swapstone.factors import parse_choice
 from swapstone.model.link_counters import counters
 from swapstone.session.defaults import default_suites

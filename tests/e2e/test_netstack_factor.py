@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.artifacts import build_crate, missing_crate_requirement
-from swapstone.factors import build_variables, parse_choice
+from swapstone.artifacts.crates import build_crate, missing_crate_requirement
+from swapstone.factors import parse_choice
 from swapstone.factors.netstack_fixes import FIXES
+from swapstone.factors.netstack_options import build_variables
 from swapstone.session.defaults import default_suites
 from swapstone.session.study_file import load_study
 from swapstone.workloads import find_workload

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from swapstone.artifacts.bundled_modules import build_module
-from swapstone.artifacts.image_catalog import find_architecture
+from swapstone.artifacts.image_catalog import find_machine_architecture
 from swapstone.artifacts.images import ImageRequest, build_image
 from swapstone.artifacts.packages import package_file, read_lock
 from swapstone.factors import Recipe
@@ -57,7 +57,7 @@ def _target(architecture: str, machine: str, kernels: tuple[str, ...]) -> VmTarg
 
 
 def _planted(architecture: str, kernel: str) -> bytes:
-    return build_module("planted", find_architecture(architecture), kernel, read_lock(), print).content
+    return build_module("planted", find_machine_architecture(architecture), kernel, read_lock(), print).content
 
 
 def _setting(kernel: str, load: str) -> MachineConfig:

@@ -13,11 +13,10 @@ import pytest
 
 from swapstone.artifacts.images import BuiltImage, Image
 from swapstone.model import UnavailableError, UserError
-from swapstone.session import machines
+from swapstone.session import machines, vm_images, vm_kind
 from swapstone.session.experiment import resolve
 from swapstone.session.request import parse_factors
 from swapstone.targets import clock_of
-from swapstone.targets.vm import spec
 from swapstone.targets.vm.boot_image import VmImage
 from tests.e2e.cli import fake, runs_of, swapstone
 from tests.programs import require
@@ -34,7 +33,7 @@ def test_each_target_has_its_clock() -> None:
 
 def test_a_wall_clock_in_a_virtual_machine_needs_kvm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     reason = "/dev/kvm opens, but the kernel 6.1 did not start under it within 15 s"
-    monkeypatch.setattr(machines, "kvm_device_trouble", lambda _: reason)
+    monkeypatch.setattr(vm_images, "kvm_device_trouble", lambda _: reason)
     request = request_of(
         name="compare",
         factors=parse_factors(["libc=glibc,musl"]),
@@ -77,10 +76,10 @@ def test_each_kernel_runs_under_kvm_with_a_wall_clock(tmp_path: Path, monkeypatc
         return ""
 
     opened: list[dict[str, VmImage]] = []
-    monkeypatch.setattr(machines, "build_image", lambda asked, progress: BuiltImage(image, tmp_path / asked.kernel))
-    monkeypatch.setattr(machines, "kvm_device_trouble", lambda _: "")
-    monkeypatch.setattr(spec, "kvm_trouble", works)
-    monkeypatch.setattr(spec, "VmTarget", lambda images, options, image_differences: opened.append(images))
+    monkeypatch.setattr(vm_images, "build_image", lambda asked, progress: BuiltImage(image, tmp_path / asked.kernel))
+    monkeypatch.setattr(vm_images, "kvm_device_trouble", lambda _: "")
+    monkeypatch.setattr(vm_kind, "kvm_trouble", works)
+    monkeypatch.setattr(vm_kind, "VmTarget", lambda images, options, image_differences: opened.append(images))
     for clock in ("wall", "virtual"):
         request = request_of(
             name="compare",

@@ -18,7 +18,7 @@ from swapstone.report import export, hyperfine_export
 from swapstone.report.context import ExplanationSummary, Selection
 from swapstone.report.render import json as json_renderer
 from swapstone.report.render import terminal
-from swapstone.session.catalog import check_published
+from swapstone.session.published_output import check_output
 
 HERE = Path(__file__).parent / "report"
 CONTEXT, ANALYSIS = synthetic.context(), synthetic.analysis()
@@ -101,7 +101,7 @@ GOLDENS: dict[str, Callable[[], str]] = {
     "verdicts.html": lambda: reports.as_html(VERDICTS_CONTEXT, VERDICTS),
     "verdicts.csv": lambda: export.to_csv(VERDICTS_CONTEXT, VERDICTS),
     "verdicts-junit.xml": lambda: export.EXPORTS["junit"](VERDICTS_CONTEXT, VERDICTS),
-    "published-check-100.txt": lambda: terminal.render(check_published(), terminal.Terminal(width=100)),
+    "published-check-100.txt": lambda: terminal.render(check_output(), terminal.Terminal(width=100)),
 }
 
 

@@ -2,26 +2,17 @@
 """Build programs and images. Each is stored in the cache under the digest of all its inputs."""
 
 from swapstone.artifacts.allocators import allocator_tools, cached_libcs
-from swapstone.artifacts.carried_programs import CarriedPrograms, carried_programs
 from swapstone.artifacts.command_names import may_read_environment
 from swapstone.artifacts.companion_programs import build_layouts, build_workload
-from swapstone.artifacts.crates import (
-    build_crate,
-    build_package,
-    missing_crate_requirement,
-    missing_rust,
-    require_crate,
-)
 from swapstone.artifacts.distribution_packages import install_command
 from swapstone.artifacts.elf_compatibility import program_libc
-from swapstone.artifacts.guest import build_bare, missing_guest_requirement, require_guest
 from swapstone.artifacts.libraries import library_digests, library_version, parse_libraries, with_libraries
 from swapstone.artifacts.library_table import LIBRARIES
 from swapstone.artifacts.link_layouts import environment_padding, with_layout_compiler
 from swapstone.artifacts.own_toolchain import own_tools
 from swapstone.artifacts.placeholders import KNOWN as KNOWN_PLACEHOLDERS
 from swapstone.artifacts.placeholders import fill, placeholders
-from swapstone.artifacts.program_size import SIZE_METRICS, sizes_of
+from swapstone.artifacts.program_size import SIZE_METRICS, sizes_of, stripped_sizes
 from swapstone.artifacts.recipe_resolution import check_recipe, resolve_recipe
 from swapstone.artifacts.replaced_flags import replaced_flags_warning
 from swapstone.artifacts.servers import (
@@ -33,7 +24,7 @@ from swapstone.artifacts.servers import (
     is_installed_name,
     load_generator_identity,
 )
-from swapstone.artifacts.source_build import SOURCE_RECIPE, SourceBuilder, stripped_sizes
+from swapstone.artifacts.source_build import SourceBuilder
 from swapstone.artifacts.source_tree import SourceSize, count_sources, sha256_of
 from swapstone.artifacts.tool_versions import compiler_version, loader_version, require_tools
 from swapstone.artifacts.toolchain import check_compiler
@@ -47,6 +38,7 @@ from swapstone.artifacts.workload_build import (
     build_whole,
     c_library_version,
 )
+from swapstone.factors.factor import SOURCE_RECIPE
 
 __all__ = [
     "BASE_RECIPE",
@@ -58,22 +50,17 @@ __all__ = [
     "SIZE_METRICS",
     "SOURCE_RECIPE",
     "Built",
-    "CarriedPrograms",
     "SourceBuilder",
     "SourceSize",
     "allocator_tools",
-    "build_bare",
-    "build_crate",
     "build_empty",
     "build_layouts",
-    "build_package",
     "build_packaged",
     "build_static_load_generator",
     "build_whole",
     "build_workload",
     "c_library_version",
     "cached_libcs",
-    "carried_programs",
     "check_compiler",
     "check_load_generator",
     "check_recipe",
@@ -90,16 +77,11 @@ __all__ = [
     "load_generator_identity",
     "loader_version",
     "may_read_environment",
-    "missing_crate_requirement",
-    "missing_guest_requirement",
-    "missing_rust",
     "own_tools",
     "parse_libraries",
     "placeholders",
     "program_libc",
     "replaced_flags_warning",
-    "require_crate",
-    "require_guest",
     "require_tools",
     "resolve_recipe",
     "sha256_of",

@@ -20,9 +20,9 @@ from pathlib import Path
 from swapstone.artifacts.cache_folder import locked, writable_folder
 from swapstone.artifacts.control_fields import paragraphs
 from swapstone.artifacts.distribution_packages import require_command
-from swapstone.artifacts.image_catalog import suite_of
 from swapstone.artifacts.snapshot import Snapshot, archives_of
 from swapstone.model import FrozenStruct, UnavailableError, UserError
+from swapstone.model.architectures import suite_of
 from swapstone.model.directories import cache_dir
 
 APT_TIMEOUT_S = 1800

@@ -18,7 +18,7 @@ from pathlib import Path
 from swapstone.artifacts.build_command import run_tool
 from swapstone.artifacts.cache_folder import new_folder, writable_folder
 from swapstone.artifacts.distribution_packages import install_command
-from swapstone.artifacts.image_catalog import ARCHITECTURES, KERNELS, Architecture
+from swapstone.artifacts.image_catalog import KERNELS, MACHINE_ARCHITECTURES, MachineArchitecture
 from swapstone.artifacts.kernel_modules import Module, ModuleFile, read_module_file
 from swapstone.artifacts.packages import Lock, Package, Progress, fetch, package_file
 from swapstone.artifacts.tool_versions import compiler_version
@@ -43,7 +43,7 @@ _KEY_DIGITS = 32
 _LARGEST_SOURCE = 4 << 20
 
 
-def build_module(name: str, architecture: Architecture, kernel: str, lock: Lock, progress: Progress) -> Module:
+def build_module(name: str, architecture: MachineArchitecture, kernel: str, lock: Lock, progress: Progress) -> Module:
     """Build one of Swapstone's modules for a packaged kernel, or return it from the cache.
 
     Args:
@@ -65,7 +65,7 @@ def build_module(name: str, architecture: Architecture, kernel: str, lock: Lock,
 
 
 def build_module_source(
-    source: Path, architecture: Architecture, kernel: str, lock: Lock, progress: Progress
+    source: Path, architecture: MachineArchitecture, kernel: str, lock: Lock, progress: Progress
 ) -> ModuleFile:
     """Build a module of one C file for a packaged kernel, or return it from the cache.
 
@@ -138,9 +138,9 @@ def _compilers(prefix: str) -> tuple[str, ...]:
     return tuple(name for name in found if re.fullmatch(rf"{prefix}gcc-\d+", name))
 
 
-def _header_packages(name: str, architecture: Architecture, kernel: str, lock: Lock) -> tuple[Package, ...]:
+def _header_packages(name: str, architecture: MachineArchitecture, kernel: str, lock: Lock) -> tuple[Package, ...]:
     """Return the header packages of a kernel: its own, and the build programs for this machine's processor."""
-    here = next((known.debian for known in ARCHITECTURES if known.machine == os.uname().machine), "")
+    here = next((known.debian for known in MACHINE_ARCHITECTURES if known.machine == os.uname().machine), "")
     found = [package for package in lock.of(architecture.debian) if kernel in package.headers]
     needed = {package.name for package in found if package.name.startswith(_KBUILD)}
     found = [package for package in found if package.name not in needed]

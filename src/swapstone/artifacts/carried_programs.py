@@ -16,9 +16,10 @@ from pathlib import Path, PurePosixPath
 
 from swapstone.artifacts.cache_folder import locked, new_folder, writable_folder
 from swapstone.artifacts.image_assembly import Tree, add_parts, needed_packages
-from swapstone.artifacts.image_catalog import ARCHITECTURES, find_part
+from swapstone.artifacts.image_catalog import find_part
 from swapstone.artifacts.packages import Package, Progress, fetch, read_lock
 from swapstone.model import UnavailableError
+from swapstone.model.architectures import ARCHITECTURES
 from swapstone.model.directories import cache_dir
 
 _SEAL = ".seal"

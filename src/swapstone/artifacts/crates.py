@@ -18,7 +18,8 @@ from swapstone.artifacts.lwip_source import LWIP_VARIABLE, lwip_source
 from swapstone.artifacts.tool_versions import first_line
 from swapstone.artifacts.upstream_sources import failure_cause
 from swapstone.artifacts.workload_build import PROGRAM, Built
-from swapstone.factors import BUILD_VARIABLES, read_facts
+from swapstone.factors import read_facts
+from swapstone.factors.netstack_options import BUILD_VARIABLES
 from swapstone.model import Crate, UnavailableError, UserError
 from swapstone.model.directories import cache_dir, share_dir
 

@@ -14,9 +14,9 @@ from pathlib import Path
 
 from swapstone.artifacts.build_command import run_tool
 from swapstone.artifacts.cache_folder import locked, new_folder, writable_folder
-from swapstone.artifacts.image_catalog import find_architecture
 from swapstone.artifacts.packages import Contents, Package, fetch, package_file, read_lock
 from swapstone.model import UnavailableError, UserError
+from swapstone.model.architectures import find_architecture
 from swapstone.model.directories import cache_dir
 
 SPECS = "musl-gcc.specs"

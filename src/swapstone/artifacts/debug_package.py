@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from swapstone.artifacts.image_catalog import ARCHITECTURES
 from swapstone.artifacts.packages import Contents, Package, Progress, fetch, package_file, read_lock
 from swapstone.model import UnavailableError
+from swapstone.model.architectures import ARCHITECTURES
 
 _FOLDER = "lib/debug"
 """Where a package has its debug files, without ``usr/``."""

@@ -3,65 +3,54 @@
 
 from __future__ import annotations
 
-from swapstone.model import FrozenStruct, find_named
+import msgspec
+
+from swapstone.model import FrozenStruct, architectures, find_named
+from swapstone.model.architectures import Architecture
 
 MODULES: tuple[str, ...] = ("configfs", "qemu_fw_cfg", "null_blk", "lz4", "zstd", "zram", "ext4")
 """Kernel modules that measurements in a virtual machine need."""
 
 
-class Architecture(FrozenStruct, frozen=True, kw_only=True):
+class MachineArchitecture(Architecture, frozen=True, kw_only=True):
     """An architecture of virtual machines.
 
     Attributes:
-        name: on the command line.
-        debian: in packages.
-        machine: as printed by ``uname -m`` on a 64-bit kernel or given by the ELF header; see `read_kernel`.
         kernels: package of the newest version, by the kernel's name.
         emulator: QEMU's program.
         emulator_package: package of the emulator.
         options: of the emulator.
         console: name of the serial console on the kernel's command line.
         modules: loaded by default.
-        suite: release of Debian that has its packages, at the mirrors of this machine's sources; empty for the releases that these name.
     """
 
-    name: str
-    debian: str
-    machine: str
     kernels: dict[str, str]
     emulator: str
     emulator_package: str
     options: tuple[str, ...]
     console: str
     modules: tuple[str, ...] = MODULES
-    suite: str = ""
 
 
-ARCHITECTURES: tuple[Architecture, ...] = (
-    Architecture(
-        name="x86_64",
-        debian="amd64",
-        machine="x86_64",
+MACHINE_ARCHITECTURES: tuple[MachineArchitecture, ...] = (
+    MachineArchitecture(
+        **msgspec.structs.asdict(architectures.X86_64),
         kernels={"generic": "linux-image-amd64", "rt": "linux-image-rt-amd64"},
         emulator="qemu-system-x86_64",
         emulator_package="qemu-system-x86",
         options=("-M", "pc"),
         console="ttyS0",
     ),
-    Architecture(
-        name="arm64",
-        debian="arm64",
-        machine="aarch64",
+    MachineArchitecture(
+        **msgspec.structs.asdict(architectures.ARM64),
         kernels={"generic": "linux-image-arm64", "rt": "linux-image-rt-arm64"},
         emulator="qemu-system-aarch64",
         emulator_package="qemu-system-arm",
         options=("-M", "virt", "-cpu", "cortex-a72"),
         console="ttyAMA0",
     ),
-    Architecture(
-        name="armhf",
-        debian="armhf",
-        machine="arm",
+    MachineArchitecture(
+        **msgspec.structs.asdict(architectures.ARMHF),
         kernels={"generic": "linux-image-armmp", "rt": "linux-image-rt-armmp"},
         emulator="qemu-system-arm",
         emulator_package="qemu-system-arm",
@@ -70,16 +59,13 @@ ARCHITECTURES: tuple[Architecture, ...] = (
         # The distribution builds its kernel without qemu_fw_cfg.
         modules=tuple(name for name in MODULES if name != "qemu_fw_cfg"),
     ),
-    Architecture(
-        name="riscv64",
-        debian="riscv64",
-        machine="riscv64",
+    MachineArchitecture(
+        **msgspec.structs.asdict(architectures.RISCV64),
         kernels={"generic": "linux-image-riscv64", "rt": "linux-image-rt-riscv64"},
         emulator="qemu-system-riscv64",
         emulator_package="qemu-system-misc",
         options=("-M", "virt"),
         console="ttyS0",
-        suite="trixie",
     ),
 )
 
@@ -125,18 +111,13 @@ PARTS: tuple[ImagePart, ...] = (
 )
 
 
-def find_architecture(name: str) -> Architecture:
-    """Return an architecture by name.
+def find_machine_architecture(name: str) -> MachineArchitecture:
+    """Return an architecture of virtual machines by name.
 
     Raises:
         UserError: there is no such architecture.
     """
-    return find_named("architecture", name, {each.name: each for each in ARCHITECTURES})
-
-
-def suite_of(debian: str) -> str:
-    """Return the release that has an architecture's packages if it is not that of this machine's sources, by its Debian name."""
-    return next((architecture.suite for architecture in ARCHITECTURES if architecture.debian == debian), "")
+    return find_named("architecture", name, {each.name: each for each in MACHINE_ARCHITECTURES})
 
 
 def find_part(name: str) -> ImagePart:

@@ -20,7 +20,14 @@ from swapstone.artifacts import dynamic_entries, image_assembly, image_catalog, 
 from swapstone.artifacts.bundled_modules import build_module_source
 from swapstone.artifacts.cache_folder import locked, new_folder, sha256_of, writable_folder
 from swapstone.artifacts.image_assembly import KERNEL_PART, KERNEL_PATH, Overlay, Tree
-from swapstone.artifacts.image_catalog import KERNELS, PARTS, Architecture, ImagePart, find_architecture, find_part
+from swapstone.artifacts.image_catalog import (
+    KERNELS,
+    PARTS,
+    ImagePart,
+    MachineArchitecture,
+    find_machine_architecture,
+    find_part,
+)
 from swapstone.artifacts.image_comparison import ImageFile
 from swapstone.artifacts.kernel_modules import Module, ModuleFile, Modules, modules_for, read_module_file
 from swapstone.artifacts.kernels import Kernel, read_kernel
@@ -46,7 +53,7 @@ class ImageRequest(FrozenStruct, frozen=True, kw_only=True):
     """The requested contents of an image.
 
     Attributes:
-        architecture: a name of `ARCHITECTURES`.
+        architecture: a name of `MACHINE_ARCHITECTURES`.
         kernel: a level of `KERNELS`, or the path of a kernel file: with a slash, or the name of an existing file.
         modules_folder: modules of a kernel file; empty for the folder with the kernel's path and the suffix ``.modules``, if it exists.
         modules: names of modules to load; their dependencies are added. None for the defaults of the architecture, or for no modules if a
@@ -70,7 +77,7 @@ class Image(FrozenStruct, frozen=True, kw_only=True):
     """The contents of an image. Its digest is the image's name.
 
     Attributes:
-        architecture: a name of `ARCHITECTURES`.
+        architecture: a name of `MACHINE_ARCHITECTURES`.
         kernel: ``generic``, ``rt``, or the file name of a kernel file.
         banner: the kernel's version line; empty if unknown.
         release: the output of ``uname -r``, from the banner or the modules; empty if unknown.
@@ -127,7 +134,7 @@ class ImagePlan:
     """
 
     request: ImageRequest
-    architecture: Architecture
+    architecture: MachineArchitecture
     parts: tuple[ImagePart, ...]
     packages: tuple[Package, ...]
     modules: tuple[str, ...]
@@ -212,7 +219,9 @@ def check_kernel_file(request: ImageRequest) -> None:
     """
     if request.kernel not in KERNELS:
         built = (Path(path) for path in request.module_files if not path.endswith(MODULE_SOURCE))
-        _own_kernel(request, find_architecture(request.architecture), [read_module_file(path) for path in built])
+        _own_kernel(
+            request, find_machine_architecture(request.architecture), [read_module_file(path) for path in built]
+        )
 
 
 def plan_image(request: ImageRequest, lock: Lock | None, progress: Progress = lambda _: None) -> ImagePlan:
@@ -226,7 +235,7 @@ def plan_image(request: ImageRequest, lock: Lock | None, progress: Progress = la
     Raises:
         UserError: a part, a kernel or a module does not exist, or does not fit.
     """
-    architecture = find_architecture(request.architecture)
+    architecture = find_machine_architecture(request.architecture)
     wanted = tuple(find_part(name) for name in request.parts)
     locked_packages = (lock or read_lock()).of(architecture.debian)
     package, own, name = None, None, request.kernel
@@ -261,7 +270,7 @@ def plan_image(request: ImageRequest, lock: Lock | None, progress: Progress = la
 
 
 def _user_modules(
-    request: ImageRequest, architecture: Architecture, lock: Lock, progress: Progress
+    request: ImageRequest, architecture: MachineArchitecture, lock: Lock, progress: Progress
 ) -> list[ModuleFile]:
     """Return the user's modules. Those of C files are built first."""
     sources = [path for path in request.module_files if path.endswith(MODULE_SOURCE)]
@@ -278,14 +287,16 @@ def _user_modules(
     ]
 
 
-def _modules(request: ImageRequest, architecture: Architecture, files: Sequence[ModuleFile]) -> tuple[str, ...]:
+def _modules(request: ImageRequest, architecture: MachineArchitecture, files: Sequence[ModuleFile]) -> tuple[str, ...]:
     """Return the names of the kernel's own modules to load: with those that the user's modules need."""
     wanted = architecture.modules if request.modules is None else request.modules
     own = {each.module.name for each in files}
     return tuple(dict.fromkeys((*wanted, *(name for each in files for name in each.needs if name not in own))))
 
 
-def _kernel_package(architecture: Architecture, name: str, packages: Sequence[Package], lock: Lock | None) -> Package:
+def _kernel_package(
+    architecture: MachineArchitecture, name: str, packages: Sequence[Package], lock: Lock | None
+) -> Package:
     for package in packages:
         if package.kernel == name:
             return package
@@ -295,7 +306,7 @@ def _kernel_package(architecture: Architecture, name: str, packages: Sequence[Pa
 
 
 def _own_kernel(
-    request: ImageRequest, architecture: Architecture, files: Sequence[ModuleFile]
+    request: ImageRequest, architecture: MachineArchitecture, files: Sequence[ModuleFile]
 ) -> tuple[Kernel, tuple[Module, ...]]:
     path = Path(request.kernel)
     if not path.exists():
@@ -339,7 +350,7 @@ def _read(path: Path) -> bytes:
         raise UserError(f"{path} can't be read: {error.strerror}.") from error
 
 
-def _check_architecture(kernel: Kernel, architecture: Architecture, what: str) -> None:
+def _check_architecture(kernel: Kernel, architecture: MachineArchitecture, what: str) -> None:
     if kernel.architecture != architecture.machine:
         raise UserError(
             f"The kernel {what} is for {kernel.architecture}, not for {architecture.machine}.",

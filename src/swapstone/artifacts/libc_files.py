@@ -12,7 +12,6 @@ from pathlib import Path
 
 from swapstone.artifacts.cache_folder import locked, writable_folder
 from swapstone.artifacts.image_assembly import Overlay
-from swapstone.artifacts.image_catalog import ARCHITECTURES, find_architecture
 from swapstone.artifacts.image_program_table import PROGRAMS
 from swapstone.artifacts.image_programs import BuiltProgram, build_program, check_build_tools, fetch_sources
 from swapstone.artifacts.libc_check import ObservedFile, observe_files
@@ -27,6 +26,7 @@ from swapstone.artifacts.libc_root import (
 from swapstone.artifacts.packages import Package, fetch
 from swapstone.artifacts.sdk import SDK_COMPILERS, BuiltSdk, build_sdk, check_sdk
 from swapstone.model import UnavailableError
+from swapstone.model.architectures import ARCHITECTURES, find_architecture
 from swapstone.model.directories import cache_dir
 
 _ROOTS = "image-roots"

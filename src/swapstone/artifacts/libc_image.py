@@ -14,7 +14,6 @@ from pathlib import Path
 
 import msgspec
 
-from swapstone.artifacts.image_catalog import find_architecture
 from swapstone.artifacts.image_program_table import PROGRAMS
 from swapstone.artifacts.image_programs import BuiltProgram
 from swapstone.artifacts.images import BuiltImage, ImageRequest, build_image, check_image
@@ -23,6 +22,7 @@ from swapstone.artifacts.libc_files import make_libc_files
 from swapstone.artifacts.libc_root import root_archive
 from swapstone.artifacts.tool_versions import compiler_version
 from swapstone.model import FrozenStruct, UserError
+from swapstone.model.architectures import find_architecture
 from swapstone.record.replace_file import replace_file
 
 KERNEL_FILE, INITRD_FILE, ROOT_FILE, IMAGE_FILE = "kernel", "initrd", "root.tar", "image.json"

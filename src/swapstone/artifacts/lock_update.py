@@ -13,7 +13,7 @@ from swapstone.artifacts.apt import Apt, PackageVersion, oldest
 from swapstone.artifacts.cache_folder import sha256_of, writable_folder
 from swapstone.artifacts.cross_musl import MUSL
 from swapstone.artifacts.dynamic_entries import read_dependencies
-from swapstone.artifacts.image_catalog import PARTS, Architecture
+from swapstone.artifacts.image_catalog import PARTS, MachineArchitecture
 from swapstone.artifacts.packages import LOCK_VERSION, Contents, Lock, Package, Progress, fetch, package_file
 from swapstone.artifacts.source_kernel import PATCHES, TOOL, TREE
 from swapstone.model import UserError
@@ -29,7 +29,7 @@ _HEADER_PACKAGES = 3
 """The kernel's own headers, the common headers of its version, and the build programs."""
 
 
-def update_lock(architectures: Sequence[Architecture], old: Lock | None, progress: Progress) -> Lock:
+def update_lock(architectures: Sequence[MachineArchitecture], old: Lock | None, progress: Progress) -> Lock:
     """Resolve and download the packages that images need, and describe them.
 
     Args:
@@ -58,7 +58,7 @@ def update_lock(architectures: Sequence[Architecture], old: Lock | None, progres
 class _LockUpdate:
     """The update of one architecture."""
 
-    def __init__(self, architecture: Architecture, progress: Progress) -> None:
+    def __init__(self, architecture: MachineArchitecture, progress: Progress) -> None:
         self._architecture = architecture
         self._progress = progress
         self._apt = Apt(architecture.debian)

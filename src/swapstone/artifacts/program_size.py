@@ -3,12 +3,16 @@
 
 from __future__ import annotations
 
+import contextlib
+import subprocess
 from pathlib import Path
 
 from elftools.elf.constants import SH_FLAGS
 
+from swapstone.factors import read_facts
 from swapstone.factors.elf_file import DamagedElfError, open_elf
 from swapstone.model import Direction, Metric, Quantity, UserError
+from swapstone.model.temporary_folder import TemporaryFolder
 
 
 def _size(name: str, meaning: str) -> Metric:
@@ -48,3 +52,15 @@ def sizes_of(program: Path) -> tuple[tuple[str, int], ...]:
     except DamagedElfError as error:
         raise UserError(f"{program} is not an ELF program: {error}.") from error
     return (("text", text), ("data", data), ("bss", bss), ("file", program.stat().st_size))
+
+
+def stripped_sizes(program: Path) -> tuple[tuple[str, int], ...]:
+    """Return the sizes of a program in bytes as `sizes_of` does, after stripping; none for a script."""
+    if read_facts(program) is None:
+        return ()
+    with TemporaryFolder("strip") as folder:
+        stripped = Path(folder) / "stripped"
+        command = ["strip", "--strip-all", "-o", str(stripped), str(program)]
+        with contextlib.suppress(OSError):
+            subprocess.run(command, capture_output=True, check=False, timeout=60)
+        return sizes_of(stripped if stripped.is_file() else program)

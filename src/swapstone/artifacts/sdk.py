@@ -19,12 +19,12 @@ import msgspec
 from swapstone.artifacts import cross_musl, sdk_files, sdk_sysroot
 from swapstone.artifacts.cache_folder import locked, new_folder, read_description, writable_folder
 from swapstone.artifacts.cross_compilers import CROSS_COMPILERS, CrossCompiler, check_cross
-from swapstone.artifacts.image_catalog import find_architecture
 from swapstone.artifacts.packages import read_lock
 from swapstone.artifacts.sdk_files import SdkNames, text_files
 from swapstone.artifacts.sdk_sysroot import fill_sysroot, installed_packages, loader_of
 from swapstone.artifacts.tool_versions import compiler_version
 from swapstone.model import FrozenStruct, UnavailableError, UserError, cpio, unknown
+from swapstone.model.architectures import find_architecture
 from swapstone.model.directories import cache_dir
 from swapstone.model.temporary_folder import TemporaryFolder, is_left_over
 

@@ -16,10 +16,10 @@ from pathlib import Path
 from swapstone.artifacts.cross_compilers import CrossCompiler
 from swapstone.artifacts.cross_musl import musl_specs
 from swapstone.artifacts.distribution_packages import install_command
-from swapstone.artifacts.image_catalog import find_architecture
 from swapstone.artifacts.sdk_files import SHIM
 from swapstone.artifacts.tool_versions import first_line
 from swapstone.model import UnavailableError
+from swapstone.model.architectures import find_architecture
 
 KERNEL_FOLDERS = frozenset(
     {"asm", "asm-generic", "drm", "linux", "misc", "mtd", "rdma", "scsi", "sound", "video", "xen"}

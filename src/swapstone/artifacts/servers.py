@@ -12,11 +12,12 @@ import msgspec
 
 from swapstone.artifacts.cache_folder import new_folder
 from swapstone.artifacts.recipe_resolution import resolve_recipe
-from swapstone.artifacts.source_build import SOURCE_RECIPE, SourceBuilder
+from swapstone.artifacts.source_build import SourceBuilder
 from swapstone.artifacts.tool_versions import compiler_identity
 from swapstone.artifacts.upstream_sources import read_lock, unpacked
 from swapstone.artifacts.workload_build import Built, run_compiler
 from swapstone.factors import Recipe
+from swapstone.factors.factor import SOURCE_RECIPE
 from swapstone.model import LoadGenerator, OwnProgram, UnavailableError
 from swapstone.model.directories import cache_dir, share_dir
 from swapstone.workloads.load_generators import LOAD_GENERATORS, PACE

@@ -9,7 +9,6 @@ import functools
 import os
 import shlex
 import shutil
-import subprocess
 from collections.abc import Callable, Iterator, Mapping
 from hashlib import sha256
 from pathlib import Path
@@ -26,21 +25,13 @@ from swapstone.artifacts.missing_library import (
     needs_cxx_library,
 )
 from swapstone.artifacts.placeholders import fill
-from swapstone.artifacts.program_size import sizes_of
+from swapstone.artifacts.program_size import stripped_sizes
 from swapstone.artifacts.source_tree import copy_sources, digest_tree, sha256_of
 from swapstone.artifacts.tool_versions import compiler_identity
-from swapstone.artifacts.workload_build import BASE_RECIPE, Built
+from swapstone.artifacts.workload_build import Built
 from swapstone.factors import Recipe, read_facts
 from swapstone.model import FrozenStruct, OwnProgram, UnavailableError, UserError, placeholders_in
 from swapstone.model.directories import cache_dir
-from swapstone.model.temporary_folder import TemporaryFolder
-
-SOURCE_RECIPE = Recipe(
-    # Flags that most projects build with. The switches are recorded in the program, so that the optimization level in force can be
-    # read from it.
-    cflags=("-O2", "-g0", "-frecord-gcc-switches"),
-    environment=BASE_RECIPE.environment,
-)
 
 LAST_LINES = 15
 _PROMPT = "\n$ "
@@ -200,18 +191,6 @@ def program_in(tree: Path, typed: str) -> Path:
         built = program.parent.parent.glob(f"*/{program.parent.name}/{program.name}")
         return next((path for path in sorted(built) if path.is_file()), program)
     return program
-
-
-def stripped_sizes(program: Path) -> tuple[tuple[str, int], ...]:
-    """Return the sizes of a program in bytes as `sizes_of` does, after stripping; none for a script."""
-    if read_facts(program) is None:
-        return ()
-    with TemporaryFolder("strip") as folder:
-        stripped = Path(folder) / "stripped"
-        command = ["strip", "--strip-all", "-o", str(stripped), str(program)]
-        with contextlib.suppress(OSError):
-            subprocess.run(command, capture_output=True, check=False, timeout=60)
-        return sizes_of(stripped if stripped.is_file() else program)
 
 
 def _failure(own: OwnProgram, recipe: Recipe, status: int | None, output: bytes) -> tuple[str, str]:

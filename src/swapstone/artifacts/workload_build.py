@@ -20,6 +20,7 @@ from swapstone.artifacts.program_size import sizes_of
 from swapstone.artifacts.tool_versions import compiler_identity, loader_version
 from swapstone.artifacts.toolchain import linked_dynamically, strip_command
 from swapstone.factors import RECORDED, RELEVANT_SYMBOLS, ProgramFacts, Recipe, read_facts
+from swapstone.factors.factor import SOURCE_RECIPE
 from swapstone.model import Source, UnavailableError, UserError, Workload
 from swapstone.model.directories import cache_dir, share_dir
 from swapstone.model.temporary_folder import TemporaryFolder
@@ -29,7 +30,7 @@ BASE_RECIPE = Recipe(
     # one of the C libraries implements.
     cflags=("-std=gnu11", "-O2", "-fno-builtin", "-U_FORTIFY_SOURCE", "-Wall", "-Wextra", "-Werror"),
     ldflags=("-pthread",),
-    environment=(("PATH", "/usr/bin:/bin"), ("LC_ALL", "C"), ("TMPDIR", "/tmp")),  # noqa: S108 - the program's, not ours
+    environment=SOURCE_RECIPE.environment,
 )
 
 PROGRAM = "prog"

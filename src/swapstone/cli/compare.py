@@ -21,10 +21,10 @@ from swapstone.model import UserError
 from swapstone.report.context import Selection
 from swapstone.session.agreement_output import agreement_of
 from swapstone.session.board_runs import resume_named
-from swapstone.session.compare_options import check_why_max, run_options
+from swapstone.session.compare_options import run_options
 from swapstone.session.interrupted import Interrupted
 from swapstone.session.record_handle import Record
-from swapstone.session.why_max import worst_wakeup_documents
+from swapstone.session.why_max import check_why_max, worst_wakeup_documents
 
 _GROUPS = {
     **{group: " ".join(names) for group, names in GROUPS.items()},

@@ -13,8 +13,7 @@ from swapstone.cli.options import declared
 from swapstone.cli.output import echo
 from swapstone.cli.tables import terminal_columns
 from swapstone.report.printed_json import printed_json
-from swapstone.session.boards import examine_board
-from swapstone.session.capabilities import Finding, State, capabilities, examine, summary
+from swapstone.session.capabilities import Finding, State, capabilities, examine, examine_target, summary
 
 _LEAST_ROOM = 20
 _COLOURS = {State.GOOD: "green", State.NOISY: "yellow", State.MISSING: "red", State.UNKNOWN: None}
@@ -34,7 +33,7 @@ def doctor_command(as_json: bool, target: str | None, lg_env: str | None) -> Non
       swapstone doctor
       swapstone doctor --target ssh:pi@board
     """
-    found, noise = examine_board(target, print_note, lg_env) if target else (capabilities(), list(examine()))
+    found, noise = examine_target(target, print_note, lg_env) if target else (capabilities(), list(examine()))
     if as_json:
         echo(printed_json("doctor", can=found, noise=noise), nl=False)
         return

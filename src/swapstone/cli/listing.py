@@ -9,11 +9,11 @@ from swapstone.cli.command_name import as_typed
 from swapstone.cli.output import echo
 from swapstone.cli.tables import table, terminal_columns
 from swapstone.report.printed_json import printed_json
-from swapstone.session.catalog import LISTS, default_root
+from swapstone.session.catalog import all_lists, default_root
 
 
 @click.command()
-@click.argument("what", type=click.Choice(list(LISTS)))
+@click.argument("what", type=click.Choice(list(all_lists())))
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def list_command(what: str, as_json: bool) -> None:
     r"""List factors, levels, workloads, suites, loads, targets, libraries, studies, records or published figures.
@@ -28,7 +28,7 @@ def list_command(what: str, as_json: bool) -> None:
 
 def print_list(what: str, as_json: bool) -> None:
     """Print one of the lists as a table or as JSON."""
-    head, rows = LISTS[what]()
+    head, rows = all_lists()[what]()
     if as_json:
         found = [dict(zip(head, row, strict=True)) for row in rows]
         echo(printed_json("list", list=what, rows=found), nl=False)

@@ -19,8 +19,7 @@ from swapstone.cli.tables import table, terminal_columns
 from swapstone.model import UserError
 from swapstone.report.memory_fit_text import HEAD, answer, notes, rows, wrapped
 from swapstone.report.memory_phase_text import PHASE_HEAD, marks_phases, over_time, phase_notes, phase_rows
-from swapstone.session.compare_options import fit_options
-from swapstone.session.memory_fit import EXAMPLE, encode_fit
+from swapstone.session.memory_fit import EXAMPLE, encode_fit, fit_options
 from swapstone.session.output_file import check_output, write_output
 
 EXIT_NO_RESULT = 4

@@ -9,8 +9,7 @@ from swapstone.cli.listing import print_list
 from swapstone.cli.output import echo
 from swapstone.cli.printing import print_document
 from swapstone.cli.shell_completion import complete_records
-from swapstone.session.catalog import check_published
-from swapstone.session.published_output import Output, claims_output, differences_output
+from swapstone.session.published_output import Output, check_output, claims_output, differences_output
 
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
@@ -47,7 +46,7 @@ def check_figures() -> None:
     Example:
       swapstone published check
     """
-    print_document(check_published())
+    print_document(check_output())
 
 
 @published_command.command("differences")

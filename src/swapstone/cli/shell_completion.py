@@ -153,7 +153,7 @@ def complete_loads(ctx: click.Context, param: click.Parameter, incomplete: str) 
 
 def complete_libraries(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Complete a list of libraries with commas."""
-    from swapstone.session.catalog import LIBRARIES  # noqa: PLC0415 - imports all parts, which only a completion needs
+    from swapstone.session.library_list import LIBRARIES  # noqa: PLC0415 - imports all parts, which only a completion needs
 
     del ctx, param
     before, comma, last = incomplete.rpartition(",")

@@ -17,9 +17,9 @@ from swapstone.cli.shell_completion import complete_parts, complete_studies, com
 from swapstone.report.context import Selection
 from swapstone.report.study_index import document_of
 from swapstone.session import api
+from swapstone.session.experiment import complete_target
 from swapstone.session.interrupted import Interrupted
 from swapstone.session.record_handle import Record
-from swapstone.session.server_program import target_with_driver
 from swapstone.session.settings import settings_from, typed
 
 
@@ -75,7 +75,7 @@ def study_command(
     """
     try:
         made = settings_from(typed(options))
-        target = target_with_driver(made.place.target, made.boards.driver_target, made.boards.server_address)
+        target = complete_target(made.place.target or "", made.boards) or None
         result = api.study(
             name,
             made.workloads,

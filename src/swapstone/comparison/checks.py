@@ -1,24 +1,33 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """What the checks of a row's assumptions find: rows that can't be judged, and limits of the results.
 
-There is one module for each assumption. Of experiments by the first rules (`Experiment.rules`) only failures are counted.
+There is one module for each assumption, and parts add checks of facts that only their runs have.
+Of experiments by the first rules (`Experiment.rules`) only failures are counted.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import functools
+from collections.abc import Callable, Mapping, Sequence
 
-from swapstone.comparison import boards, carry_over, conditions, failures, outputs, overload, processors, storage
+from swapstone.comparison import carry_over, conditions, failures, outputs, overload, processors, storage
 from swapstone.comparison.cells import Group
-from swapstone.comparison.findings import Findings, Place, checked
+from swapstone.comparison.findings import Check, Findings, Place, checked
 from swapstone.comparison.run_columns import as_table
 from swapstone.comparison.run_table import Runs
 from swapstone.model import CURRENT_RULES, Caveat, Experiment, Variant, Verdict, WorkSpec
+from swapstone.model.parts import provided
 
 __all__ = ["Findings", "Group", "Place", "check", "checked"]
 
 
-_MODULES = (failures, outputs, storage, conditions, boards, overload, processors, carry_over)
+@functools.cache
+def _checks() -> tuple[Check, ...]:
+    return (
+        *(module.check for module in (failures, outputs, storage, conditions)),
+        *provided("check", Callable),
+        *(module.check for module in (overload, processors, carry_over)),
+    )
 
 
 def check(
@@ -35,7 +44,7 @@ def check(
     if experiment.rules < CURRENT_RULES:
         return Findings(failure_rates=failures.rates(experiment, variants, runs))
     table = as_table(runs)
-    found = [module.check(experiment, variants, workloads, table) for module in _MODULES]
+    found = [each(experiment, variants, workloads, table) for each in _checks()]
     excluded: dict[Place, tuple[Verdict, str]] = {}
     for each in found:
         for place, exclusion in each.excluded.items():

@@ -14,8 +14,6 @@ from swapstone.factors.facts import RECORDED, RELEVANT_SYMBOLS, read_facts
 from swapstone.factors.float_abi import FLOAT
 from swapstone.factors.free_factor import NOT_OBSERVED, free_factor, is_unobserved
 from swapstone.factors.image import IMAGE
-from swapstone.factors.netstack import NETSTACK, missing_control, needs_system
-from swapstone.factors.netstack_options import BUILD_VARIABLES, build_variables
 from swapstone.factors.priority import PRIORITY, PRIORITY_VARIABLE, level_of_stat
 from swapstone.factors.priority import SEEN as PRIORITY_SEEN
 from swapstone.factors.program import PROGRAM
@@ -39,12 +37,10 @@ ROOT_FACTORS: tuple[str, ...] = (ROOTFS.name, IMAGE.name)
 """Names of the factors whose levels are root file systems of an own program."""
 
 __all__ = [
-    "BUILD_VARIABLES",
     "COMMAND_FACTOR",
     "COMMAND_LINE",
     "FLOAT",
     "IMAGE",
-    "NETSTACK",
     "NOT_OBSERVED",
     "PRIORITY",
     "PRIORITY_SEEN",
@@ -64,7 +60,6 @@ __all__ = [
     "TakesPaths",
     "TakesTexts",
     "all_factors",
-    "build_variables",
     "check_values",
     "find_factor",
     "find_level",
@@ -72,9 +67,7 @@ __all__ = [
     "free_levels",
     "is_unobserved",
     "level_of_stat",
-    "missing_control",
     "mounted_content",
-    "needs_system",
     "parse_choice",
     "read_facts",
     "recipe_of",

@@ -227,11 +227,12 @@ class Factor(Protocol):
         description: one line for ``list factors``.
         levels: in the order of ``list levels``.
 
-    Three more attributes are optional:
+    Four more attributes are optional:
 
     - ``observes``: a tuple of `Observation`: values that the agent reads for it. `observe` finds them by `Evidence.value`.
     - ``forms``: further rows of ``list levels``: what a text that is no level's name may be.
     - ``unseen``: a hint for the user if the evidence does not show the level.
+    - ``reboots``: whether a target that ``reboots`` boots its machine anew for another level; see `reboots`.
     """
 
     name: str
@@ -259,6 +260,11 @@ class Factor(Protocol):
             requested level makes the run valid.
         """
         ...
+
+
+def reboots(factor: Factor) -> bool:
+    """Return whether a target that ``reboots`` boots its machine anew for another level of a factor."""
+    return getattr(factor, "reboots", False)
 
 
 @runtime_checkable
@@ -291,3 +297,12 @@ class TakesPaths(Protocol):
             UserError: the file does not exist or can't be a level.
         """
         ...
+
+
+SOURCE_RECIPE = Recipe(
+    # Flags that most projects build with. The switches are recorded in the program, so that the optimization level in force can be
+    # read from it.
+    cflags=("-O2", "-g0", "-frecord-gcc-switches"),
+    environment=(("PATH", "/usr/bin:/bin"), ("LC_ALL", "C"), ("TMPDIR", "/tmp")),  # noqa: S108 - the program's, not ours
+)
+"""What programs with a build system of their own start from."""

@@ -36,6 +36,7 @@ class Kernel:
 
     name = "kernel"
     stage = Stage.BOOT
+    reboots = True
     description = "the machine's kernel, its preemption mode and its boot parameters"
     unseen = (
         "The guest did not report enough about its kernel. A mode is read from /sys/kernel/debug/sched/preempt, which needs debugfs. Your "

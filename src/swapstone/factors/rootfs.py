@@ -28,6 +28,7 @@ class Rootfs:
 
     name = "rootfs"
     stage = Stage.LAUNCH
+    reboots = True
     description = "the root file system of your program: a folder, a tar archive or a container image"
     levels: tuple[Level, ...] = ()
     forms: tuple[Level, ...] = (

@@ -21,6 +21,7 @@ from swapstone.instruments.kernel_symbols import MOST_BYTES as MOST_SYMBOL_BYTES
 from swapstone.instruments.model_counts import ModelCounts, read_model
 from swapstone.instruments.observed_paths import MODE as PATHS
 from swapstone.instruments.observed_paths import path_words, read_paths, unfollowed
+from swapstone.instruments.plugin_build import build_plugin
 from swapstone.instruments.plugin_file import Block, read_output
 from swapstone.model import IDLE, Run, Source, UnavailableError, UserError
 from swapstone.model.cpio import Entry
@@ -39,7 +40,6 @@ from swapstone.record import record_format
 from swapstone.run.prepare import Prepared
 from swapstone.subjects import TrialSpec, raw_output
 from swapstone.targets import MachineConfig, Target
-from swapstone.targets.agent_build import build_plugin
 from swapstone.targets.observed_target import MachineRun, ObservedTarget
 from swapstone.wire import AgentAnswer, TrialRequest, decode_workload_report
 from swapstone.workloads import find_load

@@ -50,6 +50,7 @@ from swapstone.model.experiment import (
     HeldVariant,
     Trial,
     Variant,
+    check_scale,
     cycle_of,
     layout_of,
 )
@@ -60,7 +61,6 @@ from swapstone.model.image_difference import ImageDifference
 from swapstone.model.load import IDLE, Load, LoadIndicator
 from swapstone.model.load_generator import LoadGenerator
 from swapstone.model.machine_needs import USUAL_MEMORY_BYTES, MachineNeeds
-from swapstone.model.memory_fit import MemoryFit, TriedMemory, VariantMemory
 from swapstone.model.memory_phases import MemorySeries, PhaseMemory
 from swapstone.model.metric import Direction, Metric, Quantity
 from swapstone.model.observation import (
@@ -145,7 +145,6 @@ __all__ = [
     "LoadGenerator",
     "LoadIndicator",
     "MachineNeeds",
-    "MemoryFit",
     "MemorySeries",
     "Metric",
     "Noise",
@@ -170,18 +169,17 @@ __all__ = [
     "Suite",
     "TimeSeries",
     "Trial",
-    "TriedMemory",
     "UnavailableError",
     "UserError",
     "UserSupplied",
     "Variant",
-    "VariantMemory",
     "Verdict",
     "WireError",
     "WorkSpec",
     "Workload",
     "WorkloadPrecision",
     "cgroup_file",
+    "check_scale",
     "counted_blocks",
     "cycle_of",
     "discarded_by_block",

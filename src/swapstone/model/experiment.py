@@ -6,6 +6,7 @@ from __future__ import annotations
 import enum
 
 from swapstone.model.bounds import BlockNumber, Name, Position
+from swapstone.model.errors import UserError
 from swapstone.model.frozen_struct import FrozenStruct
 from swapstone.model.substitution import placeholders_in
 from swapstone.model.workload import OwnProgram
@@ -285,3 +286,17 @@ class Trial(FrozenStruct, frozen=True, kw_only=True):
         """Return the trial's identity inside its record: one run per key."""
         place = f"{self.block:04d}/{self.suite}/{self.workload}/{self.load}/{self.variant}"
         return f"{place}/prime-{self.prime}" if self.prime else place
+
+
+def check_scale(ns_per_instruction: int) -> int:
+    """Return a guest time of an instruction that the emulator offers, in nanoseconds.
+
+    Raises:
+        UserError: it is none of `CLOCK_SCALES`.
+    """
+    if ns_per_instruction not in CLOCK_SCALES:
+        raise UserError(
+            f"The emulator's clock can't count {ns_per_instruction} ns for an instruction.",
+            f"It counts one of: {', '.join(map(str, CLOCK_SCALES))}",
+        )
+    return ns_per_instruction

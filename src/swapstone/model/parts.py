@@ -18,7 +18,26 @@ from swapstone.model.errors import UserError
 __all__ = ["GROUP", "KINDS", "Part", "installed_parts", "load", "missing_parts", "parts_of", "provided"]
 
 GROUP = "swapstone.parts"
-KINDS = ("explainer", "factor", "suite", "target", "topic")
+KINDS = (
+    "check",
+    "context",
+    "evidence",
+    "examination",
+    "experiment",
+    "explainer",
+    "factor",
+    "findings",
+    "list",
+    "load-driver",
+    "loads",
+    "reference",
+    "root",
+    "sharing",
+    "subject",
+    "suite",
+    "target",
+    "topic",
+)
 _OUTSIDE = ("factor", "suite", "target")
 """The kinds that parts from elsewhere provide: to look for packages takes 25 ms, and commands that read records do without."""
 

@@ -314,8 +314,20 @@ class Workload(WorkSpec, frozen=True, kw_only=True):
 
 
 class Suite(FrozenStruct, frozen=True, kw_only=True):
-    """A named list of workloads that share one index."""
+    """A named list of workloads that share one index.
+
+    Attributes:
+        name: as users type it.
+        description: one line.
+        workloads: in the order in which they are listed.
+        factors: it is the default suite of an experiment that varies one of these.
+        factors_unbooted: the same on a target that starts no machine for each trial, where they take precedence over `factors`.
+        replaces: names of the default suites that are left out where this one is.
+    """
 
     name: str
     description: str
     workloads: tuple[Workload, ...]
+    factors: tuple[str, ...] = ()
+    factors_unbooted: tuple[str, ...] = ()
+    replaces: tuple[str, ...] = ()

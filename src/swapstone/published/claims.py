@@ -6,13 +6,14 @@ from __future__ import annotations
 import functools
 import math
 import tomllib
-from importlib import resources
 from typing import Literal
 
 import msgspec
 
 from swapstone.model import FrozenStruct
-from swapstone.published.joins import Side, side_of
+from swapstone.model.references import Side
+from swapstone.published.data import shipped
+from swapstone.published.joins import side_of
 
 Kind = Literal["ratio", "difference", "values", "share", "index", "seconds", "stacks", "modelled"]
 """What a test decides by; the comment in claims.toml explains each."""
@@ -79,5 +80,5 @@ class PageClaim(FrozenStruct, frozen=True, kw_only=True):
 @functools.cache
 def page_claims() -> tuple[PageClaim, ...]:
     """Return the claims of the pages."""
-    text = resources.files("swapstone.published").joinpath("claims.toml").read_text(encoding="utf-8")
-    return msgspec.convert(tomllib.loads(text)["claim"], tuple[PageClaim, ...])
+    with shipped("claims.toml") as text:
+        return msgspec.convert(tomllib.loads(text)["claim"], tuple[PageClaim, ...])

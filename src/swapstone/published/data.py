@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import functools
 import re
@@ -11,47 +12,31 @@ from collections.abc import Iterator
 from decimal import Decimal
 from importlib import resources
 
-from swapstone.model import FrozenStruct, unknown
+from swapstone.model import UserError, unknown
+from swapstone.model.references import Figure
 
 _PRINTED = re.compile(
     r"(?P<words>about |nearly )?(?P<digits>-?[0-9]+(\.[0-9]+)?)(?P<thousands>K?)(?P<more>\+?)", re.ASCII
 )
 
 
-class Figure(FrozenStruct, frozen=True, kw_only=True):
-    """A published number.
+@contextlib.contextmanager
+def shipped(name: str) -> Iterator[str]:
+    """Yield the text of a file of this package, to be decoded in the context.
 
-    Attributes:
-        study, source: the question it answers, and the page (a key of `sources`).
-        platform, condition: where and how it was measured, if the page states it.
-        suite, metric: the test.
-        unit: of `value`, e.g. ``s``, ``KiB``, ``1``.
-        level: e.g. ``musl``.
-        value: the number.
-        printed: the same as the page prints it: ``21.8K``; ``about 190000``; ``8000+`` for 8000 or more; ``nearly 1.6``.
+    Raises:
+        UserError: it can't be read or decoded.
     """
-
-    study: str
-    source: str
-    platform: str
-    condition: str
-    suite: str
-    metric: str
-    unit: str
-    level: str
-    value: float
-    printed: str
-
-    @property
-    def qualified(self) -> str:
-        """Return ``about``, ``nearly`` or ``at least`` where the page states the number so; else an empty text."""
-        found = _PRINTED.fullmatch(self.printed)
-        return "" if found is None else "at least" if found["more"] else (found["words"] or "").strip()
+    try:
+        yield resources.files("swapstone.published").joinpath(name).read_text(encoding="utf-8")
+    except (OSError, ValueError, LookupError, TypeError, csv.Error) as error:
+        raise UserError(
+            f"{name} of the published figures is damaged: {type(error).__name__}: {error}.", "Install Swapstone again."
+        ) from error
 
 
-def rows_of(name: str) -> Iterator[dict[str, str]]:
-    """Yield the rows of a CSV file of this package."""
-    text = resources.files("swapstone.published").joinpath(name).read_text(encoding="utf-8")
+def rows_of(text: str) -> Iterator[dict[str, str]]:
+    """Yield the rows of a text of comma-separated values."""
     return csv.DictReader(text.splitlines(), strict=True)
 
 
@@ -62,12 +47,14 @@ def _figure(row: dict[str, str]) -> Figure:
         raise ValueError(printed)
     # Decimal, because 16.52 * 1000 is not 16520 in binary.
     value = float(Decimal(found["digits"]) * (1000 if found["thousands"] else 1))
-    return Figure(value=value, printed=printed, **row)
+    qualified = "at least" if found["more"] else (found["words"] or "").strip()
+    return Figure(value=value, printed=printed, qualified=qualified, **row)
 
 
 @functools.cache
 def _read(name: str) -> tuple[Figure, ...]:
-    return tuple(map(_figure, rows_of(name)))
+    with shipped(name) as text:
+        return tuple(map(_figure, rows_of(text)))
 
 
 def further() -> tuple[Figure, ...]:
@@ -80,13 +67,15 @@ def further() -> tuple[Figure, ...]:
 
 @functools.cache
 def _tables() -> dict[str, dict[str, dict[str, str]]]:
-    return tomllib.loads(resources.files("swapstone.published").joinpath("sources.toml").read_text(encoding="utf-8"))
+    with shipped("sources.toml") as text:
+        return tomllib.loads(text)
 
 
 @functools.cache
 def baselines() -> tuple[tuple[str, float, str], ...]:
     """Return UnixBench's twelve reference results: (test, result, unit)."""
-    return tuple((row["metric"], float(row["baseline"]), row["unit"]) for row in rows_of("unixbench.csv"))
+    with shipped("unixbench.csv") as text:
+        return tuple((row["metric"], float(row["baseline"]), row["unit"]) for row in rows_of(text))
 
 
 def sources() -> dict[str, dict[str, str]]:

@@ -11,59 +11,31 @@ import itertools
 import re
 import tomllib
 from collections.abc import Iterator, Mapping
-from importlib import resources
 from typing import Any
 
-from swapstone.model import FrozenStruct
-from swapstone.published.data import Figure, figures, further, source_of
+from swapstone.model.references import Figure, Place, Reference, Side
+from swapstone.published.data import figures, further, shipped, source_of
 
 _IDLE = "idle"
 
-Levels = tuple[tuple[str, str], ...]
-"""Pairs (factor, level)."""
 
-
-class Side(FrozenStruct, frozen=True, kw_only=True):
-    """What a run was made with: the levels of the factors, and the load beside it."""
-
-    levels: Levels
-    load: str
-
-    @property
-    def text(self) -> str:
-        """Return the levels as a user types them."""
-        return ",".join(f"{factor}={level}" for factor, level in self.levels)
-
-
-class Place(FrozenStruct, frozen=True, kw_only=True):
-    """Where this program has the number that a page has.
+class PublishedPlace(Place, frozen=True, kw_only=True):
+    """A place with what the join states of it.
 
     Attributes:
         section: the part of the report that prints both.
-        suite, workload, metric: of the runs; for an index, the workload is empty.
-        side: of the runs.
-        over: of the runs by which those are divided, where the page prints a ratio; None where it prints a value.
         series: whether `metric` is a time series of a run.
         derived: whether the report computes the number from several rows, of which this is one.
-        index: whether it is the geometric mean over the other workloads of the join.
-        inverse: whether the page's figure is a rate, and the metric here is a time.
         differs: what is not the same; empty for nothing.
     """
 
     section: str
-    suite: str
-    workload: str
-    metric: str
-    side: Side
-    over: Side | None = None
     series: bool = False
     derived: bool = False
-    index: bool = False
-    inverse: bool = False
     differs: str = ""
 
 
-class Joined(FrozenStruct, frozen=True, kw_only=True):
+class Joined(Reference, frozen=True, kw_only=True):
     """A published figure and a place of the same number here.
 
     Attributes:
@@ -71,14 +43,10 @@ class Joined(FrozenStruct, frozen=True, kw_only=True):
         baseline: whether the figure is of the join's first level.
     """
 
-    figure: Figure
-    place: Place
+    place: PublishedPlace
     join: int
     baseline: bool
 
-
-COMPARISONS = "comparisons"
-"""The section of rows that compare two levels of a factor. There a row has one figure for each level."""
 
 _COPIED = ("section", "series", "derived", "inverse", "differs")
 """Keys of a join that its places have, too."""
@@ -87,17 +55,18 @@ _COPIED = ("section", "series", "derived", "inverse", "differs")
 @functools.cache
 def _joins() -> tuple[Joined, ...]:
     """Return the joined figures, in the order of the file and of the figures."""
-    file = tomllib.loads(resources.files("swapstone.published").joinpath("joins.toml").read_text(encoding="utf-8"))
-    return tuple(
-        Joined(figure=figure, place=place, join=number, baseline=figure.level == next(iter(join["levels"])))
-        for number, join in enumerate(file["join"], start=1)
-        for figure in (*figures(), *further())
-        if (figure.study, figure.suite) == (join["study"], join["suite"]) and figure.level in join["levels"]
-        for place in _places(join, figure, file["rows"][join["rows"]])
-    )
+    with shipped("joins.toml") as text:
+        file = tomllib.loads(text)
+        return tuple(
+            Joined(figure=figure, place=place, join=number, baseline=figure.level == next(iter(join["levels"])))
+            for number, join in enumerate(file["join"], start=1)
+            for figure in (*figures(), *further())
+            if (figure.study, figure.suite) == (join["study"], join["suite"]) and figure.level in join["levels"]
+            for place in _places(join, figure, file["rows"][join["rows"]])
+        )
 
 
-def _places(join: Mapping[str, Any], figure: Figure, rows: Mapping[str, str]) -> Iterator[Place]:
+def _places(join: Mapping[str, Any], figure: Figure, rows: Mapping[str, str]) -> Iterator[PublishedPlace]:
     """Yield the places of a figure by a join of its study and suite; none if the join leaves it out."""
     named = "" if figure.metric == join.get("index") else _row(figure, rows)
     stars = [_star(join.get(key, "*"), getattr(figure, key)) for key in ("platform", "unit", "condition")]
@@ -108,7 +77,7 @@ def _places(join: Mapping[str, Any], figure: Figure, rows: Mapping[str, str]) ->
     texts = (join.get("workload", "*"), join["metric"], join["levels"][figure.level])
     for workload, metric, level in itertools.product(*([each] if isinstance(each, str) else each for each in texts)):
         above, _, below = level.partition(" / ")
-        yield Place(
+        yield PublishedPlace(
             suite=join["to"],
             workload=workload.replace("*", named) if named else "",
             metric=metric.replace("*", named),
@@ -155,39 +124,11 @@ def joined(section: str = "", study: str = "") -> tuple[Joined, ...]:
     return tuple(each for each in _joins() if section in {"", each.place.section} and study in {"", each.figure.study})
 
 
-def beside(study: str, row: tuple[str, str, str], baseline: str, candidate: str, load: str = "idle") -> float | None:
-    """Return the published ratio candidate / baseline that stands beside a row of comparisons here; of rates beside times, its inverse.
-
-    Args:
-        study: name of a published study.
-        row: (suite, workload, metric) here.
-        baseline: level of a factor here.
-        candidate: another one.
-        load: of the row.
-
-    Returns:
-        The ratio; None where no join has both levels.
+def references_of(study: str, section: str) -> tuple[Joined, ...]:
+    """Return the joined figures of a published study in a part of a report.
 
     Raises:
         UserError: there is no such study.
     """
     source_of(study)
-    one, two = (_values().get((study, *row, load, level)) for level in (baseline, candidate))
-    if one is None or two is None:
-        return None
-    (below, inverse), (above, _) = one, two
-    return below / above if inverse else above / below
-
-
-@functools.cache
-def _values() -> dict[tuple[str, ...], tuple[float, bool]]:
-    """Return (value, whether it is a rate beside a time) by study, row of comparisons, load and level."""
-    found = ((each.figure, each.place) for each in joined(COMPARISONS))
-    return {
-        (figure.study, place.suite, place.workload, place.metric, place.side.load, place.side.levels[0][1]): (
-            figure.value,
-            place.inverse,
-        )
-        for figure, place in found
-        if not place.index and place.over is None and len(place.side.levels) == 1
-    }
+    return joined(section, study)

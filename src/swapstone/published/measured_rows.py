@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
+import functools
+
 import msgspec
 
 from swapstone.model import FrozenStruct
-from swapstone.published.data import rows_of
+from swapstone.published.data import rows_of, shipped
 
 
 class MeasuredRow(FrozenStruct, frozen=True, kw_only=True):
@@ -31,11 +33,12 @@ class MeasuredRow(FrozenStruct, frozen=True, kw_only=True):
     same_kind: bool
 
 
-MEASURED_ROWS: tuple[MeasuredRow, ...] = msgspec.convert(
-    list(rows_of("measured_rows.csv")), tuple[MeasuredRow, ...], strict=False
-)
-"""Every row, in the order of the pages' tables. UnixBench's index is computed from its rows."""
+@functools.cache
+def measured_rows(suite: str = "") -> tuple[MeasuredRow, ...]:
+    """Return the rows of a suite of the pages, or all, in the order of the pages' tables.
 
-LMBENCH, UNIXBENCH, COREMARK = (
-    tuple(row for row in MEASURED_ROWS if row.suite == suite) for suite in ("lmbench", "unixbench", "coremark")
-)
+    UnixBench's index is computed from its rows.
+    """
+    with shipped("measured_rows.csv") as text:
+        found = msgspec.convert(list(rows_of(text)), tuple[MeasuredRow, ...], strict=False)
+    return tuple(row for row in found if suite in {"", row.suite})

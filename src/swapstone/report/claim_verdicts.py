@@ -9,12 +9,11 @@ import statistics
 from collections.abc import Iterable, Iterator
 
 from swapstone.model import FrozenStruct
-from swapstone.published import Side
 from swapstone.published.claims import ClaimTest, PageClaim
 from swapstone.report import formatting
-from swapstone.report.arm_explanation import modelled_rows
 from swapstone.report.measured import Analysed, effect_of, values
 from swapstone.report.published_differences import ratio_text
+from swapstone.report.row_evidence import Range
 
 
 class ClaimVerdict(enum.Enum):
@@ -49,10 +48,6 @@ class JudgedClaim(FrozenStruct, frozen=True, kw_only=True):
     evidence: tuple[Evidence, ...]
 
 
-Range = tuple[float, float, str]
-"""The smallest and the largest value that the evidence allows, nan without them; and a sentence without the verdict."""
-
-
 def judge(claims: Iterable[PageClaim], records: Iterable[Analysed]) -> tuple[JudgedClaim, ...]:
     """Judge claims.
 
@@ -72,7 +67,7 @@ def _judged(claim: PageClaim, records: tuple[Analysed, ...]) -> JudgedClaim:
         [
             Evidence(record.name, _verdict(test, low, high), text)
             for record in records
-            for low, high, text in _RANGES[test.what](test, record)
+            for low, high, text in _ranges(test, record)
         ]
         for test in claim.tests
     ]
@@ -163,7 +158,7 @@ def _of_seconds(test: ClaimTest, record: Analysed) -> Iterator[Range]:
             dict(each.series).get(test.metric, ())
             for each in record.analysis.time_series
             if (each.suite, each.workload, each.load) == (test.suite, test.workload, side.load)
-            and _is(each.variant.label, side)
+            and side.has_label(each.variant.label)
         )
         means += [statistics.fmean(numbers) for numbers in fitting if numbers][:1]
     if len(means) == 2:
@@ -174,42 +169,6 @@ def _of_seconds(test: ClaimTest, record: Analysed) -> Iterator[Range]:
         yield means[0] - means[1], means[0] - means[1], f"{test.workload}, {test.metric}: {text}"
 
 
-def _of_stacks(test: ClaimTest, record: Analysed) -> Iterator[Range]:
-    side, _ = test.sides
-    profiles = (
-        run.profile
-        for row in record.profiled
-        for run in row.runs
-        if (row.place.suite, row.place.workload, row.place.load) == (test.suite, test.workload, test.load)
-        and run.instrument == test.profile
-        and _is(run.variant, side)
-    )
-    for profile in profiles:
-        whole = sum(stack.weight for stack in profile.stacks) if profile else 0
-        if profile and whole > 0:
-            wanted = {number for number, frame in enumerate(profile.frames) if frame.symbol in test.functions}
-            share = sum(stack.weight for stack in profile.stacks if wanted.intersection(stack.frames)) / whole
-            what = "processor time" if test.profile == "on-cpu" else "waits"
-            text = f"{formatting.percent(share)} of the {what} in {' or '.join(test.functions)}, and what they call"
-            yield share, share, f"{test.workload}, {side.text}: {text}"
-
-
-def _of_model(test: ClaimTest, record: Analysed) -> Iterator[Range]:
-    side, over = test.sides
-    row = (test.suite, test.workload, test.load, test.metric)
-    for found in record.counted:
-        place = found.place
-        straight = _is(place.baseline, over) and _is(place.candidate, side)
-        turned = _is(place.candidate, over) and _is(place.baseline, side)
-        if (place.suite, place.workload, place.load, place.metric) != row or not (straight or turned):
-            continue
-        for each in modelled_rows(found):
-            if each.processor.name == test.processor:
-                low, high = (1 / each.ratio.high, 1 / each.ratio.low) if turned else each.ratio
-                text = f"{formatting.ratio(low)} to {formatting.ratio(high)} in cycles of a model of {test.processor}"
-                yield low, high, f"{test.workload}, {side.text} / {over.text}: {text}"
-
-
 _RANGES = {
     "ratio": _of_effect,
     "difference": _of_effect,
@@ -217,14 +176,15 @@ _RANGES = {
     "values": _of_values,
     "share": _of_values,
     "seconds": _of_seconds,
-    "stacks": _of_stacks,
-    "modelled": _of_model,
 }
-"""What yields the evidence that a record has for each kind of test."""
+"""What yields the evidence that an analysis has for each kind of test."""
 
 
-def _is(label: str, side: Side) -> bool:
-    return set(label.split(",")) == set(side.text.split(","))
+def _ranges(test: ClaimTest, record: Analysed) -> Iterable[Range]:
+    if find := _RANGES.get(test.what):
+        return find(test, record)
+    stored = record.stored.get(test.what)
+    return stored(test) if stored else ()
 
 
 def _name(test: ClaimTest) -> str:

@@ -4,9 +4,26 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Mapping
+from typing import TypeVar
 
 from swapstone.model import Experiment, FrozenStruct, Metric, WorkSpec
-from swapstone.model.board_sensors import BoardSensors
+
+Found = TypeVar("Found")
+
+
+class PartContext(FrozenStruct, frozen=True, kw_only=True):
+    """What a part adds to the context of a record's report: its objects of the kind ``context`` return one.
+
+    Attributes:
+        facts: as `ReportContext.facts`.
+        notes: as `ReportContext.notes`.
+        pieces: as `ReportContext.pieces`.
+    """
+
+    facts: tuple[tuple[str, str], ...] = ()
+    notes: tuple[str, ...] = ()
+    pieces: Mapping[str, object] = {}
 
 
 class ExplanationSummary(FrozenStruct, frozen=True, kw_only=True):
@@ -61,8 +78,8 @@ class ReportContext(FrozenStruct, frozen=True, kw_only=True):
         workloads: pairs (suite, workload): what was run. Reports group by the workloads' parameters.
         seal_digest: of the whole record, 64 hexadecimal digits: `swapstone verify --against` compares it. Empty for a record without a
             seal.
-        sensors: what the sensors of a board showed around the trials; None without any.
-        selection: which rows to print. The JSON report leaves out this, `sensors`, which are a section, and `workloads`.
+        pieces: by name, what a part read of the runs for its topic, and for those of other parts.
+        selection: which rows to print. The JSON report leaves out this, `pieces`, which topics print, and `workloads`.
     """
 
     experiment: Experiment
@@ -79,13 +96,18 @@ class ReportContext(FrozenStruct, frozen=True, kw_only=True):
     explain: str = ""
     workloads: tuple[tuple[str, WorkSpec], ...] = ()
     seal_digest: str = ""
-    sensors: BoardSensors | None = None
+    pieces: Mapping[str, object] = {}
     selection: Selection = Selection()
 
     @property
     def quoted_path(self) -> str:
         """Return the record's path for a command."""
         return shlex.quote(self.record_path)
+
+    def piece(self, name: str, of: type[Found]) -> Found | None:
+        """Return the piece of a name; None without one of that class."""
+        found = self.pieces.get(name)
+        return found if isinstance(found, of) else None
 
     def parameters(self, suite: str, workload: str) -> dict[str, str]:
         """Return the parameters of a workload; none where it is unknown or has none."""

@@ -33,7 +33,7 @@ def to_json(context: ReportContext, analysis: Analysis) -> str:
     del (
         shown_context["workloads"],
         shown_context["selection"],
-        shown_context["sensors"],
+        shown_context["pieces"],
     )
     shown = sections_of(context, analysis)
     return printed_json(

@@ -5,12 +5,11 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
-from swapstone.model import Analysis, CaveatKind, Comparison, Experiment, FrozenStruct, Scale, Variant
-from swapstone.model.explanation import RowMeasurements
-from swapstone.model.instruction_counts import InstructionExplanation
-from swapstone.published import Side
+from swapstone.model import Analysis, CaveatKind, Comparison, Experiment, FrozenStruct, Scale
+from swapstone.model.references import Side
+from swapstone.report.row_evidence import Ranges
 from swapstone.report.topics.comparison_groups import shown, sign
 from swapstone.report.verdict_groups import NO_NUMBERS
 
@@ -23,16 +22,14 @@ class Analysed(FrozenStruct, frozen=True, kw_only=True):
 
     Attributes:
         name, experiment, analysis: of the record.
-        profiled: rows that `explain` has run under instruments.
-        counted: rows whose instructions it has counted.
+        stored: by kind of test, what yields the evidence that parts have stored beside the record.
         architecture: of the machine, as the record has it; empty if it has none.
     """
 
     name: str
     experiment: Experiment
     analysis: Analysis
-    profiled: tuple[RowMeasurements, ...] = ()
-    counted: tuple[InstructionExplanation, ...] = ()
+    stored: Mapping[str, Ranges] = {}
     architecture: str = ""
 
 
@@ -96,7 +93,7 @@ def values(record: Analysed, row: Row, side: Side) -> tuple[float, ...]:
         tuple(numbers)
         for each in _rows(record, row, side.load)
         for variant, numbers in ((each.baseline, each.baseline_values), (each.candidate, each.candidate_values))
-        if _is(variant, side)
+        if side.has_label(variant.label)
     ]
     return max(found, key=len, default=())
 
@@ -109,20 +106,16 @@ def _rows(record: Analysed, row: Row, load: str) -> Iterator[Comparison]:
             yield each
 
 
-def _is(variant: Variant, side: Side) -> bool:
-    return dict(variant.levels) == dict(side.levels)
-
-
 def _estimated(record: Analysed, row: Row, over: Side, side: Side) -> Effect | None:
     for each in _rows(record, row, side.load) if over.load == side.load else ():
         ratio, way = shown(each), sign(each)
         if each.scale is not Scale.RATIO or ratio is None or ratio <= 0:
             continue
         low, high = (ratio, ratio) if each.exact else (each.low, each.high)
-        if _is(each.baseline, over) and _is(each.candidate, side):
+        if over.has_label(each.baseline.label) and side.has_label(each.candidate.label):
             base = statistics.median(each.baseline_values)
             return Effect(record=record.name, ratio=ratio, low=low, high=high, sign=way, baseline=base)
-        if _is(each.baseline, side) and _is(each.candidate, over):
+        if side.has_label(each.baseline.label) and over.has_label(each.candidate.label):
             low, high = (1 / high, 1 / low) if low and high and min(low, high) > 0 else (None, None)
             way, base = None if way is None else -way, statistics.median(each.candidate_values)
             return Effect(record=record.name, ratio=1 / ratio, low=low, high=high, sign=way, baseline=base)

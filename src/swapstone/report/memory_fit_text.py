@@ -6,7 +6,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator, Sequence
 
-from swapstone.model import MemoryFit, VariantMemory
+from swapstone.model.memory_fit import MemoryFit, VariantMemory
 from swapstone.model.memory_size import size_text
 from swapstone.model.safe_text import safe
 

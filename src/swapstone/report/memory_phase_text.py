@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from swapstone.model import MemoryFit, MemorySeries, PhaseMemory, VariantMemory
+from swapstone.model import MemorySeries, PhaseMemory
+from swapstone.model.memory_fit import MemoryFit, VariantMemory
 from swapstone.model.memory_size import size_text
 
 PHASE_HEAD = ("variant", "phase", "time", "peak", "retained", "live", "retained / live")

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from swapstone import published
+from swapstone.published.data import sources
 from swapstone.report import formatting
 from swapstone.report.claim_verdicts import ClaimVerdict, JudgedClaim
 from swapstone.report.document import BulletList, Document, Item, Paragraph, Section, Tone
@@ -49,7 +49,7 @@ def document_of(
             title=f"{name}: {source['title']}",
             blocks=(BulletList(items=tuple(_item(each) for each in found if each.claim.source == name)),),
         )
-        for name, source in published.sources().items()
+        for name, source in sources().items()
         if any(each.claim.source == name for each in found)
     )
     if left_out:

@@ -7,11 +7,13 @@ import functools
 import tomllib
 from collections.abc import Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
-from importlib import resources
 
-from swapstone import published
+import msgspec
+
 from swapstone.model import FrozenStruct
-from swapstone.published import Figure, Joined, Place, Side
+from swapstone.model.references import Figure, Side
+from swapstone.published.data import shipped
+from swapstone.published.joins import Joined, PublishedPlace, joined
 from swapstone.report import formatting
 from swapstone.report.answer.wording import listed
 from swapstone.report.document import BulletList, Cell, Column, Document, Heading, Item, Mark, Section, Table, Tone
@@ -44,7 +46,7 @@ class Difference(FrozenStruct, frozen=True, kw_only=True):
     """
 
     figure: Figure
-    place: Place
+    place: PublishedPlace
     over: Side
     page: float
     here: Effect
@@ -93,9 +95,8 @@ class Differences(FrozenStruct, frozen=True, kw_only=True):
 @functools.cache
 def shipped_reasons() -> list[Reason]:
     """Return the reasons of reasons.toml."""
-    text = resources.files("swapstone.published").joinpath("reasons.toml").read_text(encoding="utf-8")
-    found: list[Reason] = tomllib.loads(text)["reason"]
-    return found
+    with shipped("reasons.toml") as text:
+        return msgspec.convert(tomllib.loads(text)["reason"], list[Reason])
 
 
 def differences(records: Iterable[Analysed], reasons: Sequence[Reason] = ()) -> Differences:
@@ -130,10 +131,10 @@ def differences(records: Iterable[Analysed], reasons: Sequence[Reason] = ()) -> 
     )
 
 
-def ratios() -> Iterator[tuple[Figure, Place, Side, float]]:
+def ratios() -> Iterator[tuple[Figure, PublishedPlace, Side, float]]:
     """Yield each published ratio: (figure, place, side by which is divided, ratio), of time series, indices and derived numbers none."""
-    bases = {_key(each): each for each in reversed(published.joined()) if each.baseline and each.place.over is None}
-    for each in published.joined():
+    bases = {_key(each): each for each in reversed(joined()) if each.baseline and each.place.over is None}
+    for each in joined():
         place, figure, base = each.place, each.figure, bases.get(_key(each))
         if place.series or place.index or place.derived:
             continue
@@ -159,7 +160,7 @@ def _kind(page: float, here: Effect, margin: float) -> str:
     return _SIGN if opposite else _SIZE if _apart(page, here.ratio) > FACTOR else ""
 
 
-def reason_of(figure: Figure, place: Place, record: Analysed, reasons: Iterable[Reason]) -> str:
+def reason_of(figure: Figure, place: PublishedPlace, record: Analysed, reasons: Iterable[Reason]) -> str:
     """Return why a figure differs from a record: the text of the first reason whose patterns match its place; empty if none does."""
     facts = {
         "study": figure.study,

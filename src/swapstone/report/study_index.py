@@ -4,14 +4,15 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
 from swapstone.comparison.side_by_side import SideBySide
 from swapstone.model import Analysis, FrozenStruct
 from swapstone.report import formatting, side_by_side_table
-from swapstone.report.answer import study_answer
+from swapstone.report.answer.limits import shortened
+from swapstone.report.answer.wording import listed
 from swapstone.report.context import ReportContext
 from swapstone.report.document import (
     Block,
@@ -32,6 +33,8 @@ from swapstone.report.record_report import answer_of, sections_of
 from swapstone.report.section_export import laid_out
 from swapstone.report.topics import sentences
 from swapstone.report.topics.comparison_groups import comparison_groups
+
+_COMPLETE = "complete"
 
 
 class PartSummary(FrozenStruct, frozen=True, kw_only=True):
@@ -142,7 +145,7 @@ def document_of(index: StudyIndex) -> Document:
         title=f"Study {index.name}: {index.title}",
         lead=(index.question, tally(index)),
         notices=notices,
-        answer=" ".join((study_answer.sentence(_answers(index)), *map(side_by_side_table.answer, index.clocks))),
+        answer=" ".join((answer(index.parts), *map(side_by_side_table.answer, index.clocks))),
         overview=tuple(_overview(index)),
         sections=(
             *(
@@ -163,22 +166,43 @@ def document_of(index: StudyIndex) -> Document:
     )
 
 
-def _answers(index: StudyIndex) -> tuple[study_answer.PartAnswer, ...]:
-    return tuple(study_answer.PartAnswer(part.name, part.state, part.reason, part.answer) for part in index.parts)
+def answer(parts: Sequence[PartSummary]) -> str:
+    """Return the answer of a study: which parts are missing, then the answer of the first part that has one.
+
+    The other parts' answers follow in the overview: parts measure different things, so there is no mean of them.
+    """
+    missing = [part for part in parts if part.state != _COMPLETE]
+    opening = f"{_missing(missing, len(parts))} " if missing else ""
+    first = next((part for part in parts if part.answer), None)
+    if first is None:
+        return f"{opening}No part has a result."
+    return f"{opening}{formatting.safe(first.name)}: {first.answer}"
+
+
+def _missing(missing: Sequence[PartSummary], total: int) -> str:
+    names = [f"{formatting.safe(part.name)} ({formatting.safe(part.state)})" for part in missing[:3]]
+    more = len(missing) - len(names)
+    count, verb = formatting.count(total, "part"), "is" if len(missing) == 1 else "are"
+    return f"{len(missing)} of {count} {verb} not complete: {listed(names)}{f' and {more} more' if more else ''}."
+
+
+def _reason(part: PartSummary) -> str:
+    """Return the sentence about a part that is not complete, with the reason."""
+    reason = f": {shortened(formatting.safe(part.reason), 200)}" if part.reason else ""
+    return f"{formatting.safe(part.name)}: {formatting.safe(part.state)}{reason}"
 
 
 def _overview(index: StudyIndex) -> Iterator[Block]:
     """Yield each part's answer, what is missing, and what to do next."""
-    answers = _answers(index)
     yield Heading("Answers of the parts")
-    yield BulletList(items=tuple(Item(part.answer or part.state, label=part.name, code=True) for part in answers))
+    yield BulletList(items=tuple(Item(part.answer or part.state, label=part.name, code=True) for part in index.parts))
     warnings = [
         Item(f"{part.name}: {text}", tone=Tone.WARNING)
         for part in index.parts
         for section in part.sections
         for text in section.warnings
     ]
-    unknown = (*(Item(text, tone=Tone.WARNING) for text in study_answer.reasons(answers)), *warnings)
+    unknown = (*(Item(_reason(part), tone=Tone.WARNING) for part in index.parts if part.state != _COMPLETE), *warnings)
     if unknown:
         yield Heading("What is not known")
         yield BulletList(items=unknown)
@@ -194,7 +218,7 @@ def _overview(index: StudyIndex) -> Iterator[Block]:
 def _blocks(part: PartSummary) -> tuple[Block, ...]:
     state = f"{part.state}: {part.reason}" if part.reason else part.state
     blocks: list[Block] = []
-    if part.state != "complete":
+    if part.state != _COMPLETE:
         blocks.append(Paragraph(state, Tone.WARNING))
     if part.answer:
         blocks.append(Paragraph(part.answer, Tone.STRONG))

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Makes the trials of an experiment and appends their runs to its record: the place that joins plan, subjects and target."""
 
-from swapstone.run.bare_machine import left_out_levels
 from swapstone.run.engine import Engine, Progress, SessionEnd, StoppingRule
 from swapstone.run.manifest import manifest_of
 from swapstone.run.prepare import Prepared, check_levels, check_machine, prepare
@@ -19,7 +18,6 @@ __all__ = [
     "check_levels",
     "check_machine",
     "finish",
-    "left_out_levels",
     "manifest_of",
     "prepare",
     "stop",

@@ -7,7 +7,7 @@ import dataclasses
 import time
 from collections.abc import Callable, Iterable, Sequence
 
-from swapstone.model import TriedMemory, VariantMemory
+from swapstone.model.memory_fit import TriedMemory, VariantMemory
 from swapstone.plan.memory_search import Resolution, next_size, sizes_left, threshold
 from swapstone.run.memory_trials import Expected, MemoryRun, expected_of
 from swapstone.run.phase_summary import summary

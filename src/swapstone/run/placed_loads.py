@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from swapstone.artifacts import carried_programs
+from swapstone.artifacts.carried_programs import carried_programs
 from swapstone.model import IDLE, Experiment, Load
-from swapstone.subjects import probe_request, require_real_time
+from swapstone.subjects.real_time import probe_request, require_real_time
 from swapstone.targets import Target
 from swapstone.workloads import filled_load, find_load, programs_of, shared_machine_load
 

@@ -28,9 +28,8 @@ from swapstone.factors.libc import LIBC
 from swapstone.factors.rootfs import ROOTFS
 from swapstone.factors.swap import SWAP, is_board_level, is_machine_level
 from swapstone.model import IDLE, Copy, Experiment, Load, NothingComparableError, UnavailableError, UserError, Variant
+from swapstone.model.parts import provided
 from swapstone.record import Artifact
-from swapstone.run.bare_machine import check_bare, left_out_levels
-from swapstone.run.placed_loads import placed_loads
 from swapstone.run.recipes import VariantRecipes, base_recipe
 from swapstone.subjects import BuildContext, KeepLog, Program, Subject, subjects_of
 from swapstone.subjects.declared_program import artifact_of
@@ -83,7 +82,7 @@ def check_levels(experiment: Experiment, target: Capabilities) -> None:
         UserError: something is wrong with a user's own program.
     """
     subjects = subjects_of(workloads_of(experiment)).values()
-    check_bare(experiment, subjects, target)
+    target.check_experiment(experiment, [each.workload.name for each in subjects if not each.runs_bare])
     check_machine(experiment, target)
     for subject in subjects:
         subject.check(experiment, target)
@@ -267,7 +266,7 @@ def prepare(
     Raises:
         NothingComparableError: nothing at all could be built.
     """
-    for note in left_out_levels(experiment, target):
+    for note in target.left_out_levels(experiment):
         notify(note)
     variants = {variant.label: variant for variant in plan.run_variants(experiment)}
     subjects = subjects_of(workloads_of(experiment))
@@ -284,7 +283,9 @@ def prepare(
     recipes.resolve(subjects.values(), with_default=with_empty)
     for subject in subjects.values():
         subject.check_recipes(variants.values(), recipes.by_label(subject))
-    loads = placed_loads(experiment, target, notify)
+    loads: Mapping[str, Load] = {}
+    for place_loads in provided("loads", Callable):
+        loads = place_loads(experiment, target, notify)
     build = _Build(experiment, target, progress, notify, keep_log, rebuild)
     programs, refused = build.all_programs(subjects, variants, recipes)
     refuse_incomparable(subjects, variants, programs, refused)

@@ -13,9 +13,9 @@ import msgspec
 
 from swapstone.artifacts import BASE_RECIPE
 from swapstone.artifacts.carried_c_library import carried_c_library, linked_for_folder, needs_c_library
-from swapstone.artifacts.image_catalog import find_architecture
 from swapstone.factors import Recipe, recipe_of
 from swapstone.model import Copy, UserError, Variant
+from swapstone.model.architectures import find_architecture
 from swapstone.subjects import Subject
 from swapstone.targets import Target
 

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,7 +13,6 @@ import attrs
 from swapstone.factors import all_factors
 from swapstone.model import UserError, unknown
 from swapstone.record import default_root, find_record, new_record_path
-from swapstone.report.study_index import StudyIndex
 from swapstone.session import experiment as experiments
 from swapstone.session import study as studies
 from swapstone.session.experiment import resolve
@@ -26,36 +25,13 @@ from swapstone.session.request import ExperimentRequest
 from swapstone.session.requested_run import run_request
 from swapstone.session.run_options import RunOptions, run_options_of
 from swapstone.session.settings import PIECES, Piece, Settings, given_settings, settings_from, settings_of
-from swapstone.session.study import PartState
+from swapstone.session.study import StudyResult
 from swapstone.session.study_file import load_study, study_path
 from swapstone.session.study_run import STUDY
 from swapstone.session.values import duration_ns
 
 if TYPE_CHECKING:
     from swapstone.session.explainer import RowExplanation
-
-
-@dataclasses.dataclass(frozen=True)
-class StudyResult:
-    """A study that ran to its end.
-
-    Attributes:
-        path: the study's folder; for a study without parts its record's.
-        records: the records by name of the part; for a study without parts by the study's name.
-        states: the state of each part, with the reason; for a study without parts empty.
-        index: what each part came to; None for a study without parts.
-    """
-
-    path: Path
-    records: Mapping[str, Record]
-    states: Mapping[str, PartState]
-    index: StudyIndex | None
-
-    @property
-    def ok(self) -> bool:
-        """Return whether at least one part is complete and none failed."""
-        found = {part.state for part in self.states.values()}
-        return self.index is None or (studies.FAILED not in found and studies.COMPLETE in found)
 
 
 def compare(
@@ -164,9 +140,7 @@ def study(
         directory=directory,
     )
     folder = Path(out) if out else new_record_path(run.name)
-    return _study_result(
-        studies.start_study(run, folder, options=dataclasses.replace(options, fail_if=()), progress=receiver)
-    )
+    return studies.start_study(run, folder, options=dataclasses.replace(options, fail_if=()), progress=receiver)
 
 
 _REPLACED = ("only", "budget", "seed", "blocks", "target")
@@ -187,18 +161,9 @@ def _resume_study(name: str, budget_ns: int | None, options: RunOptions, progres
     """Resume a study's folder, or the record of a study without parts."""
     for folder in (Path(name), default_root() / name):
         if (folder / STUDY).is_file():
-            return _study_result(studies.resume_study(folder, budget_ns, options=options, progress=progress))
+            return studies.resume_study(folder, budget_ns, options=options, progress=progress)
     path = experiments.resume(find_record(name), budget_ns, options=options, progress=progress)
     return StudyResult(path, {Record(path).experiment.name: Record(path)}, {}, None)
-
-
-def _study_result(outcome: studies.StudyOutcome) -> StudyResult:
-    records = {
-        name: Record(outcome.folder / name)
-        for name, part in outcome.parts.items()
-        if (outcome.folder / name / "record.json").is_file() and part.state != studies.FAILED
-    }
-    return StudyResult(outcome.folder, records, outcome.parts, outcome.index)
 
 
 def load(name: str | Path) -> Record:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from swapstone.model import Experiment, Trial, UserError, WorkSpec
+from swapstone.model.run_sharing import RunSharing
 from swapstone.model.safe_text import safe
 from swapstone.plan.stop_decision import StopDecision
 from swapstone.run import Steps, stop
@@ -22,11 +23,9 @@ from swapstone.session.interrupted import Interrupted
 from swapstone.session.outcome import check_fail_if, parse_fail_if
 from swapstone.session.progress import NullProgress, Progress
 from swapstone.session.record_handle import Record
-from swapstone.session.run_options import RunOptions
-from swapstone.session.sharing import parse_sharing
+from swapstone.session.run_options import RunOptions, parse_sharing
 from swapstone.session.values import Duration, duration_ns, duration_seconds
 from swapstone.session.works import works_of
-from swapstone.targets.vm.shared_runs import RunSharing
 
 StartBoard = Callable[[Progress], Steps[Path]]
 """Begins the experiment of a board, whose events the argument receives."""

@@ -11,15 +11,15 @@ from pathlib import Path
 import msgspec
 
 from swapstone.artifacts import check_compiler, compiler_version, require_tools
-from swapstone.artifacts.image_catalog import ARCHITECTURES
 from swapstone.artifacts.toolchain import cross_prefix
 from swapstone.factors import Recipe, find_factor, find_level
 from swapstone.model import UserError
+from swapstone.model.architectures import ARCHITECTURES
 from swapstone.model.safe_text import safe
 from swapstone.model.temporary_folder import TemporaryFolder
 from swapstone.run.recipes import base_recipe
-from swapstone.session.board_images import board_image
 from swapstone.session.capabilities import agent_findings, noise_findings
+from swapstone.session.virtual_board_kind import VIRTUAL_BOARD, VirtualBoardSpec
 from swapstone.targets import TargetOptions, find_target_kind
 from swapstone.targets.board import clean_board, mirror
 from swapstone.targets.board_answer import BoardAnswer, sensor_facts
@@ -27,7 +27,6 @@ from swapstone.targets.board_swap import PROBE_STEP, has_zram, missing_for_swap
 from swapstone.targets.health import Finding, HostFiles, State, ability, examine, trouble_of
 from swapstone.targets.labgrid_target import LABGRID, LabgridTarget, parse_lab, with_environment
 from swapstone.targets.ssh_target import SSH, SshTarget, parse_board
-from swapstone.targets.virtual_board import VIRTUAL_BOARD, VirtualBoardSpec
 
 _DISK, _ENOUGH_KIB = "free disk", 32 << 10
 _VIRTUAL = "virtual machine"
@@ -91,12 +90,12 @@ def _open(text: str, notify: Callable[[str], None]) -> SshTarget:
     if find_target_kind(text) is LABGRID:
         spec = parse_lab(text.partition(":")[2])
         notify(f"labgrid acquires {spec.lab.place}, and boots its board")
-        return spec.open(None)
+        return spec.open(None, notify)
     if find_target_kind(text) is not VIRTUAL_BOARD:
         return SshTarget(parse_board(_detail(text)))
     virtual = VIRTUAL_BOARD.parse(text.partition(":")[2], TargetOptions())
     assert isinstance(virtual, VirtualBoardSpec)
-    return virtual.open(lambda request: board_image(request, notify))
+    return virtual.open(None, notify)
 
 
 def _lab(target: LabgridTarget) -> Iterator[Finding]:

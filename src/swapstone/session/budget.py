@@ -7,7 +7,8 @@ with an error; if it is the default, it is extended.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
@@ -17,7 +18,7 @@ from swapstone.comparison.verdicts import separation_needed
 from swapstone.model import CURRENT_RULES, Experiment, Run, UserError
 from swapstone.plan import WORK_NS
 from swapstone.plan.stopping import first_block, looks
-from swapstone.session.values import format_compared, format_duration
+from swapstone.session.values import format_compared, format_duration, parse_duration_ns
 from swapstone.workloads import workloads_by_name
 from swapstone.workloads.suites.latency import INTERVAL_US
 
@@ -292,6 +293,22 @@ def _look_note(experiment: Experiment, block: int, used_ns: int, block_ns: int) 
         f"pairs of runs. The first check of every row's precision needs {first} pairs, which take {look} "
         f"(--budget {rounded_up(look_ns)})."
     )
+
+
+def sufficient_budget(budgets: Iterable[tuple[int, str]]) -> str:
+    """Return a value of ``--budget`` of which each part's share holds the pairs of runs that its intervals need.
+
+    Args:
+        budgets: of each part that shares it: its budget in ns, and the one that holds its pairs; empty if its own may.
+
+    Returns:
+        Empty if no part needs more.
+    """
+    known = tuple(budgets)
+    ratios = [parse_duration_ns(needed) / own for own, needed in known if needed and own]
+    if not ratios or max(ratios) <= 1:
+        return ""
+    return rounded_up(math.ceil(sum(own for own, _ in known) * max(ratios)))
 
 
 def _short(nanoseconds: int) -> str:

@@ -4,40 +4,68 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable, Mapping
 
-from swapstone.artifacts import (
-    cached_libcs,
-    compiler_version,
-    install_command,
-    missing_crate_requirement,
-    missing_guest_requirement,
-)
+from swapstone.artifacts.distribution_packages import install_command
+from swapstone.artifacts.tool_versions import compiler_version
 from swapstone.factors import Level, all_factors
 from swapstone.model import UserError
-from swapstone.session.emulator_findings import emulator_findings, kvm_finding
-from swapstone.session.tool_findings import instrument_findings, load_generator_findings
+from swapstone.model.parts import provided
 from swapstone.targets import Target, open_target
-from swapstone.targets.bare import BARE, emulator_version
-from swapstone.targets.health import Finding, State, ability, examine
+from swapstone.targets.health import Finding, MachineFindings, State, ability, examine
 from swapstone.targets.kernel_noise import TOOLS, unavailable
 from swapstone.wire import ProcessOutcome, TrialRequest
 
-__all__ = ["Finding", "State", "agent_findings", "capabilities", "examine", "noise_findings", "summary"]
+__all__ = [
+    "Finding",
+    "State",
+    "agent_findings",
+    "capabilities",
+    "examine",
+    "examine_target",
+    "noise_findings",
+    "summary",
+]
 
 
 def capabilities() -> list[Finding]:
     """Return what this machine can and can't do, each with the command that would enable it."""
+    parts: list[MachineFindings] = sorted(provided("findings", MachineFindings), key=lambda part: part.order)
+    described = {factor: describe for part in parts for factor, describe in part.of_levels.items()}
     return [
-        *(*_levels(), *_agent(), *emulator_findings(), kvm_finding(), _network(), bare_finding()),
-        *(*load_generator_findings(), *instrument_findings()),
+        *(*_levels(described), *_agent()),
+        *(finding for part in parts for finding in part.find()),
     ]
 
 
-def _levels() -> list[Finding]:
-    return [_level(factor.name, level) for factor in all_factors() for level in factor.levels]
+def examine_target(
+    text: str, notify: Callable[[str], None], environment: str | None
+) -> tuple[list[Finding], list[Finding]]:
+    """Return what another machine can and can't do, and what makes its timings noisy.
+
+    Args:
+        text: the target.
+        notify: called with a line before each long step.
+        environment: the value of ``--lg-env``; None without it.
+
+    Raises:
+        UserError: no part examines such a target, or it can't be reached.
+    """
+    for examine_there in provided("examination", Callable):
+        found: tuple[list[Finding], list[Finding]] = examine_there(text, notify, environment)
+        return found
+    raise UserError("No installed part examines other machines.", "Leave --target out.")
 
 
-def _level(factor: str, level: Level) -> Finding:
+def _levels(described: Mapping[str, Callable[[Level], str]]) -> list[Finding]:
+    return [
+        _level(factor.name, level, described.get(factor.name, _installed))
+        for factor in all_factors()
+        for level in factor.levels
+    ]
+
+
+def _level(factor: str, level: Level, describe: Callable[[Level], str]) -> Finding:
     name = f"{factor}={level.name}"
     absent = [command for command in level.needs if shutil.which(command) is None]
     trouble = (
@@ -45,30 +73,11 @@ def _level(factor: str, level: Level) -> Finding:
         if absent
         else None
     )
-    return ability(name, trouble, lambda: _found(factor, level), absent="missing")
+    return ability(name, trouble, lambda: describe(level), absent="missing")
 
 
-def _network() -> Finding:
-    """Return whether trials of network stacks can run; `_levels` checks the commands that they need."""
-    return ability(
-        "network stacks",
-        missing_crate_requirement(),
-        lambda: f"{compiler_version(('rustc',))}, root, a TAP",
-        "{}: no netstack=",
-    )
-
-
-def bare_finding() -> Finding:
-    """Return whether the target without an operating system can be built and booted."""
-    meaning = "{}: no network stack without an operating system"
-    return ability(f"target {BARE.name}", missing_guest_requirement(), emulator_version, meaning)
-
-
-def _found(factor: str, level: Level) -> str:
+def _installed(level: Level) -> str:
     """Describe a level whose tools are all installed."""
-    if factor == "allocator" and level.needs:
-        built = " and ".join(cached_libcs(level.name))
-        return f"built for {built}" if built else "not built yet; the first comparison that needs it builds it"
     return compiler_version((level.needs[0],)) if level.needs else "ready"
 
 

@@ -1,34 +1,31 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""What can be chosen: factors, workloads, suites, loads, targets, architectures, instruments, studies, records, published figures."""
+"""What can be chosen: factors, workloads, suites, loads, targets, architectures, instruments, studies, records."""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
-from importlib import resources
+from typing import NamedTuple
 
-import msgspec
-
-from swapstone.artifacts import LIBRARIES, library_version
-from swapstone.artifacts.image_catalog import ARCHITECTURES
 from swapstone.factors import all_factors
-from swapstone.model import RecordError
+from swapstone.model import RecordError, UserError
+from swapstone.model.architectures import ARCHITECTURES
+from swapstone.model.parts import provided
 from swapstone.record import default_root, list_records, load, record_name
-from swapstone.report.document import Document
 from swapstone.session.command_text import command_line
-from swapstone.session.study_file import BadStudy, list_studies
+from swapstone.session.study_file import list_studies
 from swapstone.session.values import format_duration
 from swapstone.targets import target_kinds
 from swapstone.workloads import LOADS, all_suites
 
 __all__ = [
     "ARCHITECTURES",
-    "LIBRARIES",
-    "LISTS",
     "LOADS",
+    "Listing",
     "Rows",
     "all_factors",
+    "all_lists",
     "all_suites",
-    "check_published",
     "default_root",
     "list_records",
     "record_name",
@@ -84,8 +81,8 @@ def _suites() -> Rows:
 def _studies() -> Rows:
     rows: list[list[object]] = []
     for name, study in list_studies():
-        if isinstance(study, BadStudy):
-            rows.append([name, "", "", f"unreadable: {study.reason}"])
+        if isinstance(study, UserError):
+            rows.append([name, "", "", f"unreadable: {study.message}"])
         else:
             budget = format_duration(study.total_budget_ns)
             rows.append([name, len(study.part) or 1, budget, study.question])
@@ -107,43 +104,34 @@ def _records() -> Rows:
     return ["record", "created", "state", "runs", "experiment"], rows
 
 
-def _published() -> Rows:
-    from swapstone.published import figures  # noqa: PLC0415 - reads a table that the other lists don't need
+class Listing(NamedTuple):
+    """A list of `swapstone list`: parts provide some, of the kind ``list``.
 
-    head = ["study", "platform", "condition", "suite", "metric", "level", "value", "unit", "printed"]
-    return head, [
-        [f.study, f.platform, f.condition, f.suite, f.metric, f.level, f.value, f.unit, f.printed] for f in figures()
-    ]
-
-
-def _libraries() -> Rows:
-    head = ["library", "version", "needs", "what it is"]
-    return head, [
-        [name, library_version(name), ",".join(library.needs), library.description]
-        for name, library in LIBRARIES.items()
-    ]
-
-
-LISTS: dict[str, Callable[[], Rows]] = {
-    "factors": _factors,
-    "levels": _levels,
-    "workloads": _workloads,
-    "suites": _suites,
-    "loads": _loads,
-    "targets": _targets,
-    "libraries": _libraries,
-    "studies": _studies,
-    "records": _records,
-    "published": _published,
-}
-"""The lists of `swapstone list`, by name."""
-
-
-def check_published() -> Document:
-    """Return which of the numbers and statements of the published pages follow from their figures, as a report.
-
-    tools/published-check has computed it.
+    Attributes:
+        name: on the command line.
+        rows: returns its table.
+        order: lists are named in it.
     """
-    return msgspec.json.decode(
-        resources.files("swapstone.published").joinpath("check.json").read_bytes(), type=Document
-    )
+
+    name: str
+    rows: Callable[[], Rows]
+    order: int
+
+
+_LISTS = (
+    Listing("factors", _factors, 10),
+    Listing("levels", _levels, 20),
+    Listing("workloads", _workloads, 30),
+    Listing("suites", _suites, 40),
+    Listing("loads", _loads, 50),
+    Listing("targets", _targets, 60),
+    Listing("studies", _studies, 80),
+    Listing("records", _records, 90),
+)
+
+
+@functools.cache
+def all_lists() -> dict[str, Callable[[], Rows]]:
+    """Return the lists of `swapstone list`, by name."""
+    lists = sorted((*_LISTS, *provided("list", Listing)), key=lambda each: each.order)
+    return {each.name: each.rows for each in lists}

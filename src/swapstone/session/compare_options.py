@@ -14,29 +14,32 @@ from typing import NamedTuple
 import attrs
 import msgspec
 
-from swapstone.artifacts.image_catalog import find_architecture
-from swapstone.model import VIRTUAL_CLOCK, Experiment, MemoryFit, UserError
+from swapstone.model import VIRTUAL_CLOCK, Experiment, UserError, check_scale
+from swapstone.model.architectures import find_architecture
 from swapstone.model.safe_text import safe
 from swapstone.record.writer import check_unused
 from swapstone.run import Steps
 from swapstone.session.board_runs import run_boards
 from swapstone.session.command_lines import split_arguments
-from swapstone.session.memory_fit import fit_memory
 from swapstone.session.progress import Progress
 from swapstone.session.record_handle import Record
 from swapstone.session.request_resolution import check_request, resolve_request
 from swapstone.session.requested_run import run_request, run_request_by_block
 from swapstone.session.run_options import RunOptions, run_options_of
 from swapstone.session.settings import Settings, settings_from, typed
-from swapstone.session.worst_wakeups import require_wakeups
 from swapstone.targets import clock_of, find_target_kind, target_kinds
-from swapstone.targets.labgrid_target import LABGRID
-from swapstone.targets.vm.machine_models import check_scale
 
 
 @attrs.frozen
-class _Comparison:
-    """A comparison to run."""
+class TypedComparison:
+    """A comparison as a command line describes it.
+
+    Attributes:
+        factors: texts ``FACTOR=BASELINE,CANDIDATE``.
+        settings: of the user.
+        out: the record's folder; None for a new one.
+        options: how it runs.
+    """
 
     factors: tuple[str, ...]
     settings: Settings
@@ -111,7 +114,7 @@ def run_options(
         yield from _on_boards(boards, options, program, progress)
         return
     if len(architectures) < 2 and len(scales) < 2:
-        yield ComparisonRun(_comparison(options, program).run(progress))
+        yield ComparisonRun(typed_comparison(options, program).run(progress))
         return
     several = len(architectures) > 1, len(scales) > 1
     seed = options.get("seed") if options.get("seed") is not None else secrets.randbelow(2**31)
@@ -124,7 +127,7 @@ def run_options(
             "seed": seed if several[1] else options.get("seed"),
         }
         out = "/".join((_text_of(options, "out"), *names)) if options.get("out") else None
-        each[machine, scale] = _comparison({**options, **own, "out": out}, program)
+        each[machine, scale] = typed_comparison({**options, **own, "out": out}, program)
     for comparison in each.values():
         comparison.check()
     for number, ((machine, scale), comparison) in enumerate(each.items(), start=1):
@@ -150,7 +153,7 @@ def _on_boards(
             "Add --clock wall, or name each target in a command of its own.",
         )
     each = []
-    in_labs = [board for board in boards if find_target_kind(board) is LABGRID]
+    in_labs = [board for board in boards if find_target_kind(board).file_option]
     for number, board in enumerate(boards, start=1):
         own: dict[str, object] = {
             "target": board,
@@ -158,7 +161,7 @@ def _on_boards(
         }
         if in_labs and board not in in_labs:
             own["lg_env"] = None
-        each.append(_comparison({**options, **own}, program))
+        each.append(typed_comparison({**options, **own}, program))
     for comparison in each:
         comparison.check()
     starts = {board: comparison.run_by_block for board, comparison in zip(boards, each, strict=True)}
@@ -225,7 +228,7 @@ def experiment_of(options: Mapping[str, object], program: tuple[str, ...] | None
     )
     if name := next((name for name, count in several if count > 1), ""):
         raise UserError(f"{name} takes one value here.", "Give the command once for each.")
-    made = _comparison(options, program)
+    made = typed_comparison(options, program)
     return resolve_request(made.factors, made.settings)[1]
 
 
@@ -242,60 +245,22 @@ def parse_architectures(text: str) -> tuple[str, ...]:
     return names
 
 
-def fit_options(
-    options: Mapping[str, object], program: tuple[str, ...] | None, resolution: str | None, progress: Progress
-) -> MemoryFit:
-    """Search for the smallest memory of each variant that a command line describes.
-
-    Args:
-        options: as of `run_options`.
-        program: as of `run_options`.
-        resolution: as typed; None for the default.
-        progress: receives events.
-
-    Raises:
-        UserError: an option is wrong, or the program can't run here.
-    """
-    if len(parse_architectures(_text_of(options, "architecture"))) > 1:
-        raise UserError("--fit-memory takes one architecture.", "Name one with --arch.")
-    if len(parse_scales(options.get("ns_per_instruction"))) > 1:
-        raise UserError("--fit-memory takes one clock.", "Name one time with --ns-per-instruction.")
-    made = _comparison(options, program)
-    return fit_memory(made.factors, made.settings, resolution, options=made.options, progress=progress)
-
-
-def check_why_max(options: Mapping[str, object], program: tuple[str, ...] | None) -> None:
-    """Check before anything runs that the comparisons of a command line have worst wake-ups whose path can be derived.
-
-    Args:
-        options: as of `run_options`.
-        program: as of `run_options`.
-
-    Raises:
-        UserError: they have none, or an option is wrong.
-    """
-    architectures = parse_architectures(_text_of(options, "architecture"))
-    scales = parse_scales(options.get("ns_per_instruction"))
-    first = {
-        "architecture": next(iter(architectures), ""),
-        "ns_per_instruction": next(iter(scales), None),
-    }
-    made = _comparison({**options, **first}, program)
-    require_wakeups(resolve_request(made.factors, made.settings)[1])
-
-
 def _text_of(options: Mapping[str, object], name: str) -> str:
     return str(options.get(name) or "")
 
 
-def _comparison(options: Mapping[str, object], program: tuple[str, ...] | None) -> _Comparison:
-    """Return the comparison of a command line: the options of `run_options`, with one architecture, clock and board."""
+def typed_comparison(options: Mapping[str, object], program: tuple[str, ...] | None) -> TypedComparison:
+    """Return the comparison of a command line: the options of `run_options`, with one architecture, clock and board.
+
+    Raises:
+        UserError: an option is wrong.
+    """
     given = typed(options)
     factors, commands = split_arguments(_texts_of(given, "factors"))
     parameters = _texts_of(given, "parameters", "parameter_list", "parameter_scan")
     settings = settings_from({**given, "command": program, "commands": commands, "parameters": parameters})
     how = run_options_of(settings, _texts_of(given, "fail_if"))
-    return _Comparison(tuple(factors), settings, Path(str(given["out"])) if "out" in given else None, how)
+    return TypedComparison(tuple(factors), settings, Path(str(given["out"])) if "out" in given else None, how)
 
 
 def _texts_of(given: Mapping[str, object], *names: str) -> tuple[str, ...]:

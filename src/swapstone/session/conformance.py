@@ -9,8 +9,8 @@ from pathlib import Path
 
 import msgspec
 
-from swapstone.artifacts import build_package, missing_crate_requirement
-from swapstone.factors import NETSTACK
+from swapstone.artifacts.crates import build_package, missing_crate_requirement
+from swapstone.factors.netstack import NETSTACK
 from swapstone.model import UnavailableError, UserError
 from swapstone.model.conformance import (
     PASSED,

@@ -12,7 +12,7 @@ from swapstone.factors import FLOAT, PRIORITY, Stage, find_factor
 from swapstone.factors.float_abi import ARCHITECTURE, MACHINES
 from swapstone.model import FAMILY_CORRECTION, IDLE, REPORT_CORRECTION, Crate, FactorLevels, Workload, unknown
 from swapstone.targets import default_target
-from swapstone.workloads import BARE_SUITE, all_suites
+from swapstone.workloads import all_suites, find_suite
 
 BUDGET_PER_VARIANT_NS = 60_000_000_000
 """Time for measuring, for each variant."""
@@ -36,25 +36,10 @@ def default_confidence(correction: str) -> float:
 
 
 DEFAULT_SUITE = "libc"
-SUITES_OF_FACTORS = {
-    "kernel": "latency",
-    "swap": "swap",
-    "netstack": "netstack",
-    "link": "netstack-link",
-    "clients": "netstack-clients",
-    "float": "float",
-    "priority": "latency",
-}
-"""The default suite of an experiment that varies one of these factors."""
-_NARROWS = {"link": ("netstack",), "clients": ("netstack", "link")}
-"""Factors whose suite replaces those of others: on a link with loss, fixed amounts of work take too long, and not all have clients."""
-
-SUITES_OF_BOARDS = {"kernel": "os", "rootfs": "os"}
-"""As `SUITES_OF_FACTORS`, on a target that starts no machine for each trial: the suite `latency` needs root there."""
 
 
 def default_suites(
-    factors: Iterable[FactorLevels], only: Sequence[str], *, boots: bool = True, bare: bool = False
+    factors: Iterable[FactorLevels], only: Sequence[str], *, boots: bool = True, of_target: tuple[str, ...] = ()
 ) -> tuple[str, ...]:
     """Return the suites of a request that names none: those in which its factors make a difference, else ``libc``.
 
@@ -64,18 +49,17 @@ def default_suites(
         factors: of the request.
         only: patterns of workloads.
         boots: whether the target starts a machine for each trial.
-        bare: whether the servers of the target run without an operating system.
+        of_target: `Target.suites`.
     """
-    if bare:
-        return (BARE_SUITE,)
-    known = {suite.name: suite for suite in all_suites()}
-    suites = SUITES_OF_FACTORS if boots else {**SUITES_OF_FACTORS, **SUITES_OF_BOARDS}
-    names = [choice.factor for choice in factors]
-    replaced = {other for name, others in _NARROWS.items() if name in names for other in others}
-    found = tuple(
-        dict.fromkeys(suite for name in names if name not in replaced and (suite := suites.get(name, "")) in known)
-    )
-    libc = [workload.name for workload in known[DEFAULT_SUITE].workloads]
+    if of_target:
+        return of_target
+    of_factor = {factor: suite for suite in all_suites() for factor in suite.factors}
+    if not boots:
+        of_factor |= {factor: suite for suite in all_suites() for factor in suite.factors_unbooted}
+    suites = [of_factor[choice.factor] for choice in factors if choice.factor in of_factor]
+    replaced = {name for suite in suites for name in suite.replaces}
+    found = tuple(dict.fromkeys(suite.name for suite in suites if suite.name not in replaced))
+    libc = [workload.name for workload in find_suite(DEFAULT_SUITE).workloads]
     all_in_libc = only and all(any(fnmatchcase(name, pattern) for name in libc) for pattern in only)
     return (DEFAULT_SUITE,) if all_in_libc or not found else found
 

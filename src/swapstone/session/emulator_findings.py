@@ -9,15 +9,15 @@ import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
-from swapstone.artifacts import install_command
 from swapstone.artifacts.cross_compilers import CROSS_COMPILERS, check_cross, cross_compiler
+from swapstone.artifacts.distribution_packages import install_command
 from swapstone.artifacts.image_cache import cached_images
-from swapstone.artifacts.image_catalog import ARCHITECTURES, Architecture
+from swapstone.artifacts.image_catalog import MACHINE_ARCHITECTURES, MachineArchitecture
 from swapstone.artifacts.images import BuiltImage
 from swapstone.artifacts.packages import read_lock
 from swapstone.model import MOST_PROCESSORS, UserError
-from swapstone.session.machines import vm_image_of
-from swapstone.targets.health import Finding, State, ability, trouble_of
+from swapstone.session.vm_images import vm_image_of
+from swapstone.targets.health import Finding, MachineFindings, State, ability, trouble_of
 from swapstone.targets.vm.emulator import SEVERAL, find_emulator
 from swapstone.targets.vm.kvm import KVM_DEVICE, kvm_device_trouble, kvm_trouble
 from swapstone.targets.vm.machine_models import EmulatedMachine
@@ -32,10 +32,10 @@ def emulator_findings() -> list[Finding]:
         lock = read_lock()
     except UserError as error:
         return [ability("images", (error.message, error.hint), str, absent="no lock")]
-    return [finding for architecture in ARCHITECTURES for finding in _machine(architecture, lock.unavailable)]
+    return [finding for architecture in MACHINE_ARCHITECTURES for finding in _machine(architecture, lock.unavailable)]
 
 
-def _machine(architecture: Architecture, without_images: Mapping[str, str]) -> list[Finding]:
+def _machine(architecture: MachineArchitecture, without_images: Mapping[str, str]) -> list[Finding]:
     name, emulator = f"virtual {architecture.name}", architecture.emulator
     if why := without_images.get(architecture.debian):
         return [Finding(name=name, state=State.UNKNOWN, found=f"no images: {why}")]
@@ -46,7 +46,7 @@ def _machine(architecture: Architecture, without_images: Mapping[str, str]) -> l
     return [found, *several_processors(architecture), *_programs(architecture)]
 
 
-def several_processors(architecture: Architecture) -> list[Finding]:
+def several_processors(architecture: MachineArchitecture) -> list[Finding]:
     """Return whether the emulator can emulate several processors; nothing for architectures that never have more than one."""
     if architecture.machine not in SEVERAL:
         return []
@@ -61,7 +61,7 @@ def several_processors(architecture: Architecture) -> list[Finding]:
     ]
 
 
-def _programs(architecture: Architecture) -> list[Finding]:
+def _programs(architecture: MachineArchitecture) -> list[Finding]:
     """Return whether programs for another architecture's machines can be built here, with each C library."""
     machine = architecture.machine
     if machine == os.uname().machine or machine not in CROSS_COMPILERS:
@@ -86,7 +86,7 @@ def kvm_finding(options: VmOptions = _DEFAULT, device: Path = KVM_DEVICE) -> Fin
         device: KVM's.
     """
     name, machine = "KVM", os.uname().machine
-    architecture = next((known for known in ARCHITECTURES if known.machine == machine), None)
+    architecture = next((known for known in MACHINE_ARCHITECTURES if known.machine == machine), None)
     if architecture is None:
         return Finding(name=name, state=State.UNKNOWN, found=f"there are no images for this processor, {machine}")
     trouble = kvm_device_trouble(machine, device)
@@ -110,3 +110,6 @@ def kvm_finding(options: VmOptions = _DEFAULT, device: Path = KVM_DEVICE) -> Fin
     meaning = "virtual machines have the virtual clock only, and --clock wall is unavailable for them"
     remedy = 'sudo usermod -aG kvm "$USER", and log in again' if "Permission denied" in trouble else ""
     return Finding(name=name, state=State.MISSING, found=f"unavailable: {trouble}", meaning=meaning, remedy=remedy)
+
+
+FINDINGS = MachineFindings(10, lambda: [*emulator_findings(), kvm_finding()])

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import msgspec
 
-from swapstone.artifacts.image_catalog import ARCHITECTURES, find_architecture
-from swapstone.factors import PRIORITY, ROOTFS, Stage, find_factor
+from swapstone.factors import PRIORITY, Stage, find_factor
+from swapstone.factors.factor import reboots
 from swapstone.model import (
     BOOT_ORDER,
     CURRENT_RULES,
@@ -28,6 +28,7 @@ from swapstone.model import (
     UserError,
     Workload,
 )
+from swapstone.model.architectures import ARCHITECTURES, find_architecture
 from swapstone.model.system_errors import as_user_error
 from swapstone.record import (
     Manifest,
@@ -49,8 +50,9 @@ from swapstone.session.defaults import (
     default_target_of,
 )
 from swapstone.session.description import describe
+from swapstone.session.experiment_rules import rules_of_parts
 from swapstone.session.interrupted import Interrupted
-from swapstone.session.machines import KERNEL, open_experiment_target, parse_module_files, parse_modules
+from swapstone.session.machines import open_experiment_target
 from swapstone.session.option_table import flag_of
 from swapstone.session.outcome import check_fail_if
 from swapstone.session.precision_stop import PrecisionStop
@@ -63,16 +65,29 @@ from swapstone.session.request import (
     parse_held,
     wakeups_of,
 )
-from swapstone.session.root_levels import check_root_levels
 from swapstone.session.run_options import DEFAULT_OPTIONS, RunOptions
-from swapstone.session.settings import Workloads
+from swapstone.session.settings import Boards, Workloads
 from swapstone.session.trust import require_own_record, require_trust
 from swapstone.session.values import duration_ns
 from swapstone.targets import AgentStartError, Target, TargetOptions, clock_of, find_target_kind, parse_target
-from swapstone.targets.labgrid_target import with_environment
 from swapstone.workloads import find_workloads, own_names, workloads_of
 
 STOPPED = SessionEnd("interrupted", "the user stopped it")
+
+
+def complete_target(target: str, boards: Boards) -> str:
+    """Return a target whose text names what a user names elsewhere, such as the environment of a lab.
+
+    Args:
+        target: as typed; empty for the default one.
+        boards: options of the user.
+
+    Raises:
+        UserError: an option is wrong, or does not fit the target.
+    """
+    for rules in rules_of_parts():
+        target = rules.target(target, boards)
+    return target
 
 
 def resolve(request: ExperimentRequest) -> Experiment:
@@ -86,13 +101,14 @@ def resolve(request: ExperimentRequest) -> Experiment:
     place, machine = request.settings.place, request.settings.machine
     held = parse_held(wanted.hold, request.factors)
     factors = (*request.factors, *(FactorLevels(factor=name, levels=(level,)) for name, level in held))
-    check_root_levels(factors, place.target, own=bool(request.own))
+    for rules in rules_of_parts():
+        rules.check(request, factors)
     if request.own:
         _check_no_workloads(request)
         chosen = tuple((OWN_SUITE, name) for name in own_names(request.own))
     else:
         suites = wanted.suites or default_suites(
-            factors, wanted.only, boots=_may_boot(place.target), bare=is_bare(place.target)
+            factors, wanted.only, boots=_may_boot(place.target), of_target=suites_of(place.target)
         )
         found = find_workloads(suites, wanted.only)
         chosen = tuple((suite, workload.name) for suite, workload in found)
@@ -100,7 +116,7 @@ def resolve(request: ExperimentRequest) -> Experiment:
     loads = check_loads(place.loads)
     confidence = default_confidence(measuring.correction)
     architecture = machine.architecture or default_architecture(factors)
-    target = with_environment(place.target or default_target_of(factors, loads, works, architecture))
+    target = complete_target(place.target or default_target_of(factors, loads, works, architecture), Boards())
     if not machine.architecture and not find_target_kind(target).has_architectures:
         architecture = ""
     boots = "boots" in find_target_kind(target).opens.offers
@@ -129,8 +145,6 @@ def resolve(request: ExperimentRequest) -> Experiment:
         cpu_model=machine.cpu_model,
         ns_per_instruction=machine.ns_per_instruction,
         processors=machine.processors,
-        modules=parse_modules(machine.modules, factors, place.target),
-        module_files=parse_module_files(machine.module_files, target),
         clock=clock,
         budget_ns=duration_ns(measuring.budget) or BUDGET_PER_VARIANT_NS * (combinations + copies),
         margin=measuring.margin,
@@ -151,6 +165,8 @@ def resolve(request: ExperimentRequest) -> Experiment:
         failures_count=True,
         wakeups=wakeups_of(duration_ns(measuring.duration), works),
     )
+    for rules in rules_of_parts():
+        experiment = rules.complete(experiment, request.settings)
     require_readable(experiment)
     return experiment
 
@@ -160,9 +176,9 @@ def _may_boot(target: str | None) -> bool:
     return target is None or "boots" in find_target_kind(target).opens.offers
 
 
-def is_bare(target: str | None) -> bool:
-    """Return whether the user named a target whose servers run without an operating system."""
-    return bool(target) and "bare" in find_target_kind(target or "").opens.offers
+def suites_of(target: str | None) -> tuple[str, ...]:
+    """Return the suites of a request that names a target, and no suite; empty for those of its factors."""
+    return find_target_kind(target).opens.suites if target else ()
 
 
 def _order(request: ExperimentRequest, target: str, factors: Sequence[FactorLevels], clock: str) -> str:
@@ -173,7 +189,7 @@ def _order(request: ExperimentRequest, target: str, factors: Sequence[FactorLeve
     """
     measuring = request.settings.measuring
     order = check_order(measuring.order, measuring.layouts or 0, clock)
-    boots_variants = any(choice.factor in (KERNEL, ROOTFS.name) for choice in factors)
+    boots_variants = any(reboots(find_factor(choice.factor)) for choice in factors)
     if "reboots" not in find_target_kind(target).opens.offers or not boots_variants:
         return order
     if order != RANDOM_ORDER:
@@ -193,8 +209,8 @@ def _is_left_out(work: Workload, factors: Sequence[FactorLevels], *, boots: bool
         return work.elsewhere
     packaged = isinstance(work.origin, ImageTool) and work.origin.package
     return bool(packaged) and any(
-        find_factor(choice.factor).stage is not Stage.BOOT and choice.factor not in (PRIORITY.name, ROOTFS.name)
-        for choice in factors
+        factor.stage is not Stage.BOOT and factor is not PRIORITY and not reboots(factor)
+        for factor in (find_factor(choice.factor) for choice in factors)
     )
 
 

@@ -15,7 +15,13 @@ from swapstone.artifacts import install_command
 from swapstone.artifacts.apt import Apt
 from swapstone.artifacts.image_assembly import Overlay
 from swapstone.artifacts.image_cache import CacheEntry, cached_images, collect_garbage
-from swapstone.artifacts.image_catalog import ARCHITECTURES, KERNELS, MODULES, Architecture, find_architecture
+from swapstone.artifacts.image_catalog import (
+    KERNELS,
+    MACHINE_ARCHITECTURES,
+    MODULES,
+    MachineArchitecture,
+    find_machine_architecture,
+)
 from swapstone.artifacts.images import BuiltImage, ImageRequest, build_image
 from swapstone.artifacts.lock_update import update_lock
 from swapstone.artifacts.packages import Lock, lock_path, read_lock, write_lock
@@ -84,7 +90,7 @@ def update_image_lock(architectures: Sequence[str], notify: Callable[[str], None
     Returns:
         The lock. Architectures that are not named keep their packages.
     """
-    chosen = [find_architecture(name) for name in architectures] or list(ARCHITECTURES)
+    chosen = [find_machine_architecture(name) for name in architectures] or list(MACHINE_ARCHITECTURES)
     old = read_lock() if lock_path().is_file() and architectures else None
     lock = update_lock(chosen, old, notify)
     write_lock(lock)
@@ -108,7 +114,7 @@ def vendor_files(folder: str, architectures: Sequence[str], notify: Callable[[st
         UserError: an architecture is unknown, or the folder can't be written.
     """
     lock, sources = read_lock(), locked_sources()
-    chosen = {find_architecture(name).debian for name in architectures}
+    chosen = {find_machine_architecture(name).debian for name in architectures}
     if chosen:
         packages = tuple(package for name in sorted(chosen) for package in lock.of(name))
         lock = msgspec.structs.replace(lock, packages=packages)
@@ -122,14 +128,14 @@ def vendor_files(folder: str, architectures: Sequence[str], notify: Callable[[st
     return lines, not done.lacking
 
 
-def require_emulator(name: str) -> Architecture:
+def require_emulator(name: str) -> MachineArchitecture:
     """Return an architecture whose images can be booted here.
 
     Raises:
         UserError: there is no such architecture, or the lock file has no packages for it.
         UnavailableError: its emulator is not installed.
     """
-    architecture = find_architecture(name)
+    architecture = find_machine_architecture(name)
     read_lock().of(architecture.debian)  # raises an error if this architecture has no images
     if shutil.which(architecture.emulator) is None:
         raise UnavailableError(
@@ -230,7 +236,7 @@ def _entry_name(kept: CacheEntry) -> str:
     return kept.path.name[:_SHOWN_DIGITS]
 
 
-def boot_arguments(architecture: Architecture, built: BuiltImage, memory_mb: int) -> list[str]:
+def boot_arguments(architecture: MachineArchitecture, built: BuiltImage, memory_mb: int) -> list[str]:
     """Return the emulator's command line for a console on standard input and output."""
     # On a busy machine the emulator's timer is late: a kernel of x86_64 that tests it within some milliseconds panics.
     timer = "no_timer_check " if architecture.name == "x86_64" else ""

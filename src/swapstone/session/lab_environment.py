@@ -8,9 +8,9 @@ import shlex
 from collections.abc import Callable
 from pathlib import Path
 
-from swapstone.artifacts.image_catalog import find_architecture
 from swapstone.artifacts.libc_image import LibcImageRequest, build_libc_image
 from swapstone.model import UserError, cpio, unknown
+from swapstone.model.architectures import find_architecture
 from swapstone.model.safe_text import safe
 from swapstone.session.board_images import BOARD_MODULES, BOARD_PROGRAMS
 from swapstone.targets.board_keys import BoardKeys

@@ -14,6 +14,7 @@ import msgspec
 
 from swapstone.model import Experiment, FrozenStruct, UserError
 from swapstone.model.bounds import amount_problem
+from swapstone.model.run_sharing import RunSharing
 from swapstone.model.safe_text import safe_excerpt
 from swapstone.record.validation import experiment_problem, passes_problem
 from swapstone.run import TrialSpecs, check_levels, prepare
@@ -25,8 +26,7 @@ from swapstone.session.run_options import RunOptions
 from swapstone.session.values import duration_seconds, format_duration
 from swapstone.targets.vm.content_store import PLANS, RUNS, ContentStore, DamagedEntryError
 from swapstone.targets.vm.qemu import HOST_LIMIT_S, GuestEnd, GuestRun
-from swapstone.targets.vm.shared_runs import RunSharing
-from swapstone.targets.vm.stored_trial import get_run, put_run
+from swapstone.targets.vm.stored_trial import get_run, put_run, put_trial
 from swapstone.targets.vm.vm_target import VmTarget
 from swapstone.targets.vm.worker_pools import make_run
 from swapstone.version import __version__
@@ -109,6 +109,7 @@ def plan_runs(experiment: Experiment, url: str | None, progress: Progress) -> Pl
             "A plan has no --setup, --prepare and --conclude commands.", "Use --executor, or leave them out."
         )
     check_experiment(experiment)
+    store = ContentStore(sharing.store)
     with open_experiment_target(experiment, progress.note, sharing=sharing) as target:
         assert isinstance(target, VmTarget)
         check_levels(experiment, target)
@@ -120,7 +121,9 @@ def plan_runs(experiment: Experiment, url: str | None, progress: Progress) -> Pl
         trials = 0
         for trial, spec in specs.of_blocks(experiment, experiment.blocks, passes):
             subject = prepared.subjects[trial.suite, trial.workload]
-            names[target.put_inputs(subject.request(spec), subject.machine_config(spec))] = None
+            named = target.named_run(subject.request(spec), subject.machine_config(spec))
+            put_trial(store, named)
+            names[named.name] = None
             trials += 1
         if not names:
             raise UserError("The plan has no trial: no variant can be built for the baseline and a candidate.")
@@ -131,7 +134,6 @@ def plan_runs(experiment: Experiment, url: str | None, progress: Progress) -> Pl
         runs=tuple(names),
         made=made,
     )
-    store = ContentStore(sharing.store)
     encoded = plan.encoded()
     name = hashlib.sha256(encoded).hexdigest()
     store.put(PLANS, name, encoded)

@@ -6,11 +6,12 @@ from __future__ import annotations
 import functools
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from swapstone.model import USUAL_MEMORY_BYTES, Experiment, MemoryFit, OwnProgram, UserError, VariantMemory
+from swapstone.model import USUAL_MEMORY_BYTES, Experiment, OwnProgram, UserError
+from swapstone.model.memory_fit import MemoryFit, VariantMemory
 from swapstone.model.memory_size import size_text
 from swapstone.plan.memory_search import MIB, Resolution
 from swapstone.report.printed_json import printed_json
@@ -18,6 +19,7 @@ from swapstone.run import Prepared, check_levels, prepare
 from swapstone.run.memory_fit import LEAST_TIMEOUT_MS, LONGER, MemoryRule, MemorySearch, search_all
 from swapstone.run.memory_trials import MemoryTrials
 from swapstone.session.command_text import command_line
+from swapstone.session.compare_options import parse_architectures, parse_scales, typed_comparison
 from swapstone.session.experiment import check_experiment
 from swapstone.session.machines import open_experiment_target
 from swapstone.session.progress import Progress
@@ -100,6 +102,28 @@ def fit_memory(
             interrupted=not complete,
             took_ns=time.monotonic_ns() - began_ns,
         )
+
+
+def fit_options(
+    options: Mapping[str, object], program: tuple[str, ...] | None, resolution: str | None, progress: Progress
+) -> MemoryFit:
+    """Search for the smallest memory of each variant that a command line describes.
+
+    Args:
+        options: as of `run_options`.
+        program: as of `run_options`.
+        resolution: as typed; None for the default.
+        progress: receives events.
+
+    Raises:
+        UserError: an option is wrong, or the program can't run here.
+    """
+    if len(parse_architectures(str(options.get("architecture") or ""))) > 1:
+        raise UserError("--fit-memory takes one architecture.", "Name one with --arch.")
+    if len(parse_scales(options.get("ns_per_instruction"))) > 1:
+        raise UserError("--fit-memory takes one clock.", "Name one time with --ns-per-instruction.")
+    made = typed_comparison(options, program)
+    return fit_memory(made.factors, made.settings, resolution, options=made.options, progress=progress)
 
 
 def _require_limit(target: Capabilities) -> None:

@@ -8,7 +8,8 @@ from collections.abc import Iterable
 from swapstone.model import Run, Status
 from swapstone.model.link_counters import counters
 from swapstone.model.number_text import percent
-from swapstone.record import RecordView
+from swapstone.record import Description, RecordView
+from swapstone.report.context import PartContext
 
 FACTOR = "netstack"
 LINK = "link"
@@ -30,6 +31,11 @@ _EMULATED = (
 _OF_LINK = "link_"
 """How the names of the observations of an emulated link begin: they differ in every run."""
 _DIRECTIONS = (("to the server", "link_in"), ("from it", "link_out"))
+
+
+def network_context(view: RecordView, description: Description) -> PartContext:
+    """Return the facts and notes of a record's report on the network."""
+    return PartContext(facts=network_facts(view), notes=network_notes(view, bare=description.place.bare))
 
 
 def network_facts(view: RecordView) -> tuple[tuple[str, str], ...]:

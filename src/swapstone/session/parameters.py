@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 
-from swapstone.artifacts import KNOWN_PLACEHOLDERS
+from swapstone.artifacts.placeholders import KNOWN as KNOWN_PLACEHOLDERS
 from swapstone.factors import all_factors, check_values, free_levels
 from swapstone.model import FactorLevels, OwnProgram, UserError, placeholders_in
 from swapstone.model.substitution import NAME

@@ -7,18 +7,33 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
+import msgspec
+
 from swapstone.published.claims import page_claims
+from swapstone.published.data import shipped
 from swapstone.record import find_records
 from swapstone.report import published_claims, published_differences
 from swapstone.report.claim_verdicts import judge
 from swapstone.report.document import Document
 from swapstone.report.measured import Analysed, damaged, like_the_pages
 from swapstone.report.published_differences import differences, shipped_reasons
-from swapstone.session.explanation_files import explained_rows
+from swapstone.report.row_evidence import stored_evidence
 from swapstone.session.record_handle import Record, open_record
 
 Output = tuple[Document, str]
 """A document, and the same as JSON."""
+
+
+def check_output() -> Document:
+    """Return which of the numbers and statements of the published pages follow from their figures, as a report.
+
+    tools/published-check has computed it.
+
+    Raises:
+        UserError: the stored report is damaged.
+    """
+    with shipped("check.json") as text:
+        return msgspec.json.decode(text, type=Document)
 
 
 def differences_output(records: Sequence[str]) -> Output:
@@ -55,15 +70,13 @@ def analysed(names: Sequence[str]) -> tuple[Analysed, ...]:
 
 
 def _analysed(record: Record, name: str) -> Analysed:
-    profiled, counted = explained_rows(record.view)
     manifest = record.view.manifest
     machine = dict(manifest.machine).get("architecture", "") if manifest else ""
     return Analysed(
         name=f"{name} (simulated)" if record.experiment.simulated else name,
         experiment=record.experiment,
         analysis=record.analysis(),
-        profiled=profiled,
-        counted=counted,
+        stored=stored_evidence(record.view),
         architecture=record.experiment.architecture or machine,
     )
 

@@ -42,11 +42,11 @@ from swapstone.session.values import Duration, duration_ns, duration_seconds, pa
 from swapstone.session.works import works_of
 
 if TYPE_CHECKING:
+    from swapstone.model.run_sharing import RunSharing
     from swapstone.session.explainer import RowExplanation
     from swapstone.session.progress import ProgressLike
     from swapstone.session.query import Relation
     from swapstone.session.verification import Verification
-    from swapstone.targets.vm.shared_runs import RunSharing
 
 TEXT_WIDTH = 120
 

@@ -4,20 +4,19 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from swapstone.comparison.board_sensors import board_sensors
 from swapstone.comparison.run_columns import as_table
 from swapstone.comparison.run_table import span_ns
 from swapstone.model import Experiment
-from swapstone.model.parts import missing_parts
+from swapstone.model.parts import missing_parts, provided
+from swapstone.model.references import study_with_figures
 from swapstone.model.safe_text import utf8_path
 from swapstone.record import Description, RecordView
-from swapstone.report.context import ReportContext
+from swapstone.report.context import PartContext, ReportContext
 from swapstone.session.command_text import command_line
 from swapstone.session.explainer import explainers
-from swapstone.session.network_settings import network_facts, network_notes
 from swapstone.session.program_outputs import output_notes
 from swapstone.session.works import description_of
 from swapstone.version import __version__
@@ -46,26 +45,25 @@ def context_of(view: RecordView, beside: Path | None = None) -> ReportContext:
         beside: the folder of the report, if the report links to files of the record.
     """
     description = description_of(view.meta, view.experiment)
-    table = as_table(view.runs, ())
-    first_ns, last_ns = span_ns(table)
+    first_ns, last_ns = span_ns(as_table(view.runs, ()))
+    of_parts: list[PartContext] = [read(view, description) for read in provided("context", Callable)]
     manifest = view.manifest
     held = (("held in all variants", held_text(view.experiment)),) if view.experiment.held else ()
     facts = (*held, *manifest.machine, *manifest.tools) if manifest else held
-    facts = (*facts, *network_facts(view))
     return ReportContext(
         experiment=view.experiment,
         record_id=view.meta.id,
         record_path=utf8_path(view.path),
         started_unix_ns=first_ns,
         finished_unix_ns=last_ns,
-        facts=facts,
+        facts=(*facts, *(fact for each in of_parts for fact in each.facts)),
         rerun=f"swapstone rerun {shlex.quote(utf8_path(view.path))}",
-        published=view.experiment.published,
+        published=study_with_figures(view.experiment.published),
         notes=(
             *description.notes,
             *_missing_parts(description),
             *output_notes(view),
-            *network_notes(view, bare=description.place.bare),
+            *(note for each in of_parts for note in each.notes),
             *(
                 (_clock_note(view.experiment.ns_per_instruction, view.experiment.processors),)
                 if view.experiment.virtual
@@ -74,7 +72,7 @@ def context_of(view: RecordView, beside: Path | None = None) -> ReportContext:
         ),
         version=__version__,
         seal_digest=view.digest,
-        sensors=None if view.experiment.virtual else board_sensors(table),
+        pieces={name: piece for each in of_parts for name, piece in each.pieces.items()},
         reasons=tuple(row for each in explainers() for row in each.summaries(view, beside)),
         explain=f"swapstone explain {shlex.quote(utf8_path(view.path))}" if description.place.explains else "",
         workloads=tuple((suite, each) for (suite, _), each in description.specs().items()),

@@ -8,12 +8,10 @@ from collections.abc import Sequence
 import attrs
 
 from swapstone.model import Experiment, OwnProgram
-from swapstone.session.experiment import check_experiment, resolve
+from swapstone.session.experiment import check_experiment, complete_target, resolve
 from swapstone.session.request import ExperimentRequest, parse_factors
-from swapstone.session.server_program import target_with_driver
 from swapstone.session.settings import Settings
 from swapstone.session.varied_program import varied_program
-from swapstone.targets.labgrid_target import with_environment
 
 
 def resolve_request(factors: Sequence[str], settings: Settings) -> tuple[OwnProgram | None, Experiment]:
@@ -36,9 +34,7 @@ def resolve_request(factors: Sequence[str], settings: Settings) -> tuple[OwnProg
 
 def _placed(settings: Settings) -> Settings:
     """Return settings whose target names the machine of the load generator, or the environment of a lab."""
-    boards = settings.boards
-    target = target_with_driver(settings.place.target, boards.driver_target, boards.server_address)
-    target = with_environment(target or "", boards.lg_env or "") or None
+    target = complete_target(settings.place.target or "", settings.boards) or None
     return attrs.evolve(settings, place=attrs.evolve(settings.place, target=target))
 
 

@@ -9,12 +9,13 @@ from pathlib import Path
 from swapstone.model import Experiment
 from swapstone.run import Steps
 from swapstone.session import experiment as experiments
-from swapstone.session.own_program_notes import build_note, large_sources_note, script_notes
 from swapstone.session.progress import Progress
 from swapstone.session.record_handle import Record
 from swapstone.session.request_resolution import resolve_request
 from swapstone.session.run_options import RunOptions
 from swapstone.session.settings import Settings
+from swapstone.subjects import subject_of
+from swapstone.workloads import own_workload
 
 
 def run_request(
@@ -48,8 +49,6 @@ def run_request_by_block(
 def _requested(factors: Sequence[str], settings: Settings, progress: Progress) -> Experiment:
     """Return the experiment, after notes on an own program."""
     own, experiment = resolve_request(factors, settings)
-    for note in filter(None, (large_sources_note(own), build_note(own)) if own is not None else ()):
-        progress.note(note)
-    for note in script_notes(own) if own is not None else ():
+    for note in subject_of(own_workload(experiment)).notes() if own is not None else ():
         progress.note(note)
     return experiment

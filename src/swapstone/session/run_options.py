@@ -4,15 +4,14 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Sequence
 from typing import TypedDict
 
-from swapstone.session.machines import NO_SHARING
+from swapstone.model.run_sharing import NO_SHARING, RunSharing
 from swapstone.session.outcome import FailIf, parse_fail_if
 from swapstone.session.settings import Settings
-from swapstone.session.sharing import parse_sharing
-from swapstone.session.values import duration_seconds
-from swapstone.targets.vm.shared_runs import RunSharing
+from swapstone.session.values import duration_seconds, parse_ratio
 
 
 class TargetRunOptions(TypedDict):
@@ -73,3 +72,18 @@ def run_options_of(settings: Settings, fail_if: Sequence[str] = (), *, trust: bo
         trust=trust,
         sharing=parse_sharing(sharing.store, sharing.executor, sharing.recheck),
     )
+
+
+def parse_sharing(store: str | None, executor: str | None, recheck: str | None) -> RunSharing:
+    """Return the store and the workers that options name; a false value for none.
+
+    Args:
+        store: a path or a URL of fsspec.
+        executor: as `EXECUTORS`. It is opened later.
+        recheck: a share, such as ``2%`` or ``100%``.
+
+    Raises:
+        UserError: the share has another form.
+    """
+    share = parse_ratio(recheck, "--recheck", 0.0, math.nextafter(1.0, 2.0)) if recheck is not None else 0.0
+    return RunSharing(store=store or "", executor=executor or "", recheck=share)

@@ -10,11 +10,10 @@ import shutil
 from pathlib import Path
 
 from swapstone.model import Experiment, LoadGenerator, UserError
-from swapstone.model.driver_target import DRIVER_EXAMPLE, parse_driver_target
 from swapstone.model.load_generator import CONNECTIONS, PORT
 from swapstone.session.server_template import template_text
 from swapstone.session.values import parse_duration_ns
-from swapstone.targets import default_target, driver_of
+from swapstone.targets import driver_of
 from swapstone.workloads import workloads_of
 from swapstone.workloads.load_generators import LOAD_GENERATORS, PACE, PATTERN_EXAMPLE, check_reader, is_closed
 from swapstone.workloads.server_metrics import WRK, closed_loop_notes
@@ -25,32 +24,6 @@ SERVER_EXAMPLE = (
     "--server './my-server --port {port}' "
     "--load-generator 'wrk -c {connections} -t 1 -d 10s --latency http://127.0.0.1:{port}/' --connections 1,10"
 )
-
-
-def target_with_driver(target: str | None, driver: str | None, address: str | None) -> str | None:
-    """Return the target of an experiment whose load generators may run on another machine.
-
-    Args:
-        target: the value of ``--target``; None without it.
-        driver: the value of ``--driver-target``, ``ssh:[USER@]HOST[:PORT]``; None without it.
-        address: the value of ``--server-address``; None without it.
-
-    Raises:
-        UserError: one of them is wrong, or they don't fit together.
-    """
-    if driver is None:
-        if address is not None:
-            raise UserError(
-                "--server-address is of servers whose load generator runs on another machine.",
-                f"For example: {DRIVER_EXAMPLE}",
-            )
-        return target
-    if target not in {None, default_target(boots=False)}:
-        raise UserError(
-            "--driver-target is for servers of this machine: the load generator of a virtual machine runs in it.",
-            "Leave --target out.",
-        )
-    return parse_driver_target(driver, address or "").target
 
 
 def server_notes(experiment: Experiment) -> tuple[str, ...]:

@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 import attrs
 
 from swapstone.model import IDLE, RANDOM_ORDER, REPORT_CORRECTION, UserError
+from swapstone.model.run_sharing import EXECUTORS
 from swapstone.session.defaults import CONFIDENCES, MARGIN
 from swapstone.session.given_values import (
     command_list,
@@ -31,7 +32,6 @@ from swapstone.session.given_values import (
     value_texts,
 )
 from swapstone.session.option_table import between, declared, given_of, options_of
-from swapstone.session.sharing import WORKERS_USAGE
 from swapstone.session.values import duration_of
 from swapstone.targets import target_kinds
 
@@ -663,7 +663,7 @@ class Sharing:
     )
     executor: str | None = attrs.field(
         default=None,
-        metadata=declared("--executor WORKERS", _CLUSTER, f"Who makes the runs of virtual machines: {WORKERS_USAGE}."),
+        metadata=declared("--executor WORKERS", _CLUSTER, f"Who makes the runs of virtual machines: {EXECUTORS}."),
     )
     recheck: str | None = attrs.field(
         default=None,

@@ -36,15 +36,15 @@ from swapstone.report import record_report
 from swapstone.report.render import html, markdown
 from swapstone.report.study_index import PartSummary, StudyIndex, document_of, summary, to_json
 from swapstone.session.analysis import analyse_record
-from swapstone.session.budget import BudgetError, check_budget
+from swapstone.session.budget import BudgetError, check_budget, sufficient_budget
 from swapstone.session.defaults import default_suites
-from swapstone.session.experiment import is_bare, resolve, resume, start
+from swapstone.session.experiment import resolve, resume, start, suites_of
 from swapstone.session.interrupted import Interrupted
 from swapstone.session.progress import NO_PROGRESS, Progress
+from swapstone.session.record_handle import Record
 from swapstone.session.report_context import context_of
 from swapstone.session.run_options import DEFAULT_OPTIONS, RunOptions
 from swapstone.session.study_boards import Planned, check_boards, in_one_line
-from swapstone.session.study_budget import sufficient_budget
 from swapstone.session.study_file import Study, StudyPart
 from swapstone.session.study_run import STUDY, StudyRun, load_trusted_run
 from swapstone.session.study_sharing import check_study_sharing, options_of_part
@@ -59,21 +59,6 @@ _LEFT = re.compile(r"\.part-.*|\..+\.[0-9a-f]{16}")
 """A file of `replace_file`, or of an earlier version, that a kill or a failing disk left."""
 
 
-class _WrittenPart(msgspec.Struct):
-    name: str
-    state: str
-
-
-class _WrittenParts(msgspec.Struct):
-    parts: tuple[_WrittenPart, ...]
-
-
-class _WrittenIndex(msgspec.Struct):
-    """The fields of `INDEX` that show whether it is current; the file has other keys too."""
-
-    index: _WrittenParts
-
-
 @dataclasses.dataclass(frozen=True)
 class PartState:
     """The state of a part, the reason for it, and the budget that its intervals need, if its own was too small for them."""
@@ -84,24 +69,26 @@ class PartState:
 
 
 @dataclasses.dataclass(frozen=True)
-class StudyOutcome:
+class StudyResult:
     """A study that ran to its end.
 
     Attributes:
-        folder: of the study; the record of a part is the folder of its name in it.
-        parts: the state of each part by name.
-        index: what each part came to, as ``index.html`` shows it.
+        path: the study's folder; for a study without parts its record's.
+        records: the records by name of the part; for a study without parts by the study's name.
+        states: the state of each part, with the reason; for a study without parts empty.
+        index: what each part came to; None for a study without parts.
     """
 
-    folder: Path
-    parts: Mapping[str, PartState]
-    index: StudyIndex
+    path: Path
+    records: Mapping[str, Record]
+    states: Mapping[str, PartState]
+    index: StudyIndex | None
 
     @property
     def ok(self) -> bool:
         """Return whether at least one part is complete and none failed."""
-        states = {part.state for part in self.parts.values()}
-        return FAILED not in states and COMPLETE in states
+        found = {part.state for part in self.states.values()}
+        return self.index is None or (FAILED not in found and COMPLETE in found)
 
 
 def plan_study(
@@ -146,7 +133,7 @@ def plan_study(
 
 def start_study(
     run: StudyRun, folder: Path, *, options: RunOptions = DEFAULT_OPTIONS, progress: Progress = NO_PROGRESS
-) -> StudyOutcome:
+) -> StudyResult:
     """Create a study's folder and run its parts.
 
     Args:
@@ -182,7 +169,7 @@ def resume_study(
     *,
     options: RunOptions = DEFAULT_OPTIONS,
     progress: Progress = NO_PROGRESS,
-) -> StudyOutcome:
+) -> StudyResult:
     """Resume a study: complete parts stay, interrupted parts are resumed, the others start.
 
     Args:
@@ -234,11 +221,10 @@ def _remove_temporary_files(folder: Path) -> None:
 def _index_is_current(run: StudyRun, folder: Path) -> bool:
     """Return whether the index has the end of each part: a signal may have ended the study between its last part and the index."""
     try:
-        data = read_regular(folder / INDEX, _MOST_INDEX_BYTES)
-        parts = msgspec.json.decode(data, type=_WrittenIndex).index.parts
-    except (FileNotFoundError, FileProblemError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        parts = msgspec.json.decode(read_regular(folder / INDEX, _MOST_INDEX_BYTES))["index"]["parts"]
+        states = {part["name"]: part["state"] for part in parts}
+    except (FileNotFoundError, FileProblemError, ValueError, LookupError, TypeError, RecursionError):
         return False
-    states = {part.name: part.state for part in parts}
     return all(states.get(part.name) in {COMPLETE, LEFT_OUT} for part in run.chosen)
 
 
@@ -269,7 +255,7 @@ def _workload_names(run: StudyRun, part: StudyPart) -> list[str]:
         return list(own_names(request.own))
     wanted = request.settings.workloads
     target = run.target or request.settings.place.target
-    suites = wanted.suites or default_suites(request.factors, wanted.only, bare=is_bare(target))
+    suites = wanted.suites or default_suites(request.factors, wanted.only, of_target=suites_of(target))
     return [work.name for _, work in find_workloads(suites, wanted.only)]
 
 
@@ -327,7 +313,7 @@ def _check_budgets(planned: Planned) -> None:
 
 def _run(
     run: StudyRun, folder: Path, planned: Planned, options: RunOptions, progress: Progress, *, more: bool = False
-) -> StudyOutcome:
+) -> StudyResult:
     """Run the parts that are not complete, and write the index after each."""
     parts = run.chosen
     states = {part.name: _on_disk(folder / part.name) for part in parts}
@@ -358,7 +344,12 @@ def _run(
         ):  # a second signal: the index stays as it was, until the study is resumed
             _write_index(run, folder, states, summaries)
         raise Interrupted(folder, _resume_command(folder)) from None
-    return StudyOutcome(folder, states, index or _write_index(run, folder, states, summaries))
+    records = {
+        name: Record(folder / name)
+        for name, part in states.items()
+        if (folder / name / "record.json").is_file() and part.state != FAILED
+    }
+    return StudyResult(folder, records, states, index or _write_index(run, folder, states, summaries))
 
 
 def _on_disk(path: Path) -> PartState:

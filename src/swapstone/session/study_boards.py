@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Mapping
 import msgspec
 
 from swapstone.model import Experiment, UserError
-from swapstone.run import check_levels, left_out_levels
+from swapstone.run import check_levels
 from swapstone.session.experiment import check_experiment, on_target
 from swapstone.session.machines import open_experiment_target
 from swapstone.targets import find_target_kind
@@ -40,7 +40,7 @@ def check_boards(planned: Planned, parts: Collection[str], notify: Callable[[str
         except UserError as error:
             found[name] = in_one_line(error)
             continue
-        for note in left_out_levels(each, kind):
+        for note in kind.left_out_levels(each):
             notify(f"The part {name}: {note}")
         if "probes_architecture" in kind.offers:
             shared.setdefault(each.target, {})[name] = each

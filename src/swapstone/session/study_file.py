@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -188,14 +187,6 @@ def _given(keys: object, names: Iterable[str]) -> dict[str, object]:
     return {name: value for name, value in values if value is not msgspec.UNSET}
 
 
-@dataclasses.dataclass(frozen=True)
-class BadStudy:
-    """A file among the shipped studies that is no study."""
-
-    name: str
-    reason: str
-
-
 def studies_dir() -> Path:
     """Return the folder of the shipped studies."""
     return share_dir() / "studies"
@@ -206,13 +197,13 @@ def study_names() -> tuple[str, ...]:
     return tuple(sorted(path.stem for path in studies_dir().glob("*.toml")))
 
 
-def list_studies() -> Iterator[tuple[str, Study | BadStudy]]:
-    """Yield every shipped study by name. A file that is no study gives a `BadStudy` with the reason."""
+def list_studies() -> Iterator[tuple[str, Study | UserError]]:
+    """Yield every shipped study by name. A file that is no study gives the error with the reason."""
     for name in study_names():
         try:
             yield name, load_study(name)
         except UserError as error:
-            yield name, BadStudy(name, error.message)
+            yield name, error
 
 
 def is_part_name(text: str) -> bool:

@@ -68,15 +68,6 @@ class StudyRun(FrozenStruct, frozen=True, kw_only=True):
 _FILE: Any = msgspec.defstruct("StudyRun", [("study", STUDY_FILE)], bases=(StudyRun,), frozen=True, kw_only=True)
 
 
-def load_run(folder: Path) -> StudyRun:
-    """Read `study.json` of a study's folder.
-
-    Raises:
-        RecordError: there is none, or it can't be read.
-    """
-    return _decoded(folder, _study_bytes(folder))
-
-
 def _study_bytes(folder: Path) -> bytes:
     try:
         return read_regular(folder / STUDY, _MOST_BYTES)
@@ -155,7 +146,7 @@ def load_trusted_run(folder: Path, *, trust: bool) -> StudyRun:
 
     Raises:
         UntrustedRecordError: the user did not start the study on this machine, or its file or a part's record was edited.
-        RecordError: a part's folder is a symbolic link, or as `load_run`.
+        RecordError: a part's folder is a symbolic link, or there is no study that can be read.
     """
     if "\n" in str(folder):  # messages would have lines that the name forges
         raise RecordError(f"The name of this folder has a line break: {safe(str(folder))}", "Rename it.")

@@ -7,9 +7,10 @@ import dataclasses
 from collections.abc import Iterable
 
 from swapstone.model import Experiment, UserError
-from swapstone.session.machines import NO_SHARING, has_exact_runs, names_of_sharing
+from swapstone.model.run_sharing import NO_SHARING
+from swapstone.session.machines import has_exact_runs, run_sharer
 from swapstone.session.run_options import RunOptions
-from swapstone.targets.vm.shared_runs import check_opens
+from swapstone.targets.hints import target_hint
 
 
 def check_study_sharing(planned: Iterable[Experiment | str | None], options: RunOptions) -> None:
@@ -25,13 +26,14 @@ def check_study_sharing(planned: Iterable[Experiment | str | None], options: Run
     if not options.sharing:
         return
     if not any(isinstance(each, Experiment) and has_exact_runs(each) for each in planned):
-        names = names_of_sharing(options.sharing)
+        names = options.sharing.options()
         raise UserError(
             f"No part of this study takes {_listed(names)}: a run is the same on every machine on the virtual clock only, "
             "and a measured time is not.",
-            f"Leave {'them' if len(names) > 1 else 'it'} out, or name other parts or another target: --target vm",
+            f"Leave {'them' if len(names) > 1 else 'it'} out, or name other parts"
+            + target_hint("shares_runs", " or another target: {}"),
         )
-    check_opens(options.sharing)
+    run_sharer(options.sharing).check(options.sharing)
 
 
 def options_of_part(name: str, planned: Experiment | str | None, options: RunOptions) -> tuple[RunOptions, str]:
@@ -44,11 +46,12 @@ def options_of_part(name: str, planned: Experiment | str | None, options: RunOpt
     """
     if not options.sharing or not isinstance(planned, Experiment) or has_exact_runs(planned):
         return options, ""
-    names = names_of_sharing(options.sharing)
+    names = options.sharing.options()
     verb = "does" if len(names) == 1 else "do"
+    other = target_hint("shares_runs", " of {}")
     note = (
-        f"Note: {_listed(names)} {verb} not apply to the part {name}: it is not on the virtual clock of --target vm, so its runs are "
-        "made by its own target alone."
+        f"Note: {_listed(names)} {verb} not apply to the part {name}: it is not on the virtual clock{other}, so its runs are made by its "
+        "own target alone."
     )
     return dataclasses.replace(options, sharing=NO_SHARING), note
 

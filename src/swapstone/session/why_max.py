@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""What `swapstone compare --why-max` prints after the comparison."""
+"""What `swapstone compare --why-max` checks before the comparison, and prints after it."""
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
 
@@ -12,8 +12,11 @@ from swapstone.model import UserError
 from swapstone.model.safe_text import safe
 from swapstone.model.wakeup_paths import EXPLAINED_LATENCY
 from swapstone.report.document import Commands, Document, Section
+from swapstone.session.compare_options import parse_architectures, parse_scales, typed_comparison
 from swapstone.session.progress import Progress
 from swapstone.session.record_handle import Record
+from swapstone.session.request_resolution import resolve_request
+from swapstone.session.worst_wakeups import require_wakeups
 
 
 def worst_wakeup_documents(records: Iterable[Record], progress: Progress) -> Iterator[Document]:
@@ -36,3 +39,23 @@ def worst_wakeup_documents(records: Iterable[Record], progress: Progress) -> Ite
         more = Section(title="What to do next", blocks=(Commands(commands=(("another load", others),)),))
         several = len(record.experiment.loads) > 1
         yield msgspec.structs.replace(document, sections=(*document.sections, more)) if several else document
+
+
+def check_why_max(options: Mapping[str, object], program: tuple[str, ...] | None) -> None:
+    """Check before anything runs that the comparisons of a command line have worst wake-ups whose path can be derived.
+
+    Args:
+        options: as of `run_options`.
+        program: as of `run_options`.
+
+    Raises:
+        UserError: they have none, or an option is wrong.
+    """
+    architectures = parse_architectures(str(options.get("architecture") or ""))
+    scales = parse_scales(options.get("ns_per_instruction"))
+    first = {
+        "architecture": next(iter(architectures), ""),
+        "ns_per_instruction": next(iter(scales), None),
+    }
+    made = typed_comparison({**options, **first}, program)
+    require_wakeups(resolve_request(made.factors, made.settings)[1])

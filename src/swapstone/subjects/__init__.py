@@ -3,19 +3,16 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from typing import TypeVar
 
-from swapstone.model import Crate, ImageTool, OwnProgram, Package, PartOrigin, Source, UserSupplied, Workload
-from swapstone.model.parts import load
+from swapstone.model import PartOrigin, Source, UserError, UserSupplied, Workload
+from swapstone.model.parts import load, provided
+from swapstone.model.workload import Origin
 from swapstone.subjects.bundled import Bundled
-from swapstone.subjects.crate import CrateProgram
-from swapstone.subjects.image_tool import ImageProgram
-from swapstone.subjects.own_program import OwnProgramState, UserProgram
-from swapstone.subjects.packaged import Packaged
-from swapstone.subjects.real_time import probe_request, require_real_time
-from swapstone.subjects.server import Server
-from swapstone.subjects.subject import BuildContext, Judgement, KeepLog, Outcome, Subject, TrialSpec
+from swapstone.subjects.own_program import UserProgram
+from swapstone.subjects.subject import BuildContext, Judgement, KeepLog, Outcome, Subject, SubjectKind, TrialSpec
 from swapstone.subjects.variant_program import Program
 from swapstone.wire.kept_answer import raw_output
 
@@ -27,9 +24,7 @@ __all__ = [
     "Program",
     "Subject",
     "TrialSpec",
-    "probe_request",
     "raw_output",
-    "require_real_time",
     "subject_of",
     "subjects_of",
 ]
@@ -39,33 +34,36 @@ Key = TypeVar("Key")
 
 def subjects_of(workloads: Mapping[Key, Workload]) -> dict[Key, Subject]:
     """Return the subject of each workload of one experiment. The workloads of one own program share its build and its set-up."""
-    states: dict[OwnProgram, OwnProgramState] = {}
-    return {key: subject_of(workload, states) for key, workload in workloads.items()}
+    first: dict[Origin, Subject] = {}
+    return {key: subject_of(workload, first) for key, workload in workloads.items()}
 
 
-def subject_of(workload: Workload, states: dict[OwnProgram, OwnProgramState] | None = None) -> Subject:
+def subject_of(workload: Workload, first: dict[Origin, Subject] | None = None) -> Subject:
     """Return the subject of a workload.
 
     Args:
         workload: its origin decides the class, and its load generator whether it is a server.
-        states: of own programs that other workloads use too; extended.
+        first: the first subject of each origin, with which further ones share what `Subject.join` names; extended.
+
+    Raises:
+        UserError: no part runs such a program.
     """
-    subject = _of_origin(workload, {} if states is None else states)
-    return Server(subject, workload.load_generator) if workload.load_generator else subject
+    origin, generator = workload.origin, workload.load_generator
+    if isinstance(origin, PartOrigin):
+        subject: Subject = load(origin.part, origin.subject, type)(workload)
+    else:
+        subject = _made(workload, origin)
+        subject.join(({} if first is None else first).setdefault(origin, subject))
+    return _made(subject, generator) if generator else subject
 
 
-def _of_origin(workload: Workload, states: dict[OwnProgram, OwnProgramState]) -> Subject:
-    match workload.origin:
-        case Source() as source:
-            return Bundled(workload, source)
-        case ImageTool() as tool:
-            return ImageProgram(workload, tool)
-        case Package() as package:
-            return Packaged(workload, package)
-        case Crate() as crate:
-            return CrateProgram(workload, crate)
-        case UserSupplied(program=own):
-            return UserProgram(workload, own, states.setdefault(own, OwnProgramState()))
-        case PartOrigin(part=part, subject=place):
-            found: Subject = load(part, place, type)(workload)
-            return found
+def _made(what: Workload | Subject, of: object) -> Subject:
+    for kind in _kinds():
+        if isinstance(of, kind.origin):
+            return kind.make(what, of)
+    raise UserError(f"No installed part runs programs of the kind {type(of).__name__}.")
+
+
+@functools.cache
+def _kinds() -> tuple[SubjectKind, ...]:
+    return (*provided("subject", SubjectKind), SubjectKind(Source, Bundled), SubjectKind(UserSupplied, UserProgram))

@@ -6,11 +6,15 @@ from __future__ import annotations
 import functools
 from typing import ClassVar
 
-from swapstone.artifacts import Built, build_bare, build_crate, require_crate, require_guest
-from swapstone.factors import NETSTACK, Recipe, build_variables, missing_control, needs_system
+from swapstone.artifacts import Built
+from swapstone.artifacts.crates import build_crate, require_crate
+from swapstone.artifacts.guest import build_bare, require_guest
+from swapstone.factors import Recipe
+from swapstone.factors.netstack import NETSTACK, missing_control, needs_system
+from swapstone.factors.netstack_options import build_variables
 from swapstone.model import Copy, Crate, Experiment, UnavailableError, Variant, Workload
 from swapstone.subjects.declared_program import BuiltProgram
-from swapstone.subjects.subject import BuildContext
+from swapstone.subjects.subject import BuildContext, SubjectKind
 from swapstone.targets import Capabilities
 
 _require_crate_once = functools.cache(require_crate)
@@ -75,3 +79,6 @@ class CrateProgram(BuiltProgram):
         if self._origin.bare:
             return build_bare(self._origin, stack, context.notify, variables)
         return build_crate(self._origin, context.notify, variables)
+
+
+SUBJECT = SubjectKind(Crate, CrateProgram)

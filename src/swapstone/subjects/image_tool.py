@@ -7,13 +7,13 @@ from typing import ClassVar
 
 import msgspec
 
-from swapstone.artifacts import carried_programs
+from swapstone.artifacts.carried_programs import carried_programs
 from swapstone.factors import PRIORITY, PRIORITY_VARIABLE, ROOTFS, Recipe, Stage, find_factor
 from swapstone.model import Experiment, ImageTool, UnavailableError, Variant, Workload
 from swapstone.subjects.declared_program import DeclaredProgram
 from swapstone.subjects.machine_config import machine_config_for
 from swapstone.subjects.real_time import probe_request, require_real_time
-from swapstone.subjects.subject import BuildContext, TrialSpec
+from swapstone.subjects.subject import BuildContext, SubjectKind, TrialSpec
 from swapstone.subjects.variant_program import Program
 from swapstone.targets import Capabilities, MachineConfig
 from swapstone.wire import TrialRequest
@@ -116,3 +116,6 @@ def _filled(word: str, cpus: tuple[int, ...], *, listed: bool = False) -> str:
     """Replace the placeholders of `ImageTool.several`. The processors of a machine that is not booted may have gaps between them."""
     numbers = ",".join(map(str, cpus)) if listed else f"{min(cpus)}-{max(cpus)}" if cpus else ""
     return word.replace("{processors}", str(len(cpus))).replace("{list}", numbers)
+
+
+SUBJECT = SubjectKind(ImageTool, ImageProgram)

@@ -7,18 +7,16 @@ import contextlib
 import dataclasses
 import os
 import re
-import shlex
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
 from swapstone.answers import shortened, trouble_of
-from swapstone.factors import NOT_OBSERVED, ROOT_FACTORS, Evidence, Recipe
-from swapstone.model import Experiment, OwnProgram, Status, UserError, Variant, Workload
-from swapstone.model.safe_text import safe
-from swapstone.subjects.own_program_build import OwnProgramBuild, with_equal_environments
-from swapstone.subjects.own_program_check import check_own, check_programs, check_recipes
+from swapstone.factors import NOT_OBSERVED, Evidence, Recipe
+from swapstone.model import Experiment, OwnProgram, Status, UnavailableError, UserError, UserSupplied, Variant, Workload
+from swapstone.model.parts import provided
+from swapstone.subjects.own_program_check import check_built, check_started
 from swapstone.subjects.own_program_files import FileState, FolderWatch, file_state
 from swapstone.subjects.own_program_levels import (
     Expected,
@@ -27,10 +25,18 @@ from swapstone.subjects.own_program_levels import (
     own_observations,
     received_variables,
 )
-from swapstone.subjects.own_program_libraries import wrong_library
+from swapstone.subjects.own_program_start import (
+    launch_bytes,
+    new_artifact,
+    own_recipe,
+    program_file,
+    script_notes,
+    taken,
+    with_equal_environments,
+)
 from swapstone.subjects.own_program_variant import SHELL, as_run, other_arguments
 from swapstone.subjects.subject import BuildContext, Inspect, Judgement, Outcome, Subject, TrialSpec
-from swapstone.subjects.variant_program import Program, stamp_of
+from swapstone.subjects.variant_program import Program, ProgramRoots, stamp_of
 from swapstone.targets import Capabilities, Target
 from swapstone.wire import AgentAnswer, ProcessOutcome, TrialRequest
 from swapstone.wire.kept_answer import raw_output
@@ -75,7 +81,6 @@ class OwnProgramState:
     """What the workloads of one own program share: there is one for each load generator and each value of a parameter."""
 
     def __init__(self) -> None:
-        self.build = OwnProgramBuild()
         self.set_up: set[tuple[tuple[tuple[str, str], ...], str]] = set()
         self.outputs = OutputDigests()
         self.folders = FolderWatch()
@@ -87,46 +92,69 @@ class UserProgram(Subject):
 
     Args:
         workload: its name and metrics.
-        own: the program.
-        state: shared with the program's other workloads.
+        origin: the program.
     """
 
     aborts_early = True
     carries_files = True
 
-    def __init__(self, workload: Workload, own: OwnProgram, state: OwnProgramState) -> None:
+    def __init__(self, workload: Workload, origin: UserSupplied) -> None:
         super().__init__(workload)
-        self._own = own
-        self._state = state
+        self._own = origin.program
+        self._state = OwnProgramState()
         self._runs: dict[tuple[tuple[str, str], ...], OwnProgram] = {}
         """By the levels of a variant."""
 
+    def join(self, first: Subject) -> None:
+        """Share the set-up and what was found in folders."""
+        assert isinstance(first, UserProgram)
+        self._state = first._state
+
     def check(self, experiment: Experiment, target: Capabilities) -> None:
         """Raise if the program can't be measured."""
-        check_own(self._own, self.workload, experiment, target)
+        every = check_started(self._own, self.workload, experiment, target)
+        if not any(roots.check(self._own, every, experiment, target) for roots in _roots()):
+            self.check_program(every, experiment, target)
 
-    def base_recipe(self, variant: Variant, default: Recipe) -> Recipe:
-        """Return the recipe with the user's environment, and the C library of a program that is not built here."""
-        rooted = any(name in ROOT_FACTORS for name, _ in variant.applied)
-        recipe = self._state.build.base_recipe(self._as_run(variant), rooted=rooted)
-        return msgspec.structs.replace(recipe, architecture=default.architecture) if self._own.build else recipe
+    def check_program(self, every: Sequence[OwnProgram], experiment: Experiment, target: Capabilities) -> None:
+        """Raise if the program can't be measured as a file of the target, which a part may build.
 
-    def check_recipes(self, variants: Iterable[Variant], recipes: Mapping[str, Recipe]) -> None:
-        """Raise if what distinguishes two variants does not reach the build command."""
-        if self._own.build:
-            check_recipes(self._own, variants, recipes)
-
-    def build(self, variant: Variant, recipe: Recipe, context: BuildContext) -> Program:
-        """Build the program in a copy of its sources, or take it without building."""
-        return self._state.build.program(self._as_run(variant), self.workload.name, variant, recipe, context)
-
-    def equalize(self, programs: Mapping[str, Program]) -> dict[str, Program]:
-        """Add what is preloaded, and padding, to the environments.
+        Args:
+            every: the program as each variant runs it.
+            experiment: its factors are used.
+            target: where it runs.
 
         Raises:
-            UserError: the build ignores what the variants differ in.
+            UserError: it can't.
         """
-        check_programs(self._own, programs)
+        if self._own.build or "shares_files" not in target.offers:
+            raise UnavailableError("No installed part builds a program of yours, or carries it to another machine.")
+        check_built(self._own, every, experiment)
+
+    def notes(self) -> tuple[str, ...]:
+        """Return a note for each program that is a script."""
+        return script_notes(self._own)
+
+    def base_recipe(self, variant: Variant, default: Recipe) -> Recipe:
+        """Return the recipe with the user's environment."""
+        del default
+        return own_recipe(self._as_run(variant))
+
+    def build(self, variant: Variant, recipe: Recipe, context: BuildContext) -> Program:
+        """Take the program without building, or the one in its root file system."""
+        own = self._as_run(variant)
+        if not recipe.root:
+            return self.started(own, variant, recipe, context)
+        program = _roots()[0].program(own, recipe, new_artifact(self.workload.name, variant), context.target)
+        return dataclasses.replace(program, launch_bytes=launch_bytes(own, recipe))
+
+    def started(self, own: OwnProgram, variant: Variant, recipe: Recipe, context: BuildContext) -> Program:
+        """Return the program as a file of the target; arguments and errors as `build`, `own` as the variant runs it."""
+        artifact = taken(own, new_artifact(self.workload.name, variant))
+        return program_file(own, recipe, artifact, own.directory, context.target)
+
+    def equalize(self, programs: Mapping[str, Program]) -> dict[str, Program]:
+        """Add what is preloaded, and padding, to the environments."""
         return with_equal_environments(programs)
 
     def build_failure(self, error: UserError) -> str:
@@ -268,9 +296,6 @@ class UserProgram(Subject):
             return "; --timeout allows more"
         if answer.outcome is ProcessOutcome.ORPHANS:
             return "; it must end with all processes that it started: keep it in the foreground"
-        uncarried = self._state.build.uncarried
-        if uncarried is not None and answer.outcome is ProcessOutcome.EXITED and answer.code:
-            return _missing_files_hint(uncarried)
         if answer.outcome is ProcessOutcome.EXITED and _NEEDS_TERMINAL.search(answer.stderr + answer.stdout):
             return f"; {TERMINAL_HINT}"
         # Without a terminal, some programs such as top exit without any output.
@@ -309,22 +334,6 @@ class UserProgram(Subject):
         )
         return msgspec.structs.replace(evidence, levels=levels_seen(expected, evidence))
 
-    def explain_wrong_level(self, program: Program) -> str:
-        """Return how the program was built, to find out why another level was in force than requested."""
-        if not self._own.build:
-            return ""
-        facts = program.facts
-        compiler = ", ".join(facts.comments) if facts and facts.comments else "an unnamed compiler"
-        loader = (facts.interp or "none") if facts else "none: it is a script"
-        return (
-            f"; does the build ignore {{cc}}, {{cflags}} or {{ldflags}}, or find files of an earlier build? {{cc}} was "
-            f"{' '.join(program.recipe.command)!r}; the program was built by {compiler}, its loader is {loader}"
-        )
-
-    def wrong_files(self, trial: TrialSpec, evidence: Evidence) -> str:
-        """Return a sentence if the process used another build of a library than ``--with`` requested."""
-        return wrong_library(trial.program.recipe, evidence)
-
     def _wrong_conditions(self, trial: TrialSpec, evidence: Evidence, observed: tuple[tuple[str, str], ...]) -> str:
         reason = super()._wrong_conditions(trial, evidence, observed)
         own = own_factors(trial.variant)
@@ -333,10 +342,8 @@ class UserProgram(Subject):
         return reason
 
 
-def _missing_files_hint(uncarried: tuple[str, ...]) -> str:
-    """Return what to try if a program failed in a machine, which has few files."""
-    named = " ".join(f"--files {shlex.quote(safe(name))}" for name in uncarried)
-    return f"; the machine has the program, its libraries and what --files names{f': add {named}' if named else ''}"
+def _roots() -> tuple[ProgramRoots, ...]:
+    return provided("root", ProgramRoots)
 
 
 def _artifact_paths(own: OwnProgram, trial: TrialSpec) -> tuple[str, ...]:

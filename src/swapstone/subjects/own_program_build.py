@@ -4,37 +4,27 @@
 from __future__ import annotations
 
 import dataclasses
-import os
-from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
 
 from swapstone.artifacts import (
-    SOURCE_RECIPE,
     SourceBuilder,
     environment_padding,
     library_digests,
-    sha256_of,
-    stripped_sizes,
     with_layout_compiler,
     with_libraries,
 )
 from swapstone.factors import Evidence, Recipe, read_facts
 from swapstone.factors.libc import LIBC
-from swapstone.model import OWN_SUITE, OwnProgram, UnavailableError, UserError, Variant
+from swapstone.model import OwnProgram, UserError, Variant
 from swapstone.model.directories import cache_dir
 from swapstone.record import Artifact
 from swapstone.subjects.own_program_carried import carried_files, uncarried_arguments
-from swapstone.subjects.own_program_root import rooted_program
+from swapstone.subjects.own_program_start import new_artifact, own_recipe, program_file, taken
 from swapstone.subjects.subject import BuildContext
 from swapstone.subjects.variant_program import (
-    LONGEST_PADDING,
-    PADDING,
-    POINTER_BYTES,
     Program,
-    environment_bytes,
-    stamp_of,
 )
 from swapstone.targets import Target
 from swapstone.targets.carried_files import CarriedFiles
@@ -59,8 +49,7 @@ class OwnProgramBuild:
             own: the program.
             rooted: whether it is in a root file system of its own, and no file of this machine.
         """
-        environment = {**dict(SOURCE_RECIPE.environment), **dict(own.environment)}
-        recipe = msgspec.structs.replace(SOURCE_RECIPE, environment=tuple(environment.items()))
+        recipe = own_recipe(own)
         if not own.build and not rooted:
             facts = read_facts(Path(own.arguments[0]))
             libc = LIBC.observe(Evidence(interp=facts.interp, objects=())) if facts else None
@@ -103,35 +92,17 @@ class OwnProgramBuild:
         *,
         layout: int = 0,
     ) -> Program:
-        artifact = Artifact(
-            suite=OWN_SUITE,
-            workload=workload,
-            variant=variant.label,
-            path="",
-            sha256="",
-            command="",
-            sources=(),
-            sizes=(),
-            layout=layout,
-        )
-        if recipe.root:
-            program = rooted_program(own, recipe, artifact, context.target)
-            return dataclasses.replace(program, launch_bytes=_launch_bytes(own, recipe))
+        artifact = new_artifact(workload, variant, layout)
         if own.build:
             artifact, folder = self._built(own, variant, recipe, context, artifact)
         else:
-            artifact, folder = _taken(own, artifact), own.directory
-        facts = read_facts(Path(artifact.path).resolve())
-        _check_preload(artifact.path, recipe, static=facts is not None and facts.interp is None)
-        target, path = context.target, artifact.path
-        if "shares_files" in target.offers:
-            path = target.put(Path(path))
-        else:
-            self._carry(own, path, folder, recipe, target)
-            facts = target.inspect(target.real_path(path))
-        return Program(
-            path, recipe, artifact, facts, folder, stamp_of(artifact.path), launch_bytes=_launch_bytes(own, recipe)
-        )
+            artifact, folder = taken(own, artifact), own.directory
+        program = program_file(own, recipe, artifact, folder, context.target)
+        if "shares_files" not in context.target.offers:
+            self._carry(own, program.path, folder, recipe, context.target)
+            facts = context.target.inspect(context.target.real_path(program.path))
+            program = dataclasses.replace(program, facts=facts)
+        return program
 
     def _carry(self, own: OwnProgram, path: str, folder: str, recipe: Recipe, target: Target) -> None:
         """Give the program and its files to a target without this machine's files."""
@@ -163,19 +134,6 @@ class OwnProgramBuild:
         return artifact, str(built.folder)
 
 
-def _taken(own: OwnProgram, artifact: Artifact) -> Artifact:
-    """Return the artifact of a program that is not built here."""
-    path = own.arguments[0]
-    digest, sizes = sha256_of(Path(path)), stripped_sizes(Path(path).resolve())
-    return msgspec.structs.replace(artifact, path=path, sha256=digest, sizes=sizes)
-
-
-def _launch_bytes(own: OwnProgram, recipe: Recipe) -> int:
-    """Count what arguments and environment put on the stack: each text with its zero byte, and a pointer to it (execve(2))."""
-    arguments = sum(len(os.fsencode(text)) + 1 + POINTER_BYTES for text in own.arguments[1:])
-    return arguments + environment_bytes(recipe)
-
-
 def _require_different_links(variant: Variant, links: list[Program]) -> None:
     digests = [link.artifact.sha256 for link in links if link.artifact]
     if len(set(digests)) < len(digests):
@@ -184,45 +142,3 @@ def _require_different_links(variant: Variant, links: list[Program]) -> None:
             "objects that {cc} compiles with -c, and this build seems to make none.",
             "Let the build compile each source with -c and link the objects, or leave --layouts out.",
         )
-
-
-def _check_preload(path: str, recipe: Recipe, *, static: bool) -> None:
-    if not recipe.preload:
-        return
-    if static:
-        raise UnavailableError(f"{path} is linked statically: no loader would load {recipe.preload[0]} into it.")
-    if "LD_PRELOAD" in dict(recipe.environment):
-        raise UserError("--env LD_PRELOAD would replace what a factor preloads.", "Leave it out.")
-
-
-def with_equal_environments(programs: Mapping[str, Program]) -> dict[str, Program]:
-    """Add to each variant's environment what is preloaded, and padding, so that the stack's address does not depend on a path's length.
-
-    Args:
-        programs: of one workload, by label.
-
-    Returns:
-        The same programs, each with equally many additions; none if no variant needs any.
-    """
-    preloads = any(program.recipe.preload for program in programs.values())
-    sizes = {key: _stack_bytes(program) for key, program in programs.items()}
-    most = max(sizes.values(), default=0)
-    uneven = any(size != most for size in sizes.values())
-
-    def with_added(key: str, program: Program) -> Program:
-        preload = (("LD_PRELOAD", _preloaded(program.recipe)),) if preloads else ()
-        added = (*preload, *(((PADDING, "x" * min(most - sizes[key], LONGEST_PADDING)),) if uneven else ()))
-        # The padding of a layout is what the layout varies: it comes on top.
-        links = tuple(dataclasses.replace(link, added=(*added, *link.added)) for link in program.links)
-        return dataclasses.replace(program, added=added, links=links)
-
-    return {key: with_added(key, program) for key, program in programs.items()}
-
-
-def _stack_bytes(program: Program) -> int:
-    """Count what a variant puts on the stack: the path twice (argv[0] and AT_EXECFN), preloaded objects, arguments and environment."""
-    return 2 * len(os.fsencode(program.path)) + len(os.fsencode(_preloaded(program.recipe))) + program.launch_bytes
-
-
-def _preloaded(recipe: Recipe) -> str:
-    return ":".join(recipe.preload)

@@ -11,13 +11,14 @@ from pathlib import Path
 
 import msgspec
 
-from swapstone.artifacts import SOURCE_RECIPE, sha256_of, stripped_sizes
-from swapstone.artifacts.image_catalog import find_architecture
+from swapstone.artifacts import sha256_of, stripped_sizes
 from swapstone.artifacts.root_file_systems import RootFileSystem
 from swapstone.artifacts.root_view import RootView
 from swapstone.factors import IMAGE, ROOTFS, Recipe, Stage, find_factor
 from swapstone.factors.allocator import ALLOCATOR, DEFAULT
+from swapstone.factors.factor import SOURCE_RECIPE
 from swapstone.model import ROOT_FILES, USUAL_MEMORY_BYTES, Experiment, OwnProgram, UnavailableError, UserError
+from swapstone.model.architectures import machine_of
 from swapstone.model.safe_text import safe
 from swapstone.record import Artifact
 from swapstone.subjects.image_root import (
@@ -30,7 +31,7 @@ from swapstone.subjects.image_root import (
     root_of,
 )
 from swapstone.subjects.own_program_carried import folder_files
-from swapstone.subjects.variant_program import Program, ProgramRoot, stamp_of
+from swapstone.subjects.variant_program import Program, ProgramRoot, ProgramRoots, stamp_of
 from swapstone.targets import Capabilities, Target
 from swapstone.targets.carried_files import CarriedFiles, memory_for, room_bytes
 from swapstone.wire import ProcessOutcome, TrialRequest
@@ -45,7 +46,7 @@ _IMAGE_BYTES = 32 << 20
 """What the image has in the same file system: modules and tools."""
 
 
-def check_rooted(own: OwnProgram, every: Sequence[OwnProgram], experiment: Experiment, target: Capabilities) -> None:
+def check_rooted(own: OwnProgram, every: Sequence[OwnProgram], experiment: Experiment, target: Capabilities) -> bool:
     """Check an own program that runs in root file systems, which are unpacked for it.
 
     Args:
@@ -54,10 +55,15 @@ def check_rooted(own: OwnProgram, every: Sequence[OwnProgram], experiment: Exper
         experiment: names the roots.
         target: where it runs.
 
+    Returns:
+        Whether the experiment has roots.
+
     Raises:
         UserError: a root or the program in it can't be used; the message names what is missing.
     """
     levels = root_levels(experiment)
+    if not levels:
+        return False
     if target.offers.isdisjoint({"shares_files", "boots"}):
         raise UnavailableError(
             f"The factor {levels[0].factor} is unavailable on the target {target.name}, which takes no root file system.",
@@ -66,11 +72,11 @@ def check_rooted(own: OwnProgram, every: Sequence[OwnProgram], experiment: Exper
     _check_options(own, experiment, levels[0].factor)
     if not Path(own.directory).is_dir():
         raise UserError(f"The folder {own.directory}, in which the program runs, is not there any more.")
-    architecture = machine_of(experiment)
+    architecture = machine_of(experiment.architecture)
     if levels[0].is_image and not isinstance(target, Target):
         for level in levels:
             check_image(architecture, level)
-        return  # images are built when the target is opened
+        return True  # images are built when the target is opened
     roots = [root_of(level, architecture)[0] for level in levels]
     for number, root in enumerate(roots):
         if same := next((each for each in roots[:number] if each.sha256 == root.sha256), None):
@@ -87,6 +93,7 @@ def check_rooted(own: OwnProgram, every: Sequence[OwnProgram], experiment: Exper
         check_memory(own, roots)
         for each in every:
             working_files(each)
+    return True
 
 
 def _check_program(own: OwnProgram, level: RootLevel, root: RootFileSystem, architecture: str) -> None:
@@ -132,11 +139,6 @@ def _check_options(own: OwnProgram, experiment: Experiment, factor: str) -> None
 
 def _environment(own: OwnProgram) -> dict[str, str]:
     return {**dict(SOURCE_RECIPE.environment), **dict(own.environment)}
-
-
-def machine_of(experiment: Experiment) -> str:
-    """Return the architecture of an experiment's machine, as ``uname -m`` prints it."""
-    return find_architecture(experiment.architecture).machine if experiment.architecture else os.uname().machine
 
 
 def check_memory(own: OwnProgram, roots: Iterable[RootFileSystem]) -> None:
@@ -214,6 +216,9 @@ def rooted_program(own: OwnProgram, recipe: Recipe, artifact: Artifact, target: 
         file=str(file),
         root=ProgramRoot(place, root.layer if "shares_files" in target.offers else "", files, view),
     )
+
+
+ROOTS = ProgramRoots(check_rooted, rooted_program)
 
 
 def _carry(own: OwnProgram, target: Target) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 
-from swapstone.artifacts import fill
+from swapstone.artifacts.placeholders import fill
 from swapstone.model import COMMAND, OwnProgram, Variant, Workload, filled_text
 
 SHELL = "/bin/sh"

@@ -9,7 +9,7 @@ from swapstone.artifacts import SOURCE_RECIPE, Built, build_packaged
 from swapstone.factors import Recipe
 from swapstone.model import Package, UserError, Variant, Workload
 from swapstone.subjects.declared_program import BuiltProgram
-from swapstone.subjects.subject import BuildContext
+from swapstone.subjects.subject import BuildContext, SubjectKind
 from swapstone.subjects.variant_program import Program
 
 
@@ -44,3 +44,6 @@ class Packaged(BuiltProgram):
         """Build with the package's own build system."""
         del variant, context
         return build_packaged(self._origin.name, recipe)
+
+
+SUBJECT = SubjectKind(Package, Packaged)

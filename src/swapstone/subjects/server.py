@@ -23,10 +23,10 @@ from swapstone.model import Cpus, Experiment, LoadGenerator, OwnProgram, Unavail
 from swapstone.model.load_generator import ADDRESS, FOLDER, LOOPBACK, PORT, TEMPLATE, filled
 from swapstone.model.temporary_folder import TemporaryFolder
 from swapstone.subjects.own_program_carried import carried_files
-from swapstone.subjects.subject import BuildContext, Inspect, Outcome, Subject, TrialSpec
+from swapstone.subjects.subject import BuildContext, Inspect, Outcome, Subject, SubjectKind, TrialSpec
 from swapstone.subjects.variant_program import Program
 from swapstone.targets import Capabilities, MachineConfig, Target
-from swapstone.targets.driver_host import DriverHost, RemoteProgram
+from swapstone.targets.load_driver import LoadDriver, RemoteProgram
 from swapstone.wire import AgentAnswer, LoadGeneratorRequest, TrialRequest
 
 _PORTS = range(20_000, 32_768)
@@ -81,7 +81,7 @@ class Server(Subject):
         self.aborts_early = inner.aborts_early
         self.carries_files = inner.carries_files
         self._in_guest = False
-        self._driver: DriverHost | None = None
+        self._driver: LoadDriver | None = None
         self._remote = RemoteProgram(path="", sha256="")
         """The load generator on the driver's machine."""
         self._folder: TemporaryFolder | None = None
@@ -96,6 +96,10 @@ class Server(Subject):
             )
         if "runs_programs" in target.offers and target.driver is None:
             check_load_generator(self._generator)
+
+    def notes(self) -> tuple[str, ...]:
+        """Return the server's."""
+        return self._inner.notes()
 
     def base_recipe(self, variant: Variant, default: Recipe) -> Recipe:
         """Return the server's."""
@@ -128,7 +132,7 @@ class Server(Subject):
         links = tuple(dataclasses.replace(link, load_generator=generator) for link in program.links)
         return dataclasses.replace(program, load_generator=generator, links=links)
 
-    def _find_remote(self, driver: DriverHost) -> None:
+    def _find_remote(self, driver: LoadDriver) -> None:
         """Find the load generator on its machine, or copy it there: one that Swapstone builds, and a file that the user names by a path.
 
         Raises:
@@ -260,3 +264,6 @@ class Server(Subject):
 
 def _with_template(words: tuple[str, ...], path: str) -> tuple[str, ...]:
     return tuple(word.replace(TEMPLATE, path) for word in words) if path else words
+
+
+SUBJECT = SubjectKind(LoadGenerator, Server)

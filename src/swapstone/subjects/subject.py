@@ -11,7 +11,7 @@ import abc
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import msgspec
 
@@ -122,6 +122,18 @@ class Outcome:
     kept_answer: bytes = b""
 
 
+class SubjectKind(NamedTuple):
+    """The subjects of workloads with one type of origin, which a part provides as the kind ``subject``.
+
+    Attributes:
+        origin: the type; or `LoadGenerator`, for servers.
+        make: makes the subject of a workload from it and its origin, or that of a server from its subject and its load generator.
+    """
+
+    origin: type
+    make: Callable[[Any, Any], Subject]
+
+
 class Subject(abc.ABC):
     """Checks, builds, runs and judges one workload.
 
@@ -148,6 +160,9 @@ class Subject(abc.ABC):
         self.workload = workload
         self.reader = reader_of(workload)
 
+    def join(self, first: Subject) -> None:  # noqa: B027 - most kinds share nothing
+        """Share what the workloads of one program have in common with the first of them, which may be this one."""
+
     # Before anything is made
 
     def check(self, experiment: Experiment, target: Capabilities) -> None:
@@ -169,6 +184,10 @@ class Subject(abc.ABC):
             if "sets_swap" in target.offers and only_memory
             else "Measure on --target vm.",
         )
+
+    def notes(self) -> tuple[str, ...]:
+        """Return what the user reads before anything is built: one line each."""
+        return ()
 
     # Building
 

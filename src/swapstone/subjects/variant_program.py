@@ -5,12 +5,14 @@ from __future__ import annotations
 
 import dataclasses
 import os
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from swapstone.factors import ProgramFacts, Recipe
-from swapstone.model import layout_of
+from swapstone.model import Experiment, OwnProgram, layout_of
 from swapstone.record import Artifact
+from swapstone.targets import Capabilities, Target
 
 PADDING = "SWAPSTONE_PADDING"
 """The variable that makes every variant's environment equally large."""
@@ -101,3 +103,16 @@ class Program:
     def in_block(self, block: int) -> Program:
         """Return the program that a block runs."""
         return self.links[layout_of(block, len(self.links))] if self.links else self
+
+
+class ProgramRoots(NamedTuple):
+    """How own programs run in root file systems of their own, which a part provides as the kind ``root``.
+
+    Attributes:
+        check: raises a `UserError` if a program, given with its placeholders and as each variant runs it, can't run in the roots of an
+            experiment on a target. Returns whether the experiment has roots.
+        program: returns a program in the root that a recipe names, which is put on the target, with its completed artifact.
+    """
+
+    check: Callable[[OwnProgram, Sequence[OwnProgram], Experiment, Capabilities], bool]
+    program: Callable[[OwnProgram, Recipe, Artifact, Target], Program]

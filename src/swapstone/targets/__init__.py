@@ -25,15 +25,15 @@ from swapstone.targets.target import (
     TargetError,
     UnequalRunsError,
 )
-from swapstone.targets.target_kind import ImageBuilder, TargetKind, TargetOptions, TargetSpec
+from swapstone.targets.target_kind import Notify, TargetKind, TargetOptions, TargetSpec
 
 __all__ = [
     "DEFAULT_MACHINE",
     "AgentStartError",
     "Capabilities",
-    "ImageBuilder",
     "MachineConfig",
     "MachineConfigError",
+    "Notify",
     "Target",
     "TargetDescription",
     "TargetError",

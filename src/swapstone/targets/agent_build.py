@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Compiles the agent, the first process of virtual machines and the emulator's plugin from their C sources, and caches them."""
+"""Compiles the agent and other programs from their C sources, and caches them."""
 
 from __future__ import annotations
 
@@ -12,21 +12,22 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from swapstone.model import UnavailableError, UserError
+from swapstone.model.cached_files import mark_used, write_whole
 from swapstone.model.directories import share_dir
 from swapstone.model.regular_file import text_of
 from swapstone.model.system_errors import remedy
-from swapstone.targets.vm.run_cache import mark_used, write_whole
 
-# No C library: the agent must contain none of the compared factors. The other flags keep the compiler from calling one.
-_FLAGS = (
+FREESTANDING = (
     *("-std=gnu11", "-O2", "-Wall", "-Wextra"),
     *("-ffreestanding", "-fno-builtin", "-fno-stack-protector", "-fno-asynchronous-unwind-tables"),
     *("-fno-pie", "-no-pie", "-static", "-nostdlib", "-Wl,--build-id=none"),
 )
-_PLUGIN_FLAGS = ("-std=gnu11", "-O2", "-Wall", "-Wextra", "-shared", "-fPIC", "-fvisibility=hidden")
+"""Flags for a program without a C library: the agent must contain none of the compared factors."""
+
 _LIBRARIES = ("-lgcc",)  # helpers of the compiler, e.g. for division on 32-bit processors
 _COMPILER_TIMEOUT_S = 120
-_VIRTUAL_MACHINE = "virtual_machine"  # only the first process of a virtual machine is linked with it
+_OTHER_PROGRAMS = frozenset({"virtual_machine"})
+"""Files there that the agent is not linked with."""
 
 
 def agent_sources() -> tuple[Path, ...]:
@@ -37,20 +38,9 @@ def agent_sources() -> tuple[Path, ...]:
             path
             for part in ("agent", "port", "wire")
             for path in (native / part).glob("*.[ch]")
-            if path.stem != _VIRTUAL_MACHINE
+            if path.stem not in _OTHER_PROGRAMS
         )
     )
-
-
-def guest_sources() -> tuple[Path, ...]:
-    """Return the C files and headers of a virtual machine's first process, sorted."""
-    native = share_dir() / "native"
-    return tuple(sorted(path for part in ("guest", "port", "wire", "agent/text") for path in _sources(native / part)))
-
-
-def _sources(part: Path) -> tuple[Path, ...]:
-    """Return the files of a folder, or a file and its header."""
-    return tuple(part.glob("*.[ch]") if part.is_dir() else (part.with_suffix(".c"), part.with_suffix(".h")))
 
 
 def build_agent(directory: Path, compiler: str = "cc") -> Path:
@@ -69,21 +59,18 @@ def build_agent(directory: Path, compiler: str = "cc") -> Path:
         UnavailableError: there is no such compiler.
         UserError: compilation failed.
     """
-    return _build("swapstone-agent", agent_sources(), directory, (compiler, *_FLAGS))
+    return build_native("swapstone-agent", agent_sources(), directory, (compiler, *FREESTANDING))
 
 
-def build_init(directory: Path, compiler: str = "cc") -> Path:
-    """Compile the first process of virtual machines, or return it from the cache; as `build_agent`."""
-    return _build("swapstone-init", guest_sources(), directory, (compiler, *_FLAGS))
+def build_native(name: str, sources: Sequence[Path], directory: Path, command: Sequence[str]) -> Path:
+    """Compile C sources, or return the result from the cache; as `build_agent`.
 
-
-def build_plugin(directory: Path, compiler: str = "cc") -> Path:
-    """Compile the plugin of QEMU's code generator for this machine, or return it from the cache; as `build_agent`."""
-    sources = tuple(sorted((share_dir() / "native" / "plugin").glob("*.[ch]")))
-    return _build("swapstone-plugin.so", sources, directory, (compiler, *_PLUGIN_FLAGS))
-
-
-def _build(name: str, sources: Sequence[Path], directory: Path, command: Sequence[str]) -> Path:
+    Args:
+        name: of the result.
+        sources: C files and headers.
+        directory: the cache.
+        command: the compiler and its flags.
+    """
     version = agent_compiler(command[0])
     digest = hashlib.sha256("\0".join((version, *command, *_LIBRARIES)).encode())
     for source in sources:

@@ -10,15 +10,20 @@ from __future__ import annotations
 import functools
 import shutil
 import subprocess
+from collections.abc import Iterator, Sequence
 
-from swapstone.model import FrozenStruct, UserError
+from swapstone.factors.netstack import NETSTACK, needs_system
+from swapstone.model import IDLE, Experiment, FrozenStruct, UnavailableError, UserError
 from swapstone.model.safe_text import safe
 from swapstone.targets.host import HostTarget, check_nice
 from swapstone.targets.target import Target
-from swapstone.targets.target_kind import ImageBuilder, TargetKind, TargetOptions
+from swapstone.targets.target_kind import Notify, TargetKind, TargetOptions
 
 EMULATOR = "qemu-system-riscv64"
 _VERSION_TIMEOUT_S = 30
+_SUITE = "netstack-bare"
+_HOST = "Measure on --target host."
+_DEFAULT = ("kernel",)
 
 
 class BareTarget(HostTarget):
@@ -26,6 +31,39 @@ class BareTarget(HostTarget):
 
     name = "bare-riscv64"
     offers = frozenset({"runs_programs", "shares_files", "bare"})
+    suites = (_SUITE,)
+
+    @classmethod
+    def check_experiment(cls, experiment: Experiment, need_system: Sequence[str]) -> None:
+        """Refuse what needs an operating system."""
+        for choice in experiment.applied_factors:
+            if choice.factor != NETSTACK.name:
+                raise UnavailableError(
+                    f"The target {cls.name} has no factor {choice.factor}: without an operating system, only the network stack varies.",
+                    _HOST,
+                )
+        if other := next((load for load in experiment.loads if load != IDLE.name), ""):
+            raise UnavailableError(f"The target {cls.name} runs no load {other} beside a trial.", _HOST)
+        if need_system:
+            raise UnavailableError(
+                f"The target {cls.name} has no operating system, which {need_system[0]} needs.",
+                f"Select the workloads that it runs: --suite {_SUITE}. Or measure on --target host.",
+            )
+        levels = experiment.levels_of(NETSTACK.name) or _DEFAULT
+        refused = {level: reason for level in levels if (reason := needs_system(level))}
+        if levels[0] in refused or (len(levels) > 1 and all(level in refused for level in levels[1:])):
+            level = levels[0] if levels[0] in refused else levels[1]
+            raise UnavailableError(
+                f"{NETSTACK.name}={level} is {refused[level]}.",
+                f"Compare the stacks of the machine: {NETSTACK.name}=lwip,smoltcp. Or measure on --target host.",
+            )
+
+    @classmethod
+    def left_out_levels(cls, experiment: Experiment) -> Iterator[str]:
+        """Yield a sentence for each level that needs an operating system."""
+        for level in experiment.levels_of(NETSTACK.name) or _DEFAULT:
+            if reason := needs_system(level):
+                yield f"Note: {NETSTACK.name}={level} is {reason}. The other levels are measured."
 
     def tools(self) -> tuple[tuple[str, str], ...]:
         """Return those of this machine, and the emulator with its version."""
@@ -53,7 +91,7 @@ def emulator_version() -> str:
 class BareSpec(FrozenStruct, frozen=True):
     """The target has no parameters."""
 
-    def open(self, build_images: ImageBuilder | None) -> Target:  # noqa: ARG002 - see `TargetSpec`
+    def open(self, experiment: Experiment | None, notify: Notify) -> Target:  # noqa: ARG002 - see `TargetSpec`
         """Open the target.
 
         Raises:

@@ -15,12 +15,13 @@ import socket
 from pathlib import Path
 from typing import IO
 
-from swapstone.model import FrozenStruct, UnavailableError, UserError, WireError
-from swapstone.model.driver_target import DriverTarget
+from swapstone.model import UnavailableError, UserError, WireError
+from swapstone.model.driver_target import DriverTarget, parse_host_detail
 from swapstone.model.regular_file import text_of
 from swapstone.model.safe_text import safe_excerpt
 from swapstone.targets.board_answer import BoardAnswer, decode_board_answer, ending
 from swapstone.targets.driver_scripts import keeper_script, octal
+from swapstone.targets.load_driver import LoadDriverKind, RemoteProgram
 from swapstone.targets.ssh_connection import SshConnection
 
 _MOST_COMMAND_BYTES = 100_000
@@ -30,18 +31,6 @@ _FACTS = ("kernel", "architecture", "system", "cpu", "cpus", "memory")
 """Facts of the machine that a record keeps, in the order in which reports print them."""
 
 _SHA256 = re.compile(r"[0-9a-f]{64}", re.ASCII)
-
-
-class RemoteProgram(FrozenStruct, frozen=True, kw_only=True):
-    """A load generator on the other machine.
-
-    Attributes:
-        path: absolute path there.
-        sha256: of its file, in hexadecimal.
-    """
-
-    path: str
-    sha256: str
 
 
 class DriverHost:
@@ -91,15 +80,7 @@ class DriverHost:
         )
 
     def find(self, name: str) -> RemoteProgram:
-        """Return a program of that machine.
-
-        Args:
-            name: to be found in PATH there, or an absolute path there.
-
-        Raises:
-            UnavailableError: it is not there.
-            UserError: the answer is not valid.
-        """
+        """Return a program of that machine; see `LoadDriver.find`."""
         found = self._find(name)
         if found is None:
             raise UnavailableError(
@@ -109,15 +90,7 @@ class DriverHost:
         return self._keep(Path(name).name, found)
 
     def copy(self, path: Path) -> RemoteProgram:
-        """Copy a program to that machine and return it.
-
-        Args:
-            path: of this machine.
-
-        Raises:
-            UnavailableError: that machine has another architecture.
-            UserError: it can't be copied, or arrived with another content.
-        """
+        """Copy a program to that machine and return it; see `LoadDriver.copy`."""
         here = os.uname().machine
         if self.architecture != here:
             raise UnavailableError(
@@ -149,16 +122,7 @@ class DriverHost:
         return RemoteProgram(path=path, sha256=digest)
 
     def command(self, program: RemoteProgram, words: tuple[str, ...], limit_s: int) -> tuple[str, ...]:
-        """Return the command of this machine that executes a load generator there, with its output and status.
-
-        Args:
-            program: there.
-            words: its arguments. None has a zero byte.
-            limit_s: that machine kills it after this time, even if the connection hangs.
-
-        Raises:
-            UserError: the words are too long for a command line.
-        """
+        """Return the command that executes a load generator there; see `LoadDriver.command`."""
         there = " ".join([program.sha256, str(limit_s), *map(octal, (program.path, *words))])
         if len(there) > _MOST_COMMAND_BYTES:
             raise UserError(
@@ -217,3 +181,11 @@ def _check_address(address: str, *, given: bool) -> None:
             raise UnavailableError(
                 f"{what} is no address of this machine on which a server can listen.", hint
             ) from error
+
+
+SSH_DRIVER = LoadDriverKind(
+    usage="host:driver=ssh:USER@HOST",
+    description="this machine, with load generators on another one",
+    name_of=lambda detail: parse_host_detail(detail).name,
+    connect=lambda detail: DriverHost(parse_host_detail(detail)),
+)

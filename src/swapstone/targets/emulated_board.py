@@ -10,7 +10,7 @@ import subprocess
 import time
 from pathlib import Path
 
-from swapstone.model import FrozenStruct, UnavailableError, cpio
+from swapstone.model import UnavailableError, cpio
 from swapstone.model.directories import share_dir
 from swapstone.model.regular_file import tail_of
 from swapstone.model.safe_text import safe_excerpt
@@ -32,16 +32,6 @@ _INIT = "native/images/board-init"
 _OPTIONS = ("rdinit=/board-init", "quiet", "panic=-1", "cryptomgr.notests", "random.trust_bootloader=on")
 _POLL_S, _TAIL_BYTES = 0.25, 8192
 _TAKEN = "Could not set up host forwarding rule"
-
-
-class BoardImageRequest(FrozenStruct, frozen=True, kw_only=True):
-    """What a virtual board boots: a kernel with its network driver, and busybox and dropbear with musl.
-
-    Attributes:
-        architecture: a name of `swapstone.artifacts.image_catalog`.
-    """
-
-    architecture: str
 
 
 class EmulatedBoard:

@@ -25,7 +25,7 @@ import msgspec
 
 from swapstone.factors import ProgramFacts
 from swapstone.factors.factor import FloatFacts
-from swapstone.model import FrozenStruct, ObservationKind, UserError, WireError
+from swapstone.model import Experiment, FrozenStruct, ObservationKind, UserError, WireError
 from swapstone.targets.fake_server import server_answer
 from swapstone.targets.fake_spec import Spec, load_spec
 from swapstone.targets.target import (
@@ -36,7 +36,7 @@ from swapstone.targets.target import (
     TargetError,
     require_default_machine,
 )
-from swapstone.targets.target_kind import ImageBuilder, TargetKind, TargetOptions
+from swapstone.targets.target_kind import Notify, TargetKind, TargetOptions
 from swapstone.wire import (
     AgentAnswer,
     AnswerReader,
@@ -440,7 +440,7 @@ class FakeTargetSpec(FrozenStruct, frozen=True, kw_only=True):
 
     path: str
 
-    def open(self, build_images: ImageBuilder | None) -> Target:  # noqa: ARG002 - see `TargetSpec`
+    def open(self, experiment: Experiment | None, notify: Notify) -> Target:  # noqa: ARG002 - see `TargetSpec`
         """Open the target.
 
         Raises:

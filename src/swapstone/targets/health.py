@@ -7,10 +7,11 @@ import enum
 import os
 import re
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from swapstone.factors import Level
 from swapstone.model import FrozenStruct, UserError
 from swapstone.model.regular_file import text_of
 
@@ -40,6 +41,20 @@ class Finding(FrozenStruct, frozen=True, kw_only=True):
     found: str
     meaning: str = ""
     remedy: str = ""
+
+
+class MachineFindings(NamedTuple):
+    """What a part finds of this machine, which it provides as the kind ``findings``.
+
+    Attributes:
+        order: findings are printed by it.
+        find: makes the checks.
+        of_levels: by factor, a function that describes a level whose tools are all installed.
+    """
+
+    order: int
+    find: Callable[[], Sequence[Finding]] = tuple
+    of_levels: Mapping[str, Callable[[Level], str]] = {}
 
 
 class HostFiles:

@@ -16,16 +16,17 @@ from pathlib import Path
 
 import msgspec
 
-from swapstone.model import FrozenStruct, UnavailableError, UserError, process_file
+from swapstone.model import Experiment, FrozenStruct, UnavailableError, UserError, process_file
 from swapstone.model.directories import cache_dir
-from swapstone.model.driver_target import DriverTarget, parse_host_detail
+from swapstone.model.parts import provided
 from swapstone.model.system_errors import remedy
 from swapstone.model.temporary_folder import TemporaryFolder
 from swapstone.targets.agent_build import agent_compiler, build_agent, has_sha256, sha256_of
 from swapstone.targets.agent_target import SLACK_S, STOP_TIMEOUT_S, AgentTarget
 from swapstone.targets.beside import COUNTERS
-from swapstone.targets.driver_host import DriverHost
+from swapstone.targets.hints import target_hint
 from swapstone.targets.host_description import describe_host
+from swapstone.targets.load_driver import LoadDriver, LoadDriverKind
 from swapstone.targets.memory_cgroup import MemoryCgroup
 from swapstone.targets.memory_phases import PhaseWatch, with_phases
 from swapstone.targets.ready_listener import ReadyListener
@@ -39,7 +40,7 @@ from swapstone.targets.target import (
     TargetError,
     require_default_machine,
 )
-from swapstone.targets.target_kind import ImageBuilder, TargetKind, TargetOptions
+from swapstone.targets.target_kind import Notify, TargetKind, TargetOptions
 from swapstone.wire import AgentAnswer, TrialRequest
 
 _OF_THE_GENERATOR = frozenset({"driver_user_us", "driver_system_us", "driven_ns"})
@@ -72,7 +73,7 @@ class HostTarget(AgentTarget):
         agent: Path | None = None,
         slack_s: float = SLACK_S,
         stop_timeout_s: float = STOP_TIMEOUT_S,
-        driver: DriverHost | None = None,
+        driver: LoadDriver | None = None,
     ) -> None:
         super().__init__(slack_s, stop_timeout_s)
         self.driver = driver
@@ -298,7 +299,8 @@ def check_nice() -> None:
     if refused:
         raise UnavailableError(
             f"Trials on this machine run with the nice value 0. This process has {nice}, and may not lower it.",
-            "Start it without nice, or as root. In a virtual machine the nice value changes no result: --target vm",
+            "Start it without nice, or as root."
+            + target_hint("boots", " In a virtual machine the nice value changes no result: {}"),
         )
 
 
@@ -306,12 +308,12 @@ class HostSpec(FrozenStruct, frozen=True, kw_only=True):
     """This machine as a target.
 
     Attributes:
-        driver: the machine of the load generators; None for this one.
+        driver: the machine of the load generators, as it follows ``host:``; empty for this one.
     """
 
-    driver: DriverTarget | None = None
+    driver: str = ""
 
-    def open(self, build_images: ImageBuilder | None) -> Target:  # noqa: ARG002 - see `TargetSpec`
+    def open(self, experiment: Experiment | None, notify: Notify) -> Target:  # noqa: ARG002 - see `TargetSpec`
         """Open the target, and the connection to the load generators' machine.
 
         Raises:
@@ -319,11 +321,23 @@ class HostSpec(FrozenStruct, frozen=True, kw_only=True):
             TargetError: the load generators' machine can't be reached.
         """
         check_nice()
-        return HostTarget(driver=DriverHost(self.driver) if self.driver else None)
+        return HostTarget(driver=_driver_kinds()[0].connect(self.driver) if self.driver else None)
+
+
+@functools.cache
+def _driver_kinds() -> tuple[LoadDriverKind, ...]:
+    return provided("load-driver", LoadDriverKind)
+
+
+def _driver(detail: str) -> str:
+    if detail and not _driver_kinds():
+        raise UserError("The target host takes nothing after its name.", "Write: --target host")
+    return _driver_kinds()[0].name_of(detail) if detail else ""
 
 
 def _parse(detail: str, options: TargetOptions) -> HostSpec:  # noqa: ARG001 - see `TargetKind`
-    return HostSpec(driver=parse_host_detail(detail) if detail else None)
+    _driver(detail)
+    return HostSpec(driver=detail)
 
 
 HOST = TargetKind(
@@ -332,10 +346,7 @@ HOST = TargetKind(
     opens=HostTarget,
     parse=_parse,
     usage="host",
-    usages=(
-        ("host", "this machine, on its own clock"),
-        ("host:driver=ssh:USER@HOST", "this machine, with load generators on another one"),
-    ),
+    more_usages=lambda: tuple((kind.usage, kind.description) for kind in _driver_kinds()),
     does=lambda detail: f"connect by ssh to another machine, and run load generators there: {detail}" if detail else "",
-    driver=lambda detail: parse_host_detail(detail).name if detail else "",
+    driver=_driver,
 )

@@ -15,7 +15,7 @@ import msgspec
 
 from swapstone.factors.kernel import OTHER_KERNEL
 from swapstone.factors.rootfs import BOOTED_ROOT
-from swapstone.model import FrozenStruct, UserError
+from swapstone.model import Experiment, FrozenStruct, UserError
 from swapstone.model.kernel_identity import KernelIdentity, identity_of_file, identity_of_running
 from swapstone.model.safe_text import safe, safe_excerpt
 from swapstone.model.ssh_address import parse_ssh_address
@@ -32,7 +32,7 @@ from swapstone.targets.labgrid_session import LabBoard, LabPlace, LabSession, re
 from swapstone.targets.ssh_connection import ConnectionEndedError, SshConnection, UnreachableError
 from swapstone.targets.ssh_target import SshTarget, recipe_architecture
 from swapstone.targets.target import DEFAULT_MACHINE, REBOOTED, AgentStartError, MachineConfig, TargetError
-from swapstone.targets.target_kind import ImageBuilder, TargetKind, TargetOptions
+from swapstone.targets.target_kind import Notify, TargetKind, TargetOptions
 from swapstone.wire import AgentAnswer, TrialRequest
 
 ENVIRONMENT = "LG_ENV"
@@ -310,22 +310,17 @@ class LabgridSpec(FrozenStruct, frozen=True, kw_only=True):
         folder: as of `LabgridTarget`.
         governor: as of `LabgridTarget`.
         architecture: as of `LabgridTarget`.
-        kernels: as of `LabgridTarget`.
-        roots: as of `LabgridTarget`.
     """
 
     lab: LabPlace
     folder: str = ""
     governor: str = ""
     architecture: str = ""
-    kernels: tuple[str, ...] = ()
-    roots: tuple[str, ...] = ()
 
-    def open(self, build_images: ImageBuilder | None) -> LabgridTarget:  # noqa: ARG002 - labgrid boots it
+    def open(self, experiment: Experiment | None, notify: Notify) -> LabgridTarget:  # noqa: ARG002 - labgrid reports what it does
         """Acquire the place, and boot the board."""
-        return LabgridTarget(
-            self.lab, self.folder, self.governor, self.architecture, kernels=self.kernels, roots=self.roots
-        )
+        kernels, roots = (experiment.levels_of(name) if experiment else () for name in ("kernel", "rootfs"))
+        return LabgridTarget(self.lab, self.folder, self.governor, self.architecture, kernels=kernels, roots=roots)
 
 
 def _identity(path: str) -> KernelIdentity:
@@ -430,9 +425,7 @@ def with_environment(target: str, path: str = "") -> str:
 
 def _parse(detail: str, options: TargetOptions) -> LabgridSpec:
     architecture = recipe_architecture(options.architecture)
-    return msgspec.structs.replace(
-        parse_lab(detail), architecture=architecture, kernels=options.kernels, roots=options.roots
-    )
+    return msgspec.structs.replace(parse_lab(detail), architecture=architecture)
 
 
 LABGRID = TargetKind(

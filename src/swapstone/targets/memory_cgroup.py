@@ -22,6 +22,7 @@ from pathlib import Path
 from swapstone.model import UnavailableError
 from swapstone.model.regular_file import text_of
 from swapstone.model.temporary_folder import is_left_over, name_of_this_process
+from swapstone.targets.hints import target_hint
 
 PURPOSE = "memory"
 OOM_KILLS, PEAK_BYTES = "cgroup_oom_kills", "cgroup_peak_bytes"
@@ -36,8 +37,12 @@ _MOST_GROUPS = 50_000
 
 _HINT = (
     "As root it needs a memory controller; as another user a group of your own: "
-    "systemd-run --user --scope -p Delegate=yes COMMAND. In a virtual machine it needs neither: --target vm"
+    "systemd-run --user --scope -p Delegate=yes COMMAND."
 )
+
+
+def _hint() -> str:
+    return _HINT + target_hint("boots", " In a virtual machine it needs neither: {}")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -116,7 +121,7 @@ class MemoryCgroup:
             self._limit(limit_bytes)
         except OSError as error:
             self.close()
-            raise UnavailableError(f"{self.path} takes no memory limit: {error.strerror}.", _HINT) from error
+            raise UnavailableError(f"{self.path} takes no memory limit: {error.strerror}.", _hint()) from error
 
     def _limit(self, limit_bytes: int) -> None:
         files = self._place.files
@@ -187,7 +192,7 @@ def usable_place() -> Place:
         else:
             return place
     reason = "; ".join(dict.fromkeys(troubles)) or "no memory controller is mounted"
-    raise UnavailableError(f"The memory of a program can't be limited on this machine: {reason}.", _HINT)
+    raise UnavailableError(f"The memory of a program can't be limited on this machine: {reason}.", _hint())
 
 
 def find_places(mounts: str, own: str) -> tuple[Place, ...]:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import functools
 from pathlib import Path
 
-from swapstone.model import VIRTUAL_CLOCK, WALL_CLOCK, Experiment, UserError, unknown
+from swapstone.model import VIRTUAL_CLOCK, WALL_CLOCK, Experiment, UnavailableError, UserError, unknown
 from swapstone.model.parts import provided
 from swapstone.targets.fake import FAKE
 from swapstone.targets.host import HOST
@@ -47,11 +47,16 @@ def default_target(*, boots: bool, bare: bool = False) -> str:
     Args:
         boots: whether trials need a machine that is booted for each of them.
         bare: whether their servers run without an operating system.
+
+    Raises:
+        UnavailableError: no part has such a target.
     """
-    return next(
-        kind.name
-        for kind in target_kinds()
-        if ("boots" in kind.opens.offers, "bare" in kind.opens.offers) == (boots, bare)
+    for kind in target_kinds():
+        if ("boots" in kind.opens.offers, "bare" in kind.opens.offers) == (boots, bare):
+            return kind.name
+    raise UnavailableError(
+        "No part that is installed has a target that boots a machine for each trial, which this experiment needs.",
+        "Name one: --target NAME",
     )
 
 
@@ -106,6 +111,8 @@ def parse_target(text: str, options: TargetOptions = _DEFAULTS) -> TargetSpec:
     name, _, detail = text.partition(":")
     kind = find_target_kind(name)
     names = " or ".join(other.name for other in target_kinds() if other.has_architectures)
+    virtual = " or ".join(other.name for other in target_kinds() if VIRTUAL_CLOCK in other.clocks)
+    counted = f"{virtual} --clock {VIRTUAL_CLOCK}" if virtual else ""
     measures = clock_of(text, options.clock) != VIRTUAL_CLOCK
     for refused, message, add in (
         (
@@ -116,21 +123,21 @@ def parse_target(text: str, options: TargetOptions = _DEFAULTS) -> TargetSpec:
         (
             options.cpu_model and (not kind.has_architectures or options.clock == WALL_CLOCK),
             "--cpu-model is of an emulated machine on the virtual clock.",
-            "vm",
+            virtual,
         ),
         (
             options.ns_per_instruction != 1 and measures,
             "--ns-per-instruction is of the virtual clock, which counts instructions.",
-            "vm --clock virtual",
+            counted,
         ),
         (
             options.processors != 1 and measures,
             "--smp is of an emulated machine on the virtual clock; other targets have the processors that they have.",
-            "vm --clock virtual",
+            counted,
         ),
     ):
         if refused:
-            raise UserError(message, f"Add: --target {add}")
+            raise UserError(message, f"Add: --target {add}" if add else "")
     return kind.parse(detail, options)
 
 
@@ -140,7 +147,7 @@ def spec_of(
     """Return the specification of an experiment's target.
 
     Args:
-        experiment: its fields `target`, `clock`, `architecture` and `modules` name it.
+        experiment: its fields `target`, `clock` and those of its machine name it.
         no_cache: run every trial anew.
         guest_timeout_s: limit of a machine's run, in seconds; 0 for the default.
         snapshots: whether machines are restored from a snapshot.
@@ -154,18 +161,15 @@ def spec_of(
         cpu_model=experiment.cpu_model,
         ns_per_instruction=experiment.ns_per_instruction,
         processors=experiment.processors,
-        modules=experiment.modules,
         no_cache=no_cache,
         guest_timeout_s=guest_timeout_s,
         snapshots=snapshots,
-        kernels=experiment.levels_of("kernel"),
-        roots=experiment.levels_of("rootfs"),
     )
     return parse_target(experiment.target, options)
 
 
 def target_below(text: str, directory: str) -> str:
-    """Resolve the path in a target, as in ``fake:PATH``, ``vm:./bzImage`` or ``labgrid:PLACE,env=PATH``, relative to a folder.
+    """Resolve the path in a target, as in ``fake:PATH`` or ``NAME:DETAIL,OPTION=PATH``, relative to a folder.
 
     Args:
         text: ``NAME`` or ``NAME:DETAIL``.
@@ -200,4 +204,4 @@ def open_target(text: str) -> Target:
     Raises:
         UserError: there is no such target, or it can't be opened.
     """
-    return parse_target(text).open(None)
+    return parse_target(text).open(None, lambda line: None)  # noqa: ARG005 - no step is long

@@ -16,7 +16,7 @@ from pathlib import Path
 import msgspec
 
 from swapstone.factors import ProgramFacts, read_facts
-from swapstone.model import FrozenStruct, Observation, ObservationKind, UserError
+from swapstone.model import Experiment, FrozenStruct, Observation, ObservationKind, UserError
 from swapstone.model.directories import cache_dir
 from swapstone.model.observation import EMULATED
 from swapstone.model.safe_text import safe, safe_excerpt
@@ -40,7 +40,7 @@ from swapstone.targets.target import (
     TargetError,
     require_default_machine,
 )
-from swapstone.targets.target_kind import ImageBuilder, TargetKind, TargetOptions
+from swapstone.targets.target_kind import Notify, TargetKind, TargetOptions
 from swapstone.targets.vm.machine_models import COMPILERS
 from swapstone.wire import AgentAnswer, TrialRequest
 
@@ -421,7 +421,7 @@ class SshSpec(FrozenStruct, frozen=True, kw_only=True):
     place: BoardFolder
     architecture: str = ""
 
-    def open(self, build_images: ImageBuilder | None) -> Target:  # noqa: ARG002 - boots no machine
+    def open(self, experiment: Experiment | None, notify: Notify) -> Target:  # noqa: ARG002 - boots no machine
         """Connect to the board."""
         return SshTarget(self.place, self.architecture)
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import abc
 import os
 import stat
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO, Literal, Self, TypeAlias
@@ -14,10 +14,11 @@ from typing import BinaryIO, Literal, Self, TypeAlias
 import msgspec
 
 from swapstone.factors import ProgramFacts, read_facts
-from swapstone.model import FrozenStruct, ImageDifference, UnavailableError, UserError
+from swapstone.model import Experiment, FrozenStruct, ImageDifference, UnavailableError, UserError
 from swapstone.model.safe_text import safe
 from swapstone.targets.carried_files import CarriedFiles
-from swapstone.targets.driver_host import DriverHost
+from swapstone.targets.hints import target_hint
+from swapstone.targets.load_driver import LoadDriver
 from swapstone.wire import AgentAnswer, TrialRequest
 
 
@@ -97,7 +98,9 @@ def require_default_machine(config: MachineConfig, name: str) -> None:
         UnavailableError: it is not `DEFAULT_MACHINE`.
     """
     if config != DEFAULT_MACHINE:
-        raise UnavailableError(f"The target {name} can't change its kernel, swap or load.", "Measure on --target vm.")
+        raise UnavailableError(
+            f"The target {name} can't change its kernel, swap or load.", target_hint("boots", "Measure on {}.")
+        )
 
 
 class TargetDescription(FrozenStruct, frozen=True, kw_only=True):
@@ -159,6 +162,7 @@ Offer: TypeAlias = Literal[
     "bare",
     "runs_instruments",
     "has_load_generators",
+    "shares_runs",
 ]
 """What a target can do:
 
@@ -177,6 +181,7 @@ Offer: TypeAlias = Literal[
   `swapstone.model.Crate.bare`, and no others.
 - ``runs_instruments``: perf, strace and the like on this machine reach its processes.
 - ``has_load_generators``: the programs that load a server can run there.
+- ``shares_runs``: its runs on the virtual clock are functions of their inputs, so that other machines can make them.
 """
 
 
@@ -202,12 +207,14 @@ class Target(abc.ABC):
         name: as the user typed it, e.g. ``host``.
         offers: what it can do, and needs are compared with; see `Offer`.
         driver: the other machine on which load generators run; None where they run beside the servers.
+        suites: those of a request that names none; empty for the suites in which its factors make a difference.
         at_once: number of trials that it can run at the same time; as many threads may call `run`.
     """
 
     name: str
     offers: frozenset[Offer] = frozenset({"runs_programs", "shares_files", "has_load_generators"})
-    driver: DriverHost | None = None
+    driver: LoadDriver | None = None
+    suites: tuple[str, ...] = ()
     at_once: int = 1
 
     @property
@@ -222,6 +229,25 @@ class Target(abc.ABC):
         Raises:
             UserError: it can't be reached.
         """
+
+    @classmethod
+    def check_experiment(cls, experiment: Experiment, need_system: Sequence[str]) -> None:
+        """Refuse what targets of this class can't measure, beyond what follows from their capabilities.
+
+        Args:
+            experiment: what is measured.
+            need_system: names of its workloads that need an operating system.
+
+        Raises:
+            UnavailableError: a workload, factor or load can't be measured; or the baseline can't, or every other level.
+        """
+        del experiment, need_system
+
+    @classmethod
+    def left_out_levels(cls, experiment: Experiment) -> Iterator[str]:
+        """Yield a sentence for each level that targets of this class leave out of an experiment that they accept."""
+        del experiment
+        yield from ()
 
     def check_architecture(self, architecture: str) -> None:  # noqa: B027 - most targets have one of their own
         """Check that a target that probes its architecture runs programs of an architecture.
@@ -318,7 +344,9 @@ class Target(abc.ABC):
         Raises:
             UnavailableError: it runs none.
         """
-        raise UnavailableError(f"The target {self.name} runs no load beside a trial.", "Measure on --target vm.")
+        raise UnavailableError(
+            f"The target {self.name} runs no load beside a trial.", target_hint("boots", "Measure on {}.")
+        )
 
     def put_root(self, folder: Path, name: str) -> str:
         """Copy a root file system to the target, if its files are not shared.

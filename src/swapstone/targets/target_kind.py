@@ -5,28 +5,40 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
-from swapstone.model import WALL_CLOCK
-from swapstone.targets.emulated_board import BoardImageRequest
+from swapstone.model import WALL_CLOCK, Experiment
+from swapstone.model.run_sharing import RunSharing
 from swapstone.targets.target import Target
 from swapstone.targets.target_options import TargetOptions
-from swapstone.targets.vm.spec import VmImages, VmSpec
 
-__all__ = ["ImageBuilder", "TargetKind", "TargetOptions", "TargetSpec"]
+__all__ = ["Notify", "RunSharer", "TargetKind", "TargetOptions", "TargetSpec"]
 
-ImageBuilder = Callable[[VmSpec | BoardImageRequest], VmImages]
-"""Builds what virtual machines and virtual boards boot. It comes from above: targets may not import `swapstone.artifacts`."""
+Notify = Callable[[str], None]
+"""Receives a line for the user."""
+
+
+class RunSharer(NamedTuple):
+    """Lets targets that offer ``shares_runs`` get their runs from other machines.
+
+    Attributes:
+        share: connects an open target. Raises `UserError` where store or workers can't be opened.
+        check: does so without a target, as far as that starts nothing.
+    """
+
+    share: Callable[[Target, RunSharing, Notify], None]
+    check: Callable[[RunSharing], None]
 
 
 class TargetSpec(Protocol):
     """All that is needed to open one target. Each kind has a type of its own, with the fields that only this kind needs."""
 
-    def open(self, build_images: ImageBuilder | None) -> Target:
+    def open(self, experiment: Experiment | None, notify: Notify) -> Target:
         """Open the target.
 
         Args:
-            build_images: for kinds that boot machines; others ignore it.
+            experiment: whose trials it runs, for kinds that build or boot what these need; None for none.
+            notify: called with a line for the user before each long step.
 
         Raises:
             UserError: the target can't be reached, or something that it needs is missing.
@@ -47,6 +59,7 @@ class TargetKind:
             Raises `UserError` where the text does not have the form that this kind needs.
         usage: what the user types, e.g. ``fake:SPEC.toml``.
         usages: pairs (what the user types, what it is for), where a kind has several; empty for `usage` and `description`.
+        more_usages: returns further such pairs, which parts add.
         clocks: the clocks that it has, the default first.
         has_architectures: whether ``--arch`` applies.
         names_file: whether what follows the colon is the path of a file.
@@ -63,6 +76,7 @@ class TargetKind:
     parse: Callable[[str, TargetOptions], TargetSpec]
     usage: str
     usages: tuple[tuple[str, str], ...] = ()
+    more_usages: Callable[[], tuple[tuple[str, str], ...]] = tuple
     clocks: tuple[str, ...] = (WALL_CLOCK,)
     has_architectures: bool = False
     names_file: Callable[[str], bool] = lambda detail: False  # noqa: ARG005 - by default no text is a path
@@ -74,4 +88,4 @@ class TargetKind:
     @property
     def all_usages(self) -> tuple[tuple[str, str], ...]:
         """Return each form in which the user names the target, with what it is for."""
-        return self.usages or ((self.usage, self.description),)
+        return (*(self.usages or ((self.usage, self.description),)), *self.more_usages())

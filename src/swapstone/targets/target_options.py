@@ -15,12 +15,9 @@ class TargetOptions(FrozenStruct, frozen=True, kw_only=True):
         cpu_model: of a machine that is emulated, a value of QEMU's option ``-cpu``; empty for the default.
         ns_per_instruction: guest time of an instruction on the virtual clock: one of `swapstone.model.CLOCK_SCALES`.
         processors: of a machine that is emulated.
-        modules: pairs (path of a kernel, folder of its modules).
         no_cache: run every trial anew; kinds without a cache of runs ignore it.
         guest_timeout_s: limit of a machine's run, in seconds of this machine's time; 0 for the default. Kinds without machines ignore it.
         snapshots: whether machines are restored from a snapshot, which is worth it where several trials have an equal machine.
-        kernels: levels of the factor ``kernel``, for kinds whose one machine reboots.
-        roots: levels of the factor ``rootfs``, for the same kinds.
     """
 
     clock: str = ""
@@ -28,9 +25,6 @@ class TargetOptions(FrozenStruct, frozen=True, kw_only=True):
     cpu_model: str = ""
     ns_per_instruction: int = 1
     processors: int = 1
-    modules: tuple[tuple[str, str], ...] = ()
     no_cache: bool = False
     guest_timeout_s: float = 0.0
     snapshots: bool = True
-    kernels: tuple[str, ...] = ()
-    roots: tuple[str, ...] = ()

@@ -3,14 +3,12 @@
 
 from __future__ import annotations
 
-from swapstone.model import FrozenStruct, UserError, unknown
-from swapstone.targets.emulated_board import BoardImageRequest, EmulatedBoard
+from swapstone.targets.emulated_board import EmulatedBoard
 from swapstone.targets.ssh_target import SshTarget
-from swapstone.targets.target_kind import ImageBuilder, TargetKind, TargetOptions
 from swapstone.targets.vm.boot_image import VmImage
 
 ARCHITECTURES = ("arm64", "armhf", "riscv64", "x86_64")
-"""Names of `swapstone.artifacts.image_catalog`; the first is the default."""
+"""Names of `swapstone.model.architectures`; the first is the default."""
 
 
 class VirtualBoardTarget(SshTarget):
@@ -54,54 +52,3 @@ class VirtualBoardTarget(SshTarget):
         """End the agent, the connection and the machine."""
         super().close()
         self.machine.close()
-
-
-class VirtualBoardSpec(FrozenStruct, frozen=True, kw_only=True):
-    """A virtual board as a target.
-
-    Attributes:
-        architecture: one of `ARCHITECTURES`.
-    """
-
-    architecture: str = ARCHITECTURES[0]
-
-    def open(self, build_images: ImageBuilder | None) -> VirtualBoardTarget:
-        """Build the image and boot the machine.
-
-        Raises:
-            UserError: `build_images` is None, or the machine can't be booted.
-        """
-        if build_images is None:
-            raise UserError("The target virtual-board needs an image, and no image builder was given.")
-        (image,) = build_images(BoardImageRequest(architecture=self.architecture)).images.values()
-        return VirtualBoardTarget(image, self.architecture)
-
-
-def _parse(detail: str, options: TargetOptions) -> VirtualBoardSpec:
-    named = detail or options.architecture or ARCHITECTURES[0]
-    if named not in ARCHITECTURES:
-        raise unknown("architecture of a virtual board", named, ARCHITECTURES)
-    if options.architecture not in {"", named}:
-        raise UserError(
-            f"The virtual board {named} runs no programs of {options.architecture}.",
-            f"Write: --target virtual-board:{options.architecture}",
-        )
-    return VirtualBoardSpec(architecture=named)
-
-
-VIRTUAL_BOARD = TargetKind(
-    name="virtual-board",
-    description="an emulated board, booted for the experiment, that ssh reaches",
-    opens=VirtualBoardTarget,
-    parse=_parse,
-    usage="virtual-board[:ARCHITECTURE]",
-    usages=(
-        (
-            "virtual-board",
-            "an emulated arm64 board, booted for the experiment: to try boards out, its times are the emulator's",
-        ),
-        ("virtual-board:armhf", "the same of another architecture: armhf, riscv64 or x86_64"),
-    ),
-    has_architectures=True,
-    does=lambda detail: f"boot an emulated {detail or ARCHITECTURES[0]} machine, and run the programs of trials there",
-)

@@ -15,10 +15,8 @@ from swapstone.workloads.server_metrics import server_samples
 from swapstone.workloads.shared_machine_loads import filled_load, programs_of, shared_machine_load
 from swapstone.workloads.suites import all_suites
 from swapstone.workloads.suites.latency import with_cycles
-from swapstone.workloads.suites.netstack import BARE_SUITE
 
 __all__ = [
-    "BARE_SUITE",
     "LOADS",
     "METRIC_EXAMPLE",
     "TOOL_READERS",

@@ -3,10 +3,10 @@
 
 from __future__ import annotations
 
-from swapstone.model import FrozenStruct
+from swapstone.model import Experiment, FrozenStruct
 from swapstone.targets.host import HostTarget
 from swapstone.targets.target import Target
-from swapstone.targets.target_kind import ImageBuilder, TargetKind, TargetOptions
+from swapstone.targets.target_kind import Notify, TargetKind, TargetOptions
 
 
 class Workshop(HostTarget):
@@ -18,9 +18,9 @@ class Workshop(HostTarget):
 class WorkshopSpec(FrozenStruct, frozen=True):
     """The target has no parameters."""
 
-    def open(self, build_images: ImageBuilder | None) -> Target:
+    def open(self, experiment: Experiment | None, notify: Notify) -> Target:
         """Open the target."""
-        del build_images
+        del experiment, notify
         return Workshop()
 
 

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.artifacts import build_crate, crates, missing_crate_requirement, require_crate
+from swapstone.artifacts import crates
+from swapstone.artifacts.crates import build_crate, missing_crate_requirement, require_crate
 from swapstone.model import UnavailableError
 from swapstone.workloads import find_workload
 from tests.unit.builders import crate_of

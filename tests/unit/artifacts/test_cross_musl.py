@@ -13,7 +13,7 @@ import pytest
 from swapstone.artifacts import BASE_RECIPE, build_workload, cross_musl, resolve_recipe
 from swapstone.artifacts.cross_compilers import CROSS_COMPILERS
 from swapstone.artifacts.cross_musl import rewritten_specs
-from swapstone.artifacts.image_catalog import find_architecture
+from swapstone.artifacts.image_catalog import find_machine_architecture
 from swapstone.artifacts.packages import read_lock
 from swapstone.factors import Evidence, find_factor
 from swapstone.model import UserError
@@ -74,7 +74,7 @@ def test_specs_of_another_form_are_refused(specs: str) -> None:
 
 def test_programs_are_built_with_the_musl_that_images_contain() -> None:
     for name in ("x86_64", "arm64", "armhf", "riscv64"):
-        packages = read_lock().of(find_architecture(name).debian)
+        packages = read_lock().of(find_machine_architecture(name).debian)
         versions = {package.version for package in packages if "musl" in {package.builds, package.name}}
         assert len(versions) == 1
         assert [package.name for package in packages if package.builds] == ["musl-dev"]

@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 from swapstone.artifacts import debug_package
-from swapstone.artifacts.image_catalog import ARCHITECTURES
+from swapstone.artifacts.image_catalog import MACHINE_ARCHITECTURES
 from swapstone.artifacts.images import ImageRequest, build_image, plan_image
 from swapstone.artifacts.packages import Lock, Package, package_file, read_lock
 from swapstone.instruments.code_files import CodeFile, read_code
@@ -189,7 +189,7 @@ def test_the_locks_images_have_the_names_that_they_have_without_it() -> None:
     lock = read_lock()
     less = msgspec.structs.replace(lock, packages=tuple(one for one in lock.packages if not one.debug))
     assert len(less.packages) < len(lock.packages)
-    for architecture in ARCHITECTURES:
+    for architecture in MACHINE_ARCHITECTURES:
         for kernel in architecture.kernels:
             if f"{architecture.debian}/{kernel}" not in lock.unavailable:
                 request = ImageRequest(
@@ -201,6 +201,6 @@ def test_the_locks_images_have_the_names_that_they_have_without_it() -> None:
 def test_the_symbols_are_of_the_locked_version_of_glibc() -> None:
     packages = {(one.architecture, one.name): one for one in read_lock().packages}
     symbols = [one for one in packages.values() if one.debug]
-    assert {one.architecture for one in symbols} == {one.debian for one in ARCHITECTURES}
+    assert {one.architecture for one in symbols} == {one.debian for one in MACHINE_ARCHITECTURES}
     for one in symbols:
         assert one.version == packages[one.architecture, one.debug].version and not one.in_images

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.artifacts import crates, missing_crate_requirement
+from swapstone.artifacts import crates
+from swapstone.artifacts.crates import missing_crate_requirement
 from swapstone.artifacts.distribution_packages import install_command, rust_command
 from swapstone.instruments import requirements
 from swapstone.session.capabilities import capabilities

@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.artifacts import guest, missing_guest_requirement, require_guest
+from swapstone.artifacts import guest
+from swapstone.artifacts.guest import missing_guest_requirement, require_guest
 from swapstone.artifacts.workload_build import PROGRAM, Built
 from swapstone.model import Crate, UnavailableError
-from swapstone.session import capabilities
+from swapstone.session import network_findings
 
 
 @pytest.fixture
@@ -90,13 +91,15 @@ def test_what_trials_of_crates_need_is_needed_too(have: Callable[..., None], mon
 
 
 def test_the_doctor_reports_the_target(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(capabilities, "missing_guest_requirement", lambda: ("There is no C compiler.", "Install one."))
-    found = capabilities.bare_finding()
+    monkeypatch.setattr(
+        network_findings, "missing_guest_requirement", lambda: ("There is no C compiler.", "Install one.")
+    )
+    found = network_findings.network_findings()[1]
     assert (found.name, found.state.value) == ("target bare-riscv64", "missing")
     assert found.meaning == "There is no C compiler: no network stack without an operating system"
     assert found.remedy == "Install one."
-    monkeypatch.setattr(capabilities, "missing_guest_requirement", lambda: None)
-    assert capabilities.bare_finding().state.value == "good"
+    monkeypatch.setattr(network_findings, "missing_guest_requirement", lambda: None)
+    assert network_findings.network_findings()[1].state.value == "good"
 
 
 def test_program_and_guest_are_in_one_folder_and_both_digests_are_kept(

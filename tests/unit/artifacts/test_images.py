@@ -17,7 +17,7 @@ import pytest
 from swapstone.artifacts import images
 from swapstone.artifacts.bundled_modules import build_module
 from swapstone.artifacts.image_assembly import Overlay
-from swapstone.artifacts.image_catalog import Architecture, find_architecture
+from swapstone.artifacts.image_catalog import MachineArchitecture, find_machine_architecture
 from swapstone.artifacts.image_comparison import compare_images
 from swapstone.artifacts.images import BuiltImage, ImageRequest, build_image, images_dir
 from swapstone.artifacts.kernel_modules import ModuleFile, read_module_file
@@ -271,7 +271,7 @@ def test_modules_beside_a_kernel_of_the_users_own_are_found(lock: Lock, tmp_path
 
 
 def test_a_bundled_module_needs_a_packaged_kernel_with_headers(lock: Lock) -> None:
-    machine = find_architecture("x86_64")
+    machine = find_machine_architecture("x86_64")
     with pytest.raises(
         UnavailableError, match=r"planted is unavailable for the kernel ./bzImage: it is built with the"
     ):
@@ -291,7 +291,7 @@ def test_the_user_s_c_file_is_built_for_each_packaged_kernel(
     source.write_text("int x;\n")
     built: list[tuple[Path, str, str]] = []
 
-    def build(path: Path, architecture: Architecture, kernel: str, *_: object) -> ModuleFile:
+    def build(path: Path, architecture: MachineArchitecture, kernel: str, *_: object) -> ModuleFile:
         built.append((path, architecture.name, kernel))
         made = tmp_path / "mine.ko"
         made.write_bytes(module(tmp_path, "mine", depends="base", release=RELEASE))

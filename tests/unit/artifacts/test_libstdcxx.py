@@ -16,9 +16,9 @@ from swapstone.artifacts import libstdcxx as libstdcxx_module
 from swapstone.artifacts.c_library_tree import installed_musl, tree_options
 from swapstone.artifacts.cxx_compiler import cxx_beside, cxx_command
 from swapstone.artifacts.libstdcxx import libstdcxx, unpack_parts, unwinder_folder
-from swapstone.artifacts.source_build import SOURCE_RECIPE
 from swapstone.artifacts.upstream_sources import Source
 from swapstone.factors.c_library_files import CLibraryTree
+from swapstone.factors.factor import SOURCE_RECIPE
 from swapstone.model import UnavailableError
 from tests.programs import needs, require
 from tests.unit.workloads.programs import recipe_for

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from swapstone.artifacts import lock_update
-from swapstone.artifacts.image_catalog import ImagePart, find_architecture
+from swapstone.artifacts.image_catalog import ImagePart, find_machine_architecture
 from swapstone.artifacts.images import ImageRequest, build_image
 from swapstone.artifacts.lock_update import update_lock
 from swapstone.model import UserError
@@ -81,7 +81,7 @@ def full(archive: Archive, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> A
 
 
 def test_the_lock_names_what_programs_need_and_no_more(full: Archive) -> None:
-    lock = update_lock([find_architecture("x86_64")], None, lambda _: None)
+    lock = update_lock([find_machine_architecture("x86_64")], None, lambda _: None)
     found = {package.name: package for package in lock.packages}
     assert sorted(found) == [
         *("busybox-static", "libc6", "liblow1", "libnuma1", "libodd1", f"linux-image-{RELEASE}", "rt-tests"),
@@ -93,7 +93,7 @@ def test_the_lock_names_what_programs_need_and_no_more(full: Archive) -> None:
     assert found[f"linux-image-{RELEASE}"].kernel == "generic"
     assert found[f"linux-image-{RELEASE}"].sha256 == full.packages[f"linux-image-{RELEASE}", "1.0-1"].sha256
     assert lock.unavailable == {"amd64/rt": "this machine's archive has no linux-image-rt-amd64"}
-    assert update_lock([find_architecture("x86_64")], lock, lambda _: None) == lock
+    assert update_lock([find_machine_architecture("x86_64")], lock, lambda _: None) == lock
 
 
 def test_headers_are_locked_whole_or_not_at_all(full: Archive, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -102,12 +102,12 @@ def test_headers_are_locked_whole_or_not_at_all(full: Archive, monkeypatch: pyte
     full.add(own, {}, depends=[common, "linux-kbuild-6.1 (>= 1)", "a-compiler"])
     full.add("linux-kbuild-6.1", {}, version="2.0-1")
     messages: list[str] = []
-    lock = update_lock([find_architecture("x86_64")], None, messages.append)
+    lock = update_lock([find_machine_architecture("x86_64")], None, messages.append)
     assert not any(package.headers for package in lock.packages)
     assert f"the archive lacks some headers of linux-image-{RELEASE} 1.0-1" in messages
     full.add(common, {})
     full.add("linux-kbuild-6.1", {}, version="1.0-1")
-    lock = update_lock([find_architecture("x86_64")], None, lambda _: None)
+    lock = update_lock([find_machine_architecture("x86_64")], None, lambda _: None)
     found = {package.name: (package.version, package.headers) for package in lock.packages if package.headers}
     assert found == dict.fromkeys((own, common, "linux-kbuild-6.1"), ("1.0-1", ("generic",)))
 
@@ -118,11 +118,11 @@ def test_headers_of_musl_are_locked_in_the_version_of_images(full: Archive, monk
     full.add("musl", {"lib/ld-musl-x86_64.so.1": b"#!"})
     full.add("musl-dev", {}, version="2.0-1")
     messages: list[str] = []
-    lock = update_lock([find_architecture("x86_64")], None, messages.append)
+    lock = update_lock([find_machine_architecture("x86_64")], None, messages.append)
     assert not any(package.builds for package in lock.packages)
     assert "the archive lacks musl-dev for amd64" in messages
     full.add("musl-dev", {}, version="1.0-1")
-    lock = update_lock([find_architecture("x86_64")], None, lambda _: None)
+    lock = update_lock([find_machine_architecture("x86_64")], None, lambda _: None)
     found = [(package.name, package.version, package.in_images) for package in lock.packages if package.builds]
     assert found == [("musl-dev", "1.0-1", False)]
 
@@ -130,16 +130,18 @@ def test_headers_of_musl_are_locked_in_the_version_of_images(full: Archive, monk
 def test_symbols_of_glibc_are_locked_in_the_version_of_images(full: Archive) -> None:
     full.add("libc6-dbg", {}, version="2.0-1")
     messages: list[str] = []
-    assert not any(one.debug for one in update_lock([find_architecture("x86_64")], None, messages.append).packages)
+    assert not any(
+        one.debug for one in update_lock([find_machine_architecture("x86_64")], None, messages.append).packages
+    )
     assert "the archive lacks libc6-dbg for amd64" in messages
     full.add("libc6-dbg", {}, version="1.0-1")
-    lock = update_lock([find_architecture("x86_64")], None, lambda _: None)
+    lock = update_lock([find_machine_architecture("x86_64")], None, lambda _: None)
     found = [(package.name, package.version, package.in_images) for package in lock.packages if package.debug]
     assert found == [("libc6-dbg", "1.0-1", False)]
 
 
 def test_an_image_takes_the_objects_that_its_programs_name(full: Archive) -> None:
-    lock = update_lock([find_architecture("x86_64")], None, lambda _: None)
+    lock = update_lock([find_machine_architecture("x86_64")], None, lambda _: None)
     request = ImageRequest(architecture="x86_64", modules=(), parts=("cyclictest",))
     built = build_image(request, lock=lock)
     found = {path for path, entry in read(built.initrd.read_bytes()).items() if entry[0] & 0o170000 == 0o100000}
@@ -162,20 +164,20 @@ def test_an_image_takes_the_objects_that_its_programs_name(full: Archive) -> Non
 def test_an_object_that_no_package_brings(full: Archive) -> None:
     full.remove("liblow1", "1.0-1")
     with pytest.raises(UserError, match=r"No dependency of libnuma1 contains liblow\.so\.1, for amd64"):
-        update_lock([find_architecture("x86_64")], None, lambda _: None)
+        update_lock([find_machine_architecture("x86_64")], None, lambda _: None)
 
 
 def test_a_program_that_the_archive_hasnt(full: Archive) -> None:
     for version in ("2.0", "2.1"):
         full.remove("rt-tests", version)
     with pytest.raises(UserError, match="This machine's archive has no rt-tests for amd64"):
-        update_lock([find_architecture("x86_64")], None, lambda _: None)
+        update_lock([find_machine_architecture("x86_64")], None, lambda _: None)
 
 
 def test_other_architectures_are_kept_and_absent_ones_have_a_reason(archive: Archive) -> None:
     archive.add("other", {})
     kept = msgspec.structs.replace(archive.packages["other", "1.0-1"], architecture="arm64")
     old = lock_of(kept, archive.packages["other", "1.0-1"], armhf="why")
-    lock = update_lock([find_architecture("x86_64")], old, lambda _: None)
+    lock = update_lock([find_machine_architecture("x86_64")], old, lambda _: None)
     assert lock.packages == (kept,)
     assert lock.unavailable == {"armhf": "why", "amd64": "this machine's archive has no packages for amd64"}

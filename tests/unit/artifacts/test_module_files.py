@@ -10,7 +10,7 @@ import pytest
 
 from swapstone.artifacts import bundled_modules
 from swapstone.artifacts.bundled_modules import build_module_source, module_source_name
-from swapstone.artifacts.image_catalog import find_architecture
+from swapstone.artifacts.image_catalog import find_machine_architecture
 from swapstone.artifacts.kernel_modules import ModuleFile, modules_for, read_module_file
 from swapstone.artifacts.packages import read_lock
 from swapstone.model import UserError
@@ -76,7 +76,11 @@ def test_a_c_file_that_is_no_text_is_refused_before_anything_is_fetched(tmp_path
     for name, message in (("bytes.c", "is no C file: it is not UTF-8"), ("large.c", "is larger than 4 MiB")):
         with pytest.raises(UserError, match=message):
             build_module_source(
-                tmp_path / name, find_architecture("x86_64"), "generic", read_lock(), lambda _: pytest.fail("fetched")
+                tmp_path / name,
+                find_machine_architecture("x86_64"),
+                "generic",
+                read_lock(),
+                lambda _: pytest.fail("fetched"),
             )
 
 
@@ -93,7 +97,7 @@ def test_another_text_or_name_of_a_c_file_is_built_anew(tmp_path: Path, monkeypa
     for name, text in (("one", "int a;"), ("one", "int a;"), ("one", "int b;"), ("two", "int b;")):
         (tmp_path / f"{name}.c").write_text(text)
         found = build_module_source(
-            tmp_path / f"{name}.c", find_architecture("x86_64"), "generic", read_lock(), lambda _: None
+            tmp_path / f"{name}.c", find_machine_architecture("x86_64"), "generic", read_lock(), lambda _: None
         )
         assert found.module.name == name
     assert built == ["one: int a;", "one: int b;", "two: int b;"]

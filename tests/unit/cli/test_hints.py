@@ -63,13 +63,13 @@ def test_an_unknown_target_lists_every_form_of_every_target_and_what_it_is_for()
         "vm",
         "vm:generic or vm:rt",
         "vm:./bzImage",
-        "bare-riscv64",
         "ssh:USER@HOST",
         "ssh:HOST,folder=/PATH",
         "ssh:HOST,governor=performance",
         "virtual-board",
         "virtual-board:armhf",
         "labgrid:PLACE",
+        "bare-riscv64",
     ]
     assert all(len(line.strip().partition("  ")[2].strip()) > 10 for line in lines[1:])
     with pytest.raises(UserError) as caught:

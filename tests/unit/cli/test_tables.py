@@ -12,7 +12,7 @@ from rich.cells import cell_len
 
 from swapstone.cli.output import plain
 from swapstone.cli.tables import table
-from swapstone.session.catalog import LISTS
+from swapstone.session.catalog import all_lists
 
 
 def test_columns_line_up_and_numbers_go_to_the_right() -> None:
@@ -44,7 +44,7 @@ def test_what_comes_from_outside_cannot_steer_the_terminal(rows: list[list[str]]
 
 @pytest.mark.parametrize("what", ["factors", "workloads", "suites", "loads", "targets", "studies"])
 def test_no_list_is_wider_than_the_terminal(what: str) -> None:
-    head, rows = LISTS[what]()
+    head, rows = all_lists()[what]()
     lines = table(head, rows, 60).splitlines()
     assert max(map(cell_len, lines)) <= 60
     assert len(lines) >= len(rows) + 2

@@ -10,12 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from swapstone import published
 from swapstone.factors import all_factors
-from swapstone.model import UserError
-from swapstone.published import MEASURED_ROWS, Figure, Side, joined
+from swapstone.model import UserError, references
+from swapstone.model.references import COMPARISONS, Figure, Side
+from swapstone.published import data as published
 from swapstone.published.claims import page_claims
-from swapstone.published.joins import COMPARISONS
+from swapstone.published.joins import joined
+from swapstone.published.measured_rows import measured_rows
 from swapstone.report import topics
 from swapstone.report.topics import swap
 from swapstone.workloads import LOADS, all_suites
@@ -92,7 +93,7 @@ def test_a_table_of_the_same_rows_names_the_same_workloads() -> None:
         for each in joined()
         if each.place.suite in {"os", "unix", "core"} and not each.place.index and each.figure.study == "musl-vs-glibc"
     }
-    assert names == {(row.suite, row.metric, row.unit, row.condition): row.workload for row in MEASURED_ROWS}
+    assert names == {(row.suite, row.metric, row.unit, row.condition): row.workload for row in measured_rows()}
 
 
 def test_a_row_of_comparisons_has_one_figure_of_each_level() -> None:
@@ -108,7 +109,7 @@ def test_a_row_of_comparisons_has_one_figure_of_each_level() -> None:
 def test_rows_have_their_ratios() -> None:
     def beside(suite: str, workload: str, metric: str, *levels: str, load: str = "idle") -> float | None:
         one, two = levels or ("glibc", "musl")
-        return published.beside("musl-vs-glibc", (suite, workload, metric), one, two, load)
+        return references.beside("musl-vs-glibc", (suite, workload, metric), one, two, load)
 
     assert beside("libc", "b_malloc_sparse", "wall") == pytest.approx(0.155694333 / 0.133191926)
     assert beside("libc", "b_malloc_sparse", "virt") == 8480 / 38992
@@ -123,4 +124,4 @@ def test_rows_have_their_ratios() -> None:
     assert beside("os", "bw_pipe", "wall", "musl", "glibc") == pytest.approx(306 / 303)
     assert beside("os", "lat_pipe", "wall") == pytest.approx(81.2 / 84.3)
     with pytest.raises(UserError):
-        published.beside("no-such-study", ("libc", "b_malloc_sparse", "wall"), "glibc", "musl")
+        references.beside("no-such-study", ("libc", "b_malloc_sparse", "wall"), "glibc", "musl")

@@ -1,10 +1,15 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """The published figures, and what can be checked about them."""
 
+import tomllib
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 
-from swapstone import published
 from swapstone.model import UserError
+from swapstone.published import data as published
+from swapstone.published.data import shipped
 
 
 def test_there_are_489_figures_each_of_a_known_page_and_study() -> None:
@@ -63,3 +68,16 @@ def test_further_numbers_are_of_the_same_pages_and_fit_the_figures() -> None:
     assert samples["innermost frame axnet::lwip_impl::driver::ethif_output"] == 491
     assert sum(samples.values()) == 1001
     assert not {f.encoded() for f in more} & {f.encoded() for f in published.figures()}
+
+
+@pytest.mark.parametrize(
+    "decode", [tomllib.loads, lambda text: text["no-such-key"], float], ids=["toml", "key", "number"]
+)
+def test_a_damaged_file_is_named(decode: Callable[[Any], object]) -> None:
+    with (
+        pytest.raises(UserError, match=r"published\.csv of the published figures is damaged"),
+        shipped("published.csv") as text,
+    ):
+        decode(text)
+    with pytest.raises(UserError, match=r"no-such-file of the published figures is damaged"), shipped("no-such-file"):
+        pass

@@ -12,10 +12,11 @@ from tests.unit.report.test_float_abi_report import SOFT, SOFTFP, explained
 from tests.unit.report.test_published_differences import record
 
 from swapstone.model import TimeSeries
-from swapstone.model.explanation import Frame, RowKey
+from swapstone.model.explanation import Frame, RowKey, RowMeasurements
 from swapstone.model.instruction_counts import InstructionExplanation
 from swapstone.report.claim_verdicts import ClaimVerdict, JudgedClaim, judge
 from swapstone.report.measured import Analysed
+from swapstone.session.explained_claims import evidence_of
 
 ALGORITHMS = ("lzo-rle", "lz4", "zstd")
 FREE = (*OWN, Frame(symbol="__munmap", object="libc.so"))
@@ -58,14 +59,21 @@ def test_the_means_of_a_runs_seconds_are_compared() -> None:
 
 def profiled(busy: float, *, instrument: str = "off-cpu", variant: str = "libc=musl,allocator=default") -> Analysed:
     """Return a record with a row of which `busy` of 10 ns are under munmap."""
+    return stored(_profiled(busy, instrument, variant))
+
+
+def stored(*rows: RowMeasurements) -> Analysed:
+    return msgspec.structs.replace(record(), stored=evidence_of(rows))
+
+
+def _profiled(busy: float, instrument: str, variant: str) -> RowMeasurements:
     stacks: dict[tuple[Frame, ...], float] = {FREE: busy, IDLE: 10.0 - busy}
     seen = row((1.0, 1.0), ({OWN: 1.0}, {OWN: 1.0}))
     place = RowKey(
         suite="server", workload="http(c=10,t=1)", load="idle", metric="requests", baseline="a", candidate=variant
     )
     run = result(instrument, variant, profile=profile(instrument, stacks))
-    made = msgspec.structs.replace(seen, place=place, runs=(run,))
-    return msgspec.structs.replace(record(), profiled=(made,))
+    return msgspec.structs.replace(seen, place=place, runs=(run,))
 
 
 @pytest.mark.parametrize(
@@ -92,14 +100,13 @@ def test_the_functions_and_the_share_are_printed() -> None:
 
 def test_a_profile_without_weight_decides_nothing() -> None:
     empty = result("off-cpu", "libc=musl,allocator=default", profile=profile("off-cpu", {}))
-    made = profiled(6.0)
-    bare = msgspec.structs.replace(made.profiled[0], runs=(empty,))
-    assert judged("musl-munmap", msgspec.structs.replace(made, profiled=(bare,))).verdict is ClaimVerdict.ABSENT
+    bare = msgspec.structs.replace(_profiled(6.0, "off-cpu", "libc=musl,allocator=default"), runs=(empty,))
+    assert judged("musl-munmap", stored(bare)).verdict is ClaimVerdict.ABSENT
 
 
 def counted(*candidates: str, turned: bool = False) -> Analysed:
     rows = tuple(_counted(each, turned=turned) for each in candidates)
-    return msgspec.structs.replace(record(), counted=rows)
+    return msgspec.structs.replace(record(), stored=evidence_of((), rows))
 
 
 def _counted(candidate: str, *, turned: bool) -> InstructionExplanation:

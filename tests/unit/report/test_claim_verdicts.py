@@ -14,8 +14,8 @@ from tests.unit.report.test_published_differences import MAX, libc, record
 from tests.unit.report.test_throughput import comparison
 
 from swapstone.model import Comparison, Direction, FactorLevels, Index, Metric, Quantity, Verdict
-from swapstone.published import sources
 from swapstone.published.claims import PageClaim, page_claims
+from swapstone.published.data import sources
 from swapstone.report.claim_verdicts import ClaimVerdict, JudgedClaim, judge
 from swapstone.report.measured import Analysed
 from swapstone.report.published_claims import answer, document_of, to_json

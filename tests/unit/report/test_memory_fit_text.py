@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from swapstone.model import MemoryFit, TriedMemory, VariantMemory
+from swapstone.model.memory_fit import MemoryFit, TriedMemory, VariantMemory
 from swapstone.model.memory_size import size_text
 from swapstone.report.memory_fit_text import HEAD, answer, notes, rows
 

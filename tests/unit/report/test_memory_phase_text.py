@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from swapstone.model import MemoryFit, MemorySeries, PhaseMemory, VariantMemory
+from swapstone.model import MemorySeries, PhaseMemory
+from swapstone.model.memory_fit import MemoryFit, VariantMemory
 from swapstone.report.memory_phase_text import PHASE_HEAD, marks_phases, over_time, phase_notes, phase_rows
 
 MIB = 1 << 20

@@ -18,7 +18,7 @@ from swapstone.model import (
     Scale,
     Verdict,
 )
-from swapstone.published import joined
+from swapstone.published.joins import joined
 from swapstone.report.context import ReportContext
 from swapstone.report.topics import all_topics
 from swapstone.report.topics.netstack import NETSTACK, sections

@@ -10,9 +10,8 @@ from tests.unit.builders import analysis
 from tests.unit.report.test_throughput import WALL, comparison, context
 
 from swapstone.model import Comparison, Verdict
-from swapstone.model.board_sensors import BoardSensors, SensorPoint
-from swapstone.published import MEASURED_ROWS, baselines, figures
-from swapstone.published.measured_rows import UNIXBENCH
+from swapstone.published.data import baselines, figures
+from swapstone.published.measured_rows import measured_rows
 from swapstone.report.topics.service_tables import sections
 
 BANDWIDTH = msgspec.structs.replace(WALL, name="bandwidth", unit="MB/s")
@@ -23,14 +22,9 @@ def row_of(suite: str, work: str, glibc: float, musl: float, **changes: object) 
     return comparison(work, (glibc,) * 3, (musl,) * 3, **sides)
 
 
-def made(*comparisons: Comparison, sensors: BoardSensors | None = None) -> tuple[reports.Texts, ...]:
-    subject = msgspec.structs.replace(context(("libc", ("glibc", "musl"))), sensors=sensors)
+def made(*comparisons: Comparison, rate: tuple[float, float] | None = None) -> tuple[reports.Texts, ...]:
+    subject = msgspec.structs.replace(context(("libc", ("glibc", "musl"))), pieces={"clock-rate": rate})
     return tuple(map(reports.texts, sections(subject, analysis(*comparisons))))
-
-
-def sensors_of(*mhz: tuple[float, float] | None) -> BoardSensors:
-    points = tuple(SensorPoint(first=at, last=at, frequency=each) for at, each in enumerate(mhz, start=1))
-    return BoardSensors(points=points, trials=len(points))
 
 
 def test_a_row_less_another_and_a_row_in_mb_per_s() -> None:
@@ -87,7 +81,7 @@ def test_the_index_is_the_mean_of_the_scores_of_the_same_work() -> None:
     seconds = {"lpm": 60.0}
     references = {name: value for name, value, _ in baselines()}
     rows = []
-    for row in UNIXBENCH:
+    for row in measured_rows("unixbench"):
         time = seconds.get(row.unit, 1.0) * 1e9 / references[row.metric]
         rows.append(row_of("unix", row.workload, time, time if row.same_kind else time / 2))
     (found,) = made(*rows)
@@ -108,7 +102,7 @@ def test_rows_of_coremark_are_marked_as_other_work() -> None:
 def test_a_clock_rate_that_stays_divides_the_iterations() -> None:
     """An iteration takes 1 ms and 2 ms: 1000 and 500 a second, at 500 MHz 2 and 1 for each MHz."""
     work = row_of("core", "core_all (1 thread)", 1e6, 2e6)
-    (found,) = made(work, sensors=sensors_of((498.0, 500.0), None, (500.0, 502.0)))
+    (found,) = made(work, rate=(498.0, 502.0))
     assert [row[:5] for row in found.rows] == [
         ("iterations*, 1 thread", "1/s", "1000", "500.0", "0.500"),
         ("iterations*, 1 thread", "1/(s MHz)", "2.000", "1.000", "0.500"),
@@ -119,15 +113,14 @@ def test_a_clock_rate_that_stays_divides_the_iterations() -> None:
 
 
 @pytest.mark.parametrize(
-    ("sensors", "reason"),
+    ("rate", "reason"),
     [
         (None, "the clock rate was not read"),
-        (sensors_of(None), "the clock rate was not read"),
-        (sensors_of((500.0, 500.0), (500.0, 511.0)), "changed between 500 and 511 MHz"),
+        ((500.0, 511.0), "changed between 500 and 511 MHz"),
     ],
 )
-def test_without_one_clock_rate_nothing_is_divided(sensors: BoardSensors | None, reason: str) -> None:
-    (found,) = made(row_of("core", "core_all (1 thread)", 1e6, 2e6), sensors=sensors)
+def test_without_one_clock_rate_nothing_is_divided(rate: tuple[float, float] | None, reason: str) -> None:
+    (found,) = made(row_of("core", "core_all (1 thread)", 1e6, 2e6), rate=rate)
     assert {row[1] for row in found.rows} == {"1/s"}
     (note,) = (each for each in found.notes if each.startswith("Per MHz"))
     assert "unavailable" in note
@@ -135,7 +128,7 @@ def test_without_one_clock_rate_nothing_is_divided(sensors: BoardSensors | None,
 
 
 def test_only_the_suite_core_has_rates_per_mhz() -> None:
-    (found,) = made(row_of("os", "lat_pipe", 2.0, 1.0), sensors=sensors_of((500.0, 500.0)))
+    (found,) = made(row_of("os", "lat_pipe", 2.0, 1.0), rate=(500.0, 500.0))
     assert not any("MHz" in text for text in (*found.notes, *(row[1] for row in found.rows)))
 
 
@@ -152,6 +145,6 @@ def test_every_row_of_the_page_is_measured() -> None:
         for figure in figures("musl-vs-glibc")
         if figure.suite in {"lmbench", "unixbench", "coremark"} and figure.metric != "index"
     }
-    rows = [(row.suite, row.metric, row.unit, row.condition) for row in MEASURED_ROWS]
+    rows = [(row.suite, row.metric, row.unit, row.condition) for row in measured_rows()]
     assert len(rows) == len(set(rows)) == 53
     assert set(rows) == page

@@ -10,14 +10,13 @@ import pytest
 
 from swapstone.factors import parse_choice
 from swapstone.model import Crate, Experiment, FactorLevels, UnavailableError, UserError, Workload
-from swapstone.run.bare_machine import check_bare, left_out_levels
 from swapstone.session import study
 from swapstone.session.defaults import default_suites, default_target_of
 from swapstone.session.progress import LineProgress
 from swapstone.session.study_file import decode_study
-from swapstone.subjects import Subject, crate, subjects_of
+from swapstone.subjects import crate, subjects_of
 from swapstone.subjects.crate import CrateProgram
-from swapstone.targets import find_target_kind, parse_target
+from swapstone.targets import Capabilities, find_target_kind, parse_target
 from swapstone.targets.bare import BareSpec
 from swapstone.workloads import find_suite, find_workload
 from tests.unit import builders
@@ -31,13 +30,14 @@ def _experiment(*levels: str, factor: str = "netstack", loads: tuple[str, ...] =
     return builders.experiment(factors=(FactorLevels(factor=factor, levels=levels),), loads=loads, target=NAME)
 
 
-def _subjects(works: Iterable[Workload]) -> list[Subject]:
-    return list(subjects_of({("suite", work.name): work for work in works}).values())
+def _check(experiment: Experiment, works: Iterable[Workload], target: Capabilities = BARE) -> None:
+    subjects = subjects_of({("suite", work.name): work for work in works}).values()
+    target.check_experiment(experiment, [each.workload.name for each in subjects if not each.runs_bare])
 
 
 def _refusal(experiment: Experiment, *works: Workload) -> UserError:
     with pytest.raises(UnavailableError) as caught:
-        check_bare(experiment, _subjects(works or SUITE.workloads), BARE)
+        _check(experiment, works or SUITE.workloads)
     assert caught.value.hint
     return caught.value
 
@@ -51,8 +51,8 @@ def test_the_target_has_no_parameters_and_its_own_capabilities() -> None:
 
 
 def test_stacks_are_accepted_and_other_targets_accept_everything() -> None:
-    check_bare(_experiment("lwip", "smoltcp:shipped"), _subjects(SUITE.workloads), BARE)
-    check_bare(_experiment("glibc", "musl", factor="libc"), _subjects([find_workload("libc", "b_malloc_tiny1")]), HOST)
+    _check(_experiment("lwip", "smoltcp:shipped"), SUITE.workloads)
+    _check(_experiment("glibc", "musl", factor="libc"), [find_workload("libc", "b_malloc_tiny1")], HOST)
 
 
 @pytest.mark.parametrize("levels", [("kernel", "lwip"), ("lwip", "kernel"), ("lwip", "kernel", "kernel:bbr")])
@@ -64,10 +64,10 @@ def test_without_two_stacks_there_is_nothing_to_compare(levels: tuple[str, ...])
 
 def test_a_kernel_beside_two_stacks_is_left_out_with_a_note() -> None:
     experiment = _experiment("lwip", "smoltcp", "kernel")
-    check_bare(experiment, _subjects(SUITE.workloads), BARE)
-    (note,) = left_out_levels(experiment, BARE)
+    _check(experiment, SUITE.workloads)
+    (note,) = BARE.left_out_levels(experiment)
     assert note.startswith("Note: netstack=kernel is unavailable: there is no operating system on that machine")
-    assert list(left_out_levels(experiment, HOST)) == []
+    assert list(HOST.left_out_levels(experiment)) == []
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ def test_other_factors_and_loads_are_refused() -> None:
 
 def test_its_suite_and_target_select_each_other() -> None:
     choice = parse_choice("netstack=lwip,smoltcp")
-    assert default_suites((choice,), (), bare=True) == (SUITE.name,)
+    assert default_suites((choice,), (), of_target=BARE.suites) == (SUITE.name,)
     assert default_suites((choice,), ()) == ("netstack",)
     assert default_target_of((choice,), ("idle",), SUITE.workloads) == NAME
     assert default_target_of((choice,), ("idle",), find_suite("netstack").workloads) == "host"
@@ -139,7 +139,7 @@ def test_a_study_names_what_it_leaves_out_before_it_measures(monkeypatch: pytest
     monkeypatch.setattr(study, "start", start)
     monkeypatch.setattr(crate, "_require_guest_once", lambda _: None)
     run = study.plan_study("mine", decode_study(STUDY, "mine.toml"), target=NAME)
-    states = study.start_study(run, tmp_path / "s", progress=LineProgress(lines.append)).parts
+    states = study.start_study(run, tmp_path / "s", progress=LineProgress(lines.append)).states
     assert (states["speed"].state, states["bare"].state) == (study.UNAVAILABLE, study.COMPLETE)
     measured = lines.index("measured mine/bare, netstack-bare")
     before = "\n".join(lines[:measured])

@@ -12,7 +12,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from swapstone.model import MemorySeries, PhaseMemory, TriedMemory
+from swapstone.model import MemorySeries, PhaseMemory
+from swapstone.model.memory_fit import TriedMemory
 from swapstone.plan.memory_search import MIB, Resolution
 from swapstone.run.memory_fit import MemoryRule, MemorySearch, search_all, varies_from
 from swapstone.run.memory_trials import MemoryRun, expected_of

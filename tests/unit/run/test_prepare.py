@@ -113,7 +113,7 @@ def test_an_empty_program_that_can_not_be_linked_is_left_out(monkeypatch: pytest
 
 
 def target(*offers: str) -> Any:
-    return SimpleNamespace(name="host", offers=frozenset(offers))
+    return SimpleNamespace(name="host", offers=frozenset(offers), check_experiment=lambda *_: None)
 
 
 @pytest.mark.parametrize(
@@ -218,6 +218,7 @@ def test_each_subject_and_each_recipe_is_checked_before_anything_is_made(
         return SimpleNamespace(
             check=lambda experiment, place: asked.append((name, experiment.name, place.name)),
             needs_compiler=False,
+            runs_bare=True,
             carries_files=False,
         )
 

@@ -10,6 +10,7 @@ import pytest
 
 import swapstone
 from swapstone.model import UserError
+from swapstone.model.run_sharing import NO_SHARING
 from swapstone.plan.stop_decision import StopDecision
 from swapstone.record import load
 from swapstone.run import Steps
@@ -18,7 +19,6 @@ from swapstone.session.board_runs import resume_records, run_boards
 from swapstone.session.compare_options import run_options
 from swapstone.session.experiment import resolve, start_by_block
 from swapstone.session.interrupted import Interrupted
-from swapstone.session.machines import NO_SHARING
 from swapstone.session.progress import NO_PROGRESS, LineProgress, NullProgress, Progress
 from swapstone.session.request import parse_factors
 from tests.e2e.cli import FAKE, runs_of

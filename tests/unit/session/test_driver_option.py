@@ -8,8 +8,10 @@ import pytest
 
 from swapstone.instruments.prepare_row import require_host_record
 from swapstone.model import UnavailableError, UserError
+from swapstone.session.board_options import complete_target
 from swapstone.session.planned_commands import planned_commands
-from swapstone.session.server_program import server_notes, target_with_driver
+from swapstone.session.server_program import server_notes
+from swapstone.session.settings import Boards
 from swapstone.targets import driver_of, parse_target
 from tests.unit.builders import experiment
 
@@ -17,10 +19,10 @@ APART = "host:driver=ssh:me@board:2222,address=10.0.0.2"
 
 
 def test_the_options_make_a_target() -> None:
-    assert target_with_driver(None, "ssh:me@board:2222", "10.0.0.2") == APART
-    assert target_with_driver("host", "ssh:board", None) == "host:driver=ssh:board"
-    assert target_with_driver("vm", None, None) == "vm"
-    assert target_with_driver(None, None, None) is None
+    assert complete_target("", Boards(driver_target="ssh:me@board:2222", server_address="10.0.0.2")) == APART
+    assert complete_target("host", Boards(driver_target="ssh:board")) == "host:driver=ssh:board"
+    assert complete_target("vm", Boards()) == "vm"
+    assert not complete_target("", Boards())
     parse_target(APART)
     assert driver_of(APART) == "me@board:2222"
     assert driver_of("host") == driver_of("vm:rt") == ""
@@ -30,16 +32,16 @@ def test_the_options_make_a_target() -> None:
     ("target", "driver", "address", "message"),
     [
         ("vm", "ssh:board", None, "for servers of this machine"),
-        (None, None, "10.0.0.2", "--server-address is of servers"),
-        (None, "board", None, "names no machine"),
-        (None, "ssh:board", "::1", "no IPv4 address"),
+        ("", None, "10.0.0.2", "--server-address is of servers"),
+        ("", "board", None, "names no machine"),
+        ("", "ssh:board", "::1", "no IPv4 address"),
     ],
 )
 def test_options_that_do_not_fit_are_refused(
-    target: str | None, driver: str | None, address: str | None, message: str
+    target: str, driver: str | None, address: str | None, message: str
 ) -> None:
     with pytest.raises(UserError, match=message):
-        target_with_driver(target, driver, address)
+        complete_target(target, Boards(driver_target=driver, server_address=address))
 
 
 def test_a_report_states_where_the_load_generator_ran() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from swapstone.artifacts.image_cache import CacheEntry
-from swapstone.artifacts.image_catalog import find_architecture
+from swapstone.artifacts.image_catalog import find_machine_architecture
 from swapstone.artifacts.images import Image
 from swapstone.model.cpio import archive, folder
 from swapstone.session import emulator_findings
@@ -107,8 +107,8 @@ def test_the_emulator_for_several_processors_is_explained(
     path = Path(emulator(tmp_path / "q", version=f"QEMU emulator version {version}"))
     path.rename(path.with_name("qemu-system-aarch64"))
     monkeypatch.setenv(EMULATORS_VARIABLE, str(path.parent))
-    (found,) = emulator_findings.several_processors(find_architecture("arm64"))
+    (found,) = emulator_findings.several_processors(find_machine_architecture("arm64"))
     assert (found.name, found.state) == ("--smp of arm64", state)
     assert version in found.found + found.meaning
     assert ("bookworm-backports" in found.remedy) == (state is State.MISSING)
-    assert emulator_findings.several_processors(find_architecture("riscv64")) == []
+    assert emulator_findings.several_processors(find_machine_architecture("riscv64")) == []

@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from swapstone.artifacts.image_catalog import find_architecture
+from swapstone.artifacts.image_catalog import find_machine_architecture
 from swapstone.session.image_store import boot_arguments
 
 
 @pytest.mark.parametrize("name", ["x86_64", "arm64", "armhf", "riscv64"])
 def test_only_kernels_of_x86_64_are_told_not_to_test_their_timer(name: str) -> None:
     built: Any = SimpleNamespace(options="quiet=0", kernel=Path("k"), initrd=Path("i"))
-    command = boot_arguments(find_architecture(name), built, 256)
+    command = boot_arguments(find_machine_architecture(name), built, 256)
     words = command[command.index("-append") + 1].split()
     assert ("no_timer_check" in words) == (name == "x86_64")
     assert (

@@ -12,9 +12,9 @@ from swapstone.artifacts.image_comparison import ImageFile
 from swapstone.artifacts.images import BuiltImage, Image, ImageRequest
 from swapstone.artifacts.kernel_modules import Module
 from swapstone.model import FactorLevels, ImageDifference, UserError
-from swapstone.session import machines
-from swapstone.session.machines import open_experiment_target, parse_module_files, parse_modules
-from swapstone.targets.vm import spec
+from swapstone.session import vm_images, vm_kind
+from swapstone.session.machines import open_experiment_target
+from swapstone.session.vm_images import parse_module_files, parse_modules
 from swapstone.targets.vm.boot_image import VmImage
 from tests.unit import builders
 
@@ -58,11 +58,11 @@ def images(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> tuple[list[ImageR
     def module(name: str, _architecture: object, kernel: str, *_: object) -> Module:
         return Module(name=name, content=f"{name} for {kernel}".encode(), release="6.1.0")
 
-    monkeypatch.setattr(machines, "build_image", build)
-    monkeypatch.setattr(machines, "check_kernel_file", lambda _: None)
-    monkeypatch.setattr(machines, "build_module", module)
-    monkeypatch.setattr(spec, "VmTarget", Opened)
-    monkeypatch.setattr(machines, "_check_programs", lambda *_: None)
+    monkeypatch.setattr(vm_images, "build_image", build)
+    monkeypatch.setattr(vm_images, "check_kernel_file", lambda _: None)
+    monkeypatch.setattr(vm_images, "build_module", module)
+    monkeypatch.setattr(vm_kind, "VmTarget", Opened)
+    monkeypatch.setattr(vm_images, "_check_programs", lambda *_: None)
     return requests, changed.update
 
 

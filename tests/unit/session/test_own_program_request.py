@@ -8,9 +8,7 @@ from pathlib import Path
 import pytest
 
 from swapstone.model import Cpus, FactorLevels, OwnProgram, UserError
-from swapstone.session import own_program_notes
 from swapstone.session.command_text import command_line
-from swapstone.session.own_program_notes import large_sources_note
 from swapstone.session.own_program_request import (
     own_program,
     program_factor,
@@ -18,6 +16,8 @@ from swapstone.session.own_program_request import (
 )
 from swapstone.session.report_context import describe_experiment
 from swapstone.session.settings import Program
+from swapstone.subjects import own_program_notes
+from swapstone.subjects.own_program_notes import large_sources_note
 from tests.unit.builders import experiment
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from swapstone.artifacts import apt, upstream_sources
 from swapstone.model import UserError
-from swapstone.session import machines
+from swapstone.session import vm_images
 from tests.small_records import compared
 from tests.tiny_kernel import HANG, tiny_kernel
 from tests.unit.artifacts.test_kernels import bzimage
@@ -23,7 +23,7 @@ ONE = {"only": "b_string_strlen", "target": "vm"}
 @pytest.fixture(autouse=True)
 def _no_downloads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    for module, name in ((upstream_sources, "_run"), (apt.Apt, "_run"), (machines, "build_image")):
+    for module, name in ((upstream_sources, "_run"), (apt.Apt, "_run"), (vm_images, "build_image")):
         monkeypatch.setattr(module, name, lambda *_, **__: pytest.fail("something is fetched or built"))
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from swapstone.model import UserError
-from swapstone.session.sharing import parse_sharing
+from swapstone.session.run_options import parse_sharing
 
 
 @pytest.mark.parametrize(

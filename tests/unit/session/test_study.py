@@ -21,7 +21,7 @@ from swapstone.session.interrupted import Interrupted
 from swapstone.session.progress import LineProgress
 from swapstone.session.run_options import RunOptions
 from swapstone.session.study_file import Study, decode_study
-from swapstone.session.study_run import StudyRun, load_run
+from swapstone.session.study_run import StudyRun, load_trusted_run
 from swapstone.session.trust import UntrustedRecordError
 
 STUDY = b"""
@@ -91,7 +91,7 @@ def test_each_part_is_a_record_of_its_own_and_the_others_go_on(
     lines: list[str] = []
     outcome = study.start_study(run(blocks=16), folder, progress=LineProgress(lines.append))
     assert outcome.ok
-    assert [outcome.parts[name].state for name in ("strings", "gone", "malloc")] == [
+    assert [outcome.states[name].state for name in ("strings", "gone", "malloc")] == [
         "complete",
         "unavailable",
         "complete",
@@ -107,6 +107,7 @@ def test_each_part_is_a_record_of_its_own_and_the_others_go_on(
     assert found["gone"]["page"] == found["gone"]["record"] == ""
     assert "part 2 of 3: gone: What is not there" in lines
     assert "part 3 of 3: calibrating 2 workloads on the baseline" in lines
+    assert outcome.index is not None
     assert "3 parts: 2 complete, 1 unavailable." in terminal.render(document_of(outcome.index))
     assert capsys.readouterr().out == capsys.readouterr().err == ""
 
@@ -305,7 +306,7 @@ def test_a_study_folder_of_version_0_1_resumes(run: Maker, tmp_path: Path) -> No
     assert (first.margin, second.margin, first.blocks, first.seed) == (0.02, 0.05, 6, 4)
     (folder / "study.json").write_text(OLD_STUDY_JSON.replace('"8m"', '"soon"'))
     with pytest.raises(RecordError, match="can't be read"):
-        load_run(folder)
+        load_trusted_run(folder, trust=True)
 
 
 @pytest.mark.slow
@@ -329,12 +330,12 @@ def test_what_fails_is_no_record_to_be_overwritten(run: Maker, tmp_path: Path) -
 
 def test_a_study_that_was_altered_is_explained(run: Maker, tmp_path: Path) -> None:
     with pytest.raises(RecordError, match=r"it has no study\.json"):
-        load_run(tmp_path)
+        load_trusted_run(tmp_path, trust=True)
     content = msgspec.json.encode(run())
     for size in (0, 10, len(content) - 1):
         (tmp_path / "study.json").write_bytes(content[:size])
         with pytest.raises(RecordError, match="can't be read"):
-            load_run(tmp_path)
+            load_trusted_run(tmp_path, trust=True)
 
 
 @pytest.mark.slow
@@ -365,10 +366,10 @@ def test_parts_on_several_clocks_have_a_table_in_the_index(
         return dataclasses.replace(view, experiment=experiment)
 
     made = study.start_study(planned, tmp_path / "s")
-    assert made.index.clocks == ()  # one clock
+    assert made.index is not None and made.index.clocks == ()  # one clock
     monkeypatch.setattr(study, "load", on_a_virtual_clock)
     whole = msgspec.structs.replace(planned, study=msgspec.structs.replace(planned.study, part=changed))
-    index = study._write_index(whole, tmp_path / "s", made.parts, {})
+    index = study._write_index(whole, tmp_path / "s", made.states, {})
     (table,) = index.clocks  # of one and four; a third part at 1 ns is no other clock
     assert table.names == ("1 ns", "4 ns")
     assert {row.workload for row in table.rows} == {"b_string_strlen"}

@@ -61,7 +61,7 @@ def run(tmp_path: Path, target: str, *parts: str, other: str = "armhf") -> tuple
     content = STUDY.replace(b"OTHER", other.encode())
     planned = study.plan_study("mine", decode_study(content, "mine.toml"), only_parts=parts, seed=1, target=target)
     outcome = study.start_study(planned, tmp_path / "s", progress=LineProgress(lines.append))
-    return lines, dict(outcome.parts)
+    return lines, dict(outcome.states)
 
 
 NEEDS = "The target ssh starts no machine of its own, and the {} needs one. Measure on --target vm"

@@ -11,8 +11,7 @@ import pytest
 
 from swapstone.model import Experiment
 from swapstone.session import experiment, study
-from swapstone.session.budget import BudgetError
-from swapstone.session.study_budget import sufficient_budget
+from swapstone.session.budget import BudgetError, sufficient_budget
 from tests.unit.session.test_study import Maker
 from tests.unit.session.test_study import run as study_run
 
@@ -43,10 +42,10 @@ def test_the_study_names_it(study_run: Maker, tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr(study, "start", starting)
     folder = tmp_path / "s"
     outcome = study.start_study(study_run(), folder)  # parts of 1, 1 (unavailable) and 3 minutes
-    assert outcome.parts["malloc"] == study.PartState(
+    assert outcome.states["malloc"] == study.PartState(
         "failed",
         "It is too small. Use --budget 6m, fewer levels, fewer workloads with --only, or an exact number of --blocks.",
         "6m",
     )
-    assert outcome.index.resume == f"swapstone study --resume {folder} --budget 10m"
+    assert outcome.index is not None and outcome.index.resume == f"swapstone study --resume {folder} --budget 10m"
     assert f"study --resume {folder} --budget 10m" in (folder / "index.md").read_text()

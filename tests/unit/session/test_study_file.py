@@ -12,12 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from swapstone.model import UserError
-from swapstone.published import figures
+from swapstone.published.data import figures
 from swapstone.session import study_file
 from swapstone.session.experiment import resolve
 from swapstone.session.settings import Measuring, Place, Settings, VirtualMachine, Workloads
 from swapstone.session.study_file import (
-    BadStudy,
     Study,
     decode_study,
     list_studies,
@@ -177,7 +176,7 @@ def test_a_bad_file_among_the_studies_is_listed_with_its_reason(
     monkeypatch.setattr(study_file, "studies_dir", lambda: tmp_path)
     found = dict(list_studies())
     bad = found["bad"]
-    assert isinstance(bad, BadStudy) and bad.reason.startswith("bad.toml is not a study: key title")
+    assert isinstance(bad, UserError) and bad.message.startswith("bad.toml is not a study: key title")
     assert isinstance(found["good"], Study)
 
 

@@ -10,12 +10,11 @@ import pytest
 
 import swapstone
 from swapstone.model import Experiment, UserError
+from swapstone.model.run_sharing import NO_SHARING, RunSharing
 from swapstone.session import study
-from swapstone.session.machines import NO_SHARING
 from swapstone.session.progress import LineProgress
 from swapstone.session.run_options import RunOptions
 from swapstone.session.study_file import decode_study
-from swapstone.targets.vm.shared_runs import RunSharing
 
 STUDY = b"""
 title = "Exact and measured"

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from swapstone.instruments.requirements import MissingRequirement, missing_kernel_names
-from swapstone.session.tool_findings import instrument_findings, load_generator_findings
+from swapstone.session.explain_findings import instrument_findings
+from swapstone.session.server_findings import load_generator_findings
 from swapstone.targets.health import Finding, State
 
 LOCKED = MissingRequirement(

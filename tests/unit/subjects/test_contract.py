@@ -36,7 +36,7 @@ from swapstone.subjects import Program, Subject, subject_of, subjects_of
 from swapstone.subjects.bundled import Bundled
 from swapstone.subjects.crate import CrateProgram
 from swapstone.subjects.image_tool import ImageProgram
-from swapstone.subjects.own_program import UserProgram
+from swapstone.subjects.own_program_source import SourceProgram
 from swapstone.subjects.packaged import Packaged
 from swapstone.subjects.server import Server
 from swapstone.targets import open_target
@@ -58,7 +58,7 @@ EVERY = [workload for suite in all_suites() for workload in suite.workloads]
         (find_workload("netstack", "ab"), CrateProgram),
         (find_workload("server", "http(c=1,t=1)"), Server),
         (find_workload("server", "redis_set(200kB)"), Server),
-        (own_workload(experiment(own=OWN)), UserProgram),
+        (own_workload(experiment(own=OWN)), SourceProgram),
     ],
     ids=lambda value: getattr(value, "name", ""),
 )
@@ -69,7 +69,7 @@ def test_the_origin_decides_the_class(workload: Workload, kind: type[Subject]) -
 
 
 def test_every_origin_has_a_class() -> None:
-    classes = {type(subject_of(workload)) for workload in EVERY} | {UserProgram, Packaged}
+    classes = {type(subject_of(workload)) for workload in EVERY} | {SourceProgram, Packaged}
     assert len(typing.get_args(Origin)) - 1 == len(classes - {Server})  # that of a part names its own
 
 

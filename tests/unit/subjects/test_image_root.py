@@ -12,6 +12,7 @@ from swapstone.artifacts.libc_files import LibcRoot
 from swapstone.artifacts.root_file_systems import RootFileSystem
 from swapstone.factors import ProgramFacts
 from swapstone.model import Experiment, FactorLevels, OwnProgram, UnavailableError, UserError
+from swapstone.model.architectures import machine_of
 from swapstone.subjects import image_root, own_program_root
 from swapstone.subjects.image_root import (
     RootLevel,
@@ -52,7 +53,7 @@ def test_nothing_is_built_before_the_target_is_open(monkeypatch: pytest.MonkeyPa
     checked: list[tuple[str, RootLevel]] = []
     monkeypatch.setattr(own_program_root, "check_image", lambda *call: checked.append(call))
     monkeypatch.setattr(own_program_root, "root_of", lambda *_: pytest.fail("an image is built"))
-    architecture = own_program_root.machine_of(_experiment(IMAGES))
+    architecture = machine_of(_experiment(IMAGES).architecture)
     check_rooted(own, [own], _experiment(IMAGES), HostTarget)
     assert checked == [(architecture, RootLevel("image", "glibc")), (architecture, RootLevel("image", "musl"))]
 

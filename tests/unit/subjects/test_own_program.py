@@ -20,8 +20,9 @@ from swapstone.plan import variants
 from swapstone.run import check_levels, manifest_of, prepare
 from swapstone.subjects import BuildContext, Program, subject_of
 from swapstone.subjects.own_program import UserProgram
-from swapstone.subjects.own_program_build import OwnProgramBuild, with_equal_environments
-from swapstone.subjects.own_program_check import check_recipes
+from swapstone.subjects.own_program_build import OwnProgramBuild
+from swapstone.subjects.own_program_source_check import check_recipes
+from swapstone.subjects.own_program_start import with_equal_environments
 from swapstone.subjects.variant_program import stamp_of
 from swapstone.targets import Target, open_target
 from swapstone.wire import AgentAnswer, ProcessOutcome, TrialRequest

@@ -27,8 +27,8 @@ from swapstone.model.load_generator import filled
 from swapstone.subjects import BuildContext, Program, raw_output, server, subject_of
 from swapstone.subjects.server import free_port
 from swapstone.targets.carried_files import CarriedFiles
-from swapstone.targets.driver_host import RemoteProgram
 from swapstone.targets.fake import FakeTarget
+from swapstone.targets.load_driver import RemoteProgram
 from swapstone.wire import AgentAnswer, ProcessOutcome, TrialRequest
 from swapstone.workloads import find_workload, own_workload
 from tests.unit.builders import experiment, trial_spec

@@ -13,7 +13,7 @@ from swapstone.answers.endings import trouble_of
 from swapstone.targets.host import HostTarget, check_nice
 from swapstone.wire import ProcessOutcome, TrialRequest
 
-_CHECK = "from swapstone.targets.host import HostSpec; HostSpec().open(None)"
+_CHECK = "from swapstone.targets.host import HostSpec; HostSpec().open(None, print)"
 
 
 def _opened(nice: int) -> subprocess.CompletedProcess[str]:

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.artifacts.image_catalog import ARCHITECTURES
-from swapstone.model import UnavailableError, UserError
+from swapstone.artifacts.image_catalog import MACHINE_ARCHITECTURES
+from swapstone.model import UnavailableError, UserError, check_scale
 from swapstone.targets.vm.emulator import find_emulator
-from swapstone.targets.vm.machine_models import MACHINE_MODELS, EmulatedMachine, check_scale
+from swapstone.targets.vm.machine_models import MACHINE_MODELS, EmulatedMachine
 from swapstone.targets.vm.qemu import (
     Files,
     Guest,
@@ -92,7 +92,7 @@ def test_commas_in_paths_are_escaped() -> None:
 
 
 def test_every_architecture_has_a_command_line() -> None:
-    assert MACHINE_MODELS.keys() == {architecture.machine for architecture in ARCHITECTURES}
+    assert MACHINE_MODELS.keys() == {architecture.machine for architecture in MACHINE_ARCHITECTURES}
     for architecture, family in MACHINE_MODELS.items():
         words = arguments(EmulatedMachine(architecture=architecture), FILES)
         assert after(words, "-M") == family.machine

@@ -11,6 +11,8 @@ from click.testing import CliRunner
 
 from swapstone.cli.listing import list_command
 from swapstone.model import VIRTUAL_CLOCK, WALL_CLOCK, UserError
+from swapstone.session import board_images, vm_images
+from swapstone.session.vm_kind import VmSpec
 from swapstone.targets import (
     Target,
     TargetOptions,
@@ -21,16 +23,14 @@ from swapstone.targets import (
     target_below,
     target_kinds,
 )
-from swapstone.targets.emulated_board import BoardImageRequest
 from swapstone.targets.fake import FakeTargetSpec
 from swapstone.targets.host import HostSpec, HostTarget
-from swapstone.targets.vm.spec import VmImages, VmSpec
 from tests.unit import builders
 
 
 def test_each_kind_is_one_entry_with_a_unique_name() -> None:
     names = [kind.name for kind in target_kinds()]
-    assert names == ["host", "fake", "vm", "bare-riscv64", "ssh", "virtual-board", "labgrid"]
+    assert names == ["host", "fake", "vm", "ssh", "virtual-board", "labgrid", "bare-riscv64"]
     assert all(kind.description and kind.usage.startswith(kind.name) and kind.clocks for kind in target_kinds())
     assert all(issubclass(kind.opens, Target) for kind in target_kinds())
 
@@ -39,10 +39,8 @@ def test_each_kind_parses_into_its_own_type() -> None:
     assert parse_target("host") == HostSpec()
     assert parse_target("fake:a.toml") == FakeTargetSpec(path="a.toml")
     assert parse_target("vm") == VmSpec(clock=VIRTUAL_CLOCK)
-    options = TargetOptions(clock=WALL_CLOCK, architecture="arm64", modules=(("/k", "/m"),), no_cache=True)
-    assert parse_target("vm:/k", options) == VmSpec(
-        kernel="/k", architecture="arm64", modules=(("/k", "/m"),), clock=WALL_CLOCK, no_cache=True
-    )
+    options = TargetOptions(clock=WALL_CLOCK, architecture="arm64", no_cache=True)
+    assert parse_target("vm:/k", options) == VmSpec(kernel="/k", architecture="arm64", clock=WALL_CLOCK, no_cache=True)
 
 
 def test_an_experiment_has_a_specification() -> None:
@@ -108,28 +106,31 @@ def test_capabilities_are_read_before_a_target_is_open() -> None:
     assert "runs_instruments" not in find_target_kind("fake:x").opens.offers
 
 
-def test_a_virtual_machine_needs_an_image_builder() -> None:
-    with pytest.raises(UserError, match="no image builder"):
-        parse_target("vm").open(None)
-    with parse_target("host").open(None) as opened:
+def test_a_virtual_machine_needs_an_experiment() -> None:
+    with pytest.raises(UserError, match="needs an experiment"):
+        parse_target("vm").open(None, print)
+    with parse_target("host").open(None, print) as opened:
         assert isinstance(opened, HostTarget)
 
 
-def test_the_image_builder_gets_the_specification() -> None:
+def test_builders_get_what_the_text_names(monkeypatch: pytest.MonkeyPatch) -> None:
     class BuiltError(Exception):
         pass
 
-    given: list[VmSpec | BoardImageRequest] = []
+    given: list[tuple[object, ...]] = []
 
-    def build(spec: VmSpec | BoardImageRequest) -> VmImages:
-        given.append(spec)
+    def build(*arguments: object) -> None:
+        given.append(arguments)
         raise BuiltError
 
+    monkeypatch.setattr(vm_images, "build_vm_images", build)
+    monkeypatch.setattr(board_images, "board_image", build)
+    subject, spec = builders.experiment(target="vm:rt"), parse_target("vm:rt")
     with pytest.raises(BuiltError):
-        parse_target("vm:rt").open(build)
+        spec.open(subject, print)
     with pytest.raises(BuiltError):
-        parse_target("virtual-board:armhf").open(build)
-    assert given == [VmSpec(kernel="rt", clock=VIRTUAL_CLOCK), BoardImageRequest(architecture="armhf")]
+        parse_target("virtual-board:armhf").open(None, print)
+    assert given == [(subject, "rt", spec, print), ("armhf", print)]
 
 
 def test_no_target_is_tested_by_its_name_outside_targets() -> None:

@@ -19,12 +19,13 @@ from fsspec.registry import _registry as used_file_systems
 
 from swapstone.model import UnavailableError, UserError
 from swapstone.model.cpio import archive, folder
+from swapstone.model.run_sharing import RunSharing
 from swapstone.targets import TargetError, UnequalRunsError
 from swapstone.targets.vm.boot_image import VmImage
 from swapstone.targets.vm.content_store import MOST_BYTES, OBJECTS, RUNS, TRIALS, ContentStore, DamagedEntryError
 from swapstone.targets.vm.qemu import GuestRun
-from swapstone.targets.vm.shared_runs import RunSharing
-from swapstone.targets.vm.stored_trial import get_run, get_trial
+from swapstone.targets.vm.shared_runs import SharedRuns, share_runs
+from swapstone.targets.vm.stored_trial import get_run, get_trial, put_trial
 from swapstone.targets.vm.vm_target import VmOptions, VmTarget
 from swapstone.targets.vm.worker_pools import Answer, WorkerPool, open_workers, work, worker_name
 from swapstone.wire import TrialRequest
@@ -62,7 +63,7 @@ class Bench:
         made = VmOptions(cache=self.room / cache, snapshots=False)
         target = VmTarget(self.parts, dataclasses.replace(made, **options))  # type: ignore[arg-type] # one of its fields
         if sharing:
-            target.share_runs(sharing, self.notes.append)
+            share_runs(target, sharing, self.notes.append)
         return target
 
     def run(self, sharing: RunSharing, trial: str = "3-1", *, cache: str = "cache", **options: object) -> str:
@@ -74,6 +75,14 @@ class Bench:
             answer = target.run(request)
             assert dict(answer.facts) == {"wall_ns": 12345}
             return answer.name
+
+    def planned(self) -> str:
+        """Write the inputs of a run into the store; return its name."""
+        with self.target() as target:
+            request = TrialRequest(id="3-1", arguments=(target.put(self.program),), cwd="/", timeout_ms=1000)
+            named = target.named_run(request)
+            put_trial(self.store, named)
+            return named.name
 
     def entry(self, kind: str, name: str) -> Path:
         return self.room / "store" / self.store.path_of(kind, name)
@@ -142,9 +151,7 @@ def test_a_damaged_run_is_refused_by_name_and_made_again(bench: Bench, damage: s
 
 @pytest.mark.parametrize("kind", ["kernel", "initrd", "order", "trial"])
 def test_a_worker_refuses_a_forged_input_and_gets_the_right_one(bench: Bench, kind: str) -> None:
-    with bench.target(bench.sharing()) as target:
-        request = TrialRequest(id="3-1", arguments=(target.put(bench.program),), cwd="/", timeout_ms=1000)
-        name = target.put_inputs(request)
+    name = bench.planned()
     trial = msgspec.json.decode(bench.entry(TRIALS, name).read_bytes())
     digest = {**trial, "initrd": trial["parts"][1], "trial": name}[kind]
     path = bench.entry(TRIALS if kind == "trial" else OBJECTS, digest)
@@ -164,10 +171,7 @@ def test_a_worker_refuses_a_forged_input_and_gets_the_right_one(bench: Bench, ki
 
 
 def test_a_machine_with_another_emulator_refuses(bench: Bench, tmp_path: Path) -> None:
-    with bench.target(bench.sharing()) as target:
-        name = target.put_inputs(
-            TrialRequest(id="3-1", arguments=(target.put(bench.program),), cwd="/", timeout_ms=1000)
-        )
+    name = bench.planned()
     setup, inputs = get_trial(bench.store, name, tmp_path / "inputs")
     assert setup.kernel.read_bytes() == b"kernel" * 10 and len(inputs) == 5
     bench.emulate("echo another build; exit 1")
@@ -178,10 +182,7 @@ def test_a_machine_with_another_emulator_refuses(bench: Bench, tmp_path: Path) -
 
 
 def test_another_command_line_is_refused(bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with bench.target(bench.sharing()) as target:
-        name = target.put_inputs(
-            TrialRequest(id="3-1", arguments=(target.put(bench.program),), cwd="/", timeout_ms=1000)
-        )
+    name = bench.planned()
     monkeypatch.setattr("swapstone.targets.vm.qemu.BARE", ("-nodefaults",))
     with pytest.raises(DamagedEntryError, match="its inputs have another name"):
         get_trial(bench.store, name, tmp_path / "inputs")
@@ -202,9 +203,7 @@ def test_another_command_line_is_refused(bench: Bench, tmp_path: Path, monkeypat
     ],
 )
 def test_another_machine_is_refused(bench: Bench, tmp_path: Path, field: dict[str, object], words: str) -> None:
-    with bench.target(bench.sharing()) as target:
-        request = TrialRequest(id="3-1", arguments=(target.put(bench.program),), cwd="/", timeout_ms=1000)
-        name = target.put_inputs(request)
+    name = bench.planned()
     path = bench.entry(TRIALS, name)
     trial = msgspec.json.decode(path.read_bytes())
     path.write_bytes(msgspec.json.encode({**trial, "machine": {**trial["machine"], **field}}))
@@ -264,9 +263,7 @@ def test_an_entry_that_becomes_a_fifo_or_a_link_after_its_check_is_not_waited_fo
 
 def test_an_initrd_of_other_parts_is_refused(bench: Bench, tmp_path: Path) -> None:
     """Each part has its digest, and the whole does not."""
-    with bench.target(bench.sharing()) as target:
-        request = TrialRequest(id="3-1", arguments=(target.put(bench.program),), cwd="/", timeout_ms=1000)
-        name = target.put_inputs(request)
+    name = bench.planned()
     path = bench.entry(TRIALS, name)
     trial = msgspec.json.decode(path.read_bytes())
     for parts, words in ((trial["parts"][::-1], "the parts of its initrd have another digest"), ([], "it is no trial")):
@@ -424,7 +421,7 @@ NAMES = [hashlib.sha256(str(number).encode()).hexdigest() for number in range(10
 
 def _drawn(bench: Bench, share: float) -> set[str]:
     shared = bench.target(bench.sharing(recheck=share))._shared
-    assert shared is not None
+    assert isinstance(shared, SharedRuns)
     chosen = {name for name in NAMES if shared.is_rechecked(name)}
     assert chosen == {name for name in NAMES if shared.is_rechecked(name)}
     return chosen

@@ -14,10 +14,10 @@ import pytest
 
 from swapstone.model import UnavailableError, UserError
 from swapstone.model.cpio import archive, file, unpack
+from swapstone.session.virtual_board_kind import VirtualBoardSpec
 from swapstone.targets import TargetOptions, emulated_board, parse_target
 from swapstone.targets.board_keys import BoardKeys
 from swapstone.targets.emulated_board import EmulatedBoard
-from swapstone.targets.virtual_board import VirtualBoardSpec
 from swapstone.targets.vm.boot_image import VmImage
 from swapstone.targets.vm.emulator import Emulator
 from swapstone.targets.vm.machine_models import EmulatedMachine
@@ -181,5 +181,3 @@ def test_the_target_s_text() -> None:
         parse_target("virtual-board:mips")
     with pytest.raises(UserError, match="runs no programs of armhf"):
         parse_target("virtual-board:arm64", TargetOptions(architecture="armhf"))
-    with pytest.raises(UserError, match="no image builder"):
-        parse_target("virtual-board").open(None)

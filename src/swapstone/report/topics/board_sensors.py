@@ -8,16 +8,19 @@ from typing import NamedTuple
 
 import msgspec
 
+from swapstone.comparison.board_sensors import board_sensors
 from swapstone.model import Analysis
 from swapstone.model.board_sensors import BoardSensors, Readings, SensorPoint
+from swapstone.record import Description, RecordView
 from swapstone.report import formatting, svg
-from swapstone.report.context import ReportContext
+from swapstone.report.context import PartContext, ReportContext
 from swapstone.report.document import Drawing, Section
 from swapstone.report.plot import Panel, Scale, Series, Span, plot
 from swapstone.report.tables import Field, section_of
 from swapstone.report.topics.topic import Topic
 
 TITLE = "Temperature and clock rate of the board"
+_PIECE = "board-sensors"
 
 
 class _Sensor(NamedTuple):
@@ -36,12 +39,20 @@ _SENSORS = (
 )
 
 
+def sensor_context(view: RecordView, description: Description) -> PartContext:
+    """Return what a board's sensors showed, and the lowest and highest clock rate in MHz; nothing of a record on the virtual clock."""
+    del description
+    found = None if view.experiment.virtual else board_sensors(view.runs)
+    pieces = {_PIECE: found, "clock-rate": found and found.range_of("frequency")}
+    return PartContext(pieces={name: piece for name, piece in pieces.items() if piece is not None})
+
+
 def sections(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:
     """Return a section where a board's sensors were read; none for other records. A brief report leaves it out."""
     del analysis
-    if context.sensors is None:
+    if (sensors := context.piece(_PIECE, BoardSensors)) is None:
         return ()
-    points = context.sensors.points
+    points = sensors.points
     found = [
         (sensor, readings)
         for sensor in _SENSORS
@@ -60,8 +71,8 @@ def sections(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:
         ),
         found,
         keys=2,
-        notes=(_note(context, context.sensors),),
-        drawing=_plot(context.sensors, [sensor for sensor, _ in found]),
+        notes=(_note(context, sensors),),
+        drawing=_plot(sensors, [sensor for sensor, _ in found]),
     )
     return (msgspec.structs.replace(section, brief=False, data=tuple(map(_datum, points))),)
 

@@ -11,8 +11,8 @@ import math
 from collections import Counter
 from collections.abc import Iterable
 
-from swapstone import published
 from swapstone.model import Analysis, Comparison, FrozenStruct, Metric, Quantity, Scale, Variant, Verdict
+from swapstone.model.references import beside
 from swapstone.report import formatting
 from swapstone.report.answer.places import lead_rows
 from swapstone.report.context import ReportContext
@@ -147,7 +147,7 @@ def _row(context: ReportContext, comparison: Comparison, leads: bool) -> Row:
     # Published times are elapsed times. They are compared with the time to read first.
     metric = "wall" if leads and comparison.metric.quantity is Quantity.TIME else comparison.metric.name
     row = (comparison.suite, comparison.workload, metric)
-    page = published.beside(context.published, row, ours[0][1], theirs[0][1], comparison.load)
+    page = beside(context.published, row, ours[0][1], theirs[0][1], comparison.load)
     kind = None if page is None else agreement(comparison, page, context.experiment.margin)
     return Row(comparison=comparison, published=page, agreement=kind)
 

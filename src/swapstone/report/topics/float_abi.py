@@ -7,9 +7,9 @@ import shlex
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from swapstone import published
 from swapstone.model import Analysis, Comparison, Variant
 from swapstone.model.metric import TIMES
+from swapstone.model.references import references
 from swapstone.report import formatting
 from swapstone.report.context import ReportContext
 from swapstone.report.document import Section
@@ -19,7 +19,7 @@ from swapstone.report.topics.topic import Topic
 from swapstone.report.verdict_groups import NO_NUMBERS
 
 SUITE, FACTOR = "float", "float"
-STUDY = "float-abi"
+STUDY = SECTION = "float-abi"
 PAGE_WORKLOAD = "float_calls"
 _EXACT, _INEXACT = "exact", "inexact"
 
@@ -66,7 +66,7 @@ def sections(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:
 
     published = Field[_Line]("page", "published", lambda line: page if _on_page(line) else None, known(_printed))
     table = section_of(
-        "float-abi",
+        SECTION,
         "Instructions of an operation" if counted else "Time of an operation",
         (
             Field("operation", "workload", lambda line: line.work, formatting.safe, right=False),
@@ -117,7 +117,7 @@ def _page_ratio(context: ReportContext, baseline: Variant) -> float | None:
     """Return the published number, which is soft over others; None for ratios over another level, or programs that were optimized."""
     same = context.published == STUDY and dict(context.experiment.held).get("optimization") == "O0"
     same = same and baseline.level(FACTOR) == "soft"
-    return next((figure.value for figure in published.figures(STUDY)), None) if same else None
+    return next((each.figure.value for each in references(STUDY, SECTION)), None) if same else None
 
 
 def _on_page(line: _Line) -> bool:

@@ -8,7 +8,7 @@ import statistics
 from collections.abc import Iterator, Sequence
 
 from swapstone.model import Analysis
-from swapstone.published.measured_rows import LMBENCH, UNIXBENCH, MeasuredRow
+from swapstone.published.measured_rows import MeasuredRow, measured_rows
 from swapstone.report import formatting
 from swapstone.report.context import ReportContext
 from swapstone.report.document import Section
@@ -40,7 +40,10 @@ def sections(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:
     """
     found = []
     for suffix, where, sides in columns_of(context, analysis, {"os", "unix"}):
-        lmbench, unixbench = tuple(_rows(LMBENCH, sides)), tuple(_rows(UNIXBENCH, sides))
+        lmbench, unixbench = (
+            tuple(_rows(measured_rows("lmbench"), sides)),
+            tuple(_rows(measured_rows("unixbench"), sides)),
+        )
         if lmbench:
             found.append(_latencies(lmbench, where, suffix))
         if unixbench:
@@ -62,7 +65,9 @@ def _index(rows: Sequence[Row]) -> Row:
         INDEX,
         INDEX,
         tuple(index_of({row.name: row.values[at] for row in rows}) for at in range(len(COLUMNS))),
-        here=tuple(statistics.geometric_mean(each) if len(each) == len(UNIXBENCH) else None for each in ratios),
+        here=tuple(
+            statistics.geometric_mean(each) if len(each) == len(measured_rows("unixbench")) else None for each in ratios
+        ),
         page=shares(on_page(SCORES, "")),
     )
 
@@ -124,9 +129,10 @@ def _notes(index: Three) -> Iterator[str]:
     beside = (
         f" The page's index of generic, {page:g}, is of that board: only percentages can be compared." if page else ""
     )
+    tests = len(measured_rows("unixbench"))
     yield (
         "index: the geometric mean of the scores, 10 times the rate over UnixBench's reference, of the ten tests with UnixBench's "
-        f"work; its percentages are the mean over all {len(UNIXBENCH)} tests.{beside}"
+        f"work; its percentages are the mean over all {tests} tests.{beside}"
     )
     if any(value is None for value in index):
         yield "The index is unavailable where one of these tests has no value."

@@ -7,8 +7,8 @@ import itertools
 import statistics
 from collections.abc import Callable, Iterable
 
-from swapstone import published
 from swapstone.model import Analysis, Latency
+from swapstone.model.references import references
 from swapstone.report import formatting
 from swapstone.report.context import ReportContext
 from swapstone.report.document import Section
@@ -150,7 +150,7 @@ def _longest(group: LatencyGroup, suffix: str) -> Iterable[Section]:
     if measured is None:
         return
     here = f"idle, {formatting.count(len(measured.maxima), 'replicate')} of {formatting.count(total(measured), 'wake-up')} in all"
-    figures = (each.figure for each in published.joined(LONGEST, STUDY))
+    figures = (each.figure for each in references(STUDY, LONGEST))
     yield section_of(
         f"{LONGEST}{suffix}",
         "Maximum of rt on an idle machine, in microseconds, beside the published page's longest run",

@@ -6,9 +6,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
-from swapstone import published
 from swapstone.model import Analysis, Comparison, Variant
-from swapstone.published import Joined
+from swapstone.model.references import Reference, references
 from swapstone.report import formatting
 from swapstone.report.context import ReportContext
 from swapstone.report.document import Section
@@ -41,8 +40,8 @@ class _Beside(NamedTuple):
     printed: str
 
 
-def _joined(context: ReportContext, section: str) -> tuple[Joined, ...]:
-    return published.joined(section, STUDY) if context.published == STUDY else ()
+def _figures(context: ReportContext, section: str) -> tuple[Reference, ...]:
+    return references(STUDY, section) if context.published == STUDY else ()
 
 
 def _board(platform: str) -> str:
@@ -192,7 +191,7 @@ def between_kernels(context: ReportContext, analysis: Analysis, group: LatencyGr
 
     For programs, the data have the page's direction.
     """
-    figures, baseline = _joined(context, BETWEEN), group.variants[0]
+    figures, baseline = _figures(context, BETWEEN), group.variants[0]
     # With one candidate the title names both variants.
     one = len(group.variants) == 2
     lines = []
@@ -232,7 +231,7 @@ def between_kernels(context: ReportContext, analysis: Analysis, group: LatencyGr
 
 def loaded_over_idle(context: ReportContext, group: LatencyGroup, suffix: str) -> Section:
     """Return the page's table 8: the maximum under a load over the idle one."""
-    figures, baseline = _joined(context, LOADED), group.variants[0]
+    figures, baseline = _figures(context, LOADED), group.variants[0]
     lines = []
     for load in group.loads:
         for variant in group.variants if load != IDLE else ():
@@ -274,7 +273,9 @@ def _only_kernel_differs(baseline: Variant, variant: Variant) -> bool:
     }
 
 
-def _between_beside(figures: Iterable[Joined], load: str, baseline: Variant, variant: Variant) -> tuple[_Beside, ...]:
+def _between_beside(
+    figures: Iterable[Reference], load: str, baseline: Variant, variant: Variant
+) -> tuple[_Beside, ...]:
     """Return the published ratios of two kernels: the ratio baseline / candidate, printed as candidate / baseline."""
     kernels = (kernel_of(baseline), kernel_of(variant))
     if set(kernels) != set(_KERNELS) or not _only_kernel_differs(baseline, variant):
@@ -289,7 +290,7 @@ def _between_beside(figures: Iterable[Joined], load: str, baseline: Variant, var
     )
 
 
-def _loaded_beside(figures: Iterable[Joined], load: str, baseline: Variant, variant: Variant) -> tuple[_Beside, ...]:
+def _loaded_beside(figures: Iterable[Reference], load: str, baseline: Variant, variant: Variant) -> tuple[_Beside, ...]:
     if not _only_kernel_differs(baseline, variant):
         return ()
     kernel = kernel_of(variant)

@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from swapstone import published
 from swapstone.model import Analysis, Variant
+from swapstone.model.references import references
 from swapstone.report import formatting
 from swapstone.report.context import ReportContext
 from swapstone.report.document import Section
@@ -130,7 +130,7 @@ def _pages() -> Iterator[Row]:
     """Yield the published rows, divided by their number of requests. The page counted copies and allocations of two programs."""
     columns = {metric: column for column, metric in _COLUMNS}
     found: dict[tuple[str, str], tuple[dict[str, float], dict[str, str]]] = {}
-    for each in published.joined(SECTION, STUDY):
+    for each in references(STUDY, SECTION):
         figure, column = each.figure, columns.get(each.place.metric)
         program, _, condition = figure.condition.partition(", ")
         requests = _REQUESTS.search(condition)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from swapstone.model import Analysis
+from swapstone.published.data import figures, source_of
 from swapstone.report import formatting
 from swapstone.report.context import ReportContext
 from swapstone.report.document import BulletList, Cell, Column, Heading, Item, Paragraph, Section, Table
@@ -27,9 +28,16 @@ def sections(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:
         ),
         rows=off,
     )
-    page = Paragraph(f"Published: {sentences.page(context.published)}")
+    page = Paragraph(f"Published: {_page(context.published)}")
     more = (Heading("Rows whose sign disagrees"), table) if off else ()
     return (Section(title="Comparison with the published page", blocks=(page, BulletList(items=items), *more)),)
+
+
+def _page(study: str) -> str:
+    """Return the title, project and machines of a published study."""
+    source = source_of(study)
+    platforms = sorted({figure.platform for figure in figures(study)})
+    return f"{source['title']}. {source['project']}; measured on {'; '.join(platforms)}."
 
 
 def _cells(row: Row) -> tuple[Cell, ...]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from swapstone import published
 from swapstone.model import (
     REPORT_CORRECTION,
     Analysis,
@@ -200,13 +199,6 @@ def against_page(rows: tuple[Row, ...]) -> str:
     ]
     more = [f"in {counted[kind]} {why}" for kind, why in rest if kind in counted]
     return f"{'; '.join([text, *more])}."
-
-
-def page(study: str) -> str:
-    """Return the title, project and machines of a published study."""
-    source = published.source_of(study)
-    platforms = sorted({figure.platform for figure in published.figures(study)})
-    return f"{source['title']}. {source['project']}; measured on {'; '.join(platforms)}."
 
 
 def undecided(rows: Iterable[Row]) -> str:

@@ -7,8 +7,8 @@ import itertools
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from swapstone import published
 from swapstone.model import Analysis, Variant
+from swapstone.model.references import references
 from swapstone.report import formatting
 from swapstone.report.context import ReportContext
 from swapstone.report.document import Section
@@ -154,7 +154,7 @@ def _page_rates(workload: str) -> dict[Levels, float]:
     """Return the published requests a second of a server with as many connections, by levels here; empty where the page has none."""
     return {
         frozenset(each.place.side.levels): each.figure.value
-        for each in published.joined(SECTION, STUDY)
+        for each in references(STUDY, SECTION)
         if (each.place.workload, each.place.metric) == (workload, "requests")
     }
 
@@ -184,7 +184,7 @@ def _page_table(context: ReportContext) -> Iterator[Section]:
     if context.published != STUDY:
         return
     rows: dict[tuple[str, str, str], Datum] = {}
-    for each in published.joined(SECTION, STUDY):
+    for each in references(STUDY, SECTION):
         figure = each.figure
         key = (figure.platform, figure.condition, figure.level)
         row = rows.setdefault(key, dict(zip(("machine", "driver", "malloc"), key, strict=True)))

@@ -9,11 +9,9 @@ from typing import NamedTuple
 
 import msgspec
 
-from swapstone import published
-from swapstone.comparison.boards import SAME_FREQUENCY
 from swapstone.model import IDLE, Analysis, Variant
-from swapstone.model.board_sensors import BoardSensors
-from swapstone.published.measured_rows import COREMARK, LMBENCH, UNIXBENCH, MeasuredRow
+from swapstone.published.data import figures
+from swapstone.published.measured_rows import MeasuredRow, measured_rows
 from swapstone.report import formatting
 from swapstone.report.context import ReportContext
 from swapstone.report.document import Section
@@ -24,7 +22,8 @@ from swapstone.report.topics.topic import Topic
 from swapstone.report.verdict_groups import NO_NUMBERS
 
 STUDY = "musl-vs-glibc"
-_OWN_SUITES = frozenset(row.own_suite for row in published.MEASURED_ROWS)
+_SAME_FREQUENCY = 0.02
+"""Clock rates that differ by at most this share are one: it is the default margin of a comparison."""
 
 
 class Row(NamedTuple):
@@ -57,15 +56,15 @@ def sections(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:
         return ()
     found: list[Section] = []
     for number, ((baseline, candidate), sides) in enumerate(_pairs(analysis).items(), start=1):
-        for name, title, which in (
-            ("lmbench", "The rows of lmbench's summary", LMBENCH),
-            ("unixbench", "UnixBench's tests and index, one copy", UNIXBENCH),
-            ("core", "Iterations of the suite core, which are no CoreMark scores", COREMARK),
+        for name, title, suite in (
+            ("lmbench", "The rows of lmbench's summary", "lmbench"),
+            ("unixbench", "UnixBench's tests and index, one copy", "unixbench"),
+            ("core", "Iterations of the suite core, which are no CoreMark scores", "coremark"),
         ):
-            rows = tuple(_rows(which, baseline, candidate, sides))
+            rows = tuple(_rows(measured_rows(suite), baseline, candidate, sides))
             if any(row.ratio is not None for row in rows):
                 section = f"{name}-rows-{number}" if number > 1 else f"{name}-rows"
-                mhz, note = _clock_rate(context.sensors) if which is COREMARK else (None, "")
+                mhz, note = _clock_rate(context.piece("clock-rate", tuple)) if suite == "coremark" else (None, "")
                 if mhz is not None:
                     rows = (*rows, *_rows_per_mhz(rows, mhz))
                 found.append(_section(section, title, rows, (baseline, candidate), note))
@@ -75,8 +74,9 @@ def sections(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:
 def _pairs(analysis: Analysis) -> dict[tuple[Variant, Variant], tuple[Times, Times]]:
     """Return the medians of both variants of each pair."""
     found: dict[tuple[Variant, Variant], tuple[dict[tuple[str, str], float], dict[tuple[str, str], float]]] = {}
+    suites = {row.own_suite for row in measured_rows()}
     for each in analysis.comparisons:
-        if each.suite not in _OWN_SUITES or each.load != IDLE.name or each.verdict in NO_NUMBERS:
+        if each.suite not in suites or each.load != IDLE.name or each.verdict in NO_NUMBERS:
             continue
         if each.metric.name in {"wall", "bandwidth"} and each.baseline_values and each.candidate_values:
             sides = found.setdefault((each.baseline, each.candidate), ({}, {}))
@@ -99,7 +99,7 @@ def _on_page(row: MeasuredRow, baseline: Variant, candidate: Variant) -> float |
         return None
     level = {
         figure.level: figure.value
-        for figure in published.figures(STUDY, row.suite)
+        for figure in figures(STUDY, row.suite)
         if (figure.metric, figure.unit, figure.condition) == (row.metric, row.unit, row.condition)
     }
     base, other = level.get(baseline.levels[0][1]), level.get(candidate.levels[0][1])
@@ -154,15 +154,14 @@ def _rows_per_mhz(rows: Sequence[Row], mhz: float) -> Iterator[Row]:
             yield Row(unit, row.baseline / mhz, row.candidate / mhz, row.ratio, row.on_page)
 
 
-def _clock_rate(sensors: BoardSensors | None) -> tuple[float | None, str]:
+def _clock_rate(found: tuple[float, float] | None) -> tuple[float | None, str]:
     """Return the clock rate of all trials in MHz, None if there is no single one, and a sentence about it."""
-    found = sensors.range_of("frequency") if sensors is not None else None
     if found is None:
         return None, (
             "Per MHz: unavailable, because the clock rate was not read. It is read on boards (--target ssh:...) whose kernel has cpufreq."
         )
     low, high = found
-    if high > low * (1 + SAME_FREQUENCY):
+    if high > low * (1 + _SAME_FREQUENCY):
         return None, (
             f"Per MHz: unavailable, because the clock rate changed between {low:.0f} and {high:.0f} MHz. With governor=performance in the "
             "target it stays, unless the board is throttled."

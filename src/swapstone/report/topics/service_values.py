@@ -6,8 +6,8 @@ from __future__ import annotations
 import statistics
 from collections.abc import Mapping
 
-from swapstone import published
-from swapstone.published.measured_rows import UNIXBENCH, MeasuredRow
+from swapstone.published.data import baselines
+from swapstone.published.measured_rows import MeasuredRow, measured_rows
 
 _PER_MINUTE = 60.0
 _RATES = {"lps": 1.0, "KBps": 1.0, "lpm": _PER_MINUTE, "MWIPS": 1.0, "1/s": 1.0}
@@ -38,9 +38,9 @@ def index_of(values: Mapping[str, float | None]) -> float | None:
     Returns:
         The index; None unless all of those rows have a value.
     """
-    references = {name: reference for name, reference, _ in published.baselines()}
+    references = {name: reference for name, reference, _ in baselines()}
     scores = []
-    for row in UNIXBENCH:
+    for row in measured_rows("unixbench"):
         if not row.same_kind:
             value = values.get(row.metric)
             if value is None:

@@ -6,8 +6,8 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from swapstone import published
 from swapstone.model import Analysis, Comparison, Variant
+from swapstone.model.references import references
 from swapstone.report import formatting
 from swapstone.report.context import ReportContext
 from swapstone.report.sides import sides, variants_of
@@ -86,7 +86,7 @@ def device_of(variant: Variant) -> str:
 def page_seconds(device: str) -> tuple[int, ...]:
     """Return the published KiB swapped out in each second, from the first second above 0."""
     seconds: dict[int, int] = {}
-    for each in published.joined(SECONDS, STUDY):
+    for each in references(STUDY, SECONDS):
         found = _SECOND.fullmatch(each.figure.metric)
         if found and (each.figure.level, each.place.metric) == (device, "so"):
             seconds[int(found[1])] = int(each.figure.value)
@@ -97,14 +97,14 @@ def page_seconds(device: str) -> tuple[int, ...]:
 
 def page_mean(device: str) -> float | None:
     """Return the published mean of a device, in KiB a second; None without one."""
-    means = (each.figure for each in published.joined(SUMMARY, STUDY) if each.place.metric == "out_mean")
+    means = (each.figure for each in references(STUDY, SUMMARY) if each.place.metric == "out_mean")
     return next((figure.value for figure in means if figure.level == device), None)
 
 
 def page_rows() -> dict[tuple[str, int], dict[str, float]]:
     """Return the published columns of vmstat by (device, second)."""
     rows: dict[tuple[str, int], dict[str, float]] = {}
-    for each in (*published.joined(SECONDS, STUDY), *published.joined(PAGE, STUDY)):
+    for each in (*references(STUDY, SECONDS), *references(STUDY, PAGE)):
         if found := _SECOND.fullmatch(each.figure.metric):
             rows.setdefault((each.figure.level, int(found[1])), {})[each.place.metric] = each.figure.value
     return rows

@@ -10,12 +10,13 @@ import statistics
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Literal, NamedTuple
 
-from swapstone import published
 from swapstone.model import IDLE, Analysis, Variant
+from swapstone.published.joins import joined
 from swapstone.published.measured_rows import MeasuredRow
 from swapstone.report import formatting
 from swapstone.report.context import ReportContext
 from swapstone.report.document import Section
+from swapstone.report.measured import sign_of
 from swapstone.report.sides import sides
 from swapstone.report.tables import Field, known, section_of, unit
 from swapstone.report.topics.page_sizes import SAME_SIZE, same_size, size_note
@@ -82,8 +83,11 @@ class Row(NamedTuple):
 @functools.cache
 def page_rows() -> tuple[tuple[str, str], ...]:
     """Return pairs (workload, the page's row), in the page's order."""
-    joined = published.joined(SINGLE, STUDY)
-    return tuple(dict.fromkeys((each.place.workload, each.figure.metric) for each in joined if not each.place.index))
+    return tuple(
+        dict.fromkeys(
+            (each.place.workload, each.figure.metric) for each in joined(SINGLE, STUDY) if not each.place.index
+        )
+    )
 
 
 def compares_kernels(context: ReportContext) -> bool:
@@ -130,7 +134,7 @@ def on_page(section: str, workload: str) -> Three:
     """Return the published values of a row; of the index, if `workload` is empty."""
     found = {
         (each.place.side.load, dict(each.place.side.levels)[KERNEL]): each.figure.value
-        for each in published.joined(section, STUDY)
+        for each in joined(section, STUDY)
         if each.place.workload == workload
     }
     return tuple(found.get(side) for side in SIDES)
@@ -208,7 +212,7 @@ def same_direction(measured: float | None, on_page: float | None, margin: float)
     """
     if measured is None or on_page is None:
         return None
-    return _direction(measured, margin) == _direction(on_page, margin)
+    return sign_of(measured, margin) == sign_of(on_page, margin)
 
 
 def beside_page(measured: float | None, on_page: float | None, margin: float) -> str:
@@ -225,10 +229,6 @@ def beside_page(measured: float | None, on_page: float | None, margin: float) ->
     if not same:
         return "other direction"
     return "yes" if same_size(measured, on_page) else size_note(measured, on_page)
-
-
-def _direction(share: float, margin: float) -> int:
-    return 0 if abs(math.log(share)) <= math.log1p(margin) else 1 if share > 1 else -1
 
 
 def beside_fields(margin: float, *keys: str) -> Iterator[Field[Row]]:
@@ -336,9 +336,7 @@ def _notes(context: ReportContext, table: Table, rows: tuple[Row, ...], index: R
 
 def _measured_on(table: Table) -> str:
     """Return the condition and the machine of a table of the page."""
-    found = dict.fromkeys(
-        f"{each.figure.condition}, on {each.figure.platform}" for each in published.joined(table.name, STUDY)
-    )
+    found = dict.fromkeys(f"{each.figure.condition}, on {each.figure.platform}" for each in joined(table.name, STUDY))
     return "; ".join(found)
 
 

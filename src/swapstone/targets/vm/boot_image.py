@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from swapstone.model import UserError
+from swapstone.model.cached_files import write_whole
 from swapstone.model.cpio import unpack
 from swapstone.targets.agent_build import sha256_of
 from swapstone.targets.vm.machine_models import EmulatedMachine
-from swapstone.targets.vm.run_cache import write_whole
 
 Part = tuple[str, bytes]
 Parts = tuple[Part, Part]

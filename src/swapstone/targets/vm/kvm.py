@@ -10,12 +10,12 @@ from pathlib import Path
 
 import msgspec
 
-from swapstone.model import UserError
+from swapstone.model import UnavailableError, UserError
+from swapstone.model.cached_files import write_whole
 from swapstone.model.directories import cache_dir
 from swapstone.targets.agent_build import sha256_of
 from swapstone.targets.vm.boot_image import VmImage
 from swapstone.targets.vm.qemu import GuestEnd, Limits
-from swapstone.targets.vm.run_cache import write_whole
 from swapstone.targets.vm.run_name import digest_of
 from swapstone.targets.vm.run_output import decode_run
 from swapstone.targets.vm.vm_target import VmOptions, VmTarget
@@ -33,6 +33,22 @@ _USUAL = VmOptions()
 def by_kvm(image: VmImage) -> VmImage:
     """Return an image whose machine runs under KVM, on the wall clock."""
     return dataclasses.replace(image, machine=msgspec.structs.replace(image.machine, wall=True))
+
+
+def require_kvm(trouble: str) -> None:
+    """Refuse the wall clock in a virtual machine without KVM: it would time the emulator.
+
+    Args:
+        trouble: what `kvm_device_trouble` or `kvm_trouble` returned.
+
+    Raises:
+        UnavailableError: `trouble` is not empty.
+    """
+    if trouble:
+        raise UnavailableError(
+            f"A virtual machine on the wall clock needs KVM, which is unavailable: {trouble}.",
+            "Leave --clock out: the virtual clock needs none. Or measure on --target host.",
+        )
 
 
 def kvm_device_trouble(architecture: str, device: Path = KVM_DEVICE) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from swapstone.model import CLOCK_SCALES, MOST_PROCESSORS, USUAL_MEMORY_BYTES, FrozenStruct, UserError, unknown
+from swapstone.model import MOST_PROCESSORS, USUAL_MEMORY_BYTES, FrozenStruct, UserError, unknown
 
 CHANNEL_START = 4096
 """Offset of the output in a channel that is memory; as in native/port/virtual_machine.c."""
@@ -196,17 +196,3 @@ def check_awake(machine: EmulatedMachine, level: str, keys: Iterable[str]) -> No
             "on the host.",
             "Leave it out of the level, or leave --smp out.",
         )
-
-
-def check_scale(ns_per_instruction: int) -> int:
-    """Return a guest time of an instruction that the emulator offers, in nanoseconds.
-
-    Raises:
-        UserError: it is none of `CLOCK_SCALES`.
-    """
-    if ns_per_instruction not in CLOCK_SCALES:
-        raise UserError(
-            f"The emulator's clock can't count {ns_per_instruction} ns for an instruction.",
-            f"It counts one of: {', '.join(map(str, CLOCK_SCALES))}",
-        )
-    return ns_per_instruction

@@ -11,10 +11,10 @@ import threading
 from collections.abc import Mapping
 from pathlib import Path
 
+from swapstone.model.cached_files import mark_used
 from swapstone.targets.agent_build import is_whole
 from swapstone.targets.vm import qemu, snapshot
 from swapstone.targets.vm.qemu import GuestEnd, GuestRun, Limits, Setup
-from swapstone.targets.vm.run_cache import mark_used
 from swapstone.targets.vm.run_name import digest_of
 from swapstone.targets.vm.saved_machine import not_written, save_checked
 

@@ -3,15 +3,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
-import os
-import tempfile
 from pathlib import Path
 
 import msgspec
 
-from swapstone.model import UserError, WireError
+from swapstone.model import WireError
+from swapstone.model.cached_files import mark_used, write_whole
 from swapstone.model.safe_text import safe_excerpt
 from swapstone.targets.vm.qemu import GuestRun
 
@@ -67,34 +65,3 @@ class RunCache:
             UserError: it can't be written.
         """
         write_whole(self._folder / name, encode_run(name, run))
-
-
-def mark_used(path: Path) -> None:
-    """Set the time of last use of a file of the cache, which `swapstone image gc` reads. Errors of a read-only cache are ignored."""
-    with contextlib.suppress(OSError):
-        os.utime(path)
-
-
-def write_whole(path: Path, data: bytes) -> None:
-    """Write a file atomically.
-
-    Raises:
-        UserError: it can't be written.
-    """
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=".part-")
-        try:
-            with os.fdopen(handle, "wb") as opened:
-                opened.write(data)
-                opened.flush()
-                os.fsync(opened.fileno())
-            Path(name).replace(path)
-        except BaseException:
-            Path(name).unlink(missing_ok=True)
-            raise
-    except OSError as error:
-        raise UserError(
-            f"{path} can't be written: {error.strerror}.",
-            "Free some space there, or set XDG_CACHE_HOME to a folder that you can write.",
-        ) from error

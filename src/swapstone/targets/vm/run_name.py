@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""The name of a run: the digest of everything that a run on the virtual clock depends on."""
+"""The name of a run: the digest of everything that it depends on, so that it can be made here or elsewhere; and what gets runs."""
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 from collections.abc import Mapping
+from typing import Protocol
 
 from swapstone.targets.vm import qemu
+from swapstone.targets.vm.boot_image import Parts
 
 _SCHEME = b"swapstone-run 1"
 
@@ -40,3 +43,49 @@ def run_inputs(setup: qemu.Setup, *, kernel: bytes, initrd: bytes) -> dict[str, 
         "initrd": initrd,
         "order": setup.order,
     }
+
+
+@dataclasses.dataclass(frozen=True)
+class NamedRun:
+    """A run that can be made here or elsewhere.
+
+    Attributes:
+        name: digest of its inputs.
+        setup: emulator, machine, files and order.
+        inputs: by `run_inputs`.
+        parts: of the initrd.
+    """
+
+    name: str
+    setup: qemu.Setup
+    inputs: Mapping[str, bytes]
+    parts: Parts
+
+
+class RunSource(Protocol):
+    """Gets runs, also from elsewhere. Several threads may call it at once.
+
+    Attributes:
+        at_once: how many runs it makes at the same time; 0 for as many as this machine.
+        used: names of the runs that were needed.
+    """
+
+    at_once: int
+    used: set[str]
+
+    def get(self, named: NamedRun, known: qemu.GuestRun | None) -> qemu.GuestRun:
+        """Return a run.
+
+        Args:
+            named: its name and inputs.
+            known: the run, if this machine has it.
+
+        Raises:
+            TargetError: it can't be made.
+            UserError: the source is not usable.
+        """
+        ...
+
+    def close(self) -> None:
+        """End what it makes."""
+        ...

@@ -7,10 +7,10 @@ import dataclasses
 from pathlib import Path
 
 from swapstone.model import UserError
+from swapstone.model.cached_files import write_whole
 from swapstone.targets.agent_build import sha256_of
 from swapstone.targets.vm import guest, snapshot
 from swapstone.targets.vm.qemu import GuestRun, Limits, Setup
-from swapstone.targets.vm.run_cache import write_whole
 from swapstone.wire import encode_plan_header
 
 SLACK_MS = 60_000

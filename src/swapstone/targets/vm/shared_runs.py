@@ -8,13 +8,17 @@ import hashlib
 import secrets
 from collections.abc import Callable
 
-from swapstone.model import FrozenStruct, UserError
+from swapstone.model import UserError
 from swapstone.model.directories import cache_dir
+from swapstone.model.run_sharing import RunSharing
 from swapstone.model.safe_text import safe_excerpt
-from swapstone.targets.target import TargetError, UnequalRunsError
+from swapstone.targets.target import Target, TargetError, UnequalRunsError
+from swapstone.targets.target_kind import Notify, RunSharer
 from swapstone.targets.vm.content_store import OBJECTS, RUNS, TRIALS, ContentStore, DamagedEntryError
 from swapstone.targets.vm.qemu import GuestEnd, GuestRun, Limits
-from swapstone.targets.vm.stored_trial import NamedRun, get_run, put_run, put_trial
+from swapstone.targets.vm.run_name import NamedRun
+from swapstone.targets.vm.stored_trial import get_run, put_run, put_trial
+from swapstone.targets.vm.vm_target import VmTarget
 from swapstone.targets.vm.worker_pools import WorkerPool, is_custom, open_workers
 
 MOST_TRIES = 3
@@ -22,25 +26,6 @@ MOST_TRIES = 3
 
 _OTHER_WORKER_TRIES = 10
 _WAIT_S = 0.25
-
-
-class RunSharing(FrozenStruct, frozen=True, kw_only=True):
-    """Where the runs of an experiment come from, besides this machine.
-
-    Attributes:
-        store: URL of a store; empty for none. With an executor, for one in the cache folder.
-        executor: as `swapstone.targets.vm.worker_pools.USAGE`; empty to make runs in this process.
-        recheck: share of the runs that are made twice, 0 to 1.
-        planned: names of the only runs that may be used, all of which the store has; empty for no such limit.
-    """
-
-    store: str = ""
-    executor: str = ""
-    recheck: float = 0.0
-    planned: tuple[str, ...] = ()
-
-    def __bool__(self) -> bool:
-        return bool(self.store or self.executor or self.recheck)
 
 
 def check_opens(sharing: RunSharing) -> None:
@@ -242,3 +227,21 @@ class SharedRuns:
                 "One of the machines computes wrongly, or an entry of the store is forged: swapstone docs many-machines",
             )
         self._checked[named.name] = bool(worker and other and worker != other)
+
+
+def share_runs(target: Target, sharing: RunSharing, notify: Notify) -> None:
+    """Let virtual machines get runs from a store and from workers too.
+
+    Raises:
+        UserError: the store or the executor can't be opened.
+    """
+    assert isinstance(target, VmTarget)
+    options = target.options
+    target.share_runs(
+        SharedRuns(
+            sharing, target.make, options.limits, notify, use_known=not options.no_cache, snapshots=options.snapshots
+        )
+    )
+
+
+SHARER = RunSharer(share_runs, check_opens)

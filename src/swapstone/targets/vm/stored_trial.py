@@ -3,46 +3,28 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import hashlib
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
 import msgspec
 
 from swapstone.model import CLOCK_SCALES, MOST_PROCESSORS, FrozenStruct, UnavailableError, WireError
+from swapstone.model.cached_files import mark_used, write_whole
 from swapstone.model.safe_text import safe_excerpt
 from swapstone.targets.agent_build import sha256_of
-from swapstone.targets.vm.boot_image import Part, Parts
+from swapstone.targets.vm.boot_image import Part
 from swapstone.targets.vm.content_store import RUNS, TRIALS, ContentStore, DamagedEntryError
 from swapstone.targets.vm.emulator import check_cpu, find_emulator
 from swapstone.targets.vm.machine_models import EmulatedMachine
 from swapstone.targets.vm.qemu import GuestEnd, GuestRun, Setup
-from swapstone.targets.vm.run_cache import decode_run, encode_run, mark_used, write_whole
-from swapstone.targets.vm.run_name import digest_of, run_inputs
+from swapstone.targets.vm.run_cache import decode_run, encode_run
+from swapstone.targets.vm.run_name import NamedRun, digest_of, run_inputs
 from swapstone.version import __version__
 
 MOST_MEMORY_BYTES = 64 << 30
 Digest = Annotated[str, msgspec.Meta(pattern=r"\A[0-9a-f]{64}\Z")]
-
-
-@dataclasses.dataclass(frozen=True)
-class NamedRun:
-    """A run that can be made here or elsewhere.
-
-    Attributes:
-        name: digest of its inputs.
-        setup: emulator, machine, files and order.
-        inputs: by `run_inputs`.
-        parts: of the initrd.
-    """
-
-    name: str
-    setup: Setup
-    inputs: Mapping[str, bytes]
-    parts: Parts
 
 
 class StoredTrial(FrozenStruct, frozen=True, kw_only=True):

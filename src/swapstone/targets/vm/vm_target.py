@@ -22,7 +22,7 @@ from swapstone.model.cpio import Entry, archive, unpack
 from swapstone.model.directories import cache_dir
 from swapstone.model.safe_text import safe
 from swapstone.model.temporary_folder import TemporaryFolder
-from swapstone.targets.agent_build import build_agent, build_init, sha256_of
+from swapstone.targets.agent_build import build_agent, sha256_of
 from swapstone.targets.carried_files import CarriedFiles, check_place
 from swapstone.targets.observed_target import ObservedTarget
 from swapstone.targets.target import (
@@ -34,6 +34,7 @@ from swapstone.targets.target import (
 from swapstone.targets.vm import guest
 from swapstone.targets.vm.boot_image import BootImage, VmImage
 from swapstone.targets.vm.emulator import Emulator, find_emulator
+from swapstone.targets.vm.first_process import build_init
 from swapstone.targets.vm.guest import GuestCommands
 from swapstone.targets.vm.image_tree import placed, resolve
 from swapstone.targets.vm.machine_facts import (
@@ -51,11 +52,9 @@ from swapstone.targets.vm.machine_runner import MachineRunner
 from swapstone.targets.vm.qemu import GuestEnd, GuestRun, Limits, Setup
 from swapstone.targets.vm.replicates import block_of
 from swapstone.targets.vm.run_cache import RunCache
-from swapstone.targets.vm.run_name import digest_of, run_inputs
+from swapstone.targets.vm.run_name import NamedRun, RunSource, digest_of, run_inputs
 from swapstone.targets.vm.run_output import TRIAL, check_run, decode_run
 from swapstone.targets.vm.saved_machine import QUIT, SLACK_MS
-from swapstone.targets.vm.shared_runs import RunSharing, SharedRuns
-from swapstone.targets.vm.stored_trial import NamedRun, put_trial
 from swapstone.wire import AgentAnswer, TrialRequest, encode_plan_header, encode_request
 
 
@@ -99,7 +98,10 @@ class VmTarget(ObservedTarget):
     Args:
         images: what the machine boots; or images by level of the factor ``kernel``, the default first.
         options: cache, snapshots, limits.
-        certificates: what differs between the first of these machines and each other one.
+        image_differences: what differs between the first of these machines and each other one.
+
+    Attributes:
+        options: those arguments.
 
     Raises:
         UnavailableError: this machine can't emulate it.
@@ -107,7 +109,7 @@ class VmTarget(ObservedTarget):
     """
 
     name = "vm"
-    offers = frozenset({"runs_programs", "carries_files", "takes_libraries", "boots"})
+    offers = frozenset({"runs_programs", "carries_files", "takes_libraries", "boots", "shares_runs"})
 
     def __init__(
         self,
@@ -117,7 +119,7 @@ class VmTarget(ObservedTarget):
     ) -> None:
         levels = {"": images} if isinstance(images, VmImage) else dict(images)
         first = next(iter(levels.values()))
-        self._options = options
+        self.options = options
         self._differences = image_differences
         self._machine = first.machine
         self._exact = not first.machine.wall
@@ -139,7 +141,7 @@ class VmTarget(ObservedTarget):
         self._tree: Mapping[str, Entry] = self._default_image.entries or {}
         self._archives: dict[BootImage, bytes] = {}
         self._runner = MachineRunner(self._cache / "snapshots", options.limits, snapshots=options.snapshots)
-        self._shared: SharedRuns | None = None
+        self._shared: RunSource | None = None
         self._lock = threading.Lock()
 
     @property
@@ -345,11 +347,15 @@ class VmTarget(ObservedTarget):
 
     def run_name(self, request: TrialRequest, config: MachineConfig = DEFAULT_MACHINE) -> str:
         """Return the digest of all inputs of a trial's run: 64 hexadecimal digits."""
-        return self._named(self._trial_order(request, config)).name
+        return self.named_run(request, config).name
+
+    def named_run(self, request: TrialRequest, config: MachineConfig = DEFAULT_MACHINE) -> NamedRun:
+        """Return the name and the inputs of a trial's run."""
+        return self._named(self._trial_order(request, config))
 
     def stop(self) -> None:
         """End all machines; see `Target.stop`."""
-        self._options.limits.stop.set()
+        self.options.limits.stop.set()
 
     def close(self) -> None:
         """Remove its files except the cache, and end workers. No machine runs between trials."""
@@ -360,7 +366,7 @@ class VmTarget(ObservedTarget):
     def _trial_order(self, request: TrialRequest, config: MachineConfig) -> _Order:
         encode_request(request)  # raises what an agent would refuse, including the identifier
         plan = encode_plan_header() + encode_request(msgspec.structs.replace(request, id=TRIAL)) + QUIT
-        replicate = block_of(request.id) if self._options.replicate is None else self._options.replicate
+        replicate = block_of(request.id) if self.options.replicate is None else self.options.replicate
         return self._order(plan, limit_ms=request.timeout_ms + SLACK_MS, replicate=replicate, config=config)
 
     def _order(self, plan: bytes, *, limit_ms: int, replicate: int, config: MachineConfig) -> _Order:
@@ -387,33 +393,14 @@ class VmTarget(ObservedTarget):
             )
         return boot_image
 
-    def share_runs(self, sharing: RunSharing, notify: Callable[[str], None]) -> None:
-        """Get runs from a store and from workers too.
+    def share_runs(self, source: RunSource) -> None:
+        """Get runs from elsewhere too, until this target is closed."""
+        self._shared = source
+        self.at_once = source.at_once or self.at_once
 
-        Args:
-            sharing: which.
-            notify: called with a line for the user.
-
-        Raises:
-            UserError: they can't be used.
-        """
-        options = self._options
-        self._shared = SharedRuns(
-            sharing,
-            lambda named: self._runner.make(named.setup, named.inputs),
-            options.limits,
-            notify,
-            use_known=not options.no_cache,
-            snapshots=options.snapshots,
-        )
-        self.at_once = self._shared.at_once or self.at_once
-
-    def put_inputs(self, request: TrialRequest, config: MachineConfig = DEFAULT_MACHINE) -> str:
-        """Write the inputs of a trial's run into the store; return the run's name. See `share_runs`."""
-        named = self._named(self._trial_order(request, config))
-        assert self._shared is not None and self._shared.store is not None
-        put_trial(self._shared.store, named)
-        return named.name
+    def make(self, named: NamedRun) -> GuestRun:
+        """Make a run on this machine, however it ends."""
+        return self._runner.make(named.setup, named.inputs)
 
     @property
     def used_runs(self) -> tuple[str, ...]:
@@ -423,10 +410,10 @@ class VmTarget(ObservedTarget):
     def _run_or_cached(self, order: _Order) -> tuple[str, GuestRun]:
         """Return a run's name and the run."""
         named = self._named(order)
-        known = self._runs.get(named.name) if self._exact and not self._options.no_cache else None
+        known = self._runs.get(named.name) if self._exact and not self.options.no_cache else None
         if known is not None and self._shared is None:
             return named.name, known
-        run = self._shared.get(named, known) if self._shared else self._runner.make(named.setup, named.inputs)
+        run = self._shared.get(named, known) if self._shared else self.make(named)
         if known is None and self._exact and run.end is GuestEnd.FINISHED:  # other ends may depend on this host
             self._runs.put(named.name, run)
         return named.name, run

@@ -16,13 +16,13 @@ from typing import Any
 
 from swapstone.model import UserError
 from swapstone.model.directories import cache_dir
+from swapstone.model.run_sharing import EXECUTORS
 from swapstone.model.safe_text import safe_excerpt
 from swapstone.targets.vm.content_store import ContentStore
 from swapstone.targets.vm.machine_runner import MachineRunner
 from swapstone.targets.vm.qemu import GuestRun, Limits
 from swapstone.targets.vm.stored_trial import get_trial
 
-USAGE = "threads:N, dask:tcp://HOST:PORT, or MODULE:FACTORY[@N]"
 MOST_WORKERS = 4096
 _CONNECT_S = 20
 _THREADS = re.compile(r"threads:([1-9][0-9]{0,3})", re.ASCII)
@@ -177,7 +177,7 @@ def open_workers(text: str) -> tuple[WorkerPool | None, int]:
     """Open the workers that a text names.
 
     Args:
-        text: as `USAGE` has it; empty for none.
+        text: as `EXECUTORS` has it; empty for none.
 
     Returns:
         The workers, None for this process; and how many runs are made at once, 0 for the default.
@@ -191,7 +191,9 @@ def open_workers(text: str) -> tuple[WorkerPool | None, int]:
     if threads := _THREADS.fullmatch(text):
         return None, int(threads[1])
     if found is None and not re.match("dask:.", text):
-        raise UserError(f"{safe_excerpt(text)!r} is no executor.", f"Known: {USAGE}. For example: --executor threads:4")
+        raise UserError(
+            f"{safe_excerpt(text)!r} is no executor.", f"Known: {EXECUTORS}. For example: --executor threads:4"
+        )
     try:
         pool = _custom(found[1], found[2], int(found[3] or 0)) if found else _dask(text.removeprefix("dask:"))
     except Exception as error:

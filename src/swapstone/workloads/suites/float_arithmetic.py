@@ -26,6 +26,7 @@ def _work(name: str, description: str) -> tuple[Workload, ...]:
 SUITE = Suite(
     name="float",
     description="floating-point arithmetic, with operands that need no rounding and with operands that do",
+    factors=("float",),
     workloads=(
         *_work("float_calls", "call functions that add, subtract, multiply and divide floats, 100000 times each"),
         *_work("float_dot", "dot product of 500 floats, 200 times"),

@@ -138,5 +138,6 @@ WAKEUP = _wakeup(CYCLES)
 SUITE = Suite(
     name="latency",
     description="how late a thread of the highest priority wakes, by the real cyclictest",
+    factors=("kernel", "priority"),
     workloads=(CYCLICTEST, WAKEUP),
 )

@@ -121,6 +121,7 @@ def _work(
 SUITE = Suite(
     name="netstack",
     description="a server on a network stack: requests, bulk data, datagrams, round trips, and what they cost it",
+    factors=("netstack",),
     workloads=(
         _work("http-keepalive", "40000 HTTP requests on 100 connections that are kept", _ANSWERED),
         _work(
@@ -184,6 +185,8 @@ FIXES = Suite(
 CLIENTS = Suite(
     name="netstack-clients",
     description="an HTTP server with the number of clients of the factor clients, by default 100",
+    factors=("clients",),
+    replaces=("netstack", "netstack-link"),
     workloads=(
         _work("clients-keepalive", "20000 HTTP requests on connections that are kept", _ANSWERED),
         _work("clients-churn", "5000 HTTP requests, a connection for each, which the server closes", _ANSWERED),
@@ -198,6 +201,8 @@ _GOODPUT: tuple[Metric, ...] = (
 LINK = Suite(
     name="netstack-link",
     description="goodput over an emulated link with loss, reordering or delay: how a stack recovers",
+    factors=("link",),
+    replaces=("netstack",),
     workloads=(
         _work("link-out", "as many bytes on one connection out of the server as arrive within 2 s", _GOODPUT),
         _work("link-in", "as many bytes on one connection into the server as arrive within 2 s", _GOODPUT),
@@ -225,11 +230,8 @@ def _emulated(metrics: tuple[Metric, ...]) -> tuple[Metric, ...]:
     return (_INSTRUCTIONS, *client)
 
 
-BARE_SUITE = "netstack-bare"
-"""The only suite of a target without an operating system."""
-
 BARE = Suite(
-    name=BARE_SUITE,
+    name="netstack-bare",
     description="an HTTP server on a machine without an operating system: the target bare-riscv64",
     workloads=(
         _work(

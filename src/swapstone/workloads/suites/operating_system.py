@@ -155,6 +155,7 @@ def _chase(size: str, size_bytes: int) -> Workload:
 SUITE = Suite(
     name="os",
     description="the operating system's services, after lmbench: calls, signals, processes, pipes, sockets, files, memory",
+    factors_unbooted=("kernel", "rootfs"),
     workloads=(
         _call("null", "getppid()"),
         _call("read", "read() of one byte of /dev/zero"),

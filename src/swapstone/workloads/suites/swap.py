@@ -110,6 +110,7 @@ def _touch(order: str, hundredths: int) -> Workload:
 SUITE = Suite(
     name="swap",
     description="fill memory until the kernel kills the program, and touch what was swapped out",
+    factors=("swap",),
     workloads=(
         *(_fill(percent) for percent in (0, 50, 100)),
         *(_touch(order, hundredths) for order in ("sequential", "random") for hundredths in (125, 150, 200)),

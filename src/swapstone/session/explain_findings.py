@@ -1,42 +1,15 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Checks whether load generators and the instruments of `swapstone explain` work on this machine."""
+"""Checks whether the instruments of `swapstone explain` work on this machine."""
 
 from __future__ import annotations
 
-import shutil
-import subprocess
 from collections.abc import Callable
 
 import msgspec
 
-from swapstone.artifacts import install_command
 from swapstone.instruments import requirements
 from swapstone.instruments.requirements import MissingRequirement
-from swapstone.targets.health import Finding, State, ability
-from swapstone.workloads.load_generators import LOAD_GENERATORS
-
-_VERSIONS = {"wrk": "-v", "ab": "-V"}
-"""The load generators that must be installed, and the option with which each prints its version."""
-
-
-def load_generator_findings() -> list[Finding]:
-    """Return for each load generator whether it is installed, with its version."""
-    return [_load_generator(name) for name in _VERSIONS]
-
-
-def _load_generator(name: str) -> Finding:
-    missing = shutil.which(name) is None
-    trouble = (f"{name} can't send requests to servers", install_command(LOAD_GENERATORS[name].package))
-    return ability(f"load generator {name}", trouble if missing else None, lambda: _version(name), absent="missing")
-
-
-def _version(name: str) -> str:
-    printed = subprocess.run(
-        [name, _VERSIONS[name]], capture_output=True, text=True, errors="replace", timeout=30, check=False
-    )
-    line = (printed.stdout + printed.stderr).strip().partition("\n")[0]  # wrk prints it and exits with status 1
-    return line.partition(" Copyright")[0] or "it prints no version"
-
+from swapstone.targets.health import Finding, MachineFindings, State, ability
 
 Probe = Callable[[], MissingRequirement | None]
 
@@ -96,3 +69,6 @@ def _finding(instrument: str, missing: MissingRequirement | None, found: str) ->
     without = WITHOUT.get(instrument)
     meaning = f"{without}: {{}}" if without else "{}"
     return ability(f"explain {instrument}", missing, lambda: found, meaning)
+
+
+FINDINGS = MachineFindings(40, instrument_findings)

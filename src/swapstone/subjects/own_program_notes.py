@@ -32,6 +32,11 @@ def _first_line(path: str) -> str:
     return head[2:].strip().decode(errors="replace") if head.startswith(b"#!") else ""
 
 
+def source_notes(own: OwnProgram) -> tuple[str, ...]:
+    """Return the notes on the sources and the build command."""
+    return tuple(filter(None, (large_sources_note(own), build_note(own))))
+
+
 def build_note(own: OwnProgram) -> str:
     """Return a warning if the build command replaces flags that the project sets, else an empty string."""
     return replaced_flags_warning(own.build, Path(own.source)) if own.build and own.source else ""
