@@ -4,11 +4,12 @@
 from __future__ import annotations
 
 import dataclasses
+from pathlib import Path
 from typing import ClassVar
 
 import msgspec
 
-from swapstone.artifacts import Built, build_layouts, build_workload, environment_padding
+from swapstone.artifacts import Built, build_layouts, build_whole, build_workload, environment_padding
 from swapstone.factors import Recipe
 from swapstone.model import Copy, Source, Variant, Workload
 from swapstone.subjects.declared_program import BuiltProgram, whole_environment
@@ -47,6 +48,10 @@ class Bundled(BuiltProgram):
         """Compile and link the source with the harness."""
         del context
         return build_workload(self._origin, recipe, relinked=variant.copy is Copy.RELINKED)
+
+    def with_symbols(self, program: Program, folder: Path, *, like: str) -> Path | None:
+        """Build the source without stripping it; None if that gives other code."""
+        return build_whole(self._origin, program.recipe, folder, like=like)
 
     def _probe(self, program: Program, folder: str) -> TrialRequest:
         """Return a request for a single wake-up, which shows whether the target permits the program."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import abc
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
 import msgspec
@@ -231,6 +232,20 @@ class Subject(abc.ABC):
     def build_failure(self, error: UserError) -> str:
         """Return what the report prints for a variant that `build` refused."""
         return error.message
+
+    def with_symbols(self, program: Program, folder: Path, *, like: str) -> Path | None:
+        """Build a program again with symbols, to name the addresses of the stripped one that runs.
+
+        Args:
+            program: as `build` returned it.
+            folder: for the output; created.
+            like: path of the stripped program.
+
+        Returns:
+            The file; None if there is none whose stripped form is the program.
+        """
+        del program, folder, like
+        return None
 
     # Running
 
