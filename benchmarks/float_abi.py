@@ -18,11 +18,11 @@ from pathlib import Path
 from benchmarks.shared import parser_of, run_alone
 
 from swapstone.artifacts import resolve_recipe
+from swapstone.artifacts.builder import base_recipe
 from swapstone.artifacts.workload_build import build_workload
-from swapstone.factors import FLOAT
+from swapstone.factors.float_abi import FLOAT
 from swapstone.factors.optimization import OPTIMIZATION
 from swapstone.model import Source, UserError
-from swapstone.run.recipes import base_recipe
 
 LEVELS = tuple(level.name for level in FLOAT.levels)
 OPERANDS = ("exact", "inexact")

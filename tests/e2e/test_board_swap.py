@@ -13,7 +13,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from swapstone.factors import SWAP, Evidence
+from swapstone.factors import Evidence
+from swapstone.factors.swap import SWAP
 from swapstone.model import UnavailableError
 from swapstone.session import board_images
 from swapstone.targets import MachineConfig, emulated_board
@@ -92,8 +93,8 @@ def test_a_board_has_its_own_swap_back_after_a_session_and_after_a_lost_connecti
             assert SWAP.observe(Evidence(interp=None, objects=(), machine=answer.machine)) == level
             assert b"/swapstone-board" in answer.stdout
         with pytest.raises(UnavailableError, match="zram has no algorithm 842; it has: lzo"):
-            target.check_swap(("zram:842",))
-        target.check_swap(("file",))
+            target.try_levels("swap", ("zram:842",))
+        target.try_levels("swap", ("file",))
         assert dict(target.tools())["swap of the board"] == "before the session /dev/zram0"
         first = target.board.connection._first
         assert first is not None
@@ -138,6 +139,6 @@ def test_what_is_written_to_the_disk_of_a_swap_file_is_counted(machine: Emulated
 def test_a_board_without_a_file_system_for_swap_files_has_the_other_levels(machine: EmulatedBoard) -> None:
     with SshTarget(machine.place) as target:
         with pytest.raises(UnavailableError, match=r"swapon: .*Invalid argument") as caught:
-            target.check_swap(("none", "file"))
+            target.try_levels("swap", ("none", "file"))
         assert "not tmpfs" in caught.value.hint
         assert _trial(target, "none").stdout.endswith(b"/swapstone-board\n")

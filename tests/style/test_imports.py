@@ -23,7 +23,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "workloads": {"model"},
     "published": {"model"},
     "artifacts": {"model", "factors", "workloads", "record"},
-    "targets": {"model", "wire", "factors"},
+    "targets": {"model", "wire", "factors", "artifacts"},
     "comparison": {"model", "stats", "record"},
     "answers": {"model", "wire", "factors", "workloads"},
     "subjects": {"model", "answers", "wire", "factors", "workloads", "record", "artifacts", "targets"},

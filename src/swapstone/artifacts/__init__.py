@@ -2,6 +2,7 @@
 """Build programs and images. Each is stored in the cache under the digest of all its inputs."""
 
 from swapstone.artifacts.allocators import allocator_tools, cached_libcs
+from swapstone.artifacts.built import Built
 from swapstone.artifacts.command_names import may_read_environment
 from swapstone.artifacts.companion_programs import build_layouts, build_workload
 from swapstone.artifacts.distribution_packages import install_command
@@ -33,7 +34,6 @@ from swapstone.artifacts.workload_build import (
     EMPTY_AS_VARIED,
     EMPTY_PROGRAMS,
     EMPTY_SUITE,
-    Built,
     build_empty,
     build_whole,
     c_library_version,

@@ -9,8 +9,9 @@ from pathlib import Path
 import msgspec
 
 from swapstone.artifacts import workload_build
+from swapstone.artifacts.built import Built
 from swapstone.artifacts.servers import unpacked_builder
-from swapstone.artifacts.workload_build import BASE_RECIPE, Built
+from swapstone.artifacts.workload_build import BASE_RECIPE
 from swapstone.factors import Recipe
 from swapstone.model import Source
 

@@ -12,12 +12,13 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
+from swapstone.artifacts.built import Built
 from swapstone.artifacts.cache_folder import locked, new_folder
 from swapstone.artifacts.distribution_packages import install_command, rust_command
 from swapstone.artifacts.lwip_source import LWIP_VARIABLE, lwip_source
 from swapstone.artifacts.tool_versions import first_line
 from swapstone.artifacts.upstream_sources import failure_cause
-from swapstone.artifacts.workload_build import PROGRAM, Built
+from swapstone.artifacts.workload_build import PROGRAM
 from swapstone.factors import read_facts
 from swapstone.factors.netstack_options import BUILD_VARIABLES
 from swapstone.model import Crate, UnavailableError, UserError

@@ -13,16 +13,7 @@ _FOLDER = "lib/debug"
 """Where a package has its debug files, without ``usr/``."""
 
 
-def debug_package(machine: str) -> Package:
-    """Return the lock's package with glibc's symbols.
-
-    Args:
-        machine: the architecture, as printed by ``uname -m``.
-
-    Raises:
-        UnavailableError: the lock has none for it.
-        UserError: the lock can't be read.
-    """
+def _debug_package(machine: str) -> Package:
     debian = next((one.debian for one in ARCHITECTURES if one.machine == machine), machine)
     for package in read_lock().of(debian):
         if package.debug:
@@ -33,23 +24,24 @@ def debug_package(machine: str) -> Package:
     )
 
 
-def read_debug_file(package: Package, name: str, folder: Path, notify: Progress) -> bytes | None:
-    """Return a debug file of a package, which is fetched and verified first.
+def read_debug_file(machine: str, name: str, folder: Path, notify: Progress) -> tuple[str, bytes | None]:
+    """Return a debug file of the lock's package with glibc's symbols, which is fetched and verified first.
 
     Args:
-        package: of the lock.
+        machine: the architecture, as printed by ``uname -m``.
         name: path below the folder of debug files.
         folder: for temporary files.
         notify: called before a download.
 
     Returns:
-        None if the package does not have it.
+        The name and version of the package, and the file's content; None if the package does not have it.
 
     Raises:
-        UserError: the package can't be fetched, differs from the lock, or can't be unpacked.
-        UnavailableError: apt-get or dpkg-deb is not installed.
+        UserError: the lock can't be read; the package can't be fetched, differs from the lock, or can't be unpacked.
+        UnavailableError: the lock has no such package for the architecture; apt-get or dpkg-deb is not installed.
     """
+    package = _debug_package(machine)
     fetch([package], notify)
     with Contents(package_file(package.sha256), folder) as contents:
         path = f"{_FOLDER}/{name}"
-        return contents.read(path)[0] if contents.resolve(path) else None
+        return f"{package.name} {package.version}", contents.read(path)[0] if contents.resolve(path) else None

@@ -8,9 +8,9 @@ import shutil
 
 from swapstone.artifacts.distribution_packages import install_command, require_command
 from swapstone.artifacts.tool_versions import preprocesses
-from swapstone.factors import FLOAT, Recipe, find_level
+from swapstone.factors import Recipe, find_level
 from swapstone.factors.allocator import DEFAULT
-from swapstone.factors.float_abi import HARD, MACHINES
+from swapstone.factors.float_abi import FLOAT, HARD, MACHINES
 from swapstone.model import UnavailableError
 
 _TRIPLES = {True: "arm-linux-gnueabihf", False: "arm-linux-gnueabi"}

@@ -12,6 +12,7 @@ import subprocess
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+from swapstone.artifacts.built import Built
 from swapstone.artifacts.cache_folder import new_folder
 from swapstone.artifacts.crates import (
     build_crate,
@@ -23,7 +24,7 @@ from swapstone.artifacts.crates import (
 )
 from swapstone.artifacts.distribution_packages import install_command
 from swapstone.artifacts.tool_versions import first_line
-from swapstone.artifacts.workload_build import PROGRAM, Built
+from swapstone.artifacts.workload_build import PROGRAM
 from swapstone.factors import read_facts
 from swapstone.model import Crate, UnavailableError
 from swapstone.model.directories import share_dir

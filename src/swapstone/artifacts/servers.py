@@ -10,12 +10,13 @@ from pathlib import Path
 
 import msgspec
 
+from swapstone.artifacts.built import Built
 from swapstone.artifacts.cache_folder import new_folder
 from swapstone.artifacts.recipe_resolution import resolve_recipe
 from swapstone.artifacts.source_build import SourceBuilder
 from swapstone.artifacts.tool_versions import compiler_identity
 from swapstone.artifacts.upstream_sources import read_lock, unpacked
-from swapstone.artifacts.workload_build import Built, run_compiler
+from swapstone.artifacts.workload_build import run_compiler
 from swapstone.factors import Recipe
 from swapstone.factors.factor import SOURCE_RECIPE
 from swapstone.model import LoadGenerator, OwnProgram, UnavailableError

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from swapstone.artifacts.build_command import build_environment, run_build
 from swapstone.artifacts.build_tools import build_tools, placeholder_values, tool_variables
+from swapstone.artifacts.built import Built
 from swapstone.artifacts.cache_folder import read_description, take_lock
 from swapstone.artifacts.cxx_compiler import CXX_SUFFIXES, cxx_command
 from swapstone.artifacts.libraries import library_environment
@@ -28,7 +29,6 @@ from swapstone.artifacts.placeholders import fill
 from swapstone.artifacts.program_size import stripped_sizes
 from swapstone.artifacts.source_tree import copy_sources, digest_tree, sha256_of
 from swapstone.artifacts.tool_versions import compiler_identity
-from swapstone.artifacts.workload_build import Built
 from swapstone.factors import Recipe, read_facts
 from swapstone.model import FrozenStruct, OwnProgram, UnavailableError, UserError, placeholders_in
 from swapstone.model.directories import cache_dir

@@ -15,6 +15,7 @@ import msgspec
 
 from swapstone.artifacts import link_layouts
 from swapstone.artifacts.build_command import run_tool
+from swapstone.artifacts.built import Built
 from swapstone.artifacts.cache_folder import new_folder
 from swapstone.artifacts.program_size import sizes_of
 from swapstone.artifacts.tool_versions import compiler_identity, loader_version
@@ -39,31 +40,6 @@ CACHE_VERSION = ("program, facts", *ProgramFacts.__struct_fields__)
 """Version of the files in a built program's folder; part of the digest, so that versions of Swapstone whose facts have other
 fields don't share builds."""
 BUILD_TIMEOUT_S = 120
-
-
-@dataclasses.dataclass(frozen=True)
-class Built:
-    """A built program.
-
-    Attributes:
-        path: of the program in the cache. All paths have the same length.
-        sha256: digest of the file.
-        command: of the build, without folders.
-        sources: pairs (file name, SHA-256).
-        sizes: pairs (name, bytes) of the stripped program, see `swapstone.artifacts.sizes_of`.
-        facts: properties of the file before it was stripped; None if it can't be read.
-        folder: the copy of the sources in which an own program was built; else None.
-        beside: files in the program's folder that it loads or starts at run time.
-    """
-
-    path: Path
-    sha256: str
-    command: str
-    sources: tuple[tuple[str, str], ...]
-    sizes: tuple[tuple[str, int], ...]
-    facts: ProgramFacts | None = None
-    folder: Path | None = None
-    beside: tuple[Path, ...] = ()
 
 
 def build_workload(source: Source, recipe: Recipe, *, relinked: bool = False, beside: Sequence[Path] = ()) -> Built:

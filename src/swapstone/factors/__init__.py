@@ -11,14 +11,10 @@ import msgspec
 from swapstone.factors.command import COMMAND_FACTOR, COMMAND_LINE
 from swapstone.factors.factor import Evidence, Factor, Level, ProgramFacts, Recipe, Stage, TakesPaths, TakesTexts
 from swapstone.factors.facts import RECORDED, RELEVANT_SYMBOLS, read_facts
-from swapstone.factors.float_abi import FLOAT
 from swapstone.factors.free_factor import NOT_OBSERVED, free_factor, is_unobserved
-from swapstone.factors.image import IMAGE
 from swapstone.factors.priority import PRIORITY, PRIORITY_VARIABLE, level_of_stat
 from swapstone.factors.priority import SEEN as PRIORITY_SEEN
 from swapstone.factors.program import PROGRAM
-from swapstone.factors.rootfs import ROOTFS, mounted_content
-from swapstone.factors.swap import SWAP, swap_commands, swap_memory_bytes
 from swapstone.model import FactorLevels, UserError, Variant, unknown
 from swapstone.model.parts import provided
 
@@ -33,14 +29,9 @@ def all_factors() -> tuple[Factor, ...]:
     return (*provided("factor", Factor), PRIORITY)
 
 
-ROOT_FACTORS: tuple[str, ...] = (ROOTFS.name, IMAGE.name)
-"""Names of the factors whose levels are root file systems of an own program."""
-
 __all__ = [
     "COMMAND_FACTOR",
     "COMMAND_LINE",
-    "FLOAT",
-    "IMAGE",
     "NOT_OBSERVED",
     "PRIORITY",
     "PRIORITY_SEEN",
@@ -48,9 +39,6 @@ __all__ = [
     "PROGRAM",
     "RECORDED",
     "RELEVANT_SYMBOLS",
-    "ROOTFS",
-    "ROOT_FACTORS",
-    "SWAP",
     "Evidence",
     "Factor",
     "Level",
@@ -65,14 +53,12 @@ __all__ = [
     "find_level",
     "free_factor",
     "free_levels",
+    "is_root_factor",
     "is_unobserved",
     "level_of_stat",
-    "mounted_content",
     "parse_choice",
     "read_facts",
     "recipe_of",
-    "swap_commands",
-    "swap_memory_bytes",
 ]
 
 
@@ -88,6 +74,15 @@ def find_factor(name: str) -> Factor:
     if (free := free_factor(name)) is not None:
         return free
     raise unknown("factor", name, [factor.name for factor in all_factors()])
+
+
+def is_root_factor(name: str) -> bool:
+    """Return whether the levels of a factor are root file systems of an own program.
+
+    Raises:
+        UserError: there is no such factor.
+    """
+    return getattr(find_factor(name), "is_root", False)
 
 
 def find_level(factor: Factor, name: str) -> Level:

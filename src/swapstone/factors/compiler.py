@@ -29,6 +29,7 @@ class Compiler:
 
     name = "compiler"
     stage = Stage.COMPILE
+    tools_are_of_this_machine = True
     description = "the C compiler; the path of a compiler is a level too, and sdk:FILE an SDK's environment script"
     unseen = "Its file names no compiler: don't remove the section .comment, and pass CFLAGS to the compiler."
     levels: tuple[Level, ...] = (

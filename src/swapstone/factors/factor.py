@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
 
 from swapstone.model import FrozenStruct, Observation
@@ -55,6 +56,8 @@ class Recipe(FrozenStruct, frozen=True, kw_only=True):
             environments of equal size; 0 for no padding.
         kernel: level of the factor ``kernel``; empty for the target's default.
         swap: level of the factor ``swap``; empty for none.
+        prepare: commands that prepare the machine of a trial for the levels; see `MachineConfig`.
+        more_memory_bytes: what the levels add to the memory of that machine.
         architecture: of the machine that the program is for, as ``uname -m`` prints it; empty for the build machine.
         observe: values that the agent reads at the end of the process, for the factors that need them.
         prefix: folder with ``include`` and ``lib`` of the libraries that ``--with`` names; empty for none.
@@ -77,6 +80,8 @@ class Recipe(FrozenStruct, frozen=True, kw_only=True):
     preload_bytes: int = 0
     kernel: str = ""
     swap: str = ""
+    prepare: tuple[str, ...] = ()
+    more_memory_bytes: int = 0
     architecture: str = ""
     observe: tuple[Observation, ...] = ()
     prefix: str = ""
@@ -227,12 +232,17 @@ class Factor(Protocol):
         description: one line for ``list factors``.
         levels: in the order of ``list levels``.
 
-    Four more attributes are optional:
+    More attributes are optional:
 
     - ``observes``: a tuple of `Observation`: values that the agent reads for it. `observe` finds them by `Evidence.value`.
     - ``forms``: further rows of ``list levels``: what a text that is no level's name may be.
     - ``unseen``: a hint for the user if the evidence does not show the level.
     - ``reboots``: whether a target that ``reboots`` boots its machine anew for another level; see `reboots`.
+    - ``machine``: `MachineNeeds` of the machines of all levels.
+    - ``is_root``: whether levels are root file systems of an own program.
+    - ``default_architecture``: of the machine that the factor needs, where this one will not do.
+    - ``tools_are_of_this_machine``: whether the tools that levels need build for this machine alone.
+    - ``elsewhere``: a hint for a target on which the factor can't act.
     """
 
     name: str
@@ -306,3 +316,30 @@ SOURCE_RECIPE = Recipe(
     environment=(("PATH", "/usr/bin:/bin"), ("LC_ALL", "C"), ("TMPDIR", "/tmp")),  # noqa: S108 - the program's, not ours
 )
 """What programs with a build system of their own start from."""
+
+
+@runtime_checkable
+class ChecksLevels(Protocol):
+    """A factor whose levels may exclude each other."""
+
+    def check_levels(self, levels: Sequence[str]) -> None:
+        """Raise `UserError` for levels that can't be compared."""
+        ...
+
+
+@runtime_checkable
+class ChecksPlace(Protocol):
+    """A factor that acts when a machine starts."""
+
+    def acts_on(self, target: str, offers: frozenset[str], levels: Sequence[str]) -> bool:
+        """Return whether the factor can act on a target.
+
+        Args:
+            target: its name.
+            offers: its capabilities, see `swapstone.targets.target.Offer`.
+            levels: all that the experiment has.
+
+        Raises:
+            UnavailableError: it can, and the target lacks a level.
+        """
+        ...

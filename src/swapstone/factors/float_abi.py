@@ -6,6 +6,8 @@ docs/float-abi.md explains it.
 
 from __future__ import annotations
 
+import os
+
 import msgspec
 
 from swapstone.factors.factor import Evidence, Level, Recipe, Stage
@@ -52,6 +54,11 @@ class Float:
             package="gcc-arm-linux-gnueabihf libc6-dev-armhf-cross",
         ),
     )
+
+    @property
+    def default_architecture(self) -> str:
+        """Return the architecture of the machine that the factor needs; empty if this machine's will do."""
+        return "" if os.uname().machine in MACHINES else ARCHITECTURE
 
     def apply(self, level: str, recipe: Recipe) -> Recipe:
         """Set the ABI, with static linking: no image contains the loader of soft and softfp."""

@@ -7,7 +7,7 @@ import msgspec
 
 from swapstone.factors.factor import Evidence, Level, Recipe, Stage
 from swapstone.factors.libc import LIBC
-from swapstone.factors.rootfs import MOUNTS, mounted_root
+from swapstone.factors.mounts import MOUNTS, mounted_root
 from swapstone.model import UserError
 
 
@@ -16,6 +16,7 @@ class LibcImageFactor:
 
     name = "image"
     stage = Stage.LAUNCH
+    is_root = True
     description = "an image whose every program is built with one C library, in which your program runs"
     levels: tuple[Level, ...] = (
         Level(

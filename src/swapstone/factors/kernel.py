@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
@@ -16,8 +17,9 @@ from swapstone.factors.kernel_parameters import (
     PARAMETERS,
     parameters_in_force,
     parse_kernel_level,
+    split_kernel,
 )
-from swapstone.model import UserError, unknown
+from swapstone.model import UnavailableError, UserError, unknown
 
 _MODES = ("none", "voluntary", "full")
 # /sys/kernel/debug/sched/preempt lists the modes; the one in force is in parentheses.
@@ -42,6 +44,7 @@ class Kernel:
         "The guest did not report enough about its kernel. A mode is read from /sys/kernel/debug/sched/preempt, which needs debugfs. Your "
         "own kernel's file must contain the banner that the running kernel reports."
     )
+    elsewhere = "Measure on --target vm, or on a board of a lab whose strategy boots kernels: --target labgrid:PLACE"
     levels: tuple[Level, ...] = (
         Level(name="generic", description="the distribution's default kernel in its default mode"),
         Level(name="rt", description="the distribution's kernel with PREEMPT_RT"),
@@ -61,6 +64,25 @@ class Kernel:
             description="the same without a base option of the virtual machine, e.g. generic+drop:nokaslr",
         ),
     )
+
+    def acts_on(self, target: str, offers: frozenset[str], levels: Sequence[str]) -> bool:
+        """Return whether a target boots kernels; see `ChecksPlace`.
+
+        Raises:
+            UnavailableError: of a board, a level is neither a file nor a kernel that a lab may name, or it has boot parameters, which a
+                board takes from its boot loader.
+        """
+        if "boots" in offers or "reboots" not in offers:
+            return "boots" in offers
+        for level in levels:
+            kernel, options = split_kernel(level)
+            if ("/" not in kernel and kernel not in PACKAGED) or options:
+                raise UnavailableError(
+                    f"The target {target} can't boot {level}: it needs boot parameters, and its boot loader has its own.",
+                    "Name kernels that the board boots: kernel=./Image-a,./Image-b, or kernel=generic,rt where labgrid's environment "
+                    "names both images. Or measure on --target vm.",
+                )
+        return True
 
     def level_of_path(self, text: str) -> Level:
         """Return the level of a kernel's file, with boot parameters if the text has any.

@@ -34,6 +34,7 @@ class Libc:
 
     name = "libc"
     stage = Stage.COMPILE
+    tools_are_of_this_machine = True
     description = "the C library; a folder with headers, objects and a loader is a level too"
     unseen = (
         "The C library of a stripped static program may not be recognizable: build it without -s, and don't strip it."

@@ -5,15 +5,14 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
 
 from swapstone.factors.factor import Evidence, Level, Recipe, Stage
-from swapstone.model import UserError, process_file
-
-MOUNTS = process_file("mountinfo")
-"""The mounts of the process, at the end of a run."""
+from swapstone.factors.mounts import MOUNTS, mounted_root
+from swapstone.model import UnavailableError, UserError
 
 BOOTED_ROOT = "booted root"
 """Name of what a target that boots root file systems reports of its machine: the level, or a description of another root."""
@@ -29,6 +28,7 @@ class Rootfs:
     name = "rootfs"
     stage = Stage.LAUNCH
     reboots = True
+    is_root = True
     description = "the root file system of your program: a folder, a tar archive or a container image"
     levels: tuple[Level, ...] = ()
     forms: tuple[Level, ...] = (
@@ -38,6 +38,21 @@ class Rootfs:
     )
     observes = (MOUNTS,)
     unseen = "The mounts of the process could not be read, or are more than the agent keeps."
+
+    def acts_on(self, target: str, offers: frozenset[str], levels: Sequence[str]) -> bool:
+        """Return True: a target has the root, or boots it; see `ChecksPlace`.
+
+        Raises:
+            UnavailableError: of a board, a level is a folder; a strategy deploys files.
+        """
+        boots = "reboots" in offers and "boots" not in offers
+        folder = next((level for level in levels if boots and "/" in level and Path(level).is_dir()), "")
+        if folder:
+            raise UnavailableError(
+                f"The target {target} can't boot {folder}: it is a folder, and a strategy deploys files.",
+                "Name files that the board boots, or images of labgrid's environment: rootfs=./root-a.img,./root-b.img",
+            )
+        return True
 
     def apply(self, level: str, recipe: Recipe) -> Recipe:
         """Name the root in the recipe."""
@@ -92,35 +107,6 @@ class Rootfs:
 def no_root(path: str) -> UserError:
     """Return the error for a level that is no root file system of this machine."""
     return UserError(f"There is no folder or archive {path} to use as a root file system.", _EXAMPLE)
-
-
-def mounted_root(evidence: Evidence) -> str | None:
-    """Return the folder that is mounted at / of the process: of an overlay its lower folder, else the root of the mount.
-
-    Returns:
-        Its path on the target, as /proc/PID/mountinfo lists it (proc(5)); None if the mounts are unknown.
-    """
-    found = None
-    for line in (evidence.value(MOUNTS) or "").splitlines():
-        fields, separator, rest = line.partition(" - ")
-        words, source = fields.split(" "), rest.split(" ")
-        if not separator or len(words) < 5 or len(source) < 3 or words[4] != "/":
-            continue
-        options = source[2].split(",")
-        lower = next((option.removeprefix("lowerdir=") for option in options if option.startswith("lowerdir=")), "")
-        found = lower if source[0] == "overlay" else words[3]  # the last mount covers those before it
-    return re.sub(r"\\([0-7]{3})", lambda octal: chr(int(octal[1], 8)), found) if found is not None else None
-
-
-def mounted_content(evidence: Evidence, sha256: str) -> str:
-    """Return the folder that is mounted at / of the process if a root of this content is unpacked there; else an empty text.
-
-    Args:
-        evidence: with the mounts of the process.
-        sha256: of the content, which names the folder to which a root is unpacked, on this machine and in a virtual one.
-    """
-    mounted = mounted_root(evidence) or ""
-    return mounted if sha256 and sha256 in mounted.split("/") else ""
 
 
 ROOTFS = Rootfs()

@@ -4,11 +4,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 import msgspec
 
 from swapstone.factors.factor import Evidence, Level, Recipe, Stage
-from swapstone.model import MachineNeeds, UserError
+from swapstone.model import MachineNeeds, UnavailableError, UserError
 
 SWAP_MIB = 256
 """Size of either device: of the flash of the board that the published page measured."""
@@ -89,7 +90,30 @@ class Swap:
 
     def apply(self, level: str, recipe: Recipe) -> Recipe:
         """Name the level in the recipe."""
-        return msgspec.structs.replace(recipe, swap=level)
+        return msgspec.structs.replace(
+            recipe,
+            swap=level,
+            prepare=(*recipe.prepare, *swap_commands(level)),
+            more_memory_bytes=recipe.more_memory_bytes + swap_memory_bytes(level),
+        )
+
+    def acts_on(self, target: str, offers: frozenset[str], levels: Sequence[str]) -> bool:
+        """Return whether a target sets swap devices; see `ChecksPlace`.
+
+        Raises:
+            UnavailableError: it lacks the device of a level.
+        """
+        boots = "boots" in offers
+        if not boots and "sets_swap" not in offers:
+            return False
+        missing = next((level for level in levels if not (is_machine_level if boots else is_board_level)(level)), "")
+        if missing:
+            hint = "Name levels of boards: swap=file,zram:lzo-rle. Or measure on --target vm."
+            raise UnavailableError(
+                f"The target {target} has no swap device {missing}.",
+                "Measure on a board: --target ssh:root@BOARD" if boots else hint,
+            )
+        return True
 
     def observe(self, evidence: Evidence) -> str | None:
         """Name the swap device after the work: zram with the algorithm that was read back, flash with its rate.

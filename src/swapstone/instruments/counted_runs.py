@@ -11,7 +11,6 @@ import stat
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
-from swapstone.artifacts import build_whole
 from swapstone.instruments.arm_kinds import count_arm
 from swapstone.instruments.block_counts import MOST_BYTES, BlockCounts, decode_counts
 from swapstone.instruments.code_files import CodeFile, read_code
@@ -37,13 +36,11 @@ from swapstone.model.instruction_counts import (
     FunctionCount,
 )
 from swapstone.model.instruction_paths import PathTree
-from swapstone.model.workload import Origin
 from swapstone.record import record_format
 from swapstone.run.prepare import Prepared
-from swapstone.subjects import Program, TrialSpec, raw_output
+from swapstone.subjects import TrialSpec, raw_output
 from swapstone.targets import MachineConfig, Target
-from swapstone.targets.vm.qemu import GuestRun
-from swapstone.targets.vm.vm_target import VmTarget
+from swapstone.targets.observed_target import MachineRun, ObservedTarget
 from swapstone.wire import AgentAnswer, TrialRequest, decode_workload_report
 from swapstone.workloads import find_load
 
@@ -81,7 +78,7 @@ class CountContext:
     """
 
     prepared: Prepared
-    target: VmTarget
+    target: ObservedTarget
     scratch: Path
     debug: DebugFiles
     model: bool = False
@@ -108,13 +105,13 @@ class CountedRun:
     no_paths: str = ""
 
 
-def machine_target(target: Target) -> VmTarget:
+def machine_target(target: Target) -> ObservedTarget:
     """Return a target as one of machines on the exact clock.
 
     Raises:
         UnavailableError: it is another one.
     """
-    if not isinstance(target, VmTarget):
+    if not isinstance(target, ObservedTarget):
         raise UnavailableError(
             "Instructions by function are counted in virtual machines on the instruction clock only."
         )
@@ -180,6 +177,10 @@ class ObservedTrial:
         require_equal(self._run, answer, self._plain, observed)
         return out
 
+    def with_symbols(self, copy: Path) -> Path:
+        """Return the program with its symbols; the given copy if that can't be built, or has other code."""
+        return self.subject.with_symbols(self.program, copy.with_name("symbols"), like=str(copy)) or copy
+
 
 def count_run(context: CountContext, run: Run) -> CountedRun:
     """Run a trial of a record again under the plugin.
@@ -204,7 +205,7 @@ def count_run(context: CountContext, run: Run) -> CountedRun:
             )
     model = read_model(trial.observe("model", *mode_words(mark, "model")), counts) if context.model else None
     entries = context.target.files(trial.config)
-    files = code_files(entries, trial.request, trial.folder, lambda copy: _with_symbols(origin, program, copy) or copy)
+    files = code_files(entries, trial.request, trial.folder, trial.with_symbols)
     names = names_of(counts.blocks, files, kernel, KERNEL_START[architecture], table=context.debug.table)
     functions = by_function(counts.blocks, names)
     paths, no_paths = None, unfollowed(architecture, kernel)
@@ -254,7 +255,7 @@ def plugin_option(out: Path, *words: str) -> tuple[str, ...]:
     return ("-plugin", ",".join(word.replace(",", ",,") for word in (str(plugin), f"out={out}", *words)))
 
 
-def kernel_symbols(target: VmTarget, config: MachineConfig) -> KernelSymbols:
+def kernel_symbols(target: ObservedTarget, config: MachineConfig) -> KernelSymbols:
     """Return the functions of a machine's kernel and modules, which a machine of the same configuration prints.
 
     Raises:
@@ -266,7 +267,7 @@ def kernel_symbols(target: VmTarget, config: MachineConfig) -> KernelSymbols:
     return decode_kallsyms(target.run(request, config).stdout)
 
 
-def require_equal(run: Run, answer: AgentAnswer, plain: GuestRun, observed: GuestRun) -> None:
+def require_equal(run: Run, answer: AgentAnswer, plain: MachineRun, observed: MachineRun) -> None:
     """Check that the plugin did not change the run.
 
     Raises:
@@ -287,13 +288,6 @@ def require_equal(run: Run, answer: AgentAnswer, plain: GuestRun, observed: Gues
                 f"{run.trial.key} is another run here than in the record; the first fact that differs is {what}{values}.",
                 "See which input differs: swapstone verify RECORD --recompute 1",
             )
-
-
-def _with_symbols(origin: Origin, program: Program, copy: Path) -> Path | None:
-    """Build a program again with its symbols; return None if that gives other code."""
-    if not isinstance(origin, Source):
-        return None
-    return build_whole(origin, program.recipe, copy.with_name("symbols"), like=str(copy))
 
 
 def code_files(

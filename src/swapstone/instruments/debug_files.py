@@ -6,10 +6,9 @@ The package is fetched only if code of a stripped glibc was executed that no deb
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
-from swapstone.artifacts.debug_package import debug_package, read_debug_file
-from swapstone.artifacts.packages import Progress
 from swapstone.instruments.code_files import CodeFile
 from swapstone.instruments.symbol_tables import Table, companion_of, debug_name, missing_symbols, table_of
 from swapstone.model import UserError
@@ -17,18 +16,20 @@ from swapstone.model import UserError
 _GLIBC = ("ld-linux", "libc.so.6", "libm.so.6", "libpthread.so.0", "librt.so.1")
 """How names of glibc's files in an image begin (artifacts/image_catalog.py)."""
 
+FindDebugFile = Callable[[str, Path, Callable[[str], None]], tuple[str, bytes | None]]
+
 
 class DebugFiles:
     """The functions of files, with the debug files of glibc's package.
 
     Args:
-        machine: the architecture of the emulated machine, as printed by ``uname -m``.
+        find: returns a debug file: `swapstone.targets.observed_target.ObservedTarget.debug_file`.
         folder: for temporary files.
         notify: called before a download.
     """
 
-    def __init__(self, machine: str, folder: Path, notify: Progress) -> None:
-        self._machine, self._folder, self._notify = machine, folder, notify
+    def __init__(self, find: FindDebugFile, folder: Path, notify: Callable[[str], None]) -> None:
+        self._find, self._folder, self._notify = find, folder, notify
         self._tables: dict[Path, Table | None] = {}
         self._files: dict[str, bytes | None] = {}
         self._source = ""
@@ -58,9 +59,7 @@ class DebugFiles:
             return None
         if build not in self._files:
             try:
-                package = debug_package(self._machine)
-                self._source = f"{package.name} {package.version}"
-                self._files[build] = read_debug_file(package, debug_name(build), self._folder, self._notify)
+                self._source, self._files[build] = self._find(debug_name(build), self._folder, self._notify)
             except UserError as error:
                 self._failure = error.message.removesuffix(".")
                 self._lacks(name, self._failure)

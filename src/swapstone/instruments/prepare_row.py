@@ -8,7 +8,6 @@ import statistics
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from swapstone.artifacts import build_whole
 from swapstone.instruments.acquisition import Change, ReferenceRun, RowVariant, unchanged
 from swapstone.instruments.tracee import Region, Tracee
 from swapstone.model import (
@@ -24,7 +23,7 @@ from swapstone.model import (
     Variant,
 )
 from swapstone.run.prepare import Prepared
-from swapstone.subjects import Program, TrialSpec
+from swapstone.subjects import Program, Subject, TrialSpec
 from swapstone.targets import Target, driver_of, find_target_kind
 from swapstone.wire import AgentAnswer, TrialRequest, decode_workload_report
 
@@ -184,10 +183,9 @@ def _run(
     return outcome.judgement.measured.samples, outcome.answer
 
 
-def _with_symbols(context: RowContext, origin: Source, variant: Variant, program: Program) -> Path | None:
+def _with_symbols(context: RowContext, subject: Subject, variant: Variant, program: Program) -> Path | None:
     """Build a program once more with its symbols; return None if that gives other code."""
-    folder = context.scratch / variant.label.replace("/", "_")
-    return build_whole(origin, program.recipe, folder, like=program.path)
+    return subject.with_symbols(program, context.scratch / variant.label.replace("/", "_"), like=program.path)
 
 
 def _passes(context: RowContext, comparison: Comparison, variant: Variant, program: Program) -> tuple[Tracee, Changed]:
@@ -210,7 +208,7 @@ def _passes(context: RowContext, comparison: Comparison, variant: Variant, progr
 
     operations = changed(0, unchanged).metrics["operations"]
     layout = program.artifact.layout if program.artifact else 0
-    symbols = None if layout else _with_symbols(context, origin, variant, program)
+    symbols = None if layout else _with_symbols(context, subject, variant, program)
     request = subject.request(_spec(context, variant, program))
     return Tracee(variant.label, request, Region.PASSES, operations, symbols), changed
 
@@ -236,7 +234,7 @@ _PER_REQUEST = "_per_request"
 def _server(context: RowContext, comparison: Comparison, variant: Variant, program: Program) -> tuple[Tracee, Changed]:
     """Return a server: it is measured while its load generator runs."""
     subject = context.prepared.subjects[comparison.suite, comparison.workload]
-    origin, generator = subject.workload.origin, subject.workload.load_generator
+    generator = subject.workload.load_generator
 
     def request() -> TrialRequest:
         return subject.request(_spec(context, variant, program))
@@ -252,7 +250,7 @@ def _server(context: RowContext, comparison: Comparison, variant: Variant, progr
         metrics |= _processor_time(dict(answer.facts), "server_user_us", "server_system_us")
         return ReferenceRun(metrics, answer.objects)
 
-    symbols = _with_symbols(context, origin, variant, program) if isinstance(origin, Source) else None
+    symbols = _with_symbols(context, subject, variant, program)
     return Tracee(
         variant.label, request(), Region.DRIVEN, 1.0, symbols, renew=request, load_generator=generator
     ), changed

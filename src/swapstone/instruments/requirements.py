@@ -10,7 +10,7 @@ import subprocess
 from pathlib import Path
 from typing import NamedTuple
 
-from swapstone.artifacts import install_command
+from swapstone.artifacts.distribution_packages import install_command
 from swapstone.model.regular_file import text_of
 
 TRACING = "/sys/kernel/tracing"

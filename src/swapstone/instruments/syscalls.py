@@ -10,7 +10,7 @@ import subprocess
 import time
 from collections.abc import Iterable
 
-from swapstone.artifacts import install_command
+from swapstone.artifacts.distribution_packages import install_command
 from swapstone.instruments import requirements
 from swapstone.instruments.instrument_result import ReferenceRuns, recorded, result
 from swapstone.instruments.measured_region import passes

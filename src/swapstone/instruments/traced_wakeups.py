@@ -23,7 +23,7 @@ from swapstone.instruments.wakeup_trace import MOST_BYTES, decode_wakeups, find_
 from swapstone.model import Run, UnavailableError
 from swapstone.model.wakeup_paths import WakeupPath
 from swapstone.targets import MachineConfig
-from swapstone.targets.vm.vm_target import VmTarget
+from swapstone.targets.observed_target import ObservedTarget
 from swapstone.workloads.cyclictest import decode_cyclictest
 
 _PROGRAM = "/usr/bin/cyclictest"
@@ -49,7 +49,7 @@ class WatchedProgram:
         return (*self.words, f"mark={mark:#x}", f"keep={keep}")
 
 
-def watched_program(target: VmTarget, config: MachineConfig, folder: Path) -> WatchedProgram:
+def watched_program(target: ObservedTarget, config: MachineConfig, folder: Path) -> WatchedProgram:
     """Return the program of a machine.
 
     Args:

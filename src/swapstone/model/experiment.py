@@ -110,6 +110,15 @@ VIRTUAL_CLOCK = "virtual"
 MOST_PROCESSORS = 8
 """The largest number of processors of a virtual machine: that of QEMU's machine `virt` with its default interrupt controller."""
 
+WAKEUP_INTERVAL_US = 100
+"""A thread that `Experiment.wakeups` counts sleeps so long."""
+
+FEWEST_WAKEUPS = 1000
+"""A tenth of a second: the priority of its threads is read early in a measurement."""
+
+MOST_WAKEUPS = 10_000_000
+"""The number of wake-ups of the published page: 1000 s."""
+
 CLOCK_SCALES = tuple(1 << shift for shift in range(11))
 """Guest time of an instruction on the virtual clock, in nanoseconds: QEMU's option ``-icount shift=N`` accepts 0 to 10, for 2^N ns."""
 

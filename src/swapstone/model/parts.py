@@ -19,6 +19,7 @@ __all__ = ["GROUP", "KINDS", "Part", "installed_parts", "load", "missing_parts",
 
 GROUP = "swapstone.parts"
 KINDS = (
+    "builder",
     "check",
     "context",
     "evidence",

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import msgspec
 
@@ -323,6 +323,8 @@ class Suite(FrozenStruct, frozen=True, kw_only=True):
         factors: it is the default suite of an experiment that varies one of these.
         factors_unbooted: the same on a target that starts no machine for each trial, where they take precedence over `factors`.
         replaces: names of the default suites that are left out where this one is.
+        with_wakeups: returns one of its workloads with another number of wake-ups, and workloads without them unchanged; None where it
+            has none.
     """
 
     name: str
@@ -331,3 +333,4 @@ class Suite(FrozenStruct, frozen=True, kw_only=True):
     factors: tuple[str, ...] = ()
     factors_unbooted: tuple[str, ...] = ()
     replaces: tuple[str, ...] = ()
+    with_wakeups: Callable[[Workload, int], Workload] | None = None

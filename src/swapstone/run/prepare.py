@@ -3,36 +3,20 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import functools
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Callable, Iterable, Mapping
 
 from swapstone import plan
-from swapstone.artifacts import (
-    EMPTY_AS_VARIED,
-    EMPTY_PROGRAMS,
-    EMPTY_SUITE,
-    build_empty,
-    check_compiler,
-    check_recipe,
-    require_tools,
-    resolve_recipe,
-)
+from swapstone.artifacts.tool_versions import require_tools
 from swapstone.factors import Recipe, Stage, find_factor, find_level, recipe_of
-from swapstone.factors.compiler import COMPILER
-from swapstone.factors.kernel import KERNEL, PACKAGED
-from swapstone.factors.kernel_parameters import split_kernel
-from swapstone.factors.libc import LIBC
-from swapstone.factors.rootfs import ROOTFS
-from swapstone.factors.swap import SWAP, is_board_level, is_machine_level
+from swapstone.factors.factor import ChecksLevels, ChecksPlace
 from swapstone.model import IDLE, Copy, Experiment, Load, NothingComparableError, UnavailableError, UserError, Variant
 from swapstone.model.parts import provided
 from swapstone.record import Artifact
-from swapstone.run.recipes import VariantRecipes, base_recipe
+from swapstone.run.builder import builder
+from swapstone.run.recipes import VariantRecipes
 from swapstone.subjects import BuildContext, KeepLog, Program, Subject, subjects_of
-from swapstone.subjects.declared_program import artifact_of
 from swapstone.targets import Capabilities, Target
 from swapstone.workloads import find_load, shared_machine_load, workloads_of
 
@@ -86,10 +70,10 @@ def check_levels(experiment: Experiment, target: Capabilities) -> None:
     check_machine(experiment, target)
     for subject in subjects:
         subject.check(experiment, target)
-    base = base_recipe(experiment.architecture)
+    base = builder().base_recipe(experiment.architecture)
     for choice in experiment.applied_factors if "runs_programs" in target.offers else ():
-        if choice.factor == COMPILER.name:
-            COMPILER.check_levels(choice.levels)
+        if isinstance(factor := find_factor(choice.factor), ChecksLevels):
+            factor.check_levels(choice.levels)
         missing = [missing_tools(choice.factor, level, base) for level in choice.levels]
         decisive = missing[:1] if None in missing[1:] else missing
         for reason in filter(None, decisive):
@@ -98,7 +82,7 @@ def check_levels(experiment: Experiment, target: Capabilities) -> None:
         compiled = [subject for subject in subjects if subject.needs_compiler]
         has_files = has_files_for(subjects, target)
         check = functools.partial(
-            check_recipe, shares_files=has_files, preloads=has_files or "takes_libraries" in target.offers
+            builder().check_recipe, shares_files=has_files, preloads=has_files or "takes_libraries" in target.offers
         )
         check_variants(experiment, base, compiled, check)
 
@@ -137,7 +121,7 @@ def _impossible(
     try:
         check(recipe_of(variant, base))
         for subject in compiled:
-            check_compiler(recipe_of(variant, subject.base_recipe(variant, base)))
+            builder().check_compiler(recipe_of(variant, subject.base_recipe(variant, base)))
     except UnavailableError as error:
         return UnavailableError(f"{variant.label}: {error.message}", error.hint)
     return None
@@ -145,10 +129,11 @@ def _impossible(
 
 def missing_tools(factor: str, level: str, base: Recipe) -> UnavailableError | None:
     """Return which tool of a level this machine lacks; None if it has all, or if they are not needed for the recipe's architecture."""
-    if base.architecture and factor in {COMPILER.name, LIBC.name}:
-        return None  # the levels' tools build for this machine; `check_compiler` checks those for others
+    found = find_factor(factor)
+    if base.architecture and getattr(found, "tools_are_of_this_machine", False):
+        return None  # `Builder.check_compiler` checks those for others
     try:
-        require_tools(factor, find_level(find_factor(factor), level))
+        require_tools(factor, find_level(found, level))
     except UnavailableError as error:
         return error
     return None
@@ -164,81 +149,33 @@ def check_machine(experiment: Experiment, target: Capabilities) -> None:
     Raises:
         UnavailableError: a factor acts when a machine starts, or a load runs beside. Or the target is open, and can't set a swap device.
     """
-    swaps = experiment.levels_of(SWAP.name)
-    if "boots" in target.offers:
-        _check_swaps(swaps, target, is_machine_level, "Measure on a board: --target ssh:root@BOARD")
-        return
-    if "sets_swap" in target.offers:
-        _check_swaps(
-            swaps, target, is_board_level, "Name levels of boards: swap=file,zram:lzo-rle. Or measure on --target vm."
+    needs, hint = [], ""
+    for choice in experiment.applied_factors:
+        factor = find_factor(choice.factor)
+        acts = (
+            factor.acts_on(target.name, target.offers, choice.levels)
+            if isinstance(factor, ChecksPlace)
+            else factor.stage is not Stage.BOOT
         )
-    if "reboots" in target.offers:
-        _check_kernels(experiment, target)
-        _check_roots(experiment, target)
-    needs = [
-        f"the factor {choice.factor}"
-        for choice in experiment.applied_factors
-        if find_factor(choice.factor).stage is Stage.BOOT
-        and not ("reboots" in target.offers and choice.factor == KERNEL.name)
-        and not ("sets_swap" in target.offers and choice.factor == SWAP.name)
-    ]
+        if not acts:
+            needs.append(f"the factor {choice.factor}")
+            hint = hint or getattr(factor, "elsewhere", "")
+    if "boots" in target.offers:
+        return
     needs += [
         f"the load {load}"
         for load in experiment.loads
         if load != IDLE.name and not ("runs_loads" in target.offers and shared_machine_load(load) is not None)
     ]
     if needs:
-        hint = _OTHER_BOOTS if needs[0] == f"the factor {KERNEL.name}" else "Measure on --target vm."
         raise UnavailableError(
-            f"The target {target.name} starts no machine of its own, and {needs[0]} needs one.", hint
+            f"The target {target.name} starts no machine of its own, and {needs[0]} needs one.",
+            hint or "Measure on --target vm.",
         )
-    if swaps and isinstance(target, Target):
-        target.check_swap(swaps)
-
-
-_OTHER_BOOTS = "Measure on --target vm, or on a board of a lab whose strategy boots kernels: --target labgrid:PLACE"
-
-
-def _check_swaps(levels: Sequence[str], target: Capabilities, has: Callable[[str], bool], hint: str) -> None:
-    """Check that a target has the swap devices of an experiment.
-
-    Raises:
-        UnavailableError: it lacks one.
-    """
-    missing = next((level for level in levels if not has(level)), "")
-    if missing:
-        raise UnavailableError(f"The target {target.name} has no swap device {missing}.", hint)
-
-
-def _check_kernels(experiment: Experiment, target: Capabilities) -> None:
-    """Check the kernels that a board boots.
-
-    Raises:
-        UnavailableError: one is neither a file nor a kernel that a lab may name, or it has boot parameters, which a board takes from its
-            boot loader.
-    """
-    for level in experiment.levels_of(KERNEL.name):
-        kernel, options = split_kernel(level)
-        if ("/" not in kernel and kernel not in PACKAGED) or options:
-            raise UnavailableError(
-                f"The target {target.name} can't boot {level}: it needs boot parameters, and its boot loader has its own.",
-                "Name kernels that the board boots: kernel=./Image-a,./Image-b, or kernel=generic,rt where labgrid's environment names "
-                "both images. Or measure on --target vm.",
-            )
-
-
-def _check_roots(experiment: Experiment, target: Capabilities) -> None:
-    """Check the root file systems that a board boots.
-
-    Raises:
-        UnavailableError: one is a folder; a strategy deploys files.
-    """
-    for level in experiment.levels_of(ROOTFS.name):
-        if "/" in level and Path(level).is_dir():
-            raise UnavailableError(
-                f"The target {target.name} can't boot {level}: it is a folder, and a strategy deploys files.",
-                "Name files that the board boots, or images of labgrid's environment: rootfs=./root-a.img,./root-b.img",
-            )
+    if isinstance(target, Target):
+        for choice in experiment.applied_factors:
+            if find_factor(choice.factor).stage is Stage.BOOT:
+                target.try_levels(choice.factor, choice.levels)
 
 
 def prepare(
@@ -273,10 +210,10 @@ def prepare(
     compiles = "runs_programs" in target.offers and any(subject.needs_compiler for subject in subjects.values())
     with_empty = compiles and any(subject.empty_programs for subject in subjects.values())
     recipes = VariantRecipes(
-        base_recipe(experiment.architecture),
+        builder().base_recipe(experiment.architecture),
         variants.values(),
         target,
-        functools.partial(resolve_recipe, notify=notify) if compiles else lambda recipe: recipe,
+        functools.partial(builder().resolve, notify=notify) if compiles else lambda recipe: recipe,
         notify,
         has_files=has_files_for(subjects.values(), target),
     )
@@ -292,7 +229,7 @@ def prepare(
     if not programs:
         (_, name, label), why = next(iter(refused.items()))
         raise NothingComparableError(f"Nothing can be compared. The first reason, for {name} with {label}: {why}")
-    empty = tuple(empty_programs(variants.values(), recipes.default())) if with_empty else ()
+    empty = tuple(builder().empty_programs(variants.values(), recipes.default())) if with_empty else ()
     return Prepared(subjects, variants, _equalized(subjects, programs), refused, empty, loads)
 
 
@@ -381,14 +318,3 @@ def refuse_incomparable(
             for label in variants:
                 refused.setdefault((suite, name, label), why)
                 programs.pop((suite, name, label), None)
-
-
-def empty_programs(variants: Iterable[Variant], recipes: Mapping[str, Recipe]) -> Iterator[Artifact]:
-    """Build the empty programs of each variant. One that can't be linked, e.g. without a static library, is left out."""
-    for variant in variants:
-        if variant.copy is not Copy.FIRST or variant.label not in recipes:
-            continue
-        varied = "linking" in dict(variant.applied) or recipes[variant.label].linking == "static"
-        for program in (program for program in EMPTY_PROGRAMS if (program is EMPTY_AS_VARIED) == varied):
-            with contextlib.suppress(UserError):
-                yield artifact_of(EMPTY_SUITE, program, variant, build_empty(program, recipes[variant.label]))

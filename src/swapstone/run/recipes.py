@@ -4,36 +4,19 @@
 from __future__ import annotations
 
 import functools
-import os
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TypeVar
 
 import msgspec
 
-from swapstone.artifacts import BASE_RECIPE
-from swapstone.artifacts.carried_c_library import carried_c_library, linked_for_folder, needs_c_library
 from swapstone.factors import Recipe, recipe_of
 from swapstone.model import Copy, UserError, Variant
-from swapstone.model.architectures import find_architecture
+from swapstone.run.builder import builder
 from swapstone.subjects import Subject
 from swapstone.targets import Target
 
 Key = TypeVar("Key")
-
-
-def base_recipe(architecture: str) -> Recipe:
-    """Return the recipe from which factors start, for the machines of an experiment.
-
-    Args:
-        architecture: as the experiment has it.
-    """
-    machine = find_architecture(architecture).machine if architecture else ""
-    return (
-        BASE_RECIPE
-        if machine in {"", os.uname().machine}
-        else msgspec.structs.replace(BASE_RECIPE, architecture=machine)
-    )
 
 
 class VariantRecipes:
@@ -90,10 +73,8 @@ class VariantRecipes:
             if recipe.preload and not self._has_files:
                 put = functools.partial(self._target.put_library, keep_path="/" in recipe.allocator)
                 recipe = msgspec.structs.replace(recipe, preload=tuple(put(Path(each)) for each in recipe.preload))
-            if "takes_loaders" in self._target.offers and needs_c_library(recipe):
-                loader, files = carried_c_library(recipe, self._notify)
-                folder = self._target.install(files, f"C library of {min(files)}")
-                recipe = linked_for_folder(recipe, loader, folder)
+            if "takes_loaders" in self._target.offers:
+                recipe = builder().with_carried_loader(recipe, self._target, self._notify)
         except UserError as error:
             known = {label for _, label in self._impossible}
             self._impossible[key] = " ".join(filter(None, (error.message, error.hint)))

@@ -11,13 +11,13 @@ from pathlib import Path
 import msgspec
 
 from swapstone.artifacts import check_compiler, compiler_version, require_tools
+from swapstone.artifacts.builder import base_recipe
 from swapstone.artifacts.toolchain import cross_prefix
 from swapstone.factors import Recipe, find_factor, find_level
 from swapstone.model import UserError
 from swapstone.model.architectures import ARCHITECTURES
 from swapstone.model.safe_text import safe
 from swapstone.model.temporary_folder import TemporaryFolder
-from swapstone.run.recipes import base_recipe
 from swapstone.session.capabilities import agent_findings, noise_findings
 from swapstone.session.virtual_board_kind import VIRTUAL_BOARD, VirtualBoardSpec
 from swapstone.targets import TargetOptions, find_target_kind

@@ -16,11 +16,11 @@ from swapstone import plan
 from swapstone.comparison.pairs import interval_pairs
 from swapstone.comparison.verdicts import separation_needed
 from swapstone.model import CURRENT_RULES, Experiment, Run, UserError
+from swapstone.model.experiment import WAKEUP_INTERVAL_US
 from swapstone.plan import WORK_NS
 from swapstone.plan.stopping import first_block, looks
 from swapstone.session.values import format_compared, format_duration, parse_duration_ns
 from swapstone.workloads import workloads_by_name
-from swapstone.workloads.suites.latency import INTERVAL_US
 
 MOST_EXTENSION = 10
 """A default budget is extended to at most this many times its length."""
@@ -79,7 +79,7 @@ def check_budget(experiment: Experiment, trial_ns: int = WORK_NS) -> tuple[Exper
     """
     if experiment.blocks or experiment.own is not None or experiment.virtual:
         return experiment, ""
-    trial_ns = max(trial_ns, experiment.wakeups * INTERVAL_US * 1000)
+    trial_ns = max(trial_ns, experiment.wakeups * WAKEUP_INTERVAL_US * 1000)
     variants, groups = len(plan.variants(experiment)), len(plan.groups(experiment))
     block_ns = variants * groups * trial_ns * (1 + _prime(experiment))
     fewest = needed_pairs(experiment)

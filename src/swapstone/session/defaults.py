@@ -4,12 +4,10 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
 
-from swapstone.factors import FLOAT, PRIORITY, Stage, find_factor
-from swapstone.factors.float_abi import ARCHITECTURE, MACHINES
+from swapstone.factors import PRIORITY, Stage, find_factor
 from swapstone.model import FAMILY_CORRECTION, IDLE, REPORT_CORRECTION, Crate, FactorLevels, Workload, unknown
 from swapstone.targets import default_target
 from swapstone.workloads import all_suites, find_suite
@@ -86,8 +84,8 @@ def default_target_of(
 
 def default_architecture(factors: Iterable[FactorLevels]) -> str:
     """Return the architecture of the virtual machine that the factors of an experiment need; empty if this machine's will do."""
-    needed = any(choice.factor == FLOAT.name for choice in factors) and os.uname().machine not in MACHINES
-    return ARCHITECTURE if needed else ""
+    needed = (getattr(find_factor(choice.factor), "default_architecture", "") for choice in factors)
+    return next(filter(None, needed), "")
 
 
 def default_budget_ns(factors: Iterable[FactorLevels]) -> int:

@@ -10,12 +10,12 @@ import contextlib
 from collections.abc import Iterable, Iterator
 
 from swapstone import workloads
-from swapstone.artifacts import EMPTY_PROGRAMS, EMPTY_SUITE, SIZE_METRICS
 from swapstone.factors import all_factors
 from swapstone.model import Experiment, Metric, UserError, WorkSpec
 from swapstone.model.parts import parts_of
 from swapstone.record import Description
 from swapstone.record.record_format import PlaceFacts, StoredLevel, StoredWork
+from swapstone.run.builder import builder
 from swapstone.session.explainer import explainers
 from swapstone.session.own_program_request import report_notes
 from swapstone.session.server_program import server_notes
@@ -31,11 +31,11 @@ def describe(experiment: Experiment) -> Description:
     found = workloads.workloads_of(experiment)
     metrics = tuple(dict.fromkeys(metric for work in found.values() for metric in work.metrics))
     places = {metric: place for place, metric in enumerate(metrics)}
-    works = [*((suite, work) for (suite, _), work in found.items()), *((EMPTY_SUITE, work) for work in EMPTY_PROGRAMS)]
+    works = [*((suite, work) for (suite, _), work in found.items()), *builder().empty]
     return Description(
         metrics=metrics,
         works=tuple(_stored(suite, work, (places[metric] for metric in work.metrics)) for suite, work in works),
-        sizes=SIZE_METRICS,
+        sizes=builder().sizes,
         levels=tuple(_levels(experiment)),
         place=_place(experiment, (metric for work in found.values() for metric in work.metrics)),
         notes=(*report_notes(experiment), *server_notes(experiment)),

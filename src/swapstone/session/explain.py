@@ -273,7 +273,7 @@ def _machines(row: ExplainedRow) -> Iterator[tuple[CountContext, dict[str, Any]]
         if row.options.modelled_cycles:
             require_modelled(target.architecture)
         prepared = prepare(view.experiment, target, lambda *_: None, notify)
-        debug = DebugFiles(target.architecture, Path(scratch), notify)
+        debug = DebugFiles(target.debug_file, Path(scratch), notify)
         yield (
             CountContext(prepared, target, Path(scratch), debug, row.options.modelled_cycles),
             {

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from swapstone.artifacts.image_catalog import KERNELS, PARTS
-from swapstone.factors import SWAP
+from swapstone.factors import find_factor
 from swapstone.model import IDLE, Experiment, MachineNeeds
 from swapstone.workloads import find_load, workloads_of
 from swapstone.workloads.loads import LOADS
@@ -53,5 +53,5 @@ def _needs(experiment: Experiment) -> Iterable[MachineNeeds]:
     for name in experiment.loads:
         yield find_load(name).machine
     for choice in experiment.applied_factors:
-        if choice.factor == SWAP.name:
-            yield SWAP.machine
+        if (needs := getattr(find_factor(choice.factor), "machine", None)) is not None:
+            yield needs

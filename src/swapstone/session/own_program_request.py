@@ -11,7 +11,6 @@ from pathlib import Path
 
 import attrs
 
-from swapstone.artifacts import parse_libraries
 from swapstone.model import (
     COMMAND,
     CommandLine,
@@ -24,6 +23,7 @@ from swapstone.model import (
     UserError,
     placeholders_in,
 )
+from swapstone.run.builder import builder
 from swapstone.session.command_lines import command_lines, executable
 from swapstone.session.command_text import PROGRAM, command_line
 from swapstone.session.option_table import flag_of, given_of
@@ -336,7 +336,7 @@ def _libraries(request: Program) -> tuple[str, ...]:
         return ()
     if not request.build:
         raise UserError("--with builds libraries for a program that --build builds.", f"For example: {WITH_EXAMPLE}")
-    return parse_libraries(",".join(request.libraries))
+    return builder().parse_libraries(",".join(request.libraries))
 
 
 def _input(text: str | None, folder: Path) -> str:

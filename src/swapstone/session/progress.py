@@ -14,12 +14,12 @@ from typing import Protocol, TypeAlias
 from rich.cells import cell_len
 
 from swapstone.model import IDLE, Experiment, Trial
+from swapstone.model.experiment import WAKEUP_INTERVAL_US
 from swapstone.model.number_text import percent
 from swapstone.plan.stop_decision import StopDecision
 from swapstone.session.budget import first_decisive_look
 from swapstone.session.time_left import TimeLeft
 from swapstone.session.values import format_duration
-from swapstone.workloads.suites.latency import INTERVAL_US
 
 __all__ = [
     "LONGEST_SILENCE_S",
@@ -167,7 +167,7 @@ class ProgressText:
     def __init__(self, experiment: Experiment, label: str = "") -> None:
         self.budget_ns = experiment.budget_ns
         self.blocks = experiment.blocks
-        self.trial_ns = 0 if experiment.virtual else experiment.wakeups * INTERVAL_US * 1000
+        self.trial_ns = 0 if experiment.virtual else experiment.wakeups * WAKEUP_INTERVAL_US * 1000
         self.margin = experiment.margin
         self.rows = len(experiment.workloads) * len(experiment.loads)
         self.label = label

@@ -351,7 +351,7 @@ class Record:
         view = self.view if isinstance(self.view.runs, tuple) else load_view(self.path)  # commands of it will run
         for each in explainers():
             return each.explain(view, self._analysis, options, as_progress(progress))
-        raise UnavailableError("No installed part explains rows.", "See which parts are installed: swapstone list")
+        raise UnavailableError("No installed part explains rows.")
 
     def resume(
         self,

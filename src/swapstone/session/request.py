@@ -18,9 +18,9 @@ from swapstone.model import (
     Workload,
     unknown,
 )
+from swapstone.model.experiment import FEWEST_WAKEUPS, MOST_WAKEUPS, WAKEUP_INTERVAL_US
 from swapstone.session.settings import Settings
-from swapstone.workloads import find_load, with_cycles
-from swapstone.workloads.suites.latency import FEWEST_CYCLES, INTERVAL_US, MOST_CYCLES
+from swapstone.workloads import find_load, with_wakeups
 
 
 @attrs.frozen(kw_only=True)
@@ -115,16 +115,16 @@ def wakeups_of(duration_ns: int | None, workloads: Iterable[Workload]) -> int:
     """
     if duration_ns is None:
         return 0
-    if not any(with_cycles(work, 1) is not work for work in workloads):
+    if not any(with_wakeups(work, 1) is not work for work in workloads):
         raise UserError(
             "--duration is for the suite latency, and none of its workloads runs here.",
             "Add --suite latency, or leave --duration out.",
         )
-    cycles = duration_ns // (INTERVAL_US * 1000)
-    if not FEWEST_CYCLES <= cycles <= MOST_CYCLES:
-        most_s = MOST_CYCLES * INTERVAL_US // 1_000_000
+    cycles = duration_ns // (WAKEUP_INTERVAL_US * 1000)
+    if not FEWEST_WAKEUPS <= cycles <= MOST_WAKEUPS:
+        most_s = MOST_WAKEUPS * WAKEUP_INTERVAL_US // 1_000_000
         raise UserError(
-            f"--duration is not between {FEWEST_CYCLES * INTERVAL_US // 1000} ms and {most_s} s.",
+            f"--duration is not between {FEWEST_WAKEUPS * WAKEUP_INTERVAL_US // 1000} ms and {most_s} s.",
             f"For example: --duration 10s, or {most_s}s",
         )
     return cycles

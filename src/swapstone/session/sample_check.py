@@ -20,8 +20,9 @@ import msgspec
 
 from swapstone import plan, workloads
 from swapstone.answers import Measured, OutputReader, reader_of
-from swapstone.factors import ROOT_FACTORS, ROOTFS, Evidence, find_factor, is_unobserved, mounted_content
-from swapstone.factors.rootfs import BOOTED_ROOT
+from swapstone.factors import Evidence, find_factor, is_root_factor, is_unobserved
+from swapstone.factors.mounts import mounted_content
+from swapstone.factors.rootfs import BOOTED_ROOT, ROOTFS
 from swapstone.model import Run, Sample, Status, UserError, Variant, WireError
 from swapstone.model.parts import missing_parts
 from swapstone.model.trial_conditions import changed_conditions
@@ -252,10 +253,10 @@ class _Deriver:
             if level != requested and not is_unobserved(name, level):
                 raise _ContradictionError(f"is marked ok, and {name}={level or 'unknown'} was in force")
             # A path would be read on this machine. A static program shows by its file alone that it has no loader.
-            hidden = "/" in requested or name in ROOT_FACTORS or (name == "linking" and answer.interp is None)
+            hidden = "/" in requested or is_root_factor(name) or (name == "linking" and answer.interp is None)
             # Which root a board booted is in the answer as a level.
             hidden = hidden and not (name == ROOTFS.name and evidence.machine_text(BOOTED_ROOT))
-            content = sources.get(f"{name} {requested}", "") if name in ROOT_FACTORS else ""
+            content = sources.get(f"{name} {requested}", "") if is_root_factor(name) else ""
             # The folder of a root is named by its content's digest, which the manifest has: nothing is read.
             if content:
                 rooted = {"root": mounted_content(evidence, content), "path_levels": ((name, requested),)}

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from swapstone.factors import ROOT_FACTORS, free_levels
+from swapstone.factors import free_levels, is_root_factor
 from swapstone.model import FactorLevels, OwnProgram, UserError
 from swapstone.session.own_program_request import own_program, program_factor
 from swapstone.session.parameters import check_placeholders, parse_free_factors
@@ -35,7 +35,7 @@ def varied_program(
     free = parse_free_factors(request.vary)
     single = request.commands if len(request.commands) == 1 else ()
     names = {*(choice.factor for choice in factors), *(text.partition("=")[0].strip() for text in held)}
-    own = own_program(request, directory, rooted=not names.isdisjoint(ROOT_FACTORS))
+    own = own_program(request, directory, rooted=any(map(is_root_factor, names)))
     named = program_factor(own) if own else ()
     every = (*named, *free, *factors)
     if own is not None and not every and own.parameters:

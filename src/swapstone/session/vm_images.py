@@ -8,6 +8,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
+from swapstone.artifacts.builder import base_recipe
 from swapstone.artifacts.bundled_modules import build_module, module_source_name
 from swapstone.artifacts.image_assembly import KERNEL_PART
 from swapstone.artifacts.image_catalog import MACHINE_ARCHITECTURES, MachineArchitecture, find_machine_architecture
@@ -26,7 +27,6 @@ from swapstone.model import (
     UnavailableError,
     UserError,
 )
-from swapstone.run.recipes import base_recipe
 from swapstone.session.image_contents import image_contents
 from swapstone.targets import TargetOptions, find_target_kind
 from swapstone.targets.vm.boot_image import VmImage

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import msgspec
 
-from swapstone.factors import ROOT_FACTORS, ROOTFS
-from swapstone.factors.rootfs import no_root
+from swapstone.factors import is_root_factor
+from swapstone.factors.rootfs import ROOTFS, no_root
 from swapstone.model import Experiment, FactorLevels, UnavailableError, UserError
 from swapstone.model.architectures import machine_of
 from swapstone.session.experiment_rules import ExperimentRules
@@ -31,7 +31,7 @@ def check_root_levels(request: ExperimentRequest, factors: Sequence[FactorLevels
         UserError: a level is the name of an image, and the target boots none. Or there is no program that could run in the roots.
         UnavailableError: the target is a board that boots no roots.
     """
-    rooted = next((choice for choice in factors if choice.factor in ROOT_FACTORS), None)
+    rooted = next((choice for choice in factors if is_root_factor(choice.factor)), None)
     if rooted is None:
         return
     if rooted.factor == ROOTFS.name:

@@ -7,10 +7,9 @@ import functools
 from collections.abc import Mapping
 from typing import TypeVar
 
-from swapstone.model import PartOrigin, Source, UserError, UserSupplied, Workload
+from swapstone.model import PartOrigin, UserError, UserSupplied, Workload
 from swapstone.model.parts import load, provided
 from swapstone.model.workload import Origin
-from swapstone.subjects.bundled import Bundled
 from swapstone.subjects.own_program import UserProgram
 from swapstone.subjects.subject import BuildContext, Judgement, KeepLog, Outcome, Subject, SubjectKind, TrialSpec
 from swapstone.subjects.variant_program import Program
@@ -66,4 +65,4 @@ def _made(what: Workload | Subject, of: object) -> Subject:
 
 @functools.cache
 def _kinds() -> tuple[SubjectKind, ...]:
-    return (*provided("subject", SubjectKind), SubjectKind(Source, Bundled), SubjectKind(UserSupplied, UserProgram))
+    return (*provided("subject", SubjectKind), SubjectKind(UserSupplied, UserProgram))

@@ -4,16 +4,17 @@
 from __future__ import annotations
 
 import dataclasses
+from pathlib import Path
 from typing import ClassVar
 
 import msgspec
 
-from swapstone.artifacts import Built, build_layouts, build_workload, environment_padding
+from swapstone.artifacts import Built, build_layouts, build_whole, build_workload, environment_padding
 from swapstone.factors import Recipe
 from swapstone.model import Copy, Source, Variant, Workload
 from swapstone.subjects.declared_program import BuiltProgram, whole_environment
 from swapstone.subjects.real_time import probe_request, require_real_time
-from swapstone.subjects.subject import BuildContext
+from swapstone.subjects.subject import BuildContext, SubjectKind
 from swapstone.subjects.variant_program import Program
 from swapstone.wire import TrialRequest
 
@@ -48,6 +49,10 @@ class Bundled(BuiltProgram):
         del context
         return build_workload(self._origin, recipe, relinked=variant.copy is Copy.RELINKED)
 
+    def with_symbols(self, program: Program, folder: Path, *, like: str) -> Path | None:
+        """Build the source without stripping it; None if that gives other code."""
+        return build_whole(self._origin, program.recipe, folder, like=like)
+
     def _probe(self, program: Program, folder: str) -> TrialRequest:
         """Return a request for a single wake-up, which shows whether the target permits the program."""
         interval, _ = self.workload.arguments
@@ -62,3 +67,6 @@ class Bundled(BuiltProgram):
             padded_recipe = msgspec.structs.replace(recipe, environment=padded)
             links.append(self.installed(variant, padded_recipe, context, built, layout=number))
         return tuple(links)
+
+
+SUBJECT = SubjectKind(Source, Bundled)

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from swapstone.artifacts import Built
+from swapstone.artifacts.built import Built
 from swapstone.factors import Recipe
 from swapstone.model import Variant, Workload
 from swapstone.record import Artifact

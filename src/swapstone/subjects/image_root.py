@@ -13,7 +13,8 @@ import msgspec
 from swapstone.artifacts.libc_files import check_libc_files, image_architecture, libc_root
 from swapstone.artifacts.root_file_systems import RootFileSystem, unpack_root
 from swapstone.artifacts.sdk import SDK_COMPILERS
-from swapstone.factors import IMAGE, ROOT_FACTORS, Evidence, ProgramFacts, find_factor
+from swapstone.factors import Evidence, ProgramFacts, find_factor, is_root_factor
+from swapstone.factors.image import IMAGE
 from swapstone.model import Experiment, UserError
 from swapstone.model.safe_text import safe
 
@@ -42,7 +43,7 @@ def root_levels(experiment: Experiment) -> tuple[RootLevel, ...]:
     Raises:
         UserError: two factors name the root.
     """
-    choices = [choice for choice in experiment.applied_factors if choice.factor in ROOT_FACTORS]
+    choices = [choice for choice in experiment.applied_factors if is_root_factor(choice.factor)]
     if len(choices) > 1:
         raise UserError(
             f"The factors {' and '.join(choice.factor for choice in choices)} both name the root of the program.",

@@ -8,7 +8,8 @@ from typing import ClassVar
 import msgspec
 
 from swapstone.artifacts.carried_programs import carried_programs
-from swapstone.factors import PRIORITY, PRIORITY_VARIABLE, ROOTFS, Recipe, Stage, find_factor
+from swapstone.factors import PRIORITY, PRIORITY_VARIABLE, Recipe, Stage, find_factor
+from swapstone.factors.rootfs import ROOTFS
 from swapstone.model import Experiment, ImageTool, UnavailableError, Variant, Workload
 from swapstone.subjects.declared_program import DeclaredProgram
 from swapstone.subjects.machine_config import machine_config_for

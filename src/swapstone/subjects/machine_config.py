@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import msgspec
 
-from swapstone.factors import PRIORITY_VARIABLE, Recipe, swap_commands, swap_memory_bytes
+from swapstone.factors import PRIORITY_VARIABLE, Recipe
 from swapstone.model import USUAL_MEMORY_BYTES, ImageTool, Load, MachineNeeds, Source, Workload
 from swapstone.targets import MachineConfig
 
@@ -23,31 +23,32 @@ def machine_config_for(workload: Workload, recipe: Recipe, load: Load, memory_by
         memory_bytes: instead of what the workload needs; 0 for that. The content of a swap device comes on top.
     """
     needs = workload.machine or MachineNeeds()
-    swap_bytes = swap_memory_bytes(recipe.swap)
     memory_bytes = memory_bytes or needs.memory_bytes
-    memory_bytes = (memory_bytes or USUAL_MEMORY_BYTES) + swap_bytes if swap_bytes else memory_bytes
+    memory_bytes = (
+        (memory_bytes or USUAL_MEMORY_BYTES) + recipe.more_memory_bytes if recipe.more_memory_bytes else memory_bytes
+    )
     return MachineConfig(
         kernel=recipe.kernel,
         memory_bytes=memory_bytes,
         own_modules=(*needs.own_modules, *load.machine.own_modules),
-        prepare=(*needs.prepare, *swap_commands(recipe.swap), *load.machine.prepare),
+        prepare=(*needs.prepare, *recipe.prepare, *load.machine.prepare),
         beside=load.beside,
         settle_ms=load.settle_ms,
         real_time=load.real_time or _is_real_time(workload, recipe),
     )
 
 
-def on_board(config: MachineConfig, swap: str) -> MachineConfig:
+def on_board(config: MachineConfig, recipe: Recipe) -> MachineConfig:
     """Return the machine of a trial on a target that sets swap devices: it sets the device and the limit of the memory itself.
 
     Args:
         config: as for a virtual machine.
-        swap: level of the factor ``swap``; empty for none.
+        recipe: names the device.
     """
-    if not swap:
+    if not recipe.swap:
         return config
-    prepare = tuple(command for command in config.prepare if command not in swap_commands(swap))
-    return msgspec.structs.replace(config, swap=swap, memory_bytes=0, prepare=prepare)
+    prepare = tuple(command for command in config.prepare if command not in recipe.prepare)
+    return msgspec.structs.replace(config, swap=recipe.swap, memory_bytes=0, prepare=prepare)
 
 
 def _is_real_time(workload: Workload, recipe: Recipe) -> bool:

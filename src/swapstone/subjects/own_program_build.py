@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Building a user's own program for each variant, and making the variants' environments equally large."""
+"""A user's own program that is built from its sources for each variant, or carried to a machine without this one's files."""
 
 from __future__ import annotations
 
 import dataclasses
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -15,19 +17,24 @@ from swapstone.artifacts import (
     with_layout_compiler,
     with_libraries,
 )
-from swapstone.factors import Evidence, Recipe, read_facts
+from swapstone.factors import Evidence, Recipe, is_root_factor, read_facts
 from swapstone.factors.libc import LIBC
-from swapstone.model import OwnProgram, UserError, Variant
+from swapstone.model import Experiment, OwnProgram, UserError, UserSupplied, Variant, Workload
 from swapstone.model.directories import cache_dir
+from swapstone.model.safe_text import safe
 from swapstone.record import Artifact
+from swapstone.subjects.own_program import UserProgram
 from swapstone.subjects.own_program_carried import carried_files, uncarried_arguments
-from swapstone.subjects.own_program_start import new_artifact, own_recipe, program_file, taken
-from swapstone.subjects.subject import BuildContext
-from swapstone.subjects.variant_program import (
-    Program,
-)
-from swapstone.targets import Target
+from swapstone.subjects.own_program_check import check_built
+from swapstone.subjects.own_program_libraries import wrong_library
+from swapstone.subjects.own_program_notes import source_notes
+from swapstone.subjects.own_program_source_check import check_carried, check_programs, check_recipes, check_sources
+from swapstone.subjects.own_program_start import new_artifact, program_file, taken
+from swapstone.subjects.subject import BuildContext, Subject, SubjectKind, TrialSpec
+from swapstone.subjects.variant_program import Program
+from swapstone.targets import Capabilities, Target
 from swapstone.targets.carried_files import CarriedFiles
+from swapstone.wire import AgentAnswer, ProcessOutcome
 
 
 class OwnProgramBuild:
@@ -41,20 +48,6 @@ class OwnProgramBuild:
         self._builder: SourceBuilder | None = None
         self.uncarried: tuple[str, ...] | None = None
         self._carried: dict[tuple[object, ...], CarriedFiles] = {}
-
-    def base_recipe(self, own: OwnProgram, *, rooted: bool = False) -> Recipe:
-        """Return the recipe to which a variant's levels are applied. A program that is not built here has a C library already.
-
-        Args:
-            own: the program.
-            rooted: whether it is in a root file system of its own, and no file of this machine.
-        """
-        recipe = own_recipe(own)
-        if not own.build and not rooted:
-            facts = read_facts(Path(own.arguments[0]))
-            libc = LIBC.observe(Evidence(interp=facts.interp, objects=())) if facts else None
-            recipe = msgspec.structs.replace(recipe, libc=libc or recipe.libc)
-        return recipe
 
     def program(
         self, own: OwnProgram, workload: str, variant: Variant, recipe: Recipe, context: BuildContext
@@ -142,3 +135,90 @@ def _require_different_links(variant: Variant, links: list[Program]) -> None:
             "objects that {cc} compiles with -c, and this build seems to make none.",
             "Let the build compile each source with -c and link the objects, or leave --layouts out.",
         )
+
+
+class SourceProgram(UserProgram):
+    """An own program with what this part adds: its build, its libraries, and its way to other machines."""
+
+    def __init__(self, workload: Workload, origin: UserSupplied) -> None:
+        super().__init__(workload, origin)
+        self._build = OwnProgramBuild()
+
+    def join(self, first: Subject) -> None:
+        """Share the build too."""
+        super().join(first)
+        assert isinstance(first, SourceProgram)
+        self._build = first._build
+
+    def check_program(self, every: Sequence[OwnProgram], experiment: Experiment, target: Capabilities) -> None:
+        """Raise if the program can't be built, or carried to the target."""
+        if self._own.build:
+            check_sources(self._own, every, experiment)
+        else:
+            check_built(self._own, every, experiment)
+        if "shares_files" not in target.offers:
+            check_carried(self._own, every, experiment)
+
+    def notes(self) -> tuple[str, ...]:
+        """Return notes on the sources and the build command too."""
+        return (*source_notes(self._own), *super().notes())
+
+    def base_recipe(self, variant: Variant, default: Recipe) -> Recipe:
+        """Return the recipe with the user's environment, and the C library of a program that is not built here."""
+        recipe, own = super().base_recipe(variant, default), self._as_run(variant)
+        if own.build:
+            return msgspec.structs.replace(recipe, architecture=default.architecture)
+        rooted = any(is_root_factor(name) for name, _ in variant.applied)
+        facts = None if rooted else read_facts(Path(own.arguments[0]))
+        libc = LIBC.observe(Evidence(interp=facts.interp, objects=())) if facts else None
+        return msgspec.structs.replace(recipe, libc=libc or recipe.libc)
+
+    def check_recipes(self, variants: Iterable[Variant], recipes: Mapping[str, Recipe]) -> None:
+        """Raise if what distinguishes two variants does not reach the build command."""
+        if self._own.build:
+            check_recipes(self._own, variants, recipes)
+
+    def started(self, own: OwnProgram, variant: Variant, recipe: Recipe, context: BuildContext) -> Program:
+        """Build the program in a copy of its sources, or take it without building."""
+        return self._build.program(own, self.workload.name, variant, recipe, context)
+
+    def equalize(self, programs: Mapping[str, Program]) -> dict[str, Program]:
+        """Add what is preloaded, and padding, to the environments.
+
+        Raises:
+            UserError: the build ignores what the variants differ in.
+        """
+        check_programs(self._own, programs)
+        return super().equalize(programs)
+
+    def advice(self, answer: AgentAnswer) -> str:
+        """Return what to try after a failure, if that is known."""
+        uncarried = self._build.uncarried
+        if uncarried is not None and answer.outcome is ProcessOutcome.EXITED and answer.code:
+            return _missing_files_hint(uncarried)
+        return super().advice(answer)
+
+    def explain_wrong_level(self, program: Program) -> str:
+        """Return how the program was built, to find out why another level was in force than requested."""
+        if not self._own.build:
+            return ""
+        facts = program.facts
+        compiler = ", ".join(facts.comments) if facts and facts.comments else "an unnamed compiler"
+        loader = (facts.interp or "none") if facts else "none: it is a script"
+        return (
+            f"; does the build ignore {{cc}}, {{cflags}} or {{ldflags}}, or find files of an earlier build? {{cc}} was "
+            f"{' '.join(program.recipe.command)!r}; the program was built by {compiler}, its loader is {loader}"
+        )
+
+    def wrong_files(self, trial: TrialSpec, evidence: Evidence) -> str:
+        """Return a sentence if the process used another build of a library than ``--with`` requested."""
+        return wrong_library(trial.program.recipe, evidence)
+
+
+def _missing_files_hint(uncarried: tuple[str, ...]) -> str:
+    """Return what to try if a program failed in a machine, which has few files."""
+    named = " ".join(f"--files {shlex.quote(safe(name))}" for name in uncarried)
+    return f"; the machine has the program, its libraries and what --files names{f': add {named}' if named else ''}"
+
+
+SUBJECT = SubjectKind(UserSupplied, SourceProgram)

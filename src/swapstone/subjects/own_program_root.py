@@ -14,9 +14,11 @@ import msgspec
 from swapstone.artifacts import sha256_of, stripped_sizes
 from swapstone.artifacts.root_file_systems import RootFileSystem
 from swapstone.artifacts.root_view import RootView
-from swapstone.factors import IMAGE, ROOTFS, Recipe, Stage, find_factor
+from swapstone.factors import Recipe, Stage, find_factor
 from swapstone.factors.allocator import ALLOCATOR, DEFAULT
 from swapstone.factors.factor import SOURCE_RECIPE
+from swapstone.factors.image import IMAGE
+from swapstone.factors.rootfs import ROOTFS
 from swapstone.model import ROOT_FILES, USUAL_MEMORY_BYTES, Experiment, OwnProgram, UnavailableError, UserError
 from swapstone.model.architectures import machine_of
 from swapstone.model.safe_text import safe

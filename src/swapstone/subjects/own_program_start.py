@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""How a user's own program is started as it is, and how the variants' environments become equally large."""
+"""How a user's own program is started without a build, and how the variants' environments become equally large."""
 
 from __future__ import annotations
 

@@ -10,12 +10,13 @@ from __future__ import annotations
 import abc
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
 import msgspec
 
 from swapstone.answers import Measured, reader_of
-from swapstone.factors import SWAP, Evidence, ProgramFacts, Recipe
+from swapstone.factors import Evidence, ProgramFacts, Recipe, Stage, find_factor
 from swapstone.model import IDLE, Cpus, Experiment, Load, Status, UnavailableError, UserError, Variant, Workload
 from swapstone.model.trial_conditions import changed_conditions, describe_conditions, interruption
 from swapstone.subjects.evidence import evidence_of, observed_levels, wrong_level
@@ -172,10 +173,10 @@ class Subject(abc.ABC):
         """
         if not self.workload.machine or "boots" in target.offers:
             return
-        swaps = experiment.levels_of(SWAP.name)
         needs = self.workload.machine
         only_memory = needs.memory_bytes and not (needs.modules or needs.own_modules or needs.prepare)
-        if "sets_swap" in target.offers and only_memory and swaps:
+        limited = any(find_factor(choice.factor).stage is Stage.BOOT for choice in experiment.applied_factors)
+        if "sets_swap" in target.offers and only_memory and limited:
             return
         raise UnavailableError(
             f"The target {target.name} starts no machine of its own, and the workload {self.workload.name} needs one.",
@@ -232,6 +233,20 @@ class Subject(abc.ABC):
         """Return what the report prints for a variant that `build` refused."""
         return error.message
 
+    def with_symbols(self, program: Program, folder: Path, *, like: str) -> Path | None:
+        """Build a program again with symbols, to name the addresses of the stripped one that runs.
+
+        Args:
+            program: as `build` returned it.
+            folder: for the output; created.
+            like: path of the stripped program.
+
+        Returns:
+            The file; None if there is none whose stripped form is the program.
+        """
+        del program, folder, like
+        return None
+
     # Running
 
     @abc.abstractmethod
@@ -266,7 +281,7 @@ class Subject(abc.ABC):
             return refused
         config = self.machine_config(trial)
         if "sets_swap" in target.offers:
-            config = on_board(config, trial.program.recipe.swap)
+            config = on_board(config, trial.program.recipe)
         if "reboots" in target.offers:
             config = msgspec.structs.replace(config, root=trial.program.recipe.root)
         answer = target.run(change(self.request(trial)), config)

@@ -16,6 +16,7 @@ from pathlib import Path
 import msgspec
 
 from swapstone.factors import ProgramFacts, read_facts
+from swapstone.factors.swap import SWAP
 from swapstone.model import Experiment, FrozenStruct, Observation, ObservationKind, UserError
 from swapstone.model.directories import cache_dir
 from swapstone.model.observation import EMULATED
@@ -116,9 +117,10 @@ class SshTarget(AgentTarget):
         if architecture:
             check_machine(self.board.answer, recipe_architecture(architecture))
 
-    def check_swap(self, levels: Sequence[str]) -> None:
-        """Set each level once; the board's own swap is restored at the end of the session. See `Target.check_swap`."""
-        self._swap.check(levels)
+    def try_levels(self, factor: str, levels: Sequence[str]) -> None:
+        """Set each level once; the board's own swap is restored at the end of the session. See `Target.try_levels`."""
+        if factor == SWAP.name:
+            self._swap.check(levels)
 
     def describe(self) -> TargetDescription:
         """Return the board's description, as it was when the target was opened."""

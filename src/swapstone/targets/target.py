@@ -174,7 +174,7 @@ Offer: TypeAlias = Literal[
 - ``probes_architecture``: the architecture that programs are built for is known only when it is open.
 - ``boots``: it boots a machine for each trial, and so accepts another configuration than `DEFAULT_MACHINE`.
 - ``reboots``: its one machine is booted anew for a `MachineConfig` with a kernel or a root, which takes long: see `Target.begin`.
-- ``sets_swap``: it accepts `MachineConfig.swap`; see `Target.check_swap`.
+- ``sets_swap``: it accepts `MachineConfig.swap`; see `Target.try_levels`.
 - ``limits_memory``: it accepts `MachineConfig.memory_bytes` though it boots no machine.
 - ``runs_loads``: it accepts `MachineConfig.beside` and `MachineConfig.settle_ms` though it boots no machine.
 - ``bare``: the servers of its trials run without an operating system: it runs the workloads of crates that are
@@ -259,10 +259,11 @@ class Target(abc.ABC):
             UnavailableError: it does not.
         """
 
-    def check_swap(self, levels: Sequence[str]) -> None:  # noqa: B027 - most targets set none
-        """Check that a target that sets swap devices can set some levels of the factor ``swap``, by doing so.
+    def try_levels(self, factor: str, levels: Sequence[str]) -> None:  # noqa: B027 - most targets set none
+        """Check that a target can set the levels of a factor that it sets itself, by doing so.
 
         Args:
+            factor: its name.
             levels: in the order of the experiment.
 
         Raises:

@@ -14,7 +14,6 @@ from swapstone.workloads.printed_numbers import METRIC_EXAMPLE, parse_metric, un
 from swapstone.workloads.server_metrics import server_samples
 from swapstone.workloads.shared_machine_loads import filled_load, programs_of, shared_machine_load
 from swapstone.workloads.suites import all_suites
-from swapstone.workloads.suites.latency import with_cycles
 
 __all__ = [
     "LOADS",
@@ -36,7 +35,7 @@ __all__ = [
     "server_samples",
     "shared_machine_load",
     "undirected",
-    "with_cycles",
+    "with_wakeups",
     "workloads_by_name",
     "workloads_of",
 ]
@@ -76,8 +75,16 @@ def workloads_of(experiment: Experiment, *, installed: bool = False) -> dict[tup
         for suite, name in experiment.workloads
         if not installed or suite == OWN_SUITE or any(each.name == suite for each in all_suites())
     }
-    cycles = experiment.wakeups
-    return {place: with_cycles(each, cycles) for place, each in found.items()} if cycles else found
+    count = experiment.wakeups
+    return {place: with_wakeups(each, count) for place, each in found.items()} if count else found
+
+
+def with_wakeups(workload: Workload, count: int) -> Workload:
+    """Return a workload with another number of wake-ups in a trial; one that measures none unchanged."""
+    for suite in all_suites():
+        if suite.with_wakeups is not None:
+            workload = suite.with_wakeups(workload, count)
+    return workload
 
 
 def workloads_by_name(experiment: Experiment) -> dict[str, Workload]:

@@ -11,11 +11,11 @@ import msgspec
 import pytest
 
 from swapstone.artifacts import BASE_RECIPE, build_workload, loader_version, resolve_recipe
+from swapstone.artifacts.builder import base_recipe
 from swapstone.artifacts.cxx_compiler import cxx_command
 from swapstone.artifacts.toolchain import check_compiler, compiler_command, strip_command
 from swapstone.factors import Evidence, Recipe, find_factor, read_facts
 from swapstone.model import UnavailableError
-from swapstone.run.recipes import base_recipe
 from swapstone.workloads import find_workload
 from tests.unit.builders import source_of
 

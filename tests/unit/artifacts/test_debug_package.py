@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 import struct
 import subprocess
@@ -70,7 +71,7 @@ def test_internal_functions_have_names(archive: Archive, locked: list[Package], 
     assert re.fullmatch("[0-9a-f]{40}", build)
     package = with_symbols(archive, {build: debug})
     locked += [archive.add("libc6", {}), package]
-    found = DebugFiles("x86_64", tmp_path, lambda _: None)
+    found = DebugFiles(functools.partial(debug_package.read_debug_file, "x86_64"), tmp_path, lambda _: None)
     other = tmp_path / "prog"
     other.write_bytes(path.read_bytes())
     table = found.table(code_file(other))
@@ -90,7 +91,7 @@ def test_instructions_are_counted_by_these_names(archive: Archive, locked: list[
     file = code_file(path)
     ((start, code),) = file.pieces
     base = 0x7F0000000000
-    symbols = DebugFiles("x86_64", tmp_path, lambda _: None)
+    symbols = DebugFiles(functools.partial(debug_package.read_debug_file, "x86_64"), tmp_path, lambda _: None)
     table = symbols.table(file)
     assert table is not None
     inner = table.address("inner")
@@ -123,7 +124,7 @@ def test_without_the_package_the_output_has_the_reason(
         package = msgspec.structs.replace(package, sha256="0" * 64)
     locked += [archive.add("libc6", {}), *([] if case == "not in the lock" else [package])]
     downloads: list[str] = []
-    found = DebugFiles("x86_64", tmp_path, downloads.append)
+    found = DebugFiles(functools.partial(debug_package.read_debug_file, "x86_64"), tmp_path, downloads.append)
     for name in ("libc.so.6", "libm.so.6"):
         copy = tmp_path / name
         copy.write_bytes(path.read_bytes())

@@ -11,7 +11,8 @@ import pytest
 from swapstone.artifacts import BASE_RECIPE, build_workload, check_recipe, float_compilers, resolve_recipe
 from swapstone.artifacts.float_compilers import check_float, float_command
 from swapstone.artifacts.toolchain import strip_command
-from swapstone.factors import FLOAT, Evidence, Recipe
+from swapstone.factors import Evidence, Recipe
+from swapstone.factors.float_abi import FLOAT
 from swapstone.model import Source, UnavailableError
 from tests.programs import needs
 

@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from swapstone.artifacts import guest
+from swapstone.artifacts.built import Built
 from swapstone.artifacts.guest import missing_guest_requirement, require_guest
-from swapstone.artifacts.workload_build import PROGRAM, Built
+from swapstone.artifacts.workload_build import PROGRAM
 from swapstone.model import Crate, UnavailableError
 from swapstone.session import network_findings
 

@@ -9,8 +9,9 @@ import pytest
 from tools.arm_elf import BX_LR, CODE, FILE, NOP, VADD, VMOV_TO_CORE, arm_elf, call, float_elf
 from tools.fuzz_binaries import elf
 
-from swapstone.factors import FLOAT, Evidence, Recipe, parse_choice, read_facts
+from swapstone.factors import Evidence, Recipe, parse_choice, read_facts
 from swapstone.factors.factor import FloatFacts
+from swapstone.factors.float_abi import FLOAT
 
 HELPER = [call(0, 2), BX_LR, NOP]
 

@@ -6,7 +6,8 @@ from __future__ import annotations
 import pytest
 
 from swapstone.artifacts import BASE_RECIPE
-from swapstone.factors import IMAGE, Evidence, parse_choice, recipe_of
+from swapstone.factors import Evidence, parse_choice, recipe_of
+from swapstone.factors.image import IMAGE
 from swapstone.model import UserError, Variant, process_file
 
 MOUNTS = "47 1 0:2 /roots/ab / rw,relatime shared:1 - rootfs none rw,size=1k\n"

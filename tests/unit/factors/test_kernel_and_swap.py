@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.factors import Evidence, Recipe, find_factor, find_level, parse_choice, swap_commands
+from swapstone.factors import Evidence, Recipe, find_factor, find_level, parse_choice
+from swapstone.factors.swap import swap_commands
 from swapstone.model import UserError
 
 KERNEL, SWAP = find_factor("kernel"), find_factor("swap")

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from swapstone.artifacts import BASE_RECIPE
-from swapstone.factors import ROOTFS, Evidence, find_level, mounted_content, parse_choice
-from swapstone.factors.rootfs import BOOTED_ROOT
+from swapstone.factors import Evidence, find_level, parse_choice
+from swapstone.factors.mounts import mounted_content
+from swapstone.factors.rootfs import BOOTED_ROOT, ROOTFS
 from swapstone.model import UserError, process_file
 
 OVERLAY = "69 45 0:40 / / rw,relatime - overlay swapstone rw,lowerdir=/c/roots/ab/root,upperdir=/c/u,workdir=/c/w\n"

@@ -3,8 +3,16 @@
 
 import pytest
 
-from swapstone.factors import SWAP, Evidence, Recipe, find_level, parse_choice, swap_commands, swap_memory_bytes
-from swapstone.factors.swap import FLASH_RATE, SWAP_MIB, is_board_level, is_machine_level
+from swapstone.factors import Evidence, Recipe, find_level, parse_choice
+from swapstone.factors.swap import (
+    FLASH_RATE,
+    SWAP,
+    SWAP_MIB,
+    is_board_level,
+    is_machine_level,
+    swap_commands,
+    swap_memory_bytes,
+)
 from swapstone.model import IDLE, USUAL_MEMORY_BYTES, MachineNeeds, Source, UserError, Workload
 from swapstone.subjects.machine_config import machine_config_for
 from swapstone.subjects.machine_config import on_board as on_board_config
@@ -104,10 +112,11 @@ def test_levels_of_boards_and_of_virtual_machines() -> None:
 def test_a_board_sets_the_device_and_the_limit_itself() -> None:
     needs = MachineNeeds(memory_bytes=64 << 20, prepare=("true",))
     work = Workload(name="w", origin=Source(file="w.c"), description="", metrics=(), machine=needs)
-    config = on_board_config(machine_config_for(work, Recipe(swap="zram:lz4"), IDLE), "zram:lz4")
+    recipe = SWAP.apply("zram:lz4", Recipe())
+    config = on_board_config(machine_config_for(work, recipe, IDLE), recipe)
     assert (config.swap, config.memory_bytes, config.prepare) == ("zram:lz4", 0, ("true",))
     plain = machine_config_for(work, Recipe(), IDLE)
-    assert on_board_config(plain, "") == plain
+    assert on_board_config(plain, Recipe()) == plain
 
 
 def test_each_rate_and_algorithm_has_one_level_name() -> None:
@@ -144,7 +153,7 @@ def test_the_flash_content_is_added_to_the_memory_of_the_machine() -> None:
         work = Workload(
             name="w", origin=Source(file="w.c"), description="", metrics=(), machine=MachineNeeds(memory_bytes=needed)
         )
-        return machine_config_for(work, Recipe(swap=swap), IDLE).memory_bytes
+        return machine_config_for(work, SWAP.apply(swap, Recipe()) if swap else Recipe(), IDLE).memory_bytes
 
     assert swap_memory_bytes("") == 0
     assert memory("", 0) == 0

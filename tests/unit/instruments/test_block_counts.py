@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
+import functools
 import struct
 from pathlib import Path
 
 import pytest
 from tools.plugin_output import block, counts_file
 
+from swapstone.artifacts.debug_package import read_debug_file
 from swapstone.instruments.block_counts import decode_counts
 from swapstone.instruments.code_files import CodeFile, CodeMap, read_code
 from swapstone.instruments.counted_runs import CountedRun, by_function, paired, repeated_instructions
@@ -88,7 +90,10 @@ def test_code_belongs_to_the_file_with_the_same_bytes_at_its_address() -> None:
 
 def test_sums_by_function_are_the_whole() -> None:
     kernel = KernelSymbols([(KERNEL, "first", ""), (KERNEL + 0x10, "second", "zram"), (KERNEL + 0x10, "_marker", "")])
-    blocks, table = decode_counts(FILE).blocks, DebugFiles("x86_64", Path(), print).table
+    blocks, table = (
+        decode_counts(FILE).blocks,
+        DebugFiles(functools.partial(read_debug_file, "x86_64"), Path(), print).table,
+    )
 
     def summed(*files: CodeFile) -> dict[FunctionKey, tuple[int, int]]:
         return by_function(blocks, names_of(blocks, list(files), kernel, KERNEL, table=table))

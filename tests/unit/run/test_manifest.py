@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from swapstone.run import manifest
+from swapstone.artifacts import builder
 
 NUMBERS = (7, 3, 9, 1, 8, 2, 6, 4, 5)
 
@@ -26,15 +26,15 @@ def _program(number: int) -> Any:
 
 
 def test_tools_are_listed_once_in_the_order_of_their_names(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(manifest, "compiler_version", lambda command: f"version of {command[0]}")
-    monkeypatch.setattr(manifest, "c_library_version", lambda recipe: ("libc", recipe.command[0]))
+    monkeypatch.setattr(builder, "compiler_version", lambda command: f"version of {command[0]}")
+    monkeypatch.setattr(builder, "c_library_version", lambda recipe: ("libc", recipe.command[0]))
     monkeypatch.setattr(
-        manifest, "loader_version", lambda path: ("loader", str(path)) if path != Path("/program5") else None
+        builder, "loader_version", lambda path: ("loader", str(path)) if path != Path("/program5") else None
     )
-    monkeypatch.setattr(manifest, "load_generator_identity", lambda number: ("generator", f"version {number}"))
-    monkeypatch.setattr(manifest, "own_tools", lambda _: [])
-    monkeypatch.setattr(manifest, "allocator_tools", lambda _: ())
-    assert manifest.built_with([_program(number) for number in (*NUMBERS, *NUMBERS)]) == [
+    monkeypatch.setattr(builder, "load_generator_identity", lambda number: ("generator", f"version {number}"))
+    monkeypatch.setattr(builder, "own_tools", lambda _: [])
+    monkeypatch.setattr(builder, "allocator_tools", lambda _: ())
+    assert builder.BUILDER.tools([_program(number) for number in (*NUMBERS, *NUMBERS)]) == [
         *((f"cc{number} -m32", f"version of /bin/cc{number}") for number in sorted(NUMBERS)),
         *(("libc", f"/bin/cc{number}") for number in sorted(NUMBERS)),
         *(("loader", f"/program{number}") for number in sorted(NUMBERS) if number != 5),
@@ -44,17 +44,17 @@ def test_tools_are_listed_once_in_the_order_of_their_names(monkeypatch: pytest.M
 
 def test_only_what_built_a_program_is_a_tool(monkeypatch: pytest.MonkeyPatch) -> None:
     """A program that was not built has no compiler; one in a root file system has a loader of its own there."""
-    monkeypatch.setattr(manifest, "compiler_version", lambda command: f"version of {command[0]}")
-    monkeypatch.setattr(manifest, "c_library_version", lambda _: None)
-    monkeypatch.setattr(manifest, "loader_version", lambda path: ("loader", str(path)))
+    monkeypatch.setattr(builder, "compiler_version", lambda command: f"version of {command[0]}")
+    monkeypatch.setattr(builder, "c_library_version", lambda _: None)
+    monkeypatch.setattr(builder, "loader_version", lambda path: ("loader", str(path)))
     one, two, three, four = (_program(number) for number in (1, 2, 3, 4))
     one.artifact.command, one.load_generator = (), None
     two.artifact, two.load_generator = None, None
     three.recipe, three.root, three.load_generator = _Recipe(()), "/root", None
     four.load_generator = None
-    monkeypatch.setattr(manifest, "own_tools", lambda recipes: [("own", recipe.command[0]) for recipe in recipes])
-    monkeypatch.setattr(manifest, "allocator_tools", lambda recipes: [("allocators", str(len(list(recipes))))])
-    assert manifest.built_with([one, two, three, four]) == [
+    monkeypatch.setattr(builder, "own_tools", lambda recipes: [("own", recipe.command[0]) for recipe in recipes])
+    monkeypatch.setattr(builder, "allocator_tools", lambda recipes: [("allocators", str(len(list(recipes))))])
+    assert builder.BUILDER.tools([one, two, three, four]) == [
         ("cc4 -m32", "version of /bin/cc4"),
         *(("loader", f"/program{number}") for number in (1, 4)),
         *(("own", "/bin/cc4"), ("allocators", "4")),

@@ -13,7 +13,7 @@ from unittest import mock
 import msgspec
 import pytest
 
-from swapstone.artifacts import BASE_RECIPE
+from swapstone.artifacts import BASE_RECIPE, builder
 from swapstone.model import Experiment, FactorLevels, UnavailableError, UserError, Variant
 from swapstone.run import recipes
 from swapstone.targets import Target
@@ -91,11 +91,11 @@ def test_empty_programs_are_linked_as_the_variants_are(
     monkeypatch: pytest.MonkeyPatch, *, varied: bool, linking: str, names: list[str]
 ) -> None:
     label = "libc=glibc,linking=dynamic" if varied else GLIBC
-    monkeypatch.setattr(prepare, "build_empty", lambda program, recipe: (program.name, recipe.linking))
-    monkeypatch.setattr(prepare, "artifact_of", lambda suite, program, variant, built: (suite, variant.label, built))
+    monkeypatch.setattr(builder, "build_empty", lambda program, recipe: (program.name, recipe.linking))
+    monkeypatch.setattr(builder, "artifact_of", lambda suite, program, variant, built: (suite, variant.label, built))
     known = {label: msgspec.structs.replace(BASE, linking=linking), f"{label} (again)": BASE}
     every = [builders.variant(each) for each in (label, f"{label} (again)", "libc=unresolved")]
-    assert list(prepare.empty_programs(every, known)) == [("size", label, (name, linking)) for name in names]
+    assert list(builder.BUILDER.empty_programs(every, known)) == [("size", label, (name, linking)) for name in names]  # type: ignore[comparison-overlap]
 
 
 def test_an_empty_program_that_can_not_be_linked_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -104,9 +104,9 @@ def test_an_empty_program_that_can_not_be_linked_is_left_out(monkeypatch: pytest
             raise UserError("no static library", "")
         return str(program.name)
 
-    monkeypatch.setattr(prepare, "build_empty", build)
-    monkeypatch.setattr(prepare, "artifact_of", lambda *parts: parts[3])
-    assert list(prepare.empty_programs([builders.variant(GLIBC)], {GLIBC: BASE})) == ["empty (dynamic)"]
+    monkeypatch.setattr(builder, "build_empty", build)
+    monkeypatch.setattr(builder, "artifact_of", lambda *parts: parts[3])
+    assert list(builder.BUILDER.empty_programs([builders.variant(GLIBC)], {GLIBC: BASE})) == ["empty (dynamic)"]  # type: ignore[comparison-overlap]
 
 
 # Machines and levels
@@ -186,10 +186,11 @@ def test_swap_devices_of_a_board_are_not_those_of_a_virtual_machine() -> None:
 
 def test_an_open_board_sets_each_swap_device_before_anything_is_built() -> None:
     board = mock.create_autospec(Target, instance=True, offers=frozenset({"sets_swap"}))
+    board.name = "ssh"
     prepare.check_machine(_swaps("file", "none"), board)
-    board.check_swap.assert_called_once_with(("file", "none"))
+    board.try_levels.assert_called_once_with("swap", ("file", "none"))
     prepare.check_machine(builders.experiment(), board)
-    board.check_swap.assert_called_once()
+    board.try_levels.assert_called_once()
 
 
 @pytest.mark.parametrize(
@@ -226,7 +227,7 @@ def test_each_subject_and_each_recipe_is_checked_before_anything_is_made(
         asked.append((shares_files, preloads))
 
     monkeypatch.setattr(prepare, "subjects_of", lambda _: {"a": subject("a"), "b": subject("b")})
-    monkeypatch.setattr(prepare, "check_recipe", check)
+    monkeypatch.setattr(builder, "check_recipe", check)
     monkeypatch.setattr(prepare, "missing_tools", lambda *_: None)
     for offers, found in (
         ((), (False, False)),
@@ -268,7 +269,7 @@ def test_the_compiler_is_checked_for_each_subject_that_is_compiled(monkeypatch: 
             raise UnavailableError("no compiler.", "install it")
 
     monkeypatch.setattr(prepare, "recipe_of", lambda variant, base: base)
-    monkeypatch.setattr(prepare, "check_compiler", check)
+    monkeypatch.setattr(builder, "check_compiler", check)
     subjects = [SimpleNamespace(base_recipe=lambda *_, each=each: each) for each in ("good", "bad")]
     variant = builders.variant(GLIBC)
     monkeypatch.setattr(prepare.plan, "run_variants", lambda _: (variant,))
@@ -290,7 +291,6 @@ def test_tools_of_another_architecture_are_checked_by_its_compiler(
 
     monkeypatch.setattr(prepare, "require_tools", require)
     monkeypatch.setattr(prepare, "find_level", lambda *_: None)
-    monkeypatch.setattr(prepare, "find_factor", lambda *_: None)
     base = msgspec.structs.replace(BASE, architecture=architecture)
     found = prepare.missing_tools(factor, "x", base)
     assert found is (None if architecture and factor != "linking" else error)
@@ -302,9 +302,9 @@ def test_tools_of_another_architecture_are_checked_by_its_compiler(
 
 
 def test_the_recipe_of_this_machine_is_the_plain_one() -> None:
-    assert recipes.base_recipe("") is BASE
+    assert builder.base_recipe("") is BASE
     other = "arm64" if os.uname().machine == "x86_64" else "x86_64"
-    assert recipes.base_recipe(other) == msgspec.structs.replace(
+    assert builder.base_recipe(other) == msgspec.structs.replace(
         BASE, architecture={"arm64": "aarch64"}.get(other, other)
     )
 

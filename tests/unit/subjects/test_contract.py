@@ -26,17 +26,19 @@ from swapstone.model import (
     Status,
     UnavailableError,
     UserError,
+    UserSupplied,
     Variant,
     WireError,
     Workload,
 )
 from swapstone.model.workload import Origin
 from swapstone.run import check_levels
-from swapstone.subjects import Program, Subject, subject_of, subjects_of
+from swapstone.subjects import BuildContext, Program, Subject, subject_of, subjects_of
 from swapstone.subjects.bundled import Bundled
 from swapstone.subjects.crate import CrateProgram
 from swapstone.subjects.image_tool import ImageProgram
-from swapstone.subjects.own_program_source import SourceProgram
+from swapstone.subjects.own_program import UserProgram
+from swapstone.subjects.own_program_build import SourceProgram
 from swapstone.subjects.packaged import Packaged
 from swapstone.subjects.server import Server
 from swapstone.targets import open_target
@@ -71,6 +73,24 @@ def test_the_origin_decides_the_class(workload: Workload, kind: type[Subject]) -
 def test_every_origin_has_a_class() -> None:
     classes = {type(subject_of(workload)) for workload in EVERY} | {SourceProgram, Packaged}
     assert len(typing.get_args(Origin)) - 1 == len(classes - {Server})  # that of a part names its own
+
+
+def test_plain_commands_need_no_part_and_builds_do() -> None:
+    built = msgspec.structs.replace(OWN, build="make", source="/")
+    with open_target("host") as host:
+        for own in (OWN, built):
+            work = own_workload(experiment(own=own))
+            assert isinstance(work.origin, UserSupplied)
+            subject = UserProgram(work, work.origin)
+            if own is OWN:
+                subject.check(experiment(own=own, factors=()), host)
+                program = subject.build(
+                    GLIBC, subject.base_recipe(GLIBC, Recipe()), BuildContext(suite="own", target=host)
+                )
+                assert program.path == "/bin/true"
+            else:
+                with pytest.raises(UnavailableError, match="No installed part builds"):
+                    subject.check(experiment(own=own, factors=()), host)
 
 
 def test_only_programs_with_the_harness_take_a_number_of_passes() -> None:

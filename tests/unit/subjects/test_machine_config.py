@@ -7,6 +7,7 @@ import pytest
 
 from swapstone import workloads
 from swapstone.factors import PRIORITY_VARIABLE, Recipe
+from swapstone.factors.swap import SWAP
 from swapstone.model import IDLE, Load, MachineNeeds, Metric, Source, Workload
 from swapstone.subjects.machine_config import machine_config_for
 from swapstone.targets import DEFAULT_MACHINE, MachineConfig
@@ -23,7 +24,7 @@ def test_a_machine_has_what_workload_factors_and_load_ask_for() -> None:
     needs = MachineNeeds(memory_bytes=64 << 20, prepare=("first",))
     load = Load(name="l", description="l", beside=("run",), settle_ms=7, machine=MachineNeeds(prepare=("last",)))
     work = Workload(name="w", origin=Source(file="w.c"), description="works", metrics=(), machine=needs)
-    assert machine_config_for(work, Recipe(kernel="rt", swap="flash"), load) == MachineConfig(
+    assert machine_config_for(work, SWAP.apply("flash", Recipe(kernel="rt")), load) == MachineConfig(
         kernel="rt",
         memory_bytes=(64 + 256) << 20,  # the flash's content lies in memory too
         prepare=("first", "/swapstone/swap.sh flash 26 256", "last"),

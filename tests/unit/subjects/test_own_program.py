@@ -194,7 +194,7 @@ def test_a_program_that_is_there_already_says_which_c_library_it_has(tmp_path: P
         directory=str(tmp_path),
         environment=(("A", "b"), ("PATH", "/x")),
     )
-    recipe = OwnProgramBuild().base_recipe(program)
+    recipe = user_program(program).base_recipe(Variant(levels=()), Recipe())
     assert recipe.libc == libc
     assert dict(recipe.environment) == {"PATH": "/x", "LC_ALL": "C", "TMPDIR": "/tmp", "A": "b"}
 

@@ -14,11 +14,12 @@ from swapstone.answers import reader_of
 from swapstone.artifacts import BASE_RECIPE, build_workload, resolve_recipe
 from swapstone.factors import PRIORITY_SEEN
 from swapstone.model import Source, UnavailableError, WireError
+from swapstone.model.experiment import FEWEST_WAKEUPS, MOST_WAKEUPS
 from swapstone.subjects.real_time import probe_request, require_real_time
 from swapstone.targets.host import HostTarget
 from swapstone.wire import AgentAnswer, ProcessOutcome
 from swapstone.workloads import find_workload
-from swapstone.workloads.suites.latency import FEWEST_CYCLES, MOST_CYCLES, WAKEUP, timeout_ms, with_cycles
+from swapstone.workloads.suites.latency import WAKEUP, timeout_ms, with_cycles
 
 root = pytest.mark.skipif(os.geteuid() != 0, reason="a real-time priority and locked memory need root")
 
@@ -113,7 +114,7 @@ def test_unreadable_output_fails() -> None:
         reader_of(WAKEUP).read(answer(b"{"))
 
 
-@pytest.mark.parametrize("cycles", [FEWEST_CYCLES, MOST_CYCLES])
+@pytest.mark.parametrize("cycles", [FEWEST_WAKEUPS, MOST_WAKEUPS])
 def test_a_number_of_wake_ups_reaches_both_programs_and_their_time_limit(cycles: int) -> None:
     wakeup, cyclictest = (with_cycles(find_workload("latency", name), cycles) for name in ("wakeup", "cyclictest"))
     assert wakeup.arguments == ("100", str(cycles))

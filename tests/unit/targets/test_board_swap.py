@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.factors import SWAP, Evidence
-from swapstone.factors.swap import BOARD_MEMORY_BYTES
+from swapstone.factors import Evidence
+from swapstone.factors.swap import BOARD_MEMORY_BYTES, SWAP
 from swapstone.model import UnavailableError, UserError
 from swapstone.session import boards
 from swapstone.targets import MachineConfig, TargetError, board_swap, board_swap_scripts
@@ -172,7 +172,7 @@ def test_each_level_is_the_only_device_and_the_former_ones_are_restored(board: F
             ("none", []),
             ("zram:lz4", ["/dev/zram7 -3"]),
         ):
-            target.check_swap((level,))
+            target.try_levels("swap", (level,))
             assert board.devices() == device
             assert (board.group / "memory.max").read_text().strip() == str(BOARD_MEMORY_BYTES)
         assert (board.ssh.board / "swapstone-swap").stat().st_size == 192 << 20
@@ -220,7 +220,7 @@ def test_a_trial_outside_of_the_group_has_no_result(board: FakeBoard) -> None:
 
 def test_the_next_session_restores_if_the_shell_was_killed(board: FakeBoard) -> None:
     target = SshTarget(PLACE)
-    target.check_swap(("zram:zstd",))
+    target.try_levels("swap", ("zram:zstd",))
     board.ssh.cut()
     target.close()
     assert board.devices() == ["/dev/zram7 -3"]
@@ -230,7 +230,7 @@ def test_the_next_session_restores_if_the_shell_was_killed(board: FakeBoard) -> 
 
 def test_target_clean_restores(board: FakeBoard) -> None:
     target = SshTarget(PLACE)
-    target.check_swap(("file",))
+    target.try_levels("swap", ("file",))
     board.ssh.cut()
     target.close()
     clean_board(PLACE)
@@ -247,7 +247,7 @@ def test_a_lost_connection_sets_the_level_again(board: FakeBoard, target: SshTar
 def test_after_a_reboot_the_level_is_set_again_and_what_was_before_the_boot_is_forgotten(
     board: FakeBoard, target: SshTarget
 ) -> None:
-    target.check_swap(("zram:zstd",))
+    target.try_levels("swap", ("zram:zstd",))
     lines = board.state.read_text().splitlines()[1:]
     board.state.write_text(LATER_BOOT + "\n".join([*lines, "was /dev/gone 1", ""]))
     shutil.rmtree(board.root / "sys/block/zram7")
@@ -271,7 +271,7 @@ def test_a_state_of_an_earlier_boot_is_removed_and_restores_nothing(board: FakeB
 
 def test_a_device_that_can_t_be_restored_is_tried_again_by_the_next_session(board: FakeBoard) -> None:
     with SshTarget(PLACE) as target:
-        target.check_swap(("none",))
+        target.try_levels("swap", ("none",))
         board.refuse("on /dev/zram0")
     until = time.monotonic() + 60
     while "zram" not in (state := board.state.read_text()) or "group" in state:
@@ -286,14 +286,14 @@ def test_a_device_that_can_t_be_restored_is_tried_again_by_the_next_session(boar
 def test_zram_is_loaded_and_unloaded_again(board: FakeBoard) -> None:
     (board.root / "sys/class/zram-control").rmdir()
     with SshTarget(PLACE) as target:
-        target.check_swap(("zram:zstd",))
+        target.try_levels("swap", ("zram:zstd",))
         assert "module" in board.state.read_text().splitlines()
     board.wait_for_former()
     assert not (board.root / "sys/class/zram-control").exists()
 
 
 def test_what_runs_in_the_group_is_killed(board: FakeBoard, target: SshTarget) -> None:
-    target.check_swap(("none",))
+    target.try_levels("swap", ("none",))
     with subprocess.Popen(["sleep", "100"]) as process:
         (board.group / "cgroup.procs").write_text(f"{process.pid}\n")
         thread = threading.Thread(target=target.board.ask, args=("swap_end_group",))
@@ -309,7 +309,7 @@ def test_cgroups_of_version_1_limit_the_memory(board: FakeBoard) -> None:
     (board.root / "proc/mounts").write_text(mounts)
     (board.root / "sys/fs/memory").mkdir()
     with SshTarget(PLACE) as target:
-        target.check_swap(("none",))
+        target.try_levels("swap", ("none",))
         limit = board.root / "sys/fs/memory/swapstone-board/memory.limit_in_bytes"
         assert limit.read_text().strip() == str(BOARD_MEMORY_BYTES)
     board.wait_for_former()
@@ -358,7 +358,7 @@ def test_a_level_that_can_t_be_set_is_unavailable_and_nothing_stays_changed(boar
         before = board.swaps.read_text() if board.swaps.exists() else ""
         level, message, hint = REFUSALS[reason]
         with pytest.raises(UnavailableError, match=message) as caught:
-            target.check_swap((level,))
+            target.try_levels("swap", (level,))
         assert hint in caught.value.hint
         target.board.ask(":")  # it is connected again
         now = board.swaps.read_text() if board.swaps.exists() else ""
@@ -380,7 +380,7 @@ def test_a_board_without_mkswap_is_named(board: FakeBoard, tmp_path: Path, monke
     functions = board_swap_scripts.FUNCTIONS.replace(":/usr/sbin:/sbin", "")  # this machine has the program there
     monkeypatch.setattr(board_swap_scripts, "FUNCTIONS", functions)
     with SshTarget(PLACE) as target, pytest.raises(UnavailableError, match="it lacks the program mkswap") as caught:
-        target.check_swap(("none",))
+        target.try_levels("swap", ("none",))
     assert caught.value.hint == "Install busybox or util-linux there."
 
 
@@ -429,4 +429,4 @@ def test_a_connection_that_ended_is_its_own_error(board: FakeBoard) -> None:
     with SshTarget(PLACE) as target:
         board.ssh.cut()
         with pytest.raises(ConnectionEndedError):
-            target.check_swap(("none",))
+            target.try_levels("swap", ("none",))

@@ -9,11 +9,12 @@ import hashlib
 import os
 import re
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
 
+from swapstone.artifacts.debug_package import read_debug_file
 from swapstone.factors import ProgramFacts, read_facts
 from swapstone.factors.kernel_parameters import files_that_show, split_kernel, why_ignored
 from swapstone.model import ImageDifference, UserError
@@ -23,11 +24,11 @@ from swapstone.model.safe_text import safe
 from swapstone.model.temporary_folder import TemporaryFolder
 from swapstone.targets.agent_build import build_agent, sha256_of
 from swapstone.targets.carried_files import CarriedFiles, check_place
+from swapstone.targets.observed_target import ObservedTarget
 from swapstone.targets.target import (
     DEFAULT_MACHINE,
     MachineConfig,
     MachineConfigError,
-    Target,
     TargetDescription,
 )
 from swapstone.targets.vm import guest
@@ -89,7 +90,7 @@ class _Order:
     order: bytes
 
 
-class VmTarget(Target):
+class VmTarget(ObservedTarget):
     """Runs each trial in a virtual machine of its own, on the virtual clock, or on the wall clock if the machine is `wall`.
 
     On the wall clock every trial boots a machine, without cache and snapshots, one at a time.
@@ -290,13 +291,7 @@ class VmTarget(Target):
     def run_observed(
         self, request: TrialRequest, config: MachineConfig, plugin: tuple[str, ...] = ()
     ) -> tuple[AgentAnswer, GuestRun]:
-        """Run one trial as `run`, and return the machine's whole output too.
-
-        Args:
-            request: the trial.
-            config: of the machine.
-            plugin: QEMU's arguments that load a plugin; the run is made anew. Without them it may come from the cache.
-        """
+        """Run one trial, and return the machine's whole output too; see `ObservedTarget.run_observed`."""
         order = self._trial_order(request, config)
         if not plugin:
             name, run = self._run_or_cached(order)
@@ -304,6 +299,10 @@ class VmTarget(Target):
             named = self._named(order)
             name, run = named.name, self._runner.make(dataclasses.replace(named.setup, plugin=plugin), named.inputs)
         return self._answer_of(request, config, order, (name, run)), run
+
+    def debug_file(self, name: str, folder: Path, notify: Callable[[str], None]) -> tuple[str, bytes | None]:
+        """Return a debug file of the image's glibc; see `ObservedTarget.debug_file`."""
+        return read_debug_file(self.architecture, name, folder, notify)
 
     def files(self, config: MachineConfig = DEFAULT_MACHINE) -> dict[str, Entry]:
         """Return the files of the machines of a configuration, by their paths without the first slash."""

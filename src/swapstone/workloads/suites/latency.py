@@ -4,15 +4,10 @@
 from __future__ import annotations
 
 from swapstone.model import Direction, ImageTool, MachineNeeds, Metric, Quantity, Source, Suite, Workload
+from swapstone.model.experiment import WAKEUP_INTERVAL_US
 from swapstone.workloads.cyclictest import PERCENTILES
 
-INTERVAL_US = 100
 CYCLES = 10_000
-FEWEST_CYCLES = 1000
-"""A tenth of a second: the priority of its threads is read early in a measurement."""
-
-MOST_CYCLES = 10_000_000
-"""The number of wake-ups of the published page: 1000 s."""
 
 BINS = 20_000
 """Bins of 1 us. cyclictest prints each of them, so more bins take more time. A run with a latency outside the bins fails."""
@@ -21,7 +16,7 @@ REAL_BINS = 1_000_000
 """Bins on real machines, up to 1 s: on a busy machine or below a hypervisor, a latency may exceed 20 ms.
 
 The JSON has the bins that are not empty. A period that a late wake-up has missed is skipped, so n latencies of different length take at
-least 1 + ... + (n - 1) us: within the 1000 s of `MOST_CYCLES` there are at most 44,722 of them, about 1 MB of text.
+least 1 + ... + (n - 1) us: within the 1000 s of `MOST_WAKEUPS` there are at most 44,722 of them, about 1 MB of text.
 """
 
 OUTPUT_BYTES = 4 << 20
@@ -34,7 +29,7 @@ _SLACK_MS = 118_000
 
 
 def _options(threads: str, cycles: int) -> str:
-    return f"--quiet --mlockall {threads} --interval={INTERVAL_US} --loops={cycles}"
+    return f"--quiet --mlockall {threads} --interval={WAKEUP_INTERVAL_US} --loops={cycles}"
 
 
 def _booted(threads: str, cycles: int) -> str:
@@ -45,7 +40,7 @@ def _booted(threads: str, cycles: int) -> str:
 def _carried(threads: str, cycles: int) -> str:
     """Return a command that also writes the kernel's report of each thread to standard error, while it measures."""
     options = f"{_options(f'{{priority}} {threads}', cycles)} --histogram={REAL_BINS}"
-    middle_s = min(_MOST_MIDDLE_S, cycles * INTERVAL_US / 2e6)
+    middle_s = min(_MOST_MIDDLE_S, cycles * WAKEUP_INTERVAL_US / 2e6)
     return (
         f"{{command}} {options} --json={_SCRATCH_FILE} >/dev/null & it=$!; "
         'while set -- /proc/$it/task/*; [ $# -lt 2 ] && [ -e "$1" ]; do sleep 0.02 || sleep 1; done; '
@@ -94,7 +89,7 @@ def _cyclictest(cycles: int) -> Workload:
             output_bytes=OUTPUT_BYTES,
         ),
         arguments=("-c", _booted(_ONE, cycles)),
-        description=f"a thread of priority 99 sleeps for {INTERVAL_US} us {cycles} times: how late does it wake?",
+        description=f"a thread of priority 99 sleeps for {WAKEUP_INTERVAL_US} us {cycles} times: how late does it wake?",
         metrics=METRICS,
         waits=True,
         timeout_ms=timeout_ms(cycles),
@@ -106,7 +101,7 @@ def _wakeup(cycles: int) -> Workload:
     return Workload(
         name="wakeup",
         origin=Source(file="wakeup.c", harness=False, reader="cyclictest"),
-        arguments=(str(INTERVAL_US), str(cycles)),
+        arguments=(str(WAKEUP_INTERVAL_US), str(cycles)),
         description=f"the same {cycles} times by a program that is built for each variant, on one processor",
         metrics=METRICS,
         waits=True,
@@ -117,7 +112,7 @@ def _wakeup(cycles: int) -> Workload:
 
 def timeout_ms(cycles: int) -> int:
     """Return the time limit of a trial: twice what its wake-ups take on time, and the slack for a slow machine."""
-    return _SLACK_MS + 2 * cycles * INTERVAL_US // 1000
+    return _SLACK_MS + 2 * cycles * WAKEUP_INTERVAL_US // 1000
 
 
 def with_cycles(workload: Workload, cycles: int) -> Workload:
@@ -125,7 +120,7 @@ def with_cycles(workload: Workload, cycles: int) -> Workload:
 
     Args:
         workload: of any suite.
-        cycles: 1 to `MOST_CYCLES`.
+        cycles: 1 to `MOST_WAKEUPS`.
     """
     makers = {CYCLICTEST: _cyclictest, WAKEUP: _wakeup}
     made = makers.get(workload)
@@ -140,4 +135,5 @@ SUITE = Suite(
     description="how late a thread of the highest priority wakes, by the real cyclictest",
     factors=("kernel", "priority"),
     workloads=(CYCLICTEST, WAKEUP),
+    with_wakeups=with_cycles,
 )
