@@ -108,13 +108,12 @@ def check_signature(view: RecordView, signers: Path) -> SignatureCheck:
         copy.write_bytes(signature)  # ssh-keygen reads this copy: what is checked can't change meanwhile
         place = ("-f", str(signers.absolute()), "-s", str(copy))
         found = _ssh_keygen(("-Y", "find-principals", *place), b"")
-        identities = [line for line in found.stdout.decode(errors="replace").splitlines() if line]
-        if found.returncode or not identities:
+        # An identity of the file is a list of patterns; the first one of it names the signer.
+        names = [line.split(",")[0] for line in found.stdout.decode(errors="replace").splitlines() if line]
+        if found.returncode or not names:
             return SignatureCheck(problem=f"no key of {signers} made its signature ({SIGNATURE}): {_last_line(found)}")
         seal = _seal_bytes(view)
-        for identity in identities:
-            # An identity of the file is a list of patterns; the first one of it names the signer.
-            name = identity.split(",")[0]
+        for name in names:
             done = _ssh_keygen(("-Y", "verify", *place, "-n", NAMESPACE, "-I", name), seal)
             if not done.returncode:
                 key = _KEY.search(done.stdout.decode(errors="replace"))
