@@ -39,8 +39,8 @@ from swapstone.session.machines import open_experiment_target
 from swapstone.session.request import ExperimentRequest, parse_factors
 from swapstone.session.settings import Measuring, Place, Settings, VirtualMachine, Workloads
 from swapstone.targets import DEFAULT_MACHINE
+from swapstone.targets.observed_target import ObservedTarget
 from swapstone.targets.vm.machine_models import COMPILERS
-from swapstone.targets.vm.vm_target import VmTarget
 from swapstone.wire import TrialRequest
 
 SOURCE = Path(__file__).with_suffix(".c")
@@ -174,7 +174,7 @@ def _compiled(folder: Path, architecture: str) -> Path:
 
 
 def _observe(
-    target: VmTarget, program: Path, chosen: Sequence[MicroProgram], scratch: Path, runs: int
+    target: ObservedTarget, program: Path, chosen: Sequence[MicroProgram], scratch: Path, runs: int
 ) -> list[tuple[MicroProgram, tuple[Observed, Observed]]]:
     place = target.put(program)
     mark = kernel_symbols(target, DEFAULT_MACHINE).address(MARK[target.architecture])

@@ -25,8 +25,7 @@ from swapstone.instruments.wakeup_trace import decode_wakeups, find_mark
 from swapstone.session.machines import open_experiment_target
 from swapstone.subjects import raw_output
 from swapstone.targets import MachineConfig
-from swapstone.targets.vm.qemu import GuestRun
-from swapstone.targets.vm.vm_target import VmTarget
+from swapstone.targets.observed_target import MachineRun, ObservedTarget
 from swapstone.wire import AgentAnswer, TrialRequest
 from swapstone.workloads.cyclictest import decode_cyclictest
 
@@ -72,7 +71,7 @@ def main() -> int:
     return status(pairs)
 
 
-def _pairs(chosen: Trials, target: VmTarget, trials: int, mode: str, ns_per_instruction: int) -> list[Pair]:
+def _pairs(chosen: Trials, target: ObservedTarget, trials: int, mode: str, ns_per_instruction: int) -> list[Pair]:
     labels = chosen.variants
     print(f"{chosen.workload} under {chosen.load}, {trials} trials, {target.architecture}")
     found: list[Pair] = []
@@ -108,7 +107,7 @@ def _pairs(chosen: Trials, target: VmTarget, trials: int, mode: str, ns_per_inst
     return found
 
 
-def _mark(target: VmTarget, request: TrialRequest, config: MachineConfig, answer: AgentAnswer) -> int:
+def _mark(target: ObservedTarget, request: TrialRequest, config: MachineConfig, answer: AgentAnswer) -> int:
     """Return the instruction of the program that counts latencies.
 
     Raises:
@@ -123,7 +122,7 @@ def _mark(target: VmTarget, request: TrialRequest, config: MachineConfig, answer
     return mark
 
 
-def differences(plain: tuple[AgentAnswer, GuestRun], observed: tuple[AgentAnswer, GuestRun]) -> tuple[str, ...]:
+def differences(plain: tuple[AgentAnswer, MachineRun], observed: tuple[AgentAnswer, MachineRun]) -> tuple[str, ...]:
     """Return the facts in which two runs of a trial differ."""
     (answer, run), (other_answer, other_run) = plain, observed
     facts = {

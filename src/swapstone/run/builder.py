@@ -16,7 +16,7 @@ from swapstone.targets import Target
 
 
 class Builder:
-    """How programs of variants are built. This one builds none: a program that is there is run as it is.
+    """How programs of variants are built. This one builds none: a program that is there is run unchanged.
 
     Attributes:
         sizes: the metrics of the sizes in a manifest.
