@@ -17,14 +17,14 @@ from swapstone.cli.printing import print_document, print_interruption, print_out
 from swapstone.cli.program_command import ProgramCommand, program_of
 from swapstone.cli.record_options import ALL, TRUST
 from swapstone.cli.shell_completion import complete_factors, complete_records
-from swapstone.model import UserError
-from swapstone.report.context import Selection
-from swapstone.session.agreement_output import agreement_of
-from swapstone.session.board_runs import resume_named
-from swapstone.session.compare_options import run_options
-from swapstone.session.interrupted import Interrupted
-from swapstone.session.record_handle import Record
-from swapstone.session.why_max import check_why_max, worst_wakeup_documents
+from swapstone.core.model import UserError
+from swapstone.core.report.context import Selection
+from swapstone.core.session.agreement_output import agreement_of
+from swapstone.core.session.board_runs import resume_named
+from swapstone.core.session.compare_options import run_options
+from swapstone.core.session.interrupted import Interrupted
+from swapstone.core.session.record_handle import Record
+from swapstone.parts.explain.session.why_max import check_why_max, worst_wakeup_documents
 
 _GROUPS = {
     **{group: " ".join(names) for group, names in GROUPS.items()},

@@ -16,11 +16,11 @@ from swapstone.cli.output import echo, plain
 from swapstone.cli.printing import EXIT_INTERRUPT
 from swapstone.cli.program_command import program_of
 from swapstone.cli.tables import table, terminal_columns
-from swapstone.model import UserError
-from swapstone.report.memory_fit_text import HEAD, answer, notes, rows, wrapped
-from swapstone.report.memory_phase_text import PHASE_HEAD, marks_phases, over_time, phase_notes, phase_rows
-from swapstone.session.memory_fit import EXAMPLE, encode_fit, fit_options
-from swapstone.session.output_file import check_output, write_output
+from swapstone.core.model import UserError
+from swapstone.core.session.output_file import check_output, write_output
+from swapstone.parts.vm.report.memory_fit_text import HEAD, answer, notes, rows, wrapped
+from swapstone.parts.vm.report.memory_phase_text import PHASE_HEAD, marks_phases, over_time, phase_notes, phase_rows
+from swapstone.parts.vm.session.memory_fit import EXAMPLE, encode_fit, fit_options
 
 EXIT_NO_RESULT = 4
 _WIDTH = 80

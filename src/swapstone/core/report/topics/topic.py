@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""The type of a report topic."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from swapstone.core.model import Analysis
+from swapstone.core.report.answer.answer import Answer
+from swapstone.core.report.context import ReportContext
+from swapstone.core.report.document import Section
+
+
+def nothing(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:
+    """Return no section: of a topic that only a page has, or that a page has in another form."""
+    del context, analysis
+    return ()
+
+
+class Topic(NamedTuple):
+    """One aspect of a report.
+
+    Attributes:
+        name: letters, digits and hyphens.
+        order: a report prints the topics by it.
+        sections: returns the sections of an analysis; none for an analysis without the aspect.
+        answer: returns the answer of an analysis with the aspect, else None. The report's answer is that of the first topic that has
+            one.
+        selective: whether its sections follow the selection of metrics in the context. Where a user selects metrics, the sections of
+            other topics are left out.
+        page: returns the sections of a page where they differ, e.g. a drawing that a terminal can't print; None where they don't.
+    """
+
+    name: str
+    order: int
+    sections: Callable[[ReportContext, Analysis], tuple[Section, ...]]
+    selective: bool = False
+    answer: Callable[[ReportContext, Analysis], Answer | None] | None = None
+    page: Callable[[ReportContext, Analysis], tuple[Section, ...]] | None = None
