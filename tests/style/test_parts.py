@@ -13,6 +13,9 @@ from pathlib import Path
 import pytest
 from tools.structure import import_nodes
 
+from swapstone.core.manifests import shipped_parts
+from swapstone.core.model.parts import load
+
 TOP = Path(__file__).parents[2]
 SOURCE = TOP / "src" / "swapstone"
 PARTS = sorted(path.parent.name for path in SOURCE.glob("parts/*/part.toml"))
@@ -89,3 +92,38 @@ def test_nothing_but_its_manifest_names_what_a_part_provides() -> None:
         manifest = tomllib.loads((SOURCE / "parts" / name / "part.toml").read_text())
         for place in (place for places in manifest.get("provides", {}).values() for place in places):
             assert place.startswith(f"swapstone.parts.{name}."), place
+
+
+OTHER_MEANINGS = {
+    "collect": "a step of an analysis",
+    "explain": "the folder of a record, since its first version",
+    "image": "a printed schema",
+    "kernel": "a fact of a machine",
+    "libc": "a word in what a loader prints",
+    "libraries": "a key of study files",
+    "link": "the stage at which a factor acts",
+    "plan": "a message of the agent's protocol",
+    "published": "the argument of `list`",
+    "target": "the setting",
+}
+"""Words of the core that are also names of what parts provide, with what they mean there."""
+
+
+def test_the_core_has_no_name_of_what_parts_provide() -> None:
+    """Except in the fake target, which simulates levels."""
+    names = {name for part in shipped_parts() for name in part.commands}
+    for part in shipped_parts():
+        for places in part.provides.values():
+            names |= {getattr(load(part.name, place), "name", "") for place in places} - {""}
+    found: dict[str, set[str]] = {}
+    for path in (SOURCE / "core").rglob("*.py"):
+        if path.name.startswith("fake"):
+            continue
+        tree = ast.parse(path.read_text())
+        texts = {
+            node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)
+        }
+        for name in texts & names:
+            found.setdefault(name, set()).add(path.name)
+    assert {name: files for name, files in found.items() if name not in OTHER_MEANINGS} == {}
+    assert set(OTHER_MEANINGS) <= set(found), "no file has the word any more"

@@ -39,7 +39,7 @@ class Part(NamedTuple):
 
 @functools.cache
 def shipped_parts() -> tuple[Part, ...]:
-    """Return the manifests of the parts in `FOLDER`, in their order."""
+    """Return the manifests of the parts in `FOLDER` whose `Part.uses` are all there, in their order."""
     found = []
     for file in FOLDER.glob(f"*/{MANIFEST}"):
         table = tomllib.loads(file.read_text(encoding="utf-8"))
@@ -54,4 +54,6 @@ def shipped_parts() -> tuple[Part, ...]:
                 commands={name: (module, line) for name, (module, line) in table.get("commands", {}).items()},
             )
         )
+    while len(usable := [part for part in found if {*part.uses} <= {each.name for each in found}]) < len(found):
+        found = usable
     return tuple(sorted(found, key=lambda part: (part.order, part.name)))

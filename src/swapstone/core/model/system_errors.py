@@ -55,6 +55,9 @@ _UNMAPPED = re.compile(r"failed to map segment|[Cc]annot allocate memory")
 """What dlopen(3) reports where a library does not fit into the address space."""
 
 
+_PARTS = "swapstone.parts."
+
+
 def as_user_error(error: OSError | MemoryError | ImportError, next_step: str) -> UserError | None:
     """Return the error for the user; None if no resource of the machine is the cause.
 
@@ -63,6 +66,11 @@ def as_user_error(error: OSError | MemoryError | ImportError, next_step: str) ->
         next_step: what to do after the cause is removed, as the end of a sentence.
     """
     if isinstance(error, ImportError):
+        if isinstance(error, ModuleNotFoundError) and (error.name or "").startswith(_PARTS):
+            part = str(error.name).removeprefix(_PARTS).partition(".")[0]
+            return UserError(
+                f"This needs the part {part}, which is not installed.", "Install Swapstone with all parts."
+            )
         if not _UNMAPPED.search(str(error)):
             return None
         hint = "Raise the limit of this shell (`ulimit -v unlimited`), or end other programs"

@@ -323,6 +323,7 @@ class Suite(FrozenStruct, frozen=True, kw_only=True):
         factors: it is the default suite of an experiment that varies one of these.
         factors_unbooted: the same on a target that starts no machine for each trial, where they take precedence over `factors`.
         replaces: names of the default suites that are left out where this one is.
+        is_default: whether it is the suite of an experiment for which no factor names one.
         with_wakeups: returns one of its workloads with another number of wake-ups, and workloads without them unchanged; None where it
             has none.
     """
@@ -333,4 +334,5 @@ class Suite(FrozenStruct, frozen=True, kw_only=True):
     factors: tuple[str, ...] = ()
     factors_unbooted: tuple[str, ...] = ()
     replaces: tuple[str, ...] = ()
+    is_default: bool = False
     with_wakeups: Callable[[Workload, int], Workload] | None = None

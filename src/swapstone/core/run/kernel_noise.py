@@ -9,8 +9,8 @@ from swapstone.core.model import BOOT_ORDER, Experiment
 from swapstone.core.record import Manifest
 from swapstone.core.targets import Target
 from swapstone.core.targets.kernel_noise import TOOLS, measure
+from swapstone.core.workloads import all_suites
 
-_SUITE = "latency"
 _OWN_BOOTS = "unavailable: each variant has boots of its own"
 
 
@@ -19,13 +19,15 @@ def with_noise(manifest: Manifest, experiment: Experiment, target: Target) -> Ma
 
     Args:
         manifest: of the session.
-        experiment: only one with the suite latency on the wall clock is concerned.
+        experiment: only one with a suite of wake-ups, on the wall clock, is concerned.
         target: of the experiment, where no trial runs now.
     """
     if (
         experiment.virtual
         or "runs_loads" not in target.offers
-        or all(suite != _SUITE for suite, _ in experiment.workloads)
+        or {suite for suite, _ in experiment.workloads}.isdisjoint(
+            suite.name for suite in all_suites() if suite.with_wakeups is not None
+        )
     ):
         return manifest
     found = dict.fromkeys(TOOLS, _OWN_BOOTS) if experiment.order == BOOT_ORDER else measure(target)

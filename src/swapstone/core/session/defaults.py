@@ -10,7 +10,7 @@ from fnmatch import fnmatchcase
 from swapstone.core.factors import PRIORITY, Stage, find_factor
 from swapstone.core.model import FAMILY_CORRECTION, IDLE, REPORT_CORRECTION, Crate, FactorLevels, Workload, unknown
 from swapstone.core.targets import default_target
-from swapstone.core.workloads import all_suites, find_suite
+from swapstone.core.workloads import all_suites
 
 BUDGET_PER_VARIANT_NS = 60_000_000_000
 """Time for measuring, for each variant."""
@@ -31,9 +31,6 @@ def default_confidence(correction: str) -> float:
     if correction not in CONFIDENCES:
         raise unknown("correction", correction, CONFIDENCES)
     return CONFIDENCES[correction]
-
-
-DEFAULT_SUITE = "libc"
 
 
 def default_suites(
@@ -57,9 +54,12 @@ def default_suites(
     suites = [of_factor[choice.factor] for choice in factors if choice.factor in of_factor]
     replaced = {name for suite in suites for name in suite.replaces}
     found = tuple(dict.fromkeys(suite.name for suite in suites if suite.name not in replaced))
-    libc = [workload.name for workload in find_suite(DEFAULT_SUITE).workloads]
-    all_in_libc = only and all(any(fnmatchcase(name, pattern) for name in libc) for pattern in only)
-    return (DEFAULT_SUITE,) if all_in_libc or not found else found
+    default = next((suite for suite in all_suites() if suite.is_default), None)
+    if default is None:
+        return found
+    names = [workload.name for workload in default.workloads]
+    all_in_default = only and all(any(fnmatchcase(name, pattern) for name in names) for pattern in only)
+    return (default.name,) if all_in_default or not found else found
 
 
 def default_target_of(

@@ -253,16 +253,18 @@ class _Deriver:
             if level != requested and not is_unobserved(name, level):
                 raise _ContradictionError(f"is marked ok, and {name}={level or 'unknown'} was in force")
             # A path would be read on this machine. A static program shows by its file alone that it has no loader.
-            hidden = "/" in requested or is_root_factor(name) or (name == "linking" and answer.interp is None)
+            factor = find_factor(name)
+            without_loader = answer.interp is None and getattr(factor, "shown_by_loader", False)
+            hidden = "/" in requested or is_root_factor(name) or without_loader
             # Which root a board booted is in the answer as a level.
             hidden = hidden and not (is_root_factor(name) and evidence.machine_text(BOOTED_ROOT))
             content = sources.get(f"{name} {requested}", "") if is_root_factor(name) else ""
             # The folder of a root is named by its content's digest, which the manifest has: nothing is read.
             if content:
                 rooted = {"root": mounted_content(evidence, content), "path_levels": ((name, requested),)}
-                now = find_factor(name).observe(msgspec.structs.replace(evidence, **rooted))
+                now = factor.observe(msgspec.structs.replace(evidence, **rooted))
             else:
-                now = None if hidden else find_factor(name).observe(evidence)
+                now = None if hidden else factor.observe(evidence)
             if now is None:
                 self._unseen[name] += 1
             elif now != level:

@@ -13,6 +13,7 @@ class Linking:
 
     name = "linking"
     stage = Stage.LINK
+    shown_by_loader = True
     description = "how libraries are linked"
     levels: tuple[Level, ...] = (
         Level(name="dynamic", description="the loader maps them at the start"),

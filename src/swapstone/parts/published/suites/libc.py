@@ -47,6 +47,7 @@ def _regex_search(name: str, argument: str, expression: str) -> Workload:
 
 SUITE = Suite(
     name="libc",
+    is_default=True,
     description="what the published comparison of glibc with musl measured: malloc, strings, threads, stdio, regex",
     workloads=(
         _work("b_malloc_sparse", "take 10000 zeroed blocks of 4000 bytes, give back all but every 150th"),
