@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.core import model
+import swapstone
 from swapstone.core.model.directories import cache_dir
 from swapstone.core.wire import ProcessOutcome
 from swapstone.parts.vm.machine.emulator import Emulator, find_emulator
@@ -24,7 +24,7 @@ from tests.contract.vm_fixture import vm_fixture
 from tests.contract.vm_images import image_parts
 from tests.shared import Shared
 
-SOURCE = str(Path(model.__file__).parents[2])
+SOURCE = str(Path(swapstone.__file__).parents[1])
 
 MASKS = "glibc.cpu.hwcaps=-AVX512F,-AVX2,-AVX,-AVX2_Usable,-AVX_Fast_Unaligned_Load,-ERMS,-FSRM,-SSE4_2,-SSSE3,-BMI2"
 """Rules out the variants of the host's C library that use these instructions (glibc manual, "Hardware Capability Tunables")."""

@@ -75,7 +75,7 @@ def test_several_architectures_have_a_record_and_a_table_each(tmp_path: Path) ->
     need("arm64")
     asked = ("libc=glibc,musl", "--arch", "x86_64,arm64", *ONE, "--out", str(tmp_path / "r"))
     shown = swapstone(tmp_path, "compare", *asked).stdout
-    assert shown.index("MachineArchitecture x86_64\n") < shown.index("MachineArchitecture arm64\n")
+    assert shown.index("Architecture x86_64\n") < shown.index("Architecture arm64\n")
     assert shown.count("libc: musl against glibc") == 2
     machines = {
         path.parent.name: dict(json.loads(path.read_text())["machine"])["architecture"]

@@ -104,5 +104,5 @@ def test_a_record_is_read_without_its_part(records: Path, part: Path) -> None:
 def test_a_broken_part_is_named(tmp_path: Path, provides: str, problem: str) -> None:
     part = _install(tmp_path / "part", provides)
     error = _swapstone(tmp_path, "list", "factors", part=part, expect=2)
-    assert error.startswith(f"error: The installed part planks can't be used: {problem}")
+    assert error.startswith(f"error: The part planks can't be used: {problem}")
     assert "remove it" in error and "Traceback" not in error

@@ -266,7 +266,7 @@ def import_all() -> None:
     from swapstone.cli.main import COMMANDS as OFFERED
 
     for module, _ in OFFERED.values():
-        importlib.import_module(f"swapstone.cli.{module}")
+        importlib.import_module(module)
     for module in ("duckdb", "jinja2", "numpy.random"):
         importlib.import_module(module)
     gc.freeze()

@@ -14,6 +14,7 @@ SCRIPT = """
 import json
 from swapstone.parts.explain.explanation import explain, load_classes
 from swapstone.core.model import *
+from swapstone.parts.explain.model.explanation import *
 
 def run(variant, amount, *stacks):
     names = sorted({name for names, _ in stacks for name in names})

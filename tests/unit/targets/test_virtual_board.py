@@ -154,7 +154,7 @@ def test_the_machine_ends_with_a_program_that_is_killed(tmp_path: Path, image: V
     script = (
         "import sys, time\n"
         "from pathlib import Path\n"
-        "from swapstone.core.targets import emulated_board\n"
+        "from swapstone.parts.boards.targets import emulated_board\n"
         "from swapstone.parts.vm.machine.boot_image import VmImage\n"
         "from swapstone.parts.vm.machine.emulator import Emulator\n"
         "from swapstone.parts.vm.machine.machine_models import EmulatedMachine\n"
