@@ -19,22 +19,14 @@ from swapstone.model.system_errors import as_user_error, hint_of
 from swapstone.record import RecordView, find_record, record_name
 from swapstone.record import load as load_view
 from swapstone.report import export, record_report
+from swapstone.report.answer.conclusion import FailIf, Outcome, failing, outcome_of, without_result, worse_rows
 from swapstone.report.context import ReportContext, Selection
 from swapstone.report.document import Document
 from swapstone.report.hyperfine_export import to_hyperfine_files
 from swapstone.report.render import RENDERERS, find_renderer, terminal
 from swapstone.session.analysis import analyse_record
 from swapstone.session.given_values import share_text
-from swapstone.session.outcome import (
-    FailIf,
-    Outcome,
-    check_fail_if,
-    failing,
-    outcome_of,
-    parse_fail_if,
-    without_result,
-    worse_rows,
-)
+from swapstone.session.outcome import check_fail_if, parse_fail_if
 from swapstone.session.report_context import context_of
 from swapstone.session.run_store import load_columns
 from swapstone.session.unusable_values import named_record

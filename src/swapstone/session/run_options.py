@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from typing import TypedDict
 
 from swapstone.model.run_sharing import NO_SHARING, RunSharing
-from swapstone.session.outcome import FailIf, parse_fail_if
+from swapstone.report.answer.conclusion import FailIf
+from swapstone.session.outcome import parse_fail_if
 from swapstone.session.settings import Settings
 from swapstone.session.values import duration_seconds, parse_ratio
 

@@ -12,6 +12,9 @@ from swapstone.model import Comparison, Direction, FrozenStruct, Index, Metric, 
 from swapstone.model.metric import TIMES
 from swapstone.report.verdict_groups import NO_NUMBERS
 
+PROCESSOR_TIMES = frozenset({"cpu", "cpu_per_request"})
+"""Metrics of processor time. Their difference is in the sentence where that of the time or rate to read first is not significant."""
+
 _SERVER = ("requests", "latency_p99", "cpu_per_request")
 _MEMORY = ("maxrss", "peak", "res", "resident")
 _SIZES = ("file",)

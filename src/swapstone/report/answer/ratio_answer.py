@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from swapstone.report.answer import figures, limits
 from swapstone.report.answer.answer import Answer
+from swapstone.report.answer.claim import Claim
 from swapstone.report.answer.commands import commands_for
 from swapstone.report.answer.places import Place
 from swapstone.report.context import ReportContext
@@ -16,25 +17,28 @@ from swapstone.report.document import Block, Item
 def ratio_answer(
     context: ReportContext,
     places: Sequence[Place],
-    sentence: str,
+    claims: Sequence[Claim],
     *,
     table: tuple[Block, ...] = (),
     table_title: str = "",
     undecided: Item | None = None,
+    suites: tuple[str, ...] = (),
 ) -> Answer:
     """Return an answer with the table of ratios, the rows that matter most, what limits them, and commands.
 
     Args:
         context: gives the margin, and the commands.
         places: of the comparisons.
-        sentence: the result.
+        claims: the results.
         table: in the place of the rows that matter most; empty for those.
         table_title: its heading.
         undecided: what else is undecided.
+        suites: as `Answer.suites`.
     """
     rows = [row for place in places for row in place.leads]
     return Answer(
-        sentence=sentence,
+        claims=tuple(claims),
+        suites=suites,
         figures=figures.ratio_table(places, margin=context.experiment.margin),
         rows=table or figures.rows_plot(rows, margin=context.experiment.margin),
         rows_title=table_title if table else figures.rows_title(rows),

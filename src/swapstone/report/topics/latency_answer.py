@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import statistics
 from collections.abc import Sequence
 
@@ -11,7 +12,9 @@ from swapstone.model import Analysis, Latency, Variant
 from swapstone.report import formatting
 from swapstone.report.answer import figures, limits, wording
 from swapstone.report.answer.answer import Answer
+from swapstone.report.answer.claim import Claim
 from swapstone.report.answer.commands import commands_for
+from swapstone.report.answer.means import Standing, mean_of
 from swapstone.report.answer.places import places_of
 from swapstone.report.context import ReportContext
 from swapstone.report.document import Block, Item
@@ -27,22 +30,36 @@ def answer(context: ReportContext, analysis: Analysis) -> Answer | None:
     found = groups(context, analysis)
     if not found:
         return None
-    places = places_of(analysis)
-    rows = [row for place in places for row in place.leads]
-    unknown = [*limits.rejected(rows), *_few(found)]
-    virtual = " (virtual clock)" if context.experiment.virtual else ""
-    several = len(found) > 1
-    if context.experiment.virtual:
-        sentences = "; ".join(_sentence(group, context.experiment.margin, several=several) for group in found)
-    else:
-        sentences = "; ".join(latency_wall.sentence(group, analysis, several=several) for group in found)
-        unknown += latency_wall.unknown(found)
+    suites = tuple(dict.fromkeys(group.suite for group in found))
+    rows = [row for place in places_of(analysis) if place.suite in suites for row in place.leads]
+    exact, several = context.experiment.virtual, len(found) > 1
     return Answer(
-        sentence=f"{limits.opening(analysis)}{wording.sentence_case(sentences)}{virtual}.{limits.closing(analysis, places)}",
-        figures=tuple(_table(group, exact=context.experiment.virtual) for group in found),
-        unknown=tuple(unknown),
+        claims=tuple(_claim(group, analysis, context, several=several) for group in found),
+        suites=suites,
+        figures=tuple(_table(group, exact=exact) for group in found),
+        unknown=(*limits.rejected(rows), *_few(found), *(() if exact else latency_wall.unknown(found))),
         commands=(*_explaining(context, found), *commands_for(context, ())),
     )
+
+
+def _claim(group: LatencyGroup, analysis: Analysis, context: ReportContext, *, several: bool) -> Claim:
+    """Return the result of one workload; its numbers are those of the longest latency that differs most."""
+    margin = context.experiment.margin
+    if context.experiment.virtual:
+        text = _sentence(group, margin, several=several)
+    else:
+        text = latency_wall.sentence(group, analysis, several=several)
+    rows = latency_wall.longest_rows(group, analysis)
+    means = [mean for row in rows if (mean := mean_of([row])) is not None]
+    claim = Claim(
+        suite=group.suite, load="", text=text, rows=rows, names_rows=not context.experiment.virtual, floor=margin
+    )
+    first = max(
+        means,
+        key=lambda mean: (mean.standing(margin) in {Standing.MORE, Standing.LESS}, abs(math.log(mean.effect))),
+        default=None,
+    )
+    return claim if first is None else claim.of_mean(first)
 
 
 def _explaining(context: ReportContext, found: Sequence[LatencyGroup]) -> tuple[tuple[str, str], ...]:

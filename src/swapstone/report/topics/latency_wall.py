@@ -6,7 +6,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Sequence
 
-from swapstone.model import Analysis, Latency, Variant, Verdict
+from swapstone.model import Analysis, Comparison, Latency, Variant, Verdict
 from swapstone.report import formatting
 from swapstone.report.answer import wording
 from swapstone.report.document import Item
@@ -41,11 +41,7 @@ def _against(group: LatencyGroup, analysis: Analysis, first: Variant, other: Var
     names = formatting.safe(other.short_label), formatting.safe(first.short_label)
     if not both:
         return f"no load was measured with both {names[1]} and {names[0]}"
-    verdicts = {
-        each.load: each.verdict
-        for each in analysis.comparisons
-        if (each.suite, each.workload, each.metric.name, each.candidate) == (group.suite, group.workload, _LEAD, other)
-    }
+    verdicts = {row.load: row.verdict for row in longest_rows(group, analysis) if row.candidate == other}
     clauses = [
         f"{names[0]} has {what} maxima than {names[1]} {_under(*loads)}: {_pair(group, loads, first, other)}"
         for what, which in (("longer", _LONGER), ("shorter", _SHORTER))
@@ -59,6 +55,12 @@ def _against(group: LatencyGroup, analysis: Analysis, first: Variant, other: Var
         return f"whether {names[0]} has other maxima than {names[1]} is undecided {_under(*rest)}: {pair}"
     clauses += [f"undecided {_under(*rest)}"] if rest else []
     return "; ".join(clauses)
+
+
+def longest_rows(group: LatencyGroup, analysis: Analysis) -> tuple[Comparison, ...]:
+    """Return the comparisons of the longest latencies of a group."""
+    place = group.suite, group.workload, _LEAD
+    return tuple(row for row in analysis.comparisons if (row.suite, row.workload, row.metric.name) == place)
 
 
 def _pair(group: LatencyGroup, loads: Sequence[str], first: Variant, other: Variant) -> str:

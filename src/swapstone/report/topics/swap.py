@@ -13,7 +13,6 @@ from swapstone.report.context import ReportContext
 from swapstone.report.document import Section
 from swapstone.report.plot import Point, Series
 from swapstone.report.tables import Datum, Field, item, known, section_of, unit
-from swapstone.report.topics.swap_answer import answer
 from swapstone.report.topics.swap_data import (
     PAGE,
     SECONDS,
@@ -327,4 +326,4 @@ def _points(at_ns: Sequence[float], so: Sequence[float]) -> tuple[Point, ...]:
     )
 
 
-SWAP = Topic("swap", 60, sections, answer=answer)
+SWAP = Topic("swap", 60, sections)
