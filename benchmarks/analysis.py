@@ -18,8 +18,8 @@ import msgspec
 import numpy as np
 from benchmarks.shared import parser_of
 
-from swapstone.comparison import analyse
-from swapstone.model import (
+from swapstone.core.comparison import analyse
+from swapstone.core.model import (
     CURRENT_RULES,
     Direction,
     Experiment,
@@ -33,8 +33,8 @@ from swapstone.model import (
     Trial,
     Workload,
 )
-from swapstone.plan import variants
-from swapstone.stats import SignedRank, log_ratios
+from swapstone.core.plan import variants
+from swapstone.core.stats import SignedRank, log_ratios
 
 METRICS = tuple(
     Metric(name=name, unit="ns", quantity=Quantity.TIME, better=Direction.LOWER, meaning=name, leads=name == "cpu")

@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from swapstone import plan
-from swapstone.comparison import analyse
-from swapstone.model import (
+from swapstone.core import plan
+from swapstone.core.comparison import analyse
+from swapstone.core.model import (
     CURRENT_RULES,
     REPORT_CORRECTION,
     Analysis,
@@ -21,8 +21,8 @@ from swapstone.model import (
     Sample,
     Status,
 )
-from swapstone.session.precision_stop import PrecisionStop
-from swapstone.workloads import workloads_by_name
+from swapstone.core.session.precision_stop import PrecisionStop
+from swapstone.core.workloads import workloads_by_name
 
 LEVELS = ("glibc", "musl", "a", "b", "c")
 RUN_NS = 100_000_000

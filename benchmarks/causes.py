@@ -35,8 +35,8 @@ import msgspec
 from benchmarks.shared import busy_loops, parser_of, table
 from tests.e2e.cli import swapstone
 
-from swapstone.explanation.remedies_tried import closed_gap
-from swapstone.model.explanation import RemedyRuns
+from swapstone.parts.explain.explanation.remedies_tried import closed_gap
+from swapstone.parts.explain.model.explanation import RemedyRuns
 
 SOURCE = Path(__file__).with_suffix(".c")
 LIBRARIES = 50

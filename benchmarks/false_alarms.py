@@ -32,11 +32,11 @@ from benchmarks.verdict_truth import DIRECTED
 from benchmarks.verdicts import build
 from numpy.typing import NDArray
 
-from swapstone.comparison.verdicts import verdict_of
-from swapstone.model import Analysis, Direction, Status, UserError, Verdict
-from swapstone.record import load
-from swapstone.session.analysis import analyse_record
-from swapstone.stats import log_ratios, run_value
+from swapstone.core.comparison.verdicts import verdict_of
+from swapstone.core.model import Analysis, Direction, Status, UserError, Verdict
+from swapstone.core.record import load
+from swapstone.core.session.analysis import analyse_record
+from swapstone.core.stats import log_ratios, run_value
 
 Floats = NDArray[np.float64]
 

@@ -17,12 +17,12 @@ from pathlib import Path
 
 from benchmarks.shared import parser_of, run_alone
 
-from swapstone.artifacts import resolve_recipe
-from swapstone.artifacts.builder import base_recipe
-from swapstone.artifacts.workload_build import build_workload
-from swapstone.factors.float_abi import FLOAT
-from swapstone.factors.optimization import OPTIMIZATION
-from swapstone.model import Source, UserError
+from swapstone.core.model import Source, UserError
+from swapstone.parts.build.artifacts import resolve_recipe
+from swapstone.parts.build.artifacts.builder import base_recipe
+from swapstone.parts.build.artifacts.workload_build import build_workload
+from swapstone.parts.build.factors.float_abi import FLOAT
+from swapstone.parts.build.factors.optimization import OPTIMIZATION
 
 LEVELS = tuple(level.name for level in FLOAT.levels)
 OPERANDS = ("exact", "inexact")

@@ -17,13 +17,13 @@ from pathlib import Path
 
 from benchmarks.shared import parser_of
 
-from swapstone.artifacts.image_catalog import find_machine_architecture
-from swapstone.artifacts.libc_image import BuiltLibcImage, LibcImageRequest, build_libc_image
-from swapstone.artifacts.sdk import LIBCS, SDK_COMPILERS
-from swapstone.model import UserError
-from swapstone.targets.vm.emulator import find_emulator
-from swapstone.targets.vm.machine_models import EmulatedMachine
-from swapstone.targets.vm.qemu import Files, arguments
+from swapstone.core.model import UserError
+from swapstone.parts.build.artifacts.sdk import LIBCS, SDK_COMPILERS
+from swapstone.parts.vm.artifacts.image_catalog import find_machine_architecture
+from swapstone.parts.vm.artifacts.libc_image import BuiltLibcImage, LibcImageRequest, build_libc_image
+from swapstone.parts.vm.machine.emulator import find_emulator
+from swapstone.parts.vm.machine.machine_models import EmulatedMachine
+from swapstone.parts.vm.machine.qemu import Files, arguments
 
 _TIMEOUT_S = 600
 _MARK = re.compile(r"\[ *([0-9]+)\.([0-9]{6})\] swapstone: (init|served|\w+: [0-9]+ kB)\s*$", re.MULTILINE)

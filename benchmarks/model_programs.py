@@ -22,9 +22,23 @@ from pathlib import Path
 from benchmarks.plugin_equality import differences
 from benchmarks.shared import children_s, parser_of
 
-from swapstone.instruments.counted_runs import MARK, kernel_symbols, machine_target, mode_words, plugin_option
-from swapstone.instruments.model_counts import MOST_BYTES, ModelCounts, decode_model, require_modelled
-from swapstone.model.modelled_cycles import (
+from swapstone.core.record import read_regular
+from swapstone.core.session.experiment import resolve
+from swapstone.core.session.machines import open_experiment_target
+from swapstone.core.session.request import ExperimentRequest, parse_factors
+from swapstone.core.session.settings import Measuring, Place, Settings, VirtualMachine, Workloads
+from swapstone.core.targets import DEFAULT_MACHINE
+from swapstone.core.targets.observed_target import ObservedTarget
+from swapstone.core.wire import TrialRequest
+from swapstone.parts.explain.instruments.counted_runs import (
+    MARK,
+    kernel_symbols,
+    machine_target,
+    mode_words,
+    plugin_option,
+)
+from swapstone.parts.explain.instruments.model_counts import MOST_BYTES, ModelCounts, decode_model, require_modelled
+from swapstone.parts.explain.model.modelled_cycles import (
     BRANCHES,
     DIVISION,
     MEMORY,
@@ -33,15 +47,7 @@ from swapstone.model.modelled_cycles import (
     cycles,
     other_behaviour,
 )
-from swapstone.record import read_regular
-from swapstone.session.experiment import resolve
-from swapstone.session.machines import open_experiment_target
-from swapstone.session.request import ExperimentRequest, parse_factors
-from swapstone.session.settings import Measuring, Place, Settings, VirtualMachine, Workloads
-from swapstone.targets import DEFAULT_MACHINE
-from swapstone.targets.observed_target import ObservedTarget
-from swapstone.targets.vm.machine_models import COMPILERS
-from swapstone.wire import TrialRequest
+from swapstone.parts.vm.machine.machine_models import COMPILERS
 
 SOURCE = Path(__file__).with_suffix(".c")
 STEPS = 1 << 18

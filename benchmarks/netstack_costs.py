@@ -27,8 +27,8 @@ from typing import Any
 from benchmarks.netstack_link import build
 from benchmarks.shared import number, parser_of, table
 
-from swapstone.factors.netstack_fixes import FIXES
-from swapstone.instruments import callgrind_output
+from swapstone.parts.explain.instruments import callgrind_output
+from swapstone.parts.net.factors.netstack_fixes import FIXES
 
 STACKS = ("lwip", "smoltcp")
 SUBJECT = "swapstone_net_virtual_subject"

@@ -22,8 +22,8 @@ from typing import Any
 
 from benchmarks.shared import number, parser_of, table
 
-from swapstone.artifacts.crates import build_package, missing_rust
-from swapstone.model import UserError
+from swapstone.core.model import UserError
+from swapstone.parts.net.artifacts.crates import build_package, missing_rust
 
 PAIRS = (("lwip", "smoltcp"), ("smoltcp", "lwip"), ("smoltcp", "smoltcp"))
 _RUN_S = 600.0

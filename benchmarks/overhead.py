@@ -27,8 +27,8 @@ from pathlib import Path
 from benchmarks import analysis
 from benchmarks.shared import TOP, parser_of
 
-from swapstone.targets import open_target
-from swapstone.wire import ProcessOutcome, TrialRequest
+from swapstone.core.targets import open_target
+from swapstone.core.wire import ProcessOutcome, TrialRequest
 
 TURNS = 5
 _BETWEEN = "end of one to first instruction of the next"

@@ -17,17 +17,17 @@ from pathlib import Path
 from benchmarks.shared import children_s, parser_of
 from benchmarks.vm_equality import Trials, add_trials, experiment_of
 
-from swapstone.instruments.counted_runs import kernel_symbols, machine_target, mode_words, plugin_option
-from swapstone.instruments.observed_paths import MODE as PATHS
-from swapstone.instruments.observed_paths import path_words
-from swapstone.instruments.traced_wakeups import watched_program
-from swapstone.instruments.wakeup_trace import decode_wakeups, find_mark
-from swapstone.session.machines import open_experiment_target
-from swapstone.subjects import raw_output
-from swapstone.targets import MachineConfig
-from swapstone.targets.observed_target import MachineRun, ObservedTarget
-from swapstone.wire import AgentAnswer, TrialRequest
-from swapstone.workloads.cyclictest import decode_cyclictest
+from swapstone.core.session.machines import open_experiment_target
+from swapstone.core.subjects import raw_output
+from swapstone.core.targets import MachineConfig
+from swapstone.core.targets.observed_target import MachineRun, ObservedTarget
+from swapstone.core.wire import AgentAnswer, TrialRequest
+from swapstone.core.workloads.cyclictest import decode_cyclictest
+from swapstone.parts.explain.instruments.counted_runs import kernel_symbols, machine_target, mode_words, plugin_option
+from swapstone.parts.explain.instruments.observed_paths import MODE as PATHS
+from swapstone.parts.explain.instruments.observed_paths import path_words
+from swapstone.parts.explain.instruments.traced_wakeups import watched_program
+from swapstone.parts.explain.instruments.wakeup_trace import decode_wakeups, find_mark
 
 _KEPT_US = 2000
 """So much guest time is written by the plugin in its mode wakeups, and what precedes it."""

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from typing import Any
 from unittest import mock
 
-from swapstone.targets.vm import qemu, snapshot
-from swapstone.targets.vm.qemu import Guest, GuestRun, LimitReached, Limits, Setup
+from swapstone.parts.vm.machine import qemu, snapshot
+from swapstone.parts.vm.machine.qemu import Guest, GuestRun, LimitReached, Limits, Setup
 
 
 @contextlib.contextmanager

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Error rates and power of the rules by which rows are judged, on simulated runs.
 
-Each table applies the code of the analysis (`swapstone.comparison`) to runs drawn from a known distribution. Nothing is measured. For
+Each table applies the code of the analysis (`swapstone.core.comparison`) to runs drawn from a known distribution. Nothing is measured. For
 carry-over, whole experiments of equal variants are drawn from a model (benchmarks/carry_over_model.py) and stop by the program's own rule;
 there is one for 15 of --reports.
 """
@@ -29,13 +29,13 @@ from benchmarks.shared import parser_of, share
 from benchmarks.verdict_truth import DIRECTED
 from numpy.typing import NDArray
 
-from swapstone import plan
-from swapstone.comparison import failures
-from swapstone.comparison.error_rate import ErrorRates
-from swapstone.comparison.hypotheses import error_rates
-from swapstone.comparison.rows import Row
-from swapstone.comparison.verdicts import bounds, comparison
-from swapstone.model import (
+from swapstone.core import plan
+from swapstone.core.comparison import failures
+from swapstone.core.comparison.error_rate import ErrorRates
+from swapstone.core.comparison.hypotheses import error_rates
+from swapstone.core.comparison.rows import Row
+from swapstone.core.comparison.verdicts import bounds, comparison
+from swapstone.core.model import (
     CURRENT_RULES,
     FAMILY_CORRECTION,
     REPORT_CORRECTION,
@@ -52,7 +52,7 @@ from swapstone.model import (
     Verdict,
     Workload,
 )
-from swapstone.stats import mean_ratio
+from swapstone.core.stats import mean_ratio
 
 Floats = NDArray[np.float64]
 Noise = Callable[[np.random.Generator, int], Floats]

@@ -25,15 +25,15 @@ import msgspec
 import numpy as np
 from benchmarks.shared import TOP, parser_of, run_alone
 
-from swapstone.model import Run, Sample
-from swapstone.record import load
-from swapstone.record.record_format import META, RUNS, SEAL, Line, chain_value
+from swapstone.core.model import Run, Sample
+from swapstone.core.record import load
+from swapstone.core.record.record_format import META, RUNS, SEAL, Line, chain_value
 
 SPEC = "[[behaviour]]\nwall_ns = 1_000_000\nnoise = 0.02\n"
 BLOCKS = 20
 
 AGED_S = 3.0
-"""Columns are not kept of a record that changed so recently (`swapstone.session.run_store.RECENT_NS`)."""
+"""Columns are not kept of a record that changed so recently (`swapstone.core.session.run_store.RECENT_NS`)."""
 
 MIB = 1 << 20
 

@@ -13,7 +13,7 @@ import subprocess
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from swapstone.stats import wilson
+from swapstone.core.stats import wilson
 
 TOP = Path(__file__).resolve().parent.parent
 

@@ -22,17 +22,17 @@ from pathlib import Path
 from benchmarks.poking import poked
 from benchmarks.shared import busy_loops, parser_of
 
-from swapstone.model import Experiment, OwnProgram
-from swapstone.run.prepare import prepare
-from swapstone.session.experiment import resolve
-from swapstone.session.machines import open_experiment_target
-from swapstone.session.own_program_request import own_program
-from swapstone.session.request import ExperimentRequest, parse_factors
-from swapstone.session.settings import Measuring, Place, Program, Settings, VirtualMachine, Workloads
-from swapstone.subjects import TrialSpec, raw_output
-from swapstone.targets import MachineConfig, Target
-from swapstone.wire import TrialRequest
-from swapstone.workloads import find_load, workloads_of
+from swapstone.core.model import Experiment, OwnProgram
+from swapstone.core.run.prepare import prepare
+from swapstone.core.session.experiment import resolve
+from swapstone.core.session.machines import open_experiment_target
+from swapstone.core.session.own_program_request import own_program
+from swapstone.core.session.request import ExperimentRequest, parse_factors
+from swapstone.core.session.settings import Measuring, Place, Program, Settings, VirtualMachine, Workloads
+from swapstone.core.subjects import TrialSpec, raw_output
+from swapstone.core.targets import MachineConfig, Target
+from swapstone.core.wire import TrialRequest
+from swapstone.core.workloads import find_load, workloads_of
 
 
 def main() -> int:

@@ -127,6 +127,6 @@ def shared(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequ
 @pytest.fixture(scope="session")
 def agents(shared: Shared) -> Path:
     """Return a folder with the agent, compiled once for all workers. Tests that have a cache of their own copy it there."""
-    from swapstone.targets.agent_build import build_agent
+    from swapstone.core.targets.agent_build import build_agent
 
     return shared.folder("agents", build_agent)

@@ -29,19 +29,21 @@ from collections.abc import Callable, Container, Iterable, Iterator
 from pathlib import Path
 
 STATED: dict[str, tuple[str, ...]] = {
-    "swapstone.artifacts.images": (),  # reads the text of modules that it imports
-    "swapstone.artifacts.sdk": (),  # as above
-    "swapstone.artifacts.tool_versions": (),  # reads the interpreter's file
+    "swapstone.parts.vm.artifacts.images": (),  # reads the text of modules that it imports
+    "swapstone.parts.build.artifacts.sdk": (),  # as above
+    "swapstone.core.artifacts.tool_versions": (),  # reads the interpreter's file
     "swapstone.cli.main": ("src/",),  # imports each command by name
-    "swapstone.session.record_index": (),  # the digest of the code in the name of a cache's file
-    "swapstone.targets.labgrid_session": ("src/swapstone/targets/labgrid_worker.py",),  # started as a file
-    "swapstone.targets.vm.content_store": ("src/swapstone/targets/vm/sftp_files.py",),  # imported by fsspec
-    "swapstone.targets.vm.worker_pools": (),  # imports what the user names
+    "swapstone.core.session.record_index": (),  # the digest of the code in the name of a cache's file
+    "swapstone.parts.boards.targets.labgrid_session": (
+        "src/swapstone/parts/boards/targets/labgrid_worker.py",
+    ),  # started as a file
+    "swapstone.parts.cluster.content_store": ("src/swapstone/parts/cluster/sftp_files.py",),  # imported by fsspec
+    "swapstone.parts.cluster.worker_pools": (),  # imports what the user names
     "swapstone": (),  # imports the names of the Python API when they are used
     "tests.conftest": (),  # names files of tests
     "tests.programs": (),  # names programs that it does not start
     "tests.unit.tools.test_mutate": ("tools/call_map.py",),  # its slow tests change a project of their own
-    "tests.unit.tools.test_reuse": ("src/swapstone/model/directories.py",),  # as above; it copies this file
+    "tests.unit.tools.test_reuse": ("src/swapstone/core/model/directories.py",),  # as above; it copies this file
     "tools.mutate": ("tools/call_map.py",),  # the project that it changes is named by its caller
     "tools.mutation_runner": (),  # as above
     "tests.reuse": (),  # names files of tests

@@ -6,8 +6,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from swapstone.record import KeptOutputs, record_format
-from swapstone.record.run_lines import kept_texts
+from swapstone.core.record import KeptOutputs, record_format
+from swapstone.core.record.run_lines import kept_texts
 
 
 def raw_bytes(record: Path, digest: str, most_bytes: int | None = None) -> bytes | None:

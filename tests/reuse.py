@@ -21,7 +21,7 @@ from typing import Any
 import hypothesis
 import pytest
 
-from swapstone.model.directories import cache_dir
+from swapstone.core.model.directories import cache_dir
 from tests.input_digests import InputDigests, commit, listed_files, outside
 
 TOP = Path(__file__).parents[1]

@@ -16,9 +16,9 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.artifacts.lwip_source import lwip_source
-from swapstone.model import UnavailableError
-from swapstone.model.directories import cache_dir
+from swapstone.core.model import UnavailableError
+from swapstone.core.model.directories import cache_dir
+from swapstone.parts.build.artifacts.lwip_source import lwip_source
 
 TOP = Path(__file__).parents[1]
 CRATES = TOP / "crates"

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import swapstone
-from swapstone.factors import all_factors
-from swapstone.model import FactorLevels, OwnProgram
-from swapstone.session.request import ExperimentRequest
-from swapstone.session.settings import PIECES, settings_from
+from swapstone.core.factors import all_factors
+from swapstone.core.model import FactorLevels, OwnProgram
+from swapstone.core.session.request import ExperimentRequest
+from swapstone.core.session.settings import PIECES, settings_from
 
 _ARGUMENTS = {"out", "progress", *(factor.name for factor in all_factors())}
 

@@ -8,11 +8,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from swapstone.model import UserError
-from swapstone.targets.agent_build import sha256_of
-from swapstone.targets.vm import saved_machine, snapshot
-from swapstone.targets.vm.machine_runner import MachineRunner
-from swapstone.targets.vm.qemu import GuestRun, Limits, Setup
+from swapstone.core.model import UserError
+from swapstone.core.targets.agent_build import sha256_of
+from swapstone.parts.vm.machine import saved_machine, snapshot
+from swapstone.parts.vm.machine.machine_runner import MachineRunner
+from swapstone.parts.vm.machine.qemu import GuestRun, Limits, Setup
 
 COMPARED = "TESTS_COMPARE_COLD_STARTS"
 """A variable: if it is set, nothing is left out."""

@@ -9,8 +9,8 @@ from __future__ import annotations
 import argparse
 import sys
 
-from swapstone.artifacts.lwip_source import lwip_source
-from swapstone.model import UserError
+from swapstone.core.model import UserError
+from swapstone.parts.build.artifacts.lwip_source import lwip_source
 
 
 def main() -> int:

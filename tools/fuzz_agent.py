@@ -28,10 +28,10 @@ sys.path[:0] = [path for path in (str(TOP / "src"), str(TOP)) if path not in sys
 from tools.fuzz_binaries import elf  # noqa: E402
 from tools.fuzz_outcome import FOLDER, Defect, Outcome, libfuzzer_folders, show  # noqa: E402
 
-from swapstone.model import Observation, ObservationKind, UnavailableError, UserError  # noqa: E402 # the path comes first
-from swapstone.targets.vm.guest import GuestCommands, encode_order  # noqa: E402
-from swapstone.wire import LoadGeneratorRequest, TrialRequest, encode_plan_header, encode_request  # noqa: E402
-from swapstone.wire.words import ORDER_WORDS, PLAN_WORDS  # noqa: E402
+from swapstone.core.model import Observation, ObservationKind, UnavailableError, UserError  # noqa: E402 # the path comes first
+from swapstone.core.wire import LoadGeneratorRequest, TrialRequest, encode_plan_header, encode_request  # noqa: E402
+from swapstone.core.wire.words import ORDER_WORDS, PLAN_WORDS  # noqa: E402
+from swapstone.parts.vm.machine.guest import GuestCommands, encode_order  # noqa: E402
 
 NATIVE = TOP / "native"
 _FLAGS = (

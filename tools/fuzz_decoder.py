@@ -9,8 +9,8 @@ import zlib
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from swapstone.model import UserError
-from swapstone.model.temporary_folder import TemporaryFolder
+from swapstone.core.model import UserError
+from swapstone.core.model.temporary_folder import TemporaryFolder
 
 TOP = Path(__file__).resolve().parent.parent
 RECORDED = TOP / "tests" / "recorded"

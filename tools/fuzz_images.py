@@ -15,33 +15,26 @@ from tools.fuzz_decoder import TOP, Decoder, constant, in_file, scratch_folder, 
 from tools.root_archives import docker_image, oci_image, tar
 from tools.small_elf import AARCH64, small_elf
 
-from swapstone.artifacts import (
-    dynamic_entries,
-    kernels,
-    loader_cache,
-    packages,
-    program_size,
-    root_file_systems,
-    snapshot,
-    upstream_sources,
+from swapstone.core.artifacts import program_size
+from swapstone.core.factors import Evidence, all_factors, arm_attributes
+from swapstone.core.factors import facts as program_facts
+from swapstone.core.factors.elf_file import DamagedElfError, open_elf
+from swapstone.core.model import (
+    cpio,
 )
-from swapstone.artifacts.apt import offers_in
-from swapstone.artifacts.kernel_modules import Modules
-from swapstone.factors import Evidence, all_factors, arm_attributes
-from swapstone.factors import facts as program_facts
-from swapstone.factors.elf_file import DamagedElfError, open_elf
-from swapstone.instruments import (
+from swapstone.core.model.kernel_identity import identity_of_file, identity_of_running
+from swapstone.core.targets import health
+from swapstone.core.targets.host_description import describe_host
+from swapstone.parts.build.artifacts import dynamic_entries, loader_cache, packages, snapshot, upstream_sources
+from swapstone.parts.build.artifacts.apt import offers_in
+from swapstone.parts.explain.instruments import (
     archive_matching,
     heap,
     symbol_tables,
     unwind_tables,
 )
-from swapstone.model import (
-    cpio,
-)
-from swapstone.model.kernel_identity import identity_of_file, identity_of_running
-from swapstone.targets import health
-from swapstone.targets.host_description import describe_host
+from swapstone.parts.vm.artifacts import kernels, root_file_systems
+from swapstone.parts.vm.artifacts.kernel_modules import Modules
 
 # ELF files and images
 

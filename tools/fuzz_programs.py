@@ -10,16 +10,28 @@ from tools import fuzz_seeds
 from tools.fuzz_decoder import Decoder, constant, recorded, repair_figures, scratch_folder, text_of
 from tools.small_elf import AARCH64, small_elf
 
-from swapstone.artifacts.missing_library import (
+from swapstone.core.factors import parse_choice
+from swapstone.core.model import Direction, Metric, PrintedNumber, Quantity, UserError
+from swapstone.core.session.outcome import parse_fail_if
+from swapstone.core.session.parameters import parse_free_factors, parse_parameters
+from swapstone.core.session.values import parse_age_s, parse_confidence, parse_duration_ns, parse_ratio
+from swapstone.core.targets.fake_spec import decode_spec
+from swapstone.core.wire.own_program_output import OutputDigests
+from swapstone.core.workloads import parse_metric
+from swapstone.core.workloads.load_generators import check_reader, read_load_report
+from swapstone.core.workloads.printed_numbers import printed_value
+from swapstone.parts.boards.model.driver_target import parse_driver_target, parse_host_detail
+from swapstone.parts.boards.targets.board_answer import cpus_of, decode_board_answer, machine_of, sensor_facts, uname_of
+from swapstone.parts.boards.targets.board_roots import root_identity_of
+from swapstone.parts.build.artifacts.missing_library import (
     missing_library,
     missing_rust_target,
     needs_cxx_library,
 )
-from swapstone.artifacts.replaced_flags import replaced_flags_warning
-from swapstone.explanation import folded, folded_difference
-from swapstone.explanation.cost_classes import CostClasses, decode_classes
-from swapstone.factors import parse_choice
-from swapstone.instruments import (
+from swapstone.parts.build.artifacts.replaced_flags import replaced_flags_warning
+from swapstone.parts.explain.explanation import folded, folded_difference
+from swapstone.parts.explain.explanation.cost_classes import CostClasses, decode_classes
+from swapstone.parts.explain.instruments import (
     block_counts,
     call_paths,
     callgrind_output,
@@ -43,29 +55,17 @@ from swapstone.instruments import (
     wakeup_path,
     wakeup_trace,
 )
-from swapstone.instruments.function_names import FunctionKey
-from swapstone.instruments.instruction_kinds import PROCESSORS, Processor
-from swapstone.instruments.tracee import Region
-from swapstone.model import Direction, Metric, PrintedNumber, Quantity, UserError
-from swapstone.model.conformance import decode_script_outcome
-from swapstone.model.driver_target import parse_driver_target, parse_host_detail
-from swapstone.model.explanation import Frame
-from swapstone.model.instruction_counts import KERNEL_CODE, PROGRAM, InstructionExplanation
-from swapstone.model.instruction_paths import InstructionPaths
-from swapstone.model.wakeup_paths import WakeupExplanation
-from swapstone.report import instruction_explanation, wakeup_explanation
-from swapstone.session import explanation_files
-from swapstone.session.conformance import decode_known
-from swapstone.session.outcome import parse_fail_if
-from swapstone.session.parameters import parse_free_factors, parse_parameters
-from swapstone.session.values import parse_age_s, parse_confidence, parse_duration_ns, parse_ratio
-from swapstone.targets.board_answer import cpus_of, decode_board_answer, machine_of, sensor_facts, uname_of
-from swapstone.targets.board_roots import root_identity_of
-from swapstone.targets.fake_spec import decode_spec
-from swapstone.wire.own_program_output import OutputDigests
-from swapstone.workloads import parse_metric
-from swapstone.workloads.load_generators import check_reader, read_load_report
-from swapstone.workloads.printed_numbers import printed_value
+from swapstone.parts.explain.instruments.function_names import FunctionKey
+from swapstone.parts.explain.instruments.instruction_kinds import PROCESSORS, Processor
+from swapstone.parts.explain.instruments.tracee import Region
+from swapstone.parts.explain.model.explanation import Frame
+from swapstone.parts.explain.model.instruction_counts import KERNEL_CODE, PROGRAM, InstructionExplanation
+from swapstone.parts.explain.model.instruction_paths import InstructionPaths
+from swapstone.parts.explain.model.wakeup_paths import WakeupExplanation
+from swapstone.parts.explain.report import instruction_explanation, wakeup_explanation
+from swapstone.parts.explain.session import explanation_files
+from swapstone.parts.net.model.conformance import decode_script_outcome
+from swapstone.parts.net.session.conformance import decode_known
 
 # Programs of users and load generators
 

@@ -25,9 +25,8 @@ from tools.fuzz_decoder import (
     text_of,
 )
 
-from swapstone.explanation import explain, load_classes
-from swapstone.factors import Evidence, all_factors
-from swapstone.model import (
+from swapstone.core.factors import Evidence, all_factors
+from swapstone.core.model import (
     Experiment,
     FactorLevels,
     Run,
@@ -38,24 +37,14 @@ from swapstone.model import (
     environment_variable,
     system_file,
 )
-from swapstone.model.explanation import RowMeasurements
-from swapstone.record import load, origin
-from swapstone.record.record_format import Line, chain_value, file_sha256
-from swapstone.record.run_lines import RunList, read_lines
-from swapstone.session import explanation_files
-from swapstone.session.stored_evidence import is_usable
-from swapstone.session.study_file import decode_study
-from swapstone.session.study_run import load_trusted_run
-from swapstone.session.unusable_values import named_record
-from swapstone.subjects.load_check import missing_load
-from swapstone.targets.labgrid_session import decode_answer
-from swapstone.targets.vm.guest import decode_channel
-from swapstone.targets.vm.machine_models import MACHINE_MODELS
-from swapstone.targets.vm.qemu import LimitReached, judge_end, last_lines
-from swapstone.targets.vm.run_cache import decode_run
-from swapstone.targets.vm.snapshot import decode_message
-from swapstone.targets.vm.stored_trial import decode_trial
-from swapstone.wire import (
+from swapstone.core.record import load, origin
+from swapstone.core.record.record_format import Line, chain_value, file_sha256
+from swapstone.core.record.run_lines import RunList, read_lines
+from swapstone.core.session.study_file import decode_study
+from swapstone.core.session.study_run import load_trusted_run
+from swapstone.core.session.unusable_values import named_record
+from swapstone.core.subjects.load_check import missing_load
+from swapstone.core.wire import (
     AgentAnswer,
     Memory,
     Pass,
@@ -67,14 +56,25 @@ from swapstone.wire import (
     encode_answer_header,
     encode_workload_report,
 )
-from swapstone.wire.kept_answer import decode_kept, encode_kept, split_raw
-from swapstone.workloads import LOADS
-from swapstone.workloads.cyclictest import decode_cyclictest
-from swapstone.workloads.named_figures import (
+from swapstone.core.wire.kept_answer import decode_kept, encode_kept, split_raw
+from swapstone.core.workloads import LOADS
+from swapstone.core.workloads.cyclictest import decode_cyclictest
+from swapstone.core.workloads.named_figures import (
     NamedFigures,
     decode_named_figures,
     encode_named_figures,
 )
+from swapstone.parts.boards.targets.labgrid_session import decode_answer
+from swapstone.parts.cluster.stored_trial import decode_trial
+from swapstone.parts.explain.explanation import explain, load_classes
+from swapstone.parts.explain.model.explanation import RowMeasurements
+from swapstone.parts.explain.session import explanation_files
+from swapstone.parts.explain.session.stored_evidence import is_usable
+from swapstone.parts.vm.machine.guest import decode_channel
+from swapstone.parts.vm.machine.machine_models import MACHINE_MODELS
+from swapstone.parts.vm.machine.qemu import LimitReached, judge_end, last_lines
+from swapstone.parts.vm.machine.run_cache import decode_run
+from swapstone.parts.vm.machine.snapshot import decode_message
 
 # Agent, workloads, guest
 

@@ -4,7 +4,7 @@
 Usage: tools/json-schemas [--write]
 
 Without --write, the files are compared with what the types give. A change that docs/stability.md does not allow within a version is
-refused: raise the version in src/swapstone/report/printed_json.py first.
+refused: raise the version in src/swapstone/core/report/printed_json.py first.
 
 A schema comes from msgspec's description of the types. Each field is required, because each is printed, and further fields are allowed.
 A variant is its label. Fields may be added, so that a reader ignores unknown ones.
@@ -23,30 +23,30 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import UnsetType
 
-from swapstone.artifacts.images import Image
-from swapstone.artifacts.libc_image import LibcImage
-from swapstone.comparison.side_by_side import SideBySide
-from swapstone.model import Analysis
-from swapstone.model.conformance import ScriptOutcome
-from swapstone.model.explanation import Explanation, RowMeasurements
-from swapstone.model.instruction_counts import InstructionExplanation
-from swapstone.model.memory_fit import MemoryFit
-from swapstone.model.wakeup_paths import WakeupExplanation
-from swapstone.report.context import ReportContext
-from swapstone.report.document import Document
-from swapstone.report.printed_json import VERSIONS
-from swapstone.report.study_index import PartSummary, StudyIndex
-from swapstone.session.capabilities import State
-from swapstone.session.catalog import all_lists
-from swapstone.session.image_store import image_rows
-from swapstone.session.many_machines import PlannedRuns
+from swapstone.core.comparison.side_by_side import SideBySide
+from swapstone.core.model import Analysis
+from swapstone.core.report.context import ReportContext
+from swapstone.core.report.document import Document
+from swapstone.core.report.printed_json import VERSIONS
+from swapstone.core.report.study_index import PartSummary, StudyIndex
+from swapstone.core.session.capabilities import State
+from swapstone.core.session.catalog import all_lists
+from swapstone.parts.cluster.many_machines import PlannedRuns
+from swapstone.parts.explain.model.explanation import Explanation, RowMeasurements
+from swapstone.parts.explain.model.instruction_counts import InstructionExplanation
+from swapstone.parts.explain.model.wakeup_paths import WakeupExplanation
+from swapstone.parts.net.model.conformance import ScriptOutcome
+from swapstone.parts.vm.artifacts.images import Image
+from swapstone.parts.vm.artifacts.libc_image import LibcImage
+from swapstone.parts.vm.model.memory_fit import MemoryFit
+from swapstone.parts.vm.session.image_store import image_rows
 
 TOP = Path(__file__).resolve().parents[1]
 FOLDER = Path("docs", "schemas")
 Schema = dict[str, Any]
 Fields = dict[str, Any]
 """Types by the names of fields. A field that is not always printed has a type with `UnsetType`."""
-_RAISE = "Raise the version in src/swapstone/report/printed_json.py and name the change in CHANGELOG.md."
+_RAISE = "Raise the version in src/swapstone/core/report/printed_json.py and name the change in CHANGELOG.md."
 
 
 def _struct(name: str, *parts: Fields) -> Any:  # noqa: ANN401 - a type

@@ -16,10 +16,10 @@ from pathlib import Path
 
 import msgspec
 
-from swapstone.artifacts.apt import Apt
-from swapstone.artifacts.snapshot import pin_snapshot
-from swapstone.artifacts.upstream_sources import LOCK, Source, SourceApt, read_lock
-from swapstone.model.directories import cache_dir, share_dir
+from swapstone.core.model.directories import cache_dir, share_dir
+from swapstone.parts.build.artifacts.apt import Apt
+from swapstone.parts.build.artifacts.snapshot import pin_snapshot
+from swapstone.parts.build.artifacts.upstream_sources import LOCK, Source, SourceApt, read_lock
 
 
 def main(arguments: list[str]) -> int:

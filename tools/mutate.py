@@ -86,12 +86,15 @@ class Project:
 
     def files(self, package: str) -> list[str]:
         """Return the source files of a package, sorted."""
-        folder, pattern = (self.agent, "*.c") if package == AGENT else (f"{self.source}/{package}", "**/*.py")
-        return sorted(str(path.relative_to(self.top)) for path in (self.top / folder).glob(pattern))
+        source = self.top / self.source
+        core = source / "core" / package
+        folder = self.top / self.agent if package == AGENT else core if core.is_dir() else source / package
+        return sorted(str(path.relative_to(self.top)) for path in folder.glob("*.c" if package == AGENT else "**/*.py"))
 
     def package_of(self, file: str) -> str:
         """Return the package of a source file."""
-        return AGENT if file.endswith(".c") else file.removeprefix(f"{self.source}/").partition("/")[0]
+        first, second, *_ = *file.removeprefix(f"{self.source}/").split("/"), ""
+        return AGENT if file.endswith(".c") else second if first == "core" else first
 
 
 # Which test calls which function
@@ -488,7 +491,7 @@ def _shown(result: Result, names: Mapping[Mutant, str]) -> list[str]:
 def _interval(hits: int, trials: int) -> tuple[float, float]:
     """Return Wilson's interval in percent."""
     sys.path.insert(0, str(TOP / "src"))
-    from swapstone.stats import wilson  # noqa: PLC0415 # after the forks: they import the changed one
+    from swapstone.core.stats import wilson  # noqa: PLC0415 # after the forks: they import the changed one
 
     low, high = wilson(hits, trials) if trials else (0.0, 1.0)
     return 100 * low, 100 * high

@@ -193,7 +193,7 @@ def build_agent(tree: Path, folder: Path) -> bytes | None:
         tree: top of the tree.
         folder: for the program.
     """
-    code = "import sys; from pathlib import Path; from swapstone.targets.agent_build import build_agent\n"
+    code = "import sys; from pathlib import Path; from swapstone.core.targets.agent_build import build_agent\n"
     code += "sys.stdout.write(str(build_agent(Path(sys.argv[1]))))"
     folder.mkdir(parents=True, exist_ok=True)
     environment = {**os.environ, "PYTHONPATH": str(tree / "src")}

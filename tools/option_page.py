@@ -16,9 +16,9 @@ from typing import Any
 
 import msgspec
 
-from swapstone.session.option_table import options_of
-from swapstone.session.settings import PIECES
-from swapstone.session.study_file import KEYS, PROGRAM_KEYS, STUDY_FILE
+from swapstone.core.session.option_table import options_of
+from swapstone.core.session.settings import PIECES
+from swapstone.core.session.study_file import KEYS, PROGRAM_KEYS, STUDY_FILE
 
 TOP = Path(__file__).resolve().parents[1]
 _HEAD = """# Options: one table
@@ -31,7 +31,7 @@ is a key, and those of `Program` are keys of the table `[program]`
 Schema, for editors. The default is in brackets.
 
 `tools/option-page --write` generates this page from
-`src/swapstone/session/settings.py`.
+`src/swapstone/core/session/settings.py`.
 """
 
 

@@ -4,7 +4,7 @@
 Usage: tools/published-check [--write]
 
 Reads tools/published: derived.csv, the numbers that the pages derive, facts.csv, further numbers in their text, and statements.toml, what
-they state in words. The result is src/swapstone/published/check.json, which `swapstone published check` prints; --write stores it.
+they state in words. The result is src/swapstone/parts/published/check.json, which `swapstone published check` prints; --write stores it.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from swapstone.published.data import baselines, figures, further, sources
-from swapstone.report import formatting
-from swapstone.report.document import BulletList, Cell, Column, Document, Heading, Item, Mark, Section, Table, Tone
+from swapstone.core.report import formatting
+from swapstone.core.report.document import BulletList, Cell, Column, Document, Heading, Item, Mark, Section, Table, Tone
+from swapstone.parts.published.data import baselines, figures, further, sources
 
 TOP = Path(__file__).resolve().parents[1]
 DATA = TOP / "tools" / "published"
-RESULT = TOP / "src" / "swapstone" / "published" / "check.json"
+RESULT = TOP / "src" / "swapstone" / "parts" / "published" / "check.json"
 
 _INDEX, _FITS = "geometric mean of 10 x result / baseline", "table 7 load / idle = table 8 generic / rt"
 FORMULAS: dict[str, Callable[[list[Decimal], list[Decimal]], Decimal]] = {
@@ -178,7 +178,9 @@ def main(arguments: list[str]) -> int:
         RESULT.write_bytes(made)
     found = list(problems())
     if RESULT.read_bytes() != made:
-        found.append("src/swapstone/published/check.json is not the result. Then run: tools/published-check --write")
+        found.append(
+            "src/swapstone/parts/published/check.json is not the result. Then run: tools/published-check --write"
+        )
     print("\n".join(found) or "The pages' numbers give what `swapstone published check` prints.")
     return 2 if found else 0
 

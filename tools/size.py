@@ -94,7 +94,8 @@ def area(path: str) -> str:
     """Return the row of a file: a package of the source, or a folder at the top."""
     first, *rest = path.split("/")
     if first == "src" and len(rest) > 1:
-        return f"src {rest[1]}" if len(rest) > 2 else "src (top)"
+        depth = 3 if rest[1] == "parts" and len(rest) > 3 else 2
+        return f"src {'/'.join(rest[1:depth])}" if len(rest) > 2 else "src (top)"
     return first
 
 

@@ -20,41 +20,41 @@ from typing import TYPE_CHECKING
 from swapstone.version import __version__
 
 if TYPE_CHECKING:
-    from swapstone.model import RecordError, UnavailableError, UserError
-    from swapstone.session.api import compare, explain, load, query, study
-    from swapstone.session.explainer import RowExplanation
-    from swapstone.session.interrupted import Interrupted
-    from swapstone.session.progress import NullProgress, Progress
-    from swapstone.session.query import Relation
-    from swapstone.session.record_handle import Record
-    from swapstone.session.settings import Boards, Measuring, Place, Program, Sharing, VirtualMachine, Workloads
-    from swapstone.session.study import StudyResult
-    from swapstone.session.verification import Verification
+    from swapstone.core.model import RecordError, UnavailableError, UserError
+    from swapstone.core.session.api import compare, explain, load, query, study
+    from swapstone.core.session.explainer import RowExplanation
+    from swapstone.core.session.interrupted import Interrupted
+    from swapstone.core.session.progress import NullProgress, Progress
+    from swapstone.core.session.query import Relation
+    from swapstone.core.session.record_handle import Record
+    from swapstone.core.session.settings import Boards, Measuring, Place, Program, Sharing, VirtualMachine, Workloads
+    from swapstone.core.session.study import StudyResult
+    from swapstone.core.session.verification import Verification
 
 _MODULES = {
-    "compare": "swapstone.session.api",
-    "explain": "swapstone.session.api",
-    "load": "swapstone.session.api",
-    "query": "swapstone.session.api",
-    "study": "swapstone.session.api",
-    "Boards": "swapstone.session.settings",
-    "Interrupted": "swapstone.session.interrupted",
-    "Measuring": "swapstone.session.settings",
-    "NullProgress": "swapstone.session.progress",
-    "Place": "swapstone.session.settings",
-    "Program": "swapstone.session.settings",
-    "Progress": "swapstone.session.progress",
-    "Record": "swapstone.session.record_handle",
-    "RecordError": "swapstone.model",
-    "Relation": "swapstone.session.query",
-    "RowExplanation": "swapstone.session.explainer",
-    "Sharing": "swapstone.session.settings",
-    "StudyResult": "swapstone.session.study",
-    "UnavailableError": "swapstone.model",
-    "UserError": "swapstone.model",
-    "Verification": "swapstone.session.verification",
-    "VirtualMachine": "swapstone.session.settings",
-    "Workloads": "swapstone.session.settings",
+    "compare": "swapstone.core.session.api",
+    "explain": "swapstone.core.session.api",
+    "load": "swapstone.core.session.api",
+    "query": "swapstone.core.session.api",
+    "study": "swapstone.core.session.api",
+    "Boards": "swapstone.core.session.settings",
+    "Interrupted": "swapstone.core.session.interrupted",
+    "Measuring": "swapstone.core.session.settings",
+    "NullProgress": "swapstone.core.session.progress",
+    "Place": "swapstone.core.session.settings",
+    "Program": "swapstone.core.session.settings",
+    "Progress": "swapstone.core.session.progress",
+    "Record": "swapstone.core.session.record_handle",
+    "RecordError": "swapstone.core.model",
+    "Relation": "swapstone.core.session.query",
+    "RowExplanation": "swapstone.core.session.explainer",
+    "Sharing": "swapstone.core.session.settings",
+    "StudyResult": "swapstone.core.session.study",
+    "UnavailableError": "swapstone.core.model",
+    "UserError": "swapstone.core.model",
+    "Verification": "swapstone.core.session.verification",
+    "VirtualMachine": "swapstone.core.session.settings",
+    "Workloads": "swapstone.core.session.settings",
 }
 """The module of each name that is imported when it is first used."""
 

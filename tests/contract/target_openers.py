@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.model.architectures import ARCHITECTURES
-from swapstone.targets import Target, open_target, parse_target
+from swapstone.core.model.architectures import ARCHITECTURES
+from swapstone.core.targets import Target, open_target, parse_target
 from tests.contract.vm_fixture import vm_fixture
 from tests.fake_ssh import FakeSsh
 from tests.shared import Shared

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.model import UserError, WireError, environment_variable
-from swapstone.targets import Target, target_kinds
-from swapstone.wire import FACTS, ProcessOutcome, TrialRequest
+from swapstone.core.model import UserError, WireError, environment_variable
+from swapstone.core.targets import Target, target_kinds
+from swapstone.core.wire import FACTS, ProcessOutcome, TrialRequest
 from tests.contract.programs import contract_programs
 from tests.contract.target_openers import EXHAUSTIVE, SLOW, open_kind
 from tests.shared import Shared

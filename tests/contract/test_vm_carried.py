@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.factors import read_facts
-from swapstone.model import OwnProgram
-from swapstone.subjects.own_program_carried import carried_files
-from swapstone.targets.carried_files import CarriedFiles
-from swapstone.targets.vm.vm_target import VmTarget
-from swapstone.wire import AgentAnswer, ProcessOutcome, TrialRequest
+from swapstone.core.factors import read_facts
+from swapstone.core.model import OwnProgram
+from swapstone.core.targets.carried_files import CarriedFiles
+from swapstone.core.wire import AgentAnswer, ProcessOutcome, TrialRequest
+from swapstone.parts.build.subjects.own_program_carried import carried_files
+from swapstone.parts.vm.machine.vm_target import VmTarget
 from tests.contract.test_vm import hog
 from tests.contract.vm_fixture import VmFixture, vm_fixture
 from tests.shared import Shared

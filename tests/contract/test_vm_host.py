@@ -12,13 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from swapstone import model
-from swapstone.model.directories import cache_dir
-from swapstone.targets.vm.emulator import Emulator, find_emulator
-from swapstone.targets.vm.machine_models import EmulatedMachine
-from swapstone.targets.vm.qemu import Setup
-from swapstone.targets.vm.run_name import run_inputs
-from swapstone.wire import ProcessOutcome
+from swapstone.core import model
+from swapstone.core.model.directories import cache_dir
+from swapstone.core.wire import ProcessOutcome
+from swapstone.parts.vm.machine.emulator import Emulator, find_emulator
+from swapstone.parts.vm.machine.machine_models import EmulatedMachine
+from swapstone.parts.vm.machine.qemu import Setup
+from swapstone.parts.vm.machine.run_name import run_inputs
 from tests.contract.test_vm import hog
 from tests.contract.vm_fixture import vm_fixture
 from tests.contract.vm_images import image_parts
@@ -99,11 +99,11 @@ def test_the_host_s_c_library_locale_processors_and_load_change_no_byte(
 _NAME = """
 import sys
 from pathlib import Path
-from swapstone.artifacts.images import ImageRequest, build_image
-from swapstone.targets.vm.machine_models import EmulatedMachine
-from swapstone.targets.vm.boot_image import VmImage
-from swapstone.targets.vm.vm_target import VmOptions, VmTarget
-from swapstone.wire import TrialRequest
+from swapstone.parts.vm.artifacts.images import ImageRequest, build_image
+from swapstone.parts.vm.machine.machine_models import EmulatedMachine
+from swapstone.parts.vm.machine.boot_image import VmImage
+from swapstone.parts.vm.machine.vm_target import VmOptions, VmTarget
+from swapstone.core.wire import TrialRequest
 
 built = build_image(ImageRequest(architecture="x86_64", modules=(), parts=("busybox", "musl")))
 with VmTarget(VmImage(built.kernel, built.initrd, EmulatedMachine()), VmOptions()) as target:

@@ -13,16 +13,16 @@ import msgspec
 import pytest
 from benchmarks.poking import poked
 
-from swapstone.model.cpio import archive, folder
-from swapstone.targets import TargetError
-from swapstone.targets.vm import qemu
-from swapstone.targets.vm.boot_image import VmImage
-from swapstone.targets.vm.emulator import find_emulator
-from swapstone.targets.vm.guest import encode_order
-from swapstone.targets.vm.machine_models import MACHINE_MODELS, EmulatedMachine
-from swapstone.targets.vm.qemu import GuestEnd, Limits, Setup
-from swapstone.targets.vm.vm_target import VmOptions, VmTarget
-from swapstone.wire import AgentAnswer, ProcessOutcome, TrialRequest, encode_plan_header
+from swapstone.core.model.cpio import archive, folder
+from swapstone.core.targets import TargetError
+from swapstone.core.wire import AgentAnswer, ProcessOutcome, TrialRequest, encode_plan_header
+from swapstone.parts.vm.machine import qemu
+from swapstone.parts.vm.machine.boot_image import VmImage
+from swapstone.parts.vm.machine.emulator import find_emulator
+from swapstone.parts.vm.machine.guest import encode_order
+from swapstone.parts.vm.machine.machine_models import MACHINE_MODELS, EmulatedMachine
+from swapstone.parts.vm.machine.qemu import GuestEnd, Limits, Setup
+from swapstone.parts.vm.machine.vm_target import VmOptions, VmTarget
 from tests.contract.test_vm import hog
 from tests.contract.vm_fixture import vm_fixture
 from tests.contract.vm_images import image_parts, need_emulator

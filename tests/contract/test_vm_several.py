@@ -9,11 +9,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from swapstone.model import UnavailableError
-from swapstone.targets.vm.emulator import find_emulator
-from swapstone.targets.vm.machine_models import EmulatedMachine
-from swapstone.targets.vm.vm_target import VmOptions
-from swapstone.wire import ProcessOutcome
+from swapstone.core.model import UnavailableError
+from swapstone.core.wire import ProcessOutcome
+from swapstone.parts.vm.machine.emulator import find_emulator
+from swapstone.parts.vm.machine.machine_models import EmulatedMachine
+from swapstone.parts.vm.machine.vm_target import VmOptions
 from tests.contract.test_vm_images import BUSYBOX, run
 from tests.contract.vm_images import image_parts
 

@@ -11,16 +11,16 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.artifacts.image_catalog import find_machine_architecture
-from swapstone.artifacts.images import ImageRequest, build_image
-from swapstone.artifacts.kernels import read_kernel
-from swapstone.factors import read_facts
-from swapstone.model import UnavailableError, UserError
-from swapstone.model.cpio import archive, file
-from swapstone.model.directories import cache_dir
-from swapstone.targets.vm.boot_image import VmImage
-from swapstone.targets.vm.emulator import find_emulator
-from swapstone.targets.vm.machine_models import EmulatedMachine
+from swapstone.core.factors import read_facts
+from swapstone.core.model import UnavailableError, UserError
+from swapstone.core.model.cpio import archive, file
+from swapstone.core.model.directories import cache_dir
+from swapstone.parts.vm.artifacts.image_catalog import find_machine_architecture
+from swapstone.parts.vm.artifacts.images import ImageRequest, build_image
+from swapstone.parts.vm.artifacts.kernels import read_kernel
+from swapstone.parts.vm.machine.boot_image import VmImage
+from swapstone.parts.vm.machine.emulator import find_emulator
+from swapstone.parts.vm.machine.machine_models import EmulatedMachine
 
 _DEBIAN = {"x86_64": "amd64", "aarch64": "arm64"}
 _KERNELS = {"x86_64": "linux-image-amd64", "aarch64": "linux-image-arm64"}

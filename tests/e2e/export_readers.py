@@ -19,7 +19,7 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.model.directories import cache_dir
+from swapstone.core.model.directories import cache_dir
 
 PERF = "golang.org/x/perf"
 PERF_VERSION = "v0.0.0-20230227161431-f7320a6d63e8"  # Debian 12's go 1.19 builds it, and it has -col and -row

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.artifacts.cross_compilers import check_cross
-from swapstone.artifacts.image_catalog import find_machine_architecture
-from swapstone.model import UnavailableError
+from swapstone.core.model import UnavailableError
+from swapstone.parts.build.artifacts.cross_compilers import check_cross
+from swapstone.parts.vm.artifacts.image_catalog import find_machine_architecture
 from tests.contract.vm_images import need_emulator
 from tests.e2e.cli import runs_of, swapstone
 from tests.programs import require

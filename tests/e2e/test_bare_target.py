@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.artifacts.guest import build_bare, missing_guest_requirement
-from swapstone.record import load
-from swapstone.workloads import find_workload
+from swapstone.core.record import load
+from swapstone.core.workloads import find_workload
+from swapstone.parts.net.artifacts.guest import build_bare, missing_guest_requirement
 from tests.e2e.cli import runs_of, swapstone
 from tests.unit.builders import crate_of
 

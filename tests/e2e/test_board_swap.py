@@ -13,15 +13,16 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from swapstone.factors import Evidence
-from swapstone.factors.swap import SWAP
-from swapstone.model import UnavailableError
-from swapstone.session import board_images
-from swapstone.targets import MachineConfig, emulated_board
-from swapstone.targets.emulated_board import EmulatedBoard
-from swapstone.targets.ssh_connection import SshConnection
-from swapstone.targets.ssh_target import SshTarget
-from swapstone.wire import AgentAnswer, TrialRequest
+from swapstone.core.factors import Evidence
+from swapstone.core.model import UnavailableError
+from swapstone.core.targets import MachineConfig
+from swapstone.core.wire import AgentAnswer, TrialRequest
+from swapstone.parts.boards.session import board_images
+from swapstone.parts.boards.targets import emulated_board
+from swapstone.parts.boards.targets.emulated_board import EmulatedBoard
+from swapstone.parts.boards.targets.ssh_connection import SshConnection
+from swapstone.parts.boards.targets.ssh_target import SshTarget
+from swapstone.parts.vm.factors.swap import SWAP
 from tests.e2e.cli import runs_of, swapstone
 from tests.programs import needs
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.model import Status
-from swapstone.record import load
+from swapstone.core.model import Status
+from swapstone.core.record import load
 from tests.e2e.cli import swapstone
 from tests.programs import needs, require
 

@@ -11,10 +11,10 @@ import click
 import pytest
 
 from swapstone.cli.main import cli
-from swapstone.model import UserError
-from swapstone.published.claims import PageClaim, page_claims
-from swapstone.session.study_file import load_study
-from swapstone.workloads import all_suites, find_workloads
+from swapstone.core.model import UserError
+from swapstone.core.session.study_file import load_study
+from swapstone.core.workloads import all_suites, find_workloads
+from swapstone.parts.published.claims import PageClaim, page_claims
 
 CLAIMS = page_claims()
 

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 import swapstone as api
-from swapstone.factors import Recipe
-from swapstone.record import load
-from swapstone.subjects import Program, subject_of
-from swapstone.workloads import find_workload
+from swapstone.core.factors import Recipe
+from swapstone.core.record import load
+from swapstone.core.subjects import Program, subject_of
+from swapstone.core.workloads import find_workload
 from tests.e2e.cli import swapstone
 from tests.raw_outputs import raw_text
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.artifacts.crates import missing_crate_requirement, missing_rust
-from swapstone.model import UserError
-from swapstone.session.conformance import conform
+from swapstone.core.model import UserError
+from swapstone.parts.net.artifacts.crates import missing_crate_requirement, missing_rust
+from swapstone.parts.net.session.conformance import conform
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.artifacts.lwip_source import lwip_source
+from swapstone.parts.build.artifacts.lwip_source import lwip_source
 from tests.rust_toolchain import CRATES, copied_crates, require_rust
 
 BACKENDS = {"lwip", "smoltcp"}

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.session.documentation import find_page, pages
+from swapstone.core.session.documentation import find_page, pages
 from tests.e2e.cli import TOP, swapstone
 
 

@@ -18,10 +18,10 @@ import pytest
 from benchmarks.causes import built
 
 import swapstone as api
-from swapstone.explanation.profile_formats import SCHEMA
-from swapstone.explanation.remedies_tried import closed_gap
-from swapstone.instruments import acquisition, repeated_runs
-from swapstone.model.explanation import RemedyRuns
+from swapstone.parts.explain.explanation.profile_formats import SCHEMA
+from swapstone.parts.explain.explanation.remedies_tried import closed_gap
+from swapstone.parts.explain.instruments import acquisition, repeated_runs
+from swapstone.parts.explain.model.explanation import RemedyRuns
 from tests.e2e.cli import swapstone
 from tests.programs import missing, needs
 

@@ -9,14 +9,14 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from swapstone.instruments import requirements, run_instruments
-from swapstone.instruments.acquisition import INSTRUMENTS, ReferenceRun, RowVariant
-from swapstone.instruments.tracee import Region, Tracee
-from swapstone.model import Comparison, UnavailableError, UserError, Verdict
-from swapstone.model.explanation import InstrumentResult, RowKey
-from swapstone.session.explain_row import choose_row
-from swapstone.session.explainer import ExplainOptions
-from swapstone.wire import TrialRequest
+from swapstone.core.model import Comparison, UnavailableError, UserError, Verdict
+from swapstone.core.session.explainer import ExplainOptions
+from swapstone.core.wire import TrialRequest
+from swapstone.parts.explain.instruments import requirements, run_instruments
+from swapstone.parts.explain.instruments.acquisition import INSTRUMENTS, ReferenceRun, RowVariant
+from swapstone.parts.explain.instruments.tracee import Region, Tracee
+from swapstone.parts.explain.model.explanation import InstrumentResult, RowKey
+from swapstone.parts.explain.session.explain_row import choose_row
 from tests.e2e.cli import fake, swapstone
 from tests.golden import synthetic
 

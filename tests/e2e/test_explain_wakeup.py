@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.session.progress import NO_PROGRESS
-from swapstone.session.record_handle import Record
-from swapstone.session.why_max import worst_wakeup_documents
+from swapstone.core.session.progress import NO_PROGRESS
+from swapstone.core.session.record_handle import Record
+from swapstone.parts.explain.session.why_max import worst_wakeup_documents
 from tests.e2e.cli import swapstone
 
 PLANTED = ["planted", "planted"]

@@ -19,9 +19,9 @@ import duckdb
 import msgspec
 import pytest
 
-from swapstone.model import Analysis, Comparison, Metric, Variant, Verdict
-from swapstone.report import export
-from swapstone.session.record_handle import open_record
+from swapstone.core.model import Analysis, Comparison, Metric, Variant, Verdict
+from swapstone.core.report import export
+from swapstone.core.session.record_handle import open_record
 from tests.e2e.cli import fake, swapstone
 from tests.e2e.export_readers import Table, benchstat, hyperfine_scripts
 from tests.golden import synthetic

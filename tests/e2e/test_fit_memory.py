@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.model import UnavailableError
-from swapstone.model.temporary_folder import is_left_over
-from swapstone.targets.memory_cgroup import usable_place
-from swapstone.targets.memory_phases import sampling_trouble
+from swapstone.core.model import UnavailableError
+from swapstone.core.model.temporary_folder import is_left_over
+from swapstone.core.targets.memory_cgroup import usable_place
+from swapstone.core.targets.memory_phases import sampling_trouble
 from tests.e2e.cli import swapstone
 
 MIB = 1 << 20

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.factors import parse_choice
-from swapstone.factors.float_abi import MACHINES
-from swapstone.session.defaults import default_architecture, default_suites
-from swapstone.session.experiment import resolve
-from swapstone.session.request import parse_factors
-from swapstone.session.study_file import load_study
+from swapstone.core.factors import parse_choice
+from swapstone.core.session.defaults import default_architecture, default_suites
+from swapstone.core.session.experiment import resolve
+from swapstone.core.session.request import parse_factors
+from swapstone.core.session.study_file import load_study
+from swapstone.parts.build.factors.float_abi import MACHINES
 from tests.e2e.cli import fake, runs_of, swapstone
 from tests.programs import needs
 from tests.small_records import request_of

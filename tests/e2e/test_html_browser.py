@@ -21,8 +21,8 @@ from typing import Any
 
 import pytest
 
-from swapstone.explanation import load_classes
-from swapstone.report import flame_graph
+from swapstone.parts.explain.explanation import load_classes
+from swapstone.parts.explain.report import flame_graph
 from tests.golden import crossed, latency, reports, servers, synthetic, verdicts
 from tests.programs import require
 from tests.shared import Shared

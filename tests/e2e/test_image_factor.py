@@ -13,12 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.artifacts import libc_files
-from swapstone.artifacts.image_program_table import PROGRAMS
-from swapstone.artifacts.libc_files import libc_root
-from swapstone.model import UserError
-from swapstone.record import RecordView, load
-from swapstone.session.sample_check import derive
+from swapstone.core.model import UserError
+from swapstone.core.record import RecordView, load
+from swapstone.core.session.sample_check import derive
+from swapstone.parts.vm.artifacts import libc_files
+from swapstone.parts.vm.artifacts.image_program_table import PROGRAMS
+from swapstone.parts.vm.artifacts.libc_files import libc_root
 from tests.e2e.cli import runs_of, swapstone
 from tests.programs import require
 from tests.raw_outputs import raw_text

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.record import load
+from swapstone.core.record import load
 from tests.e2e.cli import TOP, command, environment, fake, runs_of, swapstone
 from tests.processes import ends
 

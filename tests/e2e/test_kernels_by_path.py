@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.artifacts.images import MODULES_BESIDE
-from swapstone.artifacts.packages import Contents, fetch, package_file, read_lock
+from swapstone.parts.build.artifacts.packages import Contents, fetch, package_file, read_lock
+from swapstone.parts.vm.artifacts.images import MODULES_BESIDE
 from tests.e2e.cli import runs_of, swapstone
 from tests.shared import Shared
 from tests.tiny_kernel import END, HANG, tiny_kernel

@@ -16,9 +16,9 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.model import UserError
-from swapstone.session.lab_environment import PLACE, write_lab
-from swapstone.targets.labgrid_session import LabPlace, LabSession
+from swapstone.core.model import UserError
+from swapstone.parts.boards.session.lab_environment import PLACE, write_lab
+from swapstone.parts.boards.targets.labgrid_session import LabPlace, LabSession
 from tests.e2e.cli import command, environment, swapstone
 
 LAB = """
@@ -107,7 +107,7 @@ def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Lab]:
 
 HOLDER = """
 import sys, time
-from swapstone.targets.labgrid_session import LabPlace, LabSession
+from swapstone.parts.boards.targets.labgrid_session import LabPlace, LabSession
 LabSession(LabPlace(place="bench", environment=sys.argv[1]))
 print("held", flush=True)
 time.sleep(600)

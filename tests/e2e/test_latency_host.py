@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.model import Trial, UserError
-from swapstone.session.budget import check_budget
-from swapstone.session.experiment import resolve
-from swapstone.session.progress import ProgressText
-from swapstone.session.request import ExperimentRequest, parse_factors
+from swapstone.core.model import Trial, UserError
+from swapstone.core.session.budget import check_budget
+from swapstone.core.session.experiment import resolve
+from swapstone.core.session.progress import ProgressText
+from swapstone.core.session.request import ExperimentRequest, parse_factors
 from tests.e2e.cli import command, environment, runs_of, swapstone
 from tests.fake_ssh import FakeSsh
 from tests.small_records import request_of

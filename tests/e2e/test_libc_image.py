@@ -15,9 +15,12 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.artifacts.image_catalog import find_machine_architecture
-from swapstone.artifacts.image_program_table import PROGRAMS
-from swapstone.artifacts.libc_image import (
+from swapstone.core.model import UserError
+from swapstone.core.model.directories import cache_dir
+from swapstone.parts.build.artifacts.sdk import LIBCS
+from swapstone.parts.vm.artifacts.image_catalog import find_machine_architecture
+from swapstone.parts.vm.artifacts.image_program_table import PROGRAMS
+from swapstone.parts.vm.artifacts.libc_image import (
     IMAGE_FILE,
     ROOT_FILE,
     BuiltLibcImage,
@@ -25,10 +28,7 @@ from swapstone.artifacts.libc_image import (
     build_libc_image,
     write_libc_image,
 )
-from swapstone.artifacts.sdk import LIBCS
-from swapstone.model import UserError
-from swapstone.model.directories import cache_dir
-from swapstone.session.image_store import boot_arguments
+from swapstone.parts.vm.session.image_store import boot_arguments
 from tests.e2e.cli import swapstone
 from tests.programs import require
 

@@ -20,7 +20,7 @@ import msgspec
 import pytest
 
 import swapstone as package
-from swapstone.model import Run
+from swapstone.core.model import Run
 from tests.contract.vm_images import need_emulator
 from tests.e2e.cli import FAKE, environment, swapstone
 from tests.programs import require

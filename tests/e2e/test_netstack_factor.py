@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.artifacts.crates import build_crate, missing_crate_requirement
-from swapstone.factors import parse_choice
-from swapstone.factors.netstack_fixes import FIXES
-from swapstone.factors.netstack_options import build_variables
-from swapstone.session.defaults import default_suites
-from swapstone.session.study_file import load_study
-from swapstone.workloads import find_workload
+from swapstone.core.factors import parse_choice
+from swapstone.core.session.defaults import default_suites
+from swapstone.core.session.study_file import load_study
+from swapstone.core.workloads import find_workload
+from swapstone.parts.net.artifacts.crates import build_crate, missing_crate_requirement
+from swapstone.parts.net.factors.netstack_fixes import FIXES
+from swapstone.parts.net.factors.netstack_options import build_variables
 from tests.e2e.cli import runs_of, swapstone
 from tests.unit.builders import crate_of
 

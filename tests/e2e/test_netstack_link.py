@@ -11,7 +11,7 @@ import pytest
 from benchmarks.netstack_costs import SUBJECT, TABLE, WORKS, Classes, callgrind, split
 from benchmarks.netstack_link import PAIRS, build
 
-from swapstone.artifacts.crates import missing_rust
+from swapstone.parts.net.artifacts.crates import missing_rust
 from tests.programs import require
 
 

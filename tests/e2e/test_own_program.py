@@ -14,10 +14,10 @@ from typing import Any
 
 import pytest
 
-from swapstone.artifacts.c_library_tree import installed_musl
 from swapstone.cli.main import cli
-from swapstone.model import UserError
-from swapstone.record import load
+from swapstone.core.model import UserError
+from swapstone.core.record import load
+from swapstone.parts.build.artifacts.c_library_tree import installed_musl
 from tests.e2e.cli import command, environment, fake, swapstone
 from tests.programs import needs
 from tests.raw_outputs import raw_text

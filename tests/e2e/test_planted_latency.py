@@ -9,19 +9,19 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.artifacts.bundled_modules import build_module
-from swapstone.artifacts.image_catalog import find_machine_architecture
-from swapstone.artifacts.images import ImageRequest, build_image
-from swapstone.artifacts.packages import package_file, read_lock
-from swapstone.factors import Recipe
-from swapstone.model import IDLE, Source, Workload
-from swapstone.subjects.machine_config import machine_config_for
-from swapstone.targets import MachineConfig
-from swapstone.targets.vm.boot_image import VmImage
-from swapstone.targets.vm.machine_models import EmulatedMachine
-from swapstone.targets.vm.vm_target import VmTarget
-from swapstone.wire import AgentAnswer, TrialRequest
-from swapstone.workloads import find_load
+from swapstone.core.factors import Recipe
+from swapstone.core.model import IDLE, Source, Workload
+from swapstone.core.subjects.machine_config import machine_config_for
+from swapstone.core.targets import MachineConfig
+from swapstone.core.wire import AgentAnswer, TrialRequest
+from swapstone.core.workloads import find_load
+from swapstone.parts.build.artifacts.packages import package_file, read_lock
+from swapstone.parts.vm.artifacts.bundled_modules import build_module
+from swapstone.parts.vm.artifacts.image_catalog import find_machine_architecture
+from swapstone.parts.vm.artifacts.images import ImageRequest, build_image
+from swapstone.parts.vm.machine.boot_image import VmImage
+from swapstone.parts.vm.machine.machine_models import EmulatedMachine
+from swapstone.parts.vm.machine.vm_target import VmTarget
 
 LOOPS = 1500
 GAP_US = 420

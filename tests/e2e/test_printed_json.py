@@ -12,7 +12,7 @@ import click
 import pytest
 
 from swapstone.cli.main import cli
-from swapstone.report.printed_json import VERSIONS
+from swapstone.core.report.printed_json import VERSIONS
 from tests.e2e.cli import TOP, fake, swapstone
 from tests.json_schema import check_printed
 from tests.shared import Shared

@@ -15,8 +15,8 @@ import pytest
 from tools.root_archives import oci_image
 from tools.small_elf import AARCH64, small_elf
 
-from swapstone.record import load
-from swapstone.session.sample_check import derive
+from swapstone.core.record import load
+from swapstone.core.session.sample_check import derive
 from tests.e2e.cli import TIMEOUT_S, command, environment, runs_of, swapstone
 from tests.raw_outputs import raw_text
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.artifacts.packages import read_lock
-from swapstone.artifacts.source_kernel import build_source_kernel
+from swapstone.parts.build.artifacts.packages import read_lock
+from swapstone.parts.vm.artifacts.source_kernel import build_source_kernel
 from tests.e2e.cli import runs_of, swapstone
 
 

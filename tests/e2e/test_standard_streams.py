@@ -17,7 +17,7 @@ from typing import NamedTuple
 import pytest
 
 from swapstone.cli.main import COMMANDS
-from swapstone.record import load
+from swapstone.core.record import load
 from tests.e2e.cli import TIMEOUT_S, command, environment, fake, forked_status, swapstone
 
 ONLY = ("--only", "b_malloc_tiny1", "--blocks", "2", "--seed", "3")

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.model import UserError
-from swapstone.targets.vm.content_store import OBJECTS, RUNS, TRIALS, ContentStore, DamagedEntryError
-from swapstone.targets.vm.stored_trial import get_run
+from swapstone.core.model import UserError
+from swapstone.parts.cluster.content_store import OBJECTS, RUNS, TRIALS, ContentStore, DamagedEntryError
+from swapstone.parts.cluster.stored_trial import get_run
 from tests.e2e.cli import TOP, swapstone
 from tests.e2e.s3_server import BUCKET, KEY, SECRET, S3Server, s3_server
 from tests.e2e.ssh_server import SshServer, missing, ssh_server

@@ -99,7 +99,7 @@ def test_a_factor_that_ignores_its_level_is_refused(
     copy: Path, tmp_path: Path, change: tuple[str, str, str], choice: str, complaint: str
 ) -> None:
     file, correct, broken = change
-    path = copy / "src" / "swapstone" / "factors" / f"{file}.py"
+    path = copy / "src" / "swapstone" / "core" / "factors" / f"{file}.py"
     text = path.read_text()
     assert text.count(correct) == 1
     path.write_text(text.replace(correct, broken))

@@ -11,13 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.artifacts.images import BuiltImage, Image
-from swapstone.model import UnavailableError, UserError
-from swapstone.session import machines, vm_images, vm_kind
-from swapstone.session.experiment import resolve
-from swapstone.session.request import parse_factors
-from swapstone.targets import clock_of
-from swapstone.targets.vm.boot_image import VmImage
+from swapstone.core.model import UnavailableError, UserError
+from swapstone.core.session import machines
+from swapstone.core.session.experiment import resolve
+from swapstone.core.session.request import parse_factors
+from swapstone.core.targets import clock_of
+from swapstone.parts.vm.artifacts.images import BuiltImage, Image
+from swapstone.parts.vm.machine.boot_image import VmImage
+from swapstone.parts.vm.session import vm_images, vm_kind
 from tests.e2e.cli import fake, runs_of, swapstone
 from tests.programs import require
 from tests.small_records import request_of

@@ -17,7 +17,7 @@ from tests.faults.injection import CRASH, Fault
 from tests.faults.scenario import COMPLETE, Scenario
 
 if TYPE_CHECKING:
-    from swapstone.artifacts.packages import Lock
+    from swapstone.parts.build.artifacts.packages import Lock
 
 
 class Cache(Scenario):
@@ -33,7 +33,7 @@ class Cache(Scenario):
 
 
 def _print_leftovers() -> None:
-    from swapstone.artifacts.image_cache import other_entries
+    from swapstone.parts.vm.artifacts.image_cache import other_entries
 
     for entry in other_entries():
         if entry.kind == "leftover":
@@ -49,7 +49,7 @@ class Image(Cache):
     fetched: ClassVar[bool] = True
 
     def prepare(self) -> None:
-        from swapstone.artifacts.packages import fetch
+        from swapstone.parts.build.artifacts.packages import fetch
         from tests.unit.artifacts.archive import RELEASE, Archive, kernel_files, lock_of, named
 
         archive = Archive(self.base / "archive")
@@ -67,7 +67,7 @@ class Image(Cache):
         return Place(folder, {**place.environment, "APT_CONFIG": str(self.base / "archive" / "apt.conf")})
 
     def action(self) -> Action:
-        from swapstone.artifacts.images import ImageRequest, build_image
+        from swapstone.parts.vm.artifacts.images import ImageRequest, build_image
 
         request = ImageRequest(architecture="x86_64", modules=("top_one", "inside"), parts=("busybox",))
         return reported(functools.partial(build_image, request, lock=self.lock))
@@ -107,12 +107,12 @@ class ImageOfLibc(Image):
 
 
 def _build_libc_image(lock: Lock) -> None:
-    from swapstone.artifacts import libc_image
-    from swapstone.artifacts.image_assembly import Overlay
-    from swapstone.artifacts.images import build_image
-    from swapstone.artifacts.libc_files import LibcFiles
-    from swapstone.artifacts.libc_root import init_entries
-    from swapstone.artifacts.sdk import BuiltSdk, Sdk
+    from swapstone.parts.build.artifacts.sdk import BuiltSdk, Sdk
+    from swapstone.parts.vm.artifacts import libc_image
+    from swapstone.parts.vm.artifacts.image_assembly import Overlay
+    from swapstone.parts.vm.artifacts.images import build_image
+    from swapstone.parts.vm.artifacts.libc_files import LibcFiles
+    from swapstone.parts.vm.artifacts.libc_root import init_entries
 
     sdk = Sdk(
         format=1,
@@ -165,7 +165,7 @@ class SdkOfGlibc(Cache):
 
     def described(self, folder: Path) -> object:
         """Return the digest of an SDK's files, and that of its description."""
-        from swapstone.artifacts.sdk import content_digest
+        from swapstone.parts.build.artifacts.sdk import content_digest
 
         return content_digest(folder), json.loads((folder / "sdk.json").read_text())["content"]
 
@@ -179,8 +179,8 @@ class SdkOfGlibc(Cache):
 
 
 def _make_sdk() -> None:
-    from swapstone.artifacts import sdk
-    from swapstone.session.libc_images import make_sdk
+    from swapstone.parts.build.artifacts import sdk
+    from swapstone.parts.vm.session.libc_images import make_sdk
 
     def fill(folder: Path, *_: object) -> None:
         for name in ("include/stdio.h", "lib/crt1.o"):
@@ -218,8 +218,8 @@ class Allocator(Cache):
 
 
 def _build_allocator(archive: Path) -> None:
-    from swapstone.artifacts import BASE_RECIPE, allocators, resolve_recipe
-    from swapstone.artifacts.allocators import Plan
+    from swapstone.parts.build.artifacts import BASE_RECIPE, allocators, resolve_recipe
+    from swapstone.parts.build.artifacts.allocators import Plan
 
     step = ("cc", "-fPIC", "-w", "-c", "{source}/x.c", "-o", "x.o")
     setattr(allocators, "fetch", lambda *_, **__: archive)  # noqa: B010 - this process is a fork, and ends after it

@@ -28,7 +28,13 @@ from tests.faults.injection import CHANGING, FAILURES, KINDS, Fault, Operation
 from tests.faults.scenario import DefectError, Scenario
 from tests.faults.scenarios import SCENARIOS, missing_programs
 
-LATE = ("duckdb", "jinja2", "numpy.random", "swapstone.artifacts.images", "swapstone.artifacts.allocators")
+LATE = (
+    "duckdb",
+    "jinja2",
+    "numpy.random",
+    "swapstone.parts.vm.artifacts.images",
+    "swapstone.parts.build.artifacts.allocators",
+)
 """Modules that children would import."""
 
 

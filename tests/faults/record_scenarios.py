@@ -342,9 +342,9 @@ class Explain(Records):
 
 
 def _explain(record: Path) -> None:
-    from swapstone.explanation import explain, load_classes
-    from swapstone.record import load
-    from swapstone.session import explanation_files
+    from swapstone.core.record import load
+    from swapstone.parts.explain.explanation import explain, load_classes
+    from swapstone.parts.explain.session import explanation_files
     from tests.unit.explanation.test_ledger import ONE_THREAD, PLACE
 
     view, classes = load(record), load_classes()
@@ -369,10 +369,10 @@ class CountedExplanation(Explain):
 def _explain_counts(record: Path) -> None:
     from tools.fuzz_seeds import COUNTED_ROW, PATHS_OF_ROW
 
-    from swapstone.model.instruction_counts import InstructionExplanation
-    from swapstone.model.instruction_paths import InstructionPaths
-    from swapstone.record import load
-    from swapstone.session import explanation_files
+    from swapstone.core.record import load
+    from swapstone.parts.explain.model.instruction_counts import InstructionExplanation
+    from swapstone.parts.explain.model.instruction_paths import InstructionPaths
+    from swapstone.parts.explain.session import explanation_files
 
     view = load(record)
     made = msgspec.json.decode(COUNTED_ROW, type=InstructionExplanation)

@@ -9,10 +9,21 @@ import random
 
 from tests.golden import synthetic
 
-from swapstone import plan
-from swapstone.comparison import analyse
-from swapstone.model import Analysis, Experiment, FactorLevels, Run, Sample, Source, Status, Trial, Variant, Workload
-from swapstone.report.context import ReportContext
+from swapstone.core import plan
+from swapstone.core.comparison import analyse
+from swapstone.core.model import (
+    Analysis,
+    Experiment,
+    FactorLevels,
+    Run,
+    Sample,
+    Source,
+    Status,
+    Trial,
+    Variant,
+    Workload,
+)
+from swapstone.core.report.context import ReportContext
 
 # name, baseline ns, musl's ratio with each allocator, each allocator's ratio on glibc
 WORKLOADS: tuple[tuple[str, float, tuple[float, float], tuple[float, float, float]], ...] = (

@@ -6,9 +6,9 @@ from __future__ import annotations
 import functools
 import random
 
-from swapstone import plan
-from swapstone.comparison import analyse
-from swapstone.model import (
+from swapstone.core import plan
+from swapstone.core.comparison import analyse
+from swapstone.core.model import (
     Analysis,
     Direction,
     Experiment,
@@ -22,7 +22,7 @@ from swapstone.model import (
     Trial,
     Workload,
 )
-from swapstone.report.context import ReportContext
+from swapstone.core.report.context import ReportContext
 
 METRICS = tuple(
     Metric(name=name, unit="ns", quantity=Quantity.TIME, better=Direction.LOWER, meaning=meaning)

@@ -8,12 +8,12 @@ from typing import NamedTuple
 
 import msgspec
 
-from swapstone.model import Analysis
-from swapstone.report import record_report
-from swapstone.report.context import ReportContext, Selection
-from swapstone.report.document import Document, Drawing, Section, notes_of, table_of
-from swapstone.report.render import html, markdown, terminal
-from swapstone.report.render.terminal import Terminal
+from swapstone.core.model import Analysis
+from swapstone.core.report import record_report
+from swapstone.core.report.context import ReportContext, Selection
+from swapstone.core.report.document import Document, Drawing, Section, notes_of, table_of
+from swapstone.core.report.render import html, markdown, terminal
+from swapstone.core.report.render.terminal import Terminal
 
 
 def document(context: ReportContext, analysis: Analysis, selection: Selection | None = None) -> Document:

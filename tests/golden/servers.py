@@ -8,12 +8,12 @@ import itertools
 import math
 import random
 
-from swapstone import plan
-from swapstone.comparison import analyse
-from swapstone.model import Analysis, Experiment, FactorLevels, Run, Sample, Status, Trial, Variant
-from swapstone.report.context import ReportContext
-from swapstone.workloads import find_workload
-from swapstone.workloads.server_metrics import closed_loop_notes
+from swapstone.core import plan
+from swapstone.core.comparison import analyse
+from swapstone.core.model import Analysis, Experiment, FactorLevels, Run, Sample, Status, Trial, Variant
+from swapstone.core.report.context import ReportContext
+from swapstone.core.workloads import find_workload
+from swapstone.core.workloads.server_metrics import closed_loop_notes
 
 WORKLOADS = ("http(c=1,t=1)", "http(c=10,t=1)", "http(c=250,t=cores)", "http(paced)")
 LIBCS, ALLOCATORS = ("glibc", "musl"), ("default", "mimalloc", "tcmalloc")

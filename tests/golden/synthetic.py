@@ -7,7 +7,7 @@ import functools
 import random
 import statistics
 
-from swapstone.model import (
+from swapstone.core.model import (
     Analysis,
     Caveat,
     CaveatKind,
@@ -26,7 +26,7 @@ from swapstone.model import (
     Variant,
     Verdict,
 )
-from swapstone.report.context import ReportContext
+from swapstone.core.report.context import ReportContext
 
 GLIBC, MUSL = (Variant(levels=(("libc", level),)) for level in ("glibc", "musl"))
 AGAIN = Variant(levels=GLIBC.levels, copy=Copy.AGAIN)

@@ -14,11 +14,11 @@ import msgspec
 import pytest
 from tests.golden import crossed, latency, reports, servers, synthetic, verdicts
 
-from swapstone.report import export, hyperfine_export
-from swapstone.report.context import ExplanationSummary, Selection
-from swapstone.report.render import json as json_renderer
-from swapstone.report.render import terminal
-from swapstone.session.published_output import check_output
+from swapstone.core.report import export, hyperfine_export
+from swapstone.core.report.context import ExplanationSummary, Selection
+from swapstone.core.report.render import json as json_renderer
+from swapstone.core.report.render import terminal
+from swapstone.parts.published.session.published_output import check_output
 
 HERE = Path(__file__).parent / "report"
 CONTEXT, ANALYSIS = synthetic.context(), synthetic.analysis()

@@ -8,7 +8,7 @@ import functools
 import msgspec
 from tests.golden import synthetic
 
-from swapstone.model import (
+from swapstone.core.model import (
     CURRENT_RULES,
     REPORT_CORRECTION,
     Analysis,
@@ -23,7 +23,7 @@ from swapstone.model import (
     Scale,
     Verdict,
 )
-from swapstone.report.context import ReportContext
+from swapstone.core.report.context import ReportContext
 
 PAIRS = 15
 SHAPES: dict[Verdict, tuple[float, float]] = {

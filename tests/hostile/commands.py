@@ -25,11 +25,12 @@ from typing import NamedTuple, NoReturn
 import msgspec
 
 import swapstone
-from swapstone.model.explanation import Reference, RowKey, RowMeasurements
-from swapstone.record import file_bytes, load
-from swapstone.session import explanation_files, run_store, table_cache
-from swapstone.session.study_file import decode_study
-from swapstone.session.study_run import StudyRun
+from swapstone.core.record import file_bytes, load
+from swapstone.core.session import run_store, table_cache
+from swapstone.core.session.study_file import decode_study
+from swapstone.core.session.study_run import StudyRun
+from swapstone.parts.explain.model.explanation import Reference, RowKey, RowMeasurements
+from swapstone.parts.explain.session import explanation_files
 from tests.hostile.forgery import FORGED, Kind
 from tests.raw_outputs import raw_to_files
 

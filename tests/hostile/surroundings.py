@@ -367,7 +367,7 @@ def _forged_rows(rows: str) -> Callable[[Path], None]:
         child = os.fork()
         if child == 0:
             os.environ |= {"XDG_CACHE_HOME": str(root), "SWAPSTONE_RECORDS": str(root)}
-            from swapstone.session.query import query_records
+            from swapstone.core.session.query import query_records
 
             query_records("SELECT * FROM comparisons")
             os._exit(0)

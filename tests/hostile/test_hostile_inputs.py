@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from swapstone.model.regular_file import read_regular_file
+from swapstone.core.model.regular_file import read_regular_file
 from tests.hostile.inputs import INPUTS, Found
 
 TOP = Path(__file__).parents[2]

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import swapstone
-from swapstone.model import RecordError
+from swapstone.core.model import RecordError
 from tests.e2e.cli import swapstone as command_line
 from tests.hostile.commands import COMMANDS, Cell, copy_record, decode, make_records
 from tests.hostile.forgery import Kind

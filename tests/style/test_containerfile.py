@@ -9,7 +9,7 @@ import subprocess
 
 import pytest
 
-from swapstone.artifacts.distribution_packages import package_versions
+from swapstone.core.artifacts.distribution_packages import package_versions
 from tests.e2e.cli import TOP
 
 _IN_EVERY_DEBIAN = {"apt-get", ".", "here=/swapstone"}

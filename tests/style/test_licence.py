@@ -102,7 +102,7 @@ def test_notice_names_all_that_is_fetched() -> None:
 
 def test_notice_names_the_sources_of_the_published_figures() -> None:
     notice = (TOP / "NOTICE").read_text()
-    sources = tomllib.loads((TOP / "src/swapstone/published/sources.toml").read_text())["source"]
+    sources = tomllib.loads((TOP / "src/swapstone/parts/published/sources.toml").read_text())["source"]
     assert sources
     for name in sources:
         assert f"  {name}: " in notice

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.model.directories import cache_dir
+from swapstone.core.model.directories import cache_dir
 from tests.programs import require
 
 TOP = Path(__file__).parents[2]

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from swapstone import plan
-from swapstone.model import (
+from swapstone.core import plan
+from swapstone.core.model import (
     Analysis,
     Comparison,
     Copy,
@@ -22,7 +22,7 @@ from swapstone.model import (
     Variant,
     Workload,
 )
-from swapstone.subjects import Program, TrialSpec
+from swapstone.core.subjects import Program, TrialSpec
 
 
 def experiment(**changes: object) -> Experiment:

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.targets.vm import snapshot
-from swapstone.targets.vm.machine_models import EmulatedMachine
-from swapstone.targets.vm.machine_runner import MachineRunner
-from swapstone.targets.vm.qemu import GuestRun, Limits, Setup
+from swapstone.parts.vm.machine import snapshot
+from swapstone.parts.vm.machine.machine_models import EmulatedMachine
+from swapstone.parts.vm.machine.machine_runner import MachineRunner
+from swapstone.parts.vm.machine.qemu import GuestRun, Limits, Setup
 from tests import uncompared_snapshots
 
 

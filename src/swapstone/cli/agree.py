@@ -8,7 +8,7 @@ import click
 from swapstone.cli.output import echo
 from swapstone.cli.printing import print_document
 from swapstone.cli.shell_completion import complete_records
-from swapstone.session.agreement_output import agreement_of_names
+from swapstone.core.session.agreement_output import agreement_of_names
 
 
 @click.command()

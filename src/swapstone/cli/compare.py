@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Mapping
+from types import ModuleType
 from typing import Any
 
 import click
@@ -17,14 +19,13 @@ from swapstone.cli.printing import print_document, print_interruption, print_out
 from swapstone.cli.program_command import ProgramCommand, program_of
 from swapstone.cli.record_options import ALL, TRUST
 from swapstone.cli.shell_completion import complete_factors, complete_records
-from swapstone.model import UserError
-from swapstone.report.context import Selection
-from swapstone.session.agreement_output import agreement_of
-from swapstone.session.board_runs import resume_named
-from swapstone.session.compare_options import run_options
-from swapstone.session.interrupted import Interrupted
-from swapstone.session.record_handle import Record
-from swapstone.session.why_max import check_why_max, worst_wakeup_documents
+from swapstone.core.model import UserError
+from swapstone.core.report.context import Selection
+from swapstone.core.session.agreement_output import agreement_of
+from swapstone.core.session.board_runs import resume_named
+from swapstone.core.session.compare_options import run_options
+from swapstone.core.session.interrupted import Interrupted
+from swapstone.core.session.record_handle import Record
 
 _GROUPS = {
     **{group: " ".join(names) for group, names in GROUPS.items()},
@@ -159,7 +160,7 @@ def compare_command(
             )
         else:
             if why_max:
-                check_why_max(given, program_of(context))
+                _why_max().check_why_max(given, program_of(context))
             for run in run_options(given, program_of(context), display()):
                 records.append(run.record)
                 beside = [*beside, run.record] if run.is_beside_others else []
@@ -172,10 +173,15 @@ def compare_command(
                     beside = []
     except Interrupted as interrupted:
         return print_interruption(interrupted)
-    for document in worst_wakeup_documents(records, display()) if why_max else ():
+    for document in _why_max().worst_wakeup_documents(records, display()) if why_max else ():
         echo("")
         print_document(document)
     return print_outcomes(records, fail_if)
+
+
+def _why_max() -> ModuleType:
+    """Import what explains wake-ups: of a part without which the other comparisons work."""
+    return importlib.import_module("swapstone.parts.explain.session.why_max")
 
 
 def _resumed(name: str, given: Mapping[str, Any], *, trust: bool, every: bool) -> list[Record]:

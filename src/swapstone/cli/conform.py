@@ -6,7 +6,7 @@ from __future__ import annotations
 import click
 
 from swapstone.cli.output import echo
-from swapstone.session.conformance import conform
+from swapstone.parts.net.session.conformance import conform
 
 
 @click.command()

@@ -15,8 +15,8 @@ from rich.table import Column
 from swapstone.cli.command_name import as_typed
 from swapstone.cli.output import echo, plain
 from swapstone.cli.printing import print_answer
-from swapstone.model import Experiment, Trial
-from swapstone.session.progress import (
+from swapstone.core.model import Experiment, Trial
+from swapstone.core.session.progress import (
     LONGEST_SILENCE_S,
     LineProgress,
     NullProgress,
@@ -26,7 +26,7 @@ from swapstone.session.progress import (
     StopDecision,
     fitted,
 )
-from swapstone.session.record_handle import Record
+from swapstone.core.session.record_handle import Record
 
 WIDE = 90
 """Columns from which the bar is longer."""

@@ -7,7 +7,7 @@ import sys
 
 import click
 
-from swapstone.session.documentation import find_page, pages
+from swapstone.core.session.documentation import find_page, pages
 
 
 @click.command()

@@ -12,8 +12,8 @@ from swapstone.cli.display import print_note
 from swapstone.cli.options import declared
 from swapstone.cli.output import echo
 from swapstone.cli.tables import terminal_columns
-from swapstone.report.printed_json import printed_json
-from swapstone.session.capabilities import Finding, State, capabilities, examine, examine_target, summary
+from swapstone.core.report.printed_json import printed_json
+from swapstone.core.session.capabilities import Finding, State, capabilities, examine, examine_target, summary
 
 _LEAST_ROOM = 20
 _COLOURS = {State.GOOD: "green", State.NOISY: "yellow", State.MISSING: "red", State.UNKNOWN: None}

@@ -13,8 +13,8 @@ from swapstone.cli.output import echo, plain
 from swapstone.cli.printing import print_document
 from swapstone.cli.record_options import RECORD, TRUST
 from swapstone.cli.shell_completion import complete_workloads
-from swapstone.session.explain import INSTRUMENTS
-from swapstone.session.record_handle import open_record
+from swapstone.core.session.record_handle import open_record
+from swapstone.parts.explain.session.explain import INSTRUMENTS
 
 
 @click.command()

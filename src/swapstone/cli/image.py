@@ -13,8 +13,9 @@ from swapstone.cli.display import print_note
 from swapstone.cli.output import echo, plain
 from swapstone.cli.shell_completion import complete_architectures
 from swapstone.cli.tables import table, terminal_columns
-from swapstone.report.printed_json import printed_json
-from swapstone.session.image_store import (
+from swapstone.core.report.printed_json import printed_json
+from swapstone.core.session.values import parse_age_s
+from swapstone.parts.vm.session.image_store import (
     KERNELS,
     MODULES,
     BuiltImage,
@@ -32,8 +33,7 @@ from swapstone.session.image_store import (
     update_image_lock,
     vendor_files,
 )
-from swapstone.session.libc_images import libc_image, libc_request, make_sdk, write_image
-from swapstone.session.values import parse_age_s
+from swapstone.parts.vm.session.libc_images import libc_image, libc_request, make_sdk, write_image
 
 CONSOLE_MEMORY_MB = 512
 

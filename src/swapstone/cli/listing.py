@@ -8,8 +8,8 @@ import click
 from swapstone.cli.command_name import as_typed
 from swapstone.cli.output import echo
 from swapstone.cli.tables import table, terminal_columns
-from swapstone.report.printed_json import printed_json
-from swapstone.session.catalog import all_lists, default_root
+from swapstone.core.report.printed_json import printed_json
+from swapstone.core.session.catalog import all_lists, default_root
 
 
 @click.command()

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from swapstone.model import UserError
+from swapstone.core.model import UserError
 from swapstone.version import __version__
 
 EXIT_STATUS = (

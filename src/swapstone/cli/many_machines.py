@@ -14,10 +14,10 @@ from swapstone.cli.options import OUT, declared
 from swapstone.cli.output import echo, plain
 from swapstone.cli.printing import print_interruption, print_table
 from swapstone.cli.program_command import program_of
-from swapstone.report.printed_json import printed_json
-from swapstone.session.compare_options import experiment_of
-from swapstone.session.interrupted import Interrupted
-from swapstone.session.many_machines import collect_runs, make_runs, plan_runs
+from swapstone.core.report.printed_json import printed_json
+from swapstone.core.session.compare_options import experiment_of
+from swapstone.core.session.interrupted import Interrupted
+from swapstone.parts.cluster.many_machines import collect_runs, make_runs, plan_runs
 
 _NOT_PLANNED = {
     "resume",

@@ -16,13 +16,11 @@ from swapstone.cli.output import echo, plain
 from swapstone.cli.printing import EXIT_INTERRUPT
 from swapstone.cli.program_command import program_of
 from swapstone.cli.tables import table, terminal_columns
-from swapstone.model import UserError
-from swapstone.report.memory_fit_text import HEAD, answer, notes, rows, wrapped
-from swapstone.report.memory_phase_text import PHASE_HEAD, marks_phases, over_time, phase_notes, phase_rows
-from swapstone.session.memory_fit import EXAMPLE, encode_fit, fit_options
-from swapstone.session.output_file import check_output, write_output
+from swapstone.core.model import UserError
+from swapstone.core.session.output_file import check_output, write_output
 
 EXIT_NO_RESULT = 4
+_EXAMPLE = "swapstone compare allocator=default,mimalloc --fit-memory -- ./my-server --self-test"
 _WIDTH = 80
 
 _NOT_HERE = (
@@ -70,9 +68,20 @@ def run_fit(context: click.Context, options: Mapping[str, object]) -> int:
     Raises:
         UserError: an option is wrong, or nothing can run here.
     """
+    # Of a part: the other comparisons work without it.
+    from swapstone.parts.vm.report.memory_fit_text import HEAD, answer, notes, rows, wrapped  # noqa: PLC0415
+    from swapstone.parts.vm.report.memory_phase_text import (  # noqa: PLC0415
+        PHASE_HEAD,
+        marks_phases,
+        over_time,
+        phase_notes,
+        phase_rows,
+    )
+    from swapstone.parts.vm.session.memory_fit import encode_fit, fit_options  # noqa: PLC0415
+
     if (given := _given(context, _NOT_HERE)) is not None:
         raise UserError(
-            f"--fit-memory searches for a size and compares no times: it takes no {given}.", f"For example: {EXAMPLE}"
+            f"--fit-memory searches for a size and compares no times: it takes no {given}.", f"For example: {_EXAMPLE}"
         )
     resolution, out = options["fit_resolution"], Path(str(options["out"])) if options.get("out") else None
     check_output(out)
@@ -105,7 +114,7 @@ def check_no_fit_options(context: click.Context) -> None:
     if (given := _given(context, _ONLY_HERE)) is not None:
         raise UserError(
             f"{given} is an option of --fit-memory.",
-            f"For example: {EXAMPLE}\nA record as JSON: swapstone show last --json",
+            f"For example: {_EXAMPLE}\nA record as JSON: swapstone show last --json",
         )
 
 

@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 import click
 
 from swapstone.cli import shell_completion
-from swapstone.session.option_table import Option, options_of
-from swapstone.session.settings import PIECES
+from swapstone.core.session.option_table import Option, options_of
+from swapstone.core.session.settings import PIECES
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 

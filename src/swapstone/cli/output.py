@@ -6,7 +6,7 @@ from __future__ import annotations
 import click
 
 from swapstone.cli.command_name import as_typed
-from swapstone.model.safe_text import safe, safe_lines
+from swapstone.core.model.safe_text import safe, safe_lines
 
 
 def plain(text: object) -> str:

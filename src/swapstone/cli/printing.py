@@ -12,14 +12,14 @@ from collections.abc import Iterable, Sequence
 
 from swapstone.cli.command_name import as_typed
 from swapstone.cli.output import echo, plain
-from swapstone.report.context import Selection
-from swapstone.report.document import Document
-from swapstone.report.document_texts import with_texts
-from swapstone.report.render.terminal import Terminal, render
-from swapstone.session.interrupted import Interrupted
-from swapstone.session.outcome import outcome_of_all, parse_fail_if
-from swapstone.session.record_handle import Record
-from swapstone.session.unusable_values import named_record
+from swapstone.core.report.context import Selection
+from swapstone.core.report.document import Document
+from swapstone.core.report.document_texts import with_texts
+from swapstone.core.report.render.terminal import Terminal, render
+from swapstone.core.session.interrupted import Interrupted
+from swapstone.core.session.outcome import outcome_of_all, parse_fail_if
+from swapstone.core.session.record_handle import Record
+from swapstone.core.session.unusable_values import named_record
 
 PIPED_WIDTH = 120
 EXIT_INTERRUPT = 130

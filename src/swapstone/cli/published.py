@@ -9,7 +9,7 @@ from swapstone.cli.listing import print_list
 from swapstone.cli.output import echo
 from swapstone.cli.printing import print_document
 from swapstone.cli.shell_completion import complete_records
-from swapstone.session.published_output import Output, check_output, claims_output, differences_output
+from swapstone.parts.published.session.published_output import Output, check_output, claims_output, differences_output
 
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 

@@ -7,9 +7,9 @@ import click
 
 from swapstone.cli.output import echo
 from swapstone.cli.tables import table, terminal_columns
-from swapstone.report.csv_output import comma_separated
-from swapstone.report.printed_json import printed_json
-from swapstone.session.query import query_records
+from swapstone.core.report.csv_output import comma_separated
+from swapstone.core.report.printed_json import printed_json
+from swapstone.core.session.query import query_records
 
 
 @click.command()

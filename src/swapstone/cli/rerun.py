@@ -9,10 +9,10 @@ from swapstone.cli.display import display
 from swapstone.cli.output import echo, plain
 from swapstone.cli.printing import print_document, print_interruption, print_table
 from swapstone.cli.record_options import RECORD, TRUST
-from swapstone.report.side_by_side_table import document_of
-from swapstone.session.interrupted import Interrupted
-from swapstone.session.record_handle import open_record
-from swapstone.session.rerun import rerun_differences
+from swapstone.core.report.side_by_side_table import document_of
+from swapstone.core.session.interrupted import Interrupted
+from swapstone.core.session.record_handle import open_record
+from swapstone.core.session.rerun import rerun_differences
 
 
 @click.command()

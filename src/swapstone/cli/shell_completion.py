@@ -22,8 +22,8 @@ from click.shell_completion import (
     split_arg_string,
 )
 
-from swapstone.model import UserError
-from swapstone.model.safe_text import is_plain_word
+from swapstone.core.model import UserError
+from swapstone.core.model.safe_text import is_plain_word
 
 VARIABLE = "_SWAPSTONE_COMPLETE"
 PART = "part"
@@ -117,7 +117,7 @@ def _matching(names: Iterable[tuple[str, str]], incomplete: str, prefix: str = "
 
 def complete_factors(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Complete ``FACTOR=LEVEL,LEVEL``: factors that are not named yet, then levels that are not in the list yet; or a program's path."""
-    from swapstone.session.catalog import all_factors  # noqa: PLC0415 - imports all parts, which only a completion needs
+    from swapstone.core.session.catalog import all_factors  # noqa: PLC0415 - imports all parts, which only a completion needs
 
     name, equals, typed = incomplete.partition("=")
     if "/" in name:
@@ -141,7 +141,7 @@ def complete_factors(ctx: click.Context, param: click.Parameter, incomplete: str
 
 def complete_loads(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Complete a list of loads with commas."""
-    from swapstone.session.catalog import LOADS  # noqa: PLC0415 - imports all parts, which only a completion needs
+    from swapstone.core.session.catalog import LOADS  # noqa: PLC0415 - imports all parts, which only a completion needs
 
     del ctx, param
     before, comma, last = incomplete.rpartition(",")
@@ -153,7 +153,7 @@ def complete_loads(ctx: click.Context, param: click.Parameter, incomplete: str) 
 
 def complete_libraries(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Complete a list of libraries with commas."""
-    from swapstone.session.library_list import LIBRARIES  # noqa: PLC0415 - imports all parts, which only a completion needs
+    from swapstone.parts.build.session.library_list import LIBRARIES  # noqa: PLC0415 - imports all parts, which only a completion needs
 
     del ctx, param
     before, comma, last = incomplete.rpartition(",")
@@ -164,7 +164,7 @@ def complete_libraries(ctx: click.Context, param: click.Parameter, incomplete: s
 
 def complete_suites(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Complete the name of a suite."""
-    from swapstone.session.catalog import all_suites  # noqa: PLC0415 - imports all parts, which only a completion needs
+    from swapstone.core.session.catalog import all_suites  # noqa: PLC0415 - imports all parts, which only a completion needs
 
     del ctx, param
     return _matching(((suite.name, suite.description) for suite in all_suites()), incomplete)
@@ -172,7 +172,7 @@ def complete_suites(ctx: click.Context, param: click.Parameter, incomplete: str)
 
 def complete_workloads(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Complete the name of a workload, of the suites on the command line if there are any."""
-    from swapstone.session.catalog import all_suites  # noqa: PLC0415 - imports all parts, which only a completion needs
+    from swapstone.core.session.catalog import all_suites  # noqa: PLC0415 - imports all parts, which only a completion needs
 
     del param
     suites = ctx.params.get("suites") or [suite.name for suite in all_suites()]
@@ -182,7 +182,7 @@ def complete_workloads(ctx: click.Context, param: click.Parameter, incomplete: s
 
 def complete_targets(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Complete the name of a target, and the file after its colon."""
-    from swapstone.session.catalog import target_kinds  # noqa: PLC0415 - imports all parts, which only a completion needs
+    from swapstone.core.session.catalog import target_kinds  # noqa: PLC0415 - imports all parts, which only a completion needs
 
     del ctx, param
     name, colon, path = incomplete.partition(":")
@@ -196,7 +196,7 @@ def complete_targets(ctx: click.Context, param: click.Parameter, incomplete: str
 
 def complete_architectures(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Complete the name of an architecture."""
-    from swapstone.session.catalog import ARCHITECTURES  # noqa: PLC0415 - imports all parts, which only a completion needs
+    from swapstone.core.session.catalog import ARCHITECTURES  # noqa: PLC0415 - imports all parts, which only a completion needs
 
     del ctx, param
     return _matching(((each.name, "") for each in ARCHITECTURES), incomplete)
@@ -204,7 +204,7 @@ def complete_architectures(ctx: click.Context, param: click.Parameter, incomplet
 
 def complete_records(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Complete the name of a record under the root of records, the newest first, or ``last``."""
-    from swapstone.session.catalog import list_records, record_name  # noqa: PLC0415 - imports all parts, which only a completion needs
+    from swapstone.core.session.catalog import list_records, record_name  # noqa: PLC0415 - imports all parts, which only a completion needs
 
     del ctx, param
     names = [("last", "the record that started last"), *((record_name(path), "") for path in reversed(list_records()))]
@@ -213,7 +213,7 @@ def complete_records(ctx: click.Context, param: click.Parameter, incomplete: str
 
 def complete_studies(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Complete the name of a shipped study, or a TOML file."""
-    from swapstone.session.study_file import study_names  # noqa: PLC0415 - as above
+    from swapstone.core.session.study_file import study_names  # noqa: PLC0415 - as above
 
     del ctx, param
     found = _matching(((name, "") for name in study_names()), incomplete)
@@ -222,7 +222,7 @@ def complete_studies(ctx: click.Context, param: click.Parameter, incomplete: str
 
 def complete_parts(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Complete the name of a part of the study on the command line."""
-    from swapstone.session.study_file import load_study  # noqa: PLC0415 - as above
+    from swapstone.core.session.study_file import load_study  # noqa: PLC0415 - as above
 
     del param
     # While an option lacks its value, click leaves the arguments unassigned.
@@ -236,7 +236,7 @@ def complete_parts(ctx: click.Context, param: click.Parameter, incomplete: str) 
 
 def complete_study_folders(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Complete the folder of a study."""
-    from swapstone.session.catalog import list_records  # noqa: PLC0415 - imports all parts, which only a completion needs
+    from swapstone.core.session.catalog import list_records  # noqa: PLC0415 - imports all parts, which only a completion needs
 
     del ctx, param
     folders = {path.parent for path in list_records() if (path.parent / "study.json").is_file()}

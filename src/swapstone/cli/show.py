@@ -11,14 +11,14 @@ from swapstone.cli.output import echo, plain
 from swapstone.cli.printing import print_table
 from swapstone.cli.record_options import ALL, RECORD
 from swapstone.cli.shell_completion import complete_workloads
-from swapstone.model import UserError, unknown
-from swapstone.report import export
-from swapstone.report.context import Selection
-from swapstone.report.hyperfine_export import file_name
-from swapstone.report.render import RENDERERS, find_renderer
-from swapstone.session.output_file import write_output, write_outputs
-from swapstone.session.record_handle import open_record
-from swapstone.session.unusable_values import named_record
+from swapstone.core.model import UserError, unknown
+from swapstone.core.report import export
+from swapstone.core.report.context import Selection
+from swapstone.core.report.hyperfine_export import file_name
+from swapstone.core.report.render import RENDERERS, find_renderer
+from swapstone.core.session.output_file import write_output, write_outputs
+from swapstone.core.session.record_handle import open_record
+from swapstone.core.session.unusable_values import named_record
 
 
 @click.command()

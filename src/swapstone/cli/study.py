@@ -14,13 +14,13 @@ from swapstone.cli.output import echo
 from swapstone.cli.printing import print_document, print_interruption, print_outcomes, print_table
 from swapstone.cli.record_options import ALL, TRUST
 from swapstone.cli.shell_completion import complete_parts, complete_studies, complete_study_folders
-from swapstone.report.context import Selection
-from swapstone.report.study_index import document_of
-from swapstone.session import api
-from swapstone.session.experiment import complete_target
-from swapstone.session.interrupted import Interrupted
-from swapstone.session.record_handle import Record
-from swapstone.session.settings import settings_from, typed
+from swapstone.core.report.context import Selection
+from swapstone.core.report.study_index import document_of
+from swapstone.core.session import api
+from swapstone.core.session.experiment import complete_target
+from swapstone.core.session.interrupted import Interrupted
+from swapstone.core.session.record_handle import Record
+from swapstone.core.session.settings import settings_from, typed
 
 
 @click.command()

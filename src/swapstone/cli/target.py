@@ -9,8 +9,8 @@ import click
 
 from swapstone.cli.display import print_note
 from swapstone.cli.output import echo
-from swapstone.session.boards import clean_target
-from swapstone.session.lab_environment import write_lab
+from swapstone.parts.boards.session.boards import clean_target
+from swapstone.parts.boards.session.lab_environment import write_lab
 
 
 @click.group()

@@ -9,8 +9,8 @@ from swapstone.cli.command_name import as_typed
 from swapstone.cli.display import display
 from swapstone.cli.output import echo, echo_labelled, plain
 from swapstone.cli.record_options import RECORD, TRUST
-from swapstone.session.record_handle import open_record
-from swapstone.session.report_context import describe_experiment
+from swapstone.core.session.record_handle import open_record
+from swapstone.core.session.report_context import describe_experiment
 
 
 @click.command()

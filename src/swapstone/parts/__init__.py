@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Parts: each folder with a file ``part.toml`` is one. `swapstone.manifests` reads them; nothing else lists them."""
+"""Parts: each folder with a file ``part.toml`` is one. `swapstone.core.manifests` reads them; nothing else lists them."""

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from swapstone.model.parts import Part
+from swapstone.core.model.parts import Part
 
 PART = Part(
     name="planks",

@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-from swapstone.model import Direction, Metric, PartOrigin, Quantity, Suite, Workload
-from swapstone.workloads.metrics import WALL
+from swapstone.core.model import Direction, Metric, PartOrigin, Quantity, Suite, Workload
+from swapstone.core.workloads.metrics import WALL
 
 _LINES = Metric(
     name="lines", unit="1", quantity=Quantity.EVENTS, better=Direction.LOWER, meaning="lines that were counted"

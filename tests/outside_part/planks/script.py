@@ -3,13 +3,13 @@
 
 from __future__ import annotations
 
-from swapstone.answers import Measured, OutputReader
-from swapstone.factors import Recipe
-from swapstone.model import Sample, UserError, Variant
-from swapstone.subjects.declared_program import DeclaredProgram
-from swapstone.subjects.subject import BuildContext
-from swapstone.subjects.variant_program import Program
-from swapstone.wire import AgentAnswer
+from swapstone.core.answers import Measured, OutputReader
+from swapstone.core.factors import Recipe
+from swapstone.core.model import Sample, UserError, Variant
+from swapstone.core.subjects.declared_program import DeclaredProgram
+from swapstone.core.subjects.subject import BuildContext
+from swapstone.core.subjects.variant_program import Program
+from swapstone.core.wire import AgentAnswer
 
 
 class CountedLines(OutputReader):

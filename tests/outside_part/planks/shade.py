@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import msgspec
 
-from swapstone.factors.factor import Evidence, Level, Recipe, Stage
-from swapstone.model import environment_variable
+from swapstone.core.factors.factor import Evidence, Level, Recipe, Stage
+from swapstone.core.model import environment_variable
 
 _VARIABLE = environment_variable("PLANKS_SHADE")
 

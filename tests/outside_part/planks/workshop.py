@@ -3,10 +3,10 @@
 
 from __future__ import annotations
 
-from swapstone.model import Experiment, FrozenStruct
-from swapstone.targets.host import HostTarget
-from swapstone.targets.target import Target
-from swapstone.targets.target_kind import Notify, TargetKind, TargetOptions
+from swapstone.core.model import Experiment, FrozenStruct
+from swapstone.core.targets.host import HostTarget
+from swapstone.core.targets.target import Target
+from swapstone.core.targets.target_kind import Notify, TargetKind, TargetOptions
 
 
 class Workshop(HostTarget):

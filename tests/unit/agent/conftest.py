@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.targets.agent_build import build_agent
+from swapstone.core.targets.agent_build import build_agent
 from tests.shared import Shared
 from tests.unit.agent.harness import Calls, Printed, compiled
 

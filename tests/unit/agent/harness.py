@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from swapstone.wire import AgentAnswer, TrialRequest, decode_answers, encode_plan_header, encode_request
+from swapstone.core.wire import AgentAnswer, TrialRequest, decode_answers, encode_plan_header, encode_request
 from tests.shared import Shared
 
 MARK = "SWAPSTONE_TEST_MARK"

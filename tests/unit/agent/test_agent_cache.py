@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.targets import AgentStartError, TargetError
-from swapstone.targets.agent_build import build_agent
-from swapstone.targets.host import HostTarget
-from swapstone.wire import ProcessOutcome
+from swapstone.core.targets import AgentStartError, TargetError
+from swapstone.core.targets.agent_build import build_agent
+from swapstone.core.targets.host import HostTarget
+from swapstone.core.wire import ProcessOutcome
 from tests.unit.agent.harness import request
 
 # A compiler that copies an agent and counts its calls.

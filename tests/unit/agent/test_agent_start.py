@@ -13,12 +13,12 @@ from typing import Any, NoReturn
 import pytest
 
 import swapstone
-from swapstone.model import Status, UserError
-from swapstone.record import load
-from swapstone.session import experiment
-from swapstone.targets import AgentStartError, TargetError, agent_build, host
-from swapstone.targets.host import HostTarget
-from swapstone.wire import ProcessOutcome
+from swapstone.core.model import Status, UserError
+from swapstone.core.record import load
+from swapstone.core.session import experiment
+from swapstone.core.targets import AgentStartError, TargetError, agent_build, host
+from swapstone.core.targets.host import HostTarget
+from swapstone.core.wire import ProcessOutcome
 from tests.unit.agent.harness import request
 
 

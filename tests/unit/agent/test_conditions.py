@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.model.trial_conditions import INHERITED, changed_conditions, interruption
-from swapstone.targets.host import HostTarget
-from swapstone.wire import AgentAnswer, AnswerReader, ProcessOutcome, encode_plan_header, encode_request
+from swapstone.core.model.trial_conditions import INHERITED, changed_conditions, interruption
+from swapstone.core.targets.host import HostTarget
+from swapstone.core.wire import AgentAnswer, AnswerReader, ProcessOutcome, encode_plan_header, encode_request
 from tests.programs import require
 from tests.unit.agent.harness import agents, alive, finish, one, request, until
 from tests.unit.agent.test_server import served

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.model import environment_variable, process_file, system_file
-from swapstone.wire import AnswerReader, ProcessOutcome, TrialRequest, encode_plan_header, encode_request
+from swapstone.core.model import environment_variable, process_file, system_file
+from swapstone.core.wire import AnswerReader, ProcessOutcome, TrialRequest, encode_plan_header, encode_request
 from tests.unit.agent.harness import finish, request
 from tests.unit.agent.test_server import served
 

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.model.trial_conditions import changed_conditions
-from swapstone.targets.host import HostTarget
-from swapstone.wire import ProcessOutcome
+from swapstone.core.model.trial_conditions import changed_conditions
+from swapstone.core.targets.host import HostTarget
+from swapstone.core.wire import ProcessOutcome
 from tests.unit.agent.harness import Printed, request
 from tests.unit.agent.test_conditions import IMPORTS
 from tests.unit.agent.test_fake_trial import EXIT_STOP, EXITED, PROC, SERVER

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from swapstone.wire import AgentAnswer, ProcessOutcome, decode_answers
+from swapstone.core.wire import AgentAnswer, ProcessOutcome, decode_answers
 from tests.unit.agent.harness import Printed
 
 EXITED, SIGNALED, EXIT_STOP, GROUP_STOP, TRACE_STOP, SIGNAL_STOP = range(1, 7)  # enum port_change

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from swapstone.wire import AgentAnswer, ProcessOutcome, decode_answers
+from swapstone.core.wire import AgentAnswer, ProcessOutcome, decode_answers
 from tests.unit.agent.harness import Printed
 from tests.unit.agent.test_fake_trial import ENDS, EXIT_STOP, EXITED, GROUP_STOP, PROC, SERVER, SIGNALED
 

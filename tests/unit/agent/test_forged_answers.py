@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.targets import TargetError
-from swapstone.targets.host import HostTarget
-from swapstone.wire import (
+from swapstone.core.targets import TargetError
+from swapstone.core.targets.host import HostTarget
+from swapstone.core.wire import (
     AgentAnswer,
     AnswerReader,
     ProcessOutcome,
@@ -70,7 +70,7 @@ def test_a_trial_that_a_program_of_root_adds_to_the_plan_is_refused(agent: Path,
 FAKE_AGENT = """#!{python}
 import sys, time
 sys.path.insert(0, {source!r})
-from swapstone.wire import AgentAnswer, ProcessOutcome, encode_answer, encode_answer_header
+from swapstone.core.wire import AgentAnswer, ProcessOutcome, encode_answer, encode_answer_header
 out = sys.stdout.buffer
 out.write(encode_answer_header())
 nonce = ""

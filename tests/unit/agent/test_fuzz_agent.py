@@ -10,7 +10,7 @@ import pytest
 from tools import fuzz_agent, fuzz_outcome
 from tools.fuzz_agent import SEEDS, build
 
-from swapstone.model import UnavailableError
+from swapstone.core.model import UnavailableError
 
 
 @pytest.mark.slow

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.targets.agent_build import agent_sources
+from swapstone.core.targets.agent_build import agent_sources
 
 # Instead of sending signals, the calls of the port print them: a mistake would kill this machine's processes.
 MAIN = """

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.model import cgroup_file, environment_variable, process_file, system_file
-from swapstone.wire import ProcessOutcome, encode_plan_header, encode_request
+from swapstone.core.model import cgroup_file, environment_variable, process_file, system_file
+from swapstone.core.wire import ProcessOutcome, encode_plan_header, encode_request
 from tests.unit.agent.harness import one, request
 
 TRUE = "/usr/bin/true"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""The agent has the limits of `swapstone.wire.plan`: what Python encodes, the agent accepts."""
+"""The agent has the limits of `swapstone.core.wire.plan`: what Python encodes, the agent accepts."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.wire import AgentRefusedError, AnswerReader, decode_answers, encode_plan_header, encode_request
+from swapstone.core.wire import AgentRefusedError, AnswerReader, decode_answers, encode_plan_header, encode_request
 from tests.unit.wire.test_request_limits import HOUR_MS, LIMITS, YEAR_MS, request
 
 # A plan without a server's lines, and a server's lines.

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.model import WireError
-from swapstone.targets import TargetError, agent_target, host
-from swapstone.targets.host import HostTarget
-from swapstone.wire import (
+from swapstone.core.model import WireError
+from swapstone.core.targets import TargetError, agent_target, host
+from swapstone.core.targets.host import HostTarget
+from swapstone.core.wire import (
     AgentAnswer,
     AgentRefusedError,
     AnswerReader,
@@ -372,7 +372,7 @@ def test_an_interrupted_run_leaves_no_process_and_no_folder(agent: Path) -> None
     script = """
 import sys
 from pathlib import Path
-from swapstone.targets.host import HostTarget
+from swapstone.core.targets.host import HostTarget
 from tests.unit.agent.harness import request
 with HostTarget(Path(sys.argv[1])) as target:
     print(target.scratch(), flush=True)

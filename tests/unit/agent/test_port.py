@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.model import UnavailableError, UserError
-from swapstone.targets.agent_build import agent_sources, build_agent
-from swapstone.targets.vm.first_process import build_init, guest_sources
+from swapstone.core.model import UnavailableError, UserError
+from swapstone.core.targets.agent_build import agent_sources, build_agent
+from swapstone.parts.vm.machine.first_process import build_init, guest_sources
 from tests.programs import require
 
 ARCH = next(path for path in agent_sources() if path.name == "arch.h").read_text()

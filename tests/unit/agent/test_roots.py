@@ -14,8 +14,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from swapstone.model import ROOT_FILES, process_file
-from swapstone.wire import (
+from swapstone.core.model import ROOT_FILES, process_file
+from swapstone.core.wire import (
     AnswerReader,
     ProcessOutcome,
     TrialRequest,

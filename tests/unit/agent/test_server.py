@@ -9,9 +9,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from swapstone.subjects.server import free_port
-from swapstone.targets.host import HostTarget
-from swapstone.wire import AgentAnswer, LoadGeneratorRequest, ProcessOutcome, TrialRequest
+from swapstone.core.targets.host import HostTarget
+from swapstone.core.wire import AgentAnswer, LoadGeneratorRequest, ProcessOutcome, TrialRequest
+from swapstone.parts.own.subjects.server import free_port
 from tests.unit.agent.harness import MARK, alive, one, request, run
 
 SERVER = """

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.model import system_file
-from swapstone.wire import ProcessOutcome
+from swapstone.core.model import system_file
+from swapstone.core.wire import ProcessOutcome
 from tests.unit.agent.harness import one, request
 
 PAUSE_NS = 300_000_000

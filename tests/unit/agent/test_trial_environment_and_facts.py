@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.wire import FACTS, ProcessOutcome, decode_answers, encode_plan_header, encode_request
+from swapstone.core.wire import FACTS, ProcessOutcome, decode_answers, encode_plan_header, encode_request
 from tests.contract.programs import build
 from tests.programs import needs
 from tests.unit.agent.harness import alive, one, request, run

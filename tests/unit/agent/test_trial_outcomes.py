@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.wire import ProcessOutcome
+from swapstone.core.wire import ProcessOutcome
 from tests.contract.programs import build
 from tests.unit.agent.harness import alive, one, request, run
 

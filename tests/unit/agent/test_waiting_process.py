@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.targets.host import HostTarget
-from swapstone.wire import AgentAnswer, ProcessOutcome, encode_plan_header, encode_request
+from swapstone.core.targets.host import HostTarget
+from swapstone.core.wire import AgentAnswer, ProcessOutcome, encode_plan_header, encode_request
 from tests.unit.agent.harness import agents, alive, request, until
 from tests.unit.agent.test_conditions import state
 from tests.unit.agent.test_forged_answers import memory_of, needs_root

@@ -7,8 +7,8 @@ import errno
 
 import pytest
 
-from swapstone.answers.endings import last_line, trouble_of
-from swapstone.wire import AgentAnswer, ProcessOutcome
+from swapstone.core.answers.endings import last_line, trouble_of
+from swapstone.core.wire import AgentAnswer, ProcessOutcome
 
 
 def killed(before: str, after: str) -> str:

@@ -3,9 +3,9 @@ from collections.abc import Mapping
 
 from msgspec.structs import replace
 
-from swapstone.answers.report_samples import samples_of
-from swapstone.wire import Memory, Pass, WorkloadReport
-from swapstone.workloads.metrics import COMPUTING, WAITING
+from swapstone.core.answers.report_samples import samples_of
+from swapstone.core.wire import Memory, Pass, WorkloadReport
+from swapstone.core.workloads.metrics import COMPUTING, WAITING
 
 REPORT = WorkloadReport(
     ops=4,

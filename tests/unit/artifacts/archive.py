@@ -12,7 +12,7 @@ from pathlib import Path
 
 import msgspec
 
-from swapstone.artifacts.packages import Lock, Package
+from swapstone.parts.build.artifacts.packages import Lock, Package
 from tests.unit.artifacts.test_kernels import bzimage, elf
 
 RELEASE = "6.1.0-test"

@@ -12,12 +12,26 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from swapstone.artifacts import BASE_RECIPE, allocator_tools, allocators, program_libc, resolve_recipe, upstream_sources
-from swapstone.artifacts.allocators import EXCLUDED, Plan
-from swapstone.artifacts.upstream_sources import Source, deb822_as_sources, fetch, lines_as_sources, read_lock, unpack
-from swapstone.factors import Recipe, find_factor, read_facts
-from swapstone.model import UnavailableError, UserError
-from swapstone.model.directories import share_dir
+from swapstone.core.factors import Recipe, find_factor, read_facts
+from swapstone.core.model import UnavailableError, UserError
+from swapstone.core.model.directories import share_dir
+from swapstone.parts.build.artifacts import (
+    BASE_RECIPE,
+    allocator_tools,
+    allocators,
+    program_libc,
+    resolve_recipe,
+    upstream_sources,
+)
+from swapstone.parts.build.artifacts.allocators import EXCLUDED, Plan
+from swapstone.parts.build.artifacts.upstream_sources import (
+    Source,
+    deb822_as_sources,
+    fetch,
+    lines_as_sources,
+    read_lock,
+    unpack,
+)
 from tests.unit.factors.test_allocator import MALLOC, compiled
 
 

@@ -12,14 +12,14 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from swapstone.artifacts import SOURCE_RECIPE, SourceBuilder, cxx_compiler, resolve_recipe
-from swapstone.artifacts.build_tools import build_tools, placeholder_values, tool_variables
-from swapstone.artifacts.command_names import command_names, may_read_environment
-from swapstone.artifacts.placeholders import KNOWN
-from swapstone.artifacts.source_build import program_in
-from swapstone.factors import Recipe, read_facts
-from swapstone.factors.switches import recorded
-from swapstone.model import OwnProgram, UnavailableError, UserError
+from swapstone.core.artifacts.placeholders import KNOWN
+from swapstone.core.factors import Recipe, read_facts
+from swapstone.core.factors.switches import recorded
+from swapstone.core.model import OwnProgram, UnavailableError, UserError
+from swapstone.parts.build.artifacts import SOURCE_RECIPE, SourceBuilder, cxx_compiler, resolve_recipe
+from swapstone.parts.build.artifacts.build_tools import build_tools, placeholder_values, tool_variables
+from swapstone.parts.build.artifacts.command_names import command_names, may_read_environment
+from swapstone.parts.build.artifacts.source_build import program_in
 from tests.programs import needs
 
 needs_musl = needs("musl-gcc")

@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.artifacts import cache_folder, source_build
-from swapstone.artifacts.cache_folder import new_folder, take_lock
-from swapstone.model import UserError
+from swapstone.core.artifacts import cache_folder
+from swapstone.core.artifacts.cache_folder import new_folder, take_lock
+from swapstone.core.model import UserError
+from swapstone.parts.build.artifacts import source_build
 
 
 def test_a_lock_that_is_held_is_not_an_error(tmp_path: Path) -> None:

@@ -10,12 +10,12 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from swapstone.artifacts import BASE_RECIPE
-from swapstone.artifacts.carried_c_library import carried_c_library, linked_for_folder, needs_c_library
-from swapstone.artifacts.recipe_resolution import resolve_recipe
-from swapstone.factors import Recipe, read_facts
-from swapstone.model import UnavailableError
-from swapstone.targets.agent_target import digest_of_files
+from swapstone.core.factors import Recipe, read_facts
+from swapstone.core.model import UnavailableError
+from swapstone.core.targets.agent_target import digest_of_files
+from swapstone.parts.build.artifacts import BASE_RECIPE
+from swapstone.parts.build.artifacts.carried_c_library import carried_c_library, linked_for_folder, needs_c_library
+from swapstone.parts.build.artifacts.recipe_resolution import resolve_recipe
 
 
 def resolved(libc: str, architecture: str = "") -> Recipe:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.model import UserError, cpio
+from swapstone.core.model import UserError, cpio
 
 
 def read(data: bytes) -> dict[str, tuple[int, int, int, bytes]]:

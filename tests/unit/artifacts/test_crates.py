@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.artifacts import crates
-from swapstone.artifacts.crates import build_crate, missing_crate_requirement, require_crate
-from swapstone.model import UnavailableError
-from swapstone.workloads import find_workload
+from swapstone.core.model import UnavailableError
+from swapstone.core.workloads import find_workload
+from swapstone.parts.net.artifacts import crates
+from swapstone.parts.net.artifacts.crates import build_crate, missing_crate_requirement, require_crate
 from tests.unit.builders import crate_of
 
 

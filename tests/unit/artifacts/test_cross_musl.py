@@ -10,14 +10,14 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from swapstone.artifacts import BASE_RECIPE, build_workload, cross_musl, resolve_recipe
-from swapstone.artifacts.cross_compilers import CROSS_COMPILERS
-from swapstone.artifacts.cross_musl import rewritten_specs
-from swapstone.artifacts.image_catalog import find_machine_architecture
-from swapstone.artifacts.packages import read_lock
-from swapstone.factors import Evidence, find_factor
-from swapstone.model import UserError
-from swapstone.workloads import find_workload
+from swapstone.core.factors import Evidence, find_factor
+from swapstone.core.model import UserError
+from swapstone.core.workloads import find_workload
+from swapstone.parts.build.artifacts import BASE_RECIPE, build_workload, cross_musl, resolve_recipe
+from swapstone.parts.build.artifacts.cross_compilers import CROSS_COMPILERS
+from swapstone.parts.build.artifacts.cross_musl import rewritten_specs
+from swapstone.parts.build.artifacts.packages import read_lock
+from swapstone.parts.vm.artifacts.image_catalog import find_machine_architecture
 from tests.programs import require
 from tests.unit.builders import source_of
 

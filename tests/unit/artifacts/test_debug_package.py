@@ -12,17 +12,17 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from swapstone.artifacts import debug_package
-from swapstone.artifacts.image_catalog import MACHINE_ARCHITECTURES
-from swapstone.artifacts.images import ImageRequest, build_image, plan_image
-from swapstone.artifacts.packages import Lock, Package, package_file, read_lock
-from swapstone.instruments.code_files import CodeFile, read_code
-from swapstone.instruments.counted_runs import by_function
-from swapstone.instruments.debug_files import DebugFiles
-from swapstone.instruments.function_names import names_of
-from swapstone.instruments.kernel_symbols import KernelSymbols
-from swapstone.instruments.plugin_file import Block
-from swapstone.instruments.symbol_tables import companion_of, debug_name, missing_symbols, table_of
+from swapstone.parts.build.artifacts.packages import Lock, Package, package_file, read_lock
+from swapstone.parts.explain.instruments.code_files import CodeFile, read_code
+from swapstone.parts.explain.instruments.counted_runs import by_function
+from swapstone.parts.explain.instruments.debug_files import DebugFiles
+from swapstone.parts.explain.instruments.function_names import names_of
+from swapstone.parts.explain.instruments.kernel_symbols import KernelSymbols
+from swapstone.parts.explain.instruments.plugin_file import Block
+from swapstone.parts.explain.instruments.symbol_tables import companion_of, debug_name, missing_symbols, table_of
+from swapstone.parts.vm.artifacts import debug_package
+from swapstone.parts.vm.artifacts.image_catalog import MACHINE_ARCHITECTURES
+from swapstone.parts.vm.artifacts.images import ImageRequest, build_image, plan_image
 from tests.unit.artifacts.archive import RELEASE, Archive, kernel_files, lock_of
 
 SOURCE = """\

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.artifacts import crates
-from swapstone.artifacts.crates import missing_crate_requirement
-from swapstone.artifacts.distribution_packages import install_command, rust_command
-from swapstone.instruments import requirements
-from swapstone.session.capabilities import capabilities
+from swapstone.core.artifacts.distribution_packages import install_command, rust_command
+from swapstone.core.session.capabilities import capabilities
+from swapstone.parts.explain.instruments import requirements
+from swapstone.parts.net.artifacts import crates
+from swapstone.parts.net.artifacts.crates import missing_crate_requirement
 
 BOOKWORM = "base-files 12|rustc 1.63.0+dfsg1-2|cargo 0.66.0|rustc-web 1.96.0+dfsg1|cargo-web 1.96.0+dfsg1|linux-perf 6.1|iproute2 6.1"
 OLD = BOOKWORM.replace("1.96", "1.85")

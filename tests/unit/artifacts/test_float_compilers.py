@@ -8,12 +8,12 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from swapstone.artifacts import BASE_RECIPE, build_workload, check_recipe, float_compilers, resolve_recipe
-from swapstone.artifacts.float_compilers import check_float, float_command
-from swapstone.artifacts.toolchain import strip_command
-from swapstone.factors import Evidence, Recipe
-from swapstone.factors.float_abi import FLOAT
-from swapstone.model import Source, UnavailableError
+from swapstone.core.factors import Evidence, Recipe
+from swapstone.core.model import Source, UnavailableError
+from swapstone.parts.build.artifacts import BASE_RECIPE, build_workload, check_recipe, float_compilers, resolve_recipe
+from swapstone.parts.build.artifacts.float_compilers import check_float, float_command
+from swapstone.parts.build.artifacts.toolchain import strip_command
+from swapstone.parts.build.factors.float_abi import FLOAT
 from tests.programs import needs
 
 GCC = ("arm-linux-gnueabi-gcc", "arm-linux-gnueabihf-gcc")

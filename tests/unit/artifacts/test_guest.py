@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.artifacts import guest
-from swapstone.artifacts.built import Built
-from swapstone.artifacts.guest import missing_guest_requirement, require_guest
-from swapstone.artifacts.workload_build import PROGRAM
-from swapstone.model import Crate, UnavailableError
-from swapstone.session import network_findings
+from swapstone.core.artifacts.built import Built
+from swapstone.core.model import Crate, UnavailableError
+from swapstone.parts.build.artifacts.workload_build import PROGRAM
+from swapstone.parts.net.artifacts import guest
+from swapstone.parts.net.artifacts.guest import missing_guest_requirement, require_guest
+from swapstone.parts.net.session import network_findings
 
 
 @pytest.fixture

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.artifacts.image_cache import CacheEntry, cached_images, collect_garbage, other_entries
-from swapstone.artifacts.images import ImageRequest, build_image
-from swapstone.artifacts.packages import Lock
-from swapstone.model import UserError
+from swapstone.core.model import UserError
+from swapstone.parts.build.artifacts.packages import Lock
+from swapstone.parts.vm.artifacts.image_cache import CacheEntry, cached_images, collect_garbage, other_entries
+from swapstone.parts.vm.artifacts.images import ImageRequest, build_image
 from tests.unit.artifacts.archive import Archive, kernel_files, lock_of, named
 
 DAY_S = 86400.0

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.artifacts import image_programs
-from swapstone.artifacts.image_program_table import PROGRAMS, ImageProgram
-from swapstone.artifacts.image_programs import build_program
-from swapstone.artifacts.sdk import BuiltSdk, Sdk
-from swapstone.artifacts.upstream_sources import Source, read_lock
-from swapstone.model import UserError
-from swapstone.model.directories import share_dir
+from swapstone.core.model import UserError
+from swapstone.core.model.directories import share_dir
+from swapstone.parts.build.artifacts.sdk import BuiltSdk, Sdk
+from swapstone.parts.build.artifacts.upstream_sources import Source, read_lock
+from swapstone.parts.vm.artifacts import image_programs
+from swapstone.parts.vm.artifacts.image_program_table import PROGRAMS, ImageProgram
+from swapstone.parts.vm.artifacts.image_programs import build_program
 from tests.programs import require
 
 MAIN = "#include <stdio.h>\nint main(void) { puts(__FILE__); return 0; }\n"

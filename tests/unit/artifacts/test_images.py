@@ -14,15 +14,15 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from swapstone.artifacts import images
-from swapstone.artifacts.bundled_modules import build_module
-from swapstone.artifacts.image_assembly import Overlay
-from swapstone.artifacts.image_catalog import MachineArchitecture, find_machine_architecture
-from swapstone.artifacts.image_comparison import compare_images
-from swapstone.artifacts.images import BuiltImage, ImageRequest, build_image, images_dir
-from swapstone.artifacts.kernel_modules import ModuleFile, read_module_file
-from swapstone.artifacts.packages import Lock
-from swapstone.model import UnavailableError, UserError, cpio
+from swapstone.core.model import UnavailableError, UserError, cpio
+from swapstone.parts.build.artifacts.packages import Lock
+from swapstone.parts.vm.artifacts import images
+from swapstone.parts.vm.artifacts.bundled_modules import build_module
+from swapstone.parts.vm.artifacts.image_assembly import Overlay
+from swapstone.parts.vm.artifacts.image_catalog import MachineArchitecture, find_machine_architecture
+from swapstone.parts.vm.artifacts.image_comparison import compare_images
+from swapstone.parts.vm.artifacts.images import BuiltImage, ImageRequest, build_image, images_dir
+from swapstone.parts.vm.artifacts.kernel_modules import ModuleFile, read_module_file
 from tests.unit.artifacts.archive import RELEASE, Archive, kernel_files, lock_of, module, named
 from tests.unit.artifacts.test_cpio import read
 from tests.unit.artifacts.test_kernels import bzimage, elf
@@ -203,8 +203,8 @@ def test_two_programs_build_one_image_once(lock: Lock, tmp_path: Path) -> None:
     (tmp_path / "lock.json").write_bytes(lock.encoded())
     code = (
         "import sys, msgspec\n"
-        "from swapstone.artifacts.images import ImageRequest, build_image\n"
-        "from swapstone.artifacts.packages import Lock\n"
+        "from swapstone.parts.vm.artifacts.images import ImageRequest, build_image\n"
+        "from swapstone.parts.build.artifacts.packages import Lock\n"
         f"lock = msgspec.json.decode(open({str(tmp_path / 'lock.json')!r}).read(), type=Lock)\n"
         "request = ImageRequest(architecture='x86_64', modules=('top_one',), parts=('busybox',))\n"
         "print(build_image(request, lock=lock, progress=lambda line: print(line)).image.digest())\n"

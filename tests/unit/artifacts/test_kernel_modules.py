@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.artifacts.kernel_modules import Modules
-from swapstone.model import UserError
+from swapstone.core.model import UserError
+from swapstone.parts.vm.artifacts.kernel_modules import Modules
 from tests.unit.artifacts.archive import module
 
 Made = Callable[..., Modules]

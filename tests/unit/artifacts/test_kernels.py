@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.artifacts.kernels import read_kernel
-from swapstone.model import UserError
+from swapstone.core.model import UserError
+from swapstone.parts.vm.artifacts.kernels import read_kernel
 from tests.tiny_kernel import HANG, tiny_kernel
 
 BANNER = b"Linux version 6.1.0-test (user@host) #1 SMP\n\0"

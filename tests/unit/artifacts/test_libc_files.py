@@ -9,12 +9,12 @@ from types import SimpleNamespace
 
 import pytest
 
-from swapstone.artifacts import libc_files
-from swapstone.artifacts.image_assembly import Overlay
-from swapstone.artifacts.image_cache import other_entries
-from swapstone.artifacts.image_programs import check_build_tools
-from swapstone.artifacts.libc_files import image_architecture, libc_root
-from swapstone.model import UnavailableError, cpio
+from swapstone.core.model import UnavailableError, cpio
+from swapstone.parts.vm.artifacts import libc_files
+from swapstone.parts.vm.artifacts.image_assembly import Overlay
+from swapstone.parts.vm.artifacts.image_cache import other_entries
+from swapstone.parts.vm.artifacts.image_programs import check_build_tools
+from swapstone.parts.vm.artifacts.libc_files import image_architecture, libc_root
 
 
 @pytest.fixture

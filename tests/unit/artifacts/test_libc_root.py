@@ -7,9 +7,9 @@ import io
 import tarfile
 from pathlib import Path
 
-from swapstone.artifacts.image_assembly import Overlay
-from swapstone.artifacts.libc_root import init_entries, program_entries, root_archive
-from swapstone.model import cpio
+from swapstone.core.model import cpio
+from swapstone.parts.vm.artifacts.image_assembly import Overlay
+from swapstone.parts.vm.artifacts.libc_root import init_entries, program_entries, root_archive
 
 
 def _installed(root: Path) -> Path:

@@ -12,20 +12,20 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from swapstone.artifacts import SOURCE_RECIPE, SourceBuilder, libraries, resolve_recipe, with_libraries
-from swapstone.artifacts.libraries import LOCK, library_digests, library_environment, parse_libraries
-from swapstone.artifacts.library_table import LIBRARIES, Library, compile_command
-from swapstone.artifacts.missing_library import (
+from swapstone.core.factors import Evidence, Recipe, find_factor, read_facts
+from swapstone.core.model import OwnProgram, UnavailableError, UserError
+from swapstone.core.model.directories import share_dir
+from swapstone.parts.build.artifacts import SOURCE_RECIPE, SourceBuilder, libraries, resolve_recipe, with_libraries
+from swapstone.parts.build.artifacts.libraries import LOCK, library_digests, library_environment, parse_libraries
+from swapstone.parts.build.artifacts.library_table import LIBRARIES, Library, compile_command
+from swapstone.parts.build.artifacts.missing_library import (
     missing_hint,
     missing_library,
     missing_rust_target,
     needs_cxx_library,
 )
-from swapstone.artifacts.upstream_sources import Source, read_lock
-from swapstone.factors import Evidence, Recipe, find_factor, read_facts
-from swapstone.model import OwnProgram, UnavailableError, UserError
-from swapstone.model.directories import share_dir
-from swapstone.subjects.own_program_libraries import wrong_library
+from swapstone.parts.build.artifacts.upstream_sources import Source, read_lock
+from swapstone.parts.own.subjects.own_program_libraries import wrong_library
 from tests.programs import needs
 
 TINY = Library(

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.artifacts import BASE_RECIPE, build_layouts, environment_padding, resolve_recipe
-from swapstone.artifacts.link_layouts import shuffle_objects, with_sections
-from swapstone.factors import recipe_of
-from swapstone.model import Variant
-from swapstone.workloads import find_workload
+from swapstone.core.factors import recipe_of
+from swapstone.core.model import Variant
+from swapstone.core.workloads import find_workload
+from swapstone.parts.build.artifacts import BASE_RECIPE, build_layouts, environment_padding, resolve_recipe
+from swapstone.parts.build.artifacts.link_layouts import shuffle_objects, with_sections
 from tests.unit.builders import source_of
 
 NAMES = [f"function_{number}" for number in range(12)]

@@ -9,11 +9,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from swapstone.artifacts import lock_update
-from swapstone.artifacts.image_catalog import ImagePart, find_machine_architecture
-from swapstone.artifacts.images import ImageRequest, build_image
-from swapstone.artifacts.lock_update import update_lock
-from swapstone.model import UserError
+from swapstone.core.model import UserError
+from swapstone.parts.vm.artifacts import lock_update
+from swapstone.parts.vm.artifacts.image_catalog import ImagePart, find_machine_architecture
+from swapstone.parts.vm.artifacts.images import ImageRequest, build_image
+from swapstone.parts.vm.artifacts.lock_update import update_lock
 from tests.unit.artifacts.archive import RELEASE, Archive, kernel_files, lock_of
 from tests.unit.artifacts.test_cpio import read
 
@@ -56,7 +56,7 @@ def full(archive: Archive, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> A
     """An archive with a kernel, a program, and a chain of shared objects of which one is not needed."""
     monkeypatch.setattr(lock_update, "PARTS", PARTS)
     monkeypatch.setattr(
-        "swapstone.artifacts.images.find_part", lambda name: next(part for part in PARTS if part.name == name)
+        "swapstone.parts.vm.artifacts.images.find_part", lambda name: next(part for part in PARTS if part.name == name)
     )
     archive.add(f"linux-image-{RELEASE}", kernel_files(tmp_path))
     archive.add("linux-image-amd64", {}, depends=[f"linux-image-{RELEASE} (= 1.0-1)"])

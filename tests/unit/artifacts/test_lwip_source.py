@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.artifacts import lwip_source, upstream_sources
-from swapstone.artifacts.upstream_sources import Source, read_lock
-from swapstone.model.directories import share_dir
+from swapstone.core.model.directories import share_dir
+from swapstone.parts.build.artifacts import lwip_source, upstream_sources
+from swapstone.parts.build.artifacts.upstream_sources import Source, read_lock
 
 
 @pytest.fixture(autouse=True)

@@ -15,17 +15,18 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from swapstone.artifacts import cache_folder, packages, snapshot, upstream_sources
-from swapstone.artifacts.apt import PackageGoneError
-from swapstone.artifacts.mirror import from_mirror
-from swapstone.artifacts.packages import Package, fetch, images_of, package_file, read_lock
-from swapstone.artifacts.pinned_files import PinnedSource, locked_sources, products_of, vendor
-from swapstone.artifacts.snapshot import archives_of, pin_snapshot, read_snapshots
-from swapstone.artifacts.source_kernel import PATCHES
-from swapstone.artifacts.upstream_sources import Source, cache_path
-from swapstone.model import UserError
-from swapstone.model.directories import share_dir
-from swapstone.session import image_store
+from swapstone.core.artifacts import cache_folder
+from swapstone.core.model import UserError
+from swapstone.core.model.directories import share_dir
+from swapstone.parts.build.artifacts import packages, snapshot, upstream_sources
+from swapstone.parts.build.artifacts.apt import PackageGoneError
+from swapstone.parts.build.artifacts.mirror import from_mirror
+from swapstone.parts.build.artifacts.packages import Package, fetch, images_of, package_file, read_lock
+from swapstone.parts.build.artifacts.snapshot import archives_of, pin_snapshot, read_snapshots
+from swapstone.parts.build.artifacts.upstream_sources import Source, cache_path
+from swapstone.parts.vm.artifacts.pinned_files import PinnedSource, locked_sources, products_of, vendor
+from swapstone.parts.vm.artifacts.source_kernel import PATCHES
+from swapstone.parts.vm.session import image_store
 from tests.unit.artifacts.archive import Archive, lock_of, named
 
 TIME = "20250101T000000Z"

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.artifacts import bundled_modules
-from swapstone.artifacts.bundled_modules import build_module_source, module_source_name
-from swapstone.artifacts.image_catalog import find_machine_architecture
-from swapstone.artifacts.kernel_modules import ModuleFile, modules_for, read_module_file
-from swapstone.artifacts.packages import read_lock
-from swapstone.model import UserError
+from swapstone.core.model import UserError
+from swapstone.parts.build.artifacts.packages import read_lock
+from swapstone.parts.vm.artifacts import bundled_modules
+from swapstone.parts.vm.artifacts.bundled_modules import build_module_source, module_source_name
+from swapstone.parts.vm.artifacts.image_catalog import find_machine_architecture
+from swapstone.parts.vm.artifacts.kernel_modules import ModuleFile, modules_for, read_module_file
 from tests.unit.artifacts.archive import module
 
 

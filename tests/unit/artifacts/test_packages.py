@@ -11,11 +11,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from swapstone.artifacts import packages
-from swapstone.artifacts.apt import Apt, PackageGoneError, oldest
-from swapstone.artifacts.packages import Contents, Lock, fetch, package_file, read_lock, write_lock
-from swapstone.artifacts.snapshot import Snapshot
-from swapstone.model import UnavailableError, UserError
+from swapstone.core.model import UnavailableError, UserError
+from swapstone.parts.build.artifacts import packages
+from swapstone.parts.build.artifacts.apt import Apt, PackageGoneError, oldest
+from swapstone.parts.build.artifacts.packages import Contents, Lock, fetch, package_file, read_lock, write_lock
+from swapstone.parts.build.artifacts.snapshot import Snapshot
 from tests.unit.artifacts.archive import APT_CONF, Archive, lock_of
 
 

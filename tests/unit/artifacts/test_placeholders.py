@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swapstone.artifacts.placeholders import fill, placeholders
-from swapstone.model import UserError
+from swapstone.core.artifacts.placeholders import fill, placeholders
+from swapstone.core.model import UserError
 
 VALUES = {"cc": "musl-gcc", "cflags": "-O2 -g0 '-DNAME=a b'", "ldflags": "", "jobs": "2"}
 

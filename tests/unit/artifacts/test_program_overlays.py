@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.artifacts import program_overlays
-from swapstone.artifacts.image_program_table import PROGRAMS
-from swapstone.artifacts.program_overlays import apply_patches, config_of, patches_of
-from swapstone.artifacts.upstream_sources import fetch, read_lock, unpack
-from swapstone.model import UnavailableError, UserError
-from swapstone.model.directories import share_dir
+from swapstone.core.model import UnavailableError, UserError
+from swapstone.core.model.directories import share_dir
+from swapstone.parts.build.artifacts import program_overlays
+from swapstone.parts.build.artifacts.program_overlays import apply_patches, config_of, patches_of
+from swapstone.parts.build.artifacts.upstream_sources import fetch, read_lock, unpack
+from swapstone.parts.vm.artifacts.image_program_table import PROGRAMS
 from tests.programs import require
 
 TOP = Path(__file__).parents[3]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.artifacts.replaced_flags import replaced_flags_warning
+from swapstone.parts.build.artifacts.replaced_flags import replaced_flags_warning
 
 MAKEFILE = "CFLAGS = -Wall -O3 -std=c99 \\\n\t-Iinclude -DFOO=1 $(EXTRA) # -Dcomment\nall:\n\t@echo $(CFLAGS)\n"
 

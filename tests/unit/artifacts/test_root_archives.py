@@ -17,9 +17,9 @@ from pathlib import Path
 import pytest
 from tools.root_archives import docker_image, files_of, oci_image, sha256, tar
 
-from swapstone.artifacts import root_file_systems, root_tree, tar_reader
-from swapstone.artifacts.root_file_systems import RootFileSystem, unpack_root
-from swapstone.model import UserError
+from swapstone.core.model import UserError
+from swapstone.parts.vm.artifacts import root_file_systems, root_tree, tar_reader
+from swapstone.parts.vm.artifacts.root_file_systems import RootFileSystem, unpack_root
 from tests.programs import require
 
 SMALL = (("etc", "folder", ""), ("etc/name", "file", "small"), ("bin/sh", "file", "program"), ("sh", "link", "bin/sh"))

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.artifacts.root_view import RootView
-from swapstone.model import UserError
+from swapstone.core.model import UserError
+from swapstone.parts.vm.artifacts.root_view import RootView
 
 
 @pytest.fixture

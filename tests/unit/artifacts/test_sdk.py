@@ -11,13 +11,21 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from swapstone.artifacts import sdk as sdk_module
-from swapstone.artifacts.cross_compilers import CROSS_COMPILERS
-from swapstone.artifacts.sdk import DESCRIPTION, BuiltSdk, Sdk, build_sdk, check_sdk, content_digest, copy_sdk
-from swapstone.artifacts.sdk_files import SdkNames, text_files
-from swapstone.artifacts.sdk_sysroot import loader_of
-from swapstone.factors.sdk import read_sdk
-from swapstone.model import UnavailableError, UserError
+from swapstone.core.model import UnavailableError, UserError
+from swapstone.parts.build.artifacts import sdk as sdk_module
+from swapstone.parts.build.artifacts.cross_compilers import CROSS_COMPILERS
+from swapstone.parts.build.artifacts.sdk import (
+    DESCRIPTION,
+    BuiltSdk,
+    Sdk,
+    build_sdk,
+    check_sdk,
+    content_digest,
+    copy_sdk,
+)
+from swapstone.parts.build.artifacts.sdk_files import SdkNames, text_files
+from swapstone.parts.build.artifacts.sdk_sysroot import loader_of
+from swapstone.parts.build.factors.sdk import read_sdk
 from tests.programs import require
 
 HELLO = '#include <stdio.h>\nint main(void) { puts("hello from the SDK"); return 0; }\n'

@@ -10,10 +10,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from swapstone.artifacts import SOURCE_RECIPE, SourceBuilder, count_sources, resolve_recipe
-from swapstone.artifacts.build_tools import build_tools, tool_variables
-from swapstone.artifacts.source_tree import copy_sources, digest_tree
-from swapstone.model import OwnProgram, UnavailableError, UserError
+from swapstone.core.artifacts.source_tree import copy_sources, digest_tree
+from swapstone.core.model import OwnProgram, UnavailableError, UserError
+from swapstone.parts.build.artifacts import SOURCE_RECIPE, SourceBuilder, count_sources, resolve_recipe
+from swapstone.parts.build.artifacts.build_tools import build_tools, tool_variables
 
 RECIPE = resolve_recipe(SOURCE_RECIPE)
 

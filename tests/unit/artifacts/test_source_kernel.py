@@ -13,10 +13,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from swapstone.artifacts import source_kernel
-from swapstone.artifacts.packages import Lock, Package, package_file
-from swapstone.artifacts.source_kernel import build_source_kernel, configurations
-from swapstone.model import UnavailableError, UserError
+from swapstone.core.model import UnavailableError, UserError
+from swapstone.parts.build.artifacts.packages import Lock, Package, package_file
+from swapstone.parts.vm.artifacts import source_kernel
+from swapstone.parts.vm.artifacts.source_kernel import build_source_kernel, configurations
 from tests.unit.artifacts.archive import Archive, lock_of
 
 pytestmark = pytest.mark.skipif(os.uname().machine != "x86_64", reason="kernels are built from source on x86_64 only")

@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 from elftools.elf.elffile import ELFFile
 
-from swapstone.artifacts import BASE_RECIPE, build_workload, resolve_recipe
-from swapstone.artifacts.tool_versions import header_folders, link_inputs
-from swapstone.artifacts.toolchain import clang_for_musl, compiler_command
-from swapstone.factors import Evidence, Recipe, find_factor, read_facts, recipe_of
-from swapstone.model import UnavailableError, Variant
-from swapstone.workloads import find_workload
+from swapstone.core.artifacts.tool_versions import header_folders, link_inputs
+from swapstone.core.factors import Evidence, Recipe, find_factor, read_facts, recipe_of
+from swapstone.core.model import UnavailableError, Variant
+from swapstone.core.workloads import find_workload
+from swapstone.parts.build.artifacts import BASE_RECIPE, build_workload, resolve_recipe
+from swapstone.parts.build.artifacts.toolchain import clang_for_musl, compiler_command
 from tests.unit.builders import source_of
 
 MAPS = """

@@ -8,7 +8,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from swapstone.artifacts import (
+from swapstone.core.factors import Level, ProgramFacts, recipe_of
+from swapstone.core.model import UnavailableError, UserError, Variant, Workload
+from swapstone.core.workloads import find_workload
+from swapstone.parts.build.artifacts import (
     BASE_RECIPE,
     EMPTY_PROGRAMS,
     build_empty,
@@ -19,9 +22,6 @@ from swapstone.artifacts import (
     sizes_of,
     workload_build,
 )
-from swapstone.factors import Level, ProgramFacts, recipe_of
-from swapstone.model import UnavailableError, UserError, Variant, Workload
-from swapstone.workloads import find_workload
 from tests.unit.builders import source_of
 
 GLIBC, MUSL = (

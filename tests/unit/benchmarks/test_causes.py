@@ -30,8 +30,8 @@ from benchmarks.causes import (
     verdict_of,
 )
 
-from swapstone.instruments.remedies import REMEDIES
-from swapstone.model.explanation import RemedyRuns
+from swapstone.parts.explain.instruments.remedies import REMEDIES
+from swapstone.parts.explain.model.explanation import RemedyRuns
 from tests.programs import needs
 
 PLANTED = Cause(("own code",), "mispredicted", "same instructions, slower")

@@ -12,8 +12,8 @@ import pytest
 from benchmarks import false_alarms
 from benchmarks.false_alarms import KINDS, RULES, Trace, Window, null_records
 
-from swapstone.model import UserError
-from swapstone.record import RecordWriter
+from swapstone.core.model import UserError
+from swapstone.core.record import RecordWriter
 from tests.unit import builders
 
 

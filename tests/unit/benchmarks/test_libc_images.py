@@ -9,8 +9,8 @@ from typing import cast
 import pytest
 from benchmarks.libc_images import Boot, read_console, report
 
-from swapstone.artifacts.libc_image import BuiltLibcImage
-from swapstone.model import UserError
+from swapstone.core.model import UserError
+from swapstone.parts.vm.artifacts.libc_image import BuiltLibcImage
 
 CONSOLE = """\
 <4>[    0.000000] Linux version 6.1

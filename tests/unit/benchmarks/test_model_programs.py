@@ -20,8 +20,8 @@ from benchmarks.model_programs import (
 )
 from tools.plugin_output import model_file
 
-from swapstone.instruments.model_counts import decode_model
-from swapstone.model.modelled_cycles import MEMORY, ProcessorEvents
+from swapstone.parts.explain.instruments.model_counts import decode_model
+from swapstone.parts.explain.model.modelled_cycles import MEMORY, ProcessorEvents
 
 FIELDS = {field.name for field in msgspec.structs.fields(ProcessorEvents)}
 HOPS = 1_000_000

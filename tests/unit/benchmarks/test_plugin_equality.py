@@ -8,8 +8,8 @@ import pytest
 from benchmarks import plugin_equality
 from benchmarks.plugin_equality import Pair, differences, table
 
-from swapstone.targets.vm.qemu import GuestEnd, GuestRun
-from swapstone.wire import AgentAnswer, ProcessOutcome
+from swapstone.core.wire import AgentAnswer, ProcessOutcome
+from swapstone.parts.vm.machine.qemu import GuestEnd, GuestRun
 
 ANSWER = AgentAnswer(id="a", outcome=ProcessOutcome.EXITED, code=0, name="n", stdout=b"1\n")
 RUN = GuestRun(end=GuestEnd.FINISHED, output=b"report", console="booted")

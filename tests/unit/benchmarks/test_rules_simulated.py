@@ -12,7 +12,7 @@ from benchmarks.carry_over_model import Machine
 from benchmarks.rules_simulated import DESIGNS, TABLES, Design, drawn, main, marked, rates_of, row, verdicts, with_mode
 from benchmarks.verdict_truth import DIRECTED
 
-from swapstone.model import FAMILY_CORRECTION, REPORT_CORRECTION, Experiment, Run, Verdict
+from swapstone.core.model import FAMILY_CORRECTION, REPORT_CORRECTION, Experiment, Run, Verdict
 
 
 @pytest.mark.slow

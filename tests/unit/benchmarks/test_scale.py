@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from benchmarks.scale import copies, enlarge, main, template
 
-from swapstone.record import load
+from swapstone.core.record import load
 
 
 @pytest.fixture(scope="module")

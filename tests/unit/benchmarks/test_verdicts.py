@@ -31,7 +31,7 @@ from benchmarks.verdict_truth import (
     within,
 )
 
-from swapstone.model import CaveatKind, Verdict
+from swapstone.core.model import CaveatKind, Verdict
 
 RIGHT, WRONG, NOTHING = Judgement.RIGHT, Judgement.WRONG, Judgement.NOT_STATED
 

@@ -12,8 +12,8 @@ import pytest
 
 from swapstone.cli.listing import list_command
 from swapstone.cli.query import query_command
-from swapstone.model import UserError, unknown
-from swapstone.targets import find_target_kind
+from swapstone.core.model import UserError, unknown
+from swapstone.core.targets import find_target_kind
 from tests.e2e.cli import fake, swapstone
 
 KINDS = [

@@ -13,7 +13,7 @@ import pytest
 
 from swapstone.cli.main import COMMANDS, cli
 from swapstone.cli.man_pages import man_command, man_pages
-from swapstone.model import UserError
+from swapstone.core.model import UserError
 from tests.programs import needs
 
 ROOT = click.Context(cli, info_name="swapstone")

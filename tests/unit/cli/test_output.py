@@ -10,8 +10,8 @@ import pytest
 
 from swapstone.cli import main, output
 from swapstone.cli.display import PlainDisplay, TerminalDisplay, print_note
-from swapstone.model import NothingComparableError, UserError
-from swapstone.model.errors import unknown
+from swapstone.core.model import NothingComparableError, UserError
+from swapstone.core.model.errors import unknown
 from tests.e2e.cli import swapstone
 from tests.unit import builders
 from tests.unit.model.test_safe_text import HOSTILE, steering

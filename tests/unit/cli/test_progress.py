@@ -16,10 +16,10 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from swapstone.cli.display import PlainDisplay, TerminalDisplay
-from swapstone.model import CURRENT_RULES, REPORT_CORRECTION, Experiment, Trial
-from swapstone.session.budget import needed_pairs
-from swapstone.session.progress import LineProgress, Part, ProgressText, StopDecision, fitted
-from swapstone.workloads import find_suite
+from swapstone.core.model import CURRENT_RULES, REPORT_CORRECTION, Experiment, Trial
+from swapstone.core.session.budget import needed_pairs
+from swapstone.core.session.progress import LineProgress, Part, ProgressText, StopDecision, fitted
+from swapstone.core.workloads import find_suite
 from tests.unit.builders import experiment
 
 WORKLOADS = tuple(("libc", f"b_pthread_createjoin_minimal{number}") for number in range(27))

@@ -14,7 +14,7 @@ from click.shell_completion import CompletionItem, ShellComplete
 
 from swapstone.cli.main import cli
 from swapstone.cli.shell_completion import SHELLS, VARIABLE
-from swapstone.factors import all_factors
+from swapstone.core.factors import all_factors
 from tests.e2e.cli import TOP
 from tests.programs import require
 

@@ -12,7 +12,7 @@ from rich.cells import cell_len
 
 from swapstone.cli.output import plain
 from swapstone.cli.tables import table
-from swapstone.session.catalog import all_lists
+from swapstone.core.session.catalog import all_lists
 
 
 def test_columns_line_up_and_numbers_go_to_the_right() -> None:

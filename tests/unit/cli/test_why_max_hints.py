@@ -11,10 +11,10 @@ import pytest
 from swapstone.cli.command_name import NAME, set_command_name
 from swapstone.cli.main import COMMANDS
 from swapstone.cli.printing import print_document
-from swapstone.model import UnavailableError
-from swapstone.session.progress import NO_PROGRESS
-from swapstone.session.record_handle import Record
-from swapstone.session.why_max import worst_wakeup_documents
+from swapstone.core.model import UnavailableError
+from swapstone.core.session.progress import NO_PROGRESS
+from swapstone.core.session.record_handle import Record
+from swapstone.parts.explain.session.why_max import worst_wakeup_documents
 from tests.unit.session.test_why_max import FakeRecord
 
 

@@ -9,11 +9,11 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pytest
 
-from swapstone import plan
-from swapstone.comparison import SizeValues, analyse, precision
-from swapstone.comparison.caveats import caveats_of
-from swapstone.comparison.rows import Row
-from swapstone.model import (
+from swapstone.core import plan
+from swapstone.core.comparison import SizeValues, analyse, precision
+from swapstone.core.comparison.caveats import caveats_of
+from swapstone.core.comparison.rows import Row
+from swapstone.core.model import (
     FAMILY_CORRECTION,
     WALL_CLOCK,
     Analysis,

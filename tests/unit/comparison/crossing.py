@@ -7,9 +7,9 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from swapstone import plan
-from swapstone.comparison import SizeValues, analyse
-from swapstone.model import (
+from swapstone.core import plan
+from swapstone.core.comparison import SizeValues, analyse
+from swapstone.core.model import (
     Analysis,
     Experiment,
     FactorLevels,

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from swapstone import plan
-from swapstone.comparison import SizeValues
-from swapstone.model import (
+from swapstone.core import plan
+from swapstone.core.comparison import SizeValues
+from swapstone.core.model import (
     ALL_PROCESSORS,
     BALANCED_ORDER,
     CURRENT_RULES,

@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from swapstone.model import CaveatKind, Cpus, Direction, Metric, Quantity, Verdict
+from swapstone.core.model import CaveatKind, Cpus, Direction, Metric, Quantity, Verdict
 
 BASE, CANDIDATE, AGAIN, RELINKED = "libc=glibc", "libc=musl", "libc=glibc (again)", "libc=glibc (relinked)"
 QUIET = (("wall_ns", 10**8), ("psi_cpu_us", 1000), ("steal_ticks", 0), ("cpu_ticks", 200), ("load1_milli", 300))
@@ -221,9 +221,9 @@ def test_a_drift_that_both_sides_share_is_no_dependence(bench: Any) -> None:
 
 
 def test_caveats_of_the_record_come_first(bench: Any) -> None:
-    from swapstone.comparison import analyse
-    from swapstone.model import Caveat
-    from swapstone.plan import variants
+    from swapstone.core.comparison import analyse
+    from swapstone.core.model import Caveat
+    from swapstone.core.plan import variants
 
     known = Caveat(kind=CaveatKind.RESUMED, message="It was resumed.")
     bench.noisy("w", 1.0, 3)
@@ -232,7 +232,7 @@ def test_caveats_of_the_record_come_first(bench: Any) -> None:
 
 
 def test_failures_are_listed_with_their_reasons(bench: Any) -> None:
-    from swapstone.model import Status
+    from swapstone.core.model import Status
 
     bench.noisy("w", 1.0, 10)
     bench.runs[4] = msgspec.structs.replace(bench.runs[4], status=Status.FAILED, reason="crashed", samples=())
@@ -272,7 +272,7 @@ def test_precision_is_that_of_the_deciding_metric(bench: Any) -> None:
 
 
 def test_precision_before_and_beyond_hope(bench: Any) -> None:
-    from swapstone.model import Status
+    from swapstone.core.model import Status
 
     bench.workload("w", "cpu")
     assert (precision_of(bench).pairs, precision_of(bench).half_width, precision_of(bench).lost) == (0, None, "")

@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from swapstone.comparison.boards import check
-from swapstone.comparison.cells import collect
-from swapstone.model import CURRENT_RULES, VIRTUAL_CLOCK, Status, Variant
+from swapstone.core.comparison.cells import collect
+from swapstone.core.model import CURRENT_RULES, VIRTUAL_CLOCK, Status, Variant
+from swapstone.parts.boards.comparison.boards import check
 
 BASE, CANDIDATE = "libc=glibc", "libc=musl"
 

@@ -14,19 +14,19 @@ import msgspec
 import numpy as np
 import pytest
 
-from swapstone.comparison import carry_over, storage
-from swapstone.comparison.cells import Cell
-from swapstone.comparison.conditions import FEWEST_RUNS, check
-from swapstone.comparison.factor_effects import closed_share
-from swapstone.comparison.failures import reason_of
-from swapstone.comparison.precision import deciding, is_at_resolution
-from swapstone.comparison.row_judgements import Outcome, outcome_of, separation_p_value
-from swapstone.comparison.rows import Row
-from swapstone.comparison.run_columns import as_table
-from swapstone.comparison.run_table import EXACT, exact_sum, last_end, quotients, span_ns
-from swapstone.comparison.side_by_side import spread
-from swapstone.comparison.verdicts import comparison, mean_inside, verdict_of
-from swapstone.model import (
+from swapstone.core.comparison import carry_over, storage
+from swapstone.core.comparison.cells import Cell
+from swapstone.core.comparison.conditions import FEWEST_RUNS, check
+from swapstone.core.comparison.factor_effects import closed_share
+from swapstone.core.comparison.failures import reason_of
+from swapstone.core.comparison.precision import deciding, is_at_resolution
+from swapstone.core.comparison.row_judgements import Outcome, outcome_of, separation_p_value
+from swapstone.core.comparison.rows import Row
+from swapstone.core.comparison.run_columns import as_table
+from swapstone.core.comparison.run_table import EXACT, exact_sum, last_end, quotients, span_ns
+from swapstone.core.comparison.side_by_side import spread
+from swapstone.core.comparison.verdicts import comparison, mean_inside, verdict_of
+from swapstone.core.model import (
     CURRENT_RULES,
     Direction,
     FailureCounts,
@@ -37,7 +37,7 @@ from swapstone.model import (
     Variant,
     Verdict,
 )
-from swapstone.stats import Interval, PredecessorTest
+from swapstone.core.stats import Interval, PredecessorTest
 from tests.unit import builders
 from tests.unit.comparison import crossing
 from tests.unit.comparison.conftest import METRICS, Bench

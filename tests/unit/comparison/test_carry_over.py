@@ -16,9 +16,9 @@ from benchmarks.carry_over_model import (
     simulated,
 )
 
-from swapstone import plan
-from swapstone.comparison import carry_over
-from swapstone.model import CaveatKind, Run, Verdict, counted_blocks
+from swapstone.core import plan
+from swapstone.core.comparison import carry_over
+from swapstone.core.model import CaveatKind, Run, Verdict, counted_blocks
 from tests.unit import builders
 from tests.unit.comparison.test_limits import row
 
@@ -136,7 +136,7 @@ def test_a_budget_that_does_not_hold_the_pairs_of_an_interval_with_more_discarde
     monkeypatch: pytest.MonkeyPatch, pairs: int, discarded: int
 ) -> None:
     """A report with many rows needs more pairs than a first check. 15 blocks of 2 runs, then 15 of 4, take 9 s."""
-    monkeypatch.setattr("swapstone.session.precision_stop.interval_pairs", lambda *_: pairs)
+    monkeypatch.setattr("swapstone.core.session.precision_stop.interval_pairs", lambda *_: pairs)
     machine = Machine(0.005, (0.0, 0.0), left_by_baseline(0.05))
     runs, _ = simulated(machine, experiment_on(machine, 7, budget_ns=10 * 10**9))
     assert largest(runs) == discarded

@@ -6,10 +6,10 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from swapstone.comparison.cells import collect
-from swapstone.comparison.rows import run_rows
-from swapstone.model import CURRENT_RULES, VIRTUAL_CLOCK, WALL_CLOCK, Sample, Status, Verdict
-from swapstone.plan import variants
+from swapstone.core.comparison.cells import collect
+from swapstone.core.comparison.rows import run_rows
+from swapstone.core.model import CURRENT_RULES, VIRTUAL_CLOCK, WALL_CLOCK, Sample, Status, Verdict
+from swapstone.core.plan import variants
 from tests.unit import builders
 from tests.unit.comparison.conftest import Bench
 

@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from swapstone.comparison.conditions import FEWEST_RUNS, SET_NS, STILL_NS, check
-from swapstone.model import BOOT_ORDER, CURRENT_RULES, VIRTUAL_CLOCK, Caveat, CaveatKind, Status, Variant
+from swapstone.core.comparison.conditions import FEWEST_RUNS, SET_NS, STILL_NS, check
+from swapstone.core.model import BOOT_ORDER, CURRENT_RULES, VIRTUAL_CLOCK, Caveat, CaveatKind, Status, Variant
 
 BASE, CANDIDATE = "libc=glibc", "libc=musl"
 BLOCKS = 8

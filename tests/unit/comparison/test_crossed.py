@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swapstone.comparison.factorial_contrasts import Kind, contrasts
-from swapstone.model import (
+from swapstone.core.comparison.factorial_contrasts import Kind, contrasts
+from swapstone.core.model import (
     Analysis,
     Direction,
     FactorLevels,

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from swapstone.model import Analysis, Presence, Verdict
-from swapstone.stats import wilson
+from swapstone.core.model import Analysis, Presence, Verdict
+from swapstone.core.stats import wilson
 from tests.unit.comparison.crossing import TWO, Levels, Value, analysed
 
 WORKLOADS = ("a", "b", "c", "d")

@@ -9,10 +9,10 @@ import msgspec
 import numpy as np
 import pytest
 
-from swapstone import plan
-from swapstone.comparison import analyse, caveats, precision
-from swapstone.model import CURRENT_RULES, REPORT_CORRECTION, CaveatKind, Quantity, Status, Verdict
-from swapstone.stats import binomial_tail, common_level
+from swapstone.core import plan
+from swapstone.core.comparison import analyse, caveats, precision
+from swapstone.core.model import CURRENT_RULES, REPORT_CORRECTION, CaveatKind, Quantity, Status, Verdict
+from swapstone.core.stats import binomial_tail, common_level
 from tests.unit.comparison.conftest import AGAIN, BASE, CANDIDATE, Bench
 from tests.unit.comparison.crossing import analysed
 

@@ -17,10 +17,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from swapstone import plan
-from swapstone.comparison import analyse, carry_over, precision
-from swapstone.comparison.side_by_side import side_by_side
-from swapstone.model import Metric, Variant
+from swapstone.core import plan
+from swapstone.core.comparison import analyse, carry_over, precision
+from swapstone.core.comparison.side_by_side import side_by_side
+from swapstone.core.model import Metric, Variant
 from tests.unit.comparison import examples
 from tests.unit.comparison.examples import EXAMPLES, Example
 

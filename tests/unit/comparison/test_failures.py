@@ -12,9 +12,9 @@ import scipy.stats
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swapstone import plan
-from swapstone.comparison import failures
-from swapstone.model import (
+from swapstone.core import plan
+from swapstone.core.comparison import failures
+from swapstone.core.model import (
     KILLED,
     REPORT_CORRECTION,
     TIMED_OUT,

@@ -10,10 +10,10 @@ import msgspec
 import numpy as np
 import pytest
 
-from swapstone.comparison import outputs, storage
-from swapstone.comparison.layout_spread import spread_of
-from swapstone.comparison.outputs import Agreement, agreement, agreement_text
-from swapstone.model import CURRENT_RULES, Run, Variant
+from swapstone.core.comparison import outputs, storage
+from swapstone.core.comparison.layout_spread import spread_of
+from swapstone.core.comparison.outputs import Agreement, agreement, agreement_text
+from swapstone.core.model import CURRENT_RULES, Run, Variant
 from tests.unit.comparison.conftest import Bench
 from tests.unit.comparison.test_outputs import BASE, CANDIDATE, PLACE, experiment, side
 

@@ -6,10 +6,10 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from swapstone import plan
-from swapstone.comparison.latencies import latencies
-from swapstone.model import Run, Sample
-from swapstone.stats import median_interval
+from swapstone.core import plan
+from swapstone.core.comparison.latencies import latencies
+from swapstone.core.model import Run, Sample
+from swapstone.core.stats import median_interval
 from tests.unit import builders
 
 PARTS = ({1: 50_000, 2: 40_000, 4: 90}, {2: 9_000, 3: 900, 5: 9, 6: 1})  # in microseconds

@@ -9,10 +9,10 @@ import msgspec
 import numpy as np
 import pytest
 
-from swapstone.comparison import analyse
-from swapstone.comparison.layout_spread import by_layout, spread_of
-from swapstone.model import CaveatKind, Copy, FactorLevels, Presence, Status, Verdict, layout_of
-from swapstone.plan import layout_seeds, variants
+from swapstone.core.comparison import analyse
+from swapstone.core.comparison.layout_spread import by_layout, spread_of
+from swapstone.core.model import CaveatKind, Copy, FactorLevels, Presence, Status, Verdict, layout_of
+from swapstone.core.plan import layout_seeds, variants
 from tests.unit.builders import experiment as experiment_of
 from tests.unit.comparison.conftest import Bench
 

@@ -7,12 +7,12 @@ import msgspec
 import numpy as np
 import pytest
 
-from swapstone.comparison.analyse_runs import null_result
-from swapstone.comparison.cells import collect
-from swapstone.comparison.contrast_estimates import Measured
-from swapstone.comparison.factorial import index_estimates
-from swapstone.comparison.factorial_contrasts import contrasts
-from swapstone.model import (
+from swapstone.core.comparison.analyse_runs import null_result
+from swapstone.core.comparison.cells import collect
+from swapstone.core.comparison.contrast_estimates import Measured
+from swapstone.core.comparison.factorial import index_estimates
+from swapstone.core.comparison.factorial_contrasts import contrasts
+from swapstone.core.model import (
     CONSOLE,
     CURRENT_RULES,
     CaveatKind,

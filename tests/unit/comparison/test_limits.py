@@ -12,20 +12,20 @@ import msgspec
 import numpy as np
 import pytest
 
-from swapstone import plan
-from swapstone.comparison import carry_over
-from swapstone.comparison.carry_over import Evidence
-from swapstone.comparison.conditions import check as check_conditions
-from swapstone.comparison.group_runs import group_runs
-from swapstone.comparison.latencies import latencies, time_series
-from swapstone.comparison.means import rarest_mode, runs_needed, summary, tail_p_value, unit_means
-from swapstone.comparison.outputs import agreement
-from swapstone.comparison.rows import Row, scale_of
-from swapstone.comparison.run_columns import as_table
-from swapstone.comparison.side_by_side import spread
-from swapstone.comparison.verdicts import bounds, comparison, separation_needed, verdict_with_tail
-from swapstone.model import BALANCED_ORDER, CURRENT_RULES, Caveat, Experiment, OwnProgram, Sample, Scale, Verdict
-from swapstone.stats import Interval, MeanEffect, median
+from swapstone.core import plan
+from swapstone.core.comparison import carry_over
+from swapstone.core.comparison.carry_over import Evidence
+from swapstone.core.comparison.conditions import check as check_conditions
+from swapstone.core.comparison.group_runs import group_runs
+from swapstone.core.comparison.latencies import latencies, time_series
+from swapstone.core.comparison.means import rarest_mode, runs_needed, summary, tail_p_value, unit_means
+from swapstone.core.comparison.outputs import agreement
+from swapstone.core.comparison.rows import Row, scale_of
+from swapstone.core.comparison.run_columns import as_table
+from swapstone.core.comparison.side_by_side import spread
+from swapstone.core.comparison.verdicts import bounds, comparison, separation_needed, verdict_with_tail
+from swapstone.core.model import BALANCED_ORDER, CURRENT_RULES, Caveat, Experiment, OwnProgram, Sample, Scale, Verdict
+from swapstone.core.stats import Interval, MeanEffect, median
 from tests.unit import builders
 from tests.unit.comparison.conftest import METRICS, Bench
 

@@ -6,9 +6,9 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from swapstone.comparison.caveats import caveats_of
-from swapstone.comparison.machine_noise import busy_loads, noise_of, preferred_time
-from swapstone.model import CaveatKind, Cpus, Noise, Run, Sample, Status, Trial, Workload
+from swapstone.core.comparison.caveats import caveats_of
+from swapstone.core.comparison.machine_noise import busy_loads, noise_of, preferred_time
+from swapstone.core.model import CaveatKind, Cpus, Noise, Run, Sample, Status, Trial, Workload
 from tests.unit.comparison.conftest import METRICS, Bench
 
 MS = 10**6

@@ -9,10 +9,10 @@ import msgspec
 import numpy as np
 import pytest
 
-from swapstone import plan
-from swapstone.comparison.means import rarest_mode, runs_needed, summary
-from swapstone.comparison.verdicts import SEPARATION
-from swapstone.model import (
+from swapstone.core import plan
+from swapstone.core.comparison.means import rarest_mode, runs_needed, summary
+from swapstone.core.comparison.verdicts import SEPARATION
+from swapstone.core.model import (
     CURRENT_RULES,
     REPORT_CORRECTION,
     VIRTUAL_CLOCK,
@@ -21,7 +21,7 @@ from swapstone.model import (
     Scale,
     Verdict,
 )
-from swapstone.stats import sign_flip_p_value
+from swapstone.core.stats import sign_flip_p_value
 from tests.unit.comparison.conftest import BASE, CANDIDATE, Bench
 from tests.unit.comparison.crossing import analysed
 
@@ -291,8 +291,8 @@ def test_a_neutral_metric_is_changed_by_a_bound() -> None:
 @pytest.mark.parametrize("pairs", [3, 4, 5, 6])
 def test_heavy_tails_give_no_bound(pairs: int) -> None:
     """2000 rows without difference, in which a fifth of the runs of both sides take ten times as long: fewer than 1 % are bounds."""
-    from swapstone.comparison.rows import Row
-    from swapstone.comparison.verdicts import bounds
+    from swapstone.core.comparison.rows import Row
+    from swapstone.core.comparison.verdicts import bounds
 
     bench = current()
     bench.workload("w", "wall")

@@ -9,12 +9,12 @@ import msgspec
 import numpy as np
 import pytest
 
-from swapstone.comparison import carry_over, outputs
-from swapstone.comparison.cells import collect
-from swapstone.comparison.layout_spread import spread_of, spreads
-from swapstone.comparison.rows import run_rows
-from swapstone.comparison.run_columns import as_table
-from swapstone.model import (
+from swapstone.core.comparison import carry_over, outputs
+from swapstone.core.comparison.cells import collect
+from swapstone.core.comparison.layout_spread import spread_of, spreads
+from swapstone.core.comparison.rows import run_rows
+from swapstone.core.comparison.run_columns import as_table
+from swapstone.core.model import (
     ALL_PROCESSORS,
     BALANCED_ORDER,
     CURRENT_RULES,
@@ -26,8 +26,8 @@ from swapstone.model import (
     Status,
     layout_of,
 )
-from swapstone.plan import variants
-from swapstone.workloads import own_workload
+from swapstone.core.plan import variants
+from swapstone.core.workloads import own_workload
 from tests.unit import builders
 from tests.unit.comparison.conftest import Bench, caveats
 from tests.unit.comparison.test_limits import row

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 import msgspec
 import pytest
 
-from swapstone.comparison import analyse, outputs, precision
-from swapstone.comparison.outputs import Agreement, agreement, agreement_text
-from swapstone.comparison.storage import SMALL_BYTES
-from swapstone.model import (
+from swapstone.core.comparison import analyse, outputs, precision
+from swapstone.core.comparison.outputs import Agreement, agreement, agreement_text
+from swapstone.core.comparison.storage import SMALL_BYTES
+from swapstone.core.model import (
     VIRTUAL_CLOCK,
     Analysis,
     CaveatKind,
@@ -25,9 +25,9 @@ from swapstone.model import (
     Trial,
     Verdict,
 )
-from swapstone.plan import variants
-from swapstone.wire.own_program_output import OutputDigests
-from swapstone.workloads import own_workload, parse_metric
+from swapstone.core.plan import variants
+from swapstone.core.wire.own_program_output import OutputDigests
+from swapstone.core.workloads import own_workload, parse_metric
 
 PLACE = ("own", "p", "idle")
 BASE, CANDIDATE = "command=a", "command=b"

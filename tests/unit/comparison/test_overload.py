@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from swapstone.comparison.overload import check
-from swapstone.model import CURRENT_RULES, VIRTUAL_CLOCK, Status
+from swapstone.core.comparison.overload import check
+from swapstone.core.model import CURRENT_RULES, VIRTUAL_CLOCK, Status
 
 IDLE = {"wall_ns": 1_000_000_000, "user_us": 20_000, "system_us": 30_000, "agent_cpus": 2}
 BUSY = {**IDLE, "system_us": 880_000}

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import msgspec
 
-from swapstone import plan
-from swapstone.comparison.pairs import most_hypotheses, pairs_for
-from swapstone.model import CURRENT_RULES, REPORT_CORRECTION, FactorLevels
+from swapstone.core import plan
+from swapstone.core.comparison.pairs import most_hypotheses, pairs_for
+from swapstone.core.model import CURRENT_RULES, REPORT_CORRECTION, FactorLevels
 from tests.unit.comparison.conftest import Bench
 
 

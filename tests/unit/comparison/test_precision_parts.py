@@ -11,13 +11,13 @@ import msgspec
 import numpy as np
 import pytest
 
-from swapstone.comparison.error_rate import ErrorRates
-from swapstone.comparison.findings import Findings, checked
-from swapstone.comparison.group_runs import group_runs
-from swapstone.comparison.precision import workload_precision
-from swapstone.comparison.rows import Row
-from swapstone.comparison.run_columns import as_table
-from swapstone.model import CURRENT_RULES, Status, Verdict, WorkloadPrecision
+from swapstone.core.comparison.error_rate import ErrorRates
+from swapstone.core.comparison.findings import Findings, checked
+from swapstone.core.comparison.group_runs import group_runs
+from swapstone.core.comparison.precision import workload_precision
+from swapstone.core.comparison.rows import Row
+from swapstone.core.comparison.run_columns import as_table
+from swapstone.core.model import CURRENT_RULES, Status, Verdict, WorkloadPrecision
 from tests.unit import builders
 from tests.unit.comparison.conftest import METRICS, Bench
 from tests.unit.comparison.test_limits import row

@@ -10,9 +10,9 @@ import msgspec
 import numpy as np
 import pytest
 
-from swapstone import plan
-from swapstone.comparison import processors
-from swapstone.comparison.processors import (
+from swapstone.core import plan
+from swapstone.core.comparison import processors
+from swapstone.core.comparison.processors import (
     TRUNCATION_S,
     Disturbance,
     ProcessorUse,
@@ -22,9 +22,9 @@ from swapstone.comparison.processors import (
     undisturbed,
     without_disturbed_blocks,
 )
-from swapstone.comparison.run_columns import as_table
-from swapstone.comparison.run_table import ABSENT
-from swapstone.model import (
+from swapstone.core.comparison.run_columns import as_table
+from swapstone.core.comparison.run_table import ABSENT
+from swapstone.core.model import (
     ALL_PROCESSORS,
     CURRENT_RULES,
     UNKNOWN_THREADS,

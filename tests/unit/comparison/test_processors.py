@@ -10,8 +10,8 @@ import msgspec
 import numpy as np
 import pytest
 
-from swapstone.comparison.machine_noise import preferred_time
-from swapstone.comparison.processors import (
+from swapstone.core.comparison.machine_noise import preferred_time
+from swapstone.core.comparison.processors import (
     LIMIT,
     OF_ONE_PROCESSOR,
     TICK_S,
@@ -19,7 +19,7 @@ from swapstone.comparison.processors import (
     disturbances,
     undisturbed,
 )
-from swapstone.model import (
+from swapstone.core.model import (
     ALL_PROCESSORS,
     CURRENT_RULES,
     UNKNOWN_THREADS,
@@ -32,7 +32,7 @@ from swapstone.model import (
     Status,
     Verdict,
 )
-from swapstone.workloads import all_suites
+from swapstone.core.workloads import all_suites
 from tests.unit.comparison.processor_facts import machine_facts
 
 BASE, CANDIDATE = "libc=glibc", "libc=musl"

@@ -6,11 +6,11 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from swapstone import plan
-from swapstone.comparison import analyse, precision
-from swapstone.model import CURRENT_RULES, Analysis, CaveatKind, Copy, WorkloadPrecision
-from swapstone.report.context import ReportContext
-from swapstone.report.topics import sentences
+from swapstone.core import plan
+from swapstone.core.comparison import analyse, precision
+from swapstone.core.model import CURRENT_RULES, Analysis, CaveatKind, Copy, WorkloadPrecision
+from swapstone.core.report.context import ReportContext
+from swapstone.core.report.topics import sentences
 from tests.unit.comparison.conftest import Bench
 
 BUSY = (("wall_ns", 10**9), ("psi_cpu_us", 900_000), ("steal_ticks", 50), ("cpu_ticks", 100))

@@ -12,22 +12,22 @@ import msgspec
 import numpy as np
 import pytest
 
-from swapstone import plan
-from swapstone.comparison import conditions
-from swapstone.comparison.cells import collect
-from swapstone.comparison.contrast_estimates import Measured
-from swapstone.comparison.error_rate import ErrorRates, Family
-from swapstone.comparison.factorial import without_excluded
-from swapstone.comparison.failures import decided
-from swapstone.comparison.failures import rates as rates_of
-from swapstone.comparison.layout_spread import spreads
-from swapstone.comparison.precision import missing_for_direction, workload_precision
-from swapstone.comparison.processors import Disturbance, ProcessorUse, disturbances, lacks_processors, neighbours
-from swapstone.comparison.row_judgements import sizes
-from swapstone.comparison.rows import Row
-from swapstone.comparison.run_columns import as_table
-from swapstone.comparison.suite_index import index_estimates
-from swapstone.model import (
+from swapstone.core import plan
+from swapstone.core.comparison import conditions
+from swapstone.core.comparison.cells import collect
+from swapstone.core.comparison.contrast_estimates import Measured
+from swapstone.core.comparison.error_rate import ErrorRates, Family
+from swapstone.core.comparison.factorial import without_excluded
+from swapstone.core.comparison.failures import decided
+from swapstone.core.comparison.failures import rates as rates_of
+from swapstone.core.comparison.layout_spread import spreads
+from swapstone.core.comparison.precision import missing_for_direction, workload_precision
+from swapstone.core.comparison.processors import Disturbance, ProcessorUse, disturbances, lacks_processors, neighbours
+from swapstone.core.comparison.row_judgements import sizes
+from swapstone.core.comparison.rows import Row
+from swapstone.core.comparison.run_columns import as_table
+from swapstone.core.comparison.suite_index import index_estimates
+from swapstone.core.model import (
     ALL_PROCESSORS,
     CURRENT_RULES,
     REPORT_CORRECTION,
@@ -44,7 +44,7 @@ from swapstone.model import (
     Status,
     Verdict,
 )
-from swapstone.stats import sign_flip_p_value
+from swapstone.core.stats import sign_flip_p_value
 from tests.unit import builders
 from tests.unit.comparison.conftest import METRICS, Bench, caveats
 from tests.unit.comparison.test_limits import row

@@ -7,10 +7,10 @@ import msgspec
 import numpy as np
 import pytest
 
-from swapstone import plan
-from swapstone.comparison.run_columns import CHUNK, FACTS, as_table
-from swapstone.comparison.run_table import ABSENT, by_number, exact_sum, largest, quotients
-from swapstone.model import CaveatKind, FactorLevels, Sample, Status, counted_blocks
+from swapstone.core import plan
+from swapstone.core.comparison.run_columns import CHUNK, FACTS, as_table
+from swapstone.core.comparison.run_table import ABSENT, by_number, exact_sum, largest, quotients
+from swapstone.core.model import CaveatKind, FactorLevels, Sample, Status, counted_blocks
 from tests.unit import builders
 from tests.unit.comparison.conftest import caveats
 

@@ -14,9 +14,9 @@ import msgspec
 import numpy as np
 import pytest
 
-from swapstone.comparison.row_judgements import Judgement, Outcome, same_verdict, separation_p_value
-from swapstone.comparison.side_by_side import SideBySide, differing_setting, side_by_side
-from swapstone.model import (
+from swapstone.core.comparison.row_judgements import Judgement, Outcome, same_verdict, separation_p_value
+from swapstone.core.comparison.side_by_side import SideBySide, differing_setting, side_by_side
+from swapstone.core.model import (
     CURRENT_RULES,
     Analysis,
     Cpus,
@@ -30,13 +30,21 @@ from swapstone.model import (
     UserError,
     Verdict,
 )
-from swapstone.report import study_index
-from swapstone.report.document import Document
-from swapstone.report.render import markdown, terminal
-from swapstone.report.side_by_side_table import answer, document_by_board, document_of, sentences, span, to_csv, to_json
-from swapstone.report.study_index import StudyIndex
-from swapstone.stats import pooled_estimate
-from swapstone.stats.mean_ratio import student_quantile
+from swapstone.core.report import study_index
+from swapstone.core.report.document import Document
+from swapstone.core.report.render import markdown, terminal
+from swapstone.core.report.side_by_side_table import (
+    answer,
+    document_by_board,
+    document_of,
+    sentences,
+    span,
+    to_csv,
+    to_json,
+)
+from swapstone.core.report.study_index import StudyIndex
+from swapstone.core.stats import pooled_estimate
+from swapstone.core.stats.mean_ratio import student_quantile
 from tests.json_schema import check_printed
 from tests.unit.comparison.conftest import CANDIDATE, Bench
 

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from swapstone.comparison.rows import Row
-from swapstone.comparison.suite_index import index_estimates
-from swapstone.model import Variant
-from swapstone.stats import LOG_QUANTUM, MeanOfMeans, SignedRank
+from swapstone.core.comparison.rows import Row
+from swapstone.core.comparison.suite_index import index_estimates
+from swapstone.core.model import Variant
+from swapstone.core.stats import LOG_QUANTUM, MeanOfMeans, SignedRank
 from tests.unit.comparison.conftest import METRICS
 from tests.unit.comparison.examples import workload
 

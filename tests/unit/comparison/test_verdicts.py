@@ -13,8 +13,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from swapstone.model import Analysis, Direction, Scale, Status, Verdict
-from swapstone.stats import Interval
+from swapstone.core.model import Analysis, Direction, Scale, Status, Verdict
+from swapstone.core.stats import Interval
 
 BASE, CANDIDATE, AGAIN, RELINKED = "libc=glibc", "libc=musl", "libc=glibc (again)", "libc=glibc (relinked)"
 SAYING_DIFFERENT = {Verdict.BETTER, Verdict.WORSE, Verdict.CHANGED}
@@ -36,7 +36,7 @@ SAYING_DIFFERENT = {Verdict.BETTER, Verdict.WORSE, Verdict.CHANGED}
     ],
 )
 def test_an_interval_and_a_limit_make_a_verdict(low: float, high: float, better: Direction, verdict: Verdict) -> None:
-    from swapstone.comparison.verdicts import verdict_of
+    from swapstone.core.comparison.verdicts import verdict_of
 
     assert verdict_of(Interval(low, high), 0.02, better) is verdict
 

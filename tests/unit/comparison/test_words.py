@@ -9,15 +9,15 @@ from typing import Any
 import msgspec
 import pytest
 
-from swapstone import plan
-from swapstone.comparison import outputs
-from swapstone.comparison.outputs import Agreement, Relation
-from swapstone.comparison.row_judgements import Judgement, Outcome, clock_judgement, sign_of, signs
-from swapstone.comparison.side_by_side import side_by_side
-from swapstone.comparison.suite_index import index_estimates
-from swapstone.comparison.verdicts import FEW_PAIRS, too_few_pairs_reason, undecided_reason
-from swapstone.model import CURRENT_RULES, Analysis, Comparison, Experiment, OwnProgram, Scale, Verdict
-from swapstone.stats import Interval
+from swapstone.core import plan
+from swapstone.core.comparison import outputs
+from swapstone.core.comparison.outputs import Agreement, Relation
+from swapstone.core.comparison.row_judgements import Judgement, Outcome, clock_judgement, sign_of, signs
+from swapstone.core.comparison.side_by_side import side_by_side
+from swapstone.core.comparison.suite_index import index_estimates
+from swapstone.core.comparison.verdicts import FEW_PAIRS, too_few_pairs_reason, undecided_reason
+from swapstone.core.model import CURRENT_RULES, Analysis, Comparison, Experiment, OwnProgram, Scale, Verdict
+from swapstone.core.stats import Interval
 from tests.unit import builders
 from tests.unit.comparison.conftest import Bench
 from tests.unit.comparison.test_limits import row

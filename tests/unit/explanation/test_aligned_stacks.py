@@ -8,10 +8,10 @@ import re
 
 import pytest
 
-from swapstone.explanation import load_classes
-from swapstone.explanation.aligned_stacks import aligned, aligned_label, canonical
-from swapstone.model.explanation import KERNEL, OWN_OBJECT, Frame, Ledger, Profile, Stack
-from swapstone.report import flame_graph
+from swapstone.parts.explain.explanation import load_classes
+from swapstone.parts.explain.explanation.aligned_stacks import aligned, aligned_label, canonical
+from swapstone.parts.explain.model.explanation import KERNEL, OWN_OBJECT, Frame, Ledger, Profile, Stack
+from swapstone.parts.explain.report import flame_graph
 
 GLIBC, MUSL = "libc.so.6", "ld-musl-x86_64.so.1"
 ENTRY = ("entry_SYSCALL_64_after_hwframe[k]", "do_syscall_64[k]", "x64_sys_call[k]")

@@ -6,9 +6,9 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from swapstone.explanation.arm_costs import CORE, CORTEX_A8, CORTEX_A9, PROCESSORS, ArmProcessor, modelled
-from swapstone.factors.arm_code import KINDS
-from swapstone.model.instruction_counts import ArmCounts
+from swapstone.core.factors.arm_code import KINDS
+from swapstone.parts.explain.explanation.arm_costs import CORE, CORTEX_A8, CORTEX_A9, PROCESSORS, ArmProcessor, modelled
+from swapstone.parts.explain.model.instruction_counts import ArmCounts
 
 # The page's program with exact operands, -O0, one loop: counted in a virtual machine.
 SOFT = ArmCounts(kinds=(("integer", 149), ("load", 15), ("store", 16), ("branch", 35)), load_runs=0, helper_calls=4)

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import pytest
 
-from swapstone.explanation.call_names import common_call, common_counts
-from swapstone.model.explanation import Count
+from swapstone.parts.explain.explanation.call_names import common_call, common_counts
+from swapstone.parts.explain.model.explanation import Count
 
 
 def count(name: str, baseline: float | None, candidate: float | None, group: str = "system calls") -> Count:

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.explanation import CostClasses, load_classes
-from swapstone.explanation.cost_classes import decode_classes, without_clone_suffixes
-from swapstone.instruments.symbol_tables import table_of
-from swapstone.model import UserError
-from swapstone.model.explanation import KERNEL, OWN_OBJECT, Count, Frame, Profile, Stack
+from swapstone.core.model import UserError
+from swapstone.parts.explain.explanation import CostClasses, load_classes
+from swapstone.parts.explain.explanation.cost_classes import decode_classes, without_clone_suffixes
+from swapstone.parts.explain.instruments.symbol_tables import table_of
+from swapstone.parts.explain.model.explanation import KERNEL, OWN_OBJECT, Count, Frame, Profile, Stack
 
 GLIBC, MUSL = "libc.so.6", "libc.so"
 

@@ -6,14 +6,14 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from swapstone.explanation import explain, load_classes
-from swapstone.explanation.call_counts import plain_name
-from swapstone.explanation.evidence import Sides
-from swapstone.explanation.findings import counts_of
-from swapstone.explanation.instruction_work import instruction_work
-from swapstone.instruments.measured_region import MeasuredWindows
-from swapstone.instruments.wait_chains import WaitChains
-from swapstone.model.explanation import (
+from swapstone.parts.explain.explanation import explain, load_classes
+from swapstone.parts.explain.explanation.call_counts import plain_name
+from swapstone.parts.explain.explanation.evidence import Sides
+from swapstone.parts.explain.explanation.findings import counts_of
+from swapstone.parts.explain.explanation.instruction_work import instruction_work
+from swapstone.parts.explain.instruments.measured_region import MeasuredWindows
+from swapstone.parts.explain.instruments.wait_chains import WaitChains
+from swapstone.parts.explain.model.explanation import (
     KERNEL,
     LISTED_FUNCTIONS,
     OWN_OBJECT,
@@ -29,8 +29,7 @@ from swapstone.model.explanation import (
     RowMeasurements,
     Stack,
 )
-from swapstone.report import row_explanation
-from swapstone.report.answer import explanation_answer
+from swapstone.parts.explain.report import explanation_answer, row_explanation
 
 CLASSES = load_classes()
 OWN = (Frame(symbol="work", object=OWN_OBJECT),)

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.explanation import difference, folded, folded_difference, load_classes, speedscope
-from swapstone.model.explanation import KERNEL, OWN_OBJECT, Frame, Profile, Stack
-from swapstone.report import flame_graph
+from swapstone.parts.explain.explanation import difference, folded, folded_difference, load_classes, speedscope
+from swapstone.parts.explain.model.explanation import KERNEL, OWN_OBJECT, Frame, Profile, Stack
+from swapstone.parts.explain.report import flame_graph
 from tests.programs import needs
 
 MAIN = Frame(symbol="main", object=OWN_OBJECT)

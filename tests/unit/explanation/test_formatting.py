@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import pytest
 
-from swapstone.explanation.evidence import duration
-from swapstone.explanation.findings import percent
+from swapstone.parts.explain.explanation.evidence import duration
+from swapstone.parts.explain.explanation.findings import percent
 
 
 @pytest.mark.parametrize(

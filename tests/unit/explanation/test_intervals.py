@@ -8,10 +8,10 @@ import random
 import msgspec
 import pytest
 
-from swapstone.explanation import explain, load_classes
-from swapstone.explanation.intervals import LEAST_RUNS
-from swapstone.explanation.ledger import ledger
-from swapstone.model.explanation import (
+from swapstone.parts.explain.explanation import explain, load_classes
+from swapstone.parts.explain.explanation.intervals import LEAST_RUNS
+from swapstone.parts.explain.explanation.ledger import ledger
+from swapstone.parts.explain.model.explanation import (
     KERNEL,
     OWN_OBJECT,
     Amount,
@@ -26,8 +26,7 @@ from swapstone.model.explanation import (
     RowMeasurements,
     Stack,
 )
-from swapstone.report import row_explanation
-from swapstone.report.answer import explanation_answer
+from swapstone.parts.explain.report import explanation_answer, row_explanation
 
 CLASSES = load_classes()
 BASE, CANDIDATE = "libc=glibc", "libc=musl"

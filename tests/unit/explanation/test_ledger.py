@@ -6,11 +6,11 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from swapstone.explanation import explain, load_classes
-from swapstone.explanation.findings import counts_of
-from swapstone.explanation.ledger import ledger
-from swapstone.explanation.wait_classes import wait_class
-from swapstone.model.explanation import (
+from swapstone.parts.explain.explanation import explain, load_classes
+from swapstone.parts.explain.explanation.findings import counts_of
+from swapstone.parts.explain.explanation.ledger import ledger
+from swapstone.parts.explain.explanation.wait_classes import wait_class
+from swapstone.parts.explain.model.explanation import (
     KERNEL,
     OWN_OBJECT,
     Amount,

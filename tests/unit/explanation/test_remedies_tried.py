@@ -7,8 +7,8 @@ import random
 
 import pytest
 
-from swapstone.explanation.remedies_tried import LEAST_ROUNDS, closed_gap, remedy_text
-from swapstone.model.explanation import RemedyRuns
+from swapstone.parts.explain.explanation.remedies_tried import LEAST_ROUNDS, closed_gap, remedy_text
+from swapstone.parts.explain.model.explanation import RemedyRuns
 
 
 def tried(fast: float, slow: float, remedied: float, rounds: int = 12, noise: float = 0.02) -> RemedyRuns:

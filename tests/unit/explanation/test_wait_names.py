@@ -6,11 +6,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from swapstone.explanation import explain, load_classes
-from swapstone.explanation.cost_classes import LOCKS, READY, WAITING
-from swapstone.explanation.evidence import Sides
-from swapstone.explanation.wait_names import FOREIGN, sleep_name, wait_name
-from swapstone.model.ended_waits import (
+from swapstone.core.model.ended_waits import (
     COMPUTING,
     DELAYED_ACK,
     DISK,
@@ -24,7 +20,11 @@ from swapstone.model.ended_waits import (
     EndedWaits,
     ProcessorTaken,
 )
-from swapstone.model.explanation import (
+from swapstone.parts.explain.explanation import explain, load_classes
+from swapstone.parts.explain.explanation.cost_classes import LOCKS, READY, WAITING
+from swapstone.parts.explain.explanation.evidence import Sides
+from swapstone.parts.explain.explanation.wait_names import FOREIGN, sleep_name, wait_name
+from swapstone.parts.explain.model.explanation import (
     KERNEL,
     OWN_OBJECT,
     ElapsedTime,
@@ -34,8 +34,7 @@ from swapstone.model.explanation import (
     LedgerLine,
     RowMeasurements,
 )
-from swapstone.report import row_explanation
-from swapstone.report.answer import explanation_answer
+from swapstone.parts.explain.report import explanation_answer, row_explanation
 from tests.unit.explanation.test_evidence import profile, result, row
 
 OWN = (Frame(symbol="work", object=OWN_OBJECT),)

@@ -9,9 +9,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from swapstone.factors import Evidence, ProgramFacts, Recipe, parse_choice, read_facts
-from swapstone.factors.allocator import ALLOCATOR
-from swapstone.model import UserError
+from swapstone.core.factors import Evidence, ProgramFacts, Recipe, parse_choice, read_facts
+from swapstone.core.model import UserError
+from swapstone.parts.build.factors.allocator import ALLOCATOR
 
 LOADER = "/lib64/ld-linux-x86-64.so.2"
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.factors.arm_code import KINDS, branch_target, kind_of, words_of
+from swapstone.core.factors.arm_code import KINDS, branch_target, kind_of, words_of
 from tests.programs import needs
 
 ARM = {

@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import pytest
 
-from swapstone.artifacts import BASE_RECIPE
-from swapstone.factors import Evidence, find_factor, find_level, parse_choice
-from swapstone.factors.clients import CLIENTS, VARIABLE
-from swapstone.model import UserError
-from swapstone.session.defaults import default_suites
+from swapstone.core.factors import Evidence, find_factor, find_level, parse_choice
+from swapstone.core.model import UserError
+from swapstone.core.session.defaults import default_suites
+from swapstone.parts.build.artifacts import BASE_RECIPE
+from swapstone.parts.net.factors.clients import CLIENTS, VARIABLE
 
 
 def test_levels_are_numbers() -> None:

@@ -10,16 +10,16 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from swapstone.artifacts import SOURCE_RECIPE, check_recipe, resolve_recipe
-from swapstone.artifacts.build_tools import build_tools, tool_variables
-from swapstone.artifacts.own_toolchain import own_tools
-from swapstone.factors import Evidence, find_level, read_facts
-from swapstone.factors.c_library_files import read_tree
-from swapstone.factors.compiler import COMPILER
-from swapstone.factors.compiler_probe import probe_compiler
-from swapstone.factors.libc import LIBC
-from swapstone.factors.sdk import command_of_level, read_sdk
-from swapstone.model import UnavailableError, UserError
+from swapstone.core.factors import Evidence, find_level, read_facts
+from swapstone.core.model import UnavailableError, UserError
+from swapstone.parts.build.artifacts import SOURCE_RECIPE, check_recipe, resolve_recipe
+from swapstone.parts.build.artifacts.build_tools import build_tools, tool_variables
+from swapstone.parts.build.artifacts.own_toolchain import own_tools
+from swapstone.parts.build.factors.c_library_files import read_tree
+from swapstone.parts.build.factors.compiler import COMPILER
+from swapstone.parts.build.factors.compiler_probe import probe_compiler
+from swapstone.parts.build.factors.libc import LIBC
+from swapstone.parts.build.factors.sdk import command_of_level, read_sdk
 from tests.programs import needs
 
 GCC = shutil.which("gcc") or "/usr/bin/gcc"
@@ -128,7 +128,7 @@ def test_the_manifest_names_version_and_digest() -> None:
 @pytest.fixture(scope="module")
 def musl(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a folder with a copy of the installed musl."""
-    from swapstone.artifacts.c_library_tree import installed_musl
+    from swapstone.parts.build.artifacts.c_library_tree import installed_musl
 
     installed, root = installed_musl(), tmp_path_factory.mktemp("sysroot")
     shutil.copytree(installed.headers[0], root / "include")

@@ -15,11 +15,11 @@ from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import SymbolTableSection
 from tools.fuzz_binaries import elf
 
-from swapstone.artifacts.program_size import sizes_of
-from swapstone.factors.elf_file import DamagedElfError, content_of, open_elf, symbols_of
-from swapstone.factors.facts import read_facts
-from swapstone.instruments.symbol_tables import table_of
-from swapstone.model import UserError
+from swapstone.core.artifacts.program_size import sizes_of
+from swapstone.core.factors.elf_file import DamagedElfError, content_of, open_elf, symbols_of
+from swapstone.core.factors.facts import read_facts
+from swapstone.core.model import UserError
+from swapstone.parts.explain.instruments.symbol_tables import table_of
 
 WHOLE = elf()
 TABLE = struct.unpack_from("<Q", WHOLE, 40)[0]

@@ -6,9 +6,9 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from swapstone.factors import Evidence, Recipe, all_factors, find_factor, parse_choice
-from swapstone.factors.libc import LIBC
-from swapstone.model import UserError
+from swapstone.core.factors import Evidence, Recipe, all_factors, find_factor, parse_choice
+from swapstone.core.model import UserError
+from swapstone.parts.build.factors.libc import LIBC
 
 GLIBC = ("/usr/lib/x86_64-linux-gnu/libc.so.6", "/usr/lib/x86_64-linux-gnu/ld-linux-x86-64.so.2")
 MUSL = ("/usr/lib/x86_64-linux-musl/libc.so",)

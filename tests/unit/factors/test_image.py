@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import pytest
 
-from swapstone.artifacts import BASE_RECIPE
-from swapstone.factors import Evidence, parse_choice, recipe_of
-from swapstone.factors.image import IMAGE
-from swapstone.model import UserError, Variant, process_file
+from swapstone.core.factors import Evidence, parse_choice, recipe_of
+from swapstone.core.model import UserError, Variant, process_file
+from swapstone.parts.build.artifacts import BASE_RECIPE
+from swapstone.parts.vm.factors.image import IMAGE
 
 MOUNTS = "47 1 0:2 /roots/ab / rw,relatime shared:1 - rootfs none rw,size=1k\n"
 GLIBC = ("/lib64/ld-linux-x86-64.so.2", "/lib/x86_64-linux-gnu/libc.so.6")

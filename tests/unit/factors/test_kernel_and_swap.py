@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.factors import Evidence, Recipe, find_factor, find_level, parse_choice
-from swapstone.factors.swap import swap_commands
-from swapstone.model import UserError
+from swapstone.core.factors import Evidence, Recipe, find_factor, find_level, parse_choice
+from swapstone.core.model import UserError
+from swapstone.parts.vm.factors.swap import swap_commands
 
 KERNEL, SWAP = find_factor("kernel"), find_factor("swap")
 GENERIC = "#1 SMP PREEMPT_DYNAMIC Debian 6.1.1"

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.factors import Evidence, find_factor, find_level, parse_choice
-from swapstone.factors.kernel_parameters import (
+from swapstone.core.factors import Evidence, find_factor, find_level, parse_choice
+from swapstone.core.model import UserError
+from swapstone.parts.vm.factors.kernel_parameters import (
     ARGUMENTS,
     DROPPED_OPTIONS,
     ENVIRONMENT,
@@ -19,7 +20,6 @@ from swapstone.factors.kernel_parameters import (
     parse_kernel_level,
     why_ignored,
 )
-from swapstone.model import UserError
 
 KERNEL = find_factor("kernel")
 BASE = ("quiet", "nokaslr", "mitigations=off", "rcupdate.rcu_expedited=1")

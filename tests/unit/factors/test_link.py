@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import pytest
 
-from swapstone.artifacts import BASE_RECIPE
-from swapstone.factors import Evidence, find_factor, find_level, parse_choice
-from swapstone.factors.link import LINK, VARIABLE
-from swapstone.model import UserError
+from swapstone.core.factors import Evidence, find_factor, find_level, parse_choice
+from swapstone.core.model import UserError
+from swapstone.parts.build.artifacts import BASE_RECIPE
+from swapstone.parts.net.factors.link import LINK, VARIABLE
 
 QUIET = "lost:0,reordered:0,duplicated:0,corrupted:0"
 REST = "overtaken:0,shortest_us:0,mean_us:3,longest_us:90,dropped:0"

@@ -8,13 +8,19 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.artifacts import BASE_RECIPE
-from swapstone.factors import Evidence, find_level, parse_choice
-from swapstone.factors.netstack import NETSTACK, VARIABLE
-from swapstone.factors.netstack_fixes import FIXES, upstream_of
-from swapstone.factors.netstack_options import BUILD_VARIABLES, OPTIONS, StackOption, build_variables, option_text
-from swapstone.model import UserError
-from swapstone.workloads.named_figures import NamedFigures, decode_named_figures, encode_named_figures
+from swapstone.core.factors import Evidence, find_level, parse_choice
+from swapstone.core.model import UserError
+from swapstone.core.workloads.named_figures import NamedFigures, decode_named_figures, encode_named_figures
+from swapstone.parts.build.artifacts import BASE_RECIPE
+from swapstone.parts.net.factors.netstack import NETSTACK, VARIABLE
+from swapstone.parts.net.factors.netstack_fixes import FIXES, upstream_of
+from swapstone.parts.net.factors.netstack_options import (
+    BUILD_VARIABLES,
+    OPTIONS,
+    StackOption,
+    build_variables,
+    option_text,
+)
 
 ROOT = Path(__file__).parents[3]
 TAP = {"tap": "tap0", "kernel_sockets": "none"}

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.factors import PRIORITY, PRIORITY_SEEN, PRIORITY_VARIABLE, Evidence, Recipe, level_of_stat
-from swapstone.model import process_file
+from swapstone.core.factors import PRIORITY, PRIORITY_SEEN, PRIORITY_VARIABLE, Evidence, Recipe, level_of_stat
+from swapstone.core.model import process_file
 
 STAT = "7 (a) b) S " + " ".join(["1"] * 36)
 

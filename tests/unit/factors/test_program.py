@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import pytest
 
-from swapstone.factors import PROGRAM, Evidence, ProgramFacts, Recipe, find_factor, find_level, parse_choice
-from swapstone.model import UserError
+from swapstone.core.factors import PROGRAM, Evidence, ProgramFacts, Recipe, find_factor, find_level, parse_choice
+from swapstone.core.model import UserError
 
 NAMED = (("old", "/a/old"), ("new", "/a/new"))
 ELF = ProgramFacts(path="/b/new", interp="/lib/ld.so")

@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.artifacts import BASE_RECIPE
-from swapstone.factors import Evidence, find_level, parse_choice
-from swapstone.factors.mounts import mounted_content
-from swapstone.factors.rootfs import BOOTED_ROOT, ROOTFS
-from swapstone.model import UserError, process_file
+from swapstone.core.factors import Evidence, find_level, parse_choice
+from swapstone.core.factors.factor import BOOTED_ROOT
+from swapstone.core.factors.mounts import mounted_content
+from swapstone.core.model import UserError, process_file
+from swapstone.parts.build.artifacts import BASE_RECIPE
+from swapstone.parts.vm.factors.rootfs import ROOTFS
 
 OVERLAY = "69 45 0:40 / / rw,relatime - overlay swapstone rw,lowerdir=/c/roots/ab/root,upperdir=/c/u,workdir=/c/w\n"
 BIND = "47 1 0:2 /roots/ab / rw,relatime shared:1 - rootfs none rw,size=1k\n"

@@ -3,8 +3,11 @@
 
 import pytest
 
-from swapstone.factors import Evidence, Recipe, find_level, parse_choice
-from swapstone.factors.swap import (
+from swapstone.core.factors import Evidence, Recipe, find_level, parse_choice
+from swapstone.core.model import IDLE, USUAL_MEMORY_BYTES, MachineNeeds, Source, UserError, Workload
+from swapstone.core.subjects.machine_config import machine_config_for
+from swapstone.core.subjects.machine_config import on_board as on_board_config
+from swapstone.parts.vm.factors.swap import (
     FLASH_RATE,
     SWAP,
     SWAP_MIB,
@@ -13,9 +16,6 @@ from swapstone.factors.swap import (
     swap_commands,
     swap_memory_bytes,
 )
-from swapstone.model import IDLE, USUAL_MEMORY_BYTES, MachineNeeds, Source, UserError, Workload
-from swapstone.subjects.machine_config import machine_config_for
-from swapstone.subjects.machine_config import on_board as on_board_config
 
 HEAD = "Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority\n"
 FLASH = HEAD + "/dev/nullb1                             partition\t262140\t\t5008\t\t-2\n"

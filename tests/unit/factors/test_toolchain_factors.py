@@ -6,11 +6,11 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from swapstone.factors import Evidence, ProgramFacts, Recipe
-from swapstone.factors.compiler import COMPILER
-from swapstone.factors.libc import LIBC
-from swapstone.factors.linking import LINKING
-from swapstone.factors.optimization import OPTIMIZATION
+from swapstone.core.factors import Evidence, ProgramFacts, Recipe
+from swapstone.parts.build.factors.compiler import COMPILER
+from swapstone.parts.build.factors.libc import LIBC
+from swapstone.parts.build.factors.linking import LINKING
+from swapstone.parts.build.factors.optimization import OPTIMIZATION
 
 LOADER = "/lib64/ld-linux-x86-64.so.2"
 LIBRARY = "/usr/lib/x86_64-linux-gnu/libc.so.6"

@@ -5,7 +5,12 @@ from __future__ import annotations
 
 import pytest
 
-from swapstone.instruments.acquisition import MAX_REFERENCES, MIN_REFERENCES, REFERENCE_BUDGET_S, references_for
+from swapstone.parts.explain.instruments.acquisition import (
+    MAX_REFERENCES,
+    MIN_REFERENCES,
+    REFERENCE_BUDGET_S,
+    references_for,
+)
 
 
 @pytest.mark.parametrize(

@@ -10,16 +10,16 @@ from pathlib import Path
 import pytest
 from tools.plugin_output import block, counts_file
 
-from swapstone.artifacts.debug_package import read_debug_file
-from swapstone.instruments.block_counts import decode_counts
-from swapstone.instruments.code_files import CodeFile, CodeMap, read_code
-from swapstone.instruments.counted_runs import CountedRun, by_function, paired, repeated_instructions
-from swapstone.instruments.debug_files import DebugFiles
-from swapstone.instruments.function_names import FunctionKey, names_of
-from swapstone.instruments.kernel_symbols import KernelSymbols, decode_kallsyms
-from swapstone.instruments.plugin_file import Block
-from swapstone.model import UserError
-from swapstone.model.instruction_counts import PASSES, CountedSide
+from swapstone.core.model import UserError
+from swapstone.parts.explain.instruments.block_counts import decode_counts
+from swapstone.parts.explain.instruments.code_files import CodeFile, CodeMap, read_code
+from swapstone.parts.explain.instruments.counted_runs import CountedRun, by_function, paired, repeated_instructions
+from swapstone.parts.explain.instruments.debug_files import DebugFiles
+from swapstone.parts.explain.instruments.function_names import FunctionKey, names_of
+from swapstone.parts.explain.instruments.kernel_symbols import KernelSymbols, decode_kallsyms
+from swapstone.parts.explain.instruments.plugin_file import Block
+from swapstone.parts.explain.model.instruction_counts import PASSES, CountedSide
+from swapstone.parts.vm.artifacts.debug_package import read_debug_file
 
 KERNEL = 1 << 63
 ADD, LONG, BACK = b"\x48\x83\xc0\x01", bytes(range(100, 115)), b"\xeb\xfa"

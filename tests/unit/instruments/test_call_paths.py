@@ -9,16 +9,16 @@ from pathlib import Path
 import pytest
 from tools.plugin_output import block, counts_file, paths_file, traced_block
 
-from swapstone.instruments.block_counts import decode_counts
-from swapstone.instruments.call_paths import decode_paths
-from swapstone.instruments.function_names import FunctionKey, NamesOf
-from swapstone.instruments.kernel_symbols import KernelSymbols
-from swapstone.instruments.observed_paths import path_words, read_paths, unfollowed
-from swapstone.instruments.path_tree import frame_of, tree_of
-from swapstone.model import UserError
-from swapstone.model.explanation import KERNEL, OWN_OBJECT, Frame
-from swapstone.model.instruction_counts import AMBIGUOUS, C_LIBRARY, KERNEL_CODE, PROGRAM, UNKNOWN
-from swapstone.model.instruction_paths import PathTree
+from swapstone.core.model import UserError
+from swapstone.parts.explain.instruments.block_counts import decode_counts
+from swapstone.parts.explain.instruments.call_paths import decode_paths
+from swapstone.parts.explain.instruments.function_names import FunctionKey, NamesOf
+from swapstone.parts.explain.instruments.kernel_symbols import KernelSymbols
+from swapstone.parts.explain.instruments.observed_paths import path_words, read_paths, unfollowed
+from swapstone.parts.explain.instruments.path_tree import frame_of, tree_of
+from swapstone.parts.explain.model.explanation import KERNEL, OWN_OBJECT, Frame
+from swapstone.parts.explain.model.instruction_counts import AMBIGUOUS, C_LIBRARY, KERNEL_CODE, PROGRAM, UNKNOWN
+from swapstone.parts.explain.model.instruction_paths import PathTree
 
 ADD, CALL = b"\x48\x83\xc0\x01", b"\xe8\0\0\0\0"
 MAIN, WORK, LIBRARY, SYSTEM = 0x401000, 0x402000, 0x7F0000001000, (1 << 63) + 0x1000

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.instruments import requirements
-from swapstone.instruments.instructions import COUNTERS, Counter, count_with, expected_excess, measure
-from swapstone.instruments.instrument_result import ReferenceRuns
-from swapstone.instruments.tracee import Region, Tracee
-from swapstone.model import UnavailableError
-from swapstone.model.explanation import Amount, InstrumentResult
-from swapstone.wire import TrialRequest
+from swapstone.core.model import UnavailableError
+from swapstone.core.wire import TrialRequest
+from swapstone.parts.explain.instruments import requirements
+from swapstone.parts.explain.instruments.instructions import COUNTERS, Counter, count_with, expected_excess, measure
+from swapstone.parts.explain.instruments.instrument_result import ReferenceRuns
+from swapstone.parts.explain.instruments.tracee import Region, Tracee
+from swapstone.parts.explain.model.explanation import Amount, InstrumentResult
 
 REQUEST = TrialRequest(id="x", arguments=("/bin/true",), cwd="/", timeout_ms=10_000)
 

@@ -3,9 +3,9 @@
 
 from __future__ import annotations
 
-from swapstone.instruments import counted_runs
-from swapstone.instruments.kernel_symbols import decode_kallsyms
-from swapstone.targets.vm.machine_models import COMPILERS, MACHINE_MODELS
+from swapstone.parts.explain.instruments import counted_runs
+from swapstone.parts.explain.instruments.kernel_symbols import decode_kallsyms
+from swapstone.parts.vm.machine.machine_models import COMPILERS, MACHINE_MODELS
 
 
 def test_every_machine_has_a_mark_a_fault_and_a_compiler() -> None:

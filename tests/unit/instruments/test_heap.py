@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.instruments import heap, requirements
-from swapstone.instruments.heap import breakpoint_after_vectors
-from swapstone.instruments.instrument_result import ReferenceRuns
-from swapstone.instruments.requirements import missing_uprobes
-from swapstone.instruments.tracee import Region, Tracee
-from swapstone.wire import TrialRequest
+from swapstone.core.wire import TrialRequest
+from swapstone.parts.explain.instruments import heap, requirements
+from swapstone.parts.explain.instruments.heap import breakpoint_after_vectors
+from swapstone.parts.explain.instruments.instrument_result import ReferenceRuns
+from swapstone.parts.explain.instruments.requirements import missing_uprobes
+from swapstone.parts.explain.instruments.tracee import Region, Tracee
 from tests.programs import missing
 
 MOV = bytes.fromhex("4889f8")  # mov %rdi,%rax

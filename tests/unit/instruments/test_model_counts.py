@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from tools.plugin_output import block, counts_file, model_file
 
-from swapstone.instruments.block_counts import decode_counts
-from swapstone.instruments.model_counts import MOST_BYTES, decode_model, read_model, require_modelled
-from swapstone.model import UnavailableError, UserError
-from swapstone.model.modelled_cycles import CacheSize
+from swapstone.core.model import UnavailableError, UserError
+from swapstone.parts.explain.instruments.block_counts import decode_counts
+from swapstone.parts.explain.instruments.model_counts import MOST_BYTES, decode_model, read_model, require_modelled
+from swapstone.parts.explain.model.modelled_cycles import CacheSize
 
 FILE = model_file(
     begins=4, windows=1, instructions=7, lost=0, loads=3, stores=2, l1d_accesses=6, l1d_misses=5, l2_data_misses=4,

@@ -7,17 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.instruments.instrument_result import ReferenceRuns
-from swapstone.instruments.measured_region import MeasuredWindows
-from swapstone.instruments.offcpu import PREEMPTED, Timeline, contends, stacks_of
-from swapstone.instruments.perf import Recording
-from swapstone.instruments.perf_script import Event
-from swapstone.instruments.server_run import with_long_timeout
-from swapstone.instruments.symbolizer import Symbolizer
-from swapstone.instruments.traced_run import TracedRun
-from swapstone.instruments.tracee import Region, Tracee
-from swapstone.model.explanation import KERNEL, ElapsedTime, Frame
-from swapstone.wire import TrialRequest
+from swapstone.core.wire import TrialRequest
+from swapstone.parts.explain.instruments.instrument_result import ReferenceRuns
+from swapstone.parts.explain.instruments.measured_region import MeasuredWindows
+from swapstone.parts.explain.instruments.offcpu import PREEMPTED, Timeline, contends, stacks_of
+from swapstone.parts.explain.instruments.perf import Recording
+from swapstone.parts.explain.instruments.perf_script import Event
+from swapstone.parts.explain.instruments.server_run import with_long_timeout
+from swapstone.parts.explain.instruments.symbolizer import Symbolizer
+from swapstone.parts.explain.instruments.traced_run import TracedRun
+from swapstone.parts.explain.instruments.tracee import Region, Tracee
+from swapstone.parts.explain.model.explanation import KERNEL, ElapsedTime, Frame
 
 
 def stack(*names: str) -> tuple[Frame, ...]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import pytest
 
-from swapstone.instruments.plugin_file import decode_numbers
-from swapstone.model import UserError
+from swapstone.core.model import UserError
+from swapstone.parts.explain.instruments.plugin_file import decode_numbers
 
 FILE = b"swapstone-test 1\nblocks 7\n\n"
 

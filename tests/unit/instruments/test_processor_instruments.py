@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.instruments import hardware, pages
-from swapstone.instruments.instrument_result import ReferenceRuns
-from swapstone.instruments.tracee import Region, Tracee
-from swapstone.model import UnavailableError
-from swapstone.model.page_sizes import HUGE, RESIDENT
-from swapstone.model.processor_events import CYCLES, SLOTS
-from swapstone.wire import TrialRequest
+from swapstone.core.model import UnavailableError
+from swapstone.core.model.page_sizes import HUGE, RESIDENT
+from swapstone.core.wire import TrialRequest
+from swapstone.parts.explain.instruments import hardware, pages
+from swapstone.parts.explain.instruments.instrument_result import ReferenceRuns
+from swapstone.parts.explain.instruments.tracee import Region, Tracee
+from swapstone.parts.explain.model.processor_events import CYCLES, SLOTS
 
 RECORDED = Path(__file__).parents[2] / "recorded" / "perf-stat-unsupported.txt"
 
@@ -98,7 +98,7 @@ def test_the_memory_of_a_run_is_read_while_it_runs(tmp_path: Path) -> None:
 
 
 def test_servers_have_no_counts_of_a_whole_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("swapstone.instruments.requirements.missing_perf", lambda: None)
+    monkeypatch.setattr("swapstone.parts.explain.instruments.requirements.missing_perf", lambda: None)
     request = TrialRequest(id="x", arguments=("/s",), cwd="/", timeout_ms=1)
     with pytest.raises(UnavailableError, match="a server's start and end"):
         hardware.measure(Tracee("v", request, Region.DRIVEN), ReferenceRuns({}, (), (), tmp_path))

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.instruments import remedies
-from swapstone.instruments.acquisition import Change, ReferenceRun, RowVariant
-from swapstone.instruments.remedies import REMEDIES, Gap, Remedy, change_of, remedies_for, try_remedies
-from swapstone.instruments.tracee import Region, Tracee
-from swapstone.model.explanation import Explanation, Finding, RowKey
-from swapstone.wire import TrialRequest
+from swapstone.core.wire import TrialRequest
+from swapstone.parts.explain.instruments import remedies
+from swapstone.parts.explain.instruments.acquisition import Change, ReferenceRun, RowVariant
+from swapstone.parts.explain.instruments.remedies import REMEDIES, Gap, Remedy, change_of, remedies_for, try_remedies
+from swapstone.parts.explain.instruments.tracee import Region, Tracee
+from swapstone.parts.explain.model.explanation import Explanation, Finding, RowKey
 from tests.programs import needs
 
 PLACE = RowKey(suite="", workload="w", load="idle", metric="wall", baseline="a", candidate="b")

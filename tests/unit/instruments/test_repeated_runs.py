@@ -8,13 +8,13 @@ from types import SimpleNamespace
 
 import pytest
 
-from swapstone.instruments import repeated_runs
-from swapstone.instruments.instrument_result import ReferenceRuns
-from swapstone.instruments.profile_builder import ProfileBuilder
-from swapstone.instruments.repeated_runs import FEW_RUNS, RUNS, RunPlan, planned_runs, repeat
-from swapstone.instruments.tracee import Region, Tracee
-from swapstone.model.explanation import OWN_OBJECT, Frame
-from swapstone.wire import TrialRequest
+from swapstone.core.wire import TrialRequest
+from swapstone.parts.explain.instruments import repeated_runs
+from swapstone.parts.explain.instruments.instrument_result import ReferenceRuns
+from swapstone.parts.explain.instruments.profile_builder import ProfileBuilder
+from swapstone.parts.explain.instruments.repeated_runs import FEW_RUNS, RUNS, RunPlan, planned_runs, repeat
+from swapstone.parts.explain.instruments.tracee import Region, Tracee
+from swapstone.parts.explain.model.explanation import OWN_OBJECT, Frame
 
 REQUEST = TrialRequest(id="x", arguments=("/bin/true", "3"), cwd="/", timeout_ms=1)
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.instruments.static_launcher import launched
-from swapstone.wire import TrialRequest
+from swapstone.core.wire import TrialRequest
+from swapstone.parts.explain.instruments.static_launcher import launched
 
 
 def _request(*arguments: str, cpus: tuple[int, ...] = (), nice: int = 0) -> TrialRequest:

@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as some
 from tools.large_elf import FIRST, SIZE, elf_with_functions, elf_with_names, name_of
 
-from swapstone.factors.elf_file import DamagedElfError, open_elf, symbols_of
-from swapstone.factors.facts import read_facts
-from swapstone.instruments.symbol_tables import Symbol, Table, table_of
+from swapstone.core.factors.elf_file import DamagedElfError, open_elf, symbols_of
+from swapstone.core.factors.facts import read_facts
+from swapstone.parts.explain.instruments.symbol_tables import Symbol, Table, table_of
 
 MANY, MILLION = 300_000, 1_000_000
 
@@ -28,8 +28,8 @@ MOST_SECONDS = 120
 READER = f"""
 import resource, sys
 from pathlib import Path
-from swapstone.factors.facts import read_facts
-from swapstone.instruments.symbol_tables import table_of
+from swapstone.core.factors.facts import read_facts
+from swapstone.parts.explain.instruments.symbol_tables import table_of
 peaks = []
 for name in sys.argv[1:]:
     table = table_of(Path(name))

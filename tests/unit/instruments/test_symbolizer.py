@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.instruments.perf_script import Event
-from swapstone.instruments.symbolizer import Symbolizer
-from swapstone.instruments.tracee import Region, Tracee
-from swapstone.model.explanation import KERNEL, OWN_OBJECT
-from swapstone.wire import TrialRequest
+from swapstone.core.wire import TrialRequest
+from swapstone.parts.explain.instruments.perf_script import Event
+from swapstone.parts.explain.instruments.symbolizer import Symbolizer
+from swapstone.parts.explain.instruments.tracee import Region, Tracee
+from swapstone.parts.explain.model.explanation import KERNEL, OWN_OBJECT
 
 
 @pytest.mark.parametrize("script", [True, False])

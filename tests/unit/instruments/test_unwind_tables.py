@@ -15,8 +15,8 @@ from elftools.dwarf.structs import DWARFStructs
 from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import Section
 
-from swapstone.instruments import perf
-from swapstone.instruments.unwind_tables import copy_with_tables, root_with_tables
+from swapstone.parts.explain.instruments import perf
+from swapstone.parts.explain.instruments.unwind_tables import copy_with_tables, root_with_tables
 from tests.programs import require
 
 SOURCE = """
@@ -136,7 +136,8 @@ def test_a_root_has_links_to_all_files_and_the_copy(tmp_path: Path, monkeypatch:
     original.write_text("original")
     other.write_text("other")
     monkeypatch.setattr(
-        "swapstone.instruments.unwind_tables.copy_with_tables", lambda path: copy if path == original else None
+        "swapstone.parts.explain.instruments.unwind_tables.copy_with_tables",
+        lambda path: copy if path == original else None,
     )
     root = root_with_tables([str(original), str(other)], tmp_path / "scratch")
     assert root is not None

@@ -7,17 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.instruments import perf, sched_events, waits
-from swapstone.instruments.instrument_result import ReferenceRuns
-from swapstone.instruments.measured_region import MeasuredWindows
-from swapstone.instruments.perf import Recording
-from swapstone.instruments.perf_script import Event, events
-from swapstone.instruments.traced_run import TracedRun
-from swapstone.instruments.tracee import Region, Tracee
-from swapstone.instruments.wait_chains import MOST_PAST, WaitChains
-from swapstone.instruments.wait_reasons import futex_reason, interrupt_reason
-from swapstone.model import UnavailableError
-from swapstone.model.ended_waits import (
+from swapstone.core.model import UnavailableError
+from swapstone.core.model.ended_waits import (
     COMPUTING,
     DELAYED_ACK,
     DISK,
@@ -31,8 +22,17 @@ from swapstone.model.ended_waits import (
     TIMER,
     EndedWaits,
 )
-from swapstone.model.explanation import KERNEL, Frame
-from swapstone.wire import TrialRequest
+from swapstone.core.wire import TrialRequest
+from swapstone.parts.explain.instruments import perf, sched_events, waits
+from swapstone.parts.explain.instruments.instrument_result import ReferenceRuns
+from swapstone.parts.explain.instruments.measured_region import MeasuredWindows
+from swapstone.parts.explain.instruments.perf import Recording
+from swapstone.parts.explain.instruments.perf_script import Event, events
+from swapstone.parts.explain.instruments.traced_run import TracedRun
+from swapstone.parts.explain.instruments.tracee import Region, Tracee
+from swapstone.parts.explain.instruments.wait_chains import MOST_PAST, WaitChains
+from swapstone.parts.explain.instruments.wait_reasons import futex_reason, interrupt_reason
+from swapstone.parts.explain.model.explanation import KERNEL, Frame
 
 MS = 1_000_000
 PROGRAM, OTHER_THREAD, DRIVER, HOG = 10, 11, 20, 30

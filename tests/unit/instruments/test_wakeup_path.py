@@ -8,13 +8,13 @@ from collections.abc import Sequence
 
 import pytest
 
-from swapstone.instruments.instruction_kinds import PROCESSORS
-from swapstone.instruments.kernel_symbols import KernelSymbols
-from swapstone.instruments.plugin_file import Block
-from swapstone.instruments.wakeup_path import FoundPath, _codes, find_path
-from swapstone.instruments.wakeup_trace import WakeupTrace
-from swapstone.model import UnavailableError
-from swapstone.model.wakeup_paths import DisabledSection
+from swapstone.core.model import UnavailableError
+from swapstone.parts.explain.instruments.instruction_kinds import PROCESSORS
+from swapstone.parts.explain.instruments.kernel_symbols import KernelSymbols
+from swapstone.parts.explain.instruments.plugin_file import Block
+from swapstone.parts.explain.instruments.wakeup_path import FoundPath, _codes, find_path
+from swapstone.parts.explain.instruments.wakeup_trace import WakeupTrace
+from swapstone.parts.explain.model.wakeup_paths import DisabledSection
 
 KERNEL = 1 << 63
 NAMES = (

@@ -6,9 +6,9 @@ from __future__ import annotations
 import pytest
 from tools.plugin_output import traced_block, wakeups_file
 
-from swapstone.instruments.plugin_file import Block
-from swapstone.instruments.wakeup_trace import MemoryWrite, decode_wakeups, find_mark, matches
-from swapstone.model import UserError
+from swapstone.core.model import UserError
+from swapstone.parts.explain.instruments.plugin_file import Block
+from swapstone.parts.explain.instruments.wakeup_trace import MemoryWrite, decode_wakeups, find_mark, matches
 
 NOP, RET = b"\x90", b"\xc3"
 FILE = wakeups_file(

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import pytest
 
-from swapstone.model import UserError
-from swapstone.model.driver_target import DriverTarget, parse_driver_target, parse_host_detail
+from swapstone.core.model import UserError
+from swapstone.parts.boards.model.driver_target import DriverTarget, parse_driver_target, parse_host_detail
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,15 @@ import msgspec
 import pytest
 from tools.fuzz_seeds import COUNTED_ROW, PATHS_OF_ROW
 
-from swapstone.explanation import folded, folded_difference
-from swapstone.model.instruction_counts import InstructionExplanation
-from swapstone.model.instruction_paths import MOST_CALLS, MOST_DEPTH, MOST_NODES, InstructionPaths, PathTree
+from swapstone.parts.explain.explanation import folded, folded_difference
+from swapstone.parts.explain.model.instruction_counts import InstructionExplanation
+from swapstone.parts.explain.model.instruction_paths import (
+    MOST_CALLS,
+    MOST_DEPTH,
+    MOST_NODES,
+    InstructionPaths,
+    PathTree,
+)
 
 ROW = msgspec.json.decode(COUNTED_ROW, type=InstructionExplanation)
 PATHS = msgspec.json.decode(PATHS_OF_ROW, type=InstructionPaths)

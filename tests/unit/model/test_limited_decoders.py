@@ -9,8 +9,8 @@ import zlib
 
 import pytest
 
-from swapstone.model.compression import CompressionError, decompress, decompress_first
-from swapstone.model.toml_file import MOST_BYTES, TomlError, decode_toml
+from swapstone.core.model.compression import CompressionError, decompress, decompress_first
+from swapstone.core.model.toml_file import MOST_BYTES, TomlError, decode_toml
 
 DATA = bytes(range(256)) * 40
 

@@ -14,13 +14,13 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.model.temporary_folder import TemporaryFolder, remove_stale_folders
+from swapstone.core.model.temporary_folder import TemporaryFolder, remove_stale_folders
 
 TOP = Path(__file__).parents[3]
 MAKES = """
 import sys, tempfile
 tempfile.tempdir = sys.argv[1]
-from swapstone.model.temporary_folder import TemporaryFolder
+from swapstone.core.model.temporary_folder import TemporaryFolder
 folder = TemporaryFolder("scratch")
 (folder.path / "left").write_text("x")
 (folder.path / "link").symlink_to(sys.argv[2])

@@ -8,9 +8,9 @@ import math
 
 import pytest
 
-from swapstone import plan
-from swapstone.model import BALANCED_ORDER, FactorLevels, Status, WorkloadPrecision
-from swapstone.plan import stopping
+from swapstone.core import plan
+from swapstone.core.model import BALANCED_ORDER, FactorLevels, Status, WorkloadPrecision
+from swapstone.core.plan import stopping
 from tests.unit import builders
 
 THREE = (FactorLevels(factor="libc", levels=("glibc", "musl", "other")),)

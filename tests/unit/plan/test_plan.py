@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swapstone import plan
-from swapstone.model import BOOT_ORDER, Copy, FactorLevels, Status, Trial
+from swapstone.core import plan
+from swapstone.core.model import BOOT_ORDER, Copy, FactorLevels, Status, Trial
 from tests.unit import builders
 
 

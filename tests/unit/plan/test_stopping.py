@@ -6,8 +6,8 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from swapstone.model import Experiment, FactorLevels, OwnProgram, WorkloadPrecision
-from swapstone.plan.stopping import (
+from swapstone.core.model import Experiment, FactorLevels, OwnProgram, WorkloadPrecision
+from swapstone.core.plan.stopping import (
     MOST_BLOCKS,
     MOST_SHORT_BLOCKS,
     Decision,

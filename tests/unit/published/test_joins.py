@@ -10,16 +10,16 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.factors import all_factors
-from swapstone.model import UserError, references
-from swapstone.model.references import COMPARISONS, Figure, Side
-from swapstone.published import data as published
-from swapstone.published.claims import page_claims
-from swapstone.published.joins import joined
-from swapstone.published.measured_rows import measured_rows
-from swapstone.report import topics
-from swapstone.report.topics import swap
-from swapstone.workloads import LOADS, all_suites
+import swapstone
+from swapstone.core.factors import all_factors
+from swapstone.core.model import UserError, references
+from swapstone.core.model.references import COMPARISONS, Figure, Side
+from swapstone.core.workloads import LOADS, all_suites
+from swapstone.parts.published import data as published
+from swapstone.parts.published.claims import page_claims
+from swapstone.parts.published.joins import joined
+from swapstone.parts.published.measured_rows import measured_rows
+from swapstone.parts.vm.report import swap
 
 METRICS = {
     (suite.name, workload.name): {metric.name for metric in workload.metrics}
@@ -36,7 +36,7 @@ def test_every_figure_is_joined() -> None:
 
 
 def test_every_join_has_known_keys_and_a_figure() -> None:
-    text = resources.files("swapstone.published").joinpath("joins.toml").read_text(encoding="utf-8")
+    text = resources.files("swapstone.parts.published").joinpath("joins.toml").read_text(encoding="utf-8")
     joins = tomllib.loads(text)["join"]
     known = {"study", "suite", "section", "to", "metric", "rows", "levels", "platform", "condition", "unit", "load"}
     known |= {"workload", "series", "derived", "index", "inverse", "differs"}
@@ -82,7 +82,9 @@ def test_every_test_of_a_claim_reads_what_exists() -> None:
 
 
 def test_every_section_is_one_of_a_report() -> None:
-    text = "".join(path.read_text() for path in sorted(Path(topics.__file__).parent.glob("*.py")))
+    package = Path(swapstone.__file__).parent
+    files = [*package.glob("core/report/topics/*.py"), *package.glob("parts/*/report/*.py")]
+    text = "".join(path.read_text() for path in sorted(files))
     for section in {each.place.section for each in joined()} - {COMPARISONS}:
         assert f'"{section}"' in text or f'"{section.removesuffix("-rows")}"' in text, section
 

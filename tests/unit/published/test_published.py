@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from swapstone.model import UserError
-from swapstone.published import data as published
-from swapstone.published.data import shipped
+from swapstone.core.model import UserError
+from swapstone.parts.published import data as published
+from swapstone.parts.published.data import shipped
 
 
 def test_there_are_489_figures_each_of_a_known_page_and_study() -> None:

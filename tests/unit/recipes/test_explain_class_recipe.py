@@ -12,8 +12,8 @@ from tests.unit.recipes.extending import code_blocks, copy_source, run_python
 
 SCRIPT = """
 import json
-from swapstone.explanation import explain, load_classes
-from swapstone.model import *
+from swapstone.parts.explain.explanation import explain, load_classes
+from swapstone.core.model import *
 
 def run(variant, amount, *stacks):
     names = sorted({name for names, _ in stacks for name in names})
@@ -45,7 +45,7 @@ def source(tmp_path: Path) -> Path:
 
 @pytest.mark.slow
 def test_the_class_of_the_recipe_is_found_and_worded(source: Path) -> None:
-    table = source / "swapstone" / "explanation" / "classes.toml"
+    table = source / "swapstone" / "parts" / "explain" / "explanation" / "classes.toml"
     before = table.read_text()
     (cause, sentence, _), *_ = json.loads(run_python(source, SCRIPT))
     assert cause == "C library, other"
@@ -59,7 +59,7 @@ def test_the_class_of_the_recipe_is_found_and_worded(source: Path) -> None:
 
 @pytest.mark.slow
 def test_without_the_rule_of_the_recipe_the_stack_stays_where_it_was(source: Path) -> None:
-    table = source / "swapstone" / "explanation" / "classes.toml"
+    table = source / "swapstone" / "parts" / "explain" / "explanation" / "classes.toml"
     (block,) = code_blocks("Add an explain class")
     table.write_text(f"{table.read_text()}\n{block.partition('[[rule]]')[0]}")
     (cause, _, _), *_ = json.loads(run_python(source, SCRIPT))

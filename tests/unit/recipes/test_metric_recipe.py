@@ -29,7 +29,7 @@ pytestmark = pytest.mark.slow  # each test starts the program of a copied tree
 def record(tmp_path: Path) -> tuple[Path, Path]:
     """Return a copy of the source with the recipe's entry, and a record made with it on the fake target."""
     source = copy_source(tmp_path)
-    registry = source / "swapstone" / "workloads" / "metrics.py"
+    registry = source / "swapstone" / "core" / "workloads" / "metrics.py"
     (entry,) = code_blocks("Add a metric")
     pattern = r"(FROM_AGENT: tuple\[AgentMetric, \.\.\.\] = \()(.*)\)$"
     changed, times = re.subn(pattern, rf"\1\2\n{entry})", registry.read_text(), flags=re.MULTILINE)

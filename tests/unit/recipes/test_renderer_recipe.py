@@ -18,7 +18,7 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of the source with the file and the line of docs/extending.md."""
     file, line = code_blocks("Add a report renderer")
     source = copy_source(tmp_path_factory.mktemp("copy"))
-    render = source / "swapstone" / "report" / "render"
+    render = source / "swapstone" / "core" / "report" / "render"
     (render / "org.py").write_text(file)
     register(render / "__init__.py", line, "RENDERERS", "ORG")
     return source
@@ -49,8 +49,8 @@ def test_the_python_api_has_the_format_too(source: Path, record: Path) -> None:
 def test_an_unknown_format_is_refused(source: Path, record: Path) -> None:
     script = """
 import sys
-from swapstone.model import UserError
-from swapstone.session.record_handle import open_record
+from swapstone.core.model import UserError
+from swapstone.core.session.record_handle import open_record
 try:
     open_record(sys.argv[1]).report("orgg")
 except UserError as error:

@@ -21,7 +21,7 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a copy of the source with the file and the entry of docs/extending.md."""
     source, entry, *_ = code_blocks("Add a workload")
     top = tmp_path_factory.mktemp("copy")
-    suite = copy_source(top) / "swapstone" / "workloads" / "suites" / "libc_extra.py"
+    suite = copy_source(top) / "swapstone" / "parts" / "published" / "suites" / "libc_extra.py"
     (top / "native" / "workloads" / "strcmp.c").write_text(source)
     text = suite.read_text()
     assert text.endswith(LAST_OF_SUITE)

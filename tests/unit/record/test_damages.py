@@ -11,8 +11,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from swapstone.model import RecordError, Run
-from swapstone.record import (
+from swapstone.core.model import RecordError, Run
+from swapstone.core.record import (
     Manifest,
     RecordWriter,
     check_raw,
@@ -73,7 +73,7 @@ def test_a_line_that_is_too_long_ends_the_reading(tmp_path: Path, monkeypatch: p
     data = (path / "runs.jsonl").read_bytes()
     longest = 4 * max(map(len, data.splitlines(keepends=True)))
     for module in ("files", "run_lines"):
-        monkeypatch.setattr(f"swapstone.record.{module}.LONGEST_LINE_BYTES", longest)
+        monkeypatch.setattr(f"swapstone.core.record.{module}.LONGEST_LINE_BYTES", longest)
     assert load(path).damages == () and _has_runs(path)
     (path / "runs.jsonl").write_bytes(data + b"x" * (2 * longest) + b"\n" + data)
     view = load(path)

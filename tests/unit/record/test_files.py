@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.record import files
-from swapstone.record.files import FileProblemError, RecordFolder, is_record, limit_of, open_runs, read_regular
+from swapstone.core.record import files
+from swapstone.core.record.files import FileProblemError, RecordFolder, is_record, limit_of, open_runs, read_regular
 
 NAME = "seal.json"
 

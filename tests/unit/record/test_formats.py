@@ -12,10 +12,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from swapstone.record import files, origin, record_format, record_paths, writer
-from swapstone.record.files import limit_of
-from swapstone.record.replace_file import replace_file
-from swapstone.record.writer import RecordWriter
+from swapstone.core.record import files, origin, record_format, record_paths, writer
+from swapstone.core.record.files import limit_of
+from swapstone.core.record.replace_file import replace_file
+from swapstone.core.record.writer import RecordWriter
 from tests.unit import builders
 
 MIB = 1 << 20

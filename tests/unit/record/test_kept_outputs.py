@@ -10,9 +10,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from swapstone.model import Run
-from swapstone.record import KeptOutputs, RecordWriter, check_raw, load, record_format, run_lines
-from swapstone.record.writer import LONGEST_TEXT_BYTES
+from swapstone.core.model import Run
+from swapstone.core.record import KeptOutputs, RecordWriter, check_raw, load, record_format, run_lines
+from swapstone.core.record.writer import LONGEST_TEXT_BYTES
 from tests.raw_outputs import raw_bytes
 from tests.unit import builders
 
@@ -56,7 +56,7 @@ def test_an_equal_text_is_kept_once_also_across_sessions_of_many_texts(
 ) -> None:
     _made(tmp_path / "r", (b"same output",) * 4)
     assert (tmp_path / "r" / "runs.jsonl").read_bytes().count(b"same output") == 1
-    monkeypatch.setattr("swapstone.record.writer.MOST_NOTED", 2)
+    monkeypatch.setattr("swapstone.core.record.writer.MOST_NOTED", 2)
     _made(tmp_path / "s", (b"same output",) * 4)
     assert (tmp_path / "s" / "runs.jsonl").read_bytes().count(b"same output") > 1
     assert check_raw(load(tmp_path / "s")) == []

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.model import RecordError
-from swapstone.record import RecordWriter
+from swapstone.core.model import RecordError
+from swapstone.core.record import RecordWriter
 from tests.unit import builders
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from swapstone.record import Manifest, RecordWriter, foreign_reason, load, origin
+from swapstone.core.record import Manifest, RecordWriter, foreign_reason, load, origin
 from tests.unit import builders
 
 

@@ -12,9 +12,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from swapstone.model import RecordError, Run
-from swapstone.record import RecordWriter, load
-from swapstone.record.record_format import Line, chain_value
+from swapstone.core.model import RecordError, Run
+from swapstone.core.record import RecordWriter, load
+from swapstone.core.record.record_format import Line, chain_value
 from tests.unit import builders
 
 RUNS = "runs.jsonl"

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from swapstone.model import (
+from swapstone.core.model import (
     MOST_PROCESSORS,
     Direction,
     FactorLevels,
@@ -22,9 +22,9 @@ from swapstone.model import (
     RecordError,
     Run,
 )
-from swapstone.model.bounds import amount_problem
-from swapstone.model.safe_text import safe_excerpt
-from swapstone.record import (
+from swapstone.core.model.bounds import amount_problem
+from swapstone.core.model.safe_text import safe_excerpt
+from swapstone.core.record import (
     RecordWriter,
     Seal,
     check_raw,
@@ -34,7 +34,7 @@ from swapstone.record import (
     run_lines,
     validation,
 )
-from swapstone.record.validation import RunCheck, experiment_problem
+from swapstone.core.record.validation import RunCheck, experiment_problem
 from tests.raw_outputs import raw_bytes
 from tests.unit import builders
 
@@ -55,7 +55,7 @@ def test_a_line_of_the_last_length_is_read(tmp_path: Path, monkeypatch: pytest.M
     longest = max(map(len, (path / "runs.jsonl").read_bytes().splitlines(keepends=True)))
     for most in (longest, longest - 1):
         for module in ("files", "run_lines"):
-            monkeypatch.setattr(f"swapstone.record.{module}.LONGEST_LINE_BYTES", most)
+            monkeypatch.setattr(f"swapstone.core.record.{module}.LONGEST_LINE_BYTES", most)
         assert bool(load(path).damages) == (most < longest)
 
 

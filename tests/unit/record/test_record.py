@@ -17,9 +17,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swapstone.model import ImageDifference, RecordError, Run
-from swapstone.record import RecordWriter, check_raw, find_record, list_records, load, record_format, run_lines
-from swapstone.record.record_format import SCHEMA, Manifest
+from swapstone.core.model import ImageDifference, RecordError, Run
+from swapstone.core.record import RecordWriter, check_raw, find_record, list_records, load, record_format, run_lines
+from swapstone.core.record.record_format import SCHEMA, Manifest
 from tests.raw_outputs import raw_to_files
 from tests.unit import builders
 

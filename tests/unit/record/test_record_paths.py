@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.model import RecordError
-from swapstone.record import RecordWriter, find_record, list_records, new_record_path, record_paths
-from swapstone.record.record_paths import default_root, find_records, record_name
+from swapstone.core.model import RecordError
+from swapstone.core.record import RecordWriter, find_record, list_records, new_record_path, record_paths
+from swapstone.core.record.record_paths import default_root, find_records, record_name
 from tests.unit import builders
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.record import open_folder, replace_file, replace_in
+from swapstone.core.record import open_folder, replace_file, replace_in
 
 
 def test_a_link_is_replaced_and_its_target_stays(tmp_path: Path) -> None:

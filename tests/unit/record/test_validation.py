@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from swapstone.model import (
+from swapstone.core.model import (
     CommandLine,
     Direction,
     Experiment,
@@ -22,10 +22,10 @@ from swapstone.model import (
     Run,
     Sample,
 )
-from swapstone.model.bounds import LONGEST_TEXT, amount_problem
-from swapstone.plan import variants
-from swapstone.record import Manifest, Meta, Seal, validation
-from swapstone.record.validation import RunCheck, experiment_problem
+from swapstone.core.model.bounds import LONGEST_TEXT, amount_problem
+from swapstone.core.plan import variants
+from swapstone.core.record import Manifest, Meta, Seal, validation
+from swapstone.core.record.validation import RunCheck, experiment_problem
 from tests.unit import builders
 
 METRIC = Metric(name="n", unit="1", quantity=Quantity.EVENTS, better=Direction.LOWER, meaning="m")

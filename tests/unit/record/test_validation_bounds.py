@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from swapstone.model import (
+from swapstone.core.model import (
     COMMAND,
     CURRENT_RULES,
     CommandLine,
@@ -23,9 +23,9 @@ from swapstone.model import (
     Run,
     Sample,
 )
-from swapstone.model.bounds import LARGEST_NUMBER, LONGEST_NAME, LONGEST_TEXT, MOST_BLOCKS, SMALLEST_NUMBER
-from swapstone.record import Manifest, Seal, validation
-from swapstone.record.validation import RunCheck, experiment_problem
+from swapstone.core.model.bounds import LARGEST_NUMBER, LONGEST_NAME, LONGEST_TEXT, MOST_BLOCKS, SMALLEST_NUMBER
+from swapstone.core.record import Manifest, Seal, validation
+from swapstone.core.record.validation import RunCheck, experiment_problem
 from tests.unit import builders
 
 LIBC = FactorLevels(factor="libc", levels=("glibc", "musl"))

@@ -14,12 +14,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from swapstone.model import FactorLevels, RecordError, Sample, UserError
-from swapstone.model.system_errors import as_user_error, hint_of, is_of_machine
-from swapstone.record import RecordWriter, find_record, list_records, load
-from swapstone.record import writer as writer_module
-from swapstone.record.begun_record import is_begun
-from swapstone.record.record_format import Manifest
+from swapstone.core.model import FactorLevels, RecordError, Sample, UserError
+from swapstone.core.model.system_errors import as_user_error, hint_of, is_of_machine
+from swapstone.core.record import RecordWriter, find_record, list_records, load
+from swapstone.core.record import writer as writer_module
+from swapstone.core.record.begun_record import is_begun
+from swapstone.core.record.record_format import Manifest
 from tests.unit import builders
 
 MANIFEST = Manifest(machine=(), tools=(), artifacts=(), passes=())
@@ -380,7 +380,7 @@ def test_a_manifest_and_a_run_that_could_not_be_read_back_are_refused(
         writer.append(first)
         with pytest.raises(RecordError, match="more than the 14680064 that are read"):
             writer.append(large)
-        monkeypatch.setattr("swapstone.record.writer.limit_of", lambda _: 100)
+        monkeypatch.setattr("swapstone.core.record.writer.limit_of", lambda _: 100)
         with pytest.raises(RecordError, match="more than the 100 that are read"):
             writer.write_manifest(Manifest(machine=(("cpu", "x" * 100),), tools=(), artifacts=(), passes=()))
     view = load(tmp_path / "r")
@@ -403,7 +403,7 @@ def test_a_torn_line_is_set_aside_whatever_its_length(
 ) -> None:
     path = _sealed(tmp_path / "r")
     whole = (path / "runs.jsonl").read_bytes()
-    monkeypatch.setattr("swapstone.record.writer.LONGEST_LINE_BYTES", 6000)
+    monkeypatch.setattr("swapstone.core.record.writer.LONGEST_LINE_BYTES", 6000)
     (path / "runs.jsonl").write_bytes(whole + torn)
     writer, view = RecordWriter.resume(path)
     writer.close()

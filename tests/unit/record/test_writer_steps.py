@@ -12,10 +12,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from swapstone.model import RecordError, Run, UserError
-from swapstone.record import RecordWriter, load, record_format
-from swapstone.record.origin import file_bytes
-from swapstone.record.record_format import Manifest
+from swapstone.core.model import RecordError, Run, UserError
+from swapstone.core.record import RecordWriter, load, record_format
+from swapstone.core.record.origin import file_bytes
+from swapstone.core.record.record_format import Manifest
 from tests.unit import builders
 
 MANIFEST = Manifest(machine=(), tools=(), artifacts=(), passes=())
@@ -97,7 +97,7 @@ def test_a_line_without_an_end_that_is_longer_than_any_run_is_not_cut(
 ) -> None:
     """No writer made it, so it is kept whole."""
     path = _made(tmp_path / "r", seal="")
-    monkeypatch.setattr("swapstone.record.writer.LONGEST_LINE_BYTES", 2000)
+    monkeypatch.setattr("swapstone.core.record.writer.LONGEST_LINE_BYTES", 2000)
     content = _without_newline(path / "runs.jsonl", 2000)
     with pytest.raises(RecordError, match="line 4: the line is truncated"):
         RecordWriter.resume(path)
@@ -183,7 +183,7 @@ def test_what_has_the_last_size_that_is_read_is_written(
     with RecordWriter.create(tmp_path / "r", builders.experiment()) as writer:
         for most in (size - 1, size):
             value = most if limit.startswith("_") else lambda _, most=most: most
-            monkeypatch.setattr(f"swapstone.record.writer.{limit}", value)
+            monkeypatch.setattr(f"swapstone.core.record.writer.{limit}", value)
             if most < size:
                 with pytest.raises(RecordError, match=f"has {size} bytes, more than the {most} that are read"):
                     change(writer)
@@ -195,10 +195,10 @@ def test_an_experiment_of_the_last_size_that_is_read_is_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     size = len(file_bytes(builders.experiment()))
-    monkeypatch.setattr("swapstone.record.validation.limit_of", lambda _: size - 1)
+    monkeypatch.setattr("swapstone.core.record.validation.limit_of", lambda _: size - 1)
     with pytest.raises(UserError, match=f"its description has {size} bytes, more than the {size - 1} that are read"):
         RecordWriter.create(tmp_path / "r", builders.experiment())
-    monkeypatch.setattr("swapstone.record.validation.limit_of", lambda _: size)
+    monkeypatch.setattr("swapstone.core.record.validation.limit_of", lambda _: size)
     RecordWriter.create(tmp_path / "r", builders.experiment()).close()
 
 

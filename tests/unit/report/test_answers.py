@@ -10,7 +10,7 @@ import msgspec
 import pytest
 from tests.golden import crossed, latency, reports, servers, synthetic
 
-from swapstone.model import (
+from swapstone.core.model import (
     Analysis,
     Caveat,
     CaveatKind,
@@ -24,9 +24,9 @@ from swapstone.model import (
     Variant,
     Verdict,
 )
-from swapstone.report.context import ReportContext
-from swapstone.report.record_report import answer_of
-from swapstone.report.topics import sentences
+from swapstone.core.report.context import ReportContext
+from swapstone.core.report.record_report import answer_of
+from swapstone.core.report.topics import sentences
 
 WALL = msgspec.structs.replace(synthetic.WALL)
 RATE = Metric(name="req/s", unit="1/s", quantity=Quantity.RATE, better=Direction.HIGHER, meaning="x", leads=True)

@@ -12,13 +12,13 @@ from pathlib import Path
 import pytest
 from tests.unit import builders
 
-from swapstone import plan
-from swapstone.comparison.board_sensors import MOST_POINTS, board_sensors
-from swapstone.model import VIRTUAL_CLOCK
-from swapstone.record import Manifest, RecordWriter
-from swapstone.report import svg
-from swapstone.report.topics.board_sensors import TITLE
-from swapstone.session.record_handle import Record
+from swapstone.core import plan
+from swapstone.core.model import VIRTUAL_CLOCK
+from swapstone.core.record import Manifest, RecordWriter
+from swapstone.core.report import svg
+from swapstone.core.session.record_handle import Record
+from swapstone.parts.boards.comparison.board_sensors import MOST_POINTS, board_sensors
+from swapstone.parts.boards.report.board_sensors import TITLE
 
 HEAT = tuple(45_000 + 2_000 * number for number in range(20))
 """Of 20 trials, in 0.001 degrees Celsius."""

@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 from tests.golden import crossed, latency, reports, servers, synthetic, verdicts
 
-from swapstone.model import Analysis, Caveat, CaveatKind, Failure
-from swapstone.report.context import ReportContext
-from swapstone.report.document import BulletList, Cell, Column, Document, Item, Table, Tone
-from swapstone.report.render import terminal
-from swapstone.report.render.terminal import Terminal
-from swapstone.report.render.terminal_commands import command_lines
-from swapstone.report.study_index import PartSummary, StudyIndex, document_of, summary
+from swapstone.core.model import Analysis, Caveat, CaveatKind, Failure
+from swapstone.core.report.context import ReportContext
+from swapstone.core.report.document import BulletList, Cell, Column, Document, Item, Table, Tone
+from swapstone.core.report.render import terminal
+from swapstone.core.report.render.terminal import Terminal
+from swapstone.core.report.render.terminal_commands import command_lines
+from swapstone.core.report.study_index import PartSummary, StudyIndex, document_of, summary
 
 MODULES = {case.__name__.rpartition(".")[2]: case for case in (synthetic, crossed, latency, servers, verdicts)}
 LONG = "/a/folder with blanks/" + "very-long-name/" * 8 + "record"

@@ -20,9 +20,9 @@ import msgspec
 import pytest
 from tests.golden import latency, servers, synthetic
 
-from swapstone.model import Analysis, Direction, Verdict
-from swapstone.report.ci_export import CI_EXPORTS, to_junit, to_kcidb, to_lava
-from swapstone.report.context import ReportContext
+from swapstone.core.model import Analysis, Direction, Verdict
+from swapstone.core.report.ci_export import CI_EXPORTS, to_junit, to_kcidb, to_lava
+from swapstone.core.report.context import ReportContext
 
 CONTEXT, ANALYSIS = synthetic.context(), synthetic.analysis()
 COPIES = {null.copy for null in ANALYSIS.nulls}

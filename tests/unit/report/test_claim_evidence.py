@@ -11,12 +11,12 @@ from tests.unit.report.test_claim_verdicts import claim
 from tests.unit.report.test_float_abi_report import SOFT, SOFTFP, explained
 from tests.unit.report.test_published_differences import record
 
-from swapstone.model import TimeSeries
-from swapstone.model.explanation import Frame, RowKey, RowMeasurements
-from swapstone.model.instruction_counts import InstructionExplanation
-from swapstone.report.claim_verdicts import ClaimVerdict, JudgedClaim, judge
-from swapstone.report.measured import Analysed
-from swapstone.session.explained_claims import evidence_of
+from swapstone.core.model import TimeSeries
+from swapstone.parts.explain.model.explanation import Frame, RowKey, RowMeasurements
+from swapstone.parts.explain.model.instruction_counts import InstructionExplanation
+from swapstone.parts.explain.session.explained_claims import evidence_of
+from swapstone.parts.published.report.claim_verdicts import ClaimVerdict, JudgedClaim, judge
+from swapstone.parts.published.report.measured import Analysed
 
 ALGORITHMS = ("lzo-rle", "lz4", "zstd")
 FREE = (*OWN, Frame(symbol="__munmap", object="libc.so"))

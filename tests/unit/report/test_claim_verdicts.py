@@ -13,13 +13,13 @@ from tests.unit import builders
 from tests.unit.report.test_published_differences import MAX, libc, record
 from tests.unit.report.test_throughput import comparison
 
-from swapstone.model import Comparison, Direction, FactorLevels, Index, Metric, Quantity, Verdict
-from swapstone.published.claims import PageClaim, page_claims
-from swapstone.published.data import sources
-from swapstone.report.claim_verdicts import ClaimVerdict, JudgedClaim, judge
-from swapstone.report.measured import Analysed
-from swapstone.report.published_claims import answer, document_of, to_json
-from swapstone.report.render.terminal import render
+from swapstone.core.model import Comparison, Direction, FactorLevels, Index, Metric, Quantity, Verdict
+from swapstone.core.report.render.terminal import render
+from swapstone.parts.published.claims import PageClaim, page_claims
+from swapstone.parts.published.data import sources
+from swapstone.parts.published.report.claim_verdicts import ClaimVerdict, JudgedClaim, judge
+from swapstone.parts.published.report.measured import Analysed
+from swapstone.parts.published.report.published_claims import answer, document_of, to_json
 
 MALLOC = ("sparse", "bubble", "tiny1", "tiny2", "big1", "big2", "thread_stress", "thread_local")
 LOADS = ("idle", "cpu", "memory", "io", "network")

@@ -13,14 +13,14 @@ import pytest
 from tests.golden import crossed, latency, servers, synthetic, verdicts
 from tests.unit.report.test_topic_answers import COPIED, COPIES, FLASH, HEAP, LWIP, LZ4, OUT, SMOLTCP, TOUCH, ZSTD
 
-from swapstone.model import Analysis, Comparison, Metric, Quantity, Variant, Verdict
-from swapstone.report import record_report, topics
-from swapstone.report.answer.answer import Answer
-from swapstone.report.answer.claim import Claim
-from swapstone.report.answer.conclusion import EXIT_WORSE, FailIf, conclude, outcome_of
-from swapstone.report.answer.means import Standing
-from swapstone.report.context import ReportContext, Selection
-from swapstone.report.verdict_groups import MEDIAN_DIFFERS
+from swapstone.core.model import Analysis, Comparison, Metric, Quantity, Variant, Verdict
+from swapstone.core.report import record_report, topics
+from swapstone.core.report.answer.answer import Answer
+from swapstone.core.report.answer.claim import Claim
+from swapstone.core.report.answer.conclusion import EXIT_WORSE, FailIf, conclude, outcome_of
+from swapstone.core.report.answer.means import Standing
+from swapstone.core.report.context import ReportContext, Selection
+from swapstone.core.report.verdict_groups import MEDIAN_DIFFERS
 
 CONTEXT = verdicts.context()
 

@@ -14,10 +14,10 @@ from rich.cells import cell_len
 from tests.golden import crossed as example
 from tests.golden import reports
 
-from swapstone.model import Direction, Interaction, Presence, Scale, Variant, Verdict
-from swapstone.report import export
-from swapstone.report.context import Selection
-from swapstone.report.topics import factorial_tables
+from swapstone.core.model import Direction, Interaction, Presence, Scale, Variant, Verdict
+from swapstone.core.report import export
+from swapstone.core.report.context import Selection
+from swapstone.core.report.topics import factorial_tables
 
 CONTEXT, ANALYSIS = example.context(), example.analysis()
 EVIL = "<script>alert(1)</script>|\x1b[31mred\x1b]0;t\x07\r\n\u202e`*_[x](javascript:1)"

@@ -16,9 +16,9 @@ from tests.golden import synthetic
 from tests.json_schema import check_printed
 from tests.unit import builders
 
-from swapstone.model import Analysis, Variant, Verdict
-from swapstone.report import export, hyperfine_export
-from swapstone.report.context import ReportContext
+from swapstone.core.model import Analysis, Variant, Verdict
+from swapstone.core.report import export, hyperfine_export
+from swapstone.core.report.context import ReportContext
 
 CONTEXT, ANALYSIS = synthetic.context(), synthetic.analysis()
 

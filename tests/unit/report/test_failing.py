@@ -11,11 +11,11 @@ import msgspec
 import pytest
 from tests.golden import reports, synthetic, verdicts
 
-from swapstone.model import FAST_ONES, Analysis, FailureCounts, FailureRates, Verdict
-from swapstone.report import comparison_columns, record_report
-from swapstone.report.answer import failing
-from swapstone.report.export import EXPORTS, to_csv
-from swapstone.stats import wilson
+from swapstone.core.model import FAST_ONES, Analysis, FailureCounts, FailureRates, Verdict
+from swapstone.core.report import comparison_columns, record_report
+from swapstone.core.report.answer import failing
+from swapstone.core.report.export import EXPORTS, to_csv
+from swapstone.core.stats import wilson
 
 CONTEXT = verdicts.context()
 

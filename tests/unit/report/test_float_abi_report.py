@@ -10,14 +10,14 @@ from tests.unit import builders
 from tests.unit.builders import analysis
 from tools.fuzz_seeds import COUNTED_ROW
 
-from swapstone.factors.arm_code import KINDS
-from swapstone.model import Comparison, Direction, FactorLevels, Metric, Quantity, Scale, Verdict
-from swapstone.model.instruction_counts import ArmCounts, InstructionExplanation
-from swapstone.report.arm_explanation import GROUPS, arm_kind_rows, arm_model_notes, arm_model_table
-from swapstone.report.context import ReportContext
-from swapstone.report.instruction_explanation import document_of
-from swapstone.report.topics.float_abi import sections
-from swapstone.workloads import find_workload
+from swapstone.core.factors.arm_code import KINDS
+from swapstone.core.model import Comparison, Direction, FactorLevels, Metric, Quantity, Scale, Verdict
+from swapstone.core.report.context import ReportContext
+from swapstone.core.workloads import find_workload
+from swapstone.parts.build.report.float_abi import sections
+from swapstone.parts.explain.model.instruction_counts import ArmCounts, InstructionExplanation
+from swapstone.parts.explain.report.arm_explanation import GROUPS, arm_kind_rows, arm_model_notes, arm_model_table
+from swapstone.parts.explain.report.instruction_explanation import document_of
 
 SOFT = ArmCounts(kinds=(("integer", 149), ("load", 15), ("store", 16), ("branch", 35)), load_runs=0, helper_calls=4)
 SOFTFP = ArmCounts(

@@ -10,7 +10,7 @@ from tests.golden import reports
 from tests.unit import builders
 from tests.unit.builders import analysis, experiment
 
-from swapstone.model import (
+from swapstone.core.model import (
     Comparison,
     Direction,
     FactorLevels,
@@ -19,10 +19,10 @@ from swapstone.model import (
     Scale,
     Verdict,
 )
-from swapstone.report.context import ReportContext
-from swapstone.report.document import Drawing
-from swapstone.report.topics import all_topics
-from swapstone.report.topics.goodput import GOODPUT, sections
+from swapstone.core.report.context import ReportContext
+from swapstone.core.report.document import Drawing
+from swapstone.core.report.topics import all_topics
+from swapstone.parts.net.report.goodput import GOODPUT, sections
 
 LINKS = ("clean", "loss:1%", "reorder:1%+delay:10ms")
 STACKS = ("kernel", "lwip", "kernel:bbr")

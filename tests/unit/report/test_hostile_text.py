@@ -14,12 +14,12 @@ import pytest
 from tests.golden import synthetic
 from tests.unit.model.test_safe_text import HOSTILE, steering
 
-from swapstone.comparison.side_by_side import side_by_side
-from swapstone.model import Analysis, Metric
-from swapstone.report import export, record_report, side_by_side_table
-from swapstone.report.context import ReportContext, Selection
-from swapstone.report.document_texts import with_texts
-from swapstone.report.render import RENDERERS, terminal
+from swapstone.core.comparison.side_by_side import side_by_side
+from swapstone.core.model import Analysis, Metric
+from swapstone.core.report import export, record_report, side_by_side_table
+from swapstone.core.report.context import ReportContext, Selection
+from swapstone.core.report.document_texts import with_texts
+from swapstone.core.report.render import RENDERERS, terminal
 
 EVIL = "".join(HOSTILE.values()).replace("\udcff", "") + "\n=1+1"
 PREFIXES = ("=", "+", "-", "@")

@@ -7,10 +7,10 @@ import msgspec
 import pytest
 from tools.fuzz_seeds import COUNTED_ROW
 
-from swapstone.instruments.kernel_symbols import KernelSymbols
-from swapstone.instruments.observed_paths import unfollowed
-from swapstone.model.instruction_counts import MOST_FUNCTIONS, InstructionExplanation
-from swapstone.report.instruction_explanation import (
+from swapstone.parts.explain.instruments.kernel_symbols import KernelSymbols
+from swapstone.parts.explain.instruments.observed_paths import unfollowed
+from swapstone.parts.explain.model.instruction_counts import MOST_FUNCTIONS, InstructionExplanation
+from swapstone.parts.explain.report.instruction_explanation import (
     GRAPH,
     GRAPH_NOTE,
     event_rows,

@@ -5,8 +5,14 @@ from __future__ import annotations
 
 import msgspec
 
-from swapstone.model.explanation import InstrumentCost, InstrumentResult, Reference, RowKey, RowMeasurements
-from swapstone.report.instrument_costs import instrument_cost_rows
+from swapstone.parts.explain.model.explanation import (
+    InstrumentCost,
+    InstrumentResult,
+    Reference,
+    RowKey,
+    RowMeasurements,
+)
+from swapstone.parts.explain.report.instrument_costs import instrument_cost_rows
 
 
 def _side(variant: str) -> Reference:

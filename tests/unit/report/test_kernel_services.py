@@ -9,11 +9,11 @@ from tests.unit.builders import analysis
 from tests.unit.report.test_service_tables import BANDWIDTH, row_of
 from tests.unit.report.test_throughput import comparison, context
 
-from swapstone.model import Comparison
-from swapstone.published.data import baselines
-from swapstone.published.measured_rows import measured_rows
-from swapstone.report.record_report import sections_of
-from swapstone.report.topics.kernel_services import sections
+from swapstone.core.model import Comparison
+from swapstone.core.report.record_report import sections_of
+from swapstone.parts.published.data import baselines
+from swapstone.parts.published.measured_rows import measured_rows
+from swapstone.parts.published.report.kernel_services import sections
 
 KERNELS = {"baseline": "kernel=generic", "candidate": "kernel=rt"}
 

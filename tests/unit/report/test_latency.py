@@ -12,11 +12,11 @@ from tests.golden import latency as golden
 from tests.golden import reports, synthetic
 from tests.unit import builders
 
-from swapstone.model import Analysis, FactorLevels, Latency, NullResult
-from swapstone.report import record_report
-from swapstone.report.context import ReportContext
-from swapstone.report.topics import latency, latency_plot, latency_warnings
-from swapstone.report.topics.latency_data import groups, percentile, ratios, us
+from swapstone.core.model import Analysis, FactorLevels, Latency, NullResult
+from swapstone.core.report import record_report
+from swapstone.core.report.context import ReportContext
+from swapstone.parts.vm.report import latency, latency_plot, latency_warnings
+from swapstone.parts.vm.report.latency_data import groups, percentile, ratios, us
 
 GENERIC, RT = "kernel=generic", "kernel=rt"
 

@@ -6,8 +6,8 @@ from __future__ import annotations
 from tests.unit.builders import experiment
 from tests.unit.report.test_throughput import comparison
 
-from swapstone.report.answer.commands import longer_command
-from swapstone.report.context import ReportContext
+from swapstone.core.report.answer.commands import longer_command
+from swapstone.core.report.context import ReportContext
 
 
 def _context(**changes: object) -> ReportContext:

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import pytest
 
-from swapstone.model.memory_fit import MemoryFit, TriedMemory, VariantMemory
-from swapstone.model.memory_size import size_text
-from swapstone.report.memory_fit_text import HEAD, answer, notes, rows
+from swapstone.core.model.memory_size import size_text
+from swapstone.parts.vm.model.memory_fit import MemoryFit, TriedMemory, VariantMemory
+from swapstone.parts.vm.report.memory_fit_text import HEAD, answer, notes, rows
 
 MIB = 1 << 20
 

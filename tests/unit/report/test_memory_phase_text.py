@@ -3,9 +3,9 @@
 
 from __future__ import annotations
 
-from swapstone.model import MemorySeries, PhaseMemory
-from swapstone.model.memory_fit import MemoryFit, VariantMemory
-from swapstone.report.memory_phase_text import PHASE_HEAD, marks_phases, over_time, phase_notes, phase_rows
+from swapstone.core.model import MemorySeries, PhaseMemory
+from swapstone.parts.vm.model.memory_fit import MemoryFit, VariantMemory
+from swapstone.parts.vm.report.memory_phase_text import PHASE_HEAD, marks_phases, over_time, phase_notes, phase_rows
 
 MIB = 1 << 20
 SECOND = 1_000_000_000

@@ -9,10 +9,10 @@ import msgspec
 from tests.json_schema import check_printed
 from tools.fuzz_seeds import COUNTED_ROW, MODELLED_ROW
 
-from swapstone.model.instruction_counts import InstructionExplanation
-from swapstone.report.instruction_explanation import document_of, notes, summary_of, to_json
-from swapstone.report.modelled_cycles_table import model_notes, model_rows, model_sentence
-from swapstone.report.render import html, markdown, terminal
+from swapstone.core.report.render import html, markdown, terminal
+from swapstone.parts.explain.model.instruction_counts import InstructionExplanation
+from swapstone.parts.explain.report.instruction_explanation import document_of, notes, summary_of, to_json
+from swapstone.parts.explain.report.modelled_cycles_table import model_notes, model_rows, model_sentence
 
 PLAIN = msgspec.json.decode(COUNTED_ROW, type=InstructionExplanation)
 FOUND = msgspec.json.decode(MODELLED_ROW, type=InstructionExplanation)

@@ -8,7 +8,7 @@ from tests.golden import reports
 from tests.unit import builders
 from tests.unit.builders import analysis, experiment
 
-from swapstone.model import (
+from swapstone.core.model import (
     Analysis,
     Comparison,
     Direction,
@@ -18,10 +18,10 @@ from swapstone.model import (
     Scale,
     Verdict,
 )
-from swapstone.published.joins import joined
-from swapstone.report.context import ReportContext
-from swapstone.report.topics import all_topics
-from swapstone.report.topics.netstack import NETSTACK, sections
+from swapstone.core.report.context import ReportContext
+from swapstone.core.report.topics import all_topics
+from swapstone.parts.net.report.netstack import NETSTACK, sections
+from swapstone.parts.published.joins import joined
 
 
 def made(context: ReportContext, analysis: Analysis) -> tuple[reports.Texts, ...]:

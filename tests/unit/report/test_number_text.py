@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.golden import synthetic
 
-from swapstone.model import Scale
-from swapstone.model.number_text import RESOLUTION, digits, fixed, percent, quantity, ratio
-from swapstone.report import formatting
+from swapstone.core.model import Scale
+from swapstone.core.model.number_text import RESOLUTION, digits, fixed, percent, quantity, ratio
+from swapstone.core.report import formatting
 
 UNITS = [*RESOLUTION, "widgets"]
 FACTORS = {

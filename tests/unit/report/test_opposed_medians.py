@@ -7,10 +7,10 @@ import msgspec
 import pytest
 from tests.unit import builders
 
-from swapstone.model import Comparison, Direction, Metric, Quantity, Scale, Verdict
-from swapstone.report import formatting
-from swapstone.report.topics.comparison_groups import Row
-from swapstone.report.topics.comparisons import forest_row, grid_cell
+from swapstone.core.model import Comparison, Direction, Metric, Quantity, Scale, Verdict
+from swapstone.core.report import formatting
+from swapstone.core.report.topics.comparison_groups import Row
+from swapstone.core.report.topics.comparisons import forest_row, grid_cell
 
 LOST = Comparison(
     suite="netstack",

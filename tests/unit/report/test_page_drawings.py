@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from tests.golden import crossed, latency, servers, synthetic
 from tests.unit.report.test_renderers import EVIL
 
-from swapstone.model import Analysis, Variant
-from swapstone.report import plot, svg
-from swapstone.report.context import ReportContext
-from swapstone.report.document import (
+from swapstone.core.model import Analysis, Variant
+from swapstone.core.report import plot, svg
+from swapstone.core.report.context import ReportContext
+from swapstone.core.report.document import (
     Drawing,
     ForestRow,
     Mark,
@@ -28,9 +28,10 @@ from swapstone.report.document import (
     ResultTable,
     Section,
 )
-from swapstone.report.plot import Panel, Point, Scale, Series, Span
-from swapstone.report.render import html_plots
-from swapstone.report.topics import factorial, load_latency, result_rows, trade_off
+from swapstone.core.report.plot import Panel, Point, Scale, Series, Span
+from swapstone.core.report.render import html_plots
+from swapstone.core.report.topics import factorial, result_rows, trade_off
+from swapstone.parts.vm.report import load_latency
 
 
 def _drawings(sections: tuple[Section, ...]) -> list[Drawing]:

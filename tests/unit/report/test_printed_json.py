@@ -12,13 +12,13 @@ from tests.unit.report.test_brief_text import case_of
 from tests.unit.report.test_memory_phase_text import fit, variant
 from tests.unit.session.test_emulator_findings import image
 
-from swapstone.artifacts.images import BuiltImage
-from swapstone.artifacts.libc_image import LibcImage
-from swapstone.report import study_index
-from swapstone.report.printed_json import printed_json
-from swapstone.report.study_index import PartSummary, StudyIndex
-from swapstone.session.image_store import image_output
-from swapstone.session.memory_fit import encode_fit
+from swapstone.core.report import study_index
+from swapstone.core.report.printed_json import printed_json
+from swapstone.core.report.study_index import PartSummary, StudyIndex
+from swapstone.parts.vm.artifacts.images import BuiltImage
+from swapstone.parts.vm.artifacts.libc_image import LibcImage
+from swapstone.parts.vm.session.image_store import image_output
+from swapstone.parts.vm.session.memory_fit import encode_fit
 
 
 @pytest.mark.slow

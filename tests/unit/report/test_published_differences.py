@@ -12,9 +12,10 @@ from tests.unit import builders
 from tests.unit.builders import analysis
 from tests.unit.report.test_throughput import comparison
 
-from swapstone.model import Comparison, Direction, FactorLevels, Metric, Quantity, Verdict
-from swapstone.report.measured import Analysed
-from swapstone.report.published_differences import (
+from swapstone.core.model import Comparison, Direction, FactorLevels, Metric, Quantity, Verdict
+from swapstone.core.report.render.terminal import render
+from swapstone.parts.published.report.measured import Analysed
+from swapstone.parts.published.report.published_differences import (
     Differences,
     differences,
     document_of,
@@ -23,7 +24,6 @@ from swapstone.report.published_differences import (
     shipped_reasons,
     to_json,
 )
-from swapstone.report.render.terminal import render
 
 MAX = Metric(name="max", unit="ns", quantity=Quantity.TIME, better=Direction.LOWER, meaning="longest")
 

@@ -15,11 +15,11 @@ from rich.cells import cell_len
 from tests.golden import crossed, latency, reports, servers, synthetic
 from tests.json_schema import check_printed
 
-from swapstone.report import document as blocks
-from swapstone.report.document import Document, Item, Mark, Section, Tone
-from swapstone.report.render import RENDERERS, find_renderer, html, markdown, terminal
-from swapstone.report.render.terminal import Terminal
-from swapstone.report.simplify import simplified
+from swapstone.core.report import document as blocks
+from swapstone.core.report.document import Document, Item, Mark, Section, Tone
+from swapstone.core.report.render import RENDERERS, find_renderer, html, markdown, terminal
+from swapstone.core.report.render.terminal import Terminal
+from swapstone.core.report.simplify import simplified
 
 EVIL = "x\x1b[31m|<b>&`y\u202e"
 WORSE = Mark("worse", "w", Tone.BAD)
@@ -232,5 +232,5 @@ def test_renderers_and_the_document_import_no_topic() -> None:
     for path in (folder / "document.py", folder / "simplify.py", *(folder / "render").glob("*.py")):
         for node in ast.walk(ast.parse(path.read_text())):
             module = node.module or "" if isinstance(node, ast.ImportFrom) else ""
-            assert not module.startswith("swapstone.report.topics"), path
-            assert module not in {"swapstone.report.context", "swapstone.report.verdict_marks"}, path
+            assert not module.startswith("swapstone.core.report.topics"), path
+            assert module not in {"swapstone.core.report.context", "swapstone.core.report.verdict_marks"}, path

@@ -11,14 +11,14 @@ import re
 import pytest
 from tests.golden import reports, synthetic
 
-from swapstone.model import Analysis
-from swapstone.report import export, topics
-from swapstone.report.context import ReportContext, Selection
-from swapstone.report.document import Document, Drawing, Paragraph, Section, Tone
-from swapstone.report.render import terminal
-from swapstone.report.render.terminal import Terminal
-from swapstone.report.tables import Datum, Field, item, known, section_of, unit
-from swapstone.report.topics import Topic
+from swapstone.core.model import Analysis
+from swapstone.core.report import export, topics
+from swapstone.core.report.context import ReportContext, Selection
+from swapstone.core.report.document import Document, Drawing, Paragraph, Section, Tone
+from swapstone.core.report.render import terminal
+from swapstone.core.report.render.terminal import Terminal
+from swapstone.core.report.tables import Datum, Field, item, known, section_of, unit
+from swapstone.core.report.topics import Topic
 
 CONTEXT, ANALYSIS = synthetic.context(), synthetic.analysis()
 EVIL = "x\x1b[31m|<b>&`y"

@@ -6,12 +6,12 @@ from __future__ import annotations
 import pytest
 from tests.golden import crossed, reports, servers
 
-from swapstone.model import Analysis
-from swapstone.report import formatting
-from swapstone.report.context import ReportContext
-from swapstone.report.record_report import sections_of
-from swapstone.report.topics import all_topics
-from swapstone.report.topics.servers import SERVERS, sections
+from swapstone.core.model import Analysis
+from swapstone.core.report import formatting
+from swapstone.core.report.context import ReportContext
+from swapstone.core.report.record_report import sections_of
+from swapstone.core.report.topics import all_topics
+from swapstone.parts.own.report.servers import SERVERS, sections
 
 
 def made(context: ReportContext, analysis: Analysis) -> tuple[reports.Texts, ...]:

@@ -9,10 +9,10 @@ from tests.golden import reports
 from tests.unit.builders import analysis
 from tests.unit.report.test_throughput import WALL, comparison, context
 
-from swapstone.model import Comparison, Verdict
-from swapstone.published.data import baselines, figures
-from swapstone.published.measured_rows import measured_rows
-from swapstone.report.topics.service_tables import sections
+from swapstone.core.model import Comparison, Verdict
+from swapstone.parts.published.data import baselines, figures
+from swapstone.parts.published.measured_rows import measured_rows
+from swapstone.parts.published.report.service_tables import sections
 
 BANDWIDTH = msgspec.structs.replace(WALL, name="bandwidth", unit="MB/s")
 

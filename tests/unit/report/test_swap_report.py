@@ -11,17 +11,17 @@ import pytest
 from tests.golden import reports
 from tests.unit import builders
 
-from swapstone import plan
-from swapstone.comparison import analyse
-from swapstone.model import Analysis, Experiment, FactorLevels, Run, Sample, Trial
-from swapstone.report.context import ReportContext
-from swapstone.report.plot import Point, Series
-from swapstone.report.record_report import sections_of
-from swapstone.report.topics import all_topics
-from swapstone.report.topics.swap import COLUMNS, SWAP, sections
-from swapstone.report.topics.swap_data import page_mean, page_seconds
-from swapstone.report.topics.swap_plot import bars, drawing
-from swapstone.workloads import find_suite
+from swapstone.core import plan
+from swapstone.core.comparison import analyse
+from swapstone.core.model import Analysis, Experiment, FactorLevels, Run, Sample, Trial
+from swapstone.core.report.context import ReportContext
+from swapstone.core.report.plot import Point, Series
+from swapstone.core.report.record_report import sections_of
+from swapstone.core.report.topics import all_topics
+from swapstone.core.workloads import find_suite
+from swapstone.parts.vm.report.swap import COLUMNS, SWAP, sections
+from swapstone.parts.vm.report.swap_data import page_mean, page_seconds
+from swapstone.parts.vm.report.swap_plot import bars, drawing
 
 
 def made(context: ReportContext, analysis: Analysis) -> tuple[reports.Texts, ...]:

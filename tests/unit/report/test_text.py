@@ -15,12 +15,23 @@ from rich.cells import cell_len
 from tests.golden import reports, synthetic
 from tests.unit import builders
 
-from swapstone.model import Analysis, Caveat, CaveatKind, Comparison, Failure, Noise, Quantity, Scale, Variant, Verdict
-from swapstone.report import export, formatting
-from swapstone.report.context import ReportContext, Selection
-from swapstone.report.render import terminal_layout
-from swapstone.report.topics import comparison_groups, sentences
-from swapstone.report.topics.comparison_groups import Agreement
+from swapstone.core.model import (
+    Analysis,
+    Caveat,
+    CaveatKind,
+    Comparison,
+    Failure,
+    Noise,
+    Quantity,
+    Scale,
+    Variant,
+    Verdict,
+)
+from swapstone.core.report import export, formatting
+from swapstone.core.report.context import ReportContext, Selection
+from swapstone.core.report.render import terminal_layout
+from swapstone.core.report.topics import comparison_groups, sentences
+from swapstone.core.report.topics.comparison_groups import Agreement
 
 CONTEXT, ANALYSIS = synthetic.context(), synthetic.analysis()
 EVIL = "<script>alert(1)</script>|\x1b[31mred\x1b]0;title\x07\r\n\x9b2J\u202egnp.exe`*_[x](javascript:1)"

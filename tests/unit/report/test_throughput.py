@@ -9,10 +9,10 @@ from tests.golden import reports
 from tests.unit import builders
 from tests.unit.builders import analysis, experiment
 
-from swapstone.model import Analysis, Comparison, Direction, FactorLevels, Metric, Quantity, Scale, Verdict
-from swapstone.report.context import ReportContext
-from swapstone.report.record_report import sections_of
-from swapstone.report.topics.throughput import page_rows, same_direction, sections
+from swapstone.core.model import Analysis, Comparison, Direction, FactorLevels, Metric, Quantity, Scale, Verdict
+from swapstone.core.report.context import ReportContext
+from swapstone.core.report.record_report import sections_of
+from swapstone.parts.published.report.throughput import page_rows, same_direction, sections
 
 
 def made(context: ReportContext, analysis: Analysis) -> tuple[reports.Texts, ...]:

@@ -8,10 +8,10 @@ import pytest
 from tests.golden import verdicts
 from tests.unit import builders
 
-from swapstone.model import Analysis, Comparison, Direction, Metric, Quantity, Variant, Verdict
-from swapstone.model.explanation import Explanation, Finding, Ledger, RowKey
-from swapstone.report.answer import explanation_answer
-from swapstone.report.record_report import answer_of
+from swapstone.core.model import Analysis, Comparison, Direction, Metric, Quantity, Variant, Verdict
+from swapstone.core.report.record_report import answer_of
+from swapstone.parts.explain.model.explanation import Explanation, Finding, Ledger, RowKey
+from swapstone.parts.explain.report import explanation_answer
 
 OUT = Metric(name="out_steady", unit="B/s", quantity=Quantity.RATE, better=Direction.HIGHER, meaning="rate", leads=True)
 TOUCH = Metric(name="touch_time", unit="ns", quantity=Quantity.TIME, better=Direction.LOWER, meaning="touch")

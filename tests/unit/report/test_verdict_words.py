@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.golden import reports, synthetic, verdicts
 
-from swapstone.model import (
+from swapstone.core.model import (
     FAMILY_CORRECTION,
     Analysis,
     Comparison,
@@ -28,17 +28,17 @@ from swapstone.model import (
     Scale,
     Verdict,
 )
-from swapstone.report.answer import figures, limits, tails
-from swapstone.report.answer.places import places_of
-from swapstone.report.context import Selection
-from swapstone.report.document import Table
-from swapstone.report.export import EXPORTS, to_csv
-from swapstone.report.record_report import answer_of
-from swapstone.report.render import terminal
-from swapstone.report.topics import sentences
-from swapstone.report.topics.comparison_groups import sign
-from swapstone.report.verdict_groups import COUNTED, DECIDED, MEDIAN_ONLY, NO_NUMBERS
-from swapstone.report.verdict_marks import VERDICT_MARKS
+from swapstone.core.report.answer import figures, limits, tails
+from swapstone.core.report.answer.places import places_of
+from swapstone.core.report.context import Selection
+from swapstone.core.report.document import Table
+from swapstone.core.report.export import EXPORTS, to_csv
+from swapstone.core.report.record_report import answer_of
+from swapstone.core.report.render import terminal
+from swapstone.core.report.topics import sentences
+from swapstone.core.report.topics.comparison_groups import sign
+from swapstone.core.report.verdict_groups import COUNTED, DECIDED, MEDIAN_ONLY, NO_NUMBERS
+from swapstone.core.report.verdict_marks import VERDICT_MARKS
 
 GOOD = {Verdict.BETTER, Verdict.BETTER_TAIL}
 BAD = {Verdict.WORSE, Verdict.WORSE_TAIL}

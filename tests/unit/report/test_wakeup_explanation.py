@@ -10,7 +10,8 @@ import pytest
 from tests.json_schema import check_printed
 from tools.fuzz_seeds import WAKEUP_ROW
 
-from swapstone.model.wakeup_paths import (
+from swapstone.core.report.render import find_renderer
+from swapstone.parts.explain.model.wakeup_paths import (
     DisabledSection,
     PathFunction,
     WakeupExplanation,
@@ -20,8 +21,7 @@ from swapstone.model.wakeup_paths import (
     totals_by_function,
     totals_by_path,
 )
-from swapstone.report.render import find_renderer
-from swapstone.report.wakeup_explanation import (
+from swapstone.parts.explain.report.wakeup_explanation import (
     document_of,
     ended_by,
     grown_rows,

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swapstone.report.answer import wording
+from swapstone.core.report.answer import wording
 
 
 @pytest.mark.parametrize(

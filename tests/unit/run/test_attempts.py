@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from swapstone.model import CONSOLE, TIMED_OUT, NothingComparableError, Run, Status, Trial
-from swapstone.run import Engine
-from swapstone.run.attempt import reason_of_break
-from swapstone.targets import TargetError
+from swapstone.core.model import CONSOLE, TIMED_OUT, NothingComparableError, Run, Status, Trial
+from swapstone.core.run import Engine
+from swapstone.core.run.attempt import reason_of_break
+from swapstone.core.targets import TargetError
 from tests.unit import builders
 
 GLIBC, MUSL, OTHER, AGAIN = "libc=glibc", "libc=musl", "libc=other", "libc=glibc (again)"

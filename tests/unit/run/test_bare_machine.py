@@ -8,17 +8,18 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.factors import parse_choice
-from swapstone.model import Crate, Experiment, FactorLevels, UnavailableError, UserError, Workload
-from swapstone.session import study
-from swapstone.session.defaults import default_suites, default_target_of
-from swapstone.session.progress import LineProgress
-from swapstone.session.study_file import decode_study
-from swapstone.subjects import crate, subjects_of
-from swapstone.subjects.crate import CrateProgram
-from swapstone.targets import Capabilities, find_target_kind, parse_target
-from swapstone.targets.bare import BareSpec
-from swapstone.workloads import find_suite, find_workload
+from swapstone.core.factors import parse_choice
+from swapstone.core.model import Crate, Experiment, FactorLevels, UnavailableError, UserError, Workload
+from swapstone.core.session import study
+from swapstone.core.session.defaults import default_suites, default_target_of
+from swapstone.core.session.progress import LineProgress
+from swapstone.core.session.study_file import decode_study
+from swapstone.core.subjects import subjects_of
+from swapstone.core.targets import Capabilities, find_target_kind, parse_target
+from swapstone.core.workloads import find_suite, find_workload
+from swapstone.parts.net.subjects import crate
+from swapstone.parts.net.subjects.crate import CrateProgram
+from swapstone.parts.net.targets.bare import BareSpec
 from tests.unit import builders
 
 NAME = "bare-riscv64"

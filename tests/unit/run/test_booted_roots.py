@@ -8,16 +8,16 @@ from pathlib import Path
 
 import msgspec
 
-from swapstone.factors.rootfs import BOOTED_ROOT
-from swapstone.model import BOOT_ORDER, FactorLevels, Status
-from swapstone.record import RecordWriter, load
-from swapstone.run import Engine, prepare
-from swapstone.session.progress import LineProgress
-from swapstone.session.sample_check import derive
-from swapstone.targets import MachineConfig
-from swapstone.targets.fake import FakeTarget
-from swapstone.targets.target import DEFAULT_MACHINE, REBOOTED
-from swapstone.wire import AgentAnswer, TrialRequest
+from swapstone.core.factors.factor import BOOTED_ROOT
+from swapstone.core.model import BOOT_ORDER, FactorLevels, Status
+from swapstone.core.record import RecordWriter, load
+from swapstone.core.run import Engine, prepare
+from swapstone.core.session.progress import LineProgress
+from swapstone.core.session.sample_check import derive
+from swapstone.core.targets import MachineConfig
+from swapstone.core.targets.fake import FakeTarget
+from swapstone.core.targets.target import DEFAULT_MACHINE, REBOOTED
+from swapstone.core.wire import AgentAnswer, TrialRequest
 from tests.unit.builders import experiment
 from tests.unit.run.test_engine import SPEC, Counting
 

@@ -10,19 +10,19 @@ from typing import Any
 
 import pytest
 
-from swapstone.answers import Measured
-from swapstone.model import Run, Status
-from swapstone.plan.stop_decision import StopDecision
-from swapstone.record import RecordView, RecordWriter, load
-from swapstone.run import Engine, TrialSpecs, prepare
-from swapstone.session.progress import LineProgress
-from swapstone.subjects import Outcome
-from swapstone.subjects.subject import Judgement
-from swapstone.targets import MachineConfig
-from swapstone.targets.fake import FakeTarget
-from swapstone.targets.target import DEFAULT_MACHINE
-from swapstone.wire import AgentAnswer, TrialRequest
-from swapstone.workloads import find_workload
+from swapstone.core.answers import Measured
+from swapstone.core.model import Run, Status
+from swapstone.core.plan.stop_decision import StopDecision
+from swapstone.core.record import RecordView, RecordWriter, load
+from swapstone.core.run import Engine, TrialSpecs, prepare
+from swapstone.core.session.progress import LineProgress
+from swapstone.core.subjects import Outcome
+from swapstone.core.subjects.subject import Judgement
+from swapstone.core.targets import MachineConfig
+from swapstone.core.targets.fake import FakeTarget
+from swapstone.core.targets.target import DEFAULT_MACHINE
+from swapstone.core.wire import AgentAnswer, TrialRequest
+from swapstone.core.workloads import find_workload
 from tests.unit.builders import experiment, source_of
 
 NAME = "b_malloc_tiny1"

@@ -12,19 +12,19 @@ from typing import Any
 import msgspec
 import pytest
 
-from swapstone.model import Run, Status
-from swapstone.plan import Group
-from swapstone.plan.stop_decision import StopDecision
-from swapstone.record import RecordWriter, load
-from swapstone.run import Engine, prepare
-from swapstone.session.progress import LineProgress
-from swapstone.session.sample_check import derive
-from swapstone.subjects import Outcome
-from swapstone.subjects.subject import Judgement
-from swapstone.targets import MachineConfig
-from swapstone.targets.fake import FakeTarget
-from swapstone.targets.target import DEFAULT_MACHINE
-from swapstone.wire import AgentAnswer, ProcessOutcome, TrialRequest
+from swapstone.core.model import Run, Status
+from swapstone.core.plan import Group
+from swapstone.core.plan.stop_decision import StopDecision
+from swapstone.core.record import RecordWriter, load
+from swapstone.core.run import Engine, prepare
+from swapstone.core.session.progress import LineProgress
+from swapstone.core.session.sample_check import derive
+from swapstone.core.subjects import Outcome
+from swapstone.core.subjects.subject import Judgement
+from swapstone.core.targets import MachineConfig
+from swapstone.core.targets.fake import FakeTarget
+from swapstone.core.targets.target import DEFAULT_MACHINE
+from swapstone.core.wire import AgentAnswer, ProcessOutcome, TrialRequest
 from tests.unit.builders import experiment
 
 FIRST = {

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import pytest
 
-from swapstone.model import Run, Status, Trial
-from swapstone.plan.stopping import StopReason
-from swapstone.run.endings import why_complete, why_gone, why_none
+from swapstone.core.model import Run, Status, Trial
+from swapstone.core.plan.stopping import StopReason
+from swapstone.core.run.endings import why_complete, why_gone, why_none
 
 GROUP = ("libc", "w", "idle")
 ALL_FAILED = "all 3 runs of libc=musl failed"

@@ -12,16 +12,16 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from swapstone.model import Experiment, Run, Status
-from swapstone.plan import Group
-from swapstone.plan.stop_decision import StopDecision
-from swapstone.record import RecordWriter, load
-from swapstone.run import Engine, SessionEnd, prepare
-from swapstone.session.progress import LineProgress
-from swapstone.targets import MachineConfig
-from swapstone.targets.fake import FakeTarget
-from swapstone.targets.target import DEFAULT_MACHINE
-from swapstone.wire import AgentAnswer, TrialRequest
+from swapstone.core.model import Experiment, Run, Status
+from swapstone.core.plan import Group
+from swapstone.core.plan.stop_decision import StopDecision
+from swapstone.core.record import RecordWriter, load
+from swapstone.core.run import Engine, SessionEnd, prepare
+from swapstone.core.session.progress import LineProgress
+from swapstone.core.targets import MachineConfig
+from swapstone.core.targets.fake import FakeTarget
+from swapstone.core.targets.target import DEFAULT_MACHINE
+from swapstone.core.wire import AgentAnswer, TrialRequest
 from tests.unit.builders import experiment
 
 SPEC = """

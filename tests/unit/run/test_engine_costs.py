@@ -11,11 +11,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from swapstone import plan
-from swapstone.model import Run
-from swapstone.plan.stop_decision import StopDecision
-from swapstone.run import Engine, engine
-from swapstone.run.made_runs import MadeRuns
+from swapstone.core import plan
+from swapstone.core.model import Run
+from swapstone.core.plan.stop_decision import StopDecision
+from swapstone.core.run import Engine, engine
+from swapstone.core.run.made_runs import MadeRuns
 from tests.unit import builders
 
 LOSSES: frozenset[plan.Place] = frozenset()

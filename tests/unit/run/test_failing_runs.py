@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.model import CURRENT_RULES, REPORT_CORRECTION, Experiment, Status, Trial, Verdict
-from swapstone.plan.stopping import StopReason
-from swapstone.record import RecordView, RecordWriter, load
-from swapstone.run import Engine, SessionEnd, prepare
-from swapstone.session.analysis import analyse_record
-from swapstone.session.plan_check import plan_problems
-from swapstone.session.precision_stop import PrecisionStop
-from swapstone.session.progress import LineProgress
-from swapstone.targets.fake import FakeTarget
+from swapstone.core.model import CURRENT_RULES, REPORT_CORRECTION, Experiment, Status, Trial, Verdict
+from swapstone.core.plan.stopping import StopReason
+from swapstone.core.record import RecordView, RecordWriter, load
+from swapstone.core.run import Engine, SessionEnd, prepare
+from swapstone.core.session.analysis import analyse_record
+from swapstone.core.session.plan_check import plan_problems
+from swapstone.core.session.precision_stop import PrecisionStop
+from swapstone.core.session.progress import LineProgress
+from swapstone.core.targets.fake import FakeTarget
 from tests.unit.builders import experiment
 
 MUSL = '[[behaviour]]\nvariant = "libc=musl"\n'

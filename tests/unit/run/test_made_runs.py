@@ -7,9 +7,9 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swapstone import plan
-from swapstone.model import CURRENT_RULES, Run, Status
-from swapstone.run.made_runs import MadeRuns
+from swapstone.core import plan
+from swapstone.core.model import CURRENT_RULES, Run, Status
+from swapstone.core.run.made_runs import MadeRuns
 from tests.unit import builders
 
 EXPERIMENT = builders.experiment(rules=CURRENT_RULES, failures_count=True)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from swapstone.artifacts import builder
+from swapstone.parts.build.artifacts import builder
 
 NUMBERS = (7, 3, 9, 1, 8, 2, 6, 4, 5)
 

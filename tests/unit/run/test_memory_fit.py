@@ -12,13 +12,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from swapstone.model import MemorySeries, PhaseMemory
-from swapstone.model.memory_fit import TriedMemory
-from swapstone.plan.memory_search import MIB, Resolution
-from swapstone.run.memory_fit import MemoryRule, MemorySearch, search_all, varies_from
-from swapstone.run.memory_trials import MemoryRun, expected_of
-from swapstone.run.phase_summary import summary
-from swapstone.run.prepare import Key
+from swapstone.core.model import MemorySeries, PhaseMemory
+from swapstone.core.run.phase_summary import summary
+from swapstone.core.run.prepare import Key
+from swapstone.parts.vm.model.memory_fit import TriedMemory
+from swapstone.parts.vm.plan.memory_search import MIB, Resolution
+from swapstone.parts.vm.run.memory_fit import MemoryRule, MemorySearch, search_all, varies_from
+from swapstone.parts.vm.run.memory_trials import MemoryRun, expected_of
 
 RULE = MemoryRule(
     unlimited=(1 << 62,) * 3,
@@ -159,7 +159,7 @@ def test_of_what_fails_without_a_limit_no_size_survived(tries: bool) -> None:
 
 def test_progress_counts_the_parts_and_states_their_mean_time(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = itertools.count(100.0, 2.0)
-    monkeypatch.setattr("swapstone.run.memory_fit.time", SimpleNamespace(monotonic=lambda: next(clock)))
+    monkeypatch.setattr("swapstone.parts.vm.run.memory_fit.time", SimpleNamespace(monotonic=lambda: next(clock)))
     shown: list[tuple[Key, int, float]] = []
     searches = [MemorySearch(key, RULE, needs(size)) for key, size in ((ONE, 9), (OTHER, 51))]
     assert search_all(searches, IN_TURN, lambda search, left, seconds: shown.append((search.key, left, seconds)))

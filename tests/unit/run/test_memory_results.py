@@ -10,14 +10,21 @@ from typing import Any, cast
 
 import pytest
 
-from swapstone.model import IDLE, MemorySeries, PhaseMemory, Status
-from swapstone.plan.memory_search import MIB, MOST_SIZES, Resolution, next_size, sizes_left, threshold
-from swapstone.run.memory_fit import MemoryRule, MemorySearch, search_all
-from swapstone.run.memory_trials import Expected, MemoryRun, MemoryTrials, expected_of, one_line, run_of_outcome
-from swapstone.run.prepare import Key, Prepared
-from swapstone.subjects import Outcome
-from swapstone.subjects.subject import Judgement
-from swapstone.targets import Target, TargetError
+from swapstone.core.model import IDLE, MemorySeries, PhaseMemory, Status
+from swapstone.core.run.prepare import Key, Prepared
+from swapstone.core.subjects import Outcome
+from swapstone.core.subjects.subject import Judgement
+from swapstone.core.targets import Target, TargetError
+from swapstone.parts.vm.plan.memory_search import MIB, MOST_SIZES, Resolution, next_size, sizes_left, threshold
+from swapstone.parts.vm.run.memory_fit import MemoryRule, MemorySearch, search_all
+from swapstone.parts.vm.run.memory_trials import (
+    Expected,
+    MemoryRun,
+    MemoryTrials,
+    expected_of,
+    one_line,
+    run_of_outcome,
+)
 from tests.unit.run.test_memory_trials import KILLED, outcome
 
 KEY: Key = ("own", "prog", "libc=glibc")

@@ -8,13 +8,13 @@ from typing import Any, cast
 
 import pytest
 
-from swapstone.model import IDLE, MemorySeries, PhaseMemory, Status, UserError
-from swapstone.run.memory_trials import MemoryRun, MemoryTrials, run_of_outcome
-from swapstone.run.prepare import Prepared
-from swapstone.subjects import Outcome
-from swapstone.subjects.subject import Judgement
-from swapstone.targets import MachineConfigError, Target, TargetError
-from swapstone.wire import AgentAnswer, ProcessOutcome
+from swapstone.core.model import IDLE, MemorySeries, PhaseMemory, Status, UserError
+from swapstone.core.run.prepare import Prepared
+from swapstone.core.subjects import Outcome
+from swapstone.core.subjects.subject import Judgement
+from swapstone.core.targets import MachineConfigError, Target, TargetError
+from swapstone.core.wire import AgentAnswer, ProcessOutcome
+from swapstone.parts.vm.run.memory_trials import MemoryRun, MemoryTrials, run_of_outcome
 
 OK = Judgement(Status.OK)
 KILLED = Judgement(Status.FAILED, "it was killed by SIGKILL (signal 9); its last line: 'x'")

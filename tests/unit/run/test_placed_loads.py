@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from swapstone.model import IDLE, UnavailableError
-from swapstone.run.placed_loads import placed_loads
-from swapstone.workloads import find_load, shared_machine_load
+from swapstone.core.model import IDLE, UnavailableError
+from swapstone.core.workloads import find_load, shared_machine_load
+from swapstone.parts.vm.run.placed_loads import placed_loads
 from tests.unit import builders
 
-module: Any = importlib.import_module("swapstone.run.placed_loads")
+module: Any = importlib.import_module("swapstone.parts.vm.run.placed_loads")
 
 CARRIED: Any = SimpleNamespace(
     files={"stress-ng": "/cache/stress-ng", "ld.so": "/cache/ld.so"},

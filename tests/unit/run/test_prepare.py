@@ -13,13 +13,13 @@ from unittest import mock
 import msgspec
 import pytest
 
-from swapstone.artifacts import BASE_RECIPE, builder
-from swapstone.model import Experiment, FactorLevels, UnavailableError, UserError, Variant
-from swapstone.run import recipes
-from swapstone.targets import Target
+from swapstone.core.model import Experiment, FactorLevels, UnavailableError, UserError, Variant
+from swapstone.core.run import recipes
+from swapstone.core.targets import Target
+from swapstone.parts.build.artifacts import BASE_RECIPE, builder
 from tests.unit import builders
 
-prepare: Any = importlib.import_module("swapstone.run.prepare")  # the package has a function of this name
+prepare: Any = importlib.import_module("swapstone.core.run.prepare")  # the package has a function of this name
 BASE: Any = BASE_RECIPE
 
 GLIBC, MUSL, OTHER, AGAIN = "libc=glibc", "libc=musl", "libc=other", "libc=glibc (again)"

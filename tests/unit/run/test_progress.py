@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from swapstone import plan
-from swapstone.model import Run, Trial
-from swapstone.plan import Group
-from swapstone.plan.stop_decision import StopDecision
-from swapstone.record import RecordWriter, load
-from swapstone.run import Engine, prepare
-from swapstone.targets.fake import FakeTarget
+from swapstone.core import plan
+from swapstone.core.model import Run, Trial
+from swapstone.core.plan import Group
+from swapstone.core.plan.stop_decision import StopDecision
+from swapstone.core.record import RecordWriter, load
+from swapstone.core.run import Engine, prepare
+from swapstone.core.targets.fake import FakeTarget
 from tests.unit.builders import experiment
 
 

@@ -8,14 +8,14 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from swapstone.model import Run, Status
-from swapstone.record import load
-from swapstone.run import prepare
-from swapstone.run.recompute import choose, recompute
-from swapstone.subjects.bundled import Bundled
-from swapstone.targets import DEFAULT_MACHINE, MachineConfig, open_target
-from swapstone.targets.fake import FakeTarget
-from swapstone.wire import AgentAnswer, TrialRequest
+from swapstone.core.model import Run, Status
+from swapstone.core.record import load
+from swapstone.core.run import prepare
+from swapstone.core.run.recompute import choose, recompute
+from swapstone.core.targets import DEFAULT_MACHINE, MachineConfig, open_target
+from swapstone.core.targets.fake import FakeTarget
+from swapstone.core.wire import AgentAnswer, TrialRequest
+from swapstone.parts.build.subjects.bundled import Bundled
 from tests.e2e.cli import fake, swapstone
 
 

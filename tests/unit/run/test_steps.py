@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from swapstone.run.steps import Steps, finish, stop
+from swapstone.core.run.steps import Steps, finish, stop
 
 
 def work(seen: list[str], *, concludes: bool = True, pauses_again: bool = False) -> Steps[str]:

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from swapstone import plan
-from swapstone.model import IDLE
-from swapstone.run import TrialSpecs
+from swapstone.core import plan
+from swapstone.core.model import IDLE
+from swapstone.core.run import TrialSpecs
 from tests.unit import builders
 
 GLIBC, MUSL = "libc=glibc", "libc=musl"

@@ -10,8 +10,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 import pytest
 
-from swapstone.model import Trial
-from swapstone.run.trials_ahead import AHEAD, TrialsAhead
+from swapstone.core.model import Trial
+from swapstone.core.run.trials_ahead import AHEAD, TrialsAhead
 
 
 class _Place:

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 import swapstone
-from swapstone.model import Experiment, Trial
-from swapstone.session import experiment as experiment_module
+from swapstone.core.model import Experiment, Trial
+from swapstone.core.session import experiment as experiment_module
 from tests.e2e.cli import FAKE, TOP, fake
 from tests.small_records import compared
 

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 
 import pytest
 
-from swapstone.model import UserError
-from swapstone.session.compare_options import parse_boards, run_options
-from swapstone.session.progress import NO_PROGRESS
+from swapstone.core.model import UserError
+from swapstone.core.session.compare_options import parse_boards, run_options
+from swapstone.core.session.progress import NO_PROGRESS
 
 
 @pytest.mark.parametrize(

@@ -9,18 +9,18 @@ from pathlib import Path
 import pytest
 
 import swapstone
-from swapstone.model import UserError
-from swapstone.model.run_sharing import NO_SHARING
-from swapstone.plan.stop_decision import StopDecision
-from swapstone.record import load
-from swapstone.run import Steps
-from swapstone.session.agreement_output import records_of
-from swapstone.session.board_runs import resume_records, run_boards
-from swapstone.session.compare_options import run_options
-from swapstone.session.experiment import resolve, start_by_block
-from swapstone.session.interrupted import Interrupted
-from swapstone.session.progress import NO_PROGRESS, LineProgress, NullProgress, Progress
-from swapstone.session.request import parse_factors
+from swapstone.core.model import UserError
+from swapstone.core.model.run_sharing import NO_SHARING
+from swapstone.core.plan.stop_decision import StopDecision
+from swapstone.core.record import load
+from swapstone.core.run import Steps
+from swapstone.core.session.agreement_output import records_of
+from swapstone.core.session.board_runs import resume_records, run_boards
+from swapstone.core.session.compare_options import run_options
+from swapstone.core.session.experiment import resolve, start_by_block
+from swapstone.core.session.interrupted import Interrupted
+from swapstone.core.session.progress import NO_PROGRESS, LineProgress, NullProgress, Progress
+from swapstone.core.session.request import parse_factors
 from tests.e2e.cli import FAKE, runs_of
 from tests.small_records import request_of
 

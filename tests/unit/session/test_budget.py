@@ -8,9 +8,9 @@ import zlib
 import msgspec
 import pytest
 
-from swapstone import plan
-from swapstone.comparison import analyse
-from swapstone.model import (
+from swapstone.core import plan
+from swapstone.core.comparison import analyse
+from swapstone.core.model import (
     CURRENT_RULES,
     REPORT_CORRECTION,
     VIRTUAL_CLOCK,
@@ -20,9 +20,9 @@ from swapstone.model import (
     Sample,
     UserError,
 )
-from swapstone.plan import block as trials_of
-from swapstone.plan import groups
-from swapstone.session.budget import (
+from swapstone.core.plan import block as trials_of
+from swapstone.core.plan import groups
+from swapstone.core.session.budget import (
     BudgetError,
     check_budget,
     check_spent,
@@ -31,8 +31,8 @@ from swapstone.session.budget import (
     fitted,
     needed_pairs,
 )
-from swapstone.session.precision_stop import PrecisionStop
-from swapstone.workloads import workloads_by_name
+from swapstone.core.session.precision_stop import PrecisionStop
+from swapstone.core.workloads import workloads_by_name
 from tests.unit.builders import experiment, run
 
 SECOND_NS = 10**9

@@ -8,9 +8,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from swapstone.model import CURRENT_RULES, CaveatKind
-from swapstone.record import RecordWriter, load
-from swapstone.session.analysis import analyse_record
+from swapstone.core.model import CURRENT_RULES, CaveatKind
+from swapstone.core.record import RecordWriter, load
+from swapstone.core.session.analysis import analyse_record
 from tests.unit import builders
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import pytest
 
-from swapstone.model import CLOCK_SCALES, UserError
-from swapstone.session.compare_options import parse_scales
+from swapstone.core.model import CLOCK_SCALES, UserError
+from swapstone.core.session.compare_options import parse_scales
 
 
 def test_one_or_several_times_are_read() -> None:

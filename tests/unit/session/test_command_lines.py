@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.model import CommandLine, UserError
-from swapstone.session.command_lines import command_lines, shell_character, split_arguments
-from swapstone.session.command_text import shown_command
+from swapstone.core.model import CommandLine, UserError
+from swapstone.core.session.command_lines import command_lines, shell_character, split_arguments
+from swapstone.core.session.command_text import shown_command
 
 HERE = Path("/project")
 

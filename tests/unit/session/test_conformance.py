@@ -10,12 +10,18 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.model import UserError
-from swapstone.model.conformance import Conformance, ScriptOutcome, decode_script_outcome
-from swapstone.model.directories import share_dir
-from swapstone.report.conformance_table import answer, rfc_table, text_of
-from swapstone.session import conformance
-from swapstone.session.conformance import conform, decode_known, documented_table, known_failures, shipped_scripts
+from swapstone.core.model import UserError
+from swapstone.core.model.directories import share_dir
+from swapstone.parts.net.model.conformance import Conformance, ScriptOutcome, decode_script_outcome
+from swapstone.parts.net.report.conformance_table import answer, rfc_table, text_of
+from swapstone.parts.net.session import conformance
+from swapstone.parts.net.session.conformance import (
+    conform,
+    decode_known,
+    documented_table,
+    known_failures,
+    shipped_scripts,
+)
 from tests.json_schema import check_printed
 
 _HEAD = re.compile(r"// RFC (\d+), [0-9.]+: \S")

@@ -14,15 +14,15 @@ import msgspec
 import pytest
 
 import swapstone
-from swapstone.model import Direction, UserError
-from swapstone.record import load, record_format, validation
-from swapstone.session.analysis import analyse_record, record_verdicts
-from swapstone.session.description import describe
-from swapstone.session.works import description_of, works_of
+from swapstone.core.model import Direction, UserError
+from swapstone.core.record import load, record_format, validation
+from swapstone.core.session.analysis import analyse_record, record_verdicts
+from swapstone.core.session.description import describe
+from swapstone.core.session.works import description_of, works_of
 from tests.e2e.cli import fake
 
 TOP = Path(__file__).parents[3]
-LABORATORY = {"artifacts", "factors", "instruments", "run", "subjects", "targets", "workloads"}
+LABORATORY = {"artifacts", "factors", "instruments", "machine", "run", "subjects", "targets", "workloads"}
 """Packages that build, run or observe."""
 
 _LIST_MODULES = """
@@ -33,7 +33,8 @@ try:
     main()
 except SystemExit as end:
     assert not end.code, end.code
-names = {name.split(".")[1] for name in sys.modules if name.startswith("swapstone.")}
+ours = [name.split(".") for name in sys.modules if name.startswith(("swapstone.core.", "swapstone.parts."))]
+names = {name[3] for name in ours if name[1] == "parts" and len(name) > 3} | {name[2] for name in ours if name[1] == "core"}
 print("modules:", *sorted(names), file=sys.stderr)
 """
 

@@ -6,13 +6,13 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from swapstone.instruments.prepare_row import require_host_record
-from swapstone.model import UnavailableError, UserError
-from swapstone.session.board_options import complete_target
-from swapstone.session.planned_commands import planned_commands
-from swapstone.session.server_program import server_notes
-from swapstone.session.settings import Boards
-from swapstone.targets import driver_of, parse_target
+from swapstone.core.model import UnavailableError, UserError
+from swapstone.core.session.planned_commands import planned_commands
+from swapstone.core.session.server_program import server_notes
+from swapstone.core.session.settings import Boards
+from swapstone.core.targets import driver_of, parse_target
+from swapstone.parts.boards.session.board_options import complete_target
+from swapstone.parts.explain.instruments.prepare_row import require_host_record
 from tests.unit.builders import experiment
 
 APART = "host:driver=ssh:me@board:2222,address=10.0.0.2"

@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.artifacts.image_cache import CacheEntry
-from swapstone.artifacts.image_catalog import find_machine_architecture
-from swapstone.artifacts.images import Image
-from swapstone.model.cpio import archive, folder
-from swapstone.session import emulator_findings
-from swapstone.session.emulator_findings import kvm_finding
-from swapstone.targets.health import State
-from swapstone.targets.vm.emulator import EMULATORS_VARIABLE
-from swapstone.targets.vm.vm_target import VmOptions
+from swapstone.core.model.cpio import archive, folder
+from swapstone.core.targets.health import State
+from swapstone.parts.vm.artifacts.image_cache import CacheEntry
+from swapstone.parts.vm.artifacts.image_catalog import find_machine_architecture
+from swapstone.parts.vm.artifacts.images import Image
+from swapstone.parts.vm.machine.emulator import EMULATORS_VARIABLE
+from swapstone.parts.vm.machine.vm_target import VmOptions
+from swapstone.parts.vm.session import emulator_findings
+from swapstone.parts.vm.session.emulator_findings import kvm_finding
 from tests.unit.targets.fake_emulator import emulator, runs
 
 pytestmark = pytest.mark.skipif(os.uname().machine != "x86_64", reason="the images that are made up here are of x86_64")

@@ -10,10 +10,10 @@ import msgspec
 import pytest
 
 import swapstone
-from swapstone.explanation import load_classes
-from swapstone.model.explanation import InstrumentCost, RowMeasurements, Stack
-from swapstone.report.flame_graph import page
-from swapstone.session.explanation_files import (
+from swapstone.parts.explain.explanation import load_classes
+from swapstone.parts.explain.model.explanation import InstrumentCost, RowMeasurements, Stack
+from swapstone.parts.explain.report.flame_graph import page
+from swapstone.parts.explain.session.explanation_files import (
     MANIFEST,
     SEEN,
     evidence_files,
@@ -23,7 +23,7 @@ from swapstone.session.explanation_files import (
     store,
     unusable,
 )
-from swapstone.session.stored_evidence import MOST_DEPTH, MOST_STACKS, is_usable
+from swapstone.parts.explain.session.stored_evidence import MOST_DEPTH, MOST_STACKS, is_usable
 from tests.e2e.cli import fake
 from tests.small_records import compared
 from tests.unit.explanation.test_evidence import OWN, row

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from swapstone.artifacts.image_catalog import find_machine_architecture
-from swapstone.session.image_store import boot_arguments
+from swapstone.parts.vm.artifacts.image_catalog import find_machine_architecture
+from swapstone.parts.vm.session.image_store import boot_arguments
 
 
 @pytest.mark.parametrize("name", ["x86_64", "arm64", "armhf", "riscv64"])

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import pytest
 
-from swapstone.artifacts.libc_image import LibcImageRequest
-from swapstone.model import UserError
-from swapstone.session.libc_images import boot_command, libc_request, make_sdk
+from swapstone.core.model import UserError
+from swapstone.parts.vm.artifacts.libc_image import LibcImageRequest
+from swapstone.parts.vm.session.libc_images import boot_command, libc_request, make_sdk
 
 
 @pytest.mark.parametrize(

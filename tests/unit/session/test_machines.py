@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.artifacts.image_comparison import ImageFile
-from swapstone.artifacts.images import BuiltImage, Image, ImageRequest
-from swapstone.artifacts.kernel_modules import Module
-from swapstone.model import FactorLevels, ImageDifference, UserError
-from swapstone.session import vm_images, vm_kind
-from swapstone.session.machines import open_experiment_target
-from swapstone.session.vm_images import parse_module_files, parse_modules
-from swapstone.targets.vm.boot_image import VmImage
+from swapstone.core.model import FactorLevels, ImageDifference, UserError
+from swapstone.core.session.machines import open_experiment_target
+from swapstone.parts.vm.artifacts.image_comparison import ImageFile
+from swapstone.parts.vm.artifacts.images import BuiltImage, Image, ImageRequest
+from swapstone.parts.vm.artifacts.kernel_modules import Module
+from swapstone.parts.vm.machine.boot_image import VmImage
+from swapstone.parts.vm.session import vm_images, vm_kind
+from swapstone.parts.vm.session.vm_images import parse_module_files, parse_modules
 from tests.unit import builders
 
 Files = dict[str, ImageFile]

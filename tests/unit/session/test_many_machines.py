@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from swapstone.session.many_machines import TrialPlan, collect_runs, make_runs, read_plan
-from swapstone.session.progress import NO_PROGRESS
-from swapstone.targets.vm.content_store import PLANS, ContentStore, DamagedEntryError
+from swapstone.core.session.progress import NO_PROGRESS
+from swapstone.parts.cluster.content_store import PLANS, ContentStore, DamagedEntryError
+from swapstone.parts.cluster.many_machines import TrialPlan, collect_runs, make_runs, read_plan
 from tests.unit import builders
 
 RUN = "b" * 64

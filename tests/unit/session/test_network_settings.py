@@ -7,9 +7,9 @@ from typing import cast
 
 import msgspec
 
-from swapstone.model import FactorLevels, Status, Trial
-from swapstone.record import RecordView
-from swapstone.session.network_settings import network_facts, network_notes, settings_of
+from swapstone.core.model import FactorLevels, Status, Trial
+from swapstone.core.record import RecordView
+from swapstone.parts.net.session.network_settings import network_facts, network_notes, settings_of
 from tests.unit.builders import experiment, run
 
 SEEN = (

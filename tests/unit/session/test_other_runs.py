@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import pytest
 
-from swapstone.run.recompute import Recomputed
-from swapstone.session.verification import recompute_findings, sorted_by_cause
+from swapstone.core.run.recompute import Recomputed
+from swapstone.core.session.verification import recompute_findings, sorted_by_cause
 
 CAUSES = ("tool qemu: '7.2' then, '10.0' now", "machine virtualization: '7.2' then, '10.0' now")
 

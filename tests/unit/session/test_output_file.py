@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 import swapstone
-from swapstone.model import UserError
-from swapstone.session import explanation_files
-from swapstone.session.output_file import check_output_folder, write_output, write_outputs
+from swapstone.core.model import UserError
+from swapstone.core.session.output_file import check_output_folder, write_output, write_outputs
+from swapstone.parts.explain.session import explanation_files
 from tests.e2e.cli import fake
 from tests.e2e.cli import swapstone as command
 from tests.small_records import compared

@@ -7,17 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.model import Cpus, FactorLevels, OwnProgram, UserError
-from swapstone.session.command_text import command_line
-from swapstone.session.own_program_request import (
+from swapstone.core.model import Cpus, FactorLevels, OwnProgram, UserError
+from swapstone.core.session.command_text import command_line
+from swapstone.core.session.own_program_request import (
     own_program,
     program_factor,
     report_notes,
 )
-from swapstone.session.report_context import describe_experiment
-from swapstone.session.settings import Program
-from swapstone.subjects import own_program_notes
-from swapstone.subjects.own_program_notes import large_sources_note
+from swapstone.core.session.report_context import describe_experiment
+from swapstone.core.session.settings import Program
+from swapstone.parts.own.subjects import own_program_notes
+from swapstone.parts.own.subjects.own_program_notes import large_sources_note
 from tests.unit.builders import experiment
 
 

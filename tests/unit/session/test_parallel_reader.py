@@ -12,12 +12,12 @@ import msgspec
 import numpy as np
 import pytest
 
-from swapstone import plan
-from swapstone.model import Experiment, Sample
-from swapstone.record import RecordWriter, load, record_format, run_lines
-from swapstone.session import columns_file, parallel_reader
-from swapstone.session.columns_file import Column, Header
-from swapstone.session.parallel_reader import LineCollector, RunsFile, read_in_parts
+from swapstone.core import plan
+from swapstone.core.model import Experiment, Sample
+from swapstone.core.record import RecordWriter, load, record_format, run_lines
+from swapstone.core.session import columns_file, parallel_reader
+from swapstone.core.session.columns_file import Column, Header
+from swapstone.core.session.parallel_reader import LineCollector, RunsFile, read_in_parts
 from tests.unit import builders
 
 EXPERIMENT = builders.experiment(rules=2, null=True, prime=1, failures_count=True)

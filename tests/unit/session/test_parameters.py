@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import pytest
 
-from swapstone.model import FactorLevels, LoadGenerator, OwnProgram, UserError
-from swapstone.session.parameters import check_placeholders, parse_free_factors, parse_parameters
+from swapstone.core.model import FactorLevels, LoadGenerator, OwnProgram, UserError
+from swapstone.core.session.parameters import check_placeholders, parse_free_factors, parse_parameters
 
 
 @pytest.mark.parametrize(

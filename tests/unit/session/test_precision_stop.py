@@ -8,9 +8,9 @@ import random
 import msgspec
 import pytest
 
-from swapstone import plan
-from swapstone.model import CURRENT_RULES, REPORT_CORRECTION, Experiment, Run, Sample
-from swapstone.session.precision_stop import PrecisionStop
+from swapstone.core import plan
+from swapstone.core.model import CURRENT_RULES, REPORT_CORRECTION, Experiment, Run, Sample
+from swapstone.core.session.precision_stop import PrecisionStop
 from tests.unit import builders
 
 BLOCKS = 32

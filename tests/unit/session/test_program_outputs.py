@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from swapstone.session.program_outputs import first_difference, literal_of
+from swapstone.core.session.program_outputs import first_difference, literal_of
 
 
 @pytest.mark.parametrize(

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from swapstone.model import UserError
-from swapstone.session import query
-from swapstone.session.open_runs import OpenRuns
-from swapstone.session.query import query_records
-from swapstone.session.record_index import NamedRecord
+from swapstone.core.model import UserError
+from swapstone.core.session import query
+from swapstone.core.session.open_runs import OpenRuns
+from swapstone.core.session.query import query_records
+from swapstone.core.session.record_index import NamedRecord
 from tests.e2e.cli import fake
 from tests.e2e.cli import swapstone as command
 from tests.small_records import compared

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.record import RecordWriter
-from swapstone.session import query, record_index, table_cache
-from swapstone.session.query import all_records, query_records
-from swapstone.session.record_index import NamedRecord, RecordIndex, Rows
+from swapstone.core.record import RecordWriter
+from swapstone.core.session import query, record_index, table_cache
+from swapstone.core.session.query import all_records, query_records
+from swapstone.core.session.record_index import NamedRecord, RecordIndex, Rows
 from tests.unit import builders
 
 

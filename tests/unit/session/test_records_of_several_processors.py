@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.model import UnavailableError, UserError
-from swapstone.record import Manifest, RecordWriter
-from swapstone.session import explain, recomputation
-from swapstone.session.record_handle import Record
+from swapstone.core.model import UnavailableError, UserError
+from swapstone.core.record import Manifest, RecordWriter
+from swapstone.core.session import recomputation
+from swapstone.core.session.record_handle import Record
+from swapstone.parts.explain.session import explain
 from tests.unit import builders
 
 

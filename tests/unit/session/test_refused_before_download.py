@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.artifacts import apt, upstream_sources
-from swapstone.model import UserError
-from swapstone.session import vm_images
+from swapstone.core.model import UserError
+from swapstone.parts.build.artifacts import apt, upstream_sources
+from swapstone.parts.vm.session import vm_images
 from tests.small_records import compared
 from tests.tiny_kernel import HANG, tiny_kernel
 from tests.unit.artifacts.test_kernels import bzimage

@@ -12,16 +12,16 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from swapstone import plan
-from swapstone.comparison import run_columns
-from swapstone.comparison.run_columns import RunColumns, TabledRuns
-from swapstone.model import RecordError, Run, Sample, Status
-from swapstone.record import RecordView, RecordWriter, load
-from swapstone.session import columns_file, parallel_reader, run_store
-from swapstone.session.analysis import analyse_record
-from swapstone.session.record_handle import Record
-from swapstone.session.report_context import context_of
-from swapstone.session.run_store import StoredRuns, load_columns
+from swapstone.core import plan
+from swapstone.core.comparison import run_columns
+from swapstone.core.comparison.run_columns import RunColumns, TabledRuns
+from swapstone.core.model import RecordError, Run, Sample, Status
+from swapstone.core.record import RecordView, RecordWriter, load
+from swapstone.core.session import columns_file, parallel_reader, run_store
+from swapstone.core.session.analysis import analyse_record
+from swapstone.core.session.record_handle import Record
+from swapstone.core.session.report_context import context_of
+from swapstone.core.session.run_store import StoredRuns, load_columns
 from tests.unit import builders
 
 EXPERIMENT = builders.experiment(rules=2, null=True, prime=1, failures_count=True)

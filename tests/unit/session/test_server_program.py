@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.model import FactorLevels, LoadGenerator, UserError
-from swapstone.session.command_text import command_line
-from swapstone.session.experiment import resolve
-from swapstone.session.own_program_request import own_program, program_factor
-from swapstone.session.server_program import server_notes
-from swapstone.session.settings import Program
-from swapstone.workloads import workloads_of
-from swapstone.workloads.server_metrics import closed_loop_notes
+from swapstone.core.model import FactorLevels, LoadGenerator, UserError
+from swapstone.core.session.command_text import command_line
+from swapstone.core.session.experiment import resolve
+from swapstone.core.session.own_program_request import own_program, program_factor
+from swapstone.core.session.server_program import server_notes
+from swapstone.core.session.settings import Program
+from swapstone.core.workloads import workloads_of
+from swapstone.core.workloads.server_metrics import closed_loop_notes
 from tests.small_records import request_of
 
 SERVER = "./my-server --port {port}"

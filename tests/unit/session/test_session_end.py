@@ -13,12 +13,12 @@ from typing import NoReturn
 import pytest
 
 import swapstone
-from swapstone.model import RecordError, UserError
-from swapstone.record import RecordWriter, load
-from swapstone.session import experiment, study
-from swapstone.session.interrupted import Interrupted
-from swapstone.session.study_file import decode_study
-from swapstone.session.study_run import StudyRun
+from swapstone.core.model import RecordError, UserError
+from swapstone.core.record import RecordWriter, load
+from swapstone.core.session import experiment, study
+from swapstone.core.session.interrupted import Interrupted
+from swapstone.core.session.study_file import decode_study
+from swapstone.core.session.study_run import StudyRun
 from tests.e2e.cli import fake, runs_of
 from tests.unit.session.test_study import FAKE, STUDY
 

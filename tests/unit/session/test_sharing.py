@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import pytest
 
-from swapstone.model import UserError
-from swapstone.session.run_options import parse_sharing
+from swapstone.core.model import UserError
+from swapstone.core.session.run_options import parse_sharing
 
 
 @pytest.mark.parametrize(

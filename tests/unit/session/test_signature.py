@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import swapstone
-from swapstone.model import RecordError, UnavailableError, UserError
+from swapstone.core.model import RecordError, UnavailableError, UserError
 from tests.e2e.cli import fake
 from tests.e2e.cli import swapstone as command
 from tests.programs import needs

@@ -12,17 +12,17 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from swapstone.model import RecordError, UserError
-from swapstone.record import RecordView, find_record, list_records, load, record_name
-from swapstone.report.render import terminal
-from swapstone.report.study_index import document_of
-from swapstone.session import experiment, study
-from swapstone.session.interrupted import Interrupted
-from swapstone.session.progress import LineProgress
-from swapstone.session.run_options import RunOptions
-from swapstone.session.study_file import Study, decode_study
-from swapstone.session.study_run import StudyRun, load_trusted_run
-from swapstone.session.trust import UntrustedRecordError
+from swapstone.core.model import RecordError, UserError
+from swapstone.core.record import RecordView, find_record, list_records, load, record_name
+from swapstone.core.report.render import terminal
+from swapstone.core.report.study_index import document_of
+from swapstone.core.session import experiment, study
+from swapstone.core.session.interrupted import Interrupted
+from swapstone.core.session.progress import LineProgress
+from swapstone.core.session.run_options import RunOptions
+from swapstone.core.session.study_file import Study, decode_study
+from swapstone.core.session.study_run import StudyRun, load_trusted_run
+from swapstone.core.session.trust import UntrustedRecordError
 
 STUDY = b"""
 title = "musl <b>against</b> glibc"

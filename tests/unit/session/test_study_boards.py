@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.model import Experiment, UserError
-from swapstone.session import study
-from swapstone.session.progress import LineProgress
-from swapstone.session.study_boards import in_one_line
-from swapstone.session.study_file import decode_study
+from swapstone.core.model import Experiment, UserError
+from swapstone.core.session import study
+from swapstone.core.session.progress import LineProgress
+from swapstone.core.session.study_boards import in_one_line
+from swapstone.core.session.study_file import decode_study
 from tests.fake_ssh import FakeSsh
 
 STUDY = b"""

@@ -9,9 +9,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from swapstone.model import Experiment
-from swapstone.session import experiment, study
-from swapstone.session.budget import BudgetError, sufficient_budget
+from swapstone.core.model import Experiment
+from swapstone.core.session import experiment, study
+from swapstone.core.session.budget import BudgetError, sufficient_budget
 from tests.unit.session.test_study import Maker
 from tests.unit.session.test_study import run as study_run
 

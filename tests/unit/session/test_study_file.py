@@ -11,12 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swapstone.model import UserError
-from swapstone.published.data import figures
-from swapstone.session import study_file
-from swapstone.session.experiment import resolve
-from swapstone.session.settings import Measuring, Place, Settings, VirtualMachine, Workloads
-from swapstone.session.study_file import (
+from swapstone.core.model import UserError
+from swapstone.core.session import study_file
+from swapstone.core.session.experiment import resolve
+from swapstone.core.session.settings import Measuring, Place, Settings, VirtualMachine, Workloads
+from swapstone.core.session.study_file import (
     Study,
     decode_study,
     list_studies,
@@ -24,7 +23,8 @@ from swapstone.session.study_file import (
     studies_dir,
     study_names,
 )
-from swapstone.workloads import find_load, find_suite
+from swapstone.core.workloads import find_load, find_suite
+from swapstone.parts.published.data import figures
 
 HEAD = b'title = "t"\nquestion = "q?"\nfactor = [{ name = "libc", levels = ["glibc", "musl"] }]\n'
 PART = b'[[part]]\nname = "a"\ntitle = "A"\nsuites = ["libc"]\nbudget = "1m"\n'

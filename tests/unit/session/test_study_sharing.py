@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 import swapstone
-from swapstone.model import Experiment, UserError
-from swapstone.model.run_sharing import NO_SHARING, RunSharing
-from swapstone.session import study
-from swapstone.session.progress import LineProgress
-from swapstone.session.run_options import RunOptions
-from swapstone.session.study_file import decode_study
+from swapstone.core.model import Experiment, UserError
+from swapstone.core.model.run_sharing import NO_SHARING, RunSharing
+from swapstone.core.session import study
+from swapstone.core.session.progress import LineProgress
+from swapstone.core.session.run_options import RunOptions
+from swapstone.core.session.study_file import decode_study
 
 STUDY = b"""
 title = "Exact and measured"

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.instruments.requirements import MissingRequirement, missing_kernel_names
-from swapstone.session.explain_findings import instrument_findings
-from swapstone.session.server_findings import load_generator_findings
-from swapstone.targets.health import Finding, State
+from swapstone.core.targets.health import Finding, State
+from swapstone.parts.explain.instruments.requirements import MissingRequirement, missing_kernel_names
+from swapstone.parts.explain.session.explain_findings import instrument_findings
+from swapstone.parts.own.session.server_findings import load_generator_findings
 
 LOCKED = MissingRequirement(
     "the kernel refuses perf events (kernel.perf_event_paranoid=4)", "sudo sysctl kernel.perf_event_paranoid=1"

@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 import swapstone
-from swapstone.model import (
+from swapstone.core.model import (
     CommandLine,
     Experiment,
     FactorLevels,
@@ -22,13 +22,14 @@ from swapstone.model import (
     RecordError,
     UserError,
 )
-from swapstone.record import Manifest, RecordWriter, load
-from swapstone.session import experiment as experiments
-from swapstone.session import explain, rerun, study, trust
-from swapstone.session.planned_commands import planned_commands, planned_study_commands
-from swapstone.session.run_options import RunOptions
-from swapstone.session.study_file import decode_study
-from swapstone.session.trust import UntrustedRecordError, distrust_reason
+from swapstone.core.record import Manifest, RecordWriter, load
+from swapstone.core.session import experiment as experiments
+from swapstone.core.session import rerun, study, trust
+from swapstone.core.session.planned_commands import planned_commands, planned_study_commands
+from swapstone.core.session.run_options import RunOptions
+from swapstone.core.session.study_file import decode_study
+from swapstone.core.session.trust import UntrustedRecordError, distrust_reason
+from swapstone.parts.explain.session import explain
 from tests.e2e.cli import fake
 from tests.e2e.cli import swapstone as command
 from tests.small_records import compared

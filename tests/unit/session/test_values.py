@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swapstone.model import UserError
-from swapstone.session.values import (
+from swapstone.core.model import UserError
+from swapstone.core.session.values import (
     format_compared,
     format_duration,
     parse_age_s,

@@ -14,11 +14,11 @@ import msgspec
 import pytest
 
 import swapstone
-from swapstone.comparison import unmeasured
-from swapstone.model import Run
-from swapstone.record import load, record_format
-from swapstone.session.analysis import analyse_record, record_verdicts, verdicts_digest
-from swapstone.session.verification import Verification
+from swapstone.core.comparison import unmeasured
+from swapstone.core.model import Run
+from swapstone.core.record import load, record_format
+from swapstone.core.session.analysis import analyse_record, record_verdicts, verdicts_digest
+from swapstone.core.session.verification import Verification
 from tests.e2e.cli import fake
 from tests.raw_outputs import raw_to_files
 

@@ -10,15 +10,15 @@ import msgspec
 import pytest
 from tools.fuzz_seeds import WAKEUP_ROW
 
-from swapstone.model import UnavailableError, UserError
-from swapstone.model.wakeup_paths import WakeupExplanation
-from swapstone.report.wakeup_explanation import document_of
-from swapstone.session.experiment import resolve
-from swapstone.session.progress import NO_PROGRESS
-from swapstone.session.record_handle import Record
-from swapstone.session.request import parse_factors
-from swapstone.session.why_max import worst_wakeup_documents
-from swapstone.session.worst_wakeups import measures_wakeups, require_wakeups
+from swapstone.core.model import UnavailableError, UserError
+from swapstone.core.session.experiment import resolve
+from swapstone.core.session.progress import NO_PROGRESS
+from swapstone.core.session.record_handle import Record
+from swapstone.core.session.request import parse_factors
+from swapstone.parts.explain.model.wakeup_paths import WakeupExplanation
+from swapstone.parts.explain.report.wakeup_explanation import document_of
+from swapstone.parts.explain.session.why_max import worst_wakeup_documents
+from swapstone.parts.explain.session.worst_wakeups import measures_wakeups, require_wakeups
 from tests.small_records import request_of
 
 FOUND = msgspec.json.decode(WAKEUP_ROW, type=WakeupExplanation)

@@ -14,13 +14,13 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from swapstone.stats import RunOrder, SignedRank, binomial_tail, dependence_p_value, difference_p_value, wilson
-from swapstone.stats import sign_flip_p_value as sign_flip
-from swapstone.stats.mean_ratio import student_quantile
-from swapstone.stats.predecessor_test import draws_of, normal_scores, student_tail
-from swapstone.stats.signed_rank import critical, difference_quantum, tail
-from swapstone.stats.summary import run_value
-from swapstone.stats.walsh_averages import PairSums, probes
+from swapstone.core.stats import RunOrder, SignedRank, binomial_tail, dependence_p_value, difference_p_value, wilson
+from swapstone.core.stats import sign_flip_p_value as sign_flip
+from swapstone.core.stats.mean_ratio import student_quantile
+from swapstone.core.stats.predecessor_test import draws_of, normal_scores, student_tail
+from swapstone.core.stats.signed_rank import critical, difference_quantum, tail
+from swapstone.core.stats.summary import run_value
+from swapstone.core.stats.walsh_averages import PairSums, probes
 
 QUANTUM = 2.0**-40
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from swapstone.stats import (
+from swapstone.core.stats import (
     RunOrder,
     deviating_units,
     log_ratios,
@@ -20,7 +20,7 @@ from swapstone.stats import (
     pooled_estimate,
     predecessor_test,
 )
-from swapstone.stats.mean_ratio import student_quantile, student_tail
+from swapstone.core.stats.mean_ratio import student_quantile, student_tail
 from tests.unit.stats.test_predecessor_test import drawn_order, predecessors, reference
 
 # Means

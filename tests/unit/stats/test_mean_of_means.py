@@ -8,7 +8,7 @@ import math
 import numpy as np
 import pytest
 
-from swapstone.stats import MeanOfMeans, mean_difference
+from swapstone.core.stats import MeanOfMeans, mean_difference
 
 
 def test_one_set_has_students_interval() -> None:

@@ -8,8 +8,8 @@ import math
 import numpy as np
 import pytest
 
-from swapstone.stats import mean_difference, mean_ratio
-from swapstone.stats.mean_ratio import student_quantile
+from swapstone.core.stats import mean_difference, mean_ratio
+from swapstone.core.stats.mean_ratio import student_quantile
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import scipy.stats
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from swapstone.stats import SignedRank, common_level, rejections
+from swapstone.core.stats import SignedRank, common_level, rejections
 
 families = st.lists(st.floats(0, 1), min_size=1, max_size=40)
 rates = st.sampled_from([0.01, 0.05, 0.1, 0.2])

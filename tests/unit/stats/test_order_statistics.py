@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from swapstone.stats import exceedance, median_interval
+from swapstone.core.stats import exceedance, median_interval
 
 
 @pytest.mark.parametrize("count", range(1, 60))

@@ -14,8 +14,8 @@ import pytest
 import scipy.stats
 from numpy.typing import NDArray
 
-from swapstone.stats import PredecessorTest, RunOrder, predecessor_test
-from swapstone.stats.predecessor_test import student_tail
+from swapstone.core.stats import PredecessorTest, RunOrder, predecessor_test
+from swapstone.core.stats.predecessor_test import student_tail
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -8,8 +8,8 @@ import math
 import numpy as np
 import pytest
 
-from swapstone.stats import deviating_units, pooled_estimate
-from swapstone.stats.mean_ratio import student_quantile
+from swapstone.core.stats import deviating_units, pooled_estimate
+from swapstone.core.stats.mean_ratio import student_quantile
 
 # Log relative risks of tuberculosis after BCG in 13 trials, and their variances (Colditz et al. 1994, JAMA 271, 698-702; to four places).
 RISKS = (

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swapstone.stats import sign_flip_p_value
-from swapstone.stats.sign_flips import MOST_TERMS
+from swapstone.core.stats import sign_flip_p_value
+from swapstone.core.stats.sign_flips import MOST_TERMS
 
 
 @given(st.lists(st.integers(-8, 8), min_size=1, max_size=9))

@@ -11,7 +11,7 @@ import scipy.stats
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swapstone.stats import binomial_tail, dependence_p_value, run_value, wilson
+from swapstone.core.stats import binomial_tail, dependence_p_value, run_value, wilson
 
 
 @given(st.lists(st.floats(-1e12, 1e12), min_size=1, max_size=9))

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from swapstone.stats import (
+from swapstone.core.stats import (
     SignedRank,
     difference_of_estimates,
     difference_p_value,

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swapstone.stats import walsh_averages
-from swapstone.stats.walsh_averages import PairSums, all_sums
+from swapstone.core.stats import walsh_averages
+from swapstone.core.stats.walsh_averages import PairSums, all_sums
 
 
 def shapes(random: np.random.Generator, name: str, n: int) -> np.ndarray:

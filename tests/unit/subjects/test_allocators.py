@@ -10,16 +10,16 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from swapstone.artifacts import BASE_RECIPE, build_workload, resolve_recipe
-from swapstone.artifacts.allocators import EXCLUDED
-from swapstone.artifacts.upstream_sources import fetch, read_lock, unpack
-from swapstone.factors import Recipe
-from swapstone.model import Status, UnavailableError, Variant
-from swapstone.run.recipes import equally_large
-from swapstone.subjects import Judgement, Program, subject_of
-from swapstone.subjects.declared_program import whole_environment
-from swapstone.targets.host import HostTarget
-from swapstone.workloads import find_workload
+from swapstone.core.factors import Recipe
+from swapstone.core.model import Status, UnavailableError, Variant
+from swapstone.core.run.recipes import equally_large
+from swapstone.core.subjects import Judgement, Program, subject_of
+from swapstone.core.subjects.declared_program import whole_environment
+from swapstone.core.targets.host import HostTarget
+from swapstone.core.workloads import find_workload
+from swapstone.parts.build.artifacts import BASE_RECIPE, build_workload, resolve_recipe
+from swapstone.parts.build.artifacts.allocators import EXCLUDED
+from swapstone.parts.build.artifacts.upstream_sources import fetch, read_lock, unpack
 from tests.programs import require
 from tests.unit.builders import source_of, trial_spec
 from tests.unit.factors.test_allocator import compiled

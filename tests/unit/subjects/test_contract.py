@@ -12,11 +12,10 @@ from typing import Any
 import msgspec
 import pytest
 
-import swapstone.run
-from swapstone.answers import Measured, OutputReader
-from swapstone.artifacts import SOURCE_RECIPE
-from swapstone.factors import Recipe
-from swapstone.model import (
+import swapstone.core.run
+from swapstone.core.answers import Measured, OutputReader
+from swapstone.core.factors import Recipe
+from swapstone.core.model import (
     FactorLevels,
     LoadGenerator,
     MachineNeeds,
@@ -31,19 +30,20 @@ from swapstone.model import (
     WireError,
     Workload,
 )
-from swapstone.model.workload import Origin
-from swapstone.run import check_levels
-from swapstone.subjects import BuildContext, Program, Subject, subject_of, subjects_of
-from swapstone.subjects.bundled import Bundled
-from swapstone.subjects.crate import CrateProgram
-from swapstone.subjects.image_tool import ImageProgram
-from swapstone.subjects.own_program import UserProgram
-from swapstone.subjects.own_program_build import SourceProgram
-from swapstone.subjects.packaged import Packaged
-from swapstone.subjects.server import Server
-from swapstone.targets import open_target
-from swapstone.wire import AgentAnswer, ProcessOutcome, TrialRequest
-from swapstone.workloads import all_suites, find_workload, own_workload, workloads_of
+from swapstone.core.model.workload import Origin
+from swapstone.core.run import check_levels
+from swapstone.core.subjects import BuildContext, Program, Subject, subject_of, subjects_of
+from swapstone.core.subjects.own_program import UserProgram
+from swapstone.core.targets import open_target
+from swapstone.core.wire import AgentAnswer, ProcessOutcome, TrialRequest
+from swapstone.core.workloads import all_suites, find_workload, own_workload, workloads_of
+from swapstone.parts.build.artifacts import SOURCE_RECIPE
+from swapstone.parts.build.subjects.bundled import Bundled
+from swapstone.parts.net.subjects.crate import CrateProgram
+from swapstone.parts.own.subjects.own_program_build import SourceProgram
+from swapstone.parts.own.subjects.packaged import Packaged
+from swapstone.parts.own.subjects.server import Server
+from swapstone.parts.vm.subjects.image_tool import ImageProgram
 from tests.unit.builders import experiment, trial_spec
 
 OWN = OwnProgram(name="prog", arguments=("/bin/true",), directory="/")
@@ -220,11 +220,11 @@ def test_a_workload_that_needs_memory_only_runs_on_boards_that_compare_swap_devi
 
 
 def test_the_engine_knows_only_the_contract() -> None:
-    """No file of `swapstone.run` reads the origin of a workload, or imports the class of one kind."""
-    for path in Path(next(iter(swapstone.run.__path__))).glob("*.py"):
+    """No file of `swapstone.core.run` reads the origin of a workload, or imports the class of one kind."""
+    for path in Path(next(iter(swapstone.core.run.__path__))).glob("*.py"):
         tree = ast.parse(path.read_text())
         attributes = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
         assert not attributes & {"origin", "own", "load_generators", "harness"}, path.name
         modules = {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
-        kinds = {f"swapstone.subjects.{kind}" for kind in ("bundled", "crate", "image_tool", "packaged", "server")}
-        assert not modules & {*kinds, "swapstone.subjects.own_program"}, path.name
+        kinds = {f"swapstone.core.subjects.{kind}" for kind in ("bundled", "crate", "image_tool", "packaged", "server")}
+        assert not modules & {*kinds, "swapstone.core.subjects.own_program"}, path.name

@@ -4,12 +4,12 @@
 import msgspec
 import pytest
 
-from swapstone.artifacts import BASE_RECIPE
-from swapstone.model import Sample, Status, Variant
-from swapstone.subjects import Program, subject_of
-from swapstone.wire import AgentAnswer, ProcessOutcome
-from swapstone.workloads import find_workload
-from swapstone.workloads.named_figures import NamedFigures, encode_named_figures
+from swapstone.core.model import Sample, Status, Variant
+from swapstone.core.subjects import Program, subject_of
+from swapstone.core.wire import AgentAnswer, ProcessOutcome
+from swapstone.core.workloads import find_workload
+from swapstone.core.workloads.named_figures import NamedFigures, encode_named_figures
+from swapstone.parts.build.artifacts import BASE_RECIPE
 from tests.unit.builders import trial_spec
 
 WORK = find_workload("swap", "fill (50 % random)")

@@ -8,13 +8,15 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from swapstone.artifacts.libc_files import LibcRoot
-from swapstone.artifacts.root_file_systems import RootFileSystem
-from swapstone.factors import ProgramFacts
-from swapstone.model import Experiment, FactorLevels, OwnProgram, UnavailableError, UserError
-from swapstone.model.architectures import machine_of
-from swapstone.subjects import image_root, own_program_root
-from swapstone.subjects.image_root import (
+from swapstone.core.factors import ProgramFacts
+from swapstone.core.model import Experiment, FactorLevels, OwnProgram, UnavailableError, UserError
+from swapstone.core.model.architectures import machine_of
+from swapstone.core.targets.host import HostTarget
+from swapstone.parts.boards.targets.ssh_target import SshTarget
+from swapstone.parts.vm.artifacts.libc_files import LibcRoot
+from swapstone.parts.vm.artifacts.root_file_systems import RootFileSystem
+from swapstone.parts.vm.subjects import image_root, own_program_root
+from swapstone.parts.vm.subjects.image_root import (
     RootLevel,
     check_library,
     contents_of,
@@ -22,9 +24,7 @@ from swapstone.subjects.image_root import (
     root_levels,
     root_of,
 )
-from swapstone.subjects.own_program_root import check_rooted
-from swapstone.targets.host import HostTarget
-from swapstone.targets.ssh_target import SshTarget
+from swapstone.parts.vm.subjects.own_program_root import check_rooted
 from tests.unit.builders import experiment
 
 IMAGES = FactorLevels(factor="image", levels=("glibc", "musl"))

@@ -8,12 +8,12 @@ from collections.abc import Mapping
 import msgspec
 import pytest
 
-from swapstone.factors import Evidence, Recipe
-from swapstone.model import IDLE, Load, LoadIndicator, Status, Variant
-from swapstone.subjects import Program, subject_of
-from swapstone.subjects.load_check import missing_load
-from swapstone.wire import AgentAnswer, ProcessOutcome
-from swapstone.workloads import LOADS, find_load, find_workload
+from swapstone.core.factors import Evidence, Recipe
+from swapstone.core.model import IDLE, Load, LoadIndicator, Status, Variant
+from swapstone.core.subjects import Program, subject_of
+from swapstone.core.subjects.load_check import missing_load
+from swapstone.core.wire import AgentAnswer, ProcessOutcome
+from swapstone.core.workloads import LOADS, find_load, find_workload
 from tests.unit.builders import trial_spec
 from tests.unit.workloads.test_cyclictest import OUTPUT
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 
 import pytest
 
-from swapstone import workloads
-from swapstone.factors import PRIORITY_VARIABLE, Recipe
-from swapstone.factors.swap import SWAP
-from swapstone.model import IDLE, Load, MachineNeeds, Metric, Source, Workload
-from swapstone.subjects.machine_config import machine_config_for
-from swapstone.targets import DEFAULT_MACHINE, MachineConfig
-from swapstone.workloads.shared_machine_loads import LOADS
+from swapstone.core import workloads
+from swapstone.core.factors import PRIORITY_VARIABLE, Recipe
+from swapstone.core.model import IDLE, Load, MachineNeeds, Metric, Source, Workload
+from swapstone.core.subjects.machine_config import machine_config_for
+from swapstone.core.targets import DEFAULT_MACHINE, MachineConfig
+from swapstone.core.workloads.shared_machine_loads import LOADS
+from swapstone.parts.vm.factors.swap import SWAP
 
 WORK = Workload(name="w", origin=Source(file="w.c"), description="works", metrics=tuple[Metric, ...]())
 

@@ -11,22 +11,22 @@ from pathlib import Path
 import msgspec
 import pytest
 
-import swapstone.factors
-from swapstone.answers import first_lines
-from swapstone.factors import Evidence, Level, ProgramFacts, Recipe, Stage
-from swapstone.factors.libc import LIBC
-from swapstone.model import Experiment, FactorLevels, OwnProgram, Status, UnavailableError, UserError, Variant
-from swapstone.plan import variants
-from swapstone.run import check_levels, manifest_of, prepare
-from swapstone.subjects import BuildContext, Program, subject_of
-from swapstone.subjects.own_program import UserProgram
-from swapstone.subjects.own_program_build import OwnProgramBuild
-from swapstone.subjects.own_program_source_check import check_recipes
-from swapstone.subjects.own_program_start import with_equal_environments
-from swapstone.subjects.variant_program import stamp_of
-from swapstone.targets import Target, open_target
-from swapstone.wire import AgentAnswer, ProcessOutcome, TrialRequest
-from swapstone.workloads import own_workload
+import swapstone.core.factors
+from swapstone.core.answers import first_lines
+from swapstone.core.factors import Evidence, Level, ProgramFacts, Recipe, Stage
+from swapstone.core.model import Experiment, FactorLevels, OwnProgram, Status, UnavailableError, UserError, Variant
+from swapstone.core.plan import variants
+from swapstone.core.run import check_levels, manifest_of, prepare
+from swapstone.core.subjects import BuildContext, Program, subject_of
+from swapstone.core.subjects.own_program import UserProgram
+from swapstone.core.subjects.own_program_start import with_equal_environments
+from swapstone.core.subjects.variant_program import stamp_of
+from swapstone.core.targets import Target, open_target
+from swapstone.core.wire import AgentAnswer, ProcessOutcome, TrialRequest
+from swapstone.core.workloads import own_workload
+from swapstone.parts.build.factors.libc import LIBC
+from swapstone.parts.own.subjects.own_program_build import OwnProgramBuild
+from swapstone.parts.own.subjects.own_program_source_check import check_recipes
 from tests.unit.builders import experiment, trial_spec
 
 _ALIGN = {"red": 16, "green": 32, "blue": 64}
@@ -69,7 +69,7 @@ class Preload:
 def _world(tmp_path: Path, agents: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shutil.copytree(agents, tmp_path / "cache/swapstone/agents")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr(swapstone.factors, "all_factors", lambda: (LIBC, Shade(), Preload()))
+    monkeypatch.setattr(swapstone.core.factors, "all_factors", lambda: (LIBC, Shade(), Preload()))
 
 
 @pytest.fixture

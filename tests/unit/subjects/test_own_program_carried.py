@@ -13,17 +13,18 @@ import msgspec
 import pytest
 from tools.small_elf import AARCH64, small_elf
 
-from swapstone.artifacts.loader_cache import decode_cache
-from swapstone.artifacts.program_closure import Closure
-from swapstone.artifacts.root_file_systems import RootFileSystem
-from swapstone.factors import read_facts
-from swapstone.model import OwnProgram, UserError
-from swapstone.model.cpio import file, folder, link
-from swapstone.subjects import own_program_carried, own_program_root
-from swapstone.subjects.own_program_carried import carried_files, uncarried_arguments
-from swapstone.subjects.own_program_root import working_files
-from swapstone.targets.carried_files import CarriedFiles, room_bytes
-from swapstone.targets.vm.image_tree import find, placed, resolve
+from swapstone.core.factors import read_facts
+from swapstone.core.model import OwnProgram, UserError
+from swapstone.core.model.cpio import file, folder, link
+from swapstone.core.targets.carried_files import CarriedFiles, room_bytes
+from swapstone.parts.build.artifacts.loader_cache import decode_cache
+from swapstone.parts.build.artifacts.program_closure import Closure
+from swapstone.parts.build.subjects import own_program_carried
+from swapstone.parts.build.subjects.own_program_carried import carried_files, uncarried_arguments
+from swapstone.parts.vm.artifacts.root_file_systems import RootFileSystem
+from swapstone.parts.vm.machine.image_tree import find, placed, resolve
+from swapstone.parts.vm.subjects import own_program_root
+from swapstone.parts.vm.subjects.own_program_root import working_files
 
 HERE = os.uname().machine
 

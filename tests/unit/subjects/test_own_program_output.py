@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.wire import own_program_output
-from swapstone.wire.own_program_output import OutputDigests, masked, sections_of, shape_of
+from swapstone.core.wire import own_program_output
+from swapstone.core.wire.own_program_output import OutputDigests, masked, sections_of, shape_of
 
 
 @pytest.mark.parametrize(

@@ -10,16 +10,16 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.answers import reader_of
-from swapstone.artifacts import BASE_RECIPE, build_workload, resolve_recipe
-from swapstone.factors import PRIORITY_SEEN
-from swapstone.model import Source, UnavailableError, WireError
-from swapstone.model.experiment import FEWEST_WAKEUPS, MOST_WAKEUPS
-from swapstone.subjects.real_time import probe_request, require_real_time
-from swapstone.targets.host import HostTarget
-from swapstone.wire import AgentAnswer, ProcessOutcome
-from swapstone.workloads import find_workload
-from swapstone.workloads.suites.latency import WAKEUP, timeout_ms, with_cycles
+from swapstone.core.answers import reader_of
+from swapstone.core.factors import PRIORITY_SEEN
+from swapstone.core.model import Source, UnavailableError, WireError
+from swapstone.core.model.experiment import FEWEST_WAKEUPS, MOST_WAKEUPS
+from swapstone.core.subjects.real_time import probe_request, require_real_time
+from swapstone.core.targets.host import HostTarget
+from swapstone.core.wire import AgentAnswer, ProcessOutcome
+from swapstone.core.workloads import find_workload
+from swapstone.parts.build.artifacts import BASE_RECIPE, build_workload, resolve_recipe
+from swapstone.parts.vm.suites.latency import WAKEUP, timeout_ms, with_cycles
 
 root = pytest.mark.skipif(os.geteuid() != 0, reason="a real-time priority and locked memory need root")
 

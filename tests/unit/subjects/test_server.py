@@ -10,9 +10,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from swapstone.artifacts import BASE_RECIPE, resolve_recipe
-from swapstone.factors import ProgramFacts, Recipe
-from swapstone.model import (
+from swapstone.core.factors import ProgramFacts, Recipe
+from swapstone.core.model import (
     Cpus,
     LoadGenerator,
     OwnProgram,
@@ -23,14 +22,16 @@ from swapstone.model import (
     Variant,
     Workload,
 )
-from swapstone.model.load_generator import filled
-from swapstone.subjects import BuildContext, Program, raw_output, server, subject_of
-from swapstone.subjects.server import free_port
-from swapstone.targets.carried_files import CarriedFiles
-from swapstone.targets.fake import FakeTarget
-from swapstone.targets.load_driver import RemoteProgram
-from swapstone.wire import AgentAnswer, ProcessOutcome, TrialRequest
-from swapstone.workloads import find_workload, own_workload
+from swapstone.core.model.load_generator import filled
+from swapstone.core.subjects import BuildContext, Program, raw_output, subject_of
+from swapstone.core.targets.carried_files import CarriedFiles
+from swapstone.core.targets.fake import FakeTarget
+from swapstone.core.targets.load_driver import RemoteProgram
+from swapstone.core.wire import AgentAnswer, ProcessOutcome, TrialRequest
+from swapstone.core.workloads import find_workload, own_workload
+from swapstone.parts.build.artifacts import BASE_RECIPE, resolve_recipe
+from swapstone.parts.own.subjects import server
+from swapstone.parts.own.subjects.server import free_port
 from tests.unit.builders import experiment, trial_spec
 
 GENERATOR = LoadGenerator(
@@ -173,7 +174,7 @@ def test_a_load_generator_of_another_architecture_fails_that_row_alone(monkeypat
     monkeypatch.setattr(server, "find_load_generator", lambda *_, **__: Path("/bin/ls").resolve())
     monkeypatch.setattr(Guest, "architecture", "sparc")
     variant, subject = Variant(levels=()), subject_of(find_workload("server", "http(c=10,t=1)"))
-    monkeypatch.setattr("swapstone.subjects.own_program_carried._MACHINES", {"sparc": ("EM_SPARC", 32)})
+    monkeypatch.setattr("swapstone.parts.build.subjects.own_program_carried._MACHINES", {"sparc": ("EM_SPARC", 32)})
     with pytest.raises(UserError, match="the machine is sparc"):
         subject.build(variant, resolve_recipe(BASE_RECIPE), BuildContext("server", Guest()))
 

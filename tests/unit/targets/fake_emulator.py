@@ -5,11 +5,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from swapstone.targets.vm.emulator import find_emulator
-from swapstone.targets.vm.guest import encode_order
-from swapstone.targets.vm.machine_models import EmulatedMachine
-from swapstone.targets.vm.qemu import Setup
-from swapstone.wire import AgentAnswer, ProcessOutcome, encode_answer, encode_answer_header, encode_plan_header
+from swapstone.core.wire import AgentAnswer, ProcessOutcome, encode_answer, encode_answer_header, encode_plan_header
+from swapstone.parts.vm.machine.emulator import find_emulator
+from swapstone.parts.vm.machine.guest import encode_order
+from swapstone.parts.vm.machine.machine_models import EmulatedMachine
+from swapstone.parts.vm.machine.qemu import Setup
 
 GREETING = (
     b"swapstone-guest 1\nsystem Linux\nrelease 6.1.0\nversion #1%20SMP\nmachine x86_64\nclock 698765432\n"

@@ -13,14 +13,14 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.targets import DEFAULT_MACHINE, MachineConfig, MachineConfigError, TargetError
-from swapstone.targets import ssh_target as module
-from swapstone.targets.agent_target import AgentTarget
-from swapstone.targets.beside import COUNTERS
-from swapstone.targets.board import BoardFolder
-from swapstone.targets.host import HostTarget
-from swapstone.targets.ssh_target import SshTarget
-from swapstone.wire import AgentAnswer, ProcessOutcome, TrialRequest
+from swapstone.core.targets import DEFAULT_MACHINE, MachineConfig, MachineConfigError, TargetError
+from swapstone.core.targets.agent_target import AgentTarget
+from swapstone.core.targets.beside import COUNTERS
+from swapstone.core.targets.host import HostTarget
+from swapstone.core.wire import AgentAnswer, ProcessOutcome, TrialRequest
+from swapstone.parts.boards.targets import ssh_target as module
+from swapstone.parts.boards.targets.board import BoardFolder
+from swapstone.parts.boards.targets.ssh_target import SshTarget
 from tests.fake_ssh import FakeSsh
 from tests.processes import ends, is_running
 
@@ -113,9 +113,9 @@ def test_an_agent_that_dies_takes_its_load_along(tmp_path: Path, monkeypatch: py
 
 _SESSION = """
 import sys
-from swapstone.targets import MachineConfig
-from swapstone.targets.host import HostTarget
-from swapstone.wire import TrialRequest
+from swapstone.core.targets import MachineConfig
+from swapstone.core.targets.host import HostTarget
+from swapstone.core.wire import TrialRequest
 with HostTarget() as target:
     request = TrialRequest(id="1", arguments=("/bin/sleep", "1000"), cwd=target.scratch(), timeout_ms=900000)
     target.run(request, MachineConfig(beside=(f"echo $$ >{sys.argv[1]}; exec sleep 1000",)))

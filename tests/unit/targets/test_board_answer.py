@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.model import UnavailableError, UserError, WireError
-from swapstone.targets.board import BoardFolder, check_answer, mirror
-from swapstone.targets.board_answer import (
+from swapstone.core.model import UnavailableError, UserError, WireError
+from swapstone.parts.boards.targets.board import BoardFolder, check_answer, mirror
+from swapstone.parts.boards.targets.board_answer import (
     MOST_ANSWER_BYTES,
     BoardAnswer,
     boot_of,
@@ -21,7 +21,7 @@ from swapstone.targets.board_answer import (
     sensor_facts,
     uname_of,
 )
-from swapstone.targets.board_scripts import is_board_path, open_script
+from swapstone.parts.boards.targets.board_scripts import is_board_path, open_script
 
 W = "swapstone-0"
 STATUS = "/proc/self/status"

@@ -11,11 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.model import UnavailableError, UserError
-from swapstone.targets import TargetError, board_scripts, parse_target
-from swapstone.targets.board import Board, BoardFolder, clean_board
-from swapstone.targets.ssh_target import SshSpec, SshTarget
-from swapstone.wire import TrialRequest
+from swapstone.core.model import UnavailableError, UserError
+from swapstone.core.targets import TargetError, parse_target
+from swapstone.core.wire import TrialRequest
+from swapstone.parts.boards.targets import board_scripts
+from swapstone.parts.boards.targets.board import Board, BoardFolder, clean_board
+from swapstone.parts.boards.targets.ssh_target import SshSpec, SshTarget
 from tests.fake_ssh import HONEST, FakeSsh
 
 PLACE = BoardFolder(host="board")

@@ -13,18 +13,19 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.factors import Evidence
-from swapstone.factors.swap import BOARD_MEMORY_BYTES, SWAP
-from swapstone.model import UnavailableError, UserError
-from swapstone.session import boards
-from swapstone.targets import MachineConfig, TargetError, board_swap, board_swap_scripts
-from swapstone.targets.board import BoardFolder, clean_board
-from swapstone.targets.board_answer import BoardAnswer
-from swapstone.targets.board_swap import PROBE_STEP, has_zram, missing_for_swap
-from swapstone.targets.health import State
-from swapstone.targets.ssh_connection import ConnectionEndedError
-from swapstone.targets.ssh_target import SshTarget
-from swapstone.wire import AgentAnswer, TrialRequest
+from swapstone.core.factors import Evidence
+from swapstone.core.model import UnavailableError, UserError
+from swapstone.core.targets import MachineConfig, TargetError
+from swapstone.core.targets.health import State
+from swapstone.core.wire import AgentAnswer, TrialRequest
+from swapstone.parts.boards.session import boards
+from swapstone.parts.boards.targets import board_swap, board_swap_scripts
+from swapstone.parts.boards.targets.board import BoardFolder, clean_board
+from swapstone.parts.boards.targets.board_answer import BoardAnswer
+from swapstone.parts.boards.targets.board_swap import PROBE_STEP, has_zram, missing_for_swap
+from swapstone.parts.boards.targets.ssh_connection import ConnectionEndedError
+from swapstone.parts.boards.targets.ssh_target import SshTarget
+from swapstone.parts.vm.factors.swap import BOARD_MEMORY_BYTES, SWAP
 from tests.fake_ssh import HONEST, FakeSsh
 
 PLACE = BoardFolder(host="board")

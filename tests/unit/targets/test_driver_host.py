@@ -14,11 +14,11 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.model import UnavailableError, UserError, WireError
-from swapstone.model.driver_target import DriverTarget
-from swapstone.targets import ssh_connection
-from swapstone.targets.driver_host import DriverHost
-from swapstone.targets.ready_listener import ReadyListener
+from swapstone.core.model import UnavailableError, UserError, WireError
+from swapstone.core.targets.ready_listener import ReadyListener
+from swapstone.parts.boards.model.driver_target import DriverTarget
+from swapstone.parts.boards.targets import ssh_connection
+from swapstone.parts.boards.targets.driver_host import DriverHost
 
 CALLED = """#!/bin/sh
 printf '%s\\n' "$@" >>{log}
@@ -160,7 +160,7 @@ def test_hostile_and_failing_machines(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rest: str, error: type[UserError], message: str
 ) -> None:
     install(tmp_path, monkeypatch, rest)
-    monkeypatch.setattr("swapstone.targets.driver_host.secrets.token_hex", lambda _: "0")
+    monkeypatch.setattr("swapstone.parts.boards.targets.driver_host.secrets.token_hex", lambda _: "0")
     monkeypatch.setattr(ssh_connection, "ANSWER_S", 1.0 if "cat >/dev/null\n" in rest and "end" not in rest else 30.0)
     with pytest.raises(error, match=message) as raised:
         DriverHost(DriverTarget(host="board"))

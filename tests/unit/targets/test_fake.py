@@ -11,14 +11,14 @@ import msgspec
 import numpy as np
 import pytest
 
-from swapstone.explanation.cost_classes import decode_classes
-from swapstone.factors import Evidence, find_factor
-from swapstone.model import UserError, WireError
-from swapstone.session.study_file import decode_study
-from swapstone.targets import TargetError, open_target
-from swapstone.targets.fake import FakeTarget
-from swapstone.targets.fake_spec import FAULTS, Behaviour, decode_spec
-from swapstone.wire import AgentAnswer, ProcessOutcome, TrialRequest, WorkloadReport, decode_workload_report
+from swapstone.core.factors import Evidence, find_factor
+from swapstone.core.model import UserError, WireError
+from swapstone.core.session.study_file import decode_study
+from swapstone.core.targets import TargetError, open_target
+from swapstone.core.targets.fake import FakeTarget
+from swapstone.core.targets.fake_spec import FAULTS, Behaviour, decode_spec
+from swapstone.core.wire import AgentAnswer, ProcessOutcome, TrialRequest, WorkloadReport, decode_workload_report
+from swapstone.parts.explain.explanation.cost_classes import decode_classes
 
 TOP = Path(__file__).parents[3]
 

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.factors import ProgramFacts
-from swapstone.model import UserError, WireError
-from swapstone.model.cpio import file, folder, link, unpack
-from swapstone.targets.vm.guest import (
+from swapstone.core.factors import ProgramFacts
+from swapstone.core.model import UserError, WireError
+from swapstone.core.model.cpio import file, folder, link, unpack
+from swapstone.core.wire import encode_answer
+from swapstone.parts.vm.machine.guest import (
     MAX_ORDER_BYTES,
     EndedCommand,
     GuestCommands,
@@ -22,8 +23,7 @@ from swapstone.targets.vm.guest import (
     overlay,
     read_folder,
 )
-from swapstone.targets.vm.image_tree import find
-from swapstone.wire import encode_answer
+from swapstone.parts.vm.machine.image_tree import find
 from tests.unit.targets.fake_emulator import AFTER, ANSWER, END, GREETING, UNPREPARED, WHOLE
 
 NATIVE = Path(__file__).parents[3] / "native" / "guest" / "init.c"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.targets.health import Finding, HostFiles, State, examine
+from swapstone.core.targets.health import Finding, HostFiles, State, examine
 
 CPU = "sys/devices/system/cpu"
 

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.model import UnavailableError
-from swapstone.targets import MachineConfig, TargetError
-from swapstone.targets.host import HostTarget
-from swapstone.targets.memory_cgroup import OOM_KILLS, usable_place
-from swapstone.targets.memory_phases import sampling_trouble
-from swapstone.targets.target import NO_LIMIT_BYTES
-from swapstone.wire import ProcessOutcome, TrialRequest
+from swapstone.core.model import UnavailableError
+from swapstone.core.targets import MachineConfig, TargetError
+from swapstone.core.targets.host import HostTarget
+from swapstone.core.targets.memory_cgroup import OOM_KILLS, usable_place
+from swapstone.core.targets.memory_phases import sampling_trouble
+from swapstone.core.targets.target import NO_LIMIT_BYTES
+from swapstone.core.wire import ProcessOutcome, TrialRequest
 
 MIB = 1 << 20
 UNLIMITED = MachineConfig(memory_bytes=NO_LIMIT_BYTES)

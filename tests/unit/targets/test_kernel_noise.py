@@ -11,14 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swapstone.model import BOOT_ORDER, VIRTUAL_CLOCK
-from swapstone.record import Manifest, manifest_differences
-from swapstone.run.kernel_noise import with_noise
-from swapstone.session.capabilities import State, noise_findings
-from swapstone.targets import kernel_noise
-from swapstone.targets.board import BoardFolder
-from swapstone.targets.fake import FakeTarget
-from swapstone.targets.ssh_target import SshTarget
+from swapstone.core.model import BOOT_ORDER, VIRTUAL_CLOCK
+from swapstone.core.record import Manifest, manifest_differences
+from swapstone.core.run.kernel_noise import with_noise
+from swapstone.core.session.capabilities import State, noise_findings
+from swapstone.core.targets import kernel_noise
+from swapstone.core.targets.fake import FakeTarget
+from swapstone.parts.boards.targets.board import BoardFolder
+from swapstone.parts.boards.targets.ssh_target import SshTarget
 from tests.fake_ssh import FakeSsh
 from tests.unit import builders
 

@@ -8,16 +8,16 @@ import sys
 import time
 from pathlib import Path
 
-from swapstone.model.temporary_folder import remove_stale_folders
+from swapstone.core.model.temporary_folder import remove_stale_folders
 from tests.processes import ends, is_running
 from tests.unit.targets.fake_emulator import emulator
 
 _SESSION = """
 import sys, tempfile
 from pathlib import Path
-from swapstone.targets.vm.machine_models import EmulatedMachine
-from swapstone.targets.vm.emulator import find_emulator
-from swapstone.targets.vm.qemu import Guest, Limits, Setup
+from swapstone.parts.vm.machine.machine_models import EmulatedMachine
+from swapstone.parts.vm.machine.emulator import find_emulator
+from swapstone.parts.vm.machine.qemu import Guest, Limits, Setup
 
 folder = Path(sys.argv[1])
 tempfile.tempdir = str(folder / "temporary")

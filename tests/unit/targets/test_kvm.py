@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.targets.vm import kvm
-from swapstone.targets.vm.kvm import by_kvm, kvm_device_trouble, kvm_trouble
-from swapstone.targets.vm.machine_models import EmulatedMachine
-from swapstone.targets.vm.qemu import Limits
-from swapstone.targets.vm.vm_target import VmOptions, VmTarget
+from swapstone.parts.vm.machine import kvm
+from swapstone.parts.vm.machine.kvm import by_kvm, kvm_device_trouble, kvm_trouble
+from swapstone.parts.vm.machine.machine_models import EmulatedMachine
+from swapstone.parts.vm.machine.qemu import Limits
+from swapstone.parts.vm.machine.vm_target import VmOptions, VmTarget
 from tests.unit.targets.fake_emulator import emulator
 from tests.unit.targets.test_vm import Bench, bench, pytestmark
 

@@ -14,18 +14,19 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.factors import Evidence
-from swapstone.factors.kernel import KERNEL
-from swapstone.factors.rootfs import ROOTFS
-from swapstone.model import UnavailableError, UserError
-from swapstone.model.kernel_identity import identity_of_file, identity_of_running
-from swapstone.model.observation import EMULATED
-from swapstone.targets import MachineConfig, TargetError, labgrid_target, parse_target
-from swapstone.targets.board_roots import ROOT_STEP, root_identity_of
-from swapstone.targets.board_swap import BoardSwap
-from swapstone.targets.labgrid_session import LabPlace, LabSession, decode_answer
-from swapstone.targets.labgrid_target import LabgridSpec, LabgridTarget, with_environment
-from swapstone.wire import AgentAnswer, TrialRequest
+from swapstone.core.factors import Evidence
+from swapstone.core.model import UnavailableError, UserError
+from swapstone.core.model.kernel_identity import identity_of_file, identity_of_running
+from swapstone.core.model.observation import EMULATED
+from swapstone.core.targets import MachineConfig, TargetError, parse_target
+from swapstone.core.wire import AgentAnswer, TrialRequest
+from swapstone.parts.boards.targets import labgrid_target
+from swapstone.parts.boards.targets.board_roots import ROOT_STEP, root_identity_of
+from swapstone.parts.boards.targets.board_swap import BoardSwap
+from swapstone.parts.boards.targets.labgrid_session import LabPlace, LabSession, decode_answer
+from swapstone.parts.boards.targets.labgrid_target import LabgridSpec, LabgridTarget, with_environment
+from swapstone.parts.vm.factors.kernel import KERNEL
+from swapstone.parts.vm.factors.rootfs import ROOTFS
 from tests.fake_ssh import FakeSsh
 from tests.processes import is_running
 

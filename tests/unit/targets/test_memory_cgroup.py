@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.model import UnavailableError
-from swapstone.targets.memory_cgroup import (
+from swapstone.core.model import UnavailableError
+from swapstone.core.targets.memory_cgroup import (
     OOM_KILLS,
     PEAK_BYTES,
     MemoryCgroup,
@@ -75,7 +75,7 @@ def test_without_a_controller_there_is_no_place() -> None:
 
 
 def test_a_place_that_gives_no_controller_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("swapstone.targets.memory_cgroup.find_places", lambda *_: (Place(tmp_path, tmp_path, 2),))
+    monkeypatch.setattr("swapstone.core.targets.memory_cgroup.find_places", lambda *_: (Place(tmp_path, tmp_path, 2),))
     with pytest.raises(UnavailableError, match="gives no memory controller to its groups") as caught:
         usable_place.__wrapped__()
     assert "systemd-run --user --scope -p Delegate=yes" in caught.value.hint
@@ -151,7 +151,7 @@ def test_groups_of_processes_that_were_killed_are_removed_and_those_of_others_st
     place = _place()
     script = (
         "import os, subprocess, sys, time\nfrom pathlib import Path\n"
-        "from swapstone.targets.memory_cgroup import MemoryCgroup\n"
+        "from swapstone.core.targets.memory_cgroup import MemoryCgroup\n"
         "group = MemoryCgroup()\n"
         "subprocess.Popen(group.command(Path('/bin/sleep'), '600'), start_new_session=True)\n"
         "while not (group.path / 'cgroup.procs').read_text(): time.sleep(0.01)\n"

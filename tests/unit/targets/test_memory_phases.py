@@ -14,9 +14,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from swapstone.model import UnavailableError
-from swapstone.targets.memory_cgroup import MemoryCgroup
-from swapstone.targets.memory_phases import (
+from swapstone.core.model import UnavailableError
+from swapstone.core.targets.memory_cgroup import MemoryCgroup
+from swapstone.core.targets.memory_phases import (
     MOST_PHASES,
     MOST_SAMPLES,
     Mark,
@@ -28,7 +28,7 @@ from swapstone.targets.memory_phases import (
     sampling_trouble,
     with_phases,
 )
-from swapstone.wire import TrialRequest
+from swapstone.core.wire import TrialRequest
 
 MIB = 1 << 20
 MS = 1_000_000
@@ -243,8 +243,8 @@ def test_a_process_that_may_not_be_read_is_unavailable_once_the_program_runs(
         assert result is None or isinstance(result, int)
         return result
 
-    monkeypatch.setattr("swapstone.targets.memory_phases.resident_bytes", next_result)
-    monkeypatch.setattr("swapstone.targets.memory_phases.sampling_trouble", lambda: "")
+    monkeypatch.setattr("swapstone.core.targets.memory_phases.resident_bytes", next_result)
+    monkeypatch.setattr("swapstone.core.targets.memory_phases.sampling_trouble", lambda: "")
     with PhaseWatch(tmp_path / "fifo", tmp_path, lambda: -1, samples=True) as watch:
         while left and not watch._unavailable:
             time.sleep(0.001)

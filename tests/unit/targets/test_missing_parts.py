@@ -7,11 +7,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from swapstone.model import UnavailableError, UserError, parts
-from swapstone.model.run_sharing import RunSharing
-from swapstone.session.machines import check_sharing, run_sharer
-from swapstone.targets import TargetOptions, clock_of, default_target, parse_target, target_kinds
-from swapstone.targets.hints import target_hint
+from swapstone.core.model import UnavailableError, UserError, parts
+from swapstone.core.model.run_sharing import RunSharing
+from swapstone.core.session.machines import check_sharing, run_sharer
+from swapstone.core.targets import TargetOptions, clock_of, default_target, parse_target, target_kinds
+from swapstone.core.targets.hints import target_hint
 from tests.unit import builders
 
 

@@ -9,11 +9,11 @@ import sys
 
 import pytest
 
-from swapstone.answers.endings import trouble_of
-from swapstone.targets.host import HostTarget, check_nice
-from swapstone.wire import ProcessOutcome, TrialRequest
+from swapstone.core.answers.endings import trouble_of
+from swapstone.core.targets.host import HostTarget, check_nice
+from swapstone.core.wire import ProcessOutcome, TrialRequest
 
-_CHECK = "from swapstone.targets.host import HostSpec; HostSpec().open(None, print)"
+_CHECK = "from swapstone.core.targets.host import HostSpec; HostSpec().open(None, print)"
 
 
 def _opened(nice: int) -> subprocess.CompletedProcess[str]:

@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.artifacts.image_catalog import MACHINE_ARCHITECTURES
-from swapstone.model import UnavailableError, UserError, check_scale
-from swapstone.targets.vm.emulator import find_emulator
-from swapstone.targets.vm.machine_models import MACHINE_MODELS, EmulatedMachine
-from swapstone.targets.vm.qemu import (
+from swapstone.core.model import UnavailableError, UserError, check_scale
+from swapstone.parts.vm.artifacts.image_catalog import MACHINE_ARCHITECTURES
+from swapstone.parts.vm.machine.emulator import find_emulator
+from swapstone.parts.vm.machine.machine_models import MACHINE_MODELS, EmulatedMachine
+from swapstone.parts.vm.machine.qemu import (
     Files,
     Guest,
     GuestEnd,
@@ -242,7 +242,7 @@ def test_an_emulator_ends_with_its_parent_process(tmp_path: Path) -> None:
     setup(tmp_path / "q", f"echo $$ >{tmp_path}/pid; exec sleep 100")
     code = (
         "import sys; from pathlib import Path; from tests.unit.targets.fake_emulator import setup\n"
-        "from swapstone.targets.vm.qemu import Limits, boot\n"
+        "from swapstone.parts.vm.machine.qemu import Limits, boot\n"
         f"boot(setup(Path({str(tmp_path / 'q')!r}), 'echo $$ >{tmp_path}/pid; exec sleep 100'), Limits())\n"
     )
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}

@@ -10,10 +10,8 @@ import pytest
 from click.testing import CliRunner
 
 from swapstone.cli.listing import list_command
-from swapstone.model import VIRTUAL_CLOCK, WALL_CLOCK, UserError
-from swapstone.session import board_images, vm_images
-from swapstone.session.vm_kind import VmSpec
-from swapstone.targets import (
+from swapstone.core.model import VIRTUAL_CLOCK, WALL_CLOCK, UserError
+from swapstone.core.targets import (
     Target,
     TargetOptions,
     default_target,
@@ -23,8 +21,11 @@ from swapstone.targets import (
     target_below,
     target_kinds,
 )
-from swapstone.targets.fake import FakeTargetSpec
-from swapstone.targets.host import HostSpec, HostTarget
+from swapstone.core.targets.fake import FakeTargetSpec
+from swapstone.core.targets.host import HostSpec, HostTarget
+from swapstone.parts.boards.session import board_images
+from swapstone.parts.vm.session import vm_images
+from swapstone.parts.vm.session.vm_kind import VmSpec
 from tests.unit import builders
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import itertools
 
-from swapstone.targets.vm.guest import encode_order
-from swapstone.targets.vm.replicates import Perturbation, block_of, perturbation
+from swapstone.parts.vm.machine.guest import encode_order
+from swapstone.parts.vm.machine.replicates import Perturbation, block_of, perturbation
 
 REPLICATES = range(1, 200)
 

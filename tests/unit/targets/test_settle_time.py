@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.targets import MachineConfig
-from swapstone.targets.vm.machine_models import EmulatedMachine
+from swapstone.core.targets import MachineConfig
+from swapstone.parts.vm.machine.machine_models import EmulatedMachine
 from tests.unit.targets.test_vm import Bench
 
 

@@ -7,19 +7,19 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.model import MOST_PROCESSORS, UnavailableError, UserError
-from swapstone.model.cpio import archive
-from swapstone.model.cpio import folder as cpio_folder
-from swapstone.targets import MachineConfigError
-from swapstone.targets.target import MachineConfig
-from swapstone.targets.vm.boot_image import VmImage
-from swapstone.targets.vm.emulator import EMULATORS_VARIABLE, find_emulator
-from swapstone.targets.vm.guest import decode_channel
-from swapstone.targets.vm.machine_facts import counted_clock, why_other_processors
-from swapstone.targets.vm.machine_models import EmulatedMachine, check_awake, check_processors
-from swapstone.targets.vm.qemu import Files, arguments, base_options
-from swapstone.targets.vm.vm_target import VmOptions, VmTarget
-from swapstone.wire import TrialRequest
+from swapstone.core.model import MOST_PROCESSORS, UnavailableError, UserError
+from swapstone.core.model.cpio import archive
+from swapstone.core.model.cpio import folder as cpio_folder
+from swapstone.core.targets import MachineConfigError
+from swapstone.core.targets.target import MachineConfig
+from swapstone.core.wire import TrialRequest
+from swapstone.parts.vm.machine.boot_image import VmImage
+from swapstone.parts.vm.machine.emulator import EMULATORS_VARIABLE, find_emulator
+from swapstone.parts.vm.machine.guest import decode_channel
+from swapstone.parts.vm.machine.machine_facts import counted_clock, why_other_processors
+from swapstone.parts.vm.machine.machine_models import EmulatedMachine, check_awake, check_processors
+from swapstone.parts.vm.machine.qemu import Files, arguments, base_options
+from swapstone.parts.vm.machine.vm_target import VmOptions, VmTarget
 from tests.unit.targets.fake_emulator import GREETING, WHOLE, emulator
 
 FILES = Files("K", "I", "O", "CON", "CH")

@@ -17,18 +17,18 @@ import msgspec
 import pytest
 from fsspec.registry import _registry as used_file_systems
 
-from swapstone.model import UnavailableError, UserError
-from swapstone.model.cpio import archive, folder
-from swapstone.model.run_sharing import RunSharing
-from swapstone.targets import TargetError, UnequalRunsError
-from swapstone.targets.vm.boot_image import VmImage
-from swapstone.targets.vm.content_store import MOST_BYTES, OBJECTS, RUNS, TRIALS, ContentStore, DamagedEntryError
-from swapstone.targets.vm.qemu import GuestRun
-from swapstone.targets.vm.shared_runs import SharedRuns, share_runs
-from swapstone.targets.vm.stored_trial import get_run, get_trial, put_trial
-from swapstone.targets.vm.vm_target import VmOptions, VmTarget
-from swapstone.targets.vm.worker_pools import Answer, WorkerPool, open_workers, work, worker_name
-from swapstone.wire import TrialRequest
+from swapstone.core.model import UnavailableError, UserError
+from swapstone.core.model.cpio import archive, folder
+from swapstone.core.model.run_sharing import RunSharing
+from swapstone.core.targets import TargetError, UnequalRunsError
+from swapstone.core.wire import TrialRequest
+from swapstone.parts.cluster.content_store import MOST_BYTES, OBJECTS, RUNS, TRIALS, ContentStore, DamagedEntryError
+from swapstone.parts.cluster.shared_runs import SharedRuns, share_runs
+from swapstone.parts.cluster.stored_trial import get_run, get_trial, put_trial
+from swapstone.parts.cluster.worker_pools import Answer, WorkerPool, open_workers, work, worker_name
+from swapstone.parts.vm.machine.boot_image import VmImage
+from swapstone.parts.vm.machine.qemu import GuestRun
+from swapstone.parts.vm.machine.vm_target import VmOptions, VmTarget
 from tests.unit.targets.fake_emulator import emulator, runs
 
 pytestmark = pytest.mark.skipif(
@@ -183,10 +183,10 @@ def test_a_machine_with_another_emulator_refuses(bench: Bench, tmp_path: Path) -
 
 def test_another_command_line_is_refused(bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     name = bench.planned()
-    monkeypatch.setattr("swapstone.targets.vm.qemu.BARE", ("-nodefaults",))
+    monkeypatch.setattr("swapstone.parts.vm.machine.qemu.BARE", ("-nodefaults",))
     with pytest.raises(DamagedEntryError, match="its inputs have another name"):
         get_trial(bench.store, name, tmp_path / "inputs")
-    monkeypatch.setattr("swapstone.targets.vm.stored_trial.__version__", "99")
+    monkeypatch.setattr("swapstone.parts.cluster.stored_trial.__version__", "99")
     with pytest.raises(UnavailableError, match=r"is another one here: Swapstone .* named it, and this is 99"):
         get_trial(bench.store, name, tmp_path / "inputs")
 
@@ -363,7 +363,7 @@ def _wrongly(url: str, name: str, host_s: float, snapshots: bool) -> Answer:
 
 def _pool(monkeypatch: pytest.MonkeyPatch, *behaviours: Callable[..., Answer]) -> _Scripted:
     pool = _Scripted(*behaviours)
-    monkeypatch.setattr("swapstone.targets.vm.shared_runs.open_workers", lambda text: (pool, 1))
+    monkeypatch.setattr("swapstone.parts.cluster.shared_runs.open_workers", lambda text: (pool, 1))
     return pool
 
 
@@ -409,7 +409,7 @@ def test_a_forged_run_with_a_right_digest_is_found_by_recheck(bench: Bench) -> N
     name = bench.run(bench.sharing())
     run = get_run(bench.store, name)
     assert run is not None
-    from swapstone.targets.vm.stored_trial import put_run
+    from swapstone.parts.cluster.stored_trial import put_run
 
     put_run(bench.store, name, msgspec.structs.replace(run, output=run.output.replace(b"12345", b"12346")))
     with pytest.raises(UnequalRunsError, match="the store, the cache or this process"):
@@ -453,7 +453,7 @@ def test_a_worker_says_that_it_is_the_one_to_avoid(bench: Bench) -> None:
 @pytest.mark.slow
 def test_a_scheduler_that_is_not_there_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("distributed")
-    monkeypatch.setattr("swapstone.targets.vm.worker_pools._CONNECT_S", 0.5)
+    monkeypatch.setattr("swapstone.parts.cluster.worker_pools._CONNECT_S", 0.5)
     with socket.socket() as candidate:
         candidate.bind(("127.0.0.1", 0))
         port = candidate.getsockname()[1]

@@ -15,13 +15,14 @@ from typing import Any
 import msgspec
 import pytest
 
-from swapstone.model import UnavailableError, UserError
-from swapstone.targets import AgentStartError, MachineConfig, TargetError, agent_build, board_scripts, parse_target
-from swapstone.targets import ssh_target as module
-from swapstone.targets.board import Board, BoardFolder, Cleaned, clean_board
-from swapstone.targets.ssh_connection import ANSWER_S, SshConnection
-from swapstone.targets.ssh_target import SshSpec, SshTarget
-from swapstone.wire import ProcessOutcome, TrialRequest
+from swapstone.core.model import UnavailableError, UserError
+from swapstone.core.targets import AgentStartError, MachineConfig, TargetError, agent_build, parse_target
+from swapstone.core.wire import ProcessOutcome, TrialRequest
+from swapstone.parts.boards.targets import board_scripts
+from swapstone.parts.boards.targets import ssh_target as module
+from swapstone.parts.boards.targets.board import Board, BoardFolder, Cleaned, clean_board
+from swapstone.parts.boards.targets.ssh_connection import ANSWER_S, SshConnection
+from swapstone.parts.boards.targets.ssh_target import SshSpec, SshTarget
 from tests.fake_ssh import FakeSsh
 
 PLACE = BoardFolder(host="board", user="me", port=2222)

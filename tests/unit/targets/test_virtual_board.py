@@ -12,15 +12,16 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.model import UnavailableError, UserError
-from swapstone.model.cpio import archive, file, unpack
-from swapstone.session.virtual_board_kind import VirtualBoardSpec
-from swapstone.targets import TargetOptions, emulated_board, parse_target
-from swapstone.targets.board_keys import BoardKeys
-from swapstone.targets.emulated_board import EmulatedBoard
-from swapstone.targets.vm.boot_image import VmImage
-from swapstone.targets.vm.emulator import Emulator
-from swapstone.targets.vm.machine_models import EmulatedMachine
+from swapstone.core.model import UnavailableError, UserError
+from swapstone.core.model.cpio import archive, file, unpack
+from swapstone.core.targets import TargetOptions, parse_target
+from swapstone.parts.boards.session.virtual_board_kind import VirtualBoardSpec
+from swapstone.parts.boards.targets import emulated_board
+from swapstone.parts.boards.targets.board_keys import BoardKeys
+from swapstone.parts.boards.targets.emulated_board import EmulatedBoard
+from swapstone.parts.vm.machine.boot_image import VmImage
+from swapstone.parts.vm.machine.emulator import Emulator
+from swapstone.parts.vm.machine.machine_models import EmulatedMachine
 from tests.processes import ends
 
 SERVER = """#!{python}
@@ -153,10 +154,10 @@ def test_the_machine_ends_with_a_program_that_is_killed(tmp_path: Path, image: V
     script = (
         "import sys, time\n"
         "from pathlib import Path\n"
-        "from swapstone.targets import emulated_board\n"
-        "from swapstone.targets.vm.boot_image import VmImage\n"
-        "from swapstone.targets.vm.emulator import Emulator\n"
-        "from swapstone.targets.vm.machine_models import EmulatedMachine\n"
+        "from swapstone.core.targets import emulated_board\n"
+        "from swapstone.parts.vm.machine.boot_image import VmImage\n"
+        "from swapstone.parts.vm.machine.emulator import Emulator\n"
+        "from swapstone.parts.vm.machine.machine_models import EmulatedMachine\n"
         f"emulated_board.find_emulator = lambda _: Emulator(path={found.path!r}, version='9', build='x')\n"
         f"image = VmImage(Path({str(image.kernel)!r}), Path({str(image.initrd)!r}), EmulatedMachine(architecture='aarch64'))\n"
         "board = emulated_board.EmulatedBoard(image, 'arm64')\n"

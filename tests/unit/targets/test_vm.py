@@ -14,16 +14,16 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.model import Trial, UserError, WireError
-from swapstone.model.cpio import archive, folder
-from swapstone.run.trials_ahead import TrialsAhead
-from swapstone.targets import MachineConfig, MachineConfigError, TargetError
-from swapstone.targets.vm import snapshot
-from swapstone.targets.vm.boot_image import VmImage
-from swapstone.targets.vm.machine_models import EmulatedMachine
-from swapstone.targets.vm.qemu import GuestEnd, GuestRun, Limits, Setup
-from swapstone.targets.vm.vm_target import VmOptions, VmTarget
-from swapstone.wire import AgentAnswer, ProcessOutcome, TrialRequest
+from swapstone.core.model import Trial, UserError, WireError
+from swapstone.core.model.cpio import archive, folder
+from swapstone.core.run.trials_ahead import TrialsAhead
+from swapstone.core.targets import MachineConfig, MachineConfigError, TargetError
+from swapstone.core.wire import AgentAnswer, ProcessOutcome, TrialRequest
+from swapstone.parts.vm.machine import snapshot
+from swapstone.parts.vm.machine.boot_image import VmImage
+from swapstone.parts.vm.machine.machine_models import EmulatedMachine
+from swapstone.parts.vm.machine.qemu import GuestEnd, GuestRun, Limits, Setup
+from swapstone.parts.vm.machine.vm_target import VmOptions, VmTarget
 from tests.processes import is_running
 from tests.unit.targets.fake_emulator import AFTER, END, GREETING, UNPREPARED, WHOLE, emulator, runs
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from tools.json_schemas import FOLDER, TOP, changes, generated, problems
 
-from swapstone.report.printed_json import VERSIONS, printed_json
+from swapstone.core.report.printed_json import VERSIONS, printed_json
 from tests.json_schema import check_printed, differences, published
 
 Schema = dict[str, Any]
@@ -93,7 +93,7 @@ def test_the_tool_writes_additions_and_refuses_other_changes(tmp_path: Path) -> 
     path.write_text(json.dumps(published))
     (found,) = problems(tmp_path, ["plan"], write=True)
     assert found.startswith(
-        "plan, version 1: $.folder is gone. Raise the version in src/swapstone/report/printed_json.py"
+        "plan, version 1: $.folder is gone. Raise the version in src/swapstone/core/report/printed_json.py"
     )
     assert json.loads(path.read_text()) == published
 

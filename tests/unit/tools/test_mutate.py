@@ -248,5 +248,5 @@ def test_the_lists_fit_the_code() -> None:
 def test_every_package_has_files() -> None:
     project = Project(TOP)
     assert all(project.files(package) for package in PACKAGES)
-    assert project.package_of("src/swapstone/record/reader.py") == "record"
+    assert project.package_of("src/swapstone/core/record/reader.py") == "record"
     assert project.package_of("native/agent/trial.c") == "agent"

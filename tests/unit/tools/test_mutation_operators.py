@@ -132,7 +132,7 @@ def test_no_program_and_the_same_program_are_invalid() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("file", ["plan/stopping.py", "stats/summary.py", "wire/text.py"])
+@pytest.mark.parametrize("file", ["core/plan/stopping.py", "core/stats/summary.py", "core/wire/text.py"])
 def test_nearly_every_mutant_of_a_module_is_another_program(file: str) -> None:
     data = (TOP / "src/swapstone" / file).read_bytes()
     found = mutants(file, data)

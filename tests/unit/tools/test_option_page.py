@@ -12,10 +12,10 @@ from tools.option_page import TOP, problems, schema
 
 import swapstone
 from swapstone.cli.compare import compare_command
-from swapstone.model import UserError
-from swapstone.session.option_table import Option, given_of, options_of
-from swapstone.session.settings import PIECES, settings_from
-from swapstone.session.study_file import decode_study, studies_dir, study_names
+from swapstone.core.model import UserError
+from swapstone.core.session.option_table import Option, given_of, options_of
+from swapstone.core.session.settings import PIECES, settings_from
+from swapstone.core.session.study_file import decode_study, studies_dir, study_names
 from tests.json_schema import differences
 
 DECLARED = [(kind, name, option) for kind in PIECES.values() for name, option in options_of(kind)]

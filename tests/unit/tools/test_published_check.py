@@ -7,7 +7,7 @@ import pytest
 from tools import published_check
 from tools.published_check import main, problems, recompute, statements, table
 
-from swapstone.published import data as published
+from swapstone.parts.published import data as published
 
 DERIVED = table("derived.csv")
 

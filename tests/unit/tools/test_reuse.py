@@ -208,7 +208,7 @@ def test_a_long_file_keeps_its_latest_lines(tmp_path: Path, monkeypatch: pytest.
 
 RUN = {
     "src/swapstone/__init__.py": "",
-    "src/swapstone/model/__init__.py": "",
+    "src/swapstone/core/model/__init__.py": "",
     "pyproject.toml": '[tool.pytest.ini_options]\ntestpaths = ["tests"]\npythonpath = ["src", "."]\nmarkers = ["slow: x"]\n',
     ".gitignore": "__pycache__\n.pytest_cache\n",
     "tests/__init__.py": "",
@@ -245,7 +245,7 @@ ONLY_XDIST = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTEST_PLUGINS": "xdist.pl
 @pytest.mark.parametrize("workers", ["0", "2"])
 def test_a_second_run_reuses_what_passed(tmp_path: Path, workers: str) -> None:
     top = checkout(tmp_path / "checkout", RUN)
-    for name in ("tests/reuse.py", "tests/input_digests.py", "src/swapstone/model/directories.py"):
+    for name in ("tests/reuse.py", "tests/input_digests.py", "src/swapstone/core/model/directories.py"):
         shutil.copy(TOP / name, top / name)
     identity = ("-c", "user.name=a", "-c", "user.email=a@localhost")
     subprocess.run(["git", "-C", top, "add", "."], check=True)

@@ -9,8 +9,8 @@ import string
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
-from swapstone.model import Observation, ObservationKind
-from swapstone.wire import (
+from swapstone.core.model import Observation, ObservationKind
+from swapstone.core.wire import (
     FACTS,
     AgentAnswer,
     LoadGeneratorRequest,

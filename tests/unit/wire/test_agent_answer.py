@@ -10,8 +10,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from swapstone.model import WireError, environment_variable, system_file
-from swapstone.wire import (
+from swapstone.core.model import WireError, environment_variable, system_file
+from swapstone.core.wire import (
     AgentAnswer,
     AgentRefusedError,
     AnswerReader,

@@ -13,7 +13,7 @@ import pytest
 from tools import fuzz, fuzz_outcome
 from tools.fuzz_decoders import DECODERS, Decoder, find, repair_answers, repair_figures, repair_record, repair_runs
 
-from swapstone.model import UserError
+from swapstone.core.model import UserError
 
 TOP = Path(__file__).parents[3]
 SOURCE = TOP / "src" / "swapstone"
@@ -23,58 +23,58 @@ _READS = re.compile(
 
 # Each module that decodes JSON, TOML, CSV, ELF or compressed data: the decoder in the table that reaches it, or why none does.
 COVERED = {
-    "manifests.py": "",  # reads files of this package
-    "artifacts/cache_folder.py": "",  # reads back what was written into the cache
-    "artifacts/dynamic_entries.py": "dynamic entries",
-    "artifacts/images.py": "",  # reads back what it wrote, if the digest beside it matches
-    "artifacts/kernel_modules.py": "kernel module",
-    "artifacts/kernels.py": "kernel",
-    "artifacts/libraries.py": "",  # reads back what it wrote into the cache
-    "artifacts/oci_layout.py": "root archive",
-    "artifacts/packages.py": "image lock",
-    "artifacts/program_size.py": "program size",
-    "artifacts/root_file_systems.py": "root archive",
-    "artifacts/snapshot.py": "snapshot times",
-    "artifacts/tar_reader.py": "root archive",
-    "artifacts/upstream_sources.py": "source lock",
-    "artifacts/workload_build.py": "",  # reads back what it wrote into the cache
-    "explanation/cost_classes.py": "cost classes",
-    "factors/elf_file.py": "program facts",
-    "factors/facts.py": "program facts",
-    "instruments/archive_matching.py": "archive",
-    "instruments/arm_kinds.py": "ARM program facts",
-    "instruments/code_files.py": "code",
-    "instruments/symbol_tables.py": "symbols",
-    "instruments/unwind_tables.py": "unwind tables",
-    "instruments/traced_wakeups.py": "code",
-    "model/compression.py": "initrd",
-    "model/conformance.py": "conform",
-    "model/cpio.py": "initrd",
-    "model/kernel_identity.py": "kernel identity",
-    "model/toml_file.py": "study",
-    "published/claims.py": "",  # comes with the program
-    "published/data.py": "",  # as above
-    "published/joins.py": "",  # as above
-    "record/origin.py": "marks",
-    "record/reader.py": "record",
-    "report/published_differences.py": "",  # reasons that come with the program
-    "session/published_output.py": "",  # reads a result that comes with the program
-    "session/conformance.py": "known failures",
-    "session/many_machines.py": "",  # decoded after its SHA-256, which the user typed, was checked
-    "session/columns_file.py": "",  # decoded after its HMAC by the user's key
-    "session/explanation_files.py": "evidence",
-    "session/record_index.py": "",  # reads back what it wrote into the cache, and builds it again if it is damaged
-    "session/study.py": "study run",
-    "session/study_file.py": "study",
-    "session/study_run.py": "study run",
-    "targets/fake_spec.py": "fake target",
-    "targets/labgrid_session.py": "lab",
-    "targets/labgrid_worker.py": "",  # reads what the process that started it writes
-    "targets/vm/run_cache.py": "stored run",
-    "targets/vm/snapshot.py": "monitor",
-    "targets/vm/stored_trial.py": "stored trial",
-    "wire/kept_answer.py": "kept answer",
-    "workloads/cyclictest.py": "cyclictest",
+    "core/manifests.py": "",  # reads files of this package
+    "core/artifacts/cache_folder.py": "",  # reads back what was written into the cache
+    "parts/build/artifacts/dynamic_entries.py": "dynamic entries",
+    "parts/vm/artifacts/images.py": "",  # reads back what it wrote, if the digest beside it matches
+    "parts/vm/artifacts/kernel_modules.py": "kernel module",
+    "parts/vm/artifacts/kernels.py": "kernel",
+    "parts/build/artifacts/libraries.py": "",  # reads back what it wrote into the cache
+    "parts/vm/artifacts/oci_layout.py": "root archive",
+    "parts/build/artifacts/packages.py": "image lock",
+    "core/artifacts/program_size.py": "program size",
+    "parts/vm/artifacts/root_file_systems.py": "root archive",
+    "parts/build/artifacts/snapshot.py": "snapshot times",
+    "parts/vm/artifacts/tar_reader.py": "root archive",
+    "parts/build/artifacts/upstream_sources.py": "source lock",
+    "parts/build/artifacts/workload_build.py": "",  # reads back what it wrote into the cache
+    "parts/explain/explanation/cost_classes.py": "cost classes",
+    "core/factors/elf_file.py": "program facts",
+    "core/factors/facts.py": "program facts",
+    "parts/explain/instruments/archive_matching.py": "archive",
+    "parts/explain/instruments/arm_kinds.py": "ARM program facts",
+    "parts/explain/instruments/code_files.py": "code",
+    "parts/explain/instruments/symbol_tables.py": "symbols",
+    "parts/explain/instruments/unwind_tables.py": "unwind tables",
+    "parts/explain/instruments/traced_wakeups.py": "code",
+    "core/model/compression.py": "initrd",
+    "parts/net/model/conformance.py": "conform",
+    "core/model/cpio.py": "initrd",
+    "core/model/kernel_identity.py": "kernel identity",
+    "core/model/toml_file.py": "study",
+    "parts/published/claims.py": "",  # comes with the program
+    "parts/published/data.py": "",  # as above
+    "parts/published/joins.py": "",  # as above
+    "core/record/origin.py": "marks",
+    "core/record/reader.py": "record",
+    "parts/published/report/published_differences.py": "",  # reasons that come with the program
+    "parts/published/session/published_output.py": "",  # reads a result that comes with the program
+    "parts/net/session/conformance.py": "known failures",
+    "parts/cluster/many_machines.py": "",  # decoded after its SHA-256, which the user typed, was checked
+    "core/session/columns_file.py": "",  # decoded after its HMAC by the user's key
+    "parts/explain/session/explanation_files.py": "evidence",
+    "core/session/record_index.py": "",  # reads back what it wrote into the cache, and builds it again if it is damaged
+    "core/session/study.py": "study run",
+    "core/session/study_file.py": "study",
+    "core/session/study_run.py": "study run",
+    "core/targets/fake_spec.py": "fake target",
+    "parts/boards/targets/labgrid_session.py": "lab",
+    "parts/boards/targets/labgrid_worker.py": "",  # reads what the process that started it writes
+    "parts/vm/machine/run_cache.py": "stored run",
+    "parts/vm/machine/snapshot.py": "monitor",
+    "parts/cluster/stored_trial.py": "stored trial",
+    "core/wire/kept_answer.py": "kept answer",
+    "core/workloads/cyclictest.py": "cyclictest",
 }
 
 

@@ -8,7 +8,7 @@ import re
 import pytest
 from hypothesis import given
 
-from swapstone.model import (
+from swapstone.core.model import (
     Observation,
     WireError,
     cgroup_file,
@@ -16,7 +16,7 @@ from swapstone.model import (
     process_file,
     system_file,
 )
-from swapstone.wire import LoadGeneratorRequest, TrialRequest, encode_request
+from swapstone.core.wire import LoadGeneratorRequest, TrialRequest, encode_request
 from tests.unit.wire.strategies import light, requests
 
 REQUEST = TrialRequest(

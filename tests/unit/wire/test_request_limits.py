@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import pytest
 
-from swapstone.model import WireError, environment_variable
-from swapstone.wire import LoadGeneratorRequest, TrialRequest, encode_request
+from swapstone.core.model import WireError, environment_variable
+from swapstone.core.wire import LoadGeneratorRequest, TrialRequest, encode_request
 
 YEAR_MS = 365 * 24 * 3600 * 1000
 HOUR_MS = 3600 * 1000

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import pytest
 
-from swapstone.model import WireError
-from swapstone.wire.text import MAX_NUMBER, Place, encode_bytes, show
+from swapstone.core.model import WireError
+from swapstone.core.wire.text import MAX_NUMBER, Place, encode_bytes, show
 
 
 @pytest.mark.parametrize(

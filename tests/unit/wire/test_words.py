@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given
 from tools.generate_wire import TABLE, generated, problems
 
-from swapstone.model import ObservationKind, environment_variable
-from swapstone.targets.agent_build import build_agent
-from swapstone.wire import ProcessOutcome, TrialRequest, decode_answers, encode_request
-from swapstone.wire.words import (
+from swapstone.core.model import ObservationKind, environment_variable
+from swapstone.core.targets.agent_build import build_agent
+from swapstone.core.wire import ProcessOutcome, TrialRequest, decode_answers, encode_request
+from swapstone.core.wire.words import (
     FACTS,
     FIGURES_HEADER,
     GUEST_WORDS,
@@ -54,8 +54,8 @@ def test_the_generated_files_are_up_to_date() -> None:
 
 
 def test_an_edited_file_is_out_of_date(copy: Path) -> None:
-    edit(copy, '    "nice": -20,', '    "nice": 0,', "src/swapstone/wire/words.py")
-    assert problems(copy) == ["src/swapstone/wire/words.py is out of date: run tools/generate-wire"]
+    edit(copy, '    "nice": -20,', '    "nice": 0,', "src/swapstone/core/wire/words.py")
+    assert problems(copy) == ["src/swapstone/core/wire/words.py is out of date: run tools/generate-wire"]
 
 
 def test_a_word_without_a_new_version_is_a_problem(copy: Path) -> None:
@@ -152,7 +152,7 @@ def test_the_guest_has_words_of_the_table_only() -> None:
 
 def test_decoders_of_other_packages_read_the_current_version() -> None:
     """The package workloads may not import wire."""
-    text = (TOP / "src/swapstone/workloads/named_figures.py").read_text()
+    text = (TOP / "src/swapstone/core/workloads/named_figures.py").read_text()
     assert f"_HEADER = {FIGURES_HEADER!r}".replace("'", '"') in text
 
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swapstone.model import WireError
-from swapstone.wire import Memory, Pass, WorkloadReport, decode_workload_report, encode_workload_report
+from swapstone.core.model import WireError
+from swapstone.core.wire import Memory, Pass, WorkloadReport, decode_workload_report, encode_workload_report
 from tests.unit.wire.strategies import done_reports, failed_reports, light
 
 LINES = (

@@ -10,9 +10,9 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
-from swapstone.artifacts.companion_programs import companion_programs
-from swapstone.factors import Recipe
-from swapstone.model import Source, Workload
+from swapstone.core.factors import Recipe
+from swapstone.core.model import Source, Workload
+from swapstone.parts.build.artifacts.companion_programs import companion_programs
 from tests.shared import Shared
 from tests.unit.builders import source_of
 from tests.unit.workloads.programs import ENVIRONMENT, SOURCES, recipe_for

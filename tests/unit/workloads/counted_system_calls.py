@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.artifacts import build_workload
-from swapstone.model import Workload
+from swapstone.core.model import Workload
+from swapstone.parts.build.artifacts import build_workload
 from tests.programs import require
 from tests.shared import Shared
 from tests.unit.builders import source_of

@@ -11,11 +11,11 @@ from typing import TypeVar
 
 import pytest
 
-from swapstone.artifacts import BASE_RECIPE, resolve_recipe
-from swapstone.factors import Recipe, recipe_of
-from swapstone.model import Variant, Workload
-from swapstone.model.directories import share_dir
-from swapstone.workloads import all_suites
+from swapstone.core.factors import Recipe, recipe_of
+from swapstone.core.model import Variant, Workload
+from swapstone.core.model.directories import share_dir
+from swapstone.core.workloads import all_suites
+from swapstone.parts.build.artifacts import BASE_RECIPE, resolve_recipe
 from tests.unit.builders import source_of
 
 _Item = TypeVar("_Item")

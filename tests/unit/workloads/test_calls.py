@@ -12,8 +12,8 @@ from unittest.mock import ANY
 import msgspec
 import pytest
 
-from swapstone.model import Source
-from swapstone.workloads import all_suites, find_workload
+from swapstone.core.model import Source
+from swapstone.core.workloads import all_suites, find_workload
 from tests.shared import Shared
 from tests.unit.builders import source_of
 from tests.unit.workloads.counted_calls import (

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.model.directories import share_dir
+from swapstone.core.model.directories import share_dir
 from tests.programs import needs
 from tests.unit.workloads.programs import SOURCES
 

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from swapstone.model import ImageTool, Quantity, WireError, percentile
-from swapstone.workloads import find_suite, find_workload
-from swapstone.workloads.cyclictest import decode_cyclictest
-from swapstone.workloads.output_readers import TOOL_READERS
-from swapstone.workloads.suites.latency import BINS, CYCLES
+from swapstone.core.model import ImageTool, Quantity, WireError, percentile
+from swapstone.core.workloads import find_suite, find_workload
+from swapstone.core.workloads.cyclictest import decode_cyclictest
+from swapstone.core.workloads.output_readers import TOOL_READERS
+from swapstone.parts.vm.suites.latency import BINS, CYCLES
 
 RECORDED = Path(__file__).parents[2] / "recorded"
 OUTPUT = (RECORDED / "cyclictest-io-generic.json").read_bytes()

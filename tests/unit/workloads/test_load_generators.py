@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.model import UserError, WireError
-from swapstone.workloads.load_generators import (
+from swapstone.core.model import UserError, WireError
+from swapstone.core.workloads.load_generators import (
     LOAD_GENERATORS,
     READERS,
     LoadReport,

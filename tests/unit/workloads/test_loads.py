@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.artifacts.image_catalog import PARTS
-from swapstone.model import IDLE, Load, UserError
-from swapstone.workloads import LOADS, find_load
+from swapstone.core.model import IDLE, Load, UserError
+from swapstone.core.workloads import LOADS, find_load
+from swapstone.parts.vm.artifacts.image_catalog import PARTS
 
 DOCUMENT = (Path(__file__).parents[3] / "docs" / "latency.md").read_text()
 PROGRAMS = {"stress-ng", "memtester", "iperf3", "cyclictest", "mke2fs"}

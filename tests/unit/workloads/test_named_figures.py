@@ -9,10 +9,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from swapstone.artifacts import BASE_RECIPE, build_workload, resolve_recipe
-from swapstone.model import Sample, WireError, Workload
-from swapstone.workloads import find_suite, find_workload, read_named_figures
-from swapstone.workloads.named_figures import NamedFigures, decode_named_figures, encode_named_figures
+from swapstone.core.model import Sample, WireError, Workload
+from swapstone.core.workloads import find_suite, find_workload, read_named_figures
+from swapstone.core.workloads.named_figures import NamedFigures, decode_named_figures, encode_named_figures
+from swapstone.parts.build.artifacts import BASE_RECIPE, build_workload, resolve_recipe
 from tests.unit.builders import source_of
 
 WORK = find_workload("swap", "touch (random, 1.5)")

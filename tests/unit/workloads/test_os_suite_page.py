@@ -8,8 +8,8 @@ from fractions import Fraction
 
 import pytest
 
-from swapstone.model.directories import share_dir
-from swapstone.workloads import find_suite, find_workloads
+from swapstone.core.model.directories import share_dir
+from swapstone.core.workloads import find_suite, find_workloads
 from tests.unit.workloads.test_moved_bytes import unix_passes
 from tests.unit.workloads.test_system_calls import documented
 

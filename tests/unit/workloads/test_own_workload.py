@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swapstone.model import Direction, OwnProgram, Quantity, UserError
-from swapstone.workloads import own_samples, own_workload, parse_metric, undirected
-from swapstone.workloads.printed_numbers import printed_value
+from swapstone.core.model import Direction, OwnProgram, Quantity, UserError
+from swapstone.core.workloads import own_samples, own_workload, parse_metric, undirected
+from swapstone.core.workloads.printed_numbers import printed_value
 from tests.unit.builders import experiment
 
 FACTS = {

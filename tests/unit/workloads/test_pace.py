@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.artifacts import find_load_generator
-from swapstone.model import LoadGenerator
-from swapstone.workloads.load_generators import read_pace
+from swapstone.core.model import LoadGenerator
+from swapstone.core.workloads.load_generators import read_pace
+from swapstone.parts.build.artifacts import find_load_generator
 
 SERVER = """
 import socketserver, sys, time

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.artifacts import EMPTY_PROGRAMS, build_empty, build_workload
-from swapstone.model import Source, Workload
-from swapstone.workloads import all_suites, find_workload
+from swapstone.core.model import Source, Workload
+from swapstone.core.workloads import all_suites, find_workload
+from swapstone.parts.build.artifacts import EMPTY_PROGRAMS, build_empty, build_workload
 from tests.unit.builders import source_of
 from tests.unit.workloads.programs import LEVELS, REPORT, SOURCES, Programs, kind_of_program, recipe_for, run, sampled
 

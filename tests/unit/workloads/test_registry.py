@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.artifacts.image_catalog import find_part
-from swapstone.model import ALL_PROCESSORS, Cpus, Crate, ImageTool, Package, Source, UserError, Workload
-from swapstone.model.directories import share_dir
-from swapstone.report.topics.throughput import page_rows
-from swapstone.workloads import all_suites, find_suite, find_workload, find_workloads
-from swapstone.workloads.suites import throughput
+from swapstone.core.model import ALL_PROCESSORS, Cpus, Crate, ImageTool, Package, Source, UserError, Workload
+from swapstone.core.model.directories import share_dir
+from swapstone.core.workloads import all_suites, find_suite, find_workload, find_workloads
+from swapstone.parts.published.report.throughput import page_rows
+from swapstone.parts.published.suites import throughput
+from swapstone.parts.vm.artifacts.image_catalog import find_part
 
 SOURCES = share_dir() / "native" / "workloads"
 DOCUMENT = "".join(path.read_text() for path in sorted((Path(__file__).parents[3] / "docs").glob("workloads*.md")))

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import pytest
 
-from swapstone.model import Direction, LoadGenerator, Sample, WireError
-from swapstone.workloads.server_metrics import check_whole, server_metrics, server_samples
+from swapstone.core.model import Direction, LoadGenerator, Sample, WireError
+from swapstone.core.workloads.server_metrics import check_whole, server_metrics, server_samples
 
 GENERATOR = LoadGenerator(command=("x", "{port}"), reader=r"regex:(?P<requests>\d+)/(?P<seconds>\d+) (?P<p99_us>\d+)")
 FACTS = {

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import pytest
 
-from swapstone.artifacts.image_catalog import PARTS
-from swapstone.model import IDLE, Load
-from swapstone.workloads import find_load, shared_machine_load
-from swapstone.workloads.shared_machine_loads import LOADS, PROGRAMS, filled_load, programs_of
+from swapstone.core.model import IDLE, Load
+from swapstone.core.workloads import find_load, shared_machine_load
+from swapstone.core.workloads.shared_machine_loads import LOADS, PROGRAMS, filled_load, programs_of
+from swapstone.parts.vm.artifacts.image_catalog import PARTS
 
 WORDS = {name: f"/d/ld --library-path /d /d/{name}" for name in PROGRAMS}
 

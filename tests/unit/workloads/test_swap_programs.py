@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.model.directories import share_dir
+from swapstone.core.model.directories import share_dir
 
 MIB = 1 << 20
 

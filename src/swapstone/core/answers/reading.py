@@ -1,0 +1,251 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Read the answers to the trials of a workload: whether it ended well, and its samples. Nothing is run, and no file is read."""
+
+from __future__ import annotations
+
+import abc
+import dataclasses
+import re
+
+from swapstone.core.answers.endings import DISK_BYTES, OUTPUT_BYTES, server_trouble, trouble_of
+from swapstone.core.answers.report_samples import samples_of
+from swapstone.core.factors import PRIORITY_SEEN, level_of_stat
+from swapstone.core.model import (
+    Crate,
+    ImageTool,
+    LoadGenerator,
+    OwnProgram,
+    Package,
+    PartOrigin,
+    Sample,
+    Source,
+    UserSupplied,
+    WireError,
+    Workload,
+)
+from swapstone.core.model.parts import load
+from swapstone.core.model.trial_conditions import interruption
+from swapstone.core.wire import AgentAnswer, ProcessOutcome, decode_workload_report
+from swapstone.core.workloads import TOOL_READERS, own_samples, read_named_figures
+from swapstone.core.workloads.printed_numbers import printed_samples
+from swapstone.core.workloads.server_metrics import check_whole, server_samples
+
+MOST_TOOL_BYTES = 4 << 20
+"""Limit of the output of programs that measure how late a thread wakes (swapstone.parts.vm.suites.latency.REAL_BINS)."""
+
+OWN_OUTPUT_BYTES = 16 << 20
+"""How much a user's own program may print: the most that the protocol allows (docs/wire.md)."""
+
+OWN_DISK_BYTES = 16 << 30
+"""How much it may write to disk: enough for most programs, and a limit for one that never stops."""
+
+_MOST_STAT_BYTES = 1 << 16
+_STAT = re.compile(r"^[0-9]+ \(.*\) .*$", re.MULTILINE)
+
+
+@dataclasses.dataclass(frozen=True)
+class Measured:
+    """What the output of a trial holds.
+
+    Attributes:
+        samples: of the workload's metrics.
+        check: checksum of the work; empty if there is none.
+        histogram: as `Run.histogram`.
+        by_processor: as `Run.by_processor`.
+        series: as `Run.series`.
+        mapped, malloc, seen: what the program reports of the measured process, as in `Evidence`.
+    """
+
+    samples: tuple[Sample, ...] = ()
+    check: str = ""
+    histogram: tuple[tuple[int, int], ...] = ()
+    by_processor: tuple[tuple[int, tuple[tuple[int, int], ...]], ...] = ()
+    series: tuple[Sample, ...] = ()
+    mapped: tuple[str, ...] = ()
+    malloc: str = ""
+    seen: tuple[tuple[str, str], ...] = ()
+
+
+class OutputReader(abc.ABC):
+    """Reads the answers to the trials of one workload.
+
+    Args:
+        workload: of the trials.
+
+    Attributes:
+        output_bytes, disk_bytes: how much a trial may print and write.
+    """
+
+    output_bytes: int = OUTPUT_BYTES
+    disk_bytes: int = DISK_BYTES
+
+    def __init__(self, workload: Workload) -> None:
+        self.workload = workload
+
+    @abc.abstractmethod
+    def read(self, answer: AgentAnswer) -> Measured:
+        """Read the output of a trial that ended well.
+
+        Raises:
+            UserError: the output is cut off or of another format; the message states why the run fails.
+        """
+
+    def failure(self, answer: AgentAnswer) -> str:
+        """Return why a program did not end well, or an empty text."""
+        return trouble_of(answer, self.output_bytes, self.disk_bytes)
+
+    def trouble(self, answer: AgentAnswer) -> str:
+        """Return why a trial was interrupted or did not end well, or an empty text."""
+        return interruption(dict(answer.facts)) or self.failure(answer)
+
+    def printed(self, stdout: bytes, stderr: bytes) -> tuple[Sample, ...]:
+        """Return the samples of numbers that the user defined by a pattern.
+
+        Raises:
+            UserError: a pattern does not match exactly once.
+        """
+        del stdout, stderr
+        return ()
+
+
+def reader_of(workload: Workload) -> OutputReader:
+    """Return the reader of a workload: its origin decides the class, and its load generator whether it is a server."""
+    reader = _of_origin(workload)
+    return _Server(reader, workload.load_generator) if workload.load_generator else reader
+
+
+def _of_origin(workload: Workload) -> OutputReader:
+    match workload.origin:
+        case Source(reader="", harness=True):
+            return _Report(workload)
+        case Source(reader="", file=file):
+            return _Figures(workload, file.partition(".")[0])
+        case Source(reader=reader):
+            return _Tool(workload, reader, MOST_TOOL_BYTES)
+        case ImageTool(reader=reader):
+            return _Tool(workload, reader, OUTPUT_BYTES)
+        case Crate():
+            return _Figures(workload, workload.name.replace("-", "_"))
+        case Package():
+            return _Nothing(workload)
+        case UserSupplied(program=own):
+            return _Own(workload, own)
+        case PartOrigin(part=part, reader=place):
+            of_part: OutputReader = load(part, place, type)(workload)
+            return of_part
+
+
+class _Report(OutputReader):
+    """Of a program with the harness: the report that it prints (docs/wire.md, section 3)."""
+
+    def read(self, answer: AgentAnswer) -> Measured:
+        try:
+            report = decode_workload_report(answer.stdout)
+        except WireError as error:
+            raise WireError(f"its report is unreadable: {error.message}") from error
+        if report.name != self.workload.name:
+            raise WireError(f"the program reports as {report.name!r}, not as {self.workload.name!r}")
+        if report.error:
+            raise WireError(f"it reports an error: {report.error}")
+        declared = {metric.name for metric in self.workload.metrics}
+        every = samples_of(report, dict(answer.facts), self.workload.operation_bytes)
+        samples = tuple(sample for sample in every if sample.metric in declared)
+        return Measured(samples, check=report.check, mapped=report.mapped, malloc=report.malloc)
+
+
+class _Figures(OutputReader):
+    """Of a program that prints named figures (docs/wire.md, section 4) under a name."""
+
+    def __init__(self, workload: Workload, program: str) -> None:
+        super().__init__(workload)
+        self._program = program
+
+    def read(self, answer: AgentAnswer) -> Measured:
+        try:
+            figures = read_named_figures(self.workload, self._program, answer.stdout)
+        except WireError as error:
+            raise WireError(f"its output is unreadable: {error.message}") from error
+        return Measured(figures.samples, series=figures.series, seen=figures.seen)
+
+
+class _Tool(OutputReader):
+    """Of a tool with a format of its own, by its name in `TOOL_READERS`."""
+
+    def __init__(self, workload: Workload, reader: str, output_bytes: int) -> None:
+        super().__init__(workload)
+        self._reader = reader
+        self.output_bytes = output_bytes
+
+    def read(self, answer: AgentAnswer) -> Measured:
+        try:
+            figures = TOOL_READERS[self._reader](self.workload, answer.stdout)
+        except WireError as error:
+            raise WireError(f"its output is unreadable: {error.message}") from error
+        return Measured(
+            figures.samples,
+            histogram=figures.histogram,
+            by_processor=figures.by_processor,
+            series=figures.series,
+            seen=(*figures.seen, *_threads_seen(answer.stderr)),
+        )
+
+
+def _threads_seen(printed: bytes) -> tuple[tuple[str, str], ...]:
+    """Return the policy and priority of the measuring threads, from lines of /proc/PID/task/TID/stat: those of all but the first thread.
+
+    Returns:
+        One pair for `swapstone.core.factors.Evidence.seen`; its text is no level if the threads differ. Empty without such lines.
+    """
+    stats = _STAT.findall(printed[:_MOST_STAT_BYTES].decode(errors="replace"))
+    levels = {level_of_stat(line) or "unknown" for line in stats[1:]}
+    if not levels:
+        return ()
+    return ((PRIORITY_SEEN, levels.pop() if len(levels) == 1 else "several"),)
+
+
+class _Nothing(OutputReader):
+    """Of a package's program: the load generator of a server prints its figures."""
+
+    def read(self, answer: AgentAnswer) -> Measured:
+        del answer
+        return Measured()
+
+
+class _Own(OutputReader):
+    """Of a user's own program: what the agent measured around it, and the numbers that it printed."""
+
+    output_bytes = OWN_OUTPUT_BYTES
+    disk_bytes = OWN_DISK_BYTES
+
+    def __init__(self, workload: Workload, own: OwnProgram) -> None:
+        super().__init__(workload)
+        self._own = own
+
+    def failure(self, answer: AgentAnswer) -> str:
+        """Return why a run does not count; ``--ignore-failure`` accepts any exit status."""
+        ignored = self._own.ignore_failure and answer.outcome is ProcessOutcome.EXITED
+        return "" if ignored else super().failure(answer)
+
+    def printed(self, stdout: bytes, stderr: bytes) -> tuple[Sample, ...]:
+        return printed_samples(self._own, stdout, stderr)
+
+    def read(self, answer: AgentAnswer) -> Measured:
+        return Measured(own_samples(self._own, dict(answer.facts), answer.code, answer.stdout, answer.stderr))
+
+
+class _Server(OutputReader):
+    """Of a server: the output of its load generator, and what the server used meanwhile."""
+
+    def __init__(self, inner: OutputReader, generator: LoadGenerator) -> None:
+        super().__init__(inner.workload)
+        self.output_bytes, self.disk_bytes = inner.output_bytes, inner.disk_bytes
+        self._inner, self._generator = inner, generator
+
+    def failure(self, answer: AgentAnswer) -> str:
+        """Return why the server or its load generator failed."""
+        return server_trouble(answer) or super().failure(answer)
+
+    def read(self, answer: AgentAnswer) -> Measured:
+        samples = server_samples(self._generator, dict(answer.facts), answer.driver_stdout)
+        check_whole(samples)
+        return Measured((*samples, *self._inner.printed(answer.driver_stdout, answer.driver_stderr)))

@@ -1,0 +1,229 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Compute the analysis of an experiment from its runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TypeVar
+
+import msgspec
+import numpy as np
+
+from swapstone.core.comparison.caveats import DIFFERENT, caveats_of
+from swapstone.core.comparison.cells import collect
+from swapstone.core.comparison.checks import Place, check, checked
+from swapstone.core.comparison.error_rate import ErrorRates
+from swapstone.core.comparison.factor_effects import judged
+from swapstone.core.comparison.factorial import estimates
+from swapstone.core.comparison.hypotheses import error_rates, fewest_rows
+from swapstone.core.comparison.latencies import latencies, time_series
+from swapstone.core.comparison.layout_spread import spreads
+from swapstone.core.comparison.machine_noise import busy_loads, noise_of, preferred_time
+from swapstone.core.comparison.pairs import interval_pairs
+from swapstone.core.comparison.processors import undisturbed
+from swapstone.core.comparison.rows import Row, SizeValues, run_rows, size_rows
+from swapstone.core.comparison.run_columns import as_table, metric_names
+from swapstone.core.comparison.run_table import OK, STATUSES, Runs, RunTable
+from swapstone.core.comparison.suite_index import index_estimates, indices
+from swapstone.core.comparison.unmeasured import left_out_caveats, measured_candidates
+from swapstone.core.comparison.verdicts import FEW_PAIRS, comparison
+from swapstone.core.model import (
+    CURRENT_RULES,
+    FAMILY_CORRECTION,
+    REPORT_CORRECTION,
+    Analysis,
+    CarryOver,
+    Caveat,
+    Comparison,
+    Copy,
+    Experiment,
+    FactorEffect,
+    Failure,
+    Index,
+    Interaction,
+    NullResult,
+    Quantity,
+    Variant,
+    Verdict,
+    WorkSpec,
+)
+
+Judged = TypeVar("Judged", Comparison, FactorEffect, Interaction)
+
+CORRECTIONS = {
+    FAMILY_CORRECTION: "Benjamini-Hochberg, with false-coverage-rate intervals (Benjamini and Yekutieli 2005)",
+    REPORT_CORRECTION: "Benjamini-Hochberg over all medians, means, indices and effects of the report, "
+    "with false-coverage-rate intervals (Benjamini and Yekutieli 2005)",
+}
+"""How the levels of intervals are corrected, by `Experiment.correction`."""
+
+
+def analyse(
+    experiment: Experiment,
+    variants: Sequence[Variant],
+    workloads: Mapping[str, WorkSpec],
+    runs: Runs,
+    caveats: Sequence[Caveat] = (),
+    *,
+    sizes: SizeValues | None = None,
+) -> Analysis:
+    """Compute all comparisons, effects and caveats of an experiment. A pure function: equal runs give an equal analysis.
+
+    Args:
+        experiment: the experiment that the runs are of.
+        variants: the baseline first, then its null copies and the candidates.
+        workloads: each that the experiment names, by name.
+        runs: at most one per trial, in any order. The warm-up (block 0) is excluded from every figure.
+        caveats: those that depend on the record and not on its runs (interrupted, resumed, damaged); they come first.
+        sizes: of the programs.
+
+    Returns:
+        The analysis. Every number in it is finite.
+    """
+    table = as_table(runs, metric_names(workloads))
+    cells = collect(undisturbed(experiment, workloads, table))
+    findings = check(experiment, variants, workloads, table)
+    candidates_of = measured_candidates(experiment, variants, workloads, table)
+    rows = checked(
+        _ordered(
+            experiment,
+            [
+                *run_rows(experiment, variants, workloads, cells, candidates_of),
+                *size_rows(experiment, variants, workloads, sizes or {}),
+            ],
+        ),
+        findings,
+    )
+    busy = busy_loads(experiment, table, workloads)
+    of_indices = index_estimates(rows, fewest=fewest_rows(experiment))
+    of_effects = estimates(
+        experiment, variants, workloads, cells, sizes=sizes or {}, busy=busy, excluded=findings.excluded
+    )
+    rates = error_rates(experiment, rows, of_indices, of_effects)
+    needed = interval_pairs(experiment, variants, workloads) if experiment.rules >= CURRENT_RULES else 0
+    worded = _worded(experiment, needed, _judged(experiment, rows, busy, rates))
+    comparisons = _with_carry_over(worded, findings.carry_overs)
+    noise = noise_of(table, workloads, virtual=experiment.virtual)
+    crossing = judged(of_effects, rates=rates, margin=experiment.margin, rules=experiment.rules)
+    every_index = indices(of_indices, rates, layouts=bool(experiment.layouts))
+    copies = [variant for variant in variants if variant.copy is not Copy.FIRST]
+    return Analysis(
+        comparisons=comparisons,
+        indices=tuple(index for index in every_index if index.candidate not in copies),
+        nulls=tuple(null_result(copy, comparisons, every_index, busy) for copy in copies),
+        noise=noise,
+        caveats=(
+            *caveats,
+            *findings.caveats,
+            *caveats_of(experiment, table, rows, comparisons, noise, needed=needed),
+            *left_out_caveats(experiment, variants, workloads, candidates_of),
+        ),
+        failures=tuple(
+            Failure(
+                key=table.trial(row).key,
+                status=STATUSES[int(table.status[row])].value,
+                reason=table.reasons[int(table.reason[row])],
+            )
+            for row in np.flatnonzero(table.status != OK).tolist()
+        ),
+        blocks=_blocks(table) if experiment.layouts else max((row.blocks.size for row in rows), default=0),
+        runs=len(table),
+        correction=CORRECTIONS.get(experiment.correction, CORRECTIONS[FAMILY_CORRECTION]),
+        layouts=tuple(spreads(experiment, variants, workloads, cells, busy)) if experiment.layouts else (),
+        effects=_worded(experiment, needed, crossing.effects),
+        interactions=_worded(experiment, needed, crossing.interactions),
+        latencies=latencies(experiment, variants, table),
+        time_series=time_series(experiment, variants, table),
+        failure_rates=findings.failure_rates,
+    )
+
+
+def _with_carry_over(found: tuple[Comparison, ...], carried: Mapping[Place, CarryOver]) -> tuple[Comparison, ...]:
+    """Add how runs depend on what ran before them, where that was tested."""
+
+    def place(each: Comparison) -> Place:
+        return (each.suite, each.workload, each.load), each.candidate.label, each.metric.name
+
+    return tuple(msgspec.structs.replace(each, carry_over=carried.get(place(each))) for each in found)
+
+
+def _worded(experiment: Experiment, needed: int, found: tuple[Judged, ...]) -> tuple[Judged, ...]:
+    """Return results whose reasons name the number of pairs that budgets and notes name too.
+
+    On the virtual clock, the word "blocks" becomes "replicates".
+
+    Args:
+        experiment: gives the clock.
+        needed: pairs that an interval needs; 0 to keep the number that follows from the level of each result.
+        found: results with reasons.
+    """
+    if not experiment.virtual and not needed:
+        return found
+    return tuple(msgspec.structs.replace(each, reason=_reworded(experiment, needed, each.reason)) for each in found)
+
+
+def _reworded(experiment: Experiment, needed: int, reason: str) -> str:
+    match = FEW_PAIRS.fullmatch(reason)
+    few = "few replicates" if experiment.virtual else "few blocks"
+    if match is not None and int(match["have"]) < needed:
+        return f"{few}: an interval needs {needed} pairs, and there are {match['have']}"
+    return reason.replace("few blocks", few, 1)
+
+
+def _blocks(table: RunTable) -> int:
+    """Return the number of blocks with a successful run, without the warm-up."""
+    return int(np.unique(table.block[(table.status == OK) & (table.block > 0)]).size)
+
+
+def _ordered(experiment: Experiment, rows: Sequence[Row]) -> list[Row]:
+    """Put the size rows after the other rows of their workload."""
+    order = {place: number for number, place in enumerate(experiment.workloads)}
+    loads = {load: number for number, load in enumerate(experiment.loads)}
+    return sorted(rows, key=lambda row: (order[row.group[:2]], loads[row.group[2]]))
+
+
+def _judged(
+    experiment: Experiment, rows: Sequence[Row], busy: frozenset[str], rates: ErrorRates
+) -> tuple[Comparison, ...]:
+    return tuple(
+        comparison(
+            row,
+            alpha=rates.plain if row.inference is None else rates.level(row.family),
+            margin=experiment.margin,
+            preferred=row.metric.name == preferred_time(row.workload, row.group[2] in busy),
+            tail_alpha=rates.level(row.tail_family),
+        )
+        for row in rows
+    )
+
+
+def null_result(
+    copy: Variant, comparisons: Sequence[Comparison], every_index: Sequence[Index], busy: frozenset[str]
+) -> NullResult:
+    """Count how often a copy of the baseline was judged different from it. Sizes are excluded, because they don't vary.
+
+    Args:
+        copy: of the baseline.
+        comparisons: all of the analysis.
+        every_index: all indices of suites.
+        busy: the loads under which CPU time is read first.
+    """
+    compared = [
+        found
+        for found in comparisons
+        if found.candidate == copy
+        and found.metric.quantity is not Quantity.SIZE
+        and found.verdict not in (Verdict.INVALID, Verdict.UNAVAILABLE)
+    ]
+    different = [found for found in compared if found.verdict in DIFFERENT]
+    return NullResult(
+        copy=copy,
+        compared=len(compared),
+        different=len(different),
+        rows=tuple(f"{found.workload} {found.metric.name}" for found in different),
+        index=tuple(
+            index
+            for index in every_index
+            if index.candidate == copy and index.metric == ("cpu" if index.load in busy else "wall")
+        ),
+    )

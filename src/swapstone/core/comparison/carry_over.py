@@ -1,0 +1,435 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Does a run's value depend on the variant that ran before it, and differently for the two sides of a row?
+
+Such a carry-over (residual effect: Jones and Kenward, Design and analysis of cross-over trials) is a bias of a row's ratio: with two
+variants in random blocks three quarters of the runs follow the other variant, so that three quarters of the effect go into the ratio. A
+row is tested in up to two ways:
+
+- Where runs are discarded: in each block, how much the first run of a variant, which follows another one, differs from its measured run, as
+  a logarithm, candidate minus baseline; a signed-rank test. What this finds is no longer in the figures, unless it lasts longer than the
+  discarded runs. With two or more of these the step from the last of them to the measured run decides whether it does.
+- The measured runs by their predecessor: `swapstone.core.stats.RunOrder`.
+
+A block in which a variant's first run follows the same variant, across the boundary of two blocks, stays in the signed-rank test: leaving
+it out would halve the blocks of two variants. There it has no effect, and dilutes the estimate, which is divided by the others' share.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from swapstone.core.comparison.cells import Group, collect
+from swapstone.core.comparison.findings import Findings, Place
+from swapstone.core.comparison.group_runs import GroupRuns, group_runs
+from swapstone.core.comparison.rows import Row, run_rows
+from swapstone.core.comparison.run_columns import as_table
+from swapstone.core.comparison.run_table import UNAVAILABLE, Runs, by_number
+from swapstone.core.comparison.verdicts import verdict_of
+from swapstone.core.model import (
+    CarryOver,
+    Caveat,
+    CaveatKind,
+    Experiment,
+    Scale,
+    Variant,
+    Verdict,
+    WorkSpec,
+)
+from swapstone.core.model.number_text import quantity
+from swapstone.core.stats import LOG_QUANTUM, Interval, PredecessorTest, SignedRank
+
+Floats = NDArray[np.float64]
+
+FAMILY_RATE = 0.005
+"""Probability that any test of a report without carry-over rejects, at most: half of 1 %, because the t-test is an approximation."""
+
+FEWEST_BLOCKS = 6
+
+NEGLIGIBLE = 0.1
+"""Share of a row's log ratio: a bias below it does not matter, unless it could change the verdict or exceeds half the margin."""
+
+_BIAS_ALPHA = 0.01
+_NORMAL_QUANTILE = 2.576
+"""Of the same interval."""
+
+MORE = {0: 1, 1: 2, 2: 4}
+"""How many runs to discard next, where a carry-over lasts longer than those that are discarded now."""
+
+_FIRST_WITHOUT = 1
+"""The last block without discarded runs, where they are the default (`swapstone.core.session.precision_stop`). No check is that early."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Evidence:
+    """A test for carry-over, and the bias that it estimates, as logarithms of the ratio candidate / baseline.
+
+    Attributes:
+        p_value: of none.
+        bias: what the ratio of the tested runs is too large by.
+        half_width: of its interval at 99 %.
+        means: logarithms: baseline after itself, baseline after the other, candidate after itself, candidate after the other.
+    """
+
+    p_value: float
+    bias: float
+    half_width: float
+    means: tuple[float, float, float, float]
+
+
+@dataclasses.dataclass(frozen=True)
+class Tested:
+    """A row with its tests.
+
+    Attributes:
+        row: what is compared.
+        discarded: number of discarded runs before each measured run.
+        first: carry-over of the first run after another variant.
+        remaining: tests for carry-over that is still in the figures.
+    """
+
+    row: Row
+    discarded: int
+    first: Evidence
+    remaining: tuple[Evidence, ...]
+
+    @property
+    def place(self) -> Place:
+        """Return which row it is."""
+        return self.row.group, self.row.candidate.label, self.row.metric.name
+
+
+@dataclasses.dataclass(frozen=True)
+class Judged:
+    """A tested row after the correction for the number of tests.
+
+    Attributes:
+        tested: the row.
+        fires: whether the first run after another variant depends on it.
+        found: the strongest evidence for carry-over in the figures; None for none.
+        matters: whether that could change the verdict, or exceeds half the margin and a tenth of the ratio's logarithm.
+    """
+
+    tested: Tested
+    fires: bool
+    found: Evidence | None
+    matters: bool
+
+
+def check(
+    experiment: Experiment, variants: Sequence[Variant], workloads: Mapping[str, WorkSpec], runs: Runs
+) -> Findings:
+    """Check it for every row; arguments as `swapstone.core.comparison.checks.check`."""
+    if experiment.virtual:
+        return Findings()
+    judged = judge(experiment, _tested(experiment, variants, workloads, runs))
+    found = findings(experiment, judged, len(variants))
+    return dataclasses.replace(found, caveats=(*found.caveats, *_left_out(experiment, runs)))
+
+
+def findings(experiment: Experiment, judged: Sequence[Judged], variants: int) -> Findings:
+    """Return what follows from judged rows: those that are invalid, with a remedy, and the carry-over that does not matter as a caveat.
+
+    Args:
+        experiment: gives the margin, and which remedies it has.
+        judged: of `judge`.
+        variants: number of variants, with the baseline.
+    """
+    return Findings(
+        excluded={
+            each.tested.place: (
+                Verdict.INVALID,
+                f"carry-over: {_described(each, variants)}; {_remedy(experiment, each)}",
+            )
+            for each in judged
+            if each.matters
+        },
+        caveats=tuple(_settled(experiment, judged, variants)),
+        carry_overs={each.tested.place: _carry_over(each) for each in judged},
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class Unsettled:
+    """Carry-over of a group that matters.
+
+    Attributes:
+        description: the conditional means.
+        certain: whether it is significant after the correction for the number of tests, so that its row would be invalid.
+    """
+
+    description: str
+    certain: bool
+
+
+def unsettled(
+    experiment: Experiment,
+    variants: Sequence[Variant],
+    workloads: Mapping[str, WorkSpec],
+    runs: Runs,
+    rate: float,
+) -> dict[Group, Unsettled]:
+    """Return the groups that may have carry-over which matters in a row that decides (`Metric.leads`).
+
+    Args:
+        experiment: that the runs are of.
+        variants: the baseline first.
+        workloads: by name.
+        runs: those made so far.
+        rate: of false alarms of each row. To discard more runs without need costs time and no error, so it may be larger than that of a
+            report.
+    """
+    if experiment.virtual:
+        return {}
+    judged = judge(experiment, _tested(experiment, variants, workloads, runs, leading=True))
+    return unsettled_rows(experiment, judged, len(variants), rate)
+
+
+def unsettled_rows(
+    experiment: Experiment, judged: Sequence[Judged], variants: int, rate: float
+) -> dict[Group, Unsettled]:
+    """Return the groups of judged rows that may have carry-over which matters; arguments as `findings` and `unsettled`."""
+    found: dict[Group, Unsettled] = {}
+    for each in judged:
+        strongest = min(each.tested.remaining, key=lambda evidence: evidence.p_value)
+        likely = strongest.p_value * len(each.tested.remaining) <= rate and _matters(
+            experiment, each.tested.row, strongest
+        )
+        group = each.tested.row.group
+        if (each.matters or likely) and (group not in found or (each.matters and not found[group].certain)):
+            shown = dataclasses.replace(each, found=strongest)
+            found[group] = Unsettled(_described(shown, variants), each.matters)
+    return found
+
+
+def judge(experiment: Experiment, tested: Sequence[Tested]) -> list[Judged]:
+    """Decide which tests reject: Holm's procedure over all rows, for each of the two questions."""
+    first = _holm([each.first.p_value for each in tested])
+    remaining = _holm([min(e.p_value for e in each.remaining) * len(each.remaining) for each in tested])
+    judged = []
+    for each, fires, lasts in zip(tested, first, remaining, strict=True):
+        found = min(each.remaining, key=lambda evidence: evidence.p_value) if lasts else None
+        matters = found is not None and _matters(experiment, each.row, found)
+        judged.append(Judged(each, fires, found, matters))
+    return judged
+
+
+def _holm(p_values: Sequence[float]) -> list[bool]:
+    """Return which hypotheses Holm's procedure (1979) rejects at `FAMILY_RATE`."""
+    order = sorted(range(len(p_values)), key=lambda number: p_values[number])
+    rejected = [False] * len(p_values)
+    for rank, number in enumerate(order):
+        if p_values[number] > FAMILY_RATE / (len(p_values) - rank):
+            break
+        rejected[number] = True
+    return rejected
+
+
+def _matters(experiment: Experiment, row: Row, found: Evidence) -> bool:
+    """Return whether a bias is too large, or could change the verdict if it were removed."""
+    inference = row.inference
+    if inference is None:
+        return False
+    limit = row.limit(experiment.margin)
+    if abs(found.bias) > max(limit / 2, NEGLIGIBLE * abs(inference.estimate())):
+        return True
+    interval = inference.interval(1 - experiment.confidence)
+    if interval is None:
+        return False
+    verdict = verdict_of(interval, limit, row.metric.better)
+    shifts = (found.bias - found.half_width, found.bias + found.half_width)
+    without = [Interval(interval.low - shift, interval.high - shift) for shift in shifts]
+    return verdict is not Verdict.INCONCLUSIVE and any(
+        verdict_of(each, limit, row.metric.better) is not verdict for each in without
+    )
+
+
+def _tested(
+    experiment: Experiment,
+    variants: Sequence[Variant],
+    workloads: Mapping[str, WorkSpec],
+    runs: Runs,
+    *,
+    leading: bool = False,
+) -> list[Tested]:
+    """Return the rows that can be tested: ratios that vary, of enough blocks. With `leading`, only those that decide, without nulls."""
+    wanted = {m.name for workload in workloads.values() for m in workload.metrics if m.leads or not leading}
+    table = as_table(runs, wanted)
+    groups = group_runs(experiment, table)
+    found: list[Tested] = []
+    if not any(len(group.blocks) >= FEWEST_BLOCKS for group in groups.values()):
+        return found  # no row of a record of few blocks is made for nothing
+    for row in run_rows(experiment, variants, workloads, collect(table)):
+        skipped = leading and (row.null or not row.metric.leads)
+        usable = row.exclusion is None and not row.constant and row.before.size and row.scale is Scale.RATIO
+        if not skipped and usable and row.group in groups and len(groups[row.group].blocks) >= FEWEST_BLOCKS:
+            evidence = tests_of(groups[row.group], row)
+            if evidence is not None:
+                found.append(evidence)
+    return found
+
+
+def tests_of(group: GroupRuns, row: Row) -> Tested | None:
+    """Return the tests of a row of a group; None if one of its variants is not in the group, or if there are too few runs for a test."""
+    if not {row.baseline.label, row.candidate.label} <= set(group.labels):
+        return None
+    sides = group.labels.index(row.baseline.label), group.labels.index(row.candidate.label)
+    measured = group.logarithms(row.metric.name, 0)
+    by_predecessor = group.runs.test(measured, *sides)
+    remaining = [] if by_predecessor is None else [_of_predecessors(by_predecessor)]
+    if not group.discarded:
+        return Tested(row, 0, remaining[0], (remaining[0],)) if remaining else None
+    first = _step(group, group.logarithms(row.metric.name, group.discarded), measured, sides, diluted=True)
+    last = first
+    if group.discarded > 1:
+        last = _step(group, group.logarithms(row.metric.name, 1), measured, sides, diluted=False)
+    if first is None or last is None:
+        return None
+    return Tested(row, group.discarded, first, (last, *remaining))
+
+
+def _step(
+    group: GroupRuns, earlier: Floats, measured: Floats, sides: tuple[int, int], *, diluted: bool
+) -> Evidence | None:
+    """Test the step from discarded runs to the measured ones; `diluted` if those of some blocks followed their own variant."""
+    steps, means, follow = [], [], []
+    for side in sides:
+        mine = group.order == side
+        step = (earlier - measured)[mine]  # one per block, in the order of blocks
+        follows = (group.runs.previous != side)[mine] if diluted else np.ones(step.shape, dtype=bool)
+        level, known = measured[mine], np.isfinite(step)
+        if not (known & follows).any():
+            return None
+        itself = float(level[np.isfinite(level)].mean())
+        means += [itself, itself + float(step[known & follows].mean())]
+        steps.append(step)
+        follow.append(follows)
+    differences = steps[1] - steps[0]
+    known = np.isfinite(differences)
+    if known.sum() < FEWEST_BLOCKS:
+        return None
+    inference = SignedRank(differences[known], LOG_QUANTUM)
+    share = float(np.concatenate([each[known] for each in follow]).mean())
+    interval = inference.interval(_BIAS_ALPHA)
+    half_width = math.inf if interval is None else interval.half_width / share
+    return Evidence(
+        inference.p_value, inference.estimate() / share, half_width, (means[0], means[1], means[2], means[3])
+    )
+
+
+def _of_predecessors(found: PredecessorTest) -> Evidence:
+    return Evidence(
+        found.p_value, found.effect * found.share, _NORMAL_QUANTILE * found.standard_error * found.share, found.means
+    )
+
+
+def _carry_over(judged: Judged) -> CarryOver:
+    tested = judged.tested
+    shown = judged.found or tested.first
+    before_itself, before_other, after_itself, after_other = map(_exp, shown.means)
+    return CarryOver(
+        baseline_after_itself=before_itself,
+        baseline_after_other=before_other,
+        candidate_after_itself=after_itself,
+        candidate_after_other=after_other,
+        effect=_exp((shown.means[3] - shown.means[2]) - (shown.means[1] - shown.means[0])),
+        p_value=shown.p_value,
+        discarded=tested.discarded,
+        matters=judged.matters,
+    )
+
+
+def _exp(logarithm: float) -> float:
+    return math.exp(min(700.0, logarithm))
+
+
+def _described(judged: Judged, variants: int) -> str:
+    """Return the four conditional means, e.g. "evict takes 22.6 ms after evict and 6.3 ms after keep; keep ..."."""
+    row, found = judged.tested.row, judged.found or judged.tested.first
+    values = [quantity(_exp(each), row.metric.unit) for each in found.means]
+    verb = "takes" if row.metric.unit == "ns" else f"has a {row.metric.name} of"
+    candidate, baseline = row.candidate.short_label, row.baseline.short_label
+    if variants == 2:
+        itself, other = (candidate, baseline), (baseline, candidate)
+    else:
+        itself, other = ("others", "others"), (baseline, candidate)
+        if judged.tested.discarded:
+            itself, other = (candidate, baseline), ("another variant", "another variant")
+    return (
+        f"{candidate} {verb} {values[2]} after {itself[0]} and {values[3]} after {other[0]}; "
+        f"{baseline} {values[0]} after {itself[1]} and {values[1]} after {other[1]}"
+    )
+
+
+def _remedy(experiment: Experiment, judged: Judged) -> str:
+    discarded = judged.tested.discarded
+    remedies = []
+    if discarded < 16:
+        remedies.append(f"measure with --prime {min(16, max(2, 2 * discarded))}")
+    if experiment.prime_more and not experiment.blocks and discarded < max(MORE.values()):
+        remedies.append("give it a longer --budget")
+    if experiment.own is not None:
+        remedies.append("reset the state with --prepare CMD")
+    return ", or ".join(remedies) or "it lasts longer than the discarded runs"
+
+
+def _settled(experiment: Experiment, judged: Sequence[Judged], variants: int) -> Iterator[Caveat]:
+    """Yield the carry-over that does not matter, because it is small or no longer in the figures."""
+    for discarded in (False, True):
+        found = [
+            each
+            for each in judged
+            if (each.fires or each.found is not None)
+            and not each.matters
+            and bool(each.tested.discarded) == discarded
+            and (not discarded or abs(each.tested.first.bias) > each.tested.row.limit(experiment.margin) / 2)
+        ]
+        if not found:
+            continue
+        names = [f"{each.tested.row.group[1]} {each.tested.row.metric.name}" for each in found]
+        shown = ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
+        rows = f"{len(found)} of {len(judged)} rows" if len(judged) > 1 else "the only row"
+        consequence = (
+            "The figures are of runs that directly follow a run of the same variant."
+            if discarded
+            else "It is too small to change their verdicts."
+        )
+        yield Caveat(
+            kind=CaveatKind.CARRY_OVER,
+            message=f"A run depends on what ran before it in {rows} ({shown}). In {names[0]}, "
+            f"{_described(found[0], variants)}. {consequence}",
+            hint="If the programs never follow themselves in use, reset the state with --prepare CMD."
+            if discarded
+            else "--prime 1 discards a run of the same variant before each measured one.",
+        )
+
+
+def _left_out(experiment: Experiment, runs: Runs) -> Iterator[Caveat]:
+    """Yield the groups whose first measured runs don't count, because more runs are discarded since a check found a dependence.
+
+    By default own programs have discarded runs from the second block on, without a check. That shows nothing about their runs.
+    """
+    table = as_table(runs, ())
+    made = table if (table.status != UNAVAILABLE).all() else table.rows(table.status != UNAVAILABLE)
+    every, block, level, _ = made.turns
+    later = np.flatnonzero(block > 0)
+    levels = {made.groups[number]: (block[later[mine]], level[later[mine]]) for number, mine in by_number(every[later])}
+    grown = {}
+    for group, (blocks, numbers) in levels.items():
+        most = int(numbers.max())
+        earlier = int(blocks[numbers < most].max(initial=0))
+        if earlier > (_FIRST_WITHOUT if most == experiment.prime else 0):
+            grown[group] = most, earlier
+    if grown:
+        name, (most, earlier) = next((group[1], each) for group, each in grown.items())
+        many = f"{len(grown)} of {len(levels)} workloads" if len(levels) > 1 else "the only workload"
+        yield Caveat(
+            kind=CaveatKind.CARRY_OVER,
+            message=f"Runs depended on what ran before them, so more runs of the same variant are discarded before each measured one "
+            f"in {many}: {most} after block {earlier} of {name}. The measured runs before that are not in the figures.",
+            hint=f"--prime {most} discards them from the start.",
+        )

@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Group runs into cells: the values of each variant of a workload under a load, by block."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from swapstone.core.comparison.run_columns import as_table
+from swapstone.core.comparison.run_table import ABSENT, OK, STATUSES, Floats, Group, Ints, Runs, RunTable, last_end
+from swapstone.core.model import CONSOLE, Status, Verdict
+
+__all__ = ["TROUBLES", "Cell", "Cells", "Group", "collect"]
+
+Cells = Mapping[Group, Mapping[str, "Cell"]]
+"""By group, then by the label of the variant."""
+
+TROUBLES = (Status.REFUSED, Status.UNAVAILABLE, Status.FAILED)
+"""Statuses without values, the most severe first."""
+
+
+def _none() -> Ints:
+    return np.empty(0, dtype=np.int64)
+
+
+@dataclasses.dataclass
+class Cell:
+    """The runs of one variant of one workload under one load.
+
+    Attributes:
+        blocks: of the successful runs that count, ascending, shape (runs,).
+        rows: of the same runs in the table, shape (runs,).
+        table: of all runs.
+        counts: number of runs by status, with the warm-up and the discarded runs.
+        reasons: the first reason of each status.
+    """
+
+    blocks: Ints = dataclasses.field(default_factory=_none)
+    rows: Ints = dataclasses.field(default_factory=_none)
+    table: RunTable | None = None
+    counts: collections.Counter[Status] = dataclasses.field(default_factory=collections.Counter)
+    reasons: dict[Status, str] = dataclasses.field(default_factory=dict)
+
+    def series(self, metric: str) -> tuple[Ints, Floats]:
+        """Return the blocks that have a value of a metric, ascending, and these values."""
+        if self.table is None or metric not in self.table.metrics:
+            return _none(), np.empty(0)
+        values = self.table.metrics[metric][self.rows]
+        known = ~np.isnan(values)
+        return (self.blocks, values) if known.all() else (self.blocks[known], values[known])
+
+    def span_ns(self, blocks: Ints) -> tuple[int, int] | None:
+        """Return the first start and the last end of its runs in some blocks, as Unix times; None if it has no such run.
+
+        Args:
+            blocks: some of `blocks`, each once, shape (n,).
+        """
+        rows = self.rows if blocks.size == self.blocks.size else self.rows[np.isin(self.blocks, blocks)]
+        if self.table is None or not rows.size:
+            return None
+        started, elapsed = self.table.started[rows], self.table.elapsed[rows]
+        return int(started.min()), last_end(started, elapsed)
+
+    def exclusion(self, side: str) -> tuple[Verdict, str] | None:
+        """Return why this cell can't enter a comparison; None if it can.
+
+        Args:
+            side: ``baseline`` or ``candidate``, for the text of the reason.
+        """
+        runs = self.counts.total()
+        if refused := self.counts[Status.REFUSED]:
+            return Verdict.INVALID, f"{side} refused in {refused} of {runs} runs: {self.reasons[Status.REFUSED]}"
+        if self.counts[Status.UNAVAILABLE] and not self.counts[Status.OK]:
+            return Verdict.UNAVAILABLE, f"{side}: {self.reasons[Status.UNAVAILABLE]}"
+        failed = self.counts[Status.FAILED]
+        if 2 * failed > runs:
+            return Verdict.INVALID, f"{side} fails: {self.reasons[Status.FAILED]} ({failed} of {runs} runs)"
+        return None
+
+
+def collect(runs: Runs) -> Cells:
+    """Group runs into cells.
+
+    Args:
+        runs: in any order; at most one per trial. Those that are discarded are counted and give no values (`counted_blocks`).
+    """
+    table = as_table(runs)
+    cells: dict[Group, dict[str, Cell]] = {}
+    if not len(table):
+        return cells
+    kept = np.flatnonzero((table.status == OK) & (table.prime == 0) & table.counted)
+    kept = kept[~_across_boots(table, kept)]
+    kept = kept[np.lexsort((table.block[kept], table.place[kept]))]
+    borders = np.searchsorted(table.place[kept], np.arange(len(table.places) + 1))
+    counts = np.bincount(table.place * len(STATUSES) + table.status, minlength=len(table.places) * len(STATUSES))
+    firsts = _first_reasons(table)
+    for number, (suite, workload, load, variant) in enumerate(table.places):
+        rows = kept[borders[number] : borders[number + 1]]
+        of_place = counts[number * len(STATUSES) : (number + 1) * len(STATUSES)].tolist()
+        if not sum(of_place):
+            continue
+        cells.setdefault((suite, workload, load), {})[variant] = Cell(
+            blocks=table.block[rows],
+            rows=rows,
+            table=table,
+            counts=collections.Counter(
+                {status: count for status, count in zip(STATUSES, of_place, strict=True) if count}
+            ),
+            reasons=firsts.get(number, {}),
+        )
+    return cells
+
+
+def _across_boots(table: RunTable, rows: Ints) -> NDArray[np.bool_]:
+    """Return which runs are of a block during whose runs of the same workload and load a board rebooted: they pair with none.
+
+    Args:
+        table: of all runs.
+        rows: of the runs that count, shape (runs,).
+    """
+    boots = table.fact("board_boots")[rows]
+    if not (boots > 0).any():
+        return np.zeros(rows.size, dtype=np.bool_)
+    boots = np.where(boots == ABSENT, 0, boots)
+    _, units = np.unique(np.stack([table.group[rows], table.block[rows]]), axis=1, return_inverse=True)
+    units = units.reshape(-1)
+    least = np.full(units.max() + 1, np.iinfo(np.int64).max)
+    most = np.full(units.max() + 1, np.iinfo(np.int64).min)
+    np.minimum.at(least, units, boots)
+    np.maximum.at(most, units, boots)
+    differs: NDArray[np.bool_] = least[units] != most[units]
+    return differs
+
+
+def _first_reasons(table: RunTable) -> dict[int, dict[Status, str]]:
+    """Return the first reason of each status of each place, without console lines, which the list of failed trials has."""
+    without = np.flatnonzero(table.status != OK)
+    keys, first = np.unique(table.place[without] * len(STATUSES) + table.status[without], return_index=True)
+    found: dict[int, dict[Status, str]] = {}
+    for key, row in zip(keys.tolist(), without[first].tolist(), strict=True):
+        reason = table.reasons[int(table.reason[row])].partition(CONSOLE)[0] or "no reason given"
+        found.setdefault(key // len(STATUSES), {})[STATUSES[key % len(STATUSES)]] = reason
+    return found

@@ -1,0 +1,274 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Estimates of factorial contrasts: one value per block, and the inference on these values."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from swapstone.core.comparison.error_rate import Family
+from swapstone.core.comparison.factorial_contrasts import Contrast, Term
+from swapstone.core.comparison.layout_spread import by_layout
+from swapstone.core.comparison.rows import scale_of
+from swapstone.core.comparison.run_table import Ints
+from swapstone.core.model import Metric, Scale, Verdict
+from swapstone.core.stats import LOG_QUANTUM, Interval, SignedRank, difference_quantum, median
+
+Floats = NDArray[np.float64]
+
+Series: TypeAlias = "tuple[Ints, Floats]"
+
+
+@dataclasses.dataclass(frozen=True)
+class Measured:
+    """The values of one metric of one workload under one load, for all variants.
+
+    Attributes:
+        suite, workload, load, metric: what was measured.
+        series: blocks, ascending, and the values in them, each of shape (blocks,), by the label of the variant; only of variants whose
+            values can be used.
+        lost: verdict and reason, by the label of the variant, for the other variants.
+        certain: whether the values have no variance (sizes).
+        preferred: whether this is the time metric that reports read first.
+        layouts: number of links of each program that took turns; 0 without layouts.
+    """
+
+    suite: str
+    workload: str
+    load: str
+    metric: Metric
+    series: Mapping[str, Series]
+    lost: Mapping[str, tuple[Verdict, str]]
+    certain: bool
+    preferred: bool
+    layouts: int = 0
+
+    def usable(self, terms: Sequence[Term]) -> tuple[Term, ...]:
+        """Return the terms whose variants all have numbers."""
+        return tuple(term for term in terms if all(label in self.series for label in term.labels))
+
+
+@dataclasses.dataclass(frozen=True)
+class Numbers:
+    """A contrast's value in each block, on the scale of inference: logarithms of ratios, or differences.
+
+    Attributes:
+        scale: ratio or difference.
+        values: of the contrast, shape (blocks,).
+        without, within: of an interaction: the effect of the first change at the second factor's baseline level, and at its other
+            level, shape (blocks,); empty for an effect.
+        reference: median of the variants in which no level is changed, to which the margin of a difference is relative.
+        quantum: values are rounded to multiples of this before inference.
+        constant: whether each variant had the same value in all blocks, in enough blocks to rely on it.
+    """
+
+    scale: Scale
+    values: Floats
+    without: Floats
+    within: Floats
+    reference: float
+    quantum: float
+    constant: bool
+
+    @functools.cached_property
+    def inference(self) -> SignedRank | None:
+        """Return the inference on the blocks; None if the values are constant or absent."""
+        return None if self.constant else SignedRank(self.values, self.quantum)
+
+    def middle(self, values: Floats) -> float:
+        """Return the estimated location: the Hodges-Lehmann estimate, or the value itself if it is constant."""
+        if self.constant:
+            return round(float(values[0]) / self.quantum) * self.quantum
+        return SignedRank(values, self.quantum).estimate()
+
+    def interval(self, alpha: float) -> Interval | None:
+        """Return the confidence interval; of zero width for a constant, None with too few blocks."""
+        if self.inference is not None:
+            return self.inference.interval(alpha)
+        exact = self.middle(self.values)
+        return Interval(exact, exact)
+
+    def limit(self, margin: float) -> float:
+        """Return the largest contrast inside the margin: log(1 + margin), or the margin times the reference."""
+        return float(np.log1p(margin)) if self.scale is Scale.RATIO else margin * abs(self.reference)
+
+
+@dataclasses.dataclass(frozen=True)
+class Estimate:
+    """The estimate of a contrast, for one workload or for the index of its suite.
+
+    Attributes:
+        suite, workload, load, metric, preferred: as in `Measured`; the workload is empty for an index.
+        contrast: what is estimated.
+        terms: the terms that entered; none if `exclusion` is set.
+        workloads: number of workloads that entered.
+        numbers: None if there are no values.
+        exclusion: verdict and reason if there is no estimate.
+    """
+
+    suite: str
+    workload: str
+    load: str
+    metric: Metric
+    preferred: bool
+    contrast: Contrast
+    terms: tuple[Term, ...]
+    workloads: int
+    numbers: Numbers | None
+    exclusion: tuple[Verdict, str] | None
+
+    @property
+    def family(self) -> Family:
+        """Return its family: suite, load, metric of an index, quantity, kind of contrast and number of held levels."""
+        index = "" if self.workload else self.metric.name
+        return Family((self.suite, self.load, index, self.metric.quantity, self.contrast.kind, len(self.contrast.held)))
+
+    @property
+    def inference(self) -> SignedRank | None:
+        """Return the inference; None if the values are constant or absent."""
+        return None if self.numbers is None else self.numbers.inference
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """Return the combinations that could not enter."""
+        return tuple(term.averaged for term in self.contrast.terms if term not in self.terms and term.averaged)
+
+
+def block_values(series: Sequence[Series], layouts: int) -> tuple[Ints, Floats]:
+    """Return the blocks that all series have, and their values there, shape (series, blocks).
+
+    Every unit of inference is formed here: with layouts, the mean of the blocks that ran the same links; else the block.
+    """
+    blocks = functools.reduce(
+        lambda known, each: np.intersect1d(known, each[0], assume_unique=True), series, series[0][0]
+    )
+    values = np.array([found[np.searchsorted(each, blocks)] for each, found in series])
+    if layouts and blocks.size:
+        present, reduced = by_layout(blocks.tolist(), list(values), layouts)
+        return present, np.array(reduced)
+    return blocks, values
+
+
+def estimate(measured: Measured, contrast: Contrast, needed: int) -> Estimate:
+    """Estimate a contrast for one workload.
+
+    Args:
+        measured: its values.
+        contrast: terms that lack a variant are left out of the mean.
+        needed: number of blocks in which a variant's values must be equal to count as constant.
+    """
+    terms = measured.usable(contrast.terms)
+    numbers = _numbers(measured, terms, needed) if terms else None
+    exclusion = None
+    if numbers is None:
+        none = Verdict.INCONCLUSIVE, "no block has a run of every variant that this needs"
+        exclusion = none if terms else _exclusion_of(measured, contrast)
+    return _estimate(measured, contrast, terms, numbers, exclusion=exclusion)
+
+
+def index_estimate(members: Sequence[Measured], contrast: Contrast) -> Estimate | None:
+    """Estimate a contrast for the index of a suite: the mean of its workloads' logarithms, over the blocks that all of them have.
+
+    A combination enters if at least half of the workloads have it. A workload enters if it has every combination that entered.
+
+    Args:
+        members: one time metric of each workload of a suite under one load, with values above zero.
+        contrast: what to estimate.
+
+    Returns:
+        The estimate, or None if no combination, workload or block is left.
+    """
+    having = {term: sum(bool(each.usable((term,))) for each in members) for term in contrast.terms}
+    terms = tuple(term for term, count in having.items() if count and 2 * count >= len(members))
+    chosen = [each for each in members if each.usable(terms) == terms] if terms else []
+    if not chosen:
+        return None
+    labels = _labels(terms)
+    _, values = block_values([each.series[label] for each in chosen for label in labels], chosen[0].layouts)
+    if values.shape[1] == 0:
+        return None
+    logs = np.log(values).reshape(len(chosen), len(labels), -1).mean(axis=0)
+    numbers = _combined(terms, dict(zip(labels, logs, strict=True)), Scale.RATIO, LOG_QUANTUM, reference=1.0)
+    found = _estimate(chosen[0], contrast, terms, numbers, exclusion=None)
+    return dataclasses.replace(found, workload="", workloads=len(chosen))
+
+
+def _estimate(
+    measured: Measured,
+    contrast: Contrast,
+    terms: tuple[Term, ...],
+    numbers: Numbers | None,
+    *,
+    exclusion: tuple[Verdict, str] | None,
+) -> Estimate:
+    return Estimate(
+        suite=measured.suite,
+        workload=measured.workload,
+        load=measured.load,
+        metric=measured.metric,
+        preferred=measured.preferred,
+        contrast=contrast,
+        terms=terms,
+        workloads=1,
+        numbers=numbers,
+        exclusion=exclusion,
+    )
+
+
+def _labels(terms: Sequence[Term]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(label for term in terms for label in term.labels))
+
+
+def _numbers(measured: Measured, terms: Sequence[Term], needed: int) -> Numbers | None:
+    """Return the values of a contrast; None if no block has all its variants."""
+    labels = _labels(terms)
+    blocks, values = block_values([measured.series[label] for label in labels], measured.layouts)
+    if not blocks.size:
+        return None
+    scale = scale_of(values)
+    ratio = scale is Scale.RATIO
+    inner = dict(zip(labels, np.log(values) if ratio else values, strict=True))
+    plain = dict(zip(labels, values, strict=True))
+    reference = median(np.mean([plain[term.reference] for term in terms], axis=0))
+    quantum = LOG_QUANTUM if ratio else difference_quantum(float(np.abs(values).max()))
+    one_number = bool((values.min(axis=1) == values.max(axis=1)).all())
+    constant = one_number and (measured.certain or blocks.size >= needed)
+    return dataclasses.replace(_combined(terms, inner, scale, quantum, reference=reference), constant=constant)
+
+
+def _combined(
+    terms: Sequence[Term], inner: Mapping[str, Floats], scale: Scale, quantum: float, *, reference: float
+) -> Numbers:
+    """Return the mean of the terms in each block: the sum of the added variants less the sum of the subtracted ones."""
+
+    def mean(of: Callable[[Term], Floats]) -> Floats:
+        averaged: Floats = np.mean([of(term) for term in terms], axis=0)
+        return averaged
+
+    def without(term: Term) -> Floats:
+        return inner[term.minus[0]] - inner[term.plus[1]]
+
+    def within(term: Term) -> Floats:
+        return inner[term.plus[0]] - inner[term.minus[1]]
+
+    both, none = len(terms[0].plus) == 2, np.empty(0)
+    return Numbers(
+        scale=scale,
+        values=mean(lambda term: within(term) - without(term) if both else inner[term.plus[0]] - inner[term.minus[0]]),
+        without=mean(without) if both else none,
+        within=mean(within) if both else none,
+        reference=reference,
+        quantum=quantum,
+        constant=False,
+    )
+
+
+def _exclusion_of(measured: Measured, contrast: Contrast) -> tuple[Verdict, str]:
+    """Return the verdict and reason of the first variant without values."""
+    label = next(label for label in _labels(contrast.terms) if label in measured.lost)
+    return measured.lost[label]

@@ -1,0 +1,430 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Did work that needs several processors have them?
+
+Two threads that share a processor do not meet: locks are uncontended, allocators do not compete. So such work is slower, or faster, by
+a factor that depends on the variant. Pairs of neighbouring runs do not cancel that, and processor time does not show it.
+
+What the work could use in a run is its own processor time and the agent's (rusage), and the time in which processors were idle
+(/proc/stat). What it lacked of the processors that it needs is the rest: other processes or the hypervisor used them. It is a rate, in
+processors, so it does not depend on how long a variant takes. What the work's own threads wait for each other is not in it.
+
+The kernel does a part of the work in threads of its own, above all ksoftirqd: what threads and processes leave behind is freed there. That
+time is no disturbance, and it is not in the rusage. So a share of the work's own system time is added to what it could use.
+
+The kernel measures idle time exactly and shows it in ticks of 10 ms, which truncates both readings. (It does so unless it is booted with
+nohz=off.) The difference of two truncated numbers has a standard deviation of 0.41 ticks, and the sum over m runs that of m ** 0.5 times as
+much. A single run of 50 ms would be wrong by a tenth of a processor. So neighbouring blocks are judged together: as many as make five
+standard deviations smaller than the limit.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import statistics
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+
+from swapstone.core.comparison.cells import Group
+from swapstone.core.comparison.findings import Findings, Place
+from swapstone.core.comparison.run_columns import as_table
+from swapstone.core.comparison.run_table import (
+    ABSENT,
+    OK,
+    Ints,
+    Mask,
+    Runs,
+    RunTable,
+    by_number,
+    exact_sum,
+    quotients,
+)
+from swapstone.core.model import (
+    ALL_PROCESSORS,
+    CURRENT_RULES,
+    IDLE,
+    UNKNOWN_THREADS,
+    Caveat,
+    CaveatKind,
+    Cpus,
+    Experiment,
+    Metric,
+    Quantity,
+    Variant,
+    Verdict,
+    WorkSpec,
+)
+from swapstone.core.stats import median, pairs_needed
+
+LIMIT = 0.05
+"""A block is disturbed if the work lacked more than this share of the processors that it needs: a tenth of one processor of two. If
+it lacks them in both variants alike, their times change by about as much; that half of it does not cancel is a small effect."""
+
+TICK_S = 0.01
+"""A tick of /proc/stat: USER_HZ is 100 on all architectures that the agent runs on."""
+
+TRUNCATION_S = TICK_S / math.sqrt(6)
+"""Standard deviation of the difference of two truncated numbers: each is uniform over a tick, with variance 1/12."""
+
+DEVIATIONS = 5.0
+"""A share is known if the limit is this many standard deviations of the error by ticks. That leaves room for what a quiet machine's
+own services use: with 2 % of a processor the limit is exceeded by chance in 1 of 30000 cases."""
+
+AT_ONCE = 1.1
+"""A program ran on several processors at once if its processor time was this multiple of elapsed time in some run."""
+
+KERNEL_SHARE = 0.2
+"""Time of kernel threads on behalf of the work, as a share of its system time. Measured on Linux 6.18, x86-64, over the time without
+the work: 5 to 17 % for works that create threads, with glibc and musl, and below 10 % for others that use the kernel much."""
+
+START_NS = 5_000_000
+"""The processor time of a process includes its start and its end, which elapsed time does not: at most this long."""
+
+_LARGEST = 2**53
+"""Larger numbers of a record are no measurements."""
+
+_REQUIRED = ("cpu_ticks", "idle_ticks", "trial_cpu_us", "ticks_ns", "wall_ns")
+_OPTIONAL = ("cpus_allowed", "user_us", "system_us", "driver_system_us", "steal_ticks", "psi_cpu_us")
+
+OF_ONE_PROCESSOR = ("cpu", "user_cpu", "system_cpu", "requests_per_cpu_s")
+"""Metrics of processor time. In work that is pinned to one processor they don't depend on other processes as elapsed time does."""
+
+
+@dataclasses.dataclass(frozen=True)
+class ProcessorUse:
+    """What the processors did during some runs, in seconds.
+
+    Attributes:
+        runs: how many.
+        window_s: elapsed time.
+        usable_s: processor time of the trial's processes, of the agent and of the kernel for the work, and idle time.
+        steal_s: processor time taken by the hypervisor.
+    """
+
+    runs: int
+    window_s: float
+    usable_s: float
+    steal_s: float
+
+    def plus(self, other: ProcessorUse) -> ProcessorUse:
+        """Return the use during the runs of both."""
+        return ProcessorUse(
+            self.runs + other.runs,
+            self.window_s + other.window_s,
+            self.usable_s + other.usable_s,
+            self.steal_s + other.steal_s,
+        )
+
+    @property
+    def usable(self) -> float:
+        """Return how many processors the work could use, on average."""
+        return self.usable_s / self.window_s
+
+    @property
+    def error(self) -> float:
+        """Return the standard deviation of `usable` by ticks."""
+        return math.sqrt(self.runs) * TRUNCATION_S / self.window_s
+
+
+_NOTHING = ProcessorUse(0, 0.0, 0.0, 0.0)
+
+
+@dataclasses.dataclass(frozen=True)
+class Disturbance:
+    """How often a workload lacked processors under a load.
+
+    Attributes:
+        blocks: number of blocks of which that is known.
+        disturbed: numbers of the blocks in which it lacked more than `LIMIT`.
+        needed: number of processors that it needs.
+        processors: number of processors of the machine.
+        used: how many processors other processes and the hypervisor used in a disturbed block: the median. 0 if there is none.
+        stolen: whether the hypervisor took a tenth or more of that.
+    """
+
+    blocks: int
+    disturbed: frozenset[int]
+    needed: int
+    processors: int
+    used: float
+    stolen: bool
+
+    @property
+    def mostly(self) -> bool:
+        """Return whether more than half of the blocks are disturbed."""
+        return 2 * len(self.disturbed) > self.blocks
+
+    @property
+    def reason(self) -> str:
+        """Return what happened, e.g. ``in 38 of 40 blocks other processes used 0.6 of the 2 processors``."""
+        who = "other processes and the hypervisor" if self.stolen else "other processes"
+        spare = f", of which the work needs {self.needed}" if self.needed < self.processors else ""
+        return (
+            f"in {len(self.disturbed)} of {self.blocks} blocks {who} used {self.used:.1f} of the {self.processors} "
+            f"processors{spare}"
+        )
+
+
+def disturbances(experiment: Experiment, workloads: Mapping[str, WorkSpec], runs: Runs) -> dict[Group, Disturbance]:
+    """Return the disturbance of each workload that needs several processors, under the load ``idle``.
+
+    The runs that are discarded before each measured one are part of its block. A load that Swapstone generates belongs to what is
+    measured. On the virtual clock other processes don't matter. Workloads without
+    the facts, as in records before 0.2, are left out.
+    """
+    if experiment.virtual or experiment.rules < CURRENT_RULES:
+        return {}
+    table = as_table(runs, ())
+    wanted = [load == IDLE.name and workloads[workload].threads != 1 for _, workload, load in table.groups]
+    if not any(wanted):
+        return {}
+    rows = np.flatnonzero(np.array(wanted, dtype=np.bool_)[table.group] & table.counted)
+    found = {
+        table.groups[group]: _disturbance(workloads[table.groups[group][1]], table, rows[mine])
+        for group, mine in by_number(table.group[rows])
+    }
+    return {group: each for group, each in found.items() if each is not None}
+
+
+def undisturbed(experiment: Experiment, workloads: Mapping[str, WorkSpec], runs: Runs) -> RunTable:
+    """Return the runs without the values of disturbed blocks that depend on processors.
+
+    Both sides of a pair leave with their block. All blocks of a workload leave if most are disturbed.
+    """
+    table = as_table(runs)
+    metrics = dict(table.metrics)
+    for group, each in disturbances(experiment, workloads, table).items():
+        affected = {metric.name for metric in _affected(workloads[group[1]])} & metrics.keys()
+        rows = table.group == table.groups.index(group)
+        if not each.mostly:
+            rows &= _is_in(table, each.disturbed)
+        if rows.any():
+            metrics |= {name: np.where(rows, np.nan, metrics[name]) for name in affected}
+    return dataclasses.replace(table, metrics=metrics)
+
+
+def without_disturbed_blocks(experiment: Experiment, workloads: Mapping[str, WorkSpec], runs: Runs) -> RunTable:
+    """Return the runs without those of disturbed blocks: what the precision of an unfinished experiment follows from."""
+    table = as_table(runs)
+    kept = np.ones(len(table), dtype=np.bool_)
+    for group, each in disturbances(experiment, workloads, table).items():
+        kept &= (table.group != table.groups.index(group)) | ~_is_in(table, each.disturbed)
+    return table if kept.all() else table.rows(kept)
+
+
+def _is_in(table: RunTable, blocks: frozenset[int]) -> Mask:
+    return np.isin(table.block, np.array(sorted(blocks), dtype=np.int64))
+
+
+def check(
+    experiment: Experiment, variants: Sequence[Variant], workloads: Mapping[str, WorkSpec], runs: Runs
+) -> Findings:
+    """Check it for every row; arguments as `swapstone.core.comparison.checks.check`.
+
+    A row is `Verdict.DISTURBED` if most of its blocks are, or if too few others are left for an interval.
+    """
+    found = {group: each for group, each in disturbances(experiment, workloads, runs).items() if each.disturbed}
+    excluded: dict[Place, tuple[Verdict, str]] = {}
+    for group, each in found.items():
+        left = each.blocks - len(each.disturbed)
+        if each.mostly:
+            reason = each.reason
+        elif left < pairs_needed(1 - experiment.confidence):
+            reason = f"{each.reason}, and {left} undisturbed blocks are too few"
+        else:
+            continue
+        for metric in _affected(workloads[group[1]]):
+            for variant in variants:  # the baseline's values leave too
+                excluded[group, variant.label, metric.name] = Verdict.DISTURBED, reason
+    lost = sorted({group for group, _, _ in excluded})
+    return Findings(excluded=excluded, caveats=tuple(_caveats(found, lost)))
+
+
+def _caveats(found: Mapping[Group, Disturbance], lost: Sequence[Group]) -> Iterator[Caveat]:
+    if not found:
+        return
+    partly = [group for group in found if group not in lost]
+    texts = []
+    if lost:
+        texts.append(f"{_named(lost)}: no verdict, because {found[lost[0]].reason}.")
+    if partly:
+        blocks = sum(len(found[group].disturbed) for group in partly)
+        texts.append(f"{_named(partly)}: {blocks} disturbed block{'s' * (blocks != 1)} left out.")
+    yield Caveat(
+        kind=CaveatKind.DISTURBED_RUNS,
+        message="Work that needs several processors did not always have them. " + " ".join(texts),
+        hint="Stop other programs on this machine and repeat the experiment with `swapstone rerun`. CPU time depends on the "
+        "other processes too.",
+    )
+
+
+def _named(groups: Sequence[Group], most: int = 4) -> str:
+    names = [workload for _, workload, _ in groups]
+    rest = len(names) - most
+    return ", ".join(names[:most]) + (f" and {rest} more" if rest > 0 else "")
+
+
+def _affected(workload: WorkSpec) -> list[Metric]:
+    """Return the metrics that depend on how many processors the work has."""
+    pinned = workload.cpus is Cpus.ONE
+    return [
+        metric
+        for metric in workload.metrics
+        if metric.quantity in (Quantity.TIME, Quantity.RATE, Quantity.EVENTS)
+        and not (pinned and (metric.name in OF_ONE_PROCESSOR or metric.name.endswith("_per_request")))
+    ]
+
+
+def _disturbance(workload: WorkSpec, table: RunTable, rows: Ints) -> Disturbance | None:
+    facts = _Facts.of(table, rows)
+    if not facts.block.size:
+        return None
+    allowed = max(1, int(facts.get("cpus_allowed", 1).max()))
+    processors = _processors(allowed, facts)
+    # Work that is pinned to one processor has a load generator on the others.
+    needed = _needed(workload, allowed if workload.cpus is Cpus.ALL else processors, facts)
+    if needed == 1:
+        return None
+    used = _used(facts)
+    together = {
+        block: total for members in neighbours(used, needed) for total in (_sum(used, members),) for block in members
+    }
+    lacking = [
+        block
+        for block, alone in used.items()
+        if lacks_processors(together[block], needed, known=True) or lacks_processors(alone, needed, known=False)
+    ]
+    taken_s = sum(processors * used[block].window_s - used[block].usable_s for block in lacking)
+    return Disturbance(
+        blocks=len(used),
+        disturbed=frozenset(lacking),
+        needed=needed,
+        processors=processors,
+        used=max(0.0, statistics.median(processors - used[block].usable for block in lacking)) if lacking else 0.0,
+        stolen=sum(used[block].steal_s for block in lacking) > 0.1 * max(0.0, taken_s),
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class _Facts:
+    """Facts of the successful runs of a group that have enough of them.
+
+    Attributes:
+        block: of each run, shape (runs,).
+        columns: by name, each of shape (runs,); `ABSENT` for none.
+    """
+
+    block: Ints
+    columns: Mapping[str, Ints]
+
+    @classmethod
+    def of(cls, table: RunTable, rows: Ints) -> _Facts:
+        """Return the facts of some rows of a table."""
+        rows = rows[table.status[rows] == OK]
+        columns = {}
+        for name in (*_REQUIRED, *_OPTIONAL):
+            column = table.fact(name)[rows]
+            columns[name] = np.where((column >= 0) & (column < _LARGEST), column, ABSENT)
+        kept = (columns["ticks_ns"] > 0) & (columns["wall_ns"] > 0)
+        for name in _REQUIRED:
+            kept &= columns[name] != ABSENT
+        return cls(table.block[rows][kept], {name: column[kept] for name, column in columns.items()})
+
+    def get(self, name: str, otherwise: int = 0) -> Ints:
+        """Return a column, with a number where a run does not have the fact."""
+        column = self.columns[name]
+        return np.where(column == ABSENT, otherwise, column)
+
+
+def _used(facts: _Facts) -> dict[int, ProcessorUse]:
+    """Return the use of each block, in the order of its first run."""
+    system_us = facts.get("system_us") + facts.get("driver_system_us")
+    window_s = facts.columns["ticks_ns"] / 1e9
+    usable_s = (facts.columns["trial_cpu_us"] + KERNEL_SHARE * system_us) / 1e6 + facts.columns["idle_ticks"] * TICK_S
+    steal_s = facts.get("steal_ticks") * TICK_S
+    blocks, first, number = np.unique(facts.block, return_index=True, return_inverse=True)
+    number = number.reshape(-1)
+    sums = [np.bincount(number, each).tolist() for each in (window_s, usable_s, steal_s)]
+    runs, names = np.bincount(number).tolist(), blocks.tolist()
+    return {
+        names[each]: ProcessorUse(runs[each], sums[0][each], sums[1][each], sums[2][each])
+        for each in np.argsort(first).tolist()
+    }
+
+
+def _processors(allowed: int, facts: _Facts) -> int:
+    """Return the number of processors of the machine: all that a process may use, or many more if /proc/stat counts those.
+
+    It does where a process may use a part of the processors only. Other processes are then assumed to use the rest first.
+    """
+    counted = exact_sum(facts.columns["cpu_ticks"]) * TICK_S / (exact_sum(facts.columns["ticks_ns"]) / 1e9)
+    return round(counted) if counted > 1.5 * allowed else allowed
+
+
+def _needed(workload: WorkSpec, processors: int, facts: _Facts) -> int:
+    """Return how many of the processors the work needs.
+
+    Of a program whose threads are not declared: as many as it used at once in any run of either side. A program with several threads
+    does not do that if other processes always compete with it. Then it uses a whole processor although tasks are waiting for one; a
+    program with one thread would get less.
+    """
+    if workload.threads == ALL_PROCESSORS:
+        return processors
+    if workload.threads != UNKNOWN_THREADS:
+        return min(workload.threads, processors)
+    wall_ns = facts.columns["wall_ns"]
+    # Processor times of more than 2 ** 52 us are no measurements either.
+    used_us = np.minimum(facts.get("user_us") + facts.get("system_us"), 2**52)
+    rates = quotients(np.maximum(0, 1000 * used_us - START_NS), wall_ns)
+    most = float(rates.max())
+    if most > AT_ONCE:
+        return min(processors, math.ceil(most - (AT_ONCE - 1)))
+    waiting = quotients(facts.get("psi_cpu_us"), wall_ns, 1000)
+    competes = median(rates) > 0.9 and median(waiting) > 0.5
+    return min(processors, 2) if competes else 1
+
+
+def neighbours(used: Mapping[int, ProcessorUse], needed: int) -> list[list[int]]:
+    """Divide the blocks into groups of neighbours whose share is known to a fifth of the limit; the last may be longer.
+
+    Args:
+        used: the use by number of the block.
+        needed: number of processors that the work needs.
+
+    Returns:
+        Numbers of blocks, ascending.
+    """
+    groups: list[list[int]] = []
+    members: list[int] = []
+    total = _NOTHING
+    for block in sorted(used):
+        members.append(block)
+        total = total.plus(used[block])
+        if DEVIATIONS * total.error <= LIMIT * needed:
+            groups.append(members)
+            members, total = [], _NOTHING
+    if members and groups:
+        groups[-1] += members
+    elif members:
+        groups.append(members)
+    return groups
+
+
+def _sum(used: Mapping[int, ProcessorUse], blocks: Sequence[int]) -> ProcessorUse:
+    total = _NOTHING
+    for block in blocks:
+        total = total.plus(used[block])
+    return total
+
+
+def lacks_processors(use: ProcessorUse, needed: int, *, known: bool) -> bool:
+    """Return whether the work lacked processors.
+
+    Args:
+        use: of the runs.
+        needed: number of processors.
+        known: whether these are all runs that can be judged together. Otherwise the share must exceed the limit by the error of ticks.
+    """
+    limit, error = LIMIT * needed, DEVIATIONS * use.error
+    return needed - use.usable > (max(limit, error) if known else limit + error)

@@ -1,0 +1,302 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Rows: one metric of one candidate against the baseline, with the inference on its pairs and the corrected level of its family."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from swapstone.core.comparison.cells import Cell, Cells, Group
+from swapstone.core.comparison.error_rate import Family
+from swapstone.core.comparison.layout_spread import by_turn, whole_cycles
+from swapstone.core.comparison.means import tail_p_value, unit_means
+from swapstone.core.comparison.pairs import pairs_for
+from swapstone.core.comparison.run_table import Ints
+from swapstone.core.comparison.unmeasured import CandidatesOf
+from swapstone.core.model import (
+    BALANCED_ORDER,
+    CURRENT_RULES,
+    Copy,
+    Direction,
+    Experiment,
+    Metric,
+    Scale,
+    Variant,
+    Verdict,
+    WorkSpec,
+    layout_of,
+)
+from swapstone.core.stats import (
+    Interval,
+    MeanEffect,
+    SignedRank,
+    differences,
+    log_ratios,
+    mean_difference,
+    mean_ratio,
+    median,
+)
+
+SizeValues = Mapping[tuple[str, str, str], Sequence[tuple[Metric, float]]]
+"""Sizes of a program, by (suite, workload, variant label)."""
+
+LARGEST_LOG_RATIO = 300.0
+"""A pair whose log ratio exceeds this is compared by its difference, so that no ratio overflows."""
+
+
+Floats = NDArray[np.float64]
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    """One comparison before its verdict.
+
+    Attributes:
+        group: (suite, workload, load).
+        metric, workload: what was measured.
+        baseline, candidate: the two variants.
+        null: whether the candidate is a copy of the baseline.
+        blocks: numbers of the blocks with a pair of runs, ascending; with layouts, of the layouts with such a block; with
+            balanced orders, of the complete cycles. Shape (pairs,).
+        before, after: the values of baseline and candidate, shape (pairs,).
+        constant: whether each side had the same value in all blocks, in enough blocks to rely on it.
+        exclusion: verdict and reason if the two can't be compared.
+        rules: of the experiment. By the current ones the row has a test of its means.
+        runs: the values of single runs of both sides, each of shape (runs,); those of `before` and `after`, but with layouts.
+        means: the arithmetic mean of each unit, of both sides, each of shape (pairs,).
+        observed_s: time from the first to the last of these runs, in seconds; None where unknown, and on the virtual clock.
+        unit: what `before` holds one value of: ``runs``, ``layouts`` or ``replicates``.
+        must_last: whether equivalence needs runs that span some time: of own programs on the wall clock.
+    """
+
+    group: Group
+    workload: WorkSpec
+    metric: Metric
+    baseline: Variant
+    candidate: Variant
+    null: bool
+    blocks: Ints
+    before: NDArray[np.float64]
+    after: NDArray[np.float64]
+    constant: bool
+    exclusion: tuple[Verdict, str] | None
+    rules: int = 1
+    runs: tuple[Floats, Floats] | None = None
+    means: tuple[Floats, Floats] | None = None
+    observed_s: float | None = None
+    unit: str = "runs"
+    must_last: bool = False
+
+    @property
+    def family(self) -> Family:
+        """Return its family: the rows of one suite, load and quantity."""
+        return Family((self.group[0], self.group[2], self.metric.quantity), self.candidate if self.null else None)
+
+    @functools.cached_property
+    def scale(self) -> Scale:
+        """Return the scale of the effect: ratios if all values are above zero, else differences."""
+        return scale_of(np.concatenate([self.before, self.after]))
+
+    @functools.cached_property
+    def inference(self) -> SignedRank | None:
+        """Return the inference on the pairs; None if the values are constant or absent."""
+        if self.exclusion or self.constant or self.before.size == 0:
+            return None
+        prepare = log_ratios if self.scale is Scale.RATIO else differences
+        return prepare(self.before, self.after)
+
+    @functools.cached_property
+    def tail(self) -> tuple[float, bool] | None:
+        """Return the p-value of equal means beside the medians, and whether the candidate's mean is larger: see `means.tail_p_value`.
+
+        None for rows without inference, by the first rules, and for metrics of which neither direction is better.
+        """
+        if self.inference is None or self.means is None or self.metric.better is Direction.NEITHER:
+            return None
+        before, after = self.means
+        centre = self.inference.estimate()
+        centred = after / np.exp(centre) if self.scale is Scale.RATIO else after - centre
+        return tail_p_value(before, after, centred)
+
+    @property
+    def tail_family(self) -> Family:
+        """Return the family of its test of the means: apart from that of the medians, unless all of a report are corrected together."""
+        return Family(("tail", self.family.name), self.family.copy)
+
+    @property
+    def observed_runs(self) -> int:
+        """Return how many independent runs of the smaller side could show a slow mode; with layouts, how many links."""
+        return self.before.size
+
+    def mean_effect(self, alpha: float) -> MeanEffect | None:
+        """Return the ratio of the arithmetic means, or their difference on that scale, with its interval; None without values.
+
+        Args:
+            alpha: 1 - confidence of the interval.
+        """
+        if self.exclusion or self.means is None or self.before.size == 0:
+            return None
+        before, after = self.means
+        ratio = self.scale is Scale.RATIO
+        if self.constant:
+            exact = float(after[0] / before[0] if ratio else after[0] - before[0])
+            return MeanEffect(exact, Interval(exact, exact))
+        return (mean_ratio if ratio else mean_difference)(before, after, alpha)
+
+    @property
+    def centre(self) -> float | None:
+        """Return the effect on the scale of inference: a log ratio, or a difference; None without values."""
+        if self.inference is not None:
+            return self.inference.estimate()
+        if self.exclusion or self.before.size == 0:
+            return None
+        before, after = float(self.before[0]), float(self.after[0])
+        return math.log(after) - math.log(before) if self.scale is Scale.RATIO else after - before
+
+    def limit(self, margin: float) -> float:
+        """Return the largest effect inside the margin: log(1 + margin), or the margin times the baseline's median."""
+        if self.scale is Scale.RATIO:
+            return float(np.log1p(margin))
+        return margin * abs(median(self.before))
+
+
+def scale_of(values: NDArray[np.float64]) -> Scale:
+    """Return the scale of a comparison: ratios, unless a value is not above zero or the ratio is too large."""
+    if values.size == 0 or values.min() <= 0:
+        return Scale.RATIO if values.size == 0 else Scale.DIFFERENCE
+    far = np.log(values.max()) - np.log(values.min()) > LARGEST_LOG_RATIO
+    return Scale.DIFFERENCE if far else Scale.RATIO
+
+
+def run_rows(
+    experiment: Experiment,
+    variants: Sequence[Variant],
+    workloads: Mapping[str, WorkSpec],
+    cells: Cells,
+    candidates_of: CandidatesOf | None = None,
+) -> Iterator[Row]:
+    """Yield a row for every metric, workload, load and candidate, in the experiment's order.
+
+    Args:
+        experiment: gives workloads, loads and confidence.
+        variants: the baseline first.
+        workloads: by name.
+        cells: the runs, grouped; a combination without runs gets a row without pairs.
+        candidates_of: the candidates that get rows; None for all.
+    """
+    needed, current = pairs_for(experiment), experiment.rules >= CURRENT_RULES
+    unit = "layouts" if experiment.layouts else "replicates" if experiment.virtual else "runs"
+    baseline, *every = variants
+    for suite, name in experiment.workloads:
+        for load in experiment.loads:
+            candidates = every if candidates_of is None else candidates_of.get((suite, name, load), ())
+            if not candidates:
+                continue
+            found = cells.get((suite, name, load), {})
+            for metric in workloads[name].metrics:
+                for candidate in candidates:
+                    sides = found.get(baseline.label, Cell()), found.get(candidate.label, Cell())
+                    blocks, (before, after) = _paired(*sides, metric.name)
+                    runs = means = before, after
+                    observed_s = None if experiment.virtual else _observed_s(sides, blocks)
+                    if experiment.layouts:
+                        turns = [layout_of(block, experiment.layouts) for block in blocks.tolist()]
+                        means = unit_means(before, turns), unit_means(after, turns)
+                        blocks, (before, after) = by_turn(turns, (before, after))
+                    elif experiment.order == BALANCED_ORDER:
+                        cycles, whole = whole_cycles(blocks.tolist(), len(variants))
+                        runs = means = before[whole], after[whole]
+                        if cycles:
+                            means = unit_means(before[whole], cycles), unit_means(after[whole], cycles)
+                        blocks, (before, after) = by_turn(cycles, (before[whole], after[whole]))
+                    yield Row(
+                        group=(suite, name, load),
+                        workload=workloads[name],
+                        metric=metric,
+                        baseline=baseline,
+                        candidate=candidate,
+                        null=candidate.copy is not Copy.FIRST,
+                        blocks=blocks,
+                        before=before,
+                        after=after,
+                        constant=blocks.size >= needed and _one_number(before) and _one_number(after),
+                        exclusion=_exclusion(*sides, metric, blocks),
+                        rules=experiment.rules,
+                        runs=runs if current else None,
+                        means=means if current else None,
+                        observed_s=observed_s,
+                        unit=unit,
+                        must_last=experiment.own is not None and not experiment.virtual,
+                    )
+
+
+def size_rows(
+    experiment: Experiment, variants: Sequence[Variant], workloads: Mapping[str, WorkSpec], sizes: SizeValues
+) -> Iterator[Row]:
+    """Yield a row for every size of every program, under the experiment's first load: sizes depend on no load.
+
+    The null copies get none, because a relinked copy is padded.
+
+    Args:
+        experiment: gives workloads and loads.
+        variants: the baseline first.
+        workloads: by name.
+        sizes: a program that is missing here gets no rows.
+    """
+    baseline, *others = variants
+    candidates = [variant for variant in others if variant.copy is Copy.FIRST]
+    for suite, name in experiment.workloads:
+        old = sizes.get((suite, name, baseline.label), ())
+        for metric, size in old:
+            for candidate in candidates:
+                new = {other.name: value for other, value in sizes.get((suite, name, candidate.label), ())}
+                if metric.name in new:
+                    yield Row(
+                        group=(suite, name, experiment.loads[0]),
+                        workload=workloads[name],
+                        metric=metric,
+                        baseline=baseline,
+                        candidate=candidate,
+                        null=False,
+                        blocks=np.empty(0, dtype=np.int64),
+                        before=np.array([size], dtype=np.float64),
+                        after=np.array([new[metric.name]], dtype=np.float64),
+                        constant=True,
+                        exclusion=None,
+                    )
+
+
+def _paired(baseline: Cell, candidate: Cell, metric: str) -> tuple[Ints, tuple[Floats, Floats]]:
+    """Return the blocks in which both sides have a value of a metric, ascending, and the values of each side."""
+    (one, before), (other, after) = baseline.series(metric), candidate.series(metric)
+    if one.size == other.size and (one == other).all():
+        return one, (before, after)
+    blocks, first, second = np.intersect1d(one, other, assume_unique=True, return_indices=True)
+    return blocks, (before[first], after[second])
+
+
+def _observed_s(sides: Sequence[Cell], blocks: Ints) -> float | None:
+    """Return the time from the first start to the last end of the runs of these blocks; None where a start is unknown."""
+    spans = [span for side in sides if (span := side.span_ns(blocks)) is not None]
+    if not spans or min(start for start, _ in spans) <= 0:
+        return None
+    return (max(end for _, end in spans) - min(start for start, _ in spans)) / 1e9
+
+
+def _one_number(values: NDArray[np.float64]) -> bool:
+    return bool(values.min() == values.max())
+
+
+def _exclusion(baseline: Cell, candidate: Cell, metric: Metric, blocks: Ints) -> tuple[Verdict, str] | None:
+    """Return the verdict and reason if the two can't be compared: a side is excluded, or there is no pair; else None."""
+    exclusion = baseline.exclusion("baseline") or candidate.exclusion("candidate")
+    if exclusion or blocks.size:
+        return exclusion
+    if np.isin(baseline.blocks, candidate.blocks).any():
+        return Verdict.UNAVAILABLE, f"no pair of runs gave a value of {metric.name}"
+    return Verdict.INCONCLUSIVE, "no complete pair of runs"

@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""The index of a suite: the geometric mean of its workloads' ratios, block by block."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from swapstone.core.comparison.error_rate import ErrorRates, Family
+from swapstone.core.comparison.rows import Row
+from swapstone.core.model import Index, Scale, Variant
+from swapstone.core.model.metric import TIMES
+from swapstone.core.stats import LOG_QUANTUM, MeanOfMeans, SignedRank
+
+FEWEST_PAIRS = 6
+"""Pairs that each workload needs for a mean of means."""
+
+FEWEST_COMMON = 0.5
+"""The blocks that all workloads have must be this share of the pairs of the workload with the fewest, else means of means are used."""
+
+ENOUGH_COMMON = 12
+"""So must they be this many, unless no pair is lacking. With 12 pairs the signed-rank method reaches 2 / 2**12, 1 % over 20 hypotheses."""
+
+
+@dataclasses.dataclass(frozen=True)
+class IndexEstimate:
+    """The mean log ratio of several rows, block by block.
+
+    Attributes:
+        rows: of one suite, load, time metric and candidate.
+        inference: on the means.
+    """
+
+    rows: Sequence[Row]
+    inference: SignedRank | MeanOfMeans
+
+    @property
+    def family(self) -> Family:
+        """Return its family: the candidates on one metric. A copy of the baseline is a family of its own."""
+        first = self.rows[0]
+        return Family(
+            ("index", first.group[0], first.group[2], first.metric.name), first.candidate if first.null else None
+        )
+
+
+def index_estimates(rows: Iterable[Row], *, fewest: int = 1) -> list[IndexEstimate]:
+    """Estimate one index for each (suite, load, time metric, candidate) of the rows, in their order.
+
+    Args:
+        rows: any; a row without ratios is left out of its index.
+        fewest: an index over fewer rows is left out; 2 because over one row it repeats that row.
+
+    Returns:
+        An estimate for each group. It is from the blocks in which all its workloads have a pair. If these are less than half of the pairs
+        of the workload that has the fewest, or fewer than these and than 12, it is the mean of the workloads' means.
+    """
+    together: dict[tuple[str, str, str, Variant], list[Row]] = {}
+    for row in rows:
+        usable = row.inference is not None or (row.constant and not row.exclusion)
+        if row.metric.name in TIMES and usable and row.scale is Scale.RATIO:
+            together.setdefault((row.group[0], row.group[2], row.metric.name, row.candidate), []).append(row)
+    found = [(members, _inference(members)) for members in together.values() if len(members) >= fewest]
+    return [IndexEstimate(members, inference) for members, inference in found if inference is not None]
+
+
+def indices(estimates: Iterable[IndexEstimate], rates: ErrorRates, *, layouts: bool = False) -> tuple[Index, ...]:
+    """Give each estimate the interval at its corrected level.
+
+    Args:
+        estimates: of `index_estimates`.
+        rates: with the hypotheses of all estimates.
+        layouts: whether the rows' blocks are layouts.
+    """
+    return tuple(_index(each.rows, each.inference, rates.level(each.family), layouts) for each in estimates)
+
+
+def _inference(rows: Sequence[Row]) -> SignedRank | MeanOfMeans | None:
+    """Return the inference on the mean log ratio over the workloads; None without a block that all of them have."""
+    blocks = np.unique(np.concatenate([row.blocks for row in rows]))
+    ratios = np.full((len(rows), blocks.size), math.nan)
+    for row, found in zip(rows, ratios, strict=True):
+        found[np.searchsorted(blocks, row.blocks)] = np.log(row.after) - np.log(row.before)
+    common = ~np.isnan(ratios).any(axis=0)
+    fewest = min(row.blocks.size for row in rows)
+    few_common = common.sum() < min(fewest, max(fewest * FEWEST_COMMON, ENOUGH_COMMON))
+    if fewest >= FEWEST_PAIRS and few_common:
+        return MeanOfMeans(ratios)
+    return SignedRank(ratios[:, common].mean(axis=0), LOG_QUANTUM) if common.any() else None
+
+
+def _index(rows: Sequence[Row], inference: SignedRank | MeanOfMeans, alpha: float, layouts: bool) -> Index:
+    interval = inference.interval(alpha)
+    first = rows[0]
+    return Index(
+        suite=first.group[0],
+        load=first.group[2],
+        metric=first.metric.name,
+        baseline=first.baseline,
+        candidate=first.candidate,
+        workloads=len(rows),
+        blocks=inference.n,
+        effect=math.exp(inference.estimate()),
+        low=None if interval is None else math.exp(interval.low),
+        high=None if interval is None else math.exp(interval.high),
+        confidence=1 - alpha,
+        layouts=layouts,
+        incomplete=isinstance(inference, MeanOfMeans),
+    )

@@ -1,0 +1,277 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Judge rows: effect, confidence interval and verdict of each comparison."""
+
+from __future__ import annotations
+
+import math
+import re
+
+import msgspec
+import numpy as np
+
+from swapstone.core.comparison.means import RAREST_MODE, rarest_mode, runs_needed, summary
+from swapstone.core.comparison.rows import Floats, Row
+from swapstone.core.model import CURRENT_RULES, Comparison, Direction, Quantity, Scale, Verdict
+from swapstone.core.stats import Interval, MeanEffect, SignedRank, pairs_needed
+
+LEAST_S = 10.0
+"""The runs of an own program must span this much time to be equivalent: a slow mode of the machine or the program may last seconds."""
+
+SEPARATION = {3: 20.0, 4: 5.0}
+"""By how much the sides must be apart for a bound without rank statistics, by the number of pairs; from 5 on by `LEAST_SEPARATION`.
+
+If a fifth of all runs takes ten times as long, on both sides alike, 3 pairs are apart by a factor of 2 in 0.8 % of rows, 4 pairs in 0.1 %.
+"""
+
+SEPARATION_OF_REPLICATES = {3: 5.0, 4: 2.0}
+"""The same on the virtual clock, where no replicate is delayed by others; from 5 on by the margin."""
+
+LEAST_SEPARATION = 2.0
+
+OPPOSITE_ALPHA = 0.05
+"""Level, without correction, at which the means contradict a median that differs: the verdict is then "mixed". A false "mixed" hides a
+difference in 2.5 % of rows at most; a false "better" or "worse" would be read as one of the mean too.
+"""
+
+
+def comparison(
+    row: Row, *, alpha: float, margin: float, preferred: bool, tail_alpha: float | None = None
+) -> Comparison:
+    """Judge a row.
+
+    Args:
+        row: what was measured.
+        alpha: 1 - confidence of its interval, after correction.
+        margin: relative size of an effect that is of no interest.
+        preferred: whether this is the time metric that reports read first.
+        tail_alpha: level of the test of the means; `alpha` if None.
+    """
+    effect, interval, visible = _inferred(row, alpha)
+    if row.exclusion:
+        verdict, reason = row.exclusion
+    elif interval is None:
+        verdict, reason = Verdict.INCONCLUSIVE, too_few_pairs_reason(alpha, row.before.size)
+    else:
+        verdict = verdict_of(interval, row.limit(margin), row.metric.better)
+        reason = undecided_reason(interval) if verdict is Verdict.INCONCLUSIVE else ""
+    usable = not row.exclusion
+    found = Comparison(
+        suite=row.group[0],
+        workload=row.group[1],
+        load=row.group[2],
+        metric=row.metric,
+        baseline=row.baseline,
+        candidate=row.candidate,
+        baseline_values=_values(row.before) if usable else (),
+        candidate_values=_values(row.after) if usable else (),
+        scale=row.scale,
+        effect=None if effect is None else _shown(row, effect),
+        low=None if interval is None else _shown(row, interval.low),
+        high=None if interval is None else _shown(row, interval.high),
+        confidence=1 - alpha,
+        p_value=None if row.inference is None else row.inference.p_value,
+        smallest_visible=None if visible is None else _shown(row, visible),
+        exact=row.constant and usable,
+        verdict=verdict,
+        reason=reason,
+        preferred=preferred,
+    )
+    if row.rules < CURRENT_RULES or row.exclusion or row.means is None or row.before.size == 0:
+        return found
+    mean = row.mean_effect(alpha)
+    assert mean is not None, "a row with pairs has means"
+    return _with_means(row, found, mean, margin, alpha if tail_alpha is None else tail_alpha)
+
+
+def _values(values: Floats) -> tuple[float, ...]:
+    """Return values as a tuple. If all are the same, as of most counters and sizes, they are one object, a quarter of the memory."""
+    if values.size > 1 and values[0] != 0 and (values == values[0]).all():
+        return (float(values[0]),) * values.size
+    if not values.any() and not np.signbit(values).any():
+        return (0.0,) * values.size
+    return tuple(values.tolist())
+
+
+def _with_means(row: Row, found: Comparison, mean: MeanEffect, margin: float, tail_alpha: float) -> Comparison:
+    """Return a comparison by the current rules: with its means and its tail, and the verdict that follows from all."""
+    assert row.runs is not None
+    found = msgspec.structs.replace(
+        found,
+        mean_effect=mean.effect,
+        mean_low=None if mean.interval is None else mean.interval.low,
+        mean_high=None if mean.interval is None else mean.interval.high,
+        tail_p_value=None if row.tail is None else row.tail[0],
+        baseline_runs=summary(row.runs[0]),
+        candidate_runs=summary(row.runs[1]),
+        rarest_mode=rarest_mode(row.observed_runs),
+        observed_s=row.observed_s,
+    )
+    bound = bounds(row, margin) if found.low is None else None
+    if bound is not None:
+        return msgspec.structs.replace(
+            found,
+            low=math.exp(bound.low),
+            high=math.exp(bound.high),
+            confidence=1 - 2.0 ** (1 - row.before.size),
+            bounded=True,
+            verdict=verdict_of(bound, 0.0, row.metric.better),
+            reason="",
+        )
+    verdict, reason = verdict_with_tail(row, found, mean, margin, tail_alpha)
+    return msgspec.structs.replace(found, verdict=verdict, reason=reason)
+
+
+def verdict_with_tail(
+    row: Row, found: Comparison, mean: MeanEffect, margin: float, tail_alpha: float
+) -> tuple[Verdict, str]:
+    """Return the verdict and its reason from the median's verdict, the means, the tail, and what the runs could have shown.
+
+    Args:
+        row: what was measured.
+        found: the comparison of its medians.
+        mean: the effect on the mean.
+        margin: relative size of an effect that is of no interest.
+        tail_alpha: level of the test of the means.
+    """
+    inside = mean.interval is not None and mean_inside(row, mean.interval, margin)
+    tail, suspected = None, None
+    if row.tail is not None and not inside:
+        direction = Verdict.BETTER if row.tail[1] == (row.metric.better is Direction.HIGHER) else Verdict.WORSE
+        tail = direction if row.tail[0] <= tail_alpha else None
+        suspected = direction if row.tail[0] <= max(tail_alpha, OPPOSITE_ALPHA) else None
+    if found.verdict in (Verdict.BETTER, Verdict.WORSE):
+        if suspected in (None, found.verdict):
+            return found.verdict, found.reason
+        return Verdict.MIXED, f"the median is {found.verdict.value}, and {_mean_text(row, mean)}"
+    if tail is not None:
+        median = "the same median" if found.verdict is Verdict.EQUIVALENT else "the median is undecided"
+        return Verdict.WORSE_TAIL if tail is Verdict.WORSE else Verdict.BETTER_TAIL, (
+            f"{median}, and {_mean_text(row, mean)}"
+        )
+    if found.verdict is Verdict.EQUIVALENT:
+        missing = "; ".join(_missing(row, mean, inside))
+        return (Verdict.SAME_MEDIAN, f"same median; {missing}") if missing else (Verdict.EQUIVALENT, "")
+    return found.verdict, found.reason
+
+
+def _missing(row: Row, mean: MeanEffect, inside: bool) -> list[str]:
+    """Return what a row with the same median lacks to be equivalent."""
+    found = []
+    slow = "slow" if row.metric.quantity in (Quantity.TIME, Quantity.RATE) else "separate"
+    if not inside:
+        found.append(f"{_mean_text(row, mean)}, which reaches beyond the margin")
+    if rarest_mode(row.observed_runs) > RAREST_MODE:
+        found.append(
+            f"{row.observed_runs} {row.unit} would miss a {slow} mode of up to {100 * rarest_mode(row.observed_runs):.2g} % "
+            f"of the {row.unit}: {runs_needed()} are needed"
+        )
+    if row.must_last and (row.observed_s is None or row.observed_s < LEAST_S):
+        # 9.96 s is not rounded to the text of the limit.
+        known = "an unknown time" if row.observed_s is None else f"{min(row.observed_s, 0.99 * LEAST_S):.2g} s"
+        found.append(f"the runs span {known}: {LEAST_S:.0f} s are needed")
+    return found
+
+
+def _mean_text(row: Row, mean: MeanEffect) -> str:
+    """Return a clause with the effect on the mean."""
+    if mean.interval is None:
+        return "the mean is too uncertain for an interval"
+    ends = f"{mean.interval.low:.4g} to {mean.interval.high:.4g}"
+    if row.scale is Scale.RATIO:
+        return f"the mean is {mean.effect:.4g} times the baseline's ({ends})"
+    return f"the mean differs by {mean.effect:.4g} ({ends})"
+
+
+def mean_inside(row: Row, interval: Interval, margin: float) -> bool:
+    """Return whether an interval of the effect on the mean lies inside the margin."""
+    if row.scale is Scale.RATIO:
+        return 1 / (1 + margin) <= interval.low and interval.high <= 1 + margin
+    limit = row.limit(margin)
+    return -limit <= interval.low and interval.high <= limit
+
+
+def bounds(row: Row, margin: float) -> Interval | None:
+    """Return the range of the pairs' log ratios where so few pairs suffice for a verdict: one sign, and sides far apart.
+
+    If each pair's sign is a fair coin, all signs are equal with the probability 2 / 2^n, so the range's confidence is one less that.
+    Noise can be much larger than that on single rows; therefore all values of one side must be far from all values of the other.
+
+    Args:
+        row: with at least one pair.
+        margin: on the virtual clock the smallest distance of five or more replicates.
+    """
+    n = row.before.size
+    if row.scale is not Scale.RATIO or n < min(SEPARATION):
+        return None
+    apart = np.log(row.after) - np.log(row.before)
+    virtual = row.unit == "replicates"
+    needed = SEPARATION_OF_REPLICATES.get(n, 1 + margin) if virtual else separation_needed(n)
+    first, second = (row.before, row.after) if apart[0] > 0 else (row.after, row.before)
+    if float(np.log(second.min()) - np.log(first.max())) < math.log(needed) or needed <= 1:
+        return None
+    return Interval(float(apart.min()), float(apart.max()))
+
+
+def separation_needed(pairs: int) -> float:
+    """Return the factor by which the sides must be apart on the wall clock for a bound; infinite for too few pairs."""
+    return math.inf if pairs < min(SEPARATION) else SEPARATION.get(pairs, LEAST_SEPARATION)
+
+
+def verdict_of(interval: Interval, limit: float, better: Direction) -> Verdict:
+    """Return the verdict that follows from an interval.
+
+    Args:
+        interval: of the log ratio or of the difference; 0 means no difference.
+        limit: the largest effect inside the margin, on the same scale.
+        better: which direction is better.
+
+    Returns:
+        Equivalent if the whole interval lies inside the margin, even if it excludes 0: such an effect is significant and too
+        small to matter. Otherwise better, worse or changed if it excludes 0, and inconclusive if it contains 0.
+    """
+    if -limit <= interval.low and interval.high <= limit:
+        return Verdict.EQUIVALENT
+    if not interval.excludes(0.0):
+        return Verdict.INCONCLUSIVE
+    if better is Direction.NEITHER:
+        return Verdict.CHANGED
+    lower = interval.high < 0
+    return Verdict.BETTER if lower == (better is Direction.LOWER) else Verdict.WORSE
+
+
+def _inferred(row: Row, alpha: float) -> tuple[float | None, Interval | None, float | None]:
+    """Return the effect, its interval and the smallest visible effect, on the scale of inference (log ratio or difference)."""
+    inference: SignedRank | None = row.inference
+    if inference is not None:
+        return inference.estimate(), inference.interval(alpha), inference.smallest_visible(alpha)
+    if row.exclusion:
+        return None, None, None
+    effect = row.centre
+    assert effect is not None, "a row without exclusion has pairs"
+    return effect, Interval(effect, effect), None
+
+
+def _shown(row: Row, value: float) -> float:
+    """Convert a value from the scale of inference to a ratio or a difference."""
+    if row.scale is Scale.DIFFERENCE:
+        return value
+    if row.constant:
+        return float(row.after[0] / row.before[0])
+    return math.exp(value)
+
+
+FEW_PAIRS = re.compile(r"few blocks: an interval at [0-9.e-]+ % needs [0-9]+ pairs, and there are (?P<have>[0-9]+)")
+"""Matches what `too_few_pairs_reason` returns."""
+
+
+def too_few_pairs_reason(alpha: float, have: int) -> str:
+    """Return why there is no interval."""
+    return (
+        f"few blocks: an interval at {100 * (1 - alpha):.4g} % needs {pairs_needed(alpha)} pairs, and there are {have}"
+    )
+
+
+def undecided_reason(interval: Interval, what: str = "difference") -> str:
+    """Return why an interval that contains 0 is inconclusive."""
+    sides = [name for name, reaches in (("smaller", interval.low < 0), ("larger", interval.high > 0)) if reaches]
+    return f"the interval contains both no {what} and one outside the margin ({' or '.join(sides)})"

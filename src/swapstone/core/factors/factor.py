@@ -1,0 +1,353 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""The contract of a factor: how a level is applied, and how the level in force is observed."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Sequence
+from typing import Protocol, runtime_checkable
+
+from swapstone.core.model import FrozenStruct, Observation
+
+
+class Stage(enum.Enum):
+    """The stage at which a factor is applied."""
+
+    COMPILE = "compile"
+    LINK = "link"
+    BOOT = "boot"
+    LAUNCH = "launch"
+
+
+class Level(FrozenStruct, frozen=True, kw_only=True):
+    """One value of a factor.
+
+    Attributes:
+        name: as users type it.
+        description: one line.
+        needs: commands that must be on PATH for it.
+        package: the Debian package that brings them.
+    """
+
+    name: str
+    description: str
+    needs: tuple[str, ...] = ()
+    package: str = ""
+
+
+class Recipe(FrozenStruct, frozen=True, kw_only=True):
+    """How a program is built and started. Each factor transforms one recipe into another.
+
+    Factors set names only (`libc`, `compiler`, `linking`, `allocator`), in any order. After all factors,
+    `swapstone.parts.build.artifacts.recipe_resolution` resolves the names into `command`, further flags and `preload`.
+
+    Attributes:
+        libc: name of the C library.
+        compiler: name of the C compiler: ``cc`` for the machine's default, ``gcc``, ``clang``.
+        linking: ``dynamic`` or ``static``.
+        allocator: name of the allocator, ``default`` for that of the C library; or the path of a shared object that contains one.
+        cflags: flags for compiling.
+        ldflags: flags for linking.
+        environment: pairs (name, value): the whole environment of the program, except for the variable of `preload`.
+        nice: priority, -20..19.
+        command: the C compiler's command; empty until it is resolved.
+        preload: absolute paths for LD_PRELOAD; empty until they are resolved.
+        preload_bytes: length of that list in the environment; a shorter list is padded, so that variants with and without it have
+            environments of equal size; 0 for no padding.
+        kernel: level of the factor ``kernel``; empty for the target's default.
+        swap: level of the factor ``swap``; empty for none.
+        prepare: commands that prepare the machine of a trial for the levels; see `MachineConfig`.
+        more_memory_bytes: what the levels add to the memory of that machine.
+        architecture: of the machine that the program is for, as ``uname -m`` prints it; empty for the build machine.
+        observe: values that the agent reads at the end of the process, for the factors that need them.
+        prefix: folder with ``include`` and ``lib`` of the libraries that ``--with`` names; empty for none.
+        libraries: the texts in ``.comment`` by which a program or shared object that contains one of them is recognized.
+        values: pairs (placeholder, text) of the user's free factors.
+        root: level of the factor ``rootfs``, a path, or of ``image``, a name; empty for the root of the target.
+        float_abi: level of the factor ``float``; empty for the compiler's default.
+    """
+
+    libc: str = "glibc"
+    compiler: str = "cc"
+    linking: str = "dynamic"
+    allocator: str = "default"
+    cflags: tuple[str, ...] = ()
+    ldflags: tuple[str, ...] = ()
+    environment: tuple[tuple[str, str], ...] = ()
+    nice: int = 0
+    command: tuple[str, ...] = ()
+    preload: tuple[str, ...] = ()
+    preload_bytes: int = 0
+    kernel: str = ""
+    swap: str = ""
+    prepare: tuple[str, ...] = ()
+    more_memory_bytes: int = 0
+    architecture: str = ""
+    observe: tuple[Observation, ...] = ()
+    prefix: str = ""
+    libraries: tuple[str, ...] = ()
+    values: tuple[tuple[str, str], ...] = ()
+    root: str = ""
+    float_abi: str = ""
+
+
+class FloatFacts(FrozenStruct, frozen=True, kw_only=True):
+    """How a program for 32-bit ARM does floating-point arithmetic.
+
+    Attributes:
+        registers: Tag_ABI_VFP_args of its build attributes: 1 if functions receive floating-point numbers in the registers of the
+            floating-point unit.
+        instructions: Tag_FP_arch: which floating-point instructions its code may contain; 0 for none.
+        arithmetic: number of floating-point sums, products and the like in the code of its own source files; None if that code is unknown,
+            as in a stripped file.
+        helpers: number of calls there of libgcc's functions that replace them.
+    """
+
+    registers: int
+    instructions: int
+    arithmetic: int | None = None
+    helpers: int | None = None
+
+
+class ProgramFacts(FrozenStruct, frozen=True, kw_only=True):
+    """What the file of a program or of a shared object contains.
+
+    Attributes:
+        path: absolute, as in /proc/PID/maps.
+        machine: its architecture by the name in ELF, e.g. ``EM_X86_64``.
+        entry: the first bytes of code at its entry, hexadecimal.
+        interp: its PT_INTERP, or None.
+        needed: its DT_NEEDED entries, in order.
+        soname: its DT_SONAME; empty if it has none.
+        kind: its type, such as ``ET_DYN``.
+        bits: its word size, 32 or 64; 0 if unknown.
+        versions: the versions of symbols that it needs, such as ``GLIBC_2.34``.
+        sections: names of its sections.
+        comments: names of compilers in ``.comment``.
+        switches: command lines of compilers in ``.GCC.command.line`` (``-frecord-gcc-switches``).
+        symbols: the `RELEVANT_SYMBOLS` that it defines, from all its symbol tables.
+        exports: those of them that are dynamic symbols, so that other objects can bind to them.
+        aliases: those of them with the address of its ``malloc``.
+        build_id: of the note NT_GNU_BUILD_ID, hexadecimal; empty where it has none.
+        properties: those of ``.note.gnu.property``, each ``TYPE=VALUE``.
+        marks: the texts in the section of marked start-up objects (`swapstone.parts.build.factors.c_library_files.MARK`).
+        float_abi: of a program for 32-bit ARM, how it does floating-point arithmetic; None for another one.
+    """
+
+    path: str
+    machine: str = ""
+    entry: str = ""
+    interp: str | None = None
+    needed: tuple[str, ...] = ()
+    soname: str = ""
+    kind: str = ""
+    bits: int = 0
+    versions: tuple[str, ...] = ()
+    sections: tuple[str, ...] = ()
+    comments: tuple[str, ...] = ()
+    switches: tuple[str, ...] = ()
+    symbols: tuple[str, ...] = ()
+    exports: tuple[str, ...] = ()
+    aliases: tuple[str, ...] = ()
+    build_id: str = ""
+    properties: tuple[str, ...] = ()
+    marks: tuple[str, ...] = ()
+    float_abi: FloatFacts | None = None
+
+
+BOOTED_ROOT = "booted root"
+"""Name in `Evidence.machine` of what a target that boots root file systems reports: the level, or a description of another root."""
+
+BOARD_SWAPS = "board /proc/swaps"
+"""Name in `Evidence.machine` of the swap devices of a board after a trial; it reads no counters then."""
+
+
+class Evidence(FrozenStruct, frozen=True, kw_only=True):
+    """What was observed of the process that was measured.
+
+    Attributes:
+        interp: its PT_INTERP, or None if it has none or it could not be read.
+        objects: files that were mapped executable at its end.
+        mapped: files that a workload reports as mapped in its measuring child; empty for other programs.
+        facts: the agent's named integers.
+        program: the content of the program's file, read before stripping if Swapstone built it; None if it is no ELF file.
+        started: path of the file that was started, if its content before and after the trial matched its digest; else empty.
+        named: pairs (level, path) of the user's programs, for the factor ``program``.
+        libraries: the content of the files of the other objects, in the order of `objects`.
+        malloc: the file that contains the ``malloc`` of a workload's measuring child, as it reports; empty for other programs.
+        preload: objects in LD_PRELOAD, whether or not the loader mapped them.
+        paths: requested levels that are paths of files.
+        path_levels: pairs (factor, level) of them.
+        machine: pairs (name, text) that a virtual machine reports, as docs/virtual-machines.md lists them; empty on other targets.
+        observed: pairs (observation, value) of what the agent read at the end of the process because a factor's ``observes`` names it.
+            The values come from the process or the system, and may hold anything.
+        absent: observations of a variable or file that did not exist.
+        levels: pairs (factor, level) of the factors ``command`` and ``{NAME}``, as read from the command line and the environment of the
+            process; another text than the requested level if they differ. A factor is missing if neither could be read.
+        seen: pairs (name, text) that a program reports of the process that it measured (docs/wire.md, section 4).
+        root: folder on the target of the root file system that was requested; empty for that of the target. All paths are then paths in
+            it, except those in `paths` and `path_levels`.
+    """
+
+    interp: str | None
+    objects: tuple[str, ...]
+    mapped: tuple[str, ...] = ()
+    facts: tuple[tuple[str, int], ...] = ()
+    program: ProgramFacts | None = None
+    started: str = ""
+    named: tuple[tuple[str, str], ...] = ()
+    libraries: tuple[ProgramFacts, ...] = ()
+    malloc: str = ""
+    preload: tuple[str, ...] = ()
+    paths: tuple[str, ...] = ()
+    path_levels: tuple[tuple[str, str], ...] = ()
+    machine: tuple[tuple[str, str], ...] = ()
+    observed: tuple[tuple[Observation, str], ...] = ()
+    absent: tuple[Observation, ...] = ()
+    seen: tuple[tuple[str, str], ...] = ()
+    levels: tuple[tuple[str, str], ...] = ()
+    root: str = ""
+
+    def path_of(self, factor: str) -> str:
+        """Return the requested level of a factor if it is a path, else an empty text."""
+        return dict(self.path_levels).get(factor, "")
+
+    def machine_text(self, name: str) -> str:
+        """Return a text that the virtual machine reports, or an empty text."""
+        return dict(self.machine).get(name, "")
+
+    def value(self, observation: Observation) -> str | None:
+        """Return an observed value; None if it was absent or could not be read, which `is_absent` distinguishes."""
+        return dict(self.observed).get(observation)
+
+    def is_absent(self, observation: Observation) -> bool:
+        """Return whether a variable or file was looked for and did not exist."""
+        return observation in self.absent
+
+    def fact(self, name: str) -> int | None:
+        """Return one of the agent's facts, or None if it could not be read."""
+        return dict(self.facts).get(name)
+
+
+@runtime_checkable
+class Factor(Protocol):
+    """What an experiment varies. One instance per factor, without state.
+
+    Attributes:
+        name: as users type it.
+        stage: at which stage it is applied.
+        description: one line for ``list factors``.
+        levels: in the order of ``list levels``.
+
+    More attributes are optional:
+
+    - ``observes``: a tuple of `Observation`: values that the agent reads for it. `observe` finds them by `Evidence.value`.
+    - ``forms``: further rows of ``list levels``: what a text that is no level's name may be.
+    - ``unseen``: a hint for the user if the evidence does not show the level.
+    - ``reboots``: whether a target that ``reboots`` boots its machine anew for another level; see `reboots`.
+    - ``machine``: `MachineNeeds` of the machines of all levels.
+    - ``is_root``: whether levels are root file systems of an own program.
+    - ``default_architecture``: of the machine that the factor needs, where this one will not do.
+    - ``tools_are_of_this_machine``: whether the tools that levels need build for this machine alone.
+    - ``shown_by_loader``: whether the evidence of a program without a loader is its file alone.
+    - ``elsewhere``: a hint for a target on which the factor can't act.
+    """
+
+    name: str
+    stage: Stage
+    description: str
+    levels: tuple[Level, ...]
+
+    def apply(self, level: str, recipe: Recipe) -> Recipe:
+        """Return the recipe with this level applied.
+
+        Args:
+            level: one of `levels`' names.
+            recipe: the result of the preceding factors.
+        """
+        ...
+
+    def observe(self, evidence: Evidence) -> str | None:
+        """Return which level was in force in the process that ran.
+
+        Args:
+            evidence: of the process.
+
+        Returns:
+            A level's name; another text for the user if something else was in force; or None if the evidence does not show it. Only the
+            requested level makes the run valid.
+        """
+        ...
+
+
+def reboots(factor: Factor) -> bool:
+    """Return whether a target that ``reboots`` boots its machine anew for another level of a factor."""
+    return getattr(factor, "reboots", False)
+
+
+@runtime_checkable
+class TakesTexts(Protocol):
+    """A factor with more levels than it lists: a family of levels, such as a device with any rate."""
+
+    def level_of_text(self, text: str) -> Level | None:
+        """Return the level that a text denotes, under its canonical name; None if it denotes none.
+
+        Args:
+            text: as the user typed it.
+
+        Raises:
+            UserError: the text has the family's form but is no valid level.
+        """
+        ...
+
+
+@runtime_checkable
+class TakesPaths(Protocol):
+    """A factor that also accepts the path of a file as a level. A text with a slash is a path."""
+
+    def level_of_path(self, text: str) -> Level:
+        """Return the level of a path; its name is the absolute path without symbolic links.
+
+        Args:
+            text: as the user typed it.
+
+        Raises:
+            UserError: the file does not exist or can't be a level.
+        """
+        ...
+
+
+SOURCE_RECIPE = Recipe(
+    # Flags that most projects build with. The switches are recorded in the program, so that the optimization level in force can be
+    # read from it.
+    cflags=("-O2", "-g0", "-frecord-gcc-switches"),
+    environment=(("PATH", "/usr/bin:/bin"), ("LC_ALL", "C"), ("TMPDIR", "/tmp")),  # noqa: S108 - the program's, not ours
+)
+"""What programs with a build system of their own start from."""
+
+
+@runtime_checkable
+class ChecksLevels(Protocol):
+    """A factor whose levels may exclude each other."""
+
+    def check_levels(self, levels: Sequence[str]) -> None:
+        """Raise `UserError` for levels that can't be compared."""
+        ...
+
+
+@runtime_checkable
+class ChecksPlace(Protocol):
+    """A factor that acts when a machine starts."""
+
+    def acts_on(self, target: str, offers: frozenset[str], levels: Sequence[str]) -> bool:
+        """Return whether the factor can act on a target.
+
+        Args:
+            target: its name.
+            offers: its capabilities, see `swapstone.core.targets.target.Offer`.
+            levels: all that the experiment has.
+
+        Raises:
+            UnavailableError: it can, and the target lacks a level.
+        """
+        ...

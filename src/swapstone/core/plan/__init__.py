@@ -1,0 +1,225 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""From an experiment to its variants and its ordered, seeded, blocked trials. When to stop is in `swapstone.core.plan.stopping`."""
+
+from __future__ import annotations
+
+import collections
+import hashlib
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from swapstone.core.model import (
+    BALANCED_ORDER,
+    BOOT_ORDER,
+    Copy,
+    Experiment,
+    HeldVariant,
+    Run,
+    Status,
+    Trial,
+    Variant,
+    cycle_of,
+    discarded_by_block,
+)
+
+Group = tuple[str, str, str]
+"""(suite, workload, load): measured on every variant within one block."""
+
+WORK_NS = 80_000_000
+"""How long a trial's work should take on the baseline: within the 50 to 150 ms for which noise was measured (docs/statistics.md)."""
+
+GIVE_UP_AFTER = 3
+"""After so many failures and no success on one variant a workload is not run on it again: see `gives_up`."""
+
+
+def variants(experiment: Experiment) -> tuple[Variant, ...]:
+    """Expand an experiment's factors into every combination of their levels.
+
+    Args:
+        experiment: with at least one factor.
+
+    Returns:
+        The baseline (the first level of each factor) first, then its null copies if the experiment has them, then the others in
+        the order of the factors' levels.
+    """
+    names = [choice.factor for choice in experiment.factors]
+    combinations = itertools.product(*(choice.levels for choice in experiment.factors))
+    first, *others = (Variant(levels=tuple(zip(names, levels, strict=True))) for levels in combinations)
+    # On the virtual clock the same program gives the same run: only the relinked copy can differ.
+    # A user's own program is linked by the user's build command, so it has no relinked copy.
+    available = {Copy.AGAIN: not experiment.virtual, Copy.RELINKED: experiment.own is None}
+    copies = [copy for copy, possible in available.items() if possible]
+    nulls = [Variant(levels=first.levels, copy=copy) for copy in copies] if experiment.null else []
+    return (first, *nulls, *others)
+
+
+def run_variants(experiment: Experiment) -> tuple[Variant, ...]:
+    """Return the variants with the levels that are held, for building and running."""
+    held = experiment.held
+    return tuple(HeldVariant(levels=each.levels, copy=each.copy, held=held) for each in variants(experiment))
+
+
+def groups(experiment: Experiment) -> tuple[Group, ...]:
+    """Return every (suite, workload, load) of an experiment, in its order."""
+    return tuple((suite, workload, load) for suite, workload in experiment.workloads for load in experiment.loads)
+
+
+def block(
+    experiment: Experiment, index: int, still_open: Iterable[Group], discarded: Mapping[Group, int] | None = None
+) -> tuple[Trial, ...]:
+    """Return one block: each open group holds each variant once, in random order.
+
+    The variants of one group follow each other directly, so that a pair runs in the same state of the machine. In `BOOT_ORDER` the groups
+    of one variant do, in one order for all variants: a boot takes longer than trials, and is what varies. Every order is a function of the
+    seed, the block and the group alone. So closing a group does not change the order of the others, and a resumed experiment continues
+    with the same plan.
+
+    Args:
+        experiment: gives the seed, the variants and the kind of order.
+        index: number of the block; 0 is the warm-up.
+        still_open: the open groups.
+        discarded: how many runs of the same variant precede each measured run directly, by group; 0 for groups that it does not have.
+
+    Returns:
+        The trials in the order in which they run.
+    """
+    labels = [variant.label for variant in variants(experiment)]
+    ordered = sorted(still_open, key=lambda group: _rank(experiment.seed, index, *group))
+    if experiment.order == BOOT_ORDER:
+        booted = sorted(labels, key=lambda label: _rank(experiment.seed, index, "boot", label))
+        pairs = [(group, label) for label in booted for group in ordered]
+    else:
+        pairs = [(group, label) for group in ordered for label in _order(experiment, index, group, labels)]
+    runs = (
+        (group, label, before) for group, label in pairs for before in range((discarded or {}).get(group, 0), -1, -1)
+    )
+    return tuple(
+        Trial(suite=suite, workload=workload, load=load, variant=label, block=index, position=position, prime=before)
+        for position, ((suite, workload, load), label, before) in enumerate(runs)
+    )
+
+
+def _order(experiment: Experiment, index: int, group: Group, labels: Sequence[str]) -> list[str]:
+    """Return the order of a group's variants in a block."""
+    if experiment.order != BALANCED_ORDER or index == 0:
+        return sorted(labels, key=lambda label: _rank(experiment.seed, index, *group, label))
+    cycle, turn = cycle_of(index, len(labels))
+    named = sorted(labels, key=lambda label: _rank(experiment.seed, "cycle", cycle, *group, label))
+    rows = williams_square(len(labels))
+    row = sorted(range(len(rows)), key=lambda number: _rank(experiment.seed, "row", cycle, *group, number))[turn]
+    return [named[number] for number in rows[row]]
+
+
+def williams_square(count: int) -> tuple[tuple[int, ...], ...]:
+    """Return orders of `count` treatments in which each is directly preceded by each other one equally often.
+
+    Williams (1949), Experimental designs balanced for the estimation of residual effects of treatments. The first row of an even number
+    is 0, 1, n - 1, 2, n - 2, ...; each further row adds 1 modulo n. Of an odd number there are the mirrored rows too.
+
+    Args:
+        count: of treatments, at least 2.
+
+    Returns:
+        `count` rows, or twice as many for an odd number. Each treatment is equally often in each position.
+    """
+    first = [0]
+    for step in range(1, count):
+        first.append((step + 1) // 2 if step % 2 else count - step // 2)
+    rows = [tuple((each + shift) % count for each in first) for shift in range(count)]
+    return tuple(rows if count % 2 == 0 else [*rows, *(row[::-1] for row in rows)])
+
+
+Place = tuple[str, str, str, str]
+"""(suite, workload, load, label of the variant)"""
+
+
+def gives_up(experiment: Experiment, ended: Mapping[Status, int]) -> bool:
+    """Return whether a variant is not run again on a workload: its first runs all failed, or several were refused.
+
+    While any run succeeds, failures are a result: their rate is measured. A refused run makes its comparison invalid whatever follows.
+
+    Args:
+        experiment: by `Experiment.failures_count`, of records before 0.2 any `GIVE_UP_AFTER` failed or refused runs suffice.
+        ended: number of its runs so far, by status.
+    """
+    bad = sum(number for status, number in ended.items() if status is not Status.OK)
+    if bad < GIVE_UP_AFTER:
+        return False
+    if not experiment.failures_count:
+        return True
+    return not ended.get(Status.OK) or ended.get(Status.REFUSED, 0) >= GIVE_UP_AFTER
+
+
+def given_up(experiment: Experiment, runs: Iterable[Run], block: int) -> frozenset[Place]:
+    """Return the (suite, workload, load, variant) that failed or were refused too often up to a block: they are not run again.
+
+    Args:
+        experiment: that the runs are of.
+        runs: of any blocks.
+        block: runs of later ones are ignored.
+    """
+    made = [run for run in runs if run.trial.block <= block]
+    ended: dict[Place, collections.Counter[Status]] = {
+        (*_group(run.trial), run.trial.variant): collections.Counter() for run in made if run.status is not Status.OK
+    }
+    if not ended:
+        return frozenset()
+    for run in made:
+        place = (*_group(run.trial), run.trial.variant)
+        if place in ended:
+            ended[place][run.status] += 1
+    return frozenset(place for place, counts in ended.items() if gives_up(experiment, counts))
+
+
+def expected(experiment: Experiment, runs: Sequence[Run]) -> Iterator[tuple[Trial, ...]]:
+    """Yield the trials that each block of a record must have, if the record has any run of it.
+
+    Which groups were open, and how many runs were discarded before each measured one, is taken from the runs: it depends on durations.
+    Everything else is recomputed: the variants, the order and the positions. A variant that could not be built has one run, which is
+    unavailable and belongs to no block; its trials are left out, and so are those of variants that were given up.
+
+    Args:
+        experiment: that they are of.
+        runs: of one record, in any order.
+
+    Yields:
+        The trials of a block in the order in which they run, blocks ascending from the first that has a run. A block that was
+        interrupted has all its groups' trials, but only groups of which a run exists.
+    """
+    unbuilt = {
+        (run.trial.suite, run.trial.workload, run.trial.load, run.trial.variant)
+        for run in runs
+        if run.status is Status.UNAVAILABLE and run.trial.block == 1
+    }
+    built = {(t.suite, t.workload, t.load, t.variant) for t in (run.trial for run in runs) if t.block != 1 or t.prime}
+    unbuilt -= built
+    made = [run for run in runs if (*_group(run.trial), run.trial.variant) not in unbuilt]
+    discarded = discarded_by_block(run.trial for run in made)
+    for index in sorted({number for number, _ in discarded}):
+        numbers = {group: number for (at, group), number in discarded.items() if at == index}
+        left_out = unbuilt | given_up(experiment, made, index - 1)
+        yield tuple(
+            trial
+            for trial in block(experiment, index, numbers, numbers)
+            if (*_group(trial), trial.variant) not in left_out
+        )
+
+
+def _group(trial: Trial) -> Group:
+    return trial.suite, trial.workload, trial.load
+
+
+def layout_seeds(experiment: Experiment, copy: Copy) -> tuple[str, ...]:
+    """Return the seeds of an experiment's layouts: equal for all variants, but for the relinked copy, which has its own.
+
+    Args:
+        experiment: its seed and number of layouts.
+        copy: of the variant.
+    """
+    which = "relinked" if copy is Copy.RELINKED else "layout"
+    return tuple(_rank(experiment.seed, which, turn).hex()[:16] for turn in range(experiment.layouts))
+
+
+def _rank(seed: int, *parts: object) -> bytes:
+    """Return a pseudo-random sort key that depends on its arguments alone."""
+    return hashlib.sha256("\0".join(map(str, (seed, *parts))).encode()).digest()

@@ -1,0 +1,387 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Open the files of an untrusted record: regular files of bounded size, inside the record's folder.
+
+Every file of a record is opened by `RecordFolder`. Each part of its name is opened relative to the folder before it, and no part may be
+a symbolic link (openat(2), O_NOFOLLOW). A device, a FIFO or a socket is never opened, and no open waits (O_NONBLOCK).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from swapstone.core.model.safe_text import safe_excerpt
+from swapstone.core.record import record_format
+
+MIB = 1 << 20
+
+LONGEST_LINE_BYTES = 15 * MIB
+"""Of `runs.jsonl`: a run with 1000 passes has about 100 KiB, one with a histogram of 100 000 bins 1 MiB. DuckDB reads up to 16 MiB."""
+
+RAW_BYTES = 128 * MIB
+"""The agent limits each of the four outputs of a trial to 16 MiB (docs/wire.md)."""
+
+_LIMITS = {
+    record_format.META: 16 * MIB,
+    record_format.EXPERIMENT: 16 * MIB,
+    record_format.MANIFEST: 128 * MIB,
+    record_format.SEAL: MIB,
+    record_format.RUNS: 16 << 30,
+    "origin.json": MIB,
+    "seal.json.sig": MIB,
+    "study.json": 16 * MIB,
+}
+_FOLDER_LIMITS = {record_format.RAW: RAW_BYTES, record_format.BUILDS: RAW_BYTES, "explain": 256 * MIB}
+"""By the first folder of the name."""
+
+MOST_ENTRIES = 10_000
+"""A folder of a record with more entries is not listed; `raw` is never listed."""
+
+_KINDS = (
+    (stat.S_ISLNK, "a symbolic link"),
+    (stat.S_ISDIR, "a folder"),
+    (stat.S_ISFIFO, "a FIFO"),
+    (stat.S_ISSOCK, "a socket"),
+    (stat.S_ISCHR, "a character device"),
+    (stat.S_ISBLK, "a block device"),
+)
+_OPEN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
+_OPEN_FOLDER = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_NOT_OF_THE_RECORD = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EIO)
+"""Errors of the process or of the device: what follows from the rest of the record would be wrong without a word."""
+
+
+class FileProblemError(Exception):
+    """A file of a record is not read; the text is a clause about the file without its name, e.g. ``it is a FIFO, not a regular file``."""
+
+
+def limit_of(name: str) -> int:
+    """Return the largest size of a file of a record, in bytes.
+
+    Args:
+        name: path relative to the record's folder.
+
+    Raises:
+        KeyError: a record has no such file.
+    """
+    first, _, rest = name.partition("/")
+    return _FOLDER_LIMITS[first] if rest else _LIMITS[first]
+
+
+class RecordFolder:
+    """The folder of a record. A context manager; leaving it closes the folder.
+
+    Args:
+        path: of the folder. It may be a symbolic link: the user named it.
+
+    Raises:
+        FileProblemError: there is no such folder, or it can't be entered.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._folders: dict[str, int] = {}
+        try:
+            self._folders[""] = os.open(path, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+        except (OSError, ValueError) as error:  # ValueError: a null character
+            raise FileProblemError(reason_of(error)) from error
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close all descriptors. Calling it twice is allowed."""
+        while self._folders:
+            os.close(self._folders.popitem()[1])
+
+    def read(self, name: str, most_bytes: int | None = None) -> bytes | None:
+        """Return the content of a file; None if there is none.
+
+        Args:
+            name: path relative to the record's folder, e.g. ``raw/SHA256.txt``.
+            most_bytes: a larger file is a problem; None for the limit of its kind.
+
+        Raises:
+            FileProblemError: it is no regular file, too large, or can't be read.
+        """
+        limit = limit_of(name) if most_bytes is None else most_bytes
+        descriptor = self._open(name, limit)
+        return None if descriptor is None else _content(descriptor)
+
+    def lines(self, name: str) -> Iterator[bytes]:
+        """Yield the lines of a file, each with its newline; none if there is no such file.
+
+        A line of more than `LONGEST_LINE_BYTES` is yielded in part, without newline, and ends the iteration.
+
+        Raises:
+            FileProblemError: as `read`.
+        """
+        descriptor = self._open(name, limit_of(name))
+        if descriptor is None:
+            return
+        try:
+            with os.fdopen(descriptor, "rb", MIB) as file:
+                while line := file.readline(LONGEST_LINE_BYTES + 1):
+                    yield line
+                    if len(line) > LONGEST_LINE_BYTES:
+                        return
+        except OSError as error:
+            raise FileProblemError(reason_of(error)) from error
+
+    def open_runs(self) -> int | None:
+        """Open the runs for a database, which reads whole lines.
+
+        Returns:
+            A descriptor, which the caller closes; None if there are no runs, or if a line may be longer than `LONGEST_LINE_BYTES`: then
+            some half of that many bytes has no newline.
+
+        Raises:
+            FileProblemError: as `read`.
+        """
+        descriptor = self._open(record_format.RUNS, limit_of(record_format.RUNS))
+        if descriptor is None:
+            return None
+        try:
+            if os.fstat(descriptor).st_size > 0 and _has_short_lines(descriptor):
+                return descriptor
+        except OSError as error:
+            os.close(descriptor)
+            raise FileProblemError(reason_of(error)) from error
+        os.close(descriptor)
+        return None
+
+    def size(self, name: str) -> int:
+        """Return the size of a file in bytes; 0 if there is none.
+
+        Raises:
+            FileProblemError: it is no regular file, or too large.
+        """
+        status = self._status(name, limit_of(name))
+        return 0 if status is None else status.st_size
+
+    def status(self, name: str) -> os.stat_result | None:
+        """Return the status of a file, as stat(2); None if there is none.
+
+        Raises:
+            FileProblemError: as `read`.
+        """
+        return self._status(name, limit_of(name))
+
+    def open(self, name: str) -> int | None:
+        """Open a file for reading; return its descriptor, which the caller closes, or None if there is none.
+
+        Raises:
+            FileProblemError: as `read`.
+        """
+        return self._open(name, limit_of(name))
+
+    def subfolders(self, name: str) -> tuple[str, ...]:
+        """Return the names of the folders in a folder of the record, sorted, without symbolic links; none if there is no such folder.
+
+        Raises:
+            FileProblemError: it is no folder, has more than `MOST_ENTRIES` entries, or can't be read.
+        """
+        try:
+            descriptor = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=self._folder(name))
+        except FileNotFoundError:
+            return ()
+        except OSError as error:
+            raise FileProblemError(reason_of(error)) from error
+        found = []
+        try:
+            with os.scandir(descriptor) as entries:
+                for number, entry in enumerate(entries):
+                    if number >= MOST_ENTRIES:
+                        raise FileProblemError(f"it has more than {MOST_ENTRIES} entries")
+                    if entry.is_dir(follow_symlinks=False):
+                        found.append(entry.name)
+        except OSError as error:
+            raise FileProblemError(reason_of(error)) from error
+        finally:
+            os.close(descriptor)
+        return tuple(sorted(found))
+
+    def is_regular(self, name: str) -> bool:
+        """Return whether a file of the record exists and is a regular one of a size that is read."""
+        try:
+            return self._status(name, limit_of(name)) is not None
+        except FileProblemError:
+            return False
+
+    def irregular(self) -> tuple[record_format.Damage, ...]:
+        """Return a damage for each file that is no regular file, and each folder that is none: writing could change another file."""
+        damages = []
+        for name in (*_LIMITS, record_format.LOCK, f"{record_format.RUNS}.torn"):
+            try:
+                status = self._status(name, _LIMITS[record_format.RUNS])
+                if name == record_format.RUNS and status is not None and status.st_nlink > 1:
+                    raise FileProblemError(
+                        f"it has {status.st_nlink} names (hard links): writing would change all of them"
+                    )
+            except FileProblemError as error:
+                damages.append(record_format.Damage(file=name, line=0, problem=str(error)))
+        for name in _FOLDER_LIMITS:
+            with contextlib.suppress(FileNotFoundError):
+                try:
+                    self._folder(name)
+                except FileProblemError as error:
+                    damages.append(record_format.Damage(file=name, line=0, problem=str(error)))
+        return tuple(damages)
+
+    def _open(self, name: str, limit: int) -> int | None:
+        """Open a regular file; return its descriptor, or None if there is none."""
+        if self._status(name, limit) is None:
+            return None
+        folder, _, last = name.rpartition("/")
+        try:
+            descriptor = os.open(last, _OPEN, dir_fd=self._folder(folder))
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise FileProblemError(reason_of(error)) from error
+        return _checked(descriptor, limit)
+
+    def _status(self, name: str, limit: int) -> os.stat_result | None:
+        """Return the status of a regular file; None if there is no file of that name."""
+        folder, _, last = name.rpartition("/")
+        if last in {"", ".", ".."} or "\0" in name:
+            raise FileProblemError("its name is no name of a file")
+        try:
+            status = os.stat(last, dir_fd=self._folder(folder), follow_symlinks=False)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise FileProblemError(reason_of(error)) from error
+        _check(status, limit)
+        return status
+
+    def _folder(self, name: str) -> int:
+        """Return the descriptor of a folder inside the record.
+
+        Raises:
+            FileNotFoundError: there is none.
+            FileProblemError: it is no folder, or a symbolic link.
+        """
+        if name in self._folders:
+            return self._folders[name]
+        parent, _, last = name.rpartition("/")
+        if last in {"", ".", ".."}:
+            raise FileProblemError("its name is no name of a file")
+        above = self._folder(parent)
+        try:
+            self._folders[name] = os.open(last, _OPEN_FOLDER, dir_fd=above)
+        except FileNotFoundError:
+            raise
+        except OSError as error:
+            if error.errno in {errno.ENOTDIR, errno.ELOOP}:
+                kind = _kind(os.stat(last, dir_fd=above, follow_symlinks=False))
+                raise FileProblemError(f"{safe_excerpt(name)} is {kind}, not a folder") from error
+            raise FileProblemError(reason_of(error)) from error
+        return self._folders[name]
+
+
+def is_record(path: Path) -> bool:
+    """Return whether a folder has a file `record.json`, of whatever kind: `load` names what is wrong with it."""
+    with contextlib.suppress(OSError, ValueError):
+        (path / record_format.META).lstat()
+        return True
+    return False
+
+
+def open_runs(path: Path) -> int | None:
+    """Open a record's runs as `RecordFolder.open_runs` does; None also if they can't be read."""
+    with contextlib.suppress(FileProblemError), RecordFolder(path) as folder:
+        return folder.open_runs()
+    return None
+
+
+def read_regular(path: Path, most_bytes: int) -> bytes:
+    """Return the content of a regular file that is no link. A FIFO or a device is never opened.
+
+    Args:
+        path: its folder may be reached through links.
+        most_bytes: a larger file is a problem.
+
+    Raises:
+        FileNotFoundError: there is none.
+        FileProblemError: it is a link or something else than a regular file, too large, or can't be read.
+    """
+    try:
+        _check(path.lstat(), most_bytes)
+        descriptor = os.open(path, _OPEN)
+    except FileNotFoundError:
+        raise
+    except (OSError, ValueError) as error:  # ValueError: a null character
+        raise FileProblemError(reason_of(error)) from error
+    return _content(_checked(descriptor, most_bytes))
+
+
+def _content(descriptor: int) -> bytes:
+    """Return the content of an opened file, and close it."""
+    try:
+        with os.fdopen(descriptor, "rb") as file:
+            size = os.fstat(descriptor).st_size
+            data = file.read(size + 1)
+    except OSError as error:
+        raise FileProblemError(reason_of(error)) from error
+    if len(data) > size:
+        raise FileProblemError("it grew while it was read")
+    return data
+
+
+def _has_short_lines(descriptor: int) -> bool:
+    """Return whether no line of an opened file can be longer than `LONGEST_LINE_BYTES`: it is smaller, or each half of it has a newline."""
+    if os.fstat(descriptor).st_size <= LONGEST_LINE_BYTES:
+        return True
+    part = LONGEST_LINE_BYTES // 2
+    with os.fdopen(descriptor, "rb", 0, closefd=False) as file:
+        while len(data := file.read(part)) == part:
+            if b"\n" not in data:
+                return False
+    return True
+
+
+def _checked(descriptor: int, limit: int) -> int:
+    """Return the descriptor of a file that has just been opened: another file may have taken the place of the one that was checked."""
+    try:
+        _check(os.fstat(descriptor), limit)
+    except FileProblemError:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def _check(status: os.stat_result, limit: int) -> None:
+    if not stat.S_ISREG(status.st_mode):
+        raise FileProblemError(f"it is {_kind(status)}, not a regular file")
+    if status.st_size > limit:
+        raise FileProblemError(_too_large(status.st_size, limit))
+
+
+def _too_large(size: int, limit: int) -> str:
+    return f"it has {size} bytes, more than the {limit} that are read"
+
+
+def _kind(status: os.stat_result) -> str:
+    return next((name for test, name in _KINDS if test(status.st_mode)), "a file")
+
+
+def reason_of(error: Exception) -> str:
+    """Return why a file of a record can't be read, as a clause.
+
+    Raises:
+        OSError: the error, if it is one of the process or of the device: the file is not damaged.
+    """
+    if isinstance(error, OSError) and error.errno in _NOT_OF_THE_RECORD:
+        raise error
+    return str(error.strerror) if isinstance(error, OSError) else "its name is no name of a file"

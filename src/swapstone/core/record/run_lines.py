@@ -1,0 +1,231 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Decode and check the lines of `runs.jsonl`, each with a run and the chain value of all lines up to it."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Callable, Iterable, Sequence
+from typing import Protocol
+
+import msgspec
+
+from swapstone.core.model import Experiment, Run
+from swapstone.core.model.safe_text import safe_excerpt
+from swapstone.core.record import record_format, validation
+from swapstone.core.record.files import LONGEST_LINE_BYTES, FileProblemError
+
+MOST_DAMAGED_LINES = 1000
+"""After so many damaged lines the rest of `runs.jsonl` is not read."""
+
+
+class RunCollector(Protocol):
+    """Receives the undamaged runs of `runs.jsonl` in their order, and keeps them."""
+
+    def add(self, run: Run, start: int, length: int) -> None:
+        """Receive a run.
+
+        Args:
+            run: the run.
+            start: where its line begins in the file, in bytes.
+            length: of the line with its newline, in bytes.
+        """
+
+    def runs(self) -> Sequence[Run]:
+        """Return all runs."""
+
+
+@dataclasses.dataclass(frozen=True)
+class RunLines:
+    """What the lines of `runs.jsonl` hold.
+
+    Attributes:
+        runs: of the undamaged lines.
+        damages: of the others.
+        chain: chain value of the last line, or empty.
+        whole: number of lines that end with a newline.
+        complete: whether every line was read.
+    """
+
+    runs: Sequence[Run]
+    damages: tuple[record_format.Damage, ...]
+    chain: str
+    whole: int
+    complete: bool
+
+
+class RunList:
+    """Keeps runs in memory."""
+
+    def __init__(self) -> None:
+        self._runs: list[Run] = []
+
+    def add(self, run: Run, start: int, length: int) -> None:
+        """Receive a run."""
+        del start, length
+        self._runs.append(run)
+
+    def runs(self) -> tuple[Run, ...]:
+        """Return all runs."""
+        return tuple(self._runs)
+
+
+def read_lines(
+    texts: Iterable[bytes], experiment: Experiment, collector: RunCollector, first: int = 1, start: int = 0
+) -> RunLines:
+    """Decode and check the lines of `runs.jsonl`, or consecutive ones of them.
+
+    Args:
+        texts: each with its newline. May raise `FileProblemError`.
+        experiment: of the runs.
+        collector: receives the runs of the undamaged lines.
+        first: number that the first line has if it is undamaged.
+        start: where it begins in the file, in bytes.
+    """
+    lines = _Lines(validation.RunCheck(experiment).problem, collector, first, start)
+    try:
+        for line in texts:
+            if not lines.add(line):
+                break
+    except FileProblemError as error:
+        lines.complete = False
+        lines.damages.insert(0, record_format.Damage(file=record_format.RUNS, line=0, problem=str(error)))
+    return RunLines(collector.runs(), tuple(lines.damages), lines.chain, lines.whole, lines.complete)
+
+
+class _Lines:
+    """Decodes the lines of `runs.jsonl` one by one.
+
+    Args:
+        problem_of: returns what is wrong with a run, which is then left out.
+        collector: receives the runs of the undamaged lines.
+        first, start: number of the first line, and where it begins in the file, in bytes.
+
+    Attributes:
+        damages: of the other lines.
+        chain: chain value of the last line, or empty.
+        whole: number of lines that end with a newline.
+        complete: whether every line was read.
+    """
+
+    def __init__(
+        self, problem_of: Callable[[Run], str], collector: RunCollector, first: int = 1, start: int = 0
+    ) -> None:
+        self._collector = collector
+        self._start = start
+        self.damages: list[record_format.Damage] = []
+        self.chain = ""
+        self.whole = 0
+        self.complete = True
+        self._problem_of = problem_of
+        self._seen: set[str] = set()
+        self._expected = first
+
+    def add(self, text: bytes) -> bool:
+        """Decode a line with its newline; return whether to go on."""
+        if len(text) > LONGEST_LINE_BYTES:
+            self._stop(f"it is longer than {LONGEST_LINE_BYTES} bytes")
+        elif not text.endswith(b"\n"):
+            self._damage(self.whole + 1, "the line is truncated")
+        elif len(self.damages) >= MOST_DAMAGED_LINES:
+            self._stop(f"{MOST_DAMAGED_LINES} lines before it are damaged")
+        else:
+            self._decode(text)
+            self._start += len(text)
+        return self.complete
+
+    def _decode(self, text: bytes) -> None:
+        self.whole += 1
+        line, run, problem = decode_line(text)
+        if line is not None:
+            # Continue from this line's own chain value, so that one damaged line doesn't invalidate those after it.
+            problem = problem or _out_of_chain(line, self._expected, self.chain)
+            self.chain, self._expected = line.chain, line.number + 1
+        else:
+            self.chain, self._expected = "", self._expected + 1
+        if run is not None:
+            key = run.trial.key
+            if key in self._seen:
+                problem = f"the trial {safe_excerpt(key)} occurs twice; the first occurrence counts"
+            elif unfit := self._problem_of(run):
+                problem = f"{unfit}; it is left out"
+            else:
+                self._seen.add(key)
+                self._collector.add(run, self._start, len(text))
+        if problem:
+            self._damage(self.whole, problem)
+
+    def _stop(self, why: str) -> None:
+        self._damage(self.whole + 1, f"{why}: from here on, nothing is read")
+        self.complete = False
+
+    def _damage(self, line: int, problem: str) -> None:
+        self.damages.append(record_format.Damage(file=record_format.RUNS, line=line, problem=problem))
+
+
+_HEAD = re.compile(
+    rb'\{"number":(0|[1-9][0-9]{0,17}),"previous":"([0-9a-f]{0,32})","chain":"([0-9a-f]{32})","run":(?=\{)'
+)
+"""How `RecordWriter` begins a line. Of an undamaged one the run is decoded alone, without reading the line twice."""
+
+_TEXTS = b',"raw":['
+"""Between the run of a line and the texts that the line keeps; a string has no quotation mark without a backslash before it."""
+
+_LINE = msgspec.json.Decoder(record_format.Line)
+_RUN = msgspec.json.Decoder(Run)
+_STRINGS = msgspec.json.Decoder(record_format.KeptTexts)
+
+
+def decode_line(text: bytes) -> tuple[record_format.Line | None, Run | None, str]:
+    """Decode one line; return what can be read, and the problem."""
+    found = _decode_written(text)
+    if found is not None:
+        return *found, ""
+    line = None
+    try:
+        line = _LINE.decode(text)
+        if line.chain != record_format.chain_value(line.number, line.previous, bytes(line.run)):
+            return line, None, "its content does not match its checksum: it was edited"
+        return line, _RUN.decode(line.run), ""
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        return line, None, f"not a run: {safe_excerpt(str(error))}"
+
+
+def _decode_written(text: bytes) -> tuple[record_format.Line, Run] | None:
+    """Decode an undamaged line as `RecordWriter` writes it; None for any other one, which may be damaged or not."""
+    head = _HEAD.match(text)
+    if head is None:
+        return None
+    end = text.find(_TEXTS, head.end())
+    if not text.endswith(b"}}\n" if end < 0 else b"]}\n"):
+        return None
+    data = text[head.end() : end if end >= 0 else -2]
+    number, previous, chain = int(head[1]), head[2].decode(), head[3].decode()
+    if chain != record_format.chain_value(number, previous, data):
+        return None
+    try:
+        run = _RUN.decode(data)
+        if end >= 0:
+            _STRINGS.decode(text[end + len(_TEXTS) - 1 : -2])
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+    return record_format.Line(number=number, previous=previous, chain=chain, run=msgspec.Raw(data)), run
+
+
+def kept_texts(line: bytes) -> tuple[bytes, ...]:
+    """Return the raw outputs and answers that a line of `runs.jsonl` keeps; none if the line is not whole."""
+    begin = line.rfind(_TEXTS)
+    if begin < 0:
+        return ()
+    try:
+        return tuple(text.encode() for text in _STRINGS.decode(line[begin + len(_TEXTS) - 1 : -2]))
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return ()
+
+
+def _out_of_chain(line: record_format.Line, expected: int, previous: str) -> str:
+    if line.number != expected:
+        return f"it has the number {line.number}, expected {expected}: lines are missing or out of order"
+    if previous and line.previous != previous:
+        return "it does not follow the line before it: that line was replaced"
+    return ""

@@ -1,0 +1,211 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""The two tables of an overview: one ratio for each quantity, and the rows that matter most."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+
+from swapstone.core.model import Comparison, Scale
+from swapstone.core.report import formatting
+from swapstone.core.report.answer import tails
+from swapstone.core.report.answer.limits import row_name
+from swapstone.core.report.answer.means import Mean, name_of
+from swapstone.core.report.answer.places import IDLE, Place
+from swapstone.core.report.document import Block, Cell, Column, ForestPlot, ForestRow, Paragraph, Table
+from swapstone.core.report.verdict_groups import COUNTED, DECIDED, NO_NUMBERS, TAIL_DIFFERS
+from swapstone.core.report.verdict_marks import VERDICT_MARKS
+
+MOST_ROWS = 8
+_SHORT = {"requests a second": "requests/s", "CPU time of a request": "CPU/request"}
+
+
+def ratio_table(places: Sequence[Place], margin: float) -> tuple[Block, ...]:
+    """Return the table with one ratio for each quantity; a row per quantity, or of several candidates a row for each of them.
+
+    Mean and tail follow below the table of a single row, where they differ from the median.
+    """
+    timed = [place for place in places if place.means and place.leads]
+    shown = timed or [place for place in places if place.means]
+    if not shown:
+        return ()
+    if len(shown) > 1:
+        return (_by_place(shown),)
+    (place,) = shown
+    if place.workloads > 1:
+        return (_by_quantity(place),)
+    first = [mean.rows[0] for mean in place.means]
+    notes = (f"{name_of(row.metric)}: {tails.detail(row)}." for row in first if tails.matters(row, margin))
+    return (_one_row_table(place), *(Paragraph(text[:1].upper() + text[1:]) for text in notes))
+
+
+def _by_quantity(place: Place) -> Table:
+    """Return a row per quantity, with the number of workloads for each verdict."""
+    counted = [(name, verdicts) for name, verdicts in COUNTED if any(mean.count(*verdicts) for mean in place.means)]
+    columns = (
+        Column(("",)),
+        Column((f"{place.names[0]} / {place.names[1]}",)),
+        *(Column((name,), right=True, optional=place > 1) for place, (name, _) in enumerate(counted)),
+    )
+    rows = tuple(
+        (
+            Cell(_mean_name(mean)),
+            mean_cell(mean),
+            *(Cell(str(mean.count(*verdicts) or "")) for _, verdicts in counted),
+        )
+        for mean in place.means
+    )
+    title = f"Ratios of {place.names[0]} to {place.names[1]}, and the number of workloads with each verdict"
+    return Table(title=title, columns=columns, rows=rows)
+
+
+def _mean_name(mean: Mean) -> str:
+    return f"{mean.name}, index" if mean.indexed else mean.name
+
+
+def mean_cell(mean: Mean | None, *, interval: bool = True) -> Cell:
+    """Return a mean's ratio with its interval as a cell."""
+    if mean is None:
+        return Cell()
+    known = interval and mean.low is not None and mean.high is not None and mean.low != mean.high
+    between = f"{formatting.ratio(mean.low or 0)}–{formatting.ratio(mean.high or 0)}" if known else ""  # noqa: RUF001 - a dash
+    return Cell(effect=formatting.ratio(mean.effect), interval=between)
+
+
+def _one_row_table(place: Place) -> Table:
+    """Return the quantities of one workload: both values, the ratio and the verdict."""
+    columns = (
+        Column(("",)),
+        Column((place.names[1],), right=True, optional=True),
+        Column((place.names[0],), right=True, optional=True),
+        Column(("ratio",)),
+    )
+    rows = []
+    for mean in place.means:
+        row = mean.rows[0]
+        cell = mean_cell(mean)
+        interval = cell.interval + (formatting.BOUNDED if cell.interval and row.bounded else "")
+        marked = Cell(effect=cell.effect, interval=interval, mark=VERDICT_MARKS[row.verdict])
+        rows.append((Cell(mean.name), *map(Cell, values(row)), marked))
+    return Table(title=f"Ratios of {place.names[0]} to {place.names[1]}", columns=columns, rows=tuple(rows))
+
+
+def _by_place(places: Sequence[Place]) -> Table:
+    """Return a row per candidate, suite and load, with the ratio of each quantity."""
+    names = list(dict.fromkeys(mean.name for place in places for mean in place.means))
+    candidates = len({place.candidate for place in places}) > 1
+    where = len({(place.suite, place.load) for place in places}) > 1
+    keys = [*(["candidate"] if candidates or not where else []), *(["measured on"] if where else [])]
+    lead = places[0].lead.name if places[0].lead else names[0]
+    rows = []
+    for place in places[:MOST_ROWS]:
+        on = place.suite if place.load == IDLE else f"{place.suite}, load {place.load}"
+        texts = {"candidate": formatting.safe(place.candidate.short_label), "measured on": formatting.safe(on)}
+        found = {mean.name: mean for mean in place.means}
+        rows.append(
+            (
+                *(Cell(texts[key]) for key in keys),
+                *(mean_cell(found.get(name), interval=name == lead) for name in names),
+            )
+        )
+    columns = (
+        *(Column((key,)) for key in keys),
+        *(Column((_SHORT.get(name, name),), optional=place > 1) for place, name in enumerate(names)),
+    )
+    left_out = max(0, len(places) - MOST_ROWS)
+    return Table(
+        title=f"Ratios to {places[0].names[1]}",
+        columns=columns,
+        rows=tuple(rows),
+        keys=len(keys),
+        left_out=left_out,
+        left_out_after=len(rows) if left_out else 0,
+    )
+
+
+def _distance(row: Comparison) -> float:
+    """Return the logarithm of a row's ratio, above 0 where the candidate is worse or only larger; 0 without a ratio.
+
+    Of a row with another tail it is the ratio of means.
+    """
+    effect = row.mean_effect if row.verdict in TAIL_DIFFERS else row.effect
+    if row.scale is not Scale.RATIO or effect is None or effect <= 0:
+        return 0.0
+    size = math.log(effect)
+    return -size if row.metric.better.value == "higher" else size
+
+
+def chosen(rows: Sequence[Comparison], most: int = MOST_ROWS) -> tuple[list[Comparison], int]:
+    """Return the rows that matter most, from the worst to the best, and the number of rows above the gap where others are left out.
+
+    The worst and the best are always among them. The others are those with the largest ratios in either direction whose verdict is a
+    difference, then those without such a verdict.
+    """
+    usable = sorted(
+        (row for row in rows if row.verdict not in NO_NUMBERS and row.effect is not None),
+        key=lambda row: -_distance(row),
+    )
+    if len(usable) <= most:
+        return usable, len(usable)
+    ends = [0, len(usable) - 1]
+    inner = sorted(
+        range(1, len(usable) - 1), key=lambda i: (usable[i].verdict not in DECIDED, -abs(_distance(usable[i])))
+    )
+    kept = sorted([*ends, *inner[: most - 2]])
+    gap = next((place for place, (index, after) in enumerate(itertools.pairwise(kept)) if after != index + 1), 0)
+    return [usable[index] for index in kept], gap + 1
+
+
+def rows_plot(rows: Sequence[Comparison], margin: float) -> tuple[Block, ...]:
+    """Return a forest plot of the rows that matter most; nothing for a single row, which the table of ratios holds."""
+    shown, after = chosen(rows)
+    if len(rows) < 2 or not shown:
+        return ()
+    candidates = {row.candidate for row in shown}
+    name = formatting.safe(shown[0].candidate.short_label) if len(candidates) == 1 else "candidate"
+    left_out = len(rows) - len(shown)
+    plot = ForestPlot(
+        title="The rows that differ most",
+        before_name=formatting.safe(shown[0].baseline.short_label),
+        after_name=name,
+        margin=margin,
+        rows=tuple(_forest_row(row, rows, margin) for row in shown),
+        left_out=left_out,
+        left_out_after=after if left_out else 0,
+    )
+    return (plot,)
+
+
+def rows_title(rows: Sequence[Comparison]) -> str:
+    """Return the heading of the rows that matter most."""
+    if not any(row.verdict in DECIDED for row in rows):
+        return "No time or rate has a decided difference"
+    return "All rows, the worst first" if len(rows) <= MOST_ROWS else "The rows that differ most, the worst first"
+
+
+def _forest_row(row: Comparison, rows: Sequence[Comparison], margin: float) -> ForestRow:
+    before, after = values(row)
+    ratio = row.effect if row.scale is Scale.RATIO and row.effect is not None and row.effect > 0 else None
+    return ForestRow(
+        name=row_name(row, rows),
+        before=before,
+        after=after,
+        effect=formatting.effect(row.effect, row) if row.effect is not None else "",
+        interval="exact" if row.exact else formatting.interval(row),
+        mark=VERDICT_MARKS[row.verdict],
+        ratio=ratio,
+        low=None if ratio is None else row.low,
+        high=None if ratio is None else row.high,
+        detail="; ".join(
+            filter(None, (tails.detail(row) if tails.matters(row, margin) else "", formatting.opposed(row)))
+        ),
+    )
+
+
+def values(row: Comparison) -> tuple[str, str]:
+    """Return the medians of baseline and candidate with their unit; empty texts where there are none."""
+    if not row.baseline_values or not row.candidate_values:
+        return "", ""
+    before, after = formatting.median(row.baseline_values), formatting.median(row.candidate_values)
+    return formatting.quantity(before, row.metric.unit), formatting.quantity(after, row.metric.unit)

@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""What limits an answer: what was not measured, what is undecided, caveats."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from swapstone.core.model import FAST_ONES, Analysis, CaveatKind, Comparison, Verdict
+from swapstone.core.report import formatting
+from swapstone.core.report.answer import tails
+from swapstone.core.report.answer.means import name_of
+from swapstone.core.report.answer.places import IDLE, Place, have_numbers, prose_name
+from swapstone.core.report.answer.wording import listed
+from swapstone.core.report.document import Item, Tone
+from swapstone.core.report.verdict_groups import NO_NUMBERS
+
+_REASON = 90
+_MOST_NAMES = 4
+_FAILS = tuple(
+    f"{side} fails {words}in " for side in ("baseline", "candidate") for words in ("", "significantly more often: ")
+)
+_KINDS = ("carry-over", "prints other output", "writes another file", *_FAILS)
+"""How reasons begin whose figures differ from row to row."""
+_WITH_HINT = {CaveatKind.CARRY_OVER, CaveatKind.DISTURBED_RUNS, CaveatKind.OUTPUT_NOT_COMPARED, CaveatKind.SAME_FILE}
+"""Caveats whose hint is the remedy of rows without a result."""
+
+
+def opening(analysis: Analysis) -> str:
+    """Return what an answer states before its result, with a blank at the end: an interruption; else empty."""
+    if any(caveat.kind is CaveatKind.INTERRUPTED for caveat in analysis.caveats):
+        return f"Interrupted after {formatting.count(analysis.runs, 'run')}; so far: "
+    return ""
+
+
+def missing(places: Sequence[Place]) -> str:
+    """Return the sentences about candidates without any number and about rows without a valid result; empty without such."""
+    found = []
+    gone = [place for place in places if place.leads and not have_numbers(place.leads)]
+    for names, reason in _by_reason(gone):
+        end = "" if reason.endswith("…") else "."
+        found.append(f"{listed(names)} {'has' if len(names) == 1 else 'have'} no result: {reason}{end}")
+    partly = [(place, sum(row.verdict in NO_NUMBERS for row in place.leads)) for place in places if place not in gone]
+    lacking = [(place, count) for place, count in partly if count]
+    if lacking:
+        place, count = max(lacking, key=lambda pair: pair[1])
+        who = f" of {place.names[0]}" if len({each.candidate for each in places}) > 1 else ""
+        found.append(f"{count} of {formatting.count(len(place.leads), 'row')}{who} gave no valid result.")
+    return " ".join(found)
+
+
+def _by_reason(places: Sequence[Place]) -> Iterator[tuple[list[str], str]]:
+    by_reason: dict[str, list[str]] = {}
+    for place in places:
+        row = next(row for row in place.leads if row.verdict in NO_NUMBERS or not row.baseline_values)
+        what = row.verdict.value if row.verdict in NO_NUMBERS else "no complete pair of runs"
+        # The answer begins with the rates of failures.
+        reason = (
+            FAST_ONES if row.reason.endswith(FAST_ONES) else formatting.safe(row.reason.removeprefix("candidate: "))
+        )
+        name = place.names[0]
+        names = by_reason.setdefault(shortened(f"{what}: {reason}" if reason not in {"", what} else what), [])
+        if name not in names:
+            names.append(name)
+    for reason, names in by_reason.items():
+        yield names, reason.rstrip(".")
+
+
+def nothing_measured(analysis: Analysis) -> str:
+    """Return the answer of a record in which no comparison has a number."""
+    if not analysis.comparisons and not analysis.failures:
+        return "There is nothing to compare in this record: no workload finished on two variants."
+    found = [f"{failure.status}: {failure.reason}" for failure in analysis.failures if failure.reason]
+    found += [f"{row.verdict.value}: {row.reason}" for row in analysis.comparisons if row.reason]
+    reason = f" The first reason: {shortened(formatting.safe(found[0])).rstrip('.')}." if found else ""
+    return f"Nothing was measured: no comparison has a number.{reason}"
+
+
+def closing(analysis: Analysis, places: Sequence[Place]) -> str:
+    """Return what an answer states after its result, with a blank before it; empty where nothing limits it that much.
+
+    These are candidates and rows without a result, and a baseline that differs from its own copies.
+    """
+    found = [missing(places)]
+    if any(caveat.kind is CaveatKind.NULL_DIFFERS for caveat in analysis.caveats):
+        found.append("But the baseline differs from copies of itself, so small differences are not reliable here.")
+    return "".join(f" {text}" for text in found if text)
+
+
+def undecided(rows: Sequence[Comparison]) -> Item | None:
+    """Return inconclusive rows with the smallest change of each that would be detected; None without such rows."""
+    found = [row for row in rows if row.verdict is Verdict.INCONCLUSIVE]
+    if not found:
+        return None
+    known = [row for row in found if formatting.smallest(row)]
+    known.sort(key=lambda row: -(row.smallest_visible or 0.0))
+    named = [f"{row_name(row, rows)} ({formatting.smallest(row)})" for row in known[:_MOST_NAMES]]
+    more = len(known) - len(named)
+    text = f"{formatting.count(len(found), 'row')} inconclusive"
+    if named:
+        text += f"; smallest detectable change: {', '.join(named)}{f' and {more} more' if more else ''}"
+    if few := len(found) - len(known):
+        text += f"; {few} with too few runs for an interval"
+    return Item(f"{text}.")
+
+
+def row_name(row: Comparison, rows: Sequence[Comparison]) -> str:
+    """Return a row's name among others: its workload, and what else distinguishes it from them."""
+    parts = [formatting.safe(row.workload)]
+    if len({each.metric.name for each in rows if each.workload == row.workload}) > 1:
+        parts.append(name_of(row.metric))
+    if len({each.candidate for each in rows}) > 1:
+        parts.append(prose_name(row.candidate))
+    text = ", ".join(parts)
+    return f"{text} under {formatting.safe(row.load)}" if row.load != IDLE else text
+
+
+def open_rows(rows: Sequence[Comparison]) -> tuple[Item, ...]:
+    """Return what rows with numbers leave open: inconclusive ones, those with the same median only, and bounds from few pairs."""
+    found = (undecided(rows), _same_median(rows), _bounded(rows))
+    return tuple(item for item in found if item is not None)
+
+
+def _same_median(rows: Sequence[Comparison]) -> Item | None:
+    """Return the number of rows with the same median, and what the first of them lacks to be equivalent."""
+    found = [row for row in rows if row.verdict is Verdict.SAME_MEDIAN]
+    if not found:
+        return None
+    first = max(found, key=lambda row: row.rarest_mode or 0.0)
+    why = formatting.safe(first.reason.removeprefix("same median; "))
+    text = f"{formatting.count(len(found), 'row')} with the same median, not shown to be equivalent"
+    return Item(f"{text}: {why}." if why else f"{text}.")
+
+
+def _bounded(rows: Sequence[Comparison]) -> Item | None:
+    """Return the footnote of intervals that are the range of few pairs."""
+    found = [row for row in rows if tails.bound(row)]
+    if not found:
+        return None
+    named = [f"{row_name(row, rows)} {tails.bound(row)}" for row in found[:_MOST_NAMES]]
+    more = f" and {len(found) - len(named)} more" if len(found) > len(named) else ""
+    return Item(f"{formatting.BOUNDED} the range of all pairs, too few for an interval: {', '.join(named)}{more}.")
+
+
+def rejected(rows: Sequence[Comparison]) -> Iterator[Item]:
+    """Yield an item for each kind of reason for which rows have no result, or a mixed one: the rows, and the first reason."""
+    found: dict[tuple[Verdict, str], list[Comparison]] = {}
+    for row in rows:
+        if row.verdict in {*NO_NUMBERS, Verdict.MIXED}:
+            found.setdefault((row.verdict, _kind(row)), []).append(row)
+    for (verdict, _), refused in found.items():
+        reason = formatting.safe(refused[0].reason.removeprefix("candidate: ")) or "no reason given"
+        yield Item(f"{_where(refused, rows)}: {verdict.value}: {reason}", tone=Tone.WARNING)
+
+
+def _kind(row: Comparison) -> str:
+    """Return what rows of one item have in common.
+
+    The figures of disturbed and mixed rows differ from row to row, and so do those behind the colon of a reason such as ``carry-over:
+    ...`` or ``outputs differ: ...``.
+    """
+    if row.verdict in {Verdict.DISTURBED, Verdict.MIXED}:
+        return ""
+    reason = row.reason.removeprefix("candidate: ")
+    return next((kind for kind in _KINDS if reason.startswith(kind)), reason)
+
+
+def _where(refused: Sequence[Comparison], rows: Sequence[Comparison]) -> str:
+    """Return the rows of a reason: the candidate if they are all of its rows, else the first and the number of the others."""
+    candidate = refused[0].candidate
+    if len(refused) > 1 and refused == [row for row in rows if row.candidate == candidate]:
+        return f"{prose_name(candidate)}, {formatting.count(len(refused), 'row')}"
+    first = row_name(refused[0], rows)
+    return first if len(refused) == 1 else f"{first} and {len(refused) - 1} more"
+
+
+def caveats(analysis: Analysis) -> Iterator[Item]:
+    """Yield every caveat, without its hint unless it is the remedy of rows without a result."""
+    for caveat in analysis.caveats:
+        hint = f" {caveat.hint}" if caveat.hint and caveat.kind in _WITH_HINT else ""
+        yield Item(formatting.safe(caveat.message + hint), tone=Tone.WARNING)
+
+
+def shortened(text: str, most: int = _REASON) -> str:
+    """Return a text cut at a word, with an ellipsis, if it is longer than `most` characters."""
+    if len(text) <= most:
+        return text
+    return f"{text[: most - 1].rsplit(' ', 1)[0]}…"

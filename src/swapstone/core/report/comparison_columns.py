@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""The columns of a comparison, for CSV and for SQL: one table of names, types and functions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from swapstone.core.model import Analysis, Comparison, FailureRates
+from swapstone.core.report import formatting
+from swapstone.core.report.tables import Field, Value
+
+
+class Row(NamedTuple):
+    """A comparison with the failure rates of its place; None where nothing ran."""
+
+    c: Comparison
+    rates: FailureRates | None
+
+
+class Column(NamedTuple):
+    """A column: its name, which is no keyword of SQL, its SQL type, empty for a column of CSV alone, and its value; None for none."""
+
+    name: str
+    kind: str
+    value: Callable[[Row], Value]
+
+
+def rows_of(analysis: Analysis) -> Iterator[Row]:
+    """Yield the comparisons of an analysis."""
+    rates = {(each.suite, each.workload, each.load, each.candidate): each for each in analysis.failure_rates}
+    for c in analysis.comparisons:
+        yield Row(c, rates.get((c.suite, c.workload, c.load, c.candidate)))
+
+
+def _middle(side: int) -> Callable[[Row], float | None]:
+    def value(row: Row) -> float | None:
+        values = row.c.baseline_values, row.c.candidate_values
+        return formatting.median(values[side]) if all(values) else None
+
+    return value
+
+
+def _runs(side: str, name: str) -> Column:
+    def value(row: Row) -> float | None:
+        runs = row.c.baseline_runs if side == "baseline" else row.c.candidate_runs
+        return None if runs is None else getattr(runs, name)
+
+    return Column(f"{side}_{name}", "DOUBLE", value)
+
+
+def _carried(column: str, name: str) -> Column:
+    return Column(column, "DOUBLE", lambda row: None if row.c.carry_over is None else getattr(row.c.carry_over, name))
+
+
+def _failed(side: str, column: str, name: str, kind: str) -> Column:
+    def value(row: Row) -> float | None:
+        return None if row.rates is None else getattr(getattr(row.rates, f"{side}_runs"), name)
+
+    return Column(f"{side}_{column}", kind, value)
+
+
+_SIDES = ("baseline", "candidate")
+_PLACE = (
+    Column("suite", "VARCHAR", lambda row: row.c.suite),
+    Column("workload", "VARCHAR", lambda row: row.c.workload),
+    Column("load", "VARCHAR", lambda row: row.c.load),
+    Column("metric", "VARCHAR", lambda row: row.c.metric.name),
+    Column("unit", "VARCHAR", lambda row: row.c.metric.unit),
+    Column("quantity", "", lambda row: row.c.metric.quantity.value),
+    Column("better", "", lambda row: row.c.metric.better.value),
+    Column("baseline", "VARCHAR", lambda row: row.c.baseline.label),
+    Column("candidate", "VARCHAR", lambda row: row.c.candidate.label),
+    Column("pairs", "BIGINT", lambda row: len(row.c.baseline_values)),
+    Column("baseline_median", "", _middle(0)),
+    Column("candidate_median", "", _middle(1)),
+    Column("scale", "VARCHAR", lambda row: row.c.scale.value),
+    Column("effect", "DOUBLE", lambda row: row.c.effect),
+    Column("low", "DOUBLE", lambda row: row.c.low),
+    Column("high", "DOUBLE", lambda row: row.c.high),
+    Column("confidence", "", lambda row: row.c.confidence),
+    Column("p_value", "DOUBLE", lambda row: row.c.p_value),
+    Column("smallest_visible", "", lambda row: row.c.smallest_visible),
+    Column("exact", "", lambda row: row.c.exact),
+    Column("preferred", "", lambda row: row.c.preferred),
+    Column("verdict", "VARCHAR", lambda row: row.c.verdict.value),
+    Column("reason", "VARCHAR", lambda row: row.c.reason),
+)
+_DISTRIBUTION = (
+    *(_runs(side, name) for name in ("mean", "p90", "maximum") for side in _SIDES),
+    Column("mean_effect", "DOUBLE", lambda row: row.c.mean_effect),
+    Column("mean_low", "DOUBLE", lambda row: row.c.mean_low),
+    Column("mean_high", "DOUBLE", lambda row: row.c.mean_high),
+    Column("tail_p_value", "DOUBLE", lambda row: row.c.tail_p_value),
+    Column("rarest_mode", "DOUBLE", lambda row: row.c.rarest_mode),
+    Column("observed_s", "DOUBLE", lambda row: row.c.observed_s),
+    Column("bounded", "BOOLEAN", lambda row: row.c.bounded),
+    _carried("carry_over_effect", "effect"),
+    _carried("carry_over_p_value", "p_value"),
+    *(_carried(f"{side}_{name}", f"{side}_{name}") for side in _SIDES for name in ("after_itself", "after_other")),
+    _carried("discarded_runs", "discarded"),
+)
+_FAILURES = (
+    *(
+        _failed(side, name, name, "BIGINT")
+        for side in _SIDES
+        for name in ("runs", "failed", "timed_out", "crashed", "refused")
+    ),
+    *(_failed(side, f"failed_{name}", name, "DOUBLE") for side in _SIDES for name in ("share", "low", "high")),
+    Column("failures_p_value", "DOUBLE", lambda row: None if row.rates is None else row.rates.p_value),
+    Column("fails_more", "VARCHAR", lambda row: None if row.rates is None else row.rates.fails_more),
+)
+COLUMNS = (*_PLACE, *_DISTRIBUTION, *_FAILURES)
+"""All of them. `baseline_runs` counts attempts, `baseline_failed_share` is the share of failed ones with its interval; `fails_more` is
+``baseline``, ``candidate``, or empty where the rates don't differ significantly. Numbers are in the metric's unit, ratios, or seconds
+(``_s``)."""
+
+QUERIED = {column.name: column.kind for column in COLUMNS if column.kind}
+"""Names and SQL types of the columns that a query has."""
+
+
+def queried(row: Row) -> dict[str, Value]:
+    """Return the value of each column that a query has."""
+    return {column.name: column.value(row) for column in COLUMNS if column.kind}
+
+
+def csv_fields(unobserved: tuple[str, ...], seal: str) -> tuple[Field[Row], ...]:
+    """Return the columns of CSV.
+
+    Args:
+        unobserved: factors whose level rests on the request alone.
+        seal: digest of the record.
+    """
+
+    def not_observed(row: Row) -> str:
+        other = dict(row.c.candidate.levels)
+        return " ".join(
+            name for name, level in row.c.baseline.levels if other.get(name) != level and name in unobserved
+        )
+
+    own = (Column("not_observed", "", not_observed), Column("seal", "", lambda _row: seal))
+    return tuple(Field("", each.name, each.value) for each in (*_PLACE, *own, *_DISTRIBUTION, *_FAILURES))

@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Numbers with units, ratios, times, and text from outside, for every output format."""
+
+from __future__ import annotations
+
+import datetime
+import statistics
+from collections.abc import Sequence
+
+from swapstone.core.model import Comparison, FactorEffect, Interaction, Scale
+from swapstone.core.model.number_text import digits, fixed, percent, quantity, ratio, trimmed
+from swapstone.core.model.safe_text import safe
+
+__all__ = [
+    "count",
+    "digits",
+    "effect",
+    "estimate",
+    "fixed",
+    "interval",
+    "moment",
+    "opposed",
+    "percent",
+    "quantity",
+    "ratio",
+    "safe",
+    "smallest",
+    "span",
+    "trimmed",
+]
+
+Judged = Comparison | FactorEffect | Interaction
+"""A result with a metric, an effect, its scale and its interval."""
+
+
+def effect(value: float, comparison: Judged) -> str:
+    """Return an effect (or a bound of its interval) of a comparison, on the comparison's scale, with the digits that its interval has."""
+    if comparison.scale is Scale.RATIO:
+        return ratio(value, _width(comparison))
+    text = quantity(value, comparison.metric.unit, _width(comparison))
+    return text if value < 0 or text.startswith("0") else f"+{text}"
+
+
+def _width(comparison: Judged) -> float:
+    """Return the smaller distance from an effect to a bound of its interval; 0 without an interval."""
+    if comparison.low is None or comparison.high is None or comparison.exact:
+        return 0.0
+    middle = comparison.effect if comparison.effect is not None else (comparison.low + comparison.high) / 2
+    sides = [side for side in (middle - comparison.low, comparison.high - middle) if side > 0]
+    return min(sides, default=0.0)
+
+
+BOUNDED = "*"
+"""Stands behind an interval that is the range of few pairs (`Comparison.bounded`); a footnote explains it."""
+
+
+def interval(comparison: Judged) -> str:
+    """Return a comparison's interval as two bounds with a dash, or an empty text without one. `BOUNDED` marks a range of few pairs."""
+    if comparison.low is None or comparison.high is None or comparison.exact:
+        return ""
+    dash = " to " if comparison.scale is Scale.DIFFERENCE else "–"  # noqa: RUF001 - a dash between numbers
+    mark = BOUNDED if isinstance(comparison, Comparison) and comparison.bounded else ""
+    return f"{effect(comparison.low, comparison)}{dash}{effect(comparison.high, comparison)}{mark}"
+
+
+def estimate(comparison: Judged) -> str:
+    """Return a comparison's effect with its interval, e.g. ``1.134 (1.120–1.150)``; empty without an effect."""  # noqa: RUF002 - a dash between numbers
+    if comparison.effect is None:
+        return ""
+    bounds = interval(comparison)
+    return effect(comparison.effect, comparison) + (f" ({bounds})" if bounds else "")
+
+
+def smallest(comparison: Judged) -> str:
+    """Return the minimum detectable effect as ``3.1 %`` or in the metric's unit; empty where unknown."""
+    value = comparison.smallest_visible
+    if value is None:
+        return ""
+    return percent(value - 1) if comparison.scale is Scale.RATIO else quantity(value, comparison.metric.unit)
+
+
+def moment(unix_ns: int) -> str:
+    """Return a time in UTC to the minute, or ``unknown`` for 0."""
+    if not unix_ns:
+        return "unknown"
+    return datetime.datetime.fromtimestamp(unix_ns / 1e9, tz=datetime.UTC).strftime("%Y-%m-%d %H:%M UTC")
+
+
+def span(nanoseconds: int) -> str:
+    """Return a duration as ``2 min 3 s``."""
+    seconds = round(nanoseconds / 1e9)
+    hours, seconds = divmod(seconds, 3600)
+    minutes, seconds = divmod(seconds, 60)
+    parts = [(hours, "h"), (minutes, "min"), (seconds, "s")]
+    shown = [f"{number} {name}" for number, name in parts if number]
+    return " ".join(shown) or "0 s"
+
+
+def count(number: int, one: str, many: str = "") -> str:
+    """Return ``1 block`` or ``2 blocks``."""
+    return f"{number} {one if number == 1 else many or one + 's'}"
+
+
+_MANY = 10_000
+"""From so many values on, selecting the median is faster than sorting."""
+
+
+def median(values: Sequence[float]) -> float:
+    """Return the median of at least one value, as `statistics.median` does."""
+    if len(values) < _MANY:
+        return statistics.median(values)
+    import numpy as np  # noqa: PLC0415 - of large records only
+
+    half = len(values) // 2
+    parted = np.partition(np.array(values, dtype=np.float64), [half - 1, half])
+    return float(parted[half]) if len(values) % 2 else float(parted[half - 1] + parted[half]) / 2
+
+
+def opposed(comparison: Comparison) -> str:
+    """Return what explains medians that point in the other direction than the effect; empty where they don't.
+
+    The effect is that of pairs, runs of the same block. If values change more between blocks than between the sides, the medians of
+    all values of each side may differ in the other direction.
+    """
+    effect = comparison.effect
+    if comparison.scale is not Scale.RATIO or effect is None or not comparison.baseline_values:
+        return ""
+    if not comparison.candidate_values:
+        return ""
+    before, after = median(comparison.baseline_values), median(comparison.candidate_values)
+    if before <= 0 or after <= 0 or (after / before - 1) * (effect - 1) >= 0:
+        return ""
+    return f"ratio of runs of the same block; of the medians it is {ratio(after / before)}"

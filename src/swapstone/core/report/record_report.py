@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""The report of a record: a document made of the sections of every topic."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Iterator
+
+import msgspec
+
+from swapstone.core.model import CURRENT_RULES, FAMILY_CORRECTION, REPORT_CORRECTION, Analysis
+from swapstone.core.report import formatting, topics
+from swapstone.core.report.answer.answer import Answer
+from swapstone.core.report.answer.conclusion import conclude
+from swapstone.core.report.answer.overview import overview_of
+from swapstone.core.report.context import ReportContext
+from swapstone.core.report.document import (
+    AS_PAGE,
+    Commands,
+    Document,
+    Fold,
+    Item,
+    Paragraph,
+    Section,
+    Tone,
+)
+from swapstone.core.report.topics import sentences
+from swapstone.core.report.topics.comparison_groups import title
+from swapstone.core.report.topics.factorial_tables import is_crossed
+
+_HOW_TO_READ = (
+    "A ratio is candidate over baseline, estimated over pairs of runs of the same block (Hodges-Lehmann). Its interval is corrected for "
+    "the number of comparisons ({correction}).",
+    "Equivalent: the whole interval is within the margin. Better and worse: the interval excludes no difference; which of the two "
+    "depends on the metric. Inconclusive: neither; the note below the table gives the smallest change that would be detected. Invalid: "
+    "the program that ran was not the one that the experiment requires. Exact: every run gave the same number.",
+)
+_HOW_TO_READ_WORDS = (
+    "A ratio is candidate over baseline, estimated over pairs of runs of the same block (Hodges-Lehmann); it describes the median run. A "
+    "ratio of means counts every run, also rare slow ones. {correction}",
+    "Better and worse: the median differs; which of the two depends on the metric. Equivalent: the intervals of the median's and of the "
+    "means' ratio are within the margin, and a separate slow mode of 5 % of the runs would have shown. Same median: only the median's "
+    "is. Worse tail and better tail: the median is the same or undecided, and rare runs differ. Mixed: median and mean differ in opposite "
+    "directions. Inconclusive: none of these is shown; the note below the table gives the smallest change that would be detected.",
+    "Disturbed: the machine did not give the work the processors that it needs. Invalid: the runs don't compare the two levels; the "
+    "reason is printed. Exact: every run gave the same number. An interval with {mark} is the range of all pairs, of which each has the "
+    "same sign: they are too few for another.",
+)
+_CORRECTIONS = {
+    REPORT_CORRECTION: "All rows and indices of this report are one family ({correction}): at most {share} of reports without any "
+    "difference contain a mark. Where more rows differ, each needs less evidence, and its interval is narrower.",
+    FAMILY_CORRECTION: "Its interval is corrected for the number of comparisons in its family, the rows of one quantity ({correction}).",
+}
+_HOW_TO_READ_CROSSED = (
+    "A main effect is the mean over the other factors' levels. An interaction is the first level's ratio with the second, over its ratio "
+    "without it: 1 means that the two multiply. Present: its interval excludes 1 and reaches beyond the margin. Absent: the whole "
+    "interval is within the margin. Undecided: neither. Interactions are those of two factors; further factors are averaged over.",
+)
+
+
+_Found = tuple[topics.Topic, tuple[Section, ...]]
+"""A topic and its sections."""
+
+
+def document_of(context: ReportContext, analysis: Analysis) -> Document:
+    """Return the report of an analysis.
+
+    Args:
+        context: what a report prints and no comparison holds; its selection chooses the metrics.
+        analysis: of the record.
+    """
+    found = tuple(_sections(context, analysis))
+    selected = bool(context.selection.metrics)
+    shown = tuple(section for topic, sections in found if topic.selective or not selected for section in sections)
+    busy = analysis.noise.busy
+    answer = whole_answer(context, analysis)
+    every = [section for _, sections in found for section in sections]
+    warnings = [text for section in every for text in section.warnings]
+    return Document(
+        kicker=context.experiment.name,
+        title=title(context),
+        lead=(sentences.effort(context, analysis),),
+        notices=tuple(_notices(context, analysis, every)),
+        warning=busy,
+        answer=answer.sentence,
+        overview=() if selected else tuple(overview_of(context, analysis, answer, warnings)),
+        sections=shown,
+        page_sections=tuple(_page_sections(context, analysis, found)),
+        closing=tuple(_closing(context, analysis)),
+        version=context.version,
+    )
+
+
+def answer_of(context: ReportContext, analysis: Analysis) -> str:
+    """Return the answer of a record's report: the result in one or two sentences."""
+    return whole_answer(context, analysis).sentence
+
+
+def sections_of(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:
+    """Return the sections that have a table for programs, in the order in which a report prints them."""
+    return tuple(section for _, sections in _sections(context, analysis) for section in sections if section.name)
+
+
+def _sections(context: ReportContext, analysis: Analysis) -> Iterator[_Found]:
+    for topic in topics.all_topics():
+        yield topic, topic.sections(context, analysis)
+
+
+def _page_sections(context: ReportContext, analysis: Analysis, found: Iterable[_Found]) -> Iterator[Section]:
+    """Yield the sections of a page: those of each topic, or what the topic has for a page in their place."""
+    for topic, sections in found:
+        if topic.selective or not context.selection.metrics:
+            yield from sections if topic.page is None else topic.page(context, analysis)
+
+
+def _notices(context: ReportContext, analysis: Analysis, sections: Iterable[Section]) -> Iterator[Item]:
+    """Yield what limits the results: the machine, caveats, and warnings of sections."""
+    yield Item(sentences.machine(context, analysis), tone=Tone.WARNING if analysis.noise.busy else Tone.PLAIN)
+    for caveat in analysis.caveats:
+        yield Item(f"{caveat.message} {caveat.hint}".rstrip(), tone=Tone.WARNING)
+    for text in dict.fromkeys(text for section in sections for text in section.warnings):
+        yield Item(text, tone=Tone.WARNING)
+    for note in context.notes:
+        yield Item(note)
+
+
+def whole_answer(context: ReportContext, analysis: Analysis) -> Answer:
+    """Return the answer of all topics. Those for remaining rows get what the others' answers are not about."""
+    answering = [(topic.answer, topic.remaining) for topic in topics.all_topics() if topic.answer is not None]
+    answers = [found for answer, rest in answering if not rest and (found := answer(context, analysis)) is not None]
+    left = _without(analysis, {suite for each in answers for suite in each.suites})
+    answers += [found for answer, rest in answering if rest and (found := answer(context, left)) is not None]
+    return conclude(context, analysis, answers)
+
+
+def _without(analysis: Analysis, suites: Container[str]) -> Analysis:
+    """Return an analysis without the rows of some suites."""
+    return msgspec.structs.replace(
+        analysis,
+        comparisons=tuple(each for each in analysis.comparisons if each.suite not in suites),
+        indices=tuple(each for each in analysis.indices if each.suite not in suites),
+        effects=tuple(each for each in analysis.effects if each.suite not in suites),
+        interactions=tuple(each for each in analysis.interactions if each.suite not in suites),
+    )
+
+
+def _legend(context: ReportContext, analysis: Analysis) -> Iterator[str]:
+    """Yield what the words of verdicts and the intervals mean, by the rules of the experiment."""
+    experiment = context.experiment
+    if experiment.rules < CURRENT_RULES:
+        yield from (text.format(correction=analysis.correction) for text in _HOW_TO_READ)
+        return
+    share = formatting.percent(1 - experiment.confidence)
+    about = _CORRECTIONS.get(experiment.correction, "").format(correction=analysis.correction, share=share)
+    yield from (text.format(correction=about, mark=formatting.BOUNDED) for text in _HOW_TO_READ_WORDS)
+
+
+def _closing(context: ReportContext, analysis: Analysis) -> Iterator[Section]:
+    path = context.record_path
+    commands = [] if context.selection.every else [("every metric", f"swapstone show {path} --all")]
+    commands.append((AS_PAGE, f"swapstone report {path} --html"))
+    commands += [("why it differs", context.explain)] if context.explain else []
+    commands += [("once more", context.rerun)] if context.rerun else []
+    crossed = _HOW_TO_READ_CROSSED if is_crossed(analysis) else ()
+    texts = (*_legend(context, analysis), *crossed)
+    how = Fold(summary="How to read this report", blocks=tuple(map(Paragraph, texts)), brief=False)
+    yield Section(title=f"Record {context.record_id}: {path}", blocks=(Commands(commands=tuple(commands)), how))

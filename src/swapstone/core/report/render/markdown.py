@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""A document as Markdown (GitHub's dialect): for an issue, a merge request or a wiki."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import assert_never
+
+from swapstone.core.report.document import (
+    Block,
+    BulletList,
+    Cell,
+    Commands,
+    Document,
+    Drawing,
+    Facts,
+    Fold,
+    ForestPlot,
+    Heading,
+    Item,
+    KeyFigures,
+    Links,
+    Mark,
+    PairedRuns,
+    Paragraph,
+    ResultTable,
+    Section,
+    Table,
+    Tally,
+    Tone,
+)
+from swapstone.core.report.formatting import safe
+from swapstone.core.report.render.markdown_syntax import code, details, fenced, html_text, link, plain, table
+from swapstone.core.report.render.renderer import Renderer
+from swapstone.core.report.simplify import simplified
+
+_STRONG = {Tone.GOOD, Tone.BAD}
+
+
+def render(document: Document) -> str:
+    """Print a document as Markdown.
+
+    Returns:
+        The text, ending in a newline. Text from outside is shown, never interpreted.
+    """
+    lines = [f"# {plain(document.title)}", ""]
+    if document.answer:
+        lines += [f"**{plain(document.answer)}**", ""]
+    for text in document.lead:
+        lines += [plain(text), ""]
+    lines += _blocks(document.overview)
+    lines += ["", *(line for notice in document.notices for line in _notice(notice))]
+    for section in (*document.sections, *document.closing):
+        lines += _section(section)
+    if document.version:
+        lines += ["", f"swapstone {plain(document.version)}"]
+    return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip() + "\n"
+
+
+def _notice(notice: Item) -> list[str]:
+    return _item(Item(notice.text, label="Caveat") if notice.tone is Tone.WARNING else notice)
+
+
+def _section(section: Section) -> list[str]:
+    warnings = (f"**{plain(text)}**\n" for text in section.warnings)
+    return ["", f"## {plain(section.title)}", "", *warnings, *_blocks(section.blocks)]
+
+
+def _blocks(blocks: Iterable[Block]) -> list[str]:
+    return [line for block in blocks for line in _block(block)]
+
+
+def _block(block: Block) -> list[str]:
+    match block:
+        case Paragraph():
+            text = plain(block.text)
+            return ["", f"**{text}**" if block.tone in {Tone.STRONG, Tone.WARNING} else text, ""]
+        case Heading():
+            return ["", f"### {plain(block.text)}", ""]
+        case BulletList():
+            title = ["", plain(block.title), ""] if block.title else [""]
+            return [*title, *(line for item in block.items for line in _item(item)), ""]
+        case KeyFigures() | Tally() | PairedRuns() | ForestPlot() | ResultTable() | Facts():
+            return _blocks(simplified(block))
+        case Table():
+            head = [plain(column.name) for column in block.columns]
+            rows = [[_cell(cell) for cell in row] for row in block.rows]
+            return table(head, [column.right for column in block.columns], rows)
+        case Drawing():
+            return fenced(block.lines)
+        case Commands():
+            return [
+                "",
+                *(
+                    line
+                    for what, command in block.commands
+                    for line in (f"{plain(what)}:", "", f"    {safe(command)}", "")
+                ),
+            ]
+        case Links():
+            return ["", *(f"- {link(what, where)}" for what, where in block.links), ""]
+        case Fold():
+            note = f" ({block.note})" if block.note else ""
+            return details(html_text(block.summary + note), _blocks(block.blocks))
+        case _:
+            assert_never(block)
+
+
+def _item(item: Item) -> list[str]:
+    label = "" if not item.label else f"{code(item.label)}: " if item.code else f"**{plain(item.label)}.** "
+    text = plain(item.text)
+    shown = f"**{text}**" if item.tone is Tone.STRONG and not label else text
+    return [f"- {label}{shown}", *(f"  - {plain(each)}" for each in item.items)]
+
+
+def _mark(mark: Mark) -> str:
+    return f"**{mark.name}**" if mark.tone in _STRONG else mark.name
+
+
+def _cell(cell: Cell) -> str:
+    text = code(cell.text) if cell.code else plain(cell.text)
+    effect = plain(cell.effect + (f" ({cell.interval})" if cell.interval else ""))
+    if text and effect:
+        effect = f"({effect})"
+    mark = _mark(cell.mark) if cell.mark else ""
+    note = f"({plain(cell.note)})" if cell.note else ""
+    return " ".join(filter(None, (text, effect, mark, note)))
+
+
+MARKDOWN = Renderer("markdown", "Markdown, for an issue or a merge request", render)

@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Lines, columns and bars of fixed width for a terminal."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from rich.cells import cell_len, set_cell_size
+
+from swapstone.core.report.document import Tone
+
+_CODES = {
+    Tone.GOOD: "32",
+    Tone.BAD: "31",
+    Tone.NEUTRAL: "35",
+    Tone.NOTE: "2",
+    Tone.STRONG: "1",
+    Tone.WARNING: "33",
+}
+"""SGR parameters (ECMA-48, 8.3.117)."""
+# One character each, so that columns stay aligned in ASCII.
+_ASCII = str.maketrans("→–×…█▌▐│─·±", ">-x~===|--~")  # noqa: RUF001 - a dash between numbers, a times sign
+
+
+class Styled(NamedTuple):
+    """A text with its tone."""
+
+    text: str
+    tone: Tone = Tone.PLAIN
+
+
+class Paint:
+    """Adds terminal codes to text, or none, and replaces characters outside ASCII where a terminal has none.
+
+    Args:
+        colour: whether tones become terminal codes.
+        ascii_only: whether every character outside ASCII is replaced.
+    """
+
+    def __init__(self, *, colour: bool, ascii_only: bool) -> None:
+        self.colour = colour
+        self.ascii_only = ascii_only
+
+    def __call__(self, text: str, tone: Tone = Tone.PLAIN) -> str:
+        """Return text in the colour of a tone."""
+        if tone is Tone.PLAIN or not self.colour or not text:
+            return text
+        return f"\x1b[{_CODES[tone]}m{text}\x1b[0m"
+
+    def final(self, line: str) -> str:
+        """Return a line without blanks at its end, in ASCII for an ASCII terminal."""
+        line = line.rstrip()
+        return line.translate(_ASCII).encode("ascii", "backslashreplace").decode("ascii") if self.ascii_only else line
+
+
+def fit(text: str, width: int) -> str:
+    """Return text in exactly `width` terminal columns, cut in its middle where it is too long."""
+    if cell_len(text) <= width:
+        return set_cell_size(text, width)
+    if width < 4:
+        return set_cell_size(text, width)
+    tail = (width - 1) // 2
+    end = text[-tail:]
+    while cell_len(end) > tail:
+        end = end[1:]
+    return set_cell_size(f"{set_cell_size(text, width - 1 - cell_len(end))}…{end}", width)
+
+
+def head(text: str, width: int) -> str:
+    """Return the beginning of a text, cut at a blank, in at most `width` terminal columns."""
+    if cell_len(text) <= width:
+        return text
+    cut = set_cell_size(text, width).rstrip()
+    return cut.rsplit(" ", 1)[0] if " " in cut.strip() else cut
+
+
+def table(
+    rows: Sequence[Sequence[Styled]], right: Sequence[bool], limit: Sequence[int], paint: Paint, width: int = 0
+) -> list[str]:
+    """Lay rows out in columns, a blank between them.
+
+    Args:
+        rows: cells, equally many in each row; the first row is the header.
+        right: for each column, whether it is flush right.
+        limit: for each column, the widest it may be; 0 for as wide as needed.
+        paint: applies tones.
+        width: of the terminal; the widest columns are cut until a line fits. 0 for any.
+
+    Returns:
+        One string per row.
+    """
+    needed = [max(cell_len(row[i].text) for row in rows) for i in range(len(right))]
+    widths = [min(size, most) if most else size for size, most in zip(needed, limit, strict=True)]
+    while width and sum(widths) + len(widths) - 1 > width and max(widths) > 1:
+        widths[widths.index(max(widths))] -= 1
+    lines = []
+    for row in rows:
+        parts = []
+        for cell, size, flush in zip(row, widths, right, strict=True):
+            text = fit(cell.text, size)
+            if flush and cell_len(cell.text) < size:
+                text = " " * (size - cell_len(cell.text)) + cell.text
+            body = text.strip(" ")
+            parts.append(text.replace(body, paint(body, cell.tone), 1) if body else text)
+        lines.append(" ".join(parts))
+    return lines
+
+
+def bar(ratio: float, reach: float, width: int = 13) -> str:
+    """Draw a ratio as a bar from the middle: to the right above 1, to the left below, on a logarithmic scale.
+
+    Args:
+        ratio: above 0.
+        reach: the ratio whose bar fills a whole side; above 1.
+        width: columns, odd.
+    """
+    side = width // 2
+    share = min(1.0, abs(math.log(ratio)) / math.log(reach)) if ratio > 0 and reach > 1 else 0.0
+    halves = round(share * side * 2)
+    full, half = divmod(halves, 2)
+    if ratio >= 1:
+        return " " * side + "│" + ("█" * full + "▌" * half).ljust(side)
+    return ("▐" * half + "█" * full).rjust(side) + "│" + " " * side
+
+
+def wrap(text: str, width: int, indent: str = "") -> list[str]:
+    """Break a sentence into lines at its blanks; continuation lines are indented. A word that is wider than a line is broken."""
+    lines: list[str] = []
+    line = text[: len(text) - len(text.lstrip(" "))]
+    empty = True
+    room = max(8, width - len(indent))
+    for word in (part for whole in text.split() for part in _broken(whole, room)):
+        joined = line + word if empty else f"{line} {word}"
+        if empty or cell_len(joined) <= width:
+            line = joined
+        else:
+            lines.append(line)
+            line = indent + word
+        empty = False
+    return [*lines, line]
+
+
+def _broken(word: str, room: int) -> list[str]:
+    """Return a word in pieces that fit into a line; a word in one piece where it fits."""
+    if cell_len(word) <= room:
+        return [word]
+    pieces, piece = [], ""
+    for character in word:
+        if cell_len(piece + character) > room:
+            pieces.append(piece)
+            piece = ""
+        piece += character
+    return [*pieces, piece]

@@ -1,0 +1,314 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""The rows of several records side by side: a document, CSV and JSON."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from swapstone.core.comparison.row_judgements import Judgement, Outcome, one_scale
+from swapstone.core.comparison.side_by_side import Question, SideBySide, SideBySideRow
+from swapstone.core.model import IDLE, VIRTUAL_CLOCK, Comparison
+from swapstone.core.model.safe_text import safe
+from swapstone.core.report import formatting
+from swapstone.core.report.answer.wording import listed
+from swapstone.core.report.csv_output import comma_separated, plain
+from swapstone.core.report.document import (
+    Block,
+    BulletList,
+    Cell,
+    Column,
+    Commands,
+    Document,
+    Fold,
+    Item,
+    Mark,
+    Paragraph,
+    Section,
+    Table,
+    Tone,
+)
+from swapstone.core.report.labelled import labelled
+from swapstone.core.report.printed_json import printed_json
+from swapstone.core.report.topics.comparison_groups import shown
+from swapstone.core.report.verdict_marks import LEGEND, VERDICT_MARKS
+
+_TONES = {
+    Outcome.SIZE: Tone.WARNING,
+    Outcome.UNDECIDED: Tone.NOTE,
+    Outcome.NOT_COMPARABLE: Tone.NOTE,
+    Outcome.AGREE: Tone.GOOD,
+}
+"""Of the outcomes; of others it is `Tone.BAD`."""
+_MOST_NAMED = 3
+"""Rows named in the answer; the table has all."""
+_MOST_ROWS = 16
+"""Rows of a brief table of several clocks or boards. A page has all."""
+_HEADS = {Question.RECORDS: ("sizes", "signs"), Question.CLOCKS: ("clock", ""), Question.BOARDS: ("boards", "verdicts")}
+_MEANINGS = {
+    Question.RECORDS: "",
+    Question.CLOCKS: "The virtual clock counts a constant time for an instruction, which no hardware has. Where instructions compete with "
+    "a device, a timer or a rate in guest time, that constant decides the ratio: a range is printed then, and no single number.",
+    Question.BOARDS: "Boards are a random effect: the interval over boards (95 % for each row, not corrected for their number) contains "
+    "the spread between them, and is wide with few boards. Spread is the standard deviation of the boards' true ratios.",
+}
+LOADS = (
+    "At N ns, a load executes an Nth of the instructions of 1 ns in a measured second. An event that is rare in it may then be missing: "
+    "compare more or longer replicates."
+)
+_OMITTED = {
+    Question.RECORDS: "of other metrics",
+    Question.CLOCKS: "of one record alone",
+    Question.BOARDS: "without 3 pairs of positive values on every board",
+}
+
+
+def answer(table: SideBySide) -> str:
+    """Return the sentence that answers the table's question, with the rows that differ most."""
+    total = formatting.count(len(table.rows), "row")
+    if table.question is Question.BOARDS:
+        held = sum(row.signs is not None and row.signs.outcome is Outcome.AGREE for row in table.rows)
+        boards = Counter(board for row in table.rows for board in row.judgement.deviating).most_common()
+        named = "; ".join(f"{_label(table, board)}, differs in {formatting.count(n, 'row')}" for board, n in boards)
+        text = f"{held} of {total} {'has' if held == 1 else 'have'} the same verdict on each of {len(table.names)} boards and over all"
+        return f"{text} of them; {named or 'no board is shown to differ from the others'}."
+    clocks = table.question is Question.CLOCKS
+    rows, counts = sorted(table.rows, key=_order), Counter(row.judgement.outcome for row in table.rows)
+    agree, undecided, silent = (counts[each] for each in (Outcome.AGREE, Outcome.UNDECIDED, Outcome.NOT_COMPARABLE))
+    differ = rows[: len(rows) - agree - undecided - silent]
+    where = f"at {_scales(table)} for each instruction" if clocks else "in size"
+    compared = formatting.count(len(rows) - silent, "row")
+    verb = f"{'depend' if clocks else 'differ'}{'s' if len(differ) == 1 else ''}{' on the clock' if clocks else ''}"
+    wide = [row for row in rows if row.judgement.outcome is not Outcome.AGREE and row.quotient > 1 + table.margin]
+    widest = min(wide, key=lambda row: _order(row)[1:], default=None) if clocks and not differ else None
+    parts = (
+        f"{agree} of {compared} agree {where}, within {formatting.percent(table.margin)}" if silent < len(rows) else "",
+        f"No effect of the {total} can be compared {where}" if silent == len(rows) else "",
+        f"{len(differ)} {verb}: {', '.join(map(_named, differ[:_MOST_NAMED]))}" if differ else "",
+        f"and {len(differ) - _MOST_NAMED} more" if len(differ) > _MOST_NAMED else "",
+        f"{undecided} {'is' if undecided == 1 else 'are'} undecided" if undecided else "",
+        f"{silent} can't be compared" if 0 < silent < len(rows) else "",
+        f"the widest range of those without a result: {_named(widest)}" if widest else "",
+    )
+    return f"{'; '.join(filter(None, parts))}."
+
+
+def sentences(table: SideBySide) -> tuple[str, ...]:
+    """Return the answer, the number of rows of two records that agree in sign, and the spread of each record's runs."""
+    found = [answer(table)]
+    if table.question is Question.RECORDS:
+        counts = Counter(row.signs.outcome for row in table.rows if row.signs)
+        agree, opposite, one = counts[Outcome.AGREE], counts[Outcome.OPPOSITE], counts[Outcome.DIFFER]
+        cases = (
+            f" ({opposite} with opposite signs, {one} where only one side has a difference)" if opposite + one else ""
+        )
+        found.append(
+            f"Signs of {formatting.count(len(table.rows), 'row')}: {agree} of {agree + opposite + one} comparable ones agree, "
+            f"{opposite + one} disagree{cases}; {counts[Outcome.NOT_COMPARABLE]} can't be compared."
+        )
+    for name, clock, spread in zip(table.names, table.clocks, table.spreads, strict=True):
+        rows, repeats = formatting.count(spread.rows, "row"), "draw" if clock == VIRTUAL_CLOCK else "block"
+        text = f"{safe(name)}: {spread.exact} of {rows} gave one and the same number on each side in every {repeats}"
+        if spread.largest is not None:
+            text += f"; the largest spread is {formatting.percent(spread.largest)} ({safe(spread.where)})"
+        found.append(f"{text}.")
+    return tuple(found)
+
+
+def _name(row: SideBySideRow) -> str:
+    return row.workload if row.load == IDLE.name else f"{row.workload} under {row.load}"
+
+
+def _named(row: SideBySideRow) -> str:
+    effect = _ratio(row.judgement) or span(row)
+    return f"{safe(_name(row))}, {row.metric.name}, {safe(row.candidate.short_label)} {effect}"
+
+
+def _scales(table: SideBySide) -> str:
+    return f"{listed([name.removesuffix(' ns') for name in table.names])} ns"
+
+
+def _label(table: SideBySide, side: int) -> str:
+    number = f"board {side + 1}, " if table.question is Question.BOARDS else ""
+    return f"{number}{safe(table.names[side])}"
+
+
+def span(row: SideBySideRow) -> str:
+    """Return the smallest and the largest effect of a row, e.g. ``1.87 to 7.50``; one of them if they print alike.
+
+    A difference and a ratio have no order. They are printed by record, e.g. ``+1.05 and 1045``.
+    """
+    sides = [
+        (each.effect, formatting.effect(each.effect, each)) for each in row.sides if each and each.effect is not None
+    ]
+    if not one_scale(row.sides):
+        return " and ".join(text for _, text in sides)
+    return " to ".join(dict.fromkeys(text for _, text in sorted(sides)[:: len(sides) - 1 or 1]))
+
+
+def _order(row: SideBySideRow) -> tuple[int, bool, float]:
+    """Sort key: the outcome, then the time that is read first, then how far apart the effects are."""
+    first = row.metric.leads or any(each is not None and each.preferred for each in row.sides)
+    return list(Outcome).index(row.judgement.outcome), not first, -row.quotient
+
+
+def _side(side: Comparison | None, *, brief: bool) -> str:
+    """Return a record's effect with its interval, and its verdict; in brief without the interval, with the verdict's letter."""
+    effect = None if side is None else shown(side)
+    if side is None or effect is None:
+        return "" if side is None else side.verdict.value
+    if brief:
+        return f"{formatting.effect(effect, side)} {VERDICT_MARKS[side.verdict].letter}"
+    return f"{formatting.estimate(side)} {'(exact) ' if side.exact else ''}{side.verdict.value}"
+
+
+def _ratio(found: Judgement) -> str:
+    """Return the ratio of two effects, or that over boards, with its interval; empty without one."""
+    if found.ratio is None or found.low is None or found.high is None:
+        return "" if found.ratio is None else formatting.ratio(found.ratio)
+    width = 0.0 if found.exact else min(found.ratio - found.low, found.high - found.ratio)
+    ratio, low, high = (formatting.ratio(value, width) for value in (found.ratio, found.low, found.high))
+    bounds = "exact" if found.exact else f"{low}–{high}"  # noqa: RUF001 - a dash between numbers
+    return f"{ratio} ({bounds}){f' {VERDICT_MARKS[found.verdict].letter}' if found.verdict else ''}"
+
+
+def _mark(outcome: Outcome) -> Mark:
+    return Mark(outcome.value, "", _TONES.get(outcome, Tone.BAD))
+
+
+def _cells(row: SideBySideRow, *, brief: bool) -> tuple[Cell, ...]:
+    found = row.judgement
+    spread = "" if found.spread is None else f"{100 * math.expm1(found.spread):.1f} %"
+    sides = (Cell(_side(side, brief=brief)) for side in row.sides)
+    keys = (Cell(_name(row), code=True), Cell(row.metric.name), Cell(row.candidate.short_label))
+    outcome = Cell(mark=_mark(found.outcome), note=found.reason)
+    signs = Cell(mark=_mark(row.signs.outcome) if row.signs else None)  # the row has the verdicts, which are the reason
+    return (*keys, *sides, Cell(_ratio(found)), Cell(spread), outcome, signs)
+
+
+def rows_section(table: SideBySide, title: str = "Rows", name: str = "side-by-side") -> Section:
+    """Return the section with every row: those that differ first.
+
+    Args:
+        table: of two records at least.
+        title: heading.
+        name: of the section, unique in its document.
+    """
+    of_boards = table.question is Question.BOARDS
+    sides = [f"board {number}" if of_boards else side for number, side in enumerate(table.names, 1)]
+    ratio = "over boards" if of_boards else f"{sides[1]} / {sides[0]}"
+    heads = ["workload", "metric", "candidate", *sides, ratio, "spread"]
+    short = table.question is not Question.RECORDS
+    rows = [_cells(row, brief=short) for row in sorted(table.rows, key=_order)]
+    used = [place for place in range(len(heads) + 2) if any(row[place] != Cell() for row in rows)]
+    columns = [
+        Column((head,), right=3 <= place < len(heads)) for place, head in enumerate((*heads, *_HEADS[table.question]))
+    ]
+    most = _MOST_ROWS if short else len(rows)
+    first, rest = (
+        Table(
+            title=title,
+            columns=tuple(columns[place] for place in used),
+            rows=tuple(tuple(row[place] for place in used) for row in part),
+            keys=3,
+        )
+        for part in (rows[:most], rows[most:])
+    )
+    loaded = table.question is Question.CLOCKS and any(row.load != IDLE.name for row in table.rows)
+    notes = (_MEANINGS[table.question], LOADS if loaded else "", f"Verdicts: {LEGEND}." if short else "")
+    more = Fold(summary=f"{len(rest.rows)} more, which differ less or not at all", blocks=(rest,), brief=False)
+    omitted = f"{formatting.count(table.omitted, 'row')} {_OMITTED[table.question]}: left out."
+    blocks: tuple[Block, ...] = (
+        *(Paragraph(note, Tone.NOTE) for note in notes if note),
+        first,
+        *([more] if rest.rows else []),
+        *([Paragraph(omitted, Tone.NOTE)] if table.omitted else []),
+        BulletList(items=tuple(map(Item, sentences(table)[1:]))),
+    )
+    return Section(title=title, name=name, blocks=blocks, data=tuple(_data(row, table) for row in table.rows))
+
+
+def document_of(table: SideBySide, records: Sequence[tuple[str, str]] = ()) -> Document:
+    """Return the table as a document, the answer first.
+
+    Args:
+        table: of two records at least.
+        records: pairs (answer of a record, command that shows it), parallel to the records; none to leave them out.
+    """
+    titles = {
+        Question.RECORDS: f"Sizes and signs of {' and '.join(table.names)}",
+        Question.CLOCKS: f"The same experiment at {_scales(table)} for each instruction",
+        Question.BOARDS: f"The same experiment on {len(table.names)} boards",
+    }
+    sections = [rows_section(table)]
+    if records:
+        labels = [_label(table, number) for number in range(len(records))]
+        answers = tuple(Item(text, label=label) for label, (text, _) in zip(labels, records, strict=True))
+        commands = tuple(
+            (f"the record of {label}", command) for label, (_, command) in zip(labels, records, strict=True)
+        )
+        sections += [
+            Section(title="The answer of each record", blocks=(BulletList(items=answers),)),
+            Section(title="What to do next", blocks=(Commands(commands=commands),)),
+        ]
+    return Document(title=titles[table.question], answer=answer(table), sections=tuple(sections))
+
+
+def document_by_board(tables: Mapping[str, SideBySide], left_out: Sequence[str] = ()) -> Document:
+    """Return two experiments on several boards: a section for each board, and the answers of all first.
+
+    Args:
+        tables: the two records of each board, by its target; at least one.
+        left_out: targets of which only one side has a record.
+    """
+    count = formatting.count(len(tables), "board")
+    answers = tuple(Item(answer(table), label=safe(board)) for board, table in tables.items())
+    sections = (
+        rows_section(table, f"{safe(board)}: {' and '.join(table.names)}", f"board-{number}")
+        for number, (board, table) in enumerate(tables.items(), 1)
+    )
+    return Document(
+        title=f"Sizes and signs on {count}",
+        answer=f"Two experiments on {count}, board by board; `swapstone agree` with the records of one experiment compares its boards.",
+        notices=tuple(Item(f"{safe(board)} has a record on one side only, and is left out.") for board in left_out),
+        sections=(Section(title="The answer of each board", blocks=(BulletList(items=answers),)), *sections),
+    )
+
+
+_SIDE = ("side", "effect", "low", "high", "exact", "verdict")
+
+
+def _data(row: SideBySideRow, table: SideBySide) -> dict[str, str | float | None]:
+    """Return the cells of a row for programs, by column."""
+    found: dict[str, str | float | None] = {"suite": row.suite, "workload": row.workload, "load": row.load}
+    found |= {"metric": row.metric.name, "candidate": row.candidate.label}
+    for number, (name, side) in enumerate(zip(table.names, row.sides, strict=True), 1):
+        effects = (None,) * 3 if side is None or shown(side) is None else (side.effect, side.low, side.high)
+        words = ("", "") if side is None else (str(side.exact).lower(), side.verdict.value)
+        found |= {f"{key}_{number}": cell for key, cell in zip(_SIDE, (name, *effects, *words), strict=True)}
+    judgement, signs = row.judgement, row.signs
+    found |= {"outcome": judgement.outcome.value, "reason": judgement.reason}
+    found |= {"signs": signs.outcome.value if signs else "", "signs_reason": signs.reason if signs else ""}
+    found |= {field: getattr(judgement, field) for field in ("ratio", "low", "high", "confidence", "spread")}
+    found["verdict"] = judgement.verdict.value if judgement.verdict else ""
+    return found | {"deviating": " ".join(table.names[board] for board in judgement.deviating)}
+
+
+def to_csv(tables: Mapping[str, SideBySide]) -> str:
+    """Return one line per row of the tables, which have equally many records; an empty cell stands for no number.
+
+    Args:
+        tables: by the name of the board that both records are of; empty for a table of its own.
+    """
+    rows = [{"board": board, **_data(row, table)} for board, table in tables.items() for row in table.rows]
+    lines = ([each if isinstance(each, str) else plain(each) for each in row.values()] for row in rows)
+    return comma_separated(rows[0], lines)
+
+
+def to_json(tables: Mapping[str, SideBySide]) -> str:
+    """Return everything, as JSON of the format ``side-by-side``; `tables` as in `to_csv`."""
+    found = [
+        {"board": board, "sentences": sentences(table), "table": labelled(table)} for board, table in tables.items()
+    ]
+    return printed_json("side-by-side", tables=found)

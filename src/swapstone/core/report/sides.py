@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Values of variants, each once, for exports and tables that have no comparisons."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable
+
+from swapstone.core.model import Analysis, Comparison, FrozenStruct, Metric, Variant, Verdict
+
+
+class Side(FrozenStruct, frozen=True, kw_only=True):
+    """One variant's values of one metric of one workload, once for all of its comparisons."""
+
+    suite: str
+    workload: str
+    load: str
+    variant: Variant
+    metric: Metric
+    values: tuple[float, ...]
+    exact: bool
+
+    @property
+    def median(self) -> float:
+        """Return the median of the values."""
+        return statistics.median(self.values)
+
+
+def _valid(comparison: Comparison) -> bool:
+    return comparison.verdict is not Verdict.INVALID
+
+
+def sides(
+    analysis: Analysis, wanted: Callable[[Comparison], bool] = _valid, *, copies: bool = False
+) -> tuple[Side, ...]:
+    """Return every variant's values, in the analysis' order.
+
+    A baseline that was compared with several candidates has values in each comparison; the longest series is taken, which is of the most
+    blocks.
+
+    Args:
+        analysis: holds the comparisons.
+        wanted: which comparisons to read; without it, all but invalid ones.
+        copies: whether copies of the baseline are variants, too.
+    """
+    left_out = set() if copies else {null.copy for null in analysis.nulls}
+    found: dict[tuple[str, str, str, str, Variant], Side] = {}
+    for c in filter(wanted, analysis.comparisons):
+        for variant, values in ((c.baseline, c.baseline_values), (c.candidate, c.candidate_values)):
+            key = (c.suite, c.workload, c.load, c.metric.name, variant)
+            if variant not in left_out and values and (key not in found or len(found[key].values) < len(values)):
+                found[key] = Side(
+                    suite=c.suite,
+                    workload=c.workload,
+                    load=c.load,
+                    variant=variant,
+                    metric=c.metric,
+                    values=values,
+                    exact=c.exact,
+                )
+    return tuple(found.values())
+
+
+def variants_of(analysis: Analysis, wanted: Callable[[Comparison], bool]) -> tuple[Variant, ...]:
+    """Return the variants of the wanted comparisons, the baseline first, without copies of it."""
+    copies = {null.copy for null in analysis.nulls}
+    found = dict.fromkeys(each for c in analysis.comparisons if wanted(c) for each in (c.baseline, c.candidate))
+    return tuple(each for each in found if each not in copies)

@@ -1,0 +1,234 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""The index of a study of several parts: the results of each part, and where its report is."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from swapstone.core.comparison.side_by_side import SideBySide
+from swapstone.core.model import Analysis, FrozenStruct
+from swapstone.core.report import formatting, side_by_side_table
+from swapstone.core.report.answer.limits import shortened
+from swapstone.core.report.answer.wording import listed
+from swapstone.core.report.context import ReportContext
+from swapstone.core.report.document import (
+    Block,
+    BulletList,
+    Commands,
+    Document,
+    Fold,
+    Heading,
+    Item,
+    Links,
+    Paragraph,
+    Section,
+    Tone,
+)
+from swapstone.core.report.labelled import labelled
+from swapstone.core.report.printed_json import printed_json
+from swapstone.core.report.record_report import answer_of, sections_of
+from swapstone.core.report.section_export import laid_out
+from swapstone.core.report.topics import sentences
+from swapstone.core.report.topics.comparison_groups import comparison_groups
+
+_COMPLETE = "complete"
+
+
+class PartSummary(FrozenStruct, frozen=True, kw_only=True):
+    """The results of a part of a study.
+
+    Attributes:
+        name: of its folder.
+        title: of the part.
+        state: e.g. ``complete``, ``interrupted``, ``failed`` or ``unavailable``.
+        reason: why, where it isn't complete; may be empty.
+        headlines: sentences about its results; none without runs.
+        answer: its result in one or two sentences; empty without runs.
+        sections: those of its report that have a table for programs.
+        record: path of its record's folder, relative to the index; empty without one.
+        page: path of its report, likewise.
+    """
+
+    name: str
+    title: str
+    state: str
+    reason: str = ""
+    headlines: tuple[str, ...] = ()
+    answer: str = ""
+    sections: tuple[Section, ...] = ()
+    record: str = ""
+    page: str = ""
+
+
+class StudyIndex(FrozenStruct, frozen=True, kw_only=True):
+    """A study and its parts.
+
+    Attributes:
+        name: of the study.
+        title, question: of the study file.
+        folder: printed as given.
+        parts: in the order in which they run.
+        resume: the command that resumes it; empty for a complete study.
+        clocks: tables of the parts that differ in the time of an instruction alone.
+        version: of swapstone.
+    """
+
+    name: str
+    title: str
+    question: str
+    folder: str
+    parts: tuple[PartSummary, ...]
+    resume: str = ""
+    version: str = ""
+    clocks: tuple[SideBySide, ...] = ()
+
+
+def headlines(context: ReportContext, analysis: Analysis) -> tuple[str, ...]:
+    """Return the sentences about a part: runs, verdicts of the rows to read first, indices, failed trials."""
+    copies = {null.copy for null in analysis.nulls}
+    found = [
+        f"{group.title}: {sentences.summary(group)}" for group in comparison_groups(context, analysis) if group.rows
+    ]
+    found += [f"Index {sentences.index(each, context)}." for each in analysis.indices if each.candidate not in copies]
+    found += [f"{formatting.count(len(analysis.failures), 'trial')} gave no numbers."] if analysis.failures else []
+    return (sentences.effort(context, analysis), *found)
+
+
+def summary(context: ReportContext, analysis: Analysis, part: PartSummary) -> PartSummary:
+    """Return a part's summary with its sentences and sections.
+
+    Args:
+        context: of the part's report.
+        analysis: of its record.
+        part: its name, title, state and paths.
+    """
+    return msgspec.structs.replace(
+        part,
+        headlines=headlines(context, analysis),
+        answer=answer_of(context, analysis),
+        sections=sections_of(context, analysis),
+    )
+
+
+def tally(index: StudyIndex) -> str:
+    """Count the parts by state, e.g. ``3 parts complete, 1 unavailable``."""
+    states = [part.state for part in index.parts]
+    counted = ", ".join(f"{states.count(state)} {state}" for state in dict.fromkeys(states))
+    return f"{formatting.count(len(states), 'part')}: {counted}."
+
+
+def to_json(index: StudyIndex) -> str:
+    """Return everything, as JSON of the format ``study-index``."""
+    known = msgspec.to_builtins(msgspec.structs.replace(index, parts=(), clocks=()))
+    known["parts"] = [_part_json(part) for part in index.parts]
+    known["clocks"] = [{"answer": side_by_side_table.answer(each), "table": labelled(each)} for each in index.clocks]
+    return printed_json("study-index", index=known)
+
+
+def _part_json(part: PartSummary) -> dict[str, object]:
+    """Return a part as JSON types; its sections are called exhibits there."""
+    fields = msgspec.to_builtins(msgspec.structs.replace(part, sections=()))
+    del fields["sections"]
+    return {**fields, "exhibits": [laid_out(section) for section in part.sections]}
+
+
+def document_of(index: StudyIndex) -> Document:
+    """Return the index as a document, with links to the parts' own reports beside it."""
+    notices = (
+        (Item(f"The study is not complete. Resume it with: {index.resume}", tone=Tone.WARNING),) if index.resume else ()
+    )
+    return Document(
+        kicker=index.name,
+        title=f"Study {index.name}: {index.title}",
+        lead=(index.question, tally(index)),
+        notices=notices,
+        answer=" ".join((answer(index.parts), *map(side_by_side_table.answer, index.clocks))),
+        overview=tuple(_overview(index)),
+        sections=(
+            *(
+                Section(name=part.name, title=f"{number}. {part.title}", blocks=_blocks(part))
+                for number, part in enumerate(index.parts, start=1)
+            ),
+            *(
+                side_by_side_table.rows_section(each, "Which rows depend on the clock?", f"clock-scales-{number}")
+                for number, each in enumerate(index.clocks, start=1)
+            ),
+        ),
+        closing=(
+            Section(
+                title="Files", blocks=(Commands(commands=(("all parts as a page", f"{index.folder}/index.html"),)),)
+            ),
+        ),
+        version=index.version,
+    )
+
+
+def answer(parts: Sequence[PartSummary]) -> str:
+    """Return the answer of a study: which parts are missing, then the answer of the first part that has one.
+
+    The other parts' answers follow in the overview: parts measure different things, so there is no mean of them.
+    """
+    missing = [part for part in parts if part.state != _COMPLETE]
+    opening = f"{_missing(missing, len(parts))} " if missing else ""
+    first = next((part for part in parts if part.answer), None)
+    if first is None:
+        return f"{opening}No part has a result."
+    return f"{opening}{formatting.safe(first.name)}: {first.answer}"
+
+
+def _missing(missing: Sequence[PartSummary], total: int) -> str:
+    names = [f"{formatting.safe(part.name)} ({formatting.safe(part.state)})" for part in missing[:3]]
+    more = len(missing) - len(names)
+    count, verb = formatting.count(total, "part"), "is" if len(missing) == 1 else "are"
+    return f"{len(missing)} of {count} {verb} not complete: {listed(names)}{f' and {more} more' if more else ''}."
+
+
+def _reason(part: PartSummary) -> str:
+    """Return the sentence about a part that is not complete, with the reason."""
+    reason = f": {shortened(formatting.safe(part.reason), 200)}" if part.reason else ""
+    return f"{formatting.safe(part.name)}: {formatting.safe(part.state)}{reason}"
+
+
+def _overview(index: StudyIndex) -> Iterator[Block]:
+    """Yield each part's answer, what is missing, and what to do next."""
+    yield Heading("Answers of the parts")
+    yield BulletList(items=tuple(Item(part.answer or part.state, label=part.name, code=True) for part in index.parts))
+    warnings = [
+        Item(f"{part.name}: {text}", tone=Tone.WARNING)
+        for part in index.parts
+        for section in part.sections
+        for text in section.warnings
+    ]
+    unknown = (*(Item(_reason(part), tone=Tone.WARNING) for part in index.parts if part.state != _COMPLETE), *warnings)
+    if unknown:
+        yield Heading("What is not known")
+        yield BulletList(items=unknown)
+    yield Heading("What to do next")
+    first = next((part.record for part in index.parts if part.record), "")
+    commands = [("resume", index.resume)] if index.resume else []
+    if first:
+        commands.append(("one part", f"swapstone show {shlex.quote(f'{index.folder}/{first}')}"))
+    commands.append(("all parts as a page", shlex.quote(f"{index.folder}/index.html")))
+    yield Commands(commands=tuple(commands))
+
+
+def _blocks(part: PartSummary) -> tuple[Block, ...]:
+    state = f"{part.state}: {part.reason}" if part.reason else part.state
+    blocks: list[Block] = []
+    if part.state != _COMPLETE:
+        blocks.append(Paragraph(state, Tone.WARNING))
+    if part.answer:
+        blocks.append(Paragraph(part.answer, Tone.STRONG))
+    if part.headlines:
+        blocks.append(BulletList(items=tuple(map(Item, part.headlines))))
+    if part.sections:
+        blocks.append(Paragraph(f"Tables: {'; '.join(section.title for section in part.sections)}.", Tone.NOTE))
+    for section in part.sections:
+        blocks += [Paragraph(text, Tone.WARNING) for text in section.warnings]
+        blocks.append(Fold(summary=section.title, blocks=section.blocks, open=True, brief=False))
+    if part.page:
+        blocks.append(Links(links=(("The whole report of this part", part.page),)))
+    return tuple(blocks)

@@ -1,0 +1,247 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Comparisons grouped for reading: per suite, load and candidate, with the published figures beside them.
+
+A group has the times to read first, other times and rates, then memory, events and sizes.
+"""
+
+from __future__ import annotations
+
+import enum
+import math
+from collections import Counter
+from collections.abc import Iterable
+
+from swapstone.core.model import Analysis, Comparison, FrozenStruct, Metric, Quantity, Scale, Variant, Verdict
+from swapstone.core.model.references import beside
+from swapstone.core.report import formatting
+from swapstone.core.report.answer.places import lead_rows
+from swapstone.core.report.context import ReportContext
+from swapstone.core.report.topics.page_sizes import same_size, size_note
+from swapstone.core.report.verdict_groups import MEDIAN_DIFFERS, NO_NUMBERS, SAME_CENTRE
+
+GRIDS = (
+    (Quantity.MEMORY, "Memory"),
+    (Quantity.EVENTS, "Events"),
+    (Quantity.SIZE, "Size of the program"),
+)
+
+
+class Agreement(enum.Enum):
+    """Whether the sign of a difference agrees with the published one."""
+
+    AGREES = "agrees"
+    DISAGREES = "disagrees"
+    SAME_PUBLISHED = "page: same"  # the published ratio is within the margin
+    SAME_HERE = "here: same"  # the median here is the same
+    UNDECIDED = "undecided"
+
+
+class Row(FrozenStruct, frozen=True, kw_only=True):
+    """A comparison, with the published ratio of the same row and whether the signs agree."""
+
+    comparison: Comparison
+    published: float | None = None
+    agreement: Agreement | None = None
+
+    @property
+    def another_size(self) -> str:
+        """Return how many times the published ratio this one is, if only their signs agree; empty otherwise."""
+        here = shown_ratio(self.comparison)
+        if self.agreement is not Agreement.AGREES or self.published is None or here is None:
+            return ""
+        return "" if same_size(here, self.published) else size_note(here, self.published)
+
+    @property
+    def page_note(self) -> str:
+        """Return how the row compares with the published one, in a few words; empty without one."""
+        return self.another_size or (self.agreement.value if self.agreement else "")
+
+
+class Grid(FrozenStruct, frozen=True, kw_only=True):
+    """Comparisons of one quantity: a line per workload, a column per metric."""
+
+    title: str
+    quantity: Quantity
+    metrics: tuple[Metric, ...]
+    lines: tuple[tuple[str, tuple[Row | None, ...]], ...]
+
+
+class ComparisonGroup(FrozenStruct, frozen=True, kw_only=True):
+    """The comparisons of one suite, load and candidate.
+
+    Attributes:
+        times: pairs (metric, rows): of each workload the time to read first.
+        others: pairs (metric, rows): other times and rates.
+        grids: memory, events, sizes; empty ones left out.
+    """
+
+    suite: str
+    load: str
+    baseline: Variant
+    candidate: Variant
+    times: tuple[tuple[Metric, tuple[Row, ...]], ...]
+    others: tuple[tuple[Metric, tuple[Row, ...]], ...]
+    grids: tuple[Grid, ...]
+
+    @property
+    def rows(self) -> tuple[Row, ...]:
+        """Return the rows to read first, in the order in which they are shown."""
+        return tuple(row for _, rows in self.times for row in rows)
+
+    @property
+    def title(self) -> str:
+        """Return the suite, and the load unless it is ``idle``."""
+        return self.suite if self.load == "idle" else f"{self.suite}, load {self.load}"
+
+
+def medians(comparison: Comparison) -> tuple[float, float] | None:
+    """Return the medians of both sides, in the metric's unit; None where there is no value."""
+    if not comparison.baseline_values or not comparison.candidate_values:
+        return None
+    return formatting.median(comparison.baseline_values), formatting.median(comparison.candidate_values)
+
+
+def shown(comparison: Comparison) -> float | None:
+    """Return the effect to show; None for an invalid or unavailable comparison, or one without pairs."""
+    valid = comparison.verdict not in NO_NUMBERS and bool(comparison.baseline_values)
+    return comparison.effect if valid else None
+
+
+def shown_ratio(comparison: Comparison) -> float | None:
+    """Return the effect to show on a logarithmic axis; None where it is no ratio above 0."""
+    effect = shown(comparison)
+    return effect if comparison.scale is Scale.RATIO and effect is not None and effect > 0 else None
+
+
+def sign(comparison: Comparison) -> int | None:
+    """Return the sign of an effect (+1: the candidate's value is larger), 0 for the same median, None without a decision."""
+    effect = shown(comparison)
+    if effect is not None and comparison.verdict in MEDIAN_DIFFERS:
+        neutral = 1.0 if comparison.scale is Scale.RATIO else 0.0
+        return 1 if effect > neutral else -1
+    return 0 if comparison.verdict in SAME_CENTRE else None
+
+
+def agreement(comparison: Comparison, page: float, margin: float) -> Agreement:
+    """Compare the signs of a comparison and a published ratio.
+
+    Args:
+        comparison: the result.
+        page: the published one, of the same sides.
+        margin: ratios within 1 / (1 + margin) to 1 + margin have no sign.
+    """
+    if page > 0 and abs(math.log(page)) <= math.log1p(margin):
+        return Agreement.SAME_PUBLISHED
+    ours = sign(comparison)
+    if ours is None:
+        return Agreement.UNDECIDED
+    if ours == 0:
+        return Agreement.SAME_HERE
+    return Agreement.AGREES if (page > 1) == (ours > 0) else Agreement.DISAGREES
+
+
+def _row(context: ReportContext, comparison: Comparison, leads: bool) -> Row:
+    ours, theirs = comparison.baseline.levels, comparison.candidate.levels
+    if not context.published or len(ours) != 1 or len(theirs) != 1:
+        return Row(comparison=comparison)
+    # Published times are elapsed times. They are compared with the time to read first.
+    metric = "wall" if leads and comparison.metric.quantity is Quantity.TIME else comparison.metric.name
+    row = (comparison.suite, comparison.workload, metric)
+    page = beside(context.published, row, ours[0][1], theirs[0][1], comparison.load)
+    kind = None if page is None else agreement(comparison, page, context.experiment.margin)
+    return Row(comparison=comparison, published=page, agreement=kind)
+
+
+def _by_metric(
+    context: ReportContext, found: Iterable[Comparison], leads: bool
+) -> tuple[tuple[Metric, tuple[Row, ...]], ...]:
+    groups: dict[str, tuple[Metric, list[Row]]] = {}
+    for comparison in found:
+        _, rows = groups.setdefault(comparison.metric.name, (comparison.metric, []))
+        rows.append(_row(context, comparison, leads))
+    return tuple((metric, tuple(rows)) for metric, rows in groups.values())
+
+
+def _grid(context: ReportContext, title: str, kind: Quantity, found: list[Comparison]) -> Grid:
+    metrics = {c.metric.name: c.metric for c in found}
+    lines: dict[str, dict[str, Row]] = {}
+    for comparison in found:
+        lines.setdefault(comparison.workload, {})[comparison.metric.name] = _row(context, comparison, leads=False)
+    return Grid(
+        title=title,
+        quantity=kind,
+        metrics=tuple(metrics.values()),
+        lines=tuple((workload, tuple(line.get(name) for name in metrics)) for workload, line in lines.items()),
+    )
+
+
+def leading_metrics(found: list[Comparison]) -> dict[str, str]:
+    """Return the name of the time or rate to read first, by workload."""
+    return {c.workload: c.metric.name for c in lead_rows(found)}
+
+
+def comparison_groups(context: ReportContext, analysis: Analysis) -> tuple[ComparisonGroup, ...]:
+    """Group the comparisons of an analysis.
+
+    Args:
+        context: names the published study, whose figures the rows get.
+        analysis: holds the comparisons.
+
+    Returns:
+        One group per suite, load and candidate, in the analysis' order. Comparisons with a copy of the baseline are left out.
+    """
+    copies = {null.copy for null in analysis.nulls}
+    groups: dict[tuple[str, str, Variant, Variant], list[Comparison]] = {}
+    for c in analysis.comparisons:
+        if c.candidate not in copies:
+            groups.setdefault((c.suite, c.load, c.baseline, c.candidate), []).append(c)
+    found = []
+    for (suite, load, baseline, candidate), comparisons in groups.items():
+        first = lead_rows(comparisons)
+        shown = {(c.workload, c.metric.name) for c in first}
+        rest = [
+            c
+            for c in comparisons
+            if (c.workload, c.metric.name) not in shown and c.metric.quantity in {Quantity.TIME, Quantity.RATE}
+        ]
+        grids = [
+            _grid(context, title, kind, [c for c in comparisons if c.metric.quantity is kind]) for kind, title in GRIDS
+        ]
+        found.append(
+            ComparisonGroup(
+                suite=suite,
+                load=load,
+                baseline=baseline,
+                candidate=candidate,
+                times=_by_metric(context, first, leads=True),
+                others=_by_metric(context, rest, leads=False),
+                grids=tuple(grid for grid in grids if grid.lines),
+            )
+        )
+    return tuple(found)
+
+
+def memory_rows(found: Iterable[ComparisonGroup]) -> tuple[Row, ...]:
+    """Return every row about memory."""
+    grids = [grid for group in found for grid in group.grids if grid.quantity is Quantity.MEMORY]
+    return tuple(row for grid in grids for _, cells in grid.lines for row in cells if row is not None)
+
+
+def tally(rows: Iterable[Row]) -> tuple[tuple[Verdict, int], ...]:
+    """Count verdicts in the order of `Verdict`, without those that don't occur."""
+    counted = Counter(row.comparison.verdict for row in rows)
+    return tuple((verdict, counted[verdict]) for verdict in Verdict if counted[verdict])
+
+
+def signs(rows: Iterable[Row]) -> tuple[tuple[Agreement, int], ...]:
+    """Count agreements with a published page, in the order of `Agreement`."""
+    counted = Counter(row.agreement for row in rows if row.agreement is not None)
+    return tuple((kind, counted[kind]) for kind in Agreement if counted[kind])
+
+
+def title(context: ReportContext) -> str:
+    """Return the title of a report: ``libc: musl against glibc``, the baseline last."""
+    parts = [
+        f"{each.factor}: {', '.join(each.levels[1:])} against {each.levels[0]}" for each in context.experiment.factors
+    ]
+    return "; ".join(parts)

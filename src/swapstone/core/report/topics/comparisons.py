@@ -1,0 +1,344 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Comparisons: of each suite, load and candidate the times to read first, then other metrics."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from swapstone.core.model import Analysis, Comparison, Metric, Quantity, Scale
+from swapstone.core.report import formatting
+from swapstone.core.report.answer import tails
+from swapstone.core.report.answer.figures import values
+from swapstone.core.report.context import ReportContext
+from swapstone.core.report.document import (
+    Block,
+    Cell,
+    Column,
+    Fold,
+    ForestPlot,
+    ForestRow,
+    Heading,
+    PairedRuns,
+    Paragraph,
+    Section,
+    Table,
+    Tally,
+    Tone,
+)
+from swapstone.core.report.topics import sentences
+from swapstone.core.report.topics.comparison_answer import answer
+from swapstone.core.report.topics.comparison_groups import (
+    Agreement,
+    ComparisonGroup,
+    Grid,
+    Row,
+    comparison_groups,
+    medians,
+    shown,
+    shown_ratio,
+    tally,
+)
+from swapstone.core.report.topics.factorial_tables import is_crossed
+from swapstone.core.report.topics.topic import Topic, nothing
+from swapstone.core.report.verdict_marks import VERDICT_MARKS
+
+_AGREEMENT_TONES: dict[Agreement | None, Tone] = {Agreement.AGREES: Tone.GOOD, Agreement.DISAGREES: Tone.BAD}
+
+
+def sections(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:
+    """Return one section per suite, load and candidate; of crossed factors they are folded away."""
+    if not analysis.comparisons:
+        return (Section(title="Comparisons", blocks=(Paragraph("There is nothing to compare in this record."),)),)
+    crossed = is_crossed(analysis)
+    found = []
+    for group in comparison_groups(context, analysis):
+        blocks = tuple(_blocks(context, group))
+        title = f"{group.title}: {group.candidate.short_label} against {group.baseline.short_label}"
+        if crossed and blocks:
+            blocks = (Fold(summary=f"Every row of {title}", blocks=blocks, brief=False),)
+        if blocks:
+            found.append(Section(title=title, blocks=blocks, brief=not crossed))
+    return tuple(found)
+
+
+def _blocks(context: ReportContext, group: ComparisonGroup) -> Iterator[Block]:
+    """Yield the times to read first, then other times and rates, then memory, events and sizes."""
+    selection = context.selection
+    if group.rows and not selection.metrics:
+        yield tally_of(group)
+    full = selection.every or bool(selection.metrics)
+    memory = _memory(group)
+    times = [(metric, rows) for metric, rows in group.times if selection.admits(metric)]
+    for place, (metric, rows) in enumerate(times):
+        yield Heading(sentences.heading(metric.name))
+        yield from _plot(context, group, metric, rows, memory, legend=place == len(times) - 1)
+    for metric, rows in group.others:
+        plot = tuple(_plot(context, group, metric, rows, {}))
+        if full and selection.admits(metric):
+            yield from (Heading(sentences.heading(metric.name)), *plot)
+        elif not full:
+            note = formatting.count(len(rows), "workload")
+            yield Fold(summary=f"Also: {sentences.metric_name(metric.name)}", note=note, blocks=plot, brief=False)
+    for place, grid in enumerate(group.grids):
+        yield from _full_grid(context, group, grid) if full else (_grid(group, grid, first=place == 0),)
+
+
+def tally_of(group: ComparisonGroup) -> Tally:
+    """Return how many of the rows to read first have each verdict."""
+    workloads = formatting.count(len({row.comparison.workload for row in group.rows}), "workload")
+    counts = tuple((VERDICT_MARKS[verdict], number) for verdict, number in tally(group.rows))
+    return Tally(title=f"Verdicts of {workloads}", counts=counts)
+
+
+def _full_grid(context: ReportContext, group: ComparisonGroup, grid: Grid) -> Iterator[Block]:
+    for place, metric in enumerate(grid.metrics):
+        rows = tuple(row for _, cells in grid.lines if (row := cells[place]) is not None)
+        if rows and context.selection.admits(metric):
+            yield Heading(f"{grid.title}: {sentences.metric_name(metric.name)}")
+            yield from _plot(context, group, metric, rows, {})
+
+
+def _plot(
+    context: ReportContext,
+    group: ComparisonGroup,
+    metric: Metric,
+    rows: tuple[Row, ...],
+    memory: dict[str, Row],
+    *,
+    legend: bool = False,
+) -> Iterator[Block]:
+    """Yield a metric's forest plot and the sentences below it."""
+    meaning = f"{sentences.upper_first(metric.meaning)}; {direction(metric)}."
+    yield Paragraph(meaning, Tone.NOTE)
+    yield ForestPlot(
+        title=f"{group.title}, {sentences.metric_name(metric.name)}: ratios of {group.candidate.label} to {group.baseline.label} with "
+        "intervals and verdicts",
+        before_name=group.baseline.short_label,
+        after_name=group.candidate.short_label,
+        margin=context.experiment.margin,
+        rows=tuple(forest_row(row, memory) for row in rows),
+        reference_name="page" if any(row.published for row in rows) else "",
+        beside_name=_memory_name(memory) if memory else "",
+        legend=legend,
+    )
+    for text in (sentences.undecided(rows), *sentences.rejected(rows), *_bounds(rows)):
+        if text:
+            yield Paragraph(text)
+    yield from _tails(metric, rows)
+
+
+def _bounds(rows: Iterable[Row]) -> Iterator[str]:
+    """Yield the footnote of intervals that are the range of few pairs."""
+    found = [(row.comparison.workload, text) for row in rows if (text := tails.bound(row.comparison))]
+    if found:
+        named = ", ".join(f"{formatting.safe(name)} {text}" for name, text in found)
+        yield f"{formatting.BOUNDED} The range of all pairs, which are too few for an interval: {named}."
+
+
+def _tails(metric: Metric, rows: Iterable[Row]) -> Iterator[Block]:
+    """Yield a table of means, 90th percentiles and maxima; nothing without any."""
+    found = [c for c in (row.comparison for row in rows) if tails.detail(c) and not c.exact]
+    if not found:
+        return
+    sides = (found[0].baseline.short_label, found[0].candidate.short_label)
+    heads = [f"{name}, {side}" for name in ("mean", "p90", "maximum") for side in sides]
+    yield Table(
+        title=f"Means, 90th percentiles and maxima of {sentences.metric_name(metric.name)}",
+        columns=(
+            Column(("workload",)),
+            Column(("means (interval)",), help="ratio of the arithmetic means"),
+            *(Column(tuple(head.split(", ", 1)), right=True) for head in heads),
+            Column(
+                ("rarest mode",), right=True, help="the rarest slow mode that so many runs show with 99 % probability"
+            ),
+        ),
+        rows=tuple((Cell(c.workload, code=True), *_tail_cells(c)) for c in found),
+    )
+
+
+def _tail_cells(c: Comparison) -> Iterator[Cell]:
+    yield Cell(tails.mean_text(c).replace(" times", ""))
+    before, after = c.baseline_runs, c.candidate_runs
+    for name in ("mean", "p90", "maximum"):
+        for side in (before, after):
+            yield Cell("" if side is None else formatting.quantity(getattr(side, name), c.metric.unit))
+    yield Cell("" if c.rarest_mode is None else formatting.percent(c.rarest_mode))
+
+
+def direction(metric: Metric) -> str:
+    """Return which direction of a metric is better, as a clause."""
+    better = metric.better.value
+    return "neither direction is better" if better == "neither" else f"{better} is better"
+
+
+def forest_row(row: Row, memory: dict[str, Row]) -> ForestRow:
+    """Return a comparison as a row of a forest plot, with its runs where they vary.
+
+    Args:
+        row: the comparison.
+        memory: rows to print beside, by workload.
+    """
+    c = row.comparison
+    effect, ratio = shown(c), shown_ratio(c)
+    before, after = values(c)
+    beside = memory.get(c.workload)
+    return ForestRow(
+        name=c.workload,
+        before=before,
+        after=after,
+        effect="" if effect is None else formatting.effect(effect, c),
+        interval="" if effect is None else "exact" if c.exact else formatting.interval(c),
+        mark=VERDICT_MARKS[c.verdict],
+        ratio=ratio,
+        low=None if ratio is None else c.low,
+        high=None if ratio is None else c.high,
+        reference=row.published,
+        reference_text=formatting.ratio(row.published) if row.published else "",
+        reference_note=row.page_note,
+        reference_tone=Tone.NOTE if row.another_size else _AGREEMENT_TONES.get(row.agreement, Tone.NOTE),
+        beside=None if beside is None else _beside(beside.comparison),
+        runs=paired_runs(c) if varies(c) else None,
+        detail=formatting.opposed(c) if effect is not None else "",
+    )
+
+
+def _memory(group: ComparisonGroup) -> dict[str, Row]:
+    """Return each workload's memory row for the column beside the time: resident memory, else the first metric."""
+    found: dict[str, Row] = {}
+    for grid in group.grids:
+        if grid.quantity is Quantity.MEMORY:
+            names = [metric.name for metric in grid.metrics]
+            place = names.index("res") if "res" in names else 0
+            found.update({name: row for name, cells in grid.lines if (row := cells[place]) is not None})
+    return found
+
+
+def _memory_name(memory: dict[str, Row]) -> str:
+    names = {row.comparison.metric.name for row in memory.values()}
+    return "resident memory" if names == {"res"} else "memory"
+
+
+def _beside(c: Comparison) -> Cell:
+    before, after = values(c)
+    effect = shown(c) if c.scale is Scale.RATIO else None
+    text = f"{before} → {after}" if before else ""
+    return Cell(text, effect="" if effect is None else formatting.effect(effect, c), mark=VERDICT_MARKS[c.verdict])
+
+
+def varies(c: Comparison) -> bool:
+    """Return whether there are runs to draw: values on both sides that are not all equal."""
+    return bool(c.baseline_values and c.candidate_values) and not c.exact
+
+
+def paired_runs(c: Comparison, title: str = "") -> PairedRuns:
+    """Return the runs of a comparison for a drawing.
+
+    Args:
+        c: one for which `varies` holds.
+        title: a heading, where nothing else names the row.
+    """
+    both = (*c.baseline_values, *c.candidate_values)
+    return PairedRuns(
+        title=title,
+        before_name=c.baseline.short_label,
+        after_name=c.candidate.short_label,
+        before=c.baseline_values,
+        after=c.candidate_values,
+        low=formatting.quantity(min(both), c.metric.unit),
+        high=formatting.quantity(max(both), c.metric.unit),
+        mark=VERDICT_MARKS[c.verdict],
+        text=_runs_text(c),
+    )
+
+
+def _runs_text(c: Comparison) -> str:
+    """Describe the runs of a comparison, and what the analysis found."""
+    before, after = values(c)
+    unit, pairs = c.metric.unit, formatting.count(len(c.baseline_values), "pair")
+    parts = [f"{pairs}. Medians {before} and {after}"]
+    for name, numbers in (("baseline", c.baseline_values), ("candidate", c.candidate_values)):
+        parts.append(
+            f"{name} from {formatting.quantity(min(numbers), unit)} to {formatting.quantity(max(numbers), unit)}"
+        )
+    text = "; ".join(parts) + "."
+    if c.low is not None:
+        bound = tails.bound(c)
+        level = formatting.digits(c.confidence * 100, 4)
+        text += f" Too few pairs for an interval: {bound}." if bound else f" The interval holds at {level} %."
+    if c.p_value is not None:
+        text += f" p of no difference {formatting.digits(c.p_value, 2)}, uncorrected."
+    if smallest := formatting.smallest(c):
+        text += f" The smallest detectable effect: {smallest}."
+    return text + _tail_text(c)
+
+
+def _tail_text(c: Comparison) -> str:
+    """Describe mean and tail of a comparison, and how its runs depend on what ran before them, with a blank before it."""
+    text = ""
+    if detail := tails.detail(c):
+        text += f" {detail[:1].upper()}{detail[1:]}."
+    if c.tail_p_value is not None:
+        text += f" p of equal distributions, by their tails, {formatting.digits(c.tail_p_value, 2)}, uncorrected."
+    if c.rarest_mode is not None:
+        text += f" A separate mode of {formatting.percent(c.rarest_mode)} of the runs would show."
+    if c.carry_over is not None:
+        text += f" {tails.carry_over_text(c)}"
+    return text
+
+
+def _grid(group: ComparisonGroup, grid: Grid, *, first: bool) -> Fold:
+    """Return a table with a row per workload and a column per metric."""
+    rows = tuple((Cell(name, code=True), *map(grid_cell, cells)) for name, cells in grid.lines)
+    every = [row for _, cells in grid.lines for row in cells if row is not None]
+    title = f"{group.title}, {grid.title}: {group.baseline.label}, then {group.candidate.label}, their ratio and the verdict"
+    columns = (
+        Column(("workload",)),
+        *(Column((metric.name,), right=True, help=metric.meaning) for metric in grid.metrics),
+    )
+    blocks: list[Block] = [Table(title=title, columns=columns, rows=rows, dense=True)]
+    blocks += [Paragraph(text) for text in sentences.rejected(every)]
+    runs = tuple(_grid_runs(every))
+    if runs:
+        summary = f"The runs behind the {formatting.count(len(runs), 'value')} that varied"
+        blocks.append(Fold(summary=summary, blocks=runs, brief=False))
+    note = ", ".join(sentences.metric_name(metric.name) for metric in grid.metrics)
+    summary = f"{grid.title}, {group.baseline.short_label} → {group.candidate.short_label}"
+    return Fold(summary=summary, note=note, blocks=tuple(blocks), open=first)
+
+
+def _grid_runs(rows: Iterable[Row]) -> Iterator[PairedRuns]:
+    for c in (row.comparison for row in rows):
+        if varies(c):
+            yield paired_runs(c, f"{c.workload}, {c.metric.name}")
+
+
+def grid_cell(row: Row | None) -> Cell:
+    """Return the cell of a row in a table of workloads and variants; an empty one for None."""
+    if row is None:
+        return Cell()
+    c = row.comparison
+    before, after = values(c)
+    effect, pair = shown(c), medians(c)
+    notes = [f"page {formatting.ratio(row.published)}, {row.page_note}"] if row.published and row.agreement else []
+    ratio = c.scale is Scale.RATIO
+    if effect is not None and not ratio and not c.exact:
+        notes.insert(0, f"difference {formatting.effect(effect, c)} ({formatting.interval(c)})")
+    opposed = formatting.opposed(c) if effect is not None else ""
+    notes += [opposed] if opposed else []
+    return Cell(
+        f"{before} → {after}" if before else "",
+        short="→".join(_compact(value, c.metric.unit) for value in pair) if pair and effect is not None else "",
+        effect=formatting.effect(effect, c) if effect is not None and ratio else "",
+        interval=formatting.interval(c) if effect is not None and ratio else "",
+        mark=VERDICT_MARKS[c.verdict],
+        note="; ".join(notes),
+        sign=" pairs" if opposed else "",
+    )
+
+
+def _compact(value: float, unit: str) -> str:
+    """Return a value as short as a dense table needs it: ``38.1M`` for 38.1 MiB."""
+    return formatting.quantity(value, unit).replace("iB", "").replace(" ", "").removesuffix("B") or "0"
+
+
+COMPARISONS = Topic("comparisons", 130, sections, selective=True, answer=answer, remaining=True, page=nothing)

@@ -1,0 +1,319 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""The answer of crossed factors: the interaction if there is one, else the main effects."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Sequence
+
+from swapstone.core.model import (
+    Analysis,
+    FactorEffect,
+    FrozenStruct,
+    Interaction,
+    LevelChange,
+    Metric,
+    Presence,
+    Scale,
+    Verdict,
+)
+from swapstone.core.report import formatting
+from swapstone.core.report.answer import figures, wording
+from swapstone.core.report.answer.answer import Answer
+from swapstone.core.report.answer.claim import Claim
+from swapstone.core.report.answer.conclusion import group_text
+from swapstone.core.report.answer.means import Standing, name_of, standing
+from swapstone.core.report.answer.places import IDLE, Place, have_numbers, places_of
+from swapstone.core.report.answer.ratio_answer import ratio_answer
+from swapstone.core.report.context import ReportContext
+from swapstone.core.report.document import Block, Cell, Item
+from swapstone.core.report.tables import Field, short_table
+from swapstone.core.report.topics.comparison_answer import claims_of
+from swapstone.core.report.topics.factorial_tables import is_crossed, pair
+from swapstone.core.report.topics.servers_answer import P99, crossed_latency_clause
+
+_MOST_NAMED = 4
+
+
+class Dependence(FrozenStruct, frozen=True, kw_only=True):
+    """How the effect of a level depends on another factor's level, on one suite under one load.
+
+    Attributes:
+        suite, load, metric, change, by: as in `Interaction`.
+        without, within: the effect of `change` with the baseline level of `by`, and with its other level, as ratios: of the suite's
+            index, or geometric means over the workloads.
+        workloads: number of workloads.
+        size: absolute logarithm of the interaction.
+    """
+
+    suite: str
+    load: str
+    metric: Metric
+    change: LevelChange
+    by: LevelChange
+    without: float
+    within: float
+    workloads: int
+    size: float
+
+
+def answer(context: ReportContext, analysis: Analysis) -> Answer | None:
+    """Return the answer of crossed factors; None of an experiment with one factor."""
+    if not is_crossed(analysis):
+        return None
+    places = places_of(analysis)
+    return ratio_answer(
+        context,
+        places,
+        claims(context, analysis, places),
+        table=interaction_rows(analysis),
+        table_title="The largest interactions",
+        undecided=undecided(analysis),
+    )
+
+
+def claims(context: ReportContext, analysis: Analysis, places: Sequence[Place]) -> list[Claim]:
+    """Return the claim of crossed factors; none where nothing has a number.
+
+    For example: With mimalloc, on 8 workloads of libc, musl takes 1.02 times as long as glibc instead of 1.90 times.
+    """
+    usable = [place for place in places if have_numbers(place.leads)]
+    if not usable:
+        return []
+    margin = context.experiment.margin
+    found, best = dependences(analysis), fastest(usable, margin)
+    parts = (
+        [dependence_clause(found[0]) + _p99(analysis, found[0])]
+        if found
+        else [*_single_rows(analysis), *main_effects(analysis, margin)]
+    )
+    first = [place for place in usable if (place.suite, place.load) == (usable[0].suite, usable[0].load)]
+    if not found:
+        parts = parts or [group_text(claims_of(first, margin))]
+        parts.append(_no_interaction(analysis))
+    text = "; ".join(filter(None, (*parts, best))) or "no effect could be computed"
+    decided = bool(found or best or _single_rows(analysis)) or any(
+        _standing(each, margin) in {Standing.MORE, Standing.LESS} for each in _whole_effects(analysis)
+    )
+    return [
+        Claim(
+            suite=found[0].suite if found else usable[0].suite,
+            load=found[0].load if found else usable[0].load,
+            text=text,
+            rows=() if decided else tuple(row for place in first for row in place.leads),
+            standing=Standing.MORE if decided else Standing.OPEN,
+            value=math.exp(found[0].size) if found else None,
+            floor=margin,
+        )
+    ]
+
+
+def _p99(analysis: Analysis, each: Dependence) -> str:
+    """Return the clause about p99 latency beside another metric of the same servers; empty where it has no such interaction."""
+    place = each.suite, each.load, each.change, each.by
+    tail = [tail for tail in dependences(analysis, P99) if (tail.suite, tail.load, tail.change, tail.by) == place]
+    return crossed_latency_clause(tail[0].within, tail[0].without) if tail else ""
+
+
+def dependences(analysis: Analysis, metric: str = "") -> list[Dependence]:
+    """Return the present interactions of whole suites in one metric, or without one in those to read first.
+
+    Those of the most workloads come first, among them the largest.
+
+    That is the interaction of the suite's index. A metric without an index has one here if all its workloads have a present interaction
+    in the same direction.
+    """
+    groups: dict[tuple[str, str, str, LevelChange, LevelChange], list[Interaction]] = {}
+    for each in analysis.interactions:
+        chosen = each.metric.name == metric if metric else each.preferred
+        if chosen and each.scale is Scale.RATIO and each.presence is not Presence.UNAVAILABLE:
+            groups.setdefault((each.suite, each.load, each.metric.name, each.change, each.by), []).append(each)
+    found = (_dependence(members) for members in groups.values())
+    return sorted((each for each in found if each is not None), key=lambda each: (-each.workloads, -each.size))
+
+
+def _dependence(members: Sequence[Interaction]) -> Dependence | None:
+    index = [each for each in members if not each.workload]
+    used = index or list(members)
+    values = [(each.effect, each.without, each.within) for each in used]
+    ratios = [(e, a, b) for e, a, b in values if e and a and b and min(e, a, b) > 0]
+    present = all(each.presence is Presence.PRESENT for each in used)
+    if not present or len(ratios) < len(used) or len({effect > 1 for effect, _, _ in ratios}) != 1:
+        return None
+    effect, without, within = (statistics.geometric_mean(column) for column in zip(*ratios, strict=True))
+    first = used[0]
+    return Dependence(
+        suite=first.suite,
+        load=first.load,
+        metric=first.metric,
+        change=first.change,
+        by=first.by,
+        without=without,
+        within=within,
+        workloads=first.workloads if index else len(used),
+        size=abs(math.log(effect)),
+    )
+
+
+def dependence_clause(each: Dependence) -> str:
+    """Return an interaction as a clause, without a full stop."""
+    within, without = (formatting.digits(value) for value in (each.within, each.without))
+    level, baseline = formatting.safe(each.change.level), formatting.safe(each.change.baseline)
+    if each.metric.name == "wall":
+        text = f"{level} takes {within} times as long as {baseline} instead of {without} times"
+    else:
+        name = formatting.safe(name_of(each.metric))
+        text = f"{level} has {within} times the {name} of {baseline} instead of {without} times"
+    where = f"{formatting.count(each.workloads, 'workload')} of {formatting.safe(each.suite)}"
+    load = "" if each.load == IDLE else f" under load {formatting.safe(each.load)}"
+    return f"with {formatting.safe(each.by.level)}, on {where}{load}, {text}"
+
+
+def _single_rows(analysis: Analysis) -> list[str]:
+    """Return the clause about workloads with a present interaction, where the whole suite has none."""
+    rows = [each for each in analysis.interactions if each.workload and each.preferred]
+    present = [each for each in rows if each.presence is Presence.PRESENT and each.without and each.within]
+    if not present:
+        return []
+    largest = max(present, key=lambda each: abs(math.log(each.effect)) if each.effect and each.effect > 0 else 0.0)
+    places = {(each.suite, each.load, each.workload) for each in rows}
+    mine = {(each.suite, each.load, each.workload) for each in present}
+    effects = [formatting.effect(value, largest) for value in (largest.within, largest.without) if value is not None]
+    level, by = formatting.safe(largest.change.level), formatting.safe(largest.by.level)
+    text = f"{len(mine)} of {formatting.count(len(places), 'workload')} {'has' if len(mine) == 1 else 'have'} an interaction"
+    return [
+        f"{text}, the largest {formatting.safe(largest.workload)}: with {by}, {level} has {effects[0]} times the "
+        f"{formatting.safe(name_of(largest.metric))} instead of {effects[1]} times"
+        if largest.scale is Scale.RATIO
+        else text
+    ]
+
+
+def main_effects(analysis: Analysis, margin: float) -> list[str]:
+    """Return a clause for each main effect of a whole suite, or of the single workload."""
+    return [_effect_clause(each, margin) for each in _whole_effects(analysis)[:_MOST_NAMED] if each.effect]
+
+
+def _whole_effects(analysis: Analysis) -> list[FactorEffect]:
+    """Return the main effects on the first suite, or on the single workload, of the metric to read first."""
+    found = [each for each in analysis.effects if not each.held and each.preferred and each.scale is Scale.RATIO]
+    whole = [each for each in found if not each.workload]
+    used = whole or (found if len({each.workload for each in found}) == 1 else [])
+    return [each for each in used if (each.suite, each.load, each.metric.name) == _place(used[0])]
+
+
+def _standing(each: FactorEffect, margin: float) -> Standing:
+    low, high = (each.effect, each.effect) if each.exact else (each.low, each.high)
+    return standing(low, high, margin)
+
+
+def _place(each: FactorEffect) -> tuple[str, str, str]:
+    return each.suite, each.load, each.metric.name
+
+
+def _effect_clause(each: FactorEffect, margin: float) -> str:
+    level, baseline = formatting.safe(each.change.level), formatting.safe(each.change.baseline)
+    effect = each.effect or 1.0
+    where = _standing(each, margin)
+    name = formatting.safe(name_of(each.metric))
+    phrase = (
+        wording.duration(effect, baseline)
+        if each.metric.name == "wall"
+        else f"has {wording.amount(effect, name, baseline)}"
+    )
+    if where is Standing.UNKNOWN:
+        return f"{level} {phrase} on average in these runs, too few for an interval"
+    if where in {Standing.MORE, Standing.LESS}:
+        return f"{level} {phrase} on average"
+    if where is Standing.SAME:
+        median = "median " if each.verdict is not Verdict.EQUIVALENT else ""
+        return f"{level} has the same {median}{name} as {baseline} on average (within {wording.percent(margin)})"
+    return f"no difference in {name} between {baseline} and {level} is shown on average"
+
+
+def _no_interaction(analysis: Analysis) -> str:
+    """Return whether interactions are absent or undecided."""
+    index = [each for each in analysis.interactions if not each.workload and each.preferred]
+    used = index or [each for each in analysis.interactions if each.preferred]
+    if not used or any(each.presence is Presence.PRESENT for each in used):
+        return ""
+    if all(each.presence is Presence.ABSENT for each in used):
+        return "the factors do not depend on each other"
+    if any(each.presence is Presence.UNDECIDED for each in used):
+        return "whether the factors depend on each other is undecided"
+    return ""
+
+
+def fastest(places: Sequence[Place], margin: float) -> str:
+    """Return the clause about the variant with the best ratio of the time or rate to read first; empty where none is better."""
+    first = [place for place in places if (place.suite, place.load) == (places[0].suite, places[0].load) and place.lead]
+    leads = [(place, place.lead) for place in first if place.lead is not None]
+    if not leads:
+        return ""
+    higher = leads[0][1].metric.better.value == "higher"
+    place, lead = sorted(leads, key=lambda each: -each[1].effect if higher else each[1].effect)[0]
+    better = Standing.MORE if higher else Standing.LESS
+    if lead.standing(margin) is not better or lead.metric.better.value == "neither":
+        return ""
+    if any(row.verdict is Verdict.MIXED for row in place.leads):
+        return ""
+    word = "fastest" if lead.metric.quantity.value == "time" else "best"
+    if lead.metric.name == "wall":
+        phrase = wording.duration(lead.effect, place.names[1])
+    else:
+        phrase = f"has {wording.amount(lead.effect, formatting.safe(lead.name), place.names[1])}"
+    return f"the {word}, {place.names[0]}, {phrase}"
+
+
+def interaction_rows(analysis: Analysis) -> tuple[Block, ...]:
+    """Return the table of the largest present interactions of the metric to read first; nothing without one."""
+    found = [each for each in analysis.interactions if each.preferred and each.presence is Presence.PRESENT]
+    headline = next((each.metric.name for each in dependences(analysis)), "")
+    found = [each for each in found if each.effect and headline in {"", each.metric.name}]
+    if not found:
+        return ()
+    ordered = sorted(found, key=lambda each: (bool(each.workload), -_size(each)))
+    several = len({(each.change, each.by) for each in found}) > 1
+    level = formatting.safe(ordered[0].change.level)
+    heads = (
+        ("without", "with")
+        if several
+        else (
+            f"{level}, {formatting.safe(ordered[0].by.baseline)}",
+            f"{level}, {formatting.safe(ordered[0].by.level)}",
+        )
+    )
+    fields: tuple[Field[Interaction], ...] = (
+        Field("workload", "", lambda each: formatting.safe(each.workload) or "index", right=False),
+        Field("pair" if several else "", "", lambda each: pair(each.change, each.by), right=False),
+        Field(heads[0], "", lambda each: "" if each.without is None else formatting.effect(each.without, each)),
+        Field(heads[1], "", lambda each: "" if each.within is None else formatting.effect(each.within, each)),
+        Field("interaction", "", _estimate, right=False),
+    )
+    title = f"Effect of {pair(ordered[0].change, ordered[0].by)} without and with the second level"
+    keys = 2 if several else 1
+    return (short_table(title, fields, ordered, figures.MOST_ROWS, keys=keys, optional=("interaction",)),)
+
+
+def _estimate(each: Interaction) -> Cell:
+    effect = "" if each.effect is None else formatting.effect(each.effect, each)
+    return Cell(effect=effect, interval=formatting.interval(each))
+
+
+def _size(each: Interaction) -> float:
+    return abs(math.log(each.effect)) if each.scale is Scale.RATIO and each.effect and each.effect > 0 else 0.0
+
+
+def undecided(analysis: Analysis) -> Item | None:
+    """Return the undecided interactions with the smallest that would be detected; None without any."""
+    found = [each for each in analysis.interactions if each.preferred and each.presence is Presence.UNDECIDED]
+    if not found:
+        return None
+    known = [each for each in found if formatting.smallest(each)]
+    named = [f"{formatting.safe(each.workload) or 'index'} {formatting.smallest(each)}" for each in known[:_MOST_NAMED]]
+    text = f"{formatting.count(len(found), 'interaction')} undecided"
+    if named:
+        more = len(known) - len(named)
+        text += f"; smallest detectable: {', '.join(named)}{f' and {more} more' if more else ''}"
+    return Item(f"{text}.")

@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Verdicts in groups: every place of a report that treats some verdicts alike takes the group from here."""
+
+from __future__ import annotations
+
+from swapstone.core.model import Verdict
+
+NO_NUMBERS = (Verdict.DISTURBED, Verdict.INVALID, Verdict.UNAVAILABLE)
+"""The runs can't be compared: no effect is printed, drawn or averaged."""
+
+MEDIAN_DIFFERS = frozenset({Verdict.BETTER, Verdict.WORSE, Verdict.CHANGED})
+"""The median differs, and its sign is that of the verdict."""
+
+SAME_CENTRE = frozenset({Verdict.EQUIVALENT, Verdict.SAME_MEDIAN})
+"""The median is the same within the margin, and no tail is shown to differ."""
+
+TAIL_DIFFERS = frozenset({Verdict.WORSE_TAIL, Verdict.BETTER_TAIL})
+"""The median is the same or undecided, and the mean differs."""
+
+MEDIAN_ONLY = frozenset({Verdict.SAME_MEDIAN, Verdict.MIXED}) | TAIL_DIFFERS
+"""What an interval of the median shows does not hold for the mean."""
+
+DECIDED = MEDIAN_DIFFERS | TAIL_DIFFERS | {Verdict.MIXED}
+"""A difference of the median or of the mean is shown."""
+
+COUNTED = (
+    ("worse", (Verdict.WORSE,)),
+    ("better", (Verdict.BETTER,)),
+    ("changed", (Verdict.CHANGED,)),
+    ("worse tail", (Verdict.WORSE_TAIL,)),
+    ("better tail", (Verdict.BETTER_TAIL,)),
+    ("same", (Verdict.EQUIVALENT,)),
+    ("same median", (Verdict.SAME_MEDIAN,)),
+    ("open", (Verdict.MIXED, Verdict.INCONCLUSIVE, *NO_NUMBERS)),
+)
+"""Columns that count rows: pairs (heading, verdicts). Each verdict is in one of them."""

@@ -1,0 +1,329 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Before the first trial: every program of an experiment is built, and the manifest is written."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable, Iterable, Mapping
+
+from swapstone.core import plan
+from swapstone.core.artifacts.tool_versions import require_tools
+from swapstone.core.factors import Recipe, Stage, find_factor, find_level, recipe_of
+from swapstone.core.factors.factor import ChecksLevels, ChecksPlace
+from swapstone.core.model import (
+    IDLE,
+    Copy,
+    Experiment,
+    Load,
+    NothingComparableError,
+    UnavailableError,
+    UserError,
+    Variant,
+)
+from swapstone.core.model.parts import provided
+from swapstone.core.record import Artifact
+from swapstone.core.run.builder import builder
+from swapstone.core.run.recipes import VariantRecipes
+from swapstone.core.subjects import BuildContext, KeepLog, Program, Subject, subjects_of
+from swapstone.core.targets import Capabilities, Target
+from swapstone.core.workloads import find_load, shared_machine_load, workloads_of
+
+Key = tuple[str, str, str]
+"""(suite, workload, variant label)"""
+
+
+@dataclasses.dataclass(frozen=True)
+class Prepared:
+    """All that the trials of an experiment need.
+
+    Attributes:
+        subjects: the workloads, by (suite, workload).
+        variants: by label, the baseline first.
+        programs: by (suite, workload, variant label).
+        refused: why a workload can't be run on a variant, by (suite, workload, variant label); those are left out of `programs`. A
+            workload that the baseline or every candidate can't run is refused on all of them.
+        empty: the programs that are built for their size alone.
+        loads: by name, ready to run on the target.
+    """
+
+    subjects: Mapping[tuple[str, str], Subject]
+    variants: Mapping[str, Variant]
+    programs: Mapping[Key, Program]
+    refused: Mapping[Key, str]
+    empty: tuple[Artifact, ...] = ()
+    loads: Mapping[str, Load] = dataclasses.field(default_factory=dict)
+
+    def load(self, name: str) -> Load:
+        """Return a load as it runs on the target."""
+        return self.loads.get(name) or find_load(name)
+
+    def runs(self, suite: str, workload: str) -> bool:
+        """Return whether a workload can be compared: the baseline can run it."""
+        return (suite, workload, next(iter(self.variants))) not in self.refused
+
+
+def check_levels(experiment: Experiment, target: Capabilities) -> None:
+    """Check, before anything is fetched or made, that the workloads, the baseline and a candidate are available here.
+
+    Args:
+        experiment: what is measured.
+        target: where it will run; the class of a target before it is opened.
+
+    Raises:
+        UnavailableError: the target or the tools of a level are missing without which there is nothing to compare.
+        UserError: something is wrong with a user's own program.
+    """
+    subjects = subjects_of(workloads_of(experiment)).values()
+    target.check_experiment(experiment, [each.workload.name for each in subjects if not each.runs_bare])
+    check_machine(experiment, target)
+    for subject in subjects:
+        subject.check(experiment, target)
+    base = builder().base_recipe(experiment.architecture)
+    for choice in experiment.applied_factors if "runs_programs" in target.offers else ():
+        if isinstance(factor := find_factor(choice.factor), ChecksLevels):
+            factor.check_levels(choice.levels)
+        missing = [missing_tools(choice.factor, level, base) for level in choice.levels]
+        decisive = missing[:1] if None in missing[1:] else missing
+        for reason in filter(None, decisive):
+            raise reason
+    if "runs_programs" in target.offers:
+        compiled = [subject for subject in subjects if subject.needs_compiler]
+        has_files = has_files_for(subjects, target)
+        check = functools.partial(
+            builder().check_recipe, shares_files=has_files, preloads=has_files or "takes_libraries" in target.offers
+        )
+        check_variants(experiment, base, compiled, check)
+
+
+def check_variants(
+    experiment: Experiment, base: Recipe, compiled: Iterable[Subject], check: Callable[[Recipe], None]
+) -> None:
+    """Refuse an experiment whose baseline, or each of whose candidates, is impossible.
+
+    Args:
+        experiment: gives the variants.
+        base: the recipe that their levels change.
+        compiled: the subjects that need a compiler.
+        check: raises `UnavailableError` for an impossible recipe.
+
+    Raises:
+        UnavailableError: the reason of the baseline, or of the first candidate, with its label.
+    """
+    variants = plan.run_variants(experiment)
+    baseline, *others = (_impossible(variant, base, compiled, check) for variant in variants)
+    decisive = baseline or (others[0] if others and all(others) else None)
+    if decisive is not None:
+        raise decisive
+
+
+def has_files_for(subjects: Iterable[Subject], target: Capabilities) -> bool:
+    """Return whether the target has the files of this machine that its programs need: shared, or carried for each of them."""
+    return "shares_files" in target.offers or (
+        "carries_files" in target.offers and all(subject.carries_files for subject in subjects)
+    )
+
+
+def _impossible(
+    variant: Variant, base: Recipe, compiled: Iterable[Subject], check: Callable[[Recipe], None]
+) -> UnavailableError | None:
+    try:
+        check(recipe_of(variant, base))
+        for subject in compiled:
+            builder().check_compiler(recipe_of(variant, subject.base_recipe(variant, base)))
+    except UnavailableError as error:
+        return UnavailableError(f"{variant.label}: {error.message}", error.hint)
+    return None
+
+
+def missing_tools(factor: str, level: str, base: Recipe) -> UnavailableError | None:
+    """Return which tool of a level this machine lacks; None if it has all, or if they are not needed for the recipe's architecture."""
+    found = find_factor(factor)
+    if base.architecture and getattr(found, "tools_are_of_this_machine", False):
+        return None  # `Builder.check_compiler` checks those for others
+    try:
+        require_tools(factor, find_level(found, level))
+    except UnavailableError as error:
+        return error
+    return None
+
+
+def check_machine(experiment: Experiment, target: Capabilities) -> None:
+    """Refuse factors and loads that need a machine started for each trial, on a target that starts none.
+
+    Args:
+        experiment: what is measured.
+        target: where it will run; the class of a target before it is opened.
+
+    Raises:
+        UnavailableError: a factor acts when a machine starts, or a load runs beside. Or the target is open, and can't set a swap device.
+    """
+    needs, hint = [], ""
+    for choice in experiment.applied_factors:
+        factor = find_factor(choice.factor)
+        acts = (
+            factor.acts_on(target.name, target.offers, choice.levels)
+            if isinstance(factor, ChecksPlace)
+            else factor.stage is not Stage.BOOT
+        )
+        if not acts:
+            needs.append(f"the factor {choice.factor}")
+            hint = hint or getattr(factor, "elsewhere", "")
+    if "boots" in target.offers:
+        return
+    needs += [
+        f"the load {load}"
+        for load in experiment.loads
+        if load != IDLE.name and not ("runs_loads" in target.offers and shared_machine_load(load) is not None)
+    ]
+    if needs:
+        raise UnavailableError(
+            f"The target {target.name} starts no machine of its own, and {needs[0]} needs one.",
+            hint or "Measure on --target vm.",
+        )
+    if isinstance(target, Target):
+        for choice in experiment.applied_factors:
+            if find_factor(choice.factor).stage is Stage.BOOT:
+                target.try_levels(choice.factor, choice.levels)
+
+
+def prepare(
+    experiment: Experiment,
+    target: Target,
+    progress: Callable[[int, int, str], None],
+    notify: Callable[[str], None] = lambda _: None,
+    *,
+    keep_log: KeepLog = lambda _label, _log: "",
+    rebuild: bool = False,
+) -> Prepared:
+    """Build every program of an experiment and put it on the target.
+
+    Args:
+        experiment: what is measured.
+        target: where it will run.
+        progress: called with how many programs are done, of how many, and the next one's name.
+        notify: called with one line for each step that takes long, and each variant that is left out.
+        keep_log: stores the logs of builds of own programs.
+        rebuild: whether to build that anew, though it was built before.
+
+    Returns:
+        What the engine needs. What doesn't build is refused with the compiler's message; the others go on.
+
+    Raises:
+        NothingComparableError: nothing at all could be built.
+    """
+    for note in target.left_out_levels(experiment):
+        notify(note)
+    variants = {variant.label: variant for variant in plan.run_variants(experiment)}
+    subjects = subjects_of(workloads_of(experiment))
+    compiles = "runs_programs" in target.offers and any(subject.needs_compiler for subject in subjects.values())
+    with_empty = compiles and any(subject.empty_programs for subject in subjects.values())
+    recipes = VariantRecipes(
+        builder().base_recipe(experiment.architecture),
+        variants.values(),
+        target,
+        functools.partial(builder().resolve, notify=notify) if compiles else lambda recipe: recipe,
+        notify,
+        has_files=has_files_for(subjects.values(), target),
+    )
+    recipes.resolve(subjects.values(), with_default=with_empty)
+    for subject in subjects.values():
+        subject.check_recipes(variants.values(), recipes.by_label(subject))
+    loads: Mapping[str, Load] = {}
+    for place_loads in provided("loads", Callable):
+        loads = place_loads(experiment, target, notify)
+    build = _Build(experiment, target, progress, notify, keep_log, rebuild)
+    programs, refused = build.all_programs(subjects, variants, recipes)
+    refuse_incomparable(subjects, variants, programs, refused)
+    if not programs:
+        (_, name, label), why = next(iter(refused.items()))
+        raise NothingComparableError(f"Nothing can be compared. The first reason, for {name} with {label}: {why}")
+    empty = tuple(builder().empty_programs(variants.values(), recipes.default())) if with_empty else ()
+    return Prepared(subjects, variants, _equalized(subjects, programs), refused, empty, loads)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Build:
+    """Builds the programs of one experiment; the fields are the arguments of `prepare`."""
+
+    experiment: Experiment
+    target: Target
+    progress: Callable[[int, int, str], None]
+    notify: Callable[[str], None]
+    keep_log: KeepLog
+    rebuild: bool
+
+    def all_programs(
+        self,
+        subjects: Mapping[tuple[str, str], Subject],
+        variants: Mapping[str, Variant],
+        recipes: VariantRecipes,
+    ) -> tuple[dict[Key, Program], dict[Key, str]]:
+        """Build each subject for each variant; return the programs, and why some can't be built."""
+        programs: dict[Key, Program] = {}
+        refused: dict[Key, str] = {}
+        total, done = len(subjects) * len(variants), 0
+        for (suite, name), subject in subjects.items():
+            known = recipes.by_label(subject)
+            for label, variant in variants.items():
+                self.progress(done, total, f"{name} {label}")
+                context = self._context(suite, variant, functools.partial(self.progress, done, total))
+                done += 1
+                if label not in known:
+                    refused[suite, name, label] = recipes.impossible(subject, variant)
+                    continue
+                try:
+                    programs[suite, name, label] = subject.build(variant, known[label], context)
+                except UserError as error:
+                    refused[suite, name, label] = subject.build_failure(error)
+        self.progress(total, total, "")
+        return programs, refused
+
+    def _context(self, suite: str, variant: Variant, progress: Callable[[str], None]) -> BuildContext:
+        return BuildContext(
+            suite=suite,
+            target=self.target,
+            layout_seeds=plan.layout_seeds(self.experiment, variant.copy),
+            notify=self.notify,
+            progress=progress,
+            keep_log=self.keep_log,
+            rebuild=self.rebuild,
+        )
+
+
+def _equalized(subjects: Mapping[tuple[str, str], Subject], programs: Mapping[Key, Program]) -> dict[Key, Program]:
+    """Let each subject make its variants' programs start with an equally large stack."""
+    equalized: dict[Key, Program] = {}
+    for (suite, name), subject in subjects.items():
+        own = {label: program for (s, n, label), program in programs.items() if (s, n) == (suite, name)}
+        equalized |= {(suite, name, label): program for label, program in subject.equalize(own).items()}
+    return equalized
+
+
+def refuse_incomparable(
+    workloads: Iterable[tuple[str, str]],
+    variants: Mapping[str, Variant],
+    programs: dict[Key, Program],
+    refused: dict[Key, str],
+) -> None:
+    """Refuse a workload on every variant where its baseline, or every candidate, is refused: there is nothing to compare.
+
+    Args:
+        workloads: pairs (suite, workload).
+        variants: by label, the baseline first.
+        programs: those of the refused workloads are removed.
+        refused: gains the reasons.
+    """
+    baseline, *others = variants
+    candidates = [label for label in others if variants[label].copy is Copy.FIRST]
+    for suite, name in workloads:
+        keys = [(suite, name, label) for label in candidates]
+        why = refused.get((suite, name, baseline))
+        if why is None and candidates and all(key in refused for key in keys):
+            why = f"no candidate can be built: {keys[0][2]}: {refused[keys[0]]}"
+        elif why is not None:
+            why = f"the baseline {baseline} can't be built: {why}"
+        if why is not None:
+            for label in variants:
+                refused.setdefault((suite, name, label), why)
+                programs.pop((suite, name, label), None)

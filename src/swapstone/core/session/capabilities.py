@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""What this machine can do: factor levels, the agent, network stacks, virtual machines, load generators and instruments."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Mapping
+
+from swapstone.core.artifacts.distribution_packages import install_command
+from swapstone.core.artifacts.tool_versions import compiler_version
+from swapstone.core.factors import Level, all_factors
+from swapstone.core.model import UserError
+from swapstone.core.model.parts import provided
+from swapstone.core.targets import Target, open_target
+from swapstone.core.targets.health import Finding, MachineFindings, State, ability, examine
+from swapstone.core.targets.kernel_noise import TOOLS, unavailable
+from swapstone.core.wire import ProcessOutcome, TrialRequest
+
+__all__ = [
+    "Finding",
+    "State",
+    "agent_findings",
+    "capabilities",
+    "examine",
+    "examine_target",
+    "noise_findings",
+    "summary",
+]
+
+
+def capabilities() -> list[Finding]:
+    """Return what this machine can and can't do, each with the command that would enable it."""
+    parts: list[MachineFindings] = sorted(provided("findings", MachineFindings), key=lambda part: part.order)
+    described = {factor: describe for part in parts for factor, describe in part.of_levels.items()}
+    return [
+        *(*_levels(described), *_agent()),
+        *(finding for part in parts for finding in part.find()),
+    ]
+
+
+def examine_target(
+    text: str, notify: Callable[[str], None], environment: str | None
+) -> tuple[list[Finding], list[Finding]]:
+    """Return what another machine can and can't do, and what makes its timings noisy.
+
+    Args:
+        text: the target.
+        notify: called with a line before each long step.
+        environment: the value of ``--lg-env``; None without it.
+
+    Raises:
+        UserError: no part examines such a target, or it can't be reached.
+    """
+    for examine_there in provided("examination", Callable):
+        found: tuple[list[Finding], list[Finding]] = examine_there(text, notify, environment)
+        return found
+    raise UserError("No installed part examines other machines.", "Leave --target out.")
+
+
+def _levels(described: Mapping[str, Callable[[Level], str]]) -> list[Finding]:
+    return [
+        _level(factor.name, level, described.get(factor.name, _installed))
+        for factor in all_factors()
+        for level in factor.levels
+    ]
+
+
+def _level(factor: str, level: Level, describe: Callable[[Level], str]) -> Finding:
+    name = f"{factor}={level.name}"
+    absent = [command for command in level.needs if shutil.which(command) is None]
+    trouble = (
+        (f"{name} is unavailable: the command {absent[0]!r} is not installed", install_command(level.package))
+        if absent
+        else None
+    )
+    return ability(name, trouble, lambda: describe(level), absent="missing")
+
+
+def _installed(level: Level) -> str:
+    """Describe a level whose tools are all installed."""
+    return compiler_version((level.needs[0],)) if level.needs else "ready"
+
+
+def _agent() -> list[Finding]:
+    try:
+        with open_target("host") as target:
+            return [*agent_findings(target, ("/bin/true",)), *noise_findings(target)]
+    except UserError as error:
+        return _no_agent(error)
+
+
+def _no_agent(error: UserError) -> list[Finding]:
+    return [ability(_OBSERVING, (error.message, error.hint), str, absent="the agent does not run")]
+
+
+_OBSERVING = "observing a trial"
+_RECORDED = {
+    "run_delay_ns": "run-queue delay",
+    "psi_cpu_us": "pressure around a trial",
+    "steal_ticks": "steal",
+}
+"""Facts of an answer that not every kernel reports."""
+
+
+def agent_findings(target: Target, arguments: tuple[str, ...]) -> list[Finding]:
+    """Start a program through the agent, as a trial does, and return what the agent can observe of it.
+
+    Args:
+        target: where.
+        arguments: of the program there, with its path first; it has no effect.
+    """
+    request = TrialRequest(
+        id="doctor",
+        arguments=arguments,
+        environment=(),
+        cwd=target.scratch(),
+        cpus=(),
+        nice=None,
+        timeout_ms=10_000,
+        output_bytes=4096,
+        disk_bytes=1 << 20,
+    )
+    try:
+        answer = target.run(request)
+    except UserError as error:
+        return _no_agent(error)
+    observed = answer.outcome is ProcessOutcome.EXITED and answer.objects
+    notes = "; ".join(answer.notes) or "the agent could not read what a program has mapped: no level can be confirmed"
+    trouble = (notes, "sudo sysctl kernel.yama.ptrace_scope=1; in a container: --cap-add SYS_PTRACE")
+    mapped = f"the agent read {len(answer.objects)} mapped objects"
+    facts, unknown = dict(answer.facts), (State.UNKNOWN, "this kernel does not report it")
+    recorded = [(what, (State.GOOD, "recorded") if fact in facts else unknown) for fact, what in _RECORDED.items()]
+    return [
+        ability(_OBSERVING, None if observed else trouble, lambda: mapped, absent="nothing observed"),
+        *(Finding(name=what, state=state, found=found) for what, (state, found) in recorded),
+    ]
+
+
+def noise_findings(target: Target) -> list[Finding]:
+    """Return whether rtla can measure the noise of kernel and hardware on a target, as the suite latency does."""
+    return [_noise(name, reason) for name, reason in unavailable(target).items()]
+
+
+def _noise(name: str, reason: str) -> Finding:
+    return ability(
+        name,
+        (reason, "") if reason else None,
+        lambda: f"{TOOLS[name]}, before the suite latency",
+        f"{TOOLS[name]} measures nothing before the suite latency",
+        f"unavailable: {reason}",
+    )
+
+
+def summary(found: list[Finding], noise: list[Finding]) -> str:
+    """Return the sentences that the user of the doctor came for."""
+    missing = [finding.name for finding in found if finding.state is State.MISSING]
+    noisy = [finding.name for finding in noise if finding.state in {State.NOISY, State.MISSING}]
+    can = f"{len(found) - len(missing)} of {len(found)} features are available"
+    can += f"; unavailable: {', '.join(missing)}." if missing else "."
+    disturbed = (
+        f"{len(noisy)} of {len(noise)} checks found noise: {', '.join(noisy)}." if noisy else "No check found noise."
+    )
+    return f"{can}\n{disturbed}"

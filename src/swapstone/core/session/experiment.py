@@ -1,0 +1,508 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Experiments: from a request to a resolved experiment, and from there to a sealed record."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import secrets
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+
+from swapstone.core.factors import PRIORITY, Stage, find_factor
+from swapstone.core.factors.factor import reboots
+from swapstone.core.model import (
+    BOOT_ORDER,
+    CURRENT_RULES,
+    OWN_SUITE,
+    RANDOM_ORDER,
+    VIRTUAL_CLOCK,
+    Experiment,
+    FactorLevels,
+    ImageTool,
+    RecordError,
+    UserError,
+    Workload,
+)
+from swapstone.core.model.architectures import ARCHITECTURES, find_architecture
+from swapstone.core.model.system_errors import as_user_error
+from swapstone.core.record import (
+    Manifest,
+    RecordView,
+    RecordWriter,
+    load,
+    manifest_differences,
+    new_record_path,
+    require_readable,
+)
+from swapstone.core.run import Engine, SessionEnd, Steps, check_levels, check_machine, finish, manifest_of, prepare
+from swapstone.core.session.analysis import record_verdicts
+from swapstone.core.session.budget import BudgetError, check_budget
+from swapstone.core.session.defaults import (
+    BUDGET_PER_VARIANT_NS,
+    default_architecture,
+    default_confidence,
+    default_suites,
+    default_target_of,
+)
+from swapstone.core.session.description import describe
+from swapstone.core.session.experiment_rules import rules_of_parts
+from swapstone.core.session.interrupted import Interrupted
+from swapstone.core.session.machines import open_experiment_target
+from swapstone.core.session.option_table import flag_of
+from swapstone.core.session.outcome import check_fail_if
+from swapstone.core.session.precision_stop import PrecisionStop
+from swapstone.core.session.progress import NO_PROGRESS, Progress
+from swapstone.core.session.request import (
+    ExperimentRequest,
+    check_loads,
+    check_order,
+    discarded_runs,
+    parse_held,
+    wakeups_of,
+)
+from swapstone.core.session.run_options import DEFAULT_OPTIONS, RunOptions
+from swapstone.core.session.settings import Boards, Workloads
+from swapstone.core.session.trust import require_own_record, require_trust
+from swapstone.core.session.values import duration_ns
+from swapstone.core.targets import AgentStartError, Target, TargetOptions, clock_of, find_target_kind, parse_target
+from swapstone.core.workloads import find_workloads, own_names, workloads_of
+
+STOPPED = SessionEnd("interrupted", "the user stopped it")
+
+
+def complete_target(target: str, boards: Boards) -> str:
+    """Return a target whose text names what a user names elsewhere, such as the environment of a lab.
+
+    Args:
+        target: as typed; empty for the default one.
+        boards: options of the user.
+
+    Raises:
+        UserError: an option is wrong, or does not fit the target.
+    """
+    for rules in rules_of_parts():
+        target = rules.target(target, boards)
+    return target
+
+
+def resolve(request: ExperimentRequest) -> Experiment:
+    """Resolve every name, pattern and default of a request.
+
+    Raises:
+        UserError: a name is unknown, or a value is out of range.
+    """
+    works: list[Workload] = []
+    wanted, measuring = request.settings.workloads, request.settings.measuring
+    place, machine = request.settings.place, request.settings.machine
+    held = parse_held(wanted.hold, request.factors)
+    factors = (*request.factors, *(FactorLevels(factor=name, levels=(level,)) for name, level in held))
+    for rules in rules_of_parts():
+        rules.check(request, factors)
+    if request.own:
+        _check_no_workloads(request)
+        chosen = tuple((OWN_SUITE, name) for name in own_names(request.own))
+    else:
+        suites = wanted.suites or default_suites(
+            factors, wanted.only, boots=_may_boot(place.target), of_target=suites_of(place.target)
+        )
+        found = find_workloads(suites, wanted.only)
+        chosen = tuple((suite, workload.name) for suite, workload in found)
+        works = [workload for _, workload in found]
+    loads = check_loads(place.loads)
+    confidence = default_confidence(measuring.correction)
+    architecture = machine.architecture or default_architecture(factors)
+    target = complete_target(place.target or default_target_of(factors, loads, works, architecture), Boards())
+    if not machine.architecture and not find_target_kind(target).has_architectures:
+        architecture = ""
+    boots = "boots" in find_target_kind(target).opens.offers
+    left_out = set() if wanted.only else {work.name for work in works if _is_left_out(work, factors, boots=boots)}
+    works = [work for work in works if work.name not in left_out]
+    chosen = tuple(each for each in chosen if each[1] not in left_out)
+    clock = clock_of(target, place.clock or "")
+    copies = _copies(request, clock, works) if measuring.null else 0
+    options = TargetOptions(
+        clock=clock,
+        architecture=architecture,
+        cpu_model=machine.cpu_model,
+        ns_per_instruction=machine.ns_per_instruction,
+        processors=machine.processors,
+    )
+    parse_target(target, options)
+    combinations = math.prod(len(choice.levels) for choice in request.factors)
+    prime, prime_more = discarded_runs(request, clock, works, boots=boots)
+    experiment = Experiment(
+        name=request.name,
+        factors=tuple(request.factors),
+        workloads=chosen,
+        loads=loads,
+        target=target,
+        architecture=find_architecture(architecture).name if architecture else "",
+        cpu_model=machine.cpu_model,
+        ns_per_instruction=machine.ns_per_instruction,
+        processors=machine.processors,
+        clock=clock,
+        budget_ns=duration_ns(measuring.budget) or BUDGET_PER_VARIANT_NS * (combinations + copies),
+        margin=measuring.margin,
+        confidence=measuring.confidence or confidence,
+        seed=measuring.seed if measuring.seed is not None else secrets.randbelow(2**31),
+        null=measuring.null,
+        blocks=measuring.blocks or 0,
+        layouts=measuring.layouts or 0,
+        published=wanted.published,
+        own=request.own,
+        rules=CURRENT_RULES,
+        correction=measuring.correction,
+        prime=prime,
+        prime_more=prime_more,
+        order=_order(request, target, factors, clock),
+        held=held,
+        budget_extends=measuring.budget is None or request.budget_extends,
+        failures_count=True,
+        wakeups=wakeups_of(duration_ns(measuring.duration), works),
+    )
+    for rules in rules_of_parts():
+        experiment = rules.complete(experiment, request.settings)
+    require_readable(experiment)
+    return experiment
+
+
+def _may_boot(target: str | None) -> bool:
+    """Return whether trials can have a machine that is booted for them, with a load beside them."""
+    return target is None or "boots" in find_target_kind(target).opens.offers
+
+
+def suites_of(target: str | None) -> tuple[str, ...]:
+    """Return the suites of a request that names a target, and no suite; empty for those of its factors."""
+    return find_target_kind(target).opens.suites if target else ()
+
+
+def _order(request: ExperimentRequest, target: str, factors: Sequence[FactorLevels], clock: str) -> str:
+    """Return the order of a block: by boot, where a board boots another kernel or root for each variant.
+
+    Raises:
+        UserError: the request has another order, or layouts, which would change within a boot.
+    """
+    measuring = request.settings.measuring
+    order = check_order(measuring.order, measuring.layouts or 0, clock)
+    boots_variants = any(reboots(find_factor(choice.factor)) for choice in factors)
+    if "reboots" not in find_target_kind(target).opens.offers or not boots_variants:
+        return order
+    if order != RANDOM_ORDER:
+        raise UserError(
+            f"--order {order} can't be had on a board that boots for each variant: a block has one boot of each, in random order.",
+            "Leave --order out.",
+        )
+    return BOOT_ORDER
+
+
+def _is_left_out(work: Workload, factors: Sequence[FactorLevels], *, boots: bool) -> bool:
+    """Return whether a workload is not measured unless the user names it.
+
+    A packaged program is the same for each level of a factor that acts before its start; then another workload of its suite is compared.
+    """
+    if boots:
+        return work.elsewhere
+    packaged = isinstance(work.origin, ImageTool) and work.origin.package
+    return bool(packaged) and any(
+        factor.stage is not Stage.BOOT and factor is not PRIORITY and not reboots(factor)
+        for factor in (find_factor(choice.factor) for choice in factors)
+    )
+
+
+def _check_no_workloads(request: ExperimentRequest) -> None:
+    for name in ("suites", "only"):
+        if getattr(request.settings.workloads, name):
+            option = flag_of(Workloads, name)
+            raise UserError(
+                f"{option} chooses among Swapstone's workloads; your own program is measured instead of them.",
+                f"Leave {option} out, or the program.",
+            )
+
+
+def _copies(request: ExperimentRequest, clock: str, works: Sequence[Workload]) -> int:
+    """Return how many copies of the baseline a null comparison adds.
+
+    Raises:
+        UserError: no copy could differ from the baseline.
+    """
+    if clock != VIRTUAL_CLOCK:
+        return 1 if request.own else 2
+    if request.own:
+        raise UserError(
+            "--null has nothing to compare: on the virtual clock a program gives the same bytes when it runs again, "
+            "and Swapstone does not link yours.",
+            "Leave --null out.",
+        )
+    if any(isinstance(work.origin, ImageTool) for work in works):
+        raise UserError(
+            "--null has nothing to compare: on the virtual clock a program gives the same bytes when it runs again, "
+            "and a tool of the image can't be relinked.",
+            "Leave --null out.",
+        )
+    return 1
+
+
+def check_experiment(experiment: Experiment) -> None:
+    """Check that an experiment can run here, as far as that is known before its target is opened.
+
+    Raises:
+        UserError: it can't.
+    """
+    kind = find_target_kind(experiment.target).opens
+    (check_machine if "probes_architecture" in kind.offers else check_levels)(experiment, kind)
+
+
+def on_target(experiment: Experiment, target: Target) -> Experiment:
+    """Return an experiment with the architecture that its target was found to have; empty for this machine's."""
+    if "probes_architecture" not in target.offers:
+        return experiment
+    known = {each.machine: each.name for each in ARCHITECTURES if each.machine != os.uname().machine}
+    return msgspec.structs.replace(experiment, architecture=known.get(target.architecture, ""))
+
+
+def start(
+    experiment: Experiment,
+    out: Path | None = None,
+    *,
+    passes: Mapping[tuple[str, str], int] | None = None,
+    options: RunOptions = DEFAULT_OPTIONS,
+    progress: Progress = NO_PROGRESS,
+) -> Path:
+    """Run an experiment into a new record.
+
+    Args:
+        experiment: what to measure.
+        out: the record's folder; None for a new one under the root of records.
+        passes: calibration to use instead of measuring it, for a rerun.
+        options: how it runs.
+        progress: receives events.
+
+    Returns:
+        The record's folder. The record is sealed as complete.
+
+    Raises:
+        UserError: the experiment can't run here. An error before the first trial leaves no record.
+        Interrupted: a signal ended it; the record is sealed.
+    """
+    return finish(start_by_block(experiment, out, passes=passes, options=options, progress=progress))
+
+
+def start_by_block(
+    experiment: Experiment,
+    out: Path | None = None,
+    *,
+    passes: Mapping[tuple[str, str], int] | None = None,
+    options: RunOptions = DEFAULT_OPTIONS,
+    progress: Progress = NO_PROGRESS,
+) -> Steps[Path]:
+    """Run an experiment as `start`; yield once its target is open and no record exists, and then as `Engine.blocks`."""
+    check_fail_if(options.fail_if, experiment, lambda: workloads_of(experiment).values())
+    title = " ".join(f"{choice.factor}={','.join(choice.levels)}" for choice in experiment.factors)
+    own_name = experiment.own.name if experiment.own else ""
+    title = f"{own_name}-{title}" if own_name and not title.startswith(f"{own_name}=") else title
+    title = f"{title} {experiment.architecture}".rstrip()
+    title = f"{title} {experiment.ns_per_instruction}ns" if experiment.ns_per_instruction != 1 else title
+    title = f"{title} smp{experiment.processors}" if experiment.processors != 1 else title
+    path = out or new_record_path(title if experiment.name == "compare" else experiment.name)
+    # Everything that can be wrong with the experiment is checked before the record is created, and if possible before any download.
+    check_experiment(experiment)
+    with open_experiment_target(experiment, progress.note, **options.of_target()) as target:
+        experiment = on_target(experiment, target)
+        check_levels(experiment, target)
+        if experiment.layouts and "runs_programs" not in target.offers:
+            raise UserError(
+                f"The target {target.name} runs no programs that Swapstone builds: --layouts has nothing to link."
+            )
+        experiment, note = check_budget(experiment)
+        if note:
+            progress.note(f"Note: {note}")
+        yield
+        with RecordWriter.create(path, experiment, describe(experiment)) as writer:
+            ending = STOPPED
+            with _sealed_on_error(writer), _events(experiment, options, progress):
+                prepared = prepare(
+                    experiment,
+                    target,
+                    progress.building,
+                    progress.note,
+                    keep_log=writer.keep_log,
+                    rebuild=options.rebuild,
+                )
+                stop = PrecisionStop(experiment, progress.note, writer.write_experiment)
+                engine = Engine(
+                    experiment,
+                    prepared,
+                    target,
+                    writer,
+                    stopping_rule=stop,
+                    progress=progress,
+                    passes=passes,
+                    first_runs=stop.check_first_runs,
+                )
+                ending = yield from engine.blocks()
+            return _finish(writer, ending)
+
+
+def resume(
+    path: Path,
+    budget_ns: int | None = None,
+    *,
+    options: RunOptions = DEFAULT_OPTIONS,
+    progress: Progress = NO_PROGRESS,
+) -> Path:
+    """Resume an interrupted record.
+
+    Args:
+        path: its folder.
+        budget_ns: a new budget for the whole experiment, which replaces an exact number of blocks too; None for the old ones.
+        options: how it runs.
+        progress: receives events.
+
+    Returns:
+        The record's folder. The record is sealed as complete.
+
+    Raises:
+        UserError: the record is complete, altered or not trusted, another process writes it, or machine or programs changed. The record
+            is unchanged.
+        Interrupted: a signal ended it; the record is sealed.
+    """
+    return finish(resume_by_block(path, budget_ns, options=options, progress=progress))
+
+
+def resume_by_block(
+    path: Path,
+    budget_ns: int | None = None,
+    *,
+    options: RunOptions = DEFAULT_OPTIONS,
+    progress: Progress = NO_PROGRESS,
+) -> Steps[Path]:
+    """Resume a record as `resume`; yield once its target is open and the record is unchanged, and then as `Engine.blocks`."""
+    require_own_record(path, "resume", trust=options.trust)
+    writer, view = RecordWriter.resume(path)
+    with contextlib.ExitStack() as opened:
+        opened.enter_context(writer)
+        # What has been read now is checked too: another process may have exchanged a file since.
+        require_trust(view, "resume", trust=options.trust)
+        target = opened.enter_context(open_experiment_target(view.experiment, progress.note, **options.of_target()))
+        experiment = _experiment_to_resume(view, budget_ns)
+        check_levels(experiment, target)
+        passes = {(suite, name): count for suite, name, count in view.manifest.passes} if view.manifest else {}
+        yield
+        ending = STOPPED
+        with _events(experiment, options, progress):
+            prepared = prepare(experiment, target, progress.building, progress.note, keep_log=writer.keep_log)
+            if view.manifest is not None:
+                _check_same(view.manifest, manifest_of(prepared, target, passes), path)
+            with _sealed_on_error(writer):
+                writer.write_experiment(experiment)
+                stop = PrecisionStop(experiment, progress.note, writer.write_experiment)
+                engine = Engine(
+                    experiment,
+                    prepared,
+                    target,
+                    writer,
+                    stopping_rule=stop,
+                    progress=progress,
+                    earlier=view.runs,
+                    passes=passes,
+                    first_runs=stop.check_first_runs,
+                )
+                ending = yield from engine.blocks()
+        return _finish(writer, ending)
+
+
+def _experiment_to_resume(view: RecordView, budget_ns: int | None) -> Experiment:
+    if budget_ns is not None:
+        return msgspec.structs.replace(view.experiment, budget_ns=budget_ns, budget_extends=False, blocks=0)
+    # A seal without verdicts: an earlier version, which wrote two seals, was killed between them.
+    if view.seal is not None and view.seal.state == "complete" and view.seal.verdicts:
+        raise UserError(
+            f"{view.path} is complete ({view.seal.why}): there is nothing to resume.",
+            f"Give it more time with --budget, or print it: swapstone show {view.path}",
+        )
+    return view.experiment
+
+
+@contextlib.contextmanager
+def _events(experiment: Experiment, options: RunOptions, progress: Progress) -> Iterator[None]:
+    progress.experiment_started(experiment, options.label)
+    try:
+        yield
+    finally:
+        progress.experiment_ended()
+
+
+@contextlib.contextmanager
+def _sealed_on_error(writer: RecordWriter) -> Iterator[None]:
+    """Seal the record if an error ends the session, and end quietly on SIGINT. At most the trial in flight is missing."""
+    again = f"swapstone compare --resume {shlex.quote(str(writer.path))}"
+    try:
+        yield
+    except BudgetError as error:
+        _seal_after_error(writer, error.why)
+        error.hint = f"{error.hint}\nWhat was measured is kept: {again} --budget {error.budget}"
+        raise
+    except AgentStartError as error:
+        _seal_after_error(writer, "an error ended it")
+        raise AgentStartError(error.message, f"{error.hint} Then continue: {again}") from error
+    except UserError:
+        _seal_after_error(writer, "an error ended it")
+        raise
+    except OSError as error:
+        _seal_after_error(writer, "an error ended it")
+        known = as_user_error(error, f"continue: {again}")
+        if known is None:
+            raise
+        raise known from error
+    except KeyboardInterrupt:
+        pass
+
+
+def _seal_after_error(writer: RecordWriter, why: str) -> None:
+    """Seal a record as interrupted. One that can't be sealed, as on a full disk, can be resumed too."""
+    with contextlib.suppress(RecordError):
+        writer.seal("interrupted", why, "")
+
+
+def _check_same(first: Manifest, now: Manifest, path: Path) -> None:
+    """Check that machine and programs are those of the first session.
+
+    Raises:
+        UserError: they differ; names the differences.
+    """
+    differences = manifest_differences(first, now)
+    if differences:
+        raise UserError(
+            f"{path} can't be resumed: " + "; ".join(differences[:3]) + ".",
+            f"Repeat the experiment and compare the two: swapstone rerun {path}",
+        )
+
+
+def _finish(writer: RecordWriter, ending: SessionEnd) -> Path:
+    """Analyse the record and seal it, with the digest of its verdicts. A record that was killed before that has no seal, and is resumed.
+
+    Raises:
+        Interrupted: the session ended before the experiment did.
+    """
+    interrupted = Interrupted(writer.path, f"swapstone compare --resume {shlex.quote(str(writer.path))}")
+    try:
+        verdicts = record_verdicts(load(writer.path))
+        writer.seal(ending.state, ending.why, verdicts)
+    except RecordError as error:
+        if interrupted.resume not in error.hint:  # it could not be read: that of an untrusted record would be restored
+            error.hint = f"What was measured is kept. Continue: {interrupted.resume}"
+        raise
+    except OSError as error:
+        known = as_user_error(error, f"continue: {interrupted.resume}")
+        raise known or error from error
+    except KeyboardInterrupt:
+        if load(writer.path).seal is None:
+            raise interrupted from None
+    if ending.state != "complete":
+        raise interrupted
+    return writer.path

@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""The contract of what explains rows: `Record.explain` and reports use every part's `Explainer`."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Collection
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from swapstone.core.model import Analysis, Experiment, FrozenStruct, UserError
+from swapstone.core.model.parts import provided
+from swapstone.core.record import FileProblemError, RecordView, read_regular
+from swapstone.core.report.context import ExplanationSummary
+from swapstone.core.report.document import Document
+from swapstone.core.report.render import RENDERERS, find_renderer
+
+if TYPE_CHECKING:
+    from swapstone.core.session.progress import Progress
+
+PAGE = "explanation.html"
+"""The page of an explanation, which links to what is beside it."""
+MOST_BYTES = 256 << 20
+"""A larger page is not read."""
+
+
+@dataclasses.dataclass(frozen=True)
+class ExplainOptions:
+    """Which row is explained, and how.
+
+    Attributes:
+        metric: name of a metric; None for the preferred one.
+        workload: name or pattern; None for all.
+        candidate: label of a candidate, or its level; None for all.
+        load: name of a load; None for all.
+        classes: a TOML file with rules that come before the bundled table of cost classes.
+        again: whether to run under instruments although evidence is stored.
+        without: names of instruments to leave out.
+        trust: whether the record's commands may run though another user or machine made it, or it was edited.
+        modelled_cycles: whether a processor is modelled too, of a record on the exact clock.
+        confirm: whether remedies for what is named are tried.
+    """
+
+    metric: str | None = None
+    workload: str | None = None
+    candidate: str | None = None
+    load: str | None = None
+    classes: Path | None = None
+    again: bool = False
+    without: tuple[str, ...] = ()
+    trust: bool = False
+    modelled_cycles: bool = False
+    confirm: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class RowExplanation:
+    """The explanation of a row.
+
+    Attributes:
+        folder: where the evidence, the pages and the flame graphs are stored.
+        explanation: the ledger and the findings; of a record on the exact clock, the instructions of both variants by function, or the
+            paths of their worst wake-ups.
+        files: everything that was written, in the order of writing.
+        printed: all of it, for any renderer.
+        json: all of it, as JSON.
+        no_profile: returns the error that there is no profile of a kind, with the reason.
+        evidence: what the instruments of this machine measured; None on the exact clock.
+    """
+
+    folder: Path
+    explanation: FrozenStruct
+    files: tuple[Path, ...]
+    printed: Document
+    json: str
+    no_profile: Callable[[str], UserError]
+    evidence: FrozenStruct | None = None
+
+    def document(self) -> Document:
+        """Return the explanation as a document that any renderer prints."""
+        return self.printed
+
+    def report(self, format: str = "text") -> str:
+        """Return the explanation as ``json``, or in a format of `swapstone report --format`.
+
+        Raises:
+            UserError: there is no such format.
+        """
+        if format == "json":
+            return self.json
+        names = [renderer.name for renderer in RENDERERS]
+        if format not in names:
+            raise UserError(f"There is no format {format!r}.", f"The formats are json, {', '.join(names)}.")
+        if format != "html":
+            return find_renderer(format).render(self.printed)
+        page = self.folder / PAGE  # links to the flame graphs beside it
+        try:
+            return read_regular(page, MOST_BYTES).decode(errors="backslashreplace")
+        except (FileNotFoundError, FileProblemError) as error:
+            raise UserError(f"{page} can't be read: {error}.", "Explain the row again.") from error
+
+    def profiles(self, kind: str) -> tuple[Path, ...]:
+        """Return the files of the profiles of a kind: ``on-cpu``, ``off-cpu``, ``allocations``, ``syscalls`` or ``instructions``.
+
+        Raises:
+            UserError: there is no profile of this kind, with the reason.
+        """
+        written = tuple(sorted(path for path in self.files if path.name.startswith(f"{kind}-")))
+        if not written:
+            raise self.no_profile(kind)
+        return written
+
+
+class Explainer(FrozenStruct, frozen=True, kw_only=True):
+    """What explains rows of records. Its module is imported by reports: `explain` imports what runs trials when it is called.
+
+    Attributes:
+        explains: returns whether it can explain rows of an experiment, given the names of the metrics, and whether this machine's
+            instruments reach the experiment's processes.
+        summaries: returns the explanations that are stored beside a record, given the folder of a report that links to their pages;
+            None for paths that start with the record's.
+        explain: explains a row; errors are those of `swapstone.core.session.record_handle.Record.explain`.
+    """
+
+    explains: Callable[[Experiment, Collection[str], bool], bool]
+    summaries: Callable[[RecordView, Path | None], tuple[ExplanationSummary, ...]]
+    explain: Callable[[RecordView, Analysis, ExplainOptions, Progress], RowExplanation]
+
+
+def explainers() -> tuple[Explainer, ...]:
+    """Return what the parts provide to explain rows."""
+    return provided("explainer", Explainer)

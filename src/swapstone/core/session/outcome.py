@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""The conditions of ``--fail-if``, and the exit status of several records."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+
+from swapstone.core.model import Analysis, Direction, Experiment, UserError, WorkSpec
+from swapstone.core.report.answer.conclusion import FailIf, Outcome, outcome_of
+from swapstone.core.session.values import parse_ratio
+
+FORM = "For example: --fail-if worse, --fail-if worse:5%, --fail-if maxrss=worse:10%"
+_CONDITION = re.compile(r"(?:(?P<metric>.+)=)?worse(?::(?P<margin>.+))?", re.DOTALL)
+
+
+def parse_fail_if(texts: Sequence[str]) -> tuple[FailIf, ...]:
+    """Parse texts of the form ``[METRIC=]worse[:MARGIN]``.
+
+    Raises:
+        UserError: a text has another form, or its margin is not between 0 and 100 %.
+    """
+    found = []
+    for text in texts:
+        match = _CONDITION.fullmatch(text.strip())
+        if match is None:
+            raise UserError(f"{text!r} is not [METRIC=]worse[:MARGIN].", FORM)
+        margin = parse_ratio(match["margin"], "--fail-if", 0.0, 1.0) if match["margin"] else None
+        found.append(FailIf(metric=match["metric"] or "", margin=margin))
+    return tuple(found)
+
+
+def check_fail_if(
+    conditions: Sequence[FailIf], experiment: Experiment, works: Callable[[], Iterable[WorkSpec]]
+) -> None:
+    """Check before anything is measured that each condition can be judged.
+
+    Raises:
+        UserError: no workload has the metric, or the margin is below the experiment's, inside which rows are not told apart.
+    """
+    if not conditions:
+        return
+    metrics = {metric.name: metric for work in works() for metric in work.metrics}
+    for each in conditions:
+        if each.metric and each.metric not in metrics:
+            raise UserError(
+                f"--fail-if names the metric {each.metric!r}, which nothing here measures.", _known(metrics)
+            )
+        if each.metric and metrics[each.metric].better is Direction.NEITHER:
+            raise UserError(
+                f"--fail-if names the metric {each.metric!r}: neither direction of it is better or worse.",
+                "Name another metric. One that your own program prints has a direction if you give it: NAME[UNIT,lower]=regex:PATTERN",
+            )
+        if each.margin is not None and each.margin < experiment.margin:
+            raise UserError(
+                f"--fail-if worse:{100 * each.margin:g}% is below the experiment's margin of {100 * experiment.margin:g} %, inside which "
+                "differences are of no interest.",
+                f"Lower both: --margin {100 * each.margin:g}% --fail-if worse",
+            )
+
+
+def _known(metrics: Iterable[str]) -> str:
+    return f"Its metrics are {', '.join(sorted(metrics))}. {FORM}"
+
+
+def outcome_of_all(results: Iterable[tuple[Analysis, Experiment]], conditions: Sequence[FailIf] = ()) -> Outcome:
+    """Return the exit status of several comparisons, such as the parts of a study: `EXIT_WORSE` before `EXIT_NO_RESULT` before 0.
+
+    Args:
+        results: of each record the analysis and the experiment.
+        conditions: of ``--fail-if``; one that names a metric judges the records that have it.
+
+    Raises:
+        UserError: no record has the metric of a condition.
+    """
+    known = list(results)
+    metrics = {row.metric.name for analysis, _ in known for row in analysis.comparisons}
+    for each in conditions:
+        if known and each.metric and each.metric not in metrics:
+            raise UserError(
+                f"--fail-if names the metric {each.metric!r}, which nothing here measures.", _known(metrics)
+            )
+    found = (outcome_of(analysis, experiment, conditions) for analysis, experiment in known)
+    return min((each for each in found if each.status), key=lambda each: each.status, default=Outcome())

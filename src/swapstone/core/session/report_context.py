@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""What a report prints beside the analysis: notes, facts, and the commands that repeat or explain a record."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from swapstone.core.comparison.run_columns import as_table
+from swapstone.core.comparison.run_table import span_ns
+from swapstone.core.model import Experiment
+from swapstone.core.model.parts import missing_parts, provided
+from swapstone.core.model.references import study_with_figures
+from swapstone.core.model.safe_text import utf8_path
+from swapstone.core.record import Description, RecordView
+from swapstone.core.report.context import PartContext, ReportContext
+from swapstone.core.session.command_text import command_line
+from swapstone.core.session.explainer import explainers
+from swapstone.core.session.program_outputs import output_notes
+from swapstone.core.session.works import description_of
+from swapstone.version import __version__
+
+
+def _clock_note(ns_per_instruction: int, processors: int) -> str:
+    each = "one nanosecond" if ns_per_instruction == 1 else f"{ns_per_instruction} ns"
+    counts = "It counts the work; caches, buses, memory and branch prediction have no effect on it."
+    if processors > 1:
+        return (
+            f"The clock is virtual: each instruction takes {each} of the guest's time, on {processors} processors in turn. Each runs at "
+            f"1/{processors} of the speed, so only machines with {processors} processors are compared. Most runs repeat to the byte, not "
+            f"all: the emulator may end a turn early (`swapstone docs virtual-machines`). {counts}"
+        )
+    return (
+        f"The clock is virtual: each instruction takes {each} of the guest's time, on one processor. A run is exact and repeatable "
+        f"to the byte. {counts}"
+    )
+
+
+def context_of(view: RecordView, beside: Path | None = None) -> ReportContext:
+    """Return the context of a record's report.
+
+    Args:
+        view: the record.
+        beside: the folder of the report, if the report links to files of the record.
+    """
+    description = description_of(view.meta, view.experiment)
+    first_ns, last_ns = span_ns(as_table(view.runs, ()))
+    of_parts: list[PartContext] = [read(view, description) for read in provided("context", Callable)]
+    manifest = view.manifest
+    held = (("held in all variants", held_text(view.experiment)),) if view.experiment.held else ()
+    facts = (*held, *manifest.machine, *manifest.tools) if manifest else held
+    return ReportContext(
+        experiment=view.experiment,
+        record_id=view.meta.id,
+        record_path=utf8_path(view.path),
+        started_unix_ns=first_ns,
+        finished_unix_ns=last_ns,
+        facts=(*facts, *(fact for each in of_parts for fact in each.facts)),
+        rerun=f"swapstone rerun {shlex.quote(utf8_path(view.path))}",
+        published=study_with_figures(view.experiment.published),
+        notes=(
+            *description.notes,
+            *_missing_parts(description),
+            *output_notes(view),
+            *(note for each in of_parts for note in each.notes),
+            *(
+                (_clock_note(view.experiment.ns_per_instruction, view.experiment.processors),)
+                if view.experiment.virtual
+                else ()
+            ),
+        ),
+        version=__version__,
+        seal_digest=view.digest,
+        pieces={name: piece for each in of_parts for name, piece in each.pieces.items()},
+        reasons=tuple(row for each in explainers() for row in each.summaries(view, beside)),
+        explain=f"swapstone explain {shlex.quote(utf8_path(view.path))}" if description.place.explains else "",
+        workloads=tuple((suite, each) for (suite, _), each in description.specs().items()),
+    )
+
+
+def _missing_parts(description: Description) -> Iterator[str]:
+    """Yield a note on each part from elsewhere with which a record was made and that is not installed."""
+    for part in missing_parts(description.parts):
+        yield f"Made with the part {part}, which is not installed here: the record can be read, not repeated."
+
+
+def held_text(experiment: Experiment) -> str:
+    """Return the levels that all variants share, e.g. ``optimization=Os``."""
+    return " ".join(f"{factor}={level}" for factor, level in experiment.held)
+
+
+def describe_experiment(experiment: Experiment) -> str:
+    """Return an experiment in one line, e.g. ``libc=glibc,musl on host, 27 workloads``."""
+    factors = " ".join(f"{choice.factor}={','.join(choice.levels)}" for choice in experiment.factors)
+    factors += f", all with {held_text(experiment)}," if experiment.held else ""
+    if experiment.own is not None:
+        return f"{factors} on {experiment.target}, {command_line(experiment)}"
+    count = len(experiment.workloads)
+    return f"{factors} on {experiment.target}, {count} workload{'s' if count != 1 else ''}"

@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Requests: an experiment before its names, patterns and defaults are resolved."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import attrs
+
+from swapstone.core.factors import all_factors, find_factor, find_level, parse_choice
+from swapstone.core.model import (
+    BALANCED_ORDER,
+    RANDOM_ORDER,
+    VIRTUAL_CLOCK,
+    FactorLevels,
+    OwnProgram,
+    UserError,
+    Workload,
+    unknown,
+)
+from swapstone.core.model.experiment import FEWEST_WAKEUPS, MOST_WAKEUPS, WAKEUP_INTERVAL_US
+from swapstone.core.session.settings import Settings
+from swapstone.core.workloads import find_load, with_wakeups
+
+
+@attrs.frozen(kw_only=True)
+class ExperimentRequest:
+    """An unresolved experiment: patterns, defaults and names that `resolve` looks up.
+
+    Attributes:
+        name: of the record; a study's name, or ``compare``.
+        factors: what is varied, the baseline's level first.
+        settings: of the user; those of an own program are resolved already, in `own`.
+        own: the user's own program, instead of the bundled workloads.
+        budget_extends: whether the budget is extended to the pairs that an interval needs, as without a budget: a study's own.
+    """
+
+    name: str
+    factors: Sequence[FactorLevels]
+    settings: Settings = attrs.field(factory=Settings)
+    own: OwnProgram | None = None
+    budget_extends: bool = False
+
+
+def parse_factors(texts: Iterable[str]) -> tuple[FactorLevels, ...]:
+    """Parse texts such as ``libc=glibc,musl``.
+
+    Raises:
+        UserError: there are none, one is malformed, or a factor is named twice.
+    """
+    choices = tuple(parse_choice(text) for text in texts)
+    if not choices:
+        raise UserError(
+            "There is nothing to compare: FACTOR=BASELINE,CANDIDATE is missing.",
+            "For example: swapstone compare libc=glibc,musl",
+        )
+    names = [choice.factor for choice in choices]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise UserError(
+            f"The factor {twice} is named twice.", f"List all its levels in one: {twice}=BASELINE,CANDIDATE"
+        )
+    return choices
+
+
+def parse_held(texts: Iterable[str], varied: Sequence[FactorLevels]) -> tuple[tuple[str, str], ...]:
+    """Parse texts such as ``optimization=Os``: levels that all variants share.
+
+    Args:
+        texts: to parse.
+        varied: the factors that are compared.
+
+    Returns:
+        Pairs (factor, level), the level under its canonical name.
+
+    Raises:
+        UserError: one has another form, its factor is compared, held twice, or none of Swapstone's.
+    """
+    held: dict[str, str] = {}
+    for text in texts:
+        name, equals, level = (part.strip() for part in text.partition("="))
+        if not equals or not level:
+            raise UserError(f"{text!r} is not FACTOR=LEVEL.", "For example: --hold optimization=Os")
+        if name not in {factor.name for factor in all_factors()}:
+            find_factor(name)  # raises for a name that is unknown
+            raise UserError(
+                f"{name} can't be held: its levels are yours.",
+                "Write the value into the command, or set a variable of the environment with --env NAME=VALUE.",
+            )
+        if name in {choice.factor for choice in varied}:
+            raise UserError(
+                f"The factor {name} is compared and can't be held at {level} too.",
+                f"Leave --hold {name}={level} out, or leave {name} out of what is compared.",
+            )
+        if name in held:
+            raise UserError(f"The factor {name} is held twice.", f"Hold one level: --hold {name}={level}")
+        if "," in level:
+            raise UserError(
+                f"{text!r} holds several levels; all variants share one.",
+                f"To compare them: swapstone compare {name}={level}",
+            )
+        held[name] = find_level(find_factor(name), level).name
+    return tuple(held.items())
+
+
+def wakeups_of(duration_ns: int | None, workloads: Iterable[Workload]) -> int:
+    """Return how often a thread of the suite latency wakes in a trial; 0 for the suite's number.
+
+    Args:
+        duration_ns: how long a trial measures; None for the suite's duration.
+        workloads: of Swapstone, that the experiment runs.
+
+    Raises:
+        UserError: it is out of range, or none of the workloads measures latencies.
+    """
+    if duration_ns is None:
+        return 0
+    if not any(with_wakeups(work, 1) is not work for work in workloads):
+        raise UserError(
+            "--duration is for the suite latency, and none of its workloads runs here.",
+            "Add --suite latency, or leave --duration out.",
+        )
+    cycles = duration_ns // (WAKEUP_INTERVAL_US * 1000)
+    if not FEWEST_WAKEUPS <= cycles <= MOST_WAKEUPS:
+        most_s = MOST_WAKEUPS * WAKEUP_INTERVAL_US // 1_000_000
+        raise UserError(
+            f"--duration is not between {FEWEST_WAKEUPS * WAKEUP_INTERVAL_US // 1000} ms and {most_s} s.",
+            f"For example: --duration 10s, or {most_s}s",
+        )
+    return cycles
+
+
+def discarded_runs(
+    request: ExperimentRequest, clock: str, workloads: Iterable[Workload], *, boots: bool
+) -> tuple[int, bool]:
+    """Return how many runs are discarded before each measured one, and whether more are where runs depend on what ran before them.
+
+    By default it is one for an own program, whose runs may leave caches and files in another state. Workloads of Swapstone start with none.
+    A server has its load generator's requests before its measurement, and on the virtual clock each run starts from the same state.
+
+    Args:
+        request: with a number, or None.
+        clock: of the experiment.
+        workloads: of Swapstone; none for an own program.
+        boots: whether each run has a machine of its own, so that only the host could carry anything over.
+
+    Raises:
+        UserError: the clock is the virtual one.
+    """
+    prime = request.settings.measuring.prime
+    if prime is not None:
+        if prime and clock == VIRTUAL_CLOCK:
+            raise UserError(
+                "--prime has no effect on the virtual clock: each run starts from the same state.", "Leave --prime out."
+            )
+        return prime, False
+    serves = any(work.load_generator is not None for work in workloads)
+    if clock == VIRTUAL_CLOCK or serves or (request.own is not None and request.own.load_generators):
+        return 0, False
+    return int(request.own is not None and not boots), True
+
+
+def check_order(order: str, layouts: int, clock: str) -> str:
+    """Return a kind of order.
+
+    Raises:
+        UserError: there is no such kind, or balanced orders can't be combined with the layouts or the clock.
+    """
+    if order not in (RANDOM_ORDER, BALANCED_ORDER):
+        raise unknown("order", order, (RANDOM_ORDER, BALANCED_ORDER))
+    if order == BALANCED_ORDER and (layouts or clock == VIRTUAL_CLOCK):
+        what = "--layouts" if layouts else "--clock virtual"
+        raise UserError(
+            f"--order balanced can't be combined with {what}: a cycle of orders would have several layouts or no noise.",
+            "Leave --order out.",
+        )
+    return order
+
+
+def check_loads(names: Iterable[str]) -> tuple[str, ...]:
+    """Look up names of loads.
+
+    Raises:
+        UserError: there is no such load, or one is named twice.
+    """
+    found = tuple(find_load(name.strip()).name for name in names)
+    if twice := next((name for name in found if found.count(name) > 1), None):
+        raise UserError(f"The load {twice} is named twice.", f"Write: --load {','.join(dict.fromkeys(found))}")
+    return found

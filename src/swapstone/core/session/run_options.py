@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""How an experiment runs, beside what it measures."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Sequence
+from typing import TypedDict
+
+from swapstone.core.model.run_sharing import NO_SHARING, RunSharing
+from swapstone.core.report.answer.conclusion import FailIf
+from swapstone.core.session.outcome import parse_fail_if
+from swapstone.core.session.settings import Settings
+from swapstone.core.session.values import duration_seconds, parse_ratio
+
+
+class TargetRunOptions(TypedDict):
+    """The options of `RunOptions` with which a target is opened."""
+
+    no_cache: bool
+    guest_timeout_s: float
+    sharing: RunSharing
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RunOptions:
+    """How an experiment runs, beside what it measures.
+
+    Attributes:
+        rebuild: whether to build an own program again although an equal build is in the cache.
+        no_cache: whether a virtual machine repeats runs that are in the cache.
+        guest_timeout_s: limit of a virtual machine's run, in seconds of this machine's time; 0 for the default.
+        fail_if: conditions for the exit status, checked before anything is measured.
+        label: which part of a study this is, for displays, e.g. ``part 2 of 4``; else empty.
+        trust: whether the commands of a record that is resumed may run though another user or machine made it, or it was edited.
+        sharing: the store and the workers of the runs.
+    """
+
+    rebuild: bool = False
+    no_cache: bool = False
+    guest_timeout_s: float = 0.0
+    fail_if: tuple[FailIf, ...] = ()
+    label: str = ""
+    trust: bool = False
+    sharing: RunSharing = NO_SHARING
+
+    def of_target(self) -> TargetRunOptions:
+        """Return those that concern the target."""
+        return {"no_cache": self.no_cache, "guest_timeout_s": self.guest_timeout_s, "sharing": self.sharing}
+
+
+DEFAULT_OPTIONS = RunOptions()
+
+
+def run_options_of(settings: Settings, fail_if: Sequence[str] = (), *, trust: bool = False) -> RunOptions:
+    """Return how an experiment with these settings runs.
+
+    Args:
+        settings: of the user.
+        fail_if: texts of ``--fail-if``.
+        trust: as `RunOptions`.
+
+    Raises:
+        UserError: a condition or the share of rechecked runs has another form.
+    """
+    machine, sharing = settings.machine, settings.sharing
+    return RunOptions(
+        rebuild=settings.program.rebuild,
+        no_cache=machine.no_cache,
+        guest_timeout_s=duration_seconds(machine.guest_timeout),
+        fail_if=parse_fail_if(fail_if),
+        trust=trust,
+        sharing=parse_sharing(sharing.store, sharing.executor, sharing.recheck),
+    )
+
+
+def parse_sharing(store: str | None, executor: str | None, recheck: str | None) -> RunSharing:
+    """Return the store and the workers that options name; a false value for none.
+
+    Args:
+        store: a path or a URL of fsspec.
+        executor: as `EXECUTORS`. It is opened later.
+        recheck: a share, such as ``2%`` or ``100%``.
+
+    Raises:
+        UserError: the share has another form.
+    """
+    share = parse_ratio(recheck, "--recheck", 0.0, math.nextafter(1.0, 2.0)) if recheck is not None else 0.0
+    return RunSharing(store=store or "", executor=executor or "", recheck=share)

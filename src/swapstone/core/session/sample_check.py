@@ -1,0 +1,361 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Samples, checksums, observed levels and failures of a record's runs, derived again from what the programs printed.
+
+Only files of the record are read, and no program is run.
+"""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import dataclasses
+import math
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+
+from swapstone.core import plan, workloads
+from swapstone.core.answers import Measured, OutputReader, reader_of
+from swapstone.core.factors import Evidence, find_factor, is_root_factor, is_unobserved
+from swapstone.core.factors.factor import BOOTED_ROOT
+from swapstone.core.factors.mounts import mounted_content
+from swapstone.core.model import Run, Sample, Status, UserError, Variant, WireError
+from swapstone.core.model.parts import missing_parts
+from swapstone.core.model.trial_conditions import changed_conditions
+from swapstone.core.record import KeptOutputs, RecordView
+from swapstone.core.wire import AgentAnswer, ProcessOutcome
+from swapstone.core.wire.kept_answer import decode_kept, restored, split_raw
+from swapstone.core.wire.own_program_output import STDOUT, OutputDigests
+from swapstone.version import __version__
+
+_CLOSE = 1e-9
+"""Relative difference of two computations of one sample: sums may be rounded in another order."""
+
+PATTERN_CPU_S = 2.0
+"""Processor time for the patterns of one run. Output has at most 128 KiB; an untrusted pattern may take exponential time."""
+
+_BAD_DATA = (UserError, ArithmeticError, LookupError, TypeError, ValueError, RecursionError)
+"""What a decoder may raise of data that it was not made for."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Derivation:
+    """What a record's raw output shows of its runs.
+
+    Attributes:
+        runs: number of runs with samples.
+        whole: how many of them were derived again, samples and all.
+        partly: how many were derived with the agent's figures, such as times, from the run itself: records before 0.2 keep no answers.
+        underived: pairs (reason, number of runs) of the others.
+        levels: pairs (factor, number of derived runs whose level can't be observed again, as that needs the files of the programs).
+        failures: number of failed and refused runs.
+        failures_shown: how many of them the raw output shows to have failed.
+        problems: what the raw output contradicts, one sentence each.
+    """
+
+    runs: int
+    whole: int
+    partly: int
+    underived: tuple[tuple[str, int], ...]
+    levels: tuple[tuple[str, int], ...]
+    failures: int
+    failures_shown: int
+    problems: tuple[str, ...]
+
+
+class _ContradictionError(Exception):
+    """The raw output contradicts the run; the text is a sentence about the run without its subject."""
+
+
+class _UnderivableError(Exception):
+    """The raw output does not determine the run; the text is the reason, equal for equal reasons."""
+
+
+class _SlowPatternError(_UnderivableError):
+    """A pattern of the record takes too long."""
+
+
+def derive(view: RecordView) -> Derivation:
+    """Derive every run of a record again from its raw output.
+
+    Raises:
+        UserError: this version of Swapstone does not have a workload of the record.
+    """
+    with KeptOutputs(view.path) as outputs:
+        return _Deriver(view, outputs).all()
+
+
+class _Deriver:
+    def __init__(self, view: RecordView, outputs: KeptOutputs) -> None:
+        self._view = view
+        self._outputs = outputs
+        self._missing = missing_parts(view.meta.description.parts if view.meta.description else ())
+        works = workloads.workloads_of(view.experiment, installed=bool(self._missing))
+        self._readers = {key: reader_of(work) for key, work in works.items()}
+        self._variants = {variant.label: variant for variant in plan.variants(view.experiment)}
+        self._digests = OutputDigests()
+        artifacts = view.manifest.artifacts if view.manifest else ()
+        self._paths = {(each.suite, each.workload, each.variant): each.path for each in artifacts}
+        self._sources = {(each.suite, each.workload, each.variant): dict(each.sources) for each in artifacts}
+        self._unseen: collections.Counter[str] = collections.Counter()
+        self._too_slow = ""
+        """Why no further run is derived; empty at first."""
+        self._strict = view.experiment.rules > 1
+        self._same_version = view.meta.swapstone == __version__
+        self._checks: dict[tuple[str, str], str] = {}
+        """The checksum of each workload's work, as the first run with samples has it."""
+        for run in view.runs:
+            if run.status is Status.OK and run.check:
+                self._checks.setdefault((run.trial.suite, run.trial.workload), run.check)
+
+    def all(self) -> Derivation:
+        """Derive every run."""
+        problems: list[str] = []
+        underived: collections.Counter[str] = collections.Counter()
+        whole = partly = shown = failures = 0
+        for run in self._view.runs:
+            if run.status is Status.UNAVAILABLE:
+                continue
+            ok = run.status is Status.OK
+            failures += not ok
+            try:
+                with_answer = self._derive(run)
+            except _SlowPatternError as error:
+                self._too_slow = str(error)
+                underived[str(error)] += ok
+            except _ContradictionError as error:
+                problems.append(f"the run {run.trial.key} {error}")
+            except _UnderivableError as error:
+                underived[str(error)] += ok
+            except _BAD_DATA as error:
+                problems.append(f"the raw output of the run {run.trial.key} can't be read: {str(error)[:200]}")
+            else:
+                whole += ok and with_answer
+                partly += ok and not with_answer
+                shown += not ok
+        return Derivation(
+            runs=sum(run.status is Status.OK for run in self._view.runs),
+            whole=whole,
+            partly=partly,
+            underived=tuple((reason, count) for reason, count in underived.items() if count),
+            levels=tuple(self._unseen.items()),
+            failures=failures,
+            failures_shown=shown,
+            problems=(*problems, *self._unequal_work()),
+        )
+
+    def _derive(self, run: Run) -> bool:
+        """Derive one run. Return whether the agent's answer was there, and not only the printed text."""
+        reader = self._readers.get((run.trial.suite, run.trial.workload))
+        variant = self._variants.get(run.trial.variant)
+        if self._missing and reader is None:
+            raise _UnderivableError(f"the part {', '.join(self._missing)} is not installed")
+        if reader is None or variant is None:
+            raise _ContradictionError("is not of this experiment")
+        if self._too_slow:
+            raise _UnderivableError(self._too_slow)
+        if not run.answer:
+            if self._strict and run.status is Status.OK:
+                raise _ContradictionError("has samples, and no answer of the agent is kept")
+            self._derive_text(run, reader)
+            return False
+        answer, shortened = self._answer(run)
+        if run.status is Status.OK:
+            self._derive_ok(run, reader, variant, answer, shortened=shortened)
+        else:
+            _check_failure(run, reader, answer, self._checks.get((run.trial.suite, run.trial.workload), ""))
+        return True
+
+    def _answer(self, run: Run) -> tuple[AgentAnswer, bool]:
+        """Return the agent's answer with its outputs, and whether outputs were shortened."""
+        data, raw = self._outputs.read(run.answer), self._outputs.read(run.output)
+        if data is None or (raw is None and run.output):
+            raise _UnderivableError("the raw output is missing or altered")
+        try:
+            kept = decode_kept(data)
+            answer = restored(kept, raw or b"")
+        except WireError as error:
+            raise _ContradictionError(f"has raw output that does not belong together: {error.message}") from error
+        if answer.id != run.trial.identity:
+            raise _ContradictionError(f"has the agent's answer to another trial, {answer.id}")
+        for name, now, then in (("facts", answer.facts, run.facts), ("name", answer.name, run.name)):
+            if now != then:
+                raise _ContradictionError(f"has other {name} than the agent's answer")
+        return answer, kept.shortened
+
+    def _derive_ok(
+        self, run: Run, reader: OutputReader, variant: Variant, answer: AgentAnswer, *, shortened: bool
+    ) -> None:
+        if failure := reader.trouble(answer):
+            raise _ContradictionError(f"is marked ok, and its raw output shows a failure: {failure}")
+        if changed_conditions(dict(answer.facts)):
+            raise _ContradictionError("is marked ok, and its raw output shows that the conditions changed")
+        measured = _read(reader, answer, shortened=shortened)
+        self._compare(run, measured, extra=self._strict and self._same_version)
+        self._compare_levels(run, variant, answer, measured)
+        own = self._view.experiment.own
+        if own is not None and not own.output and not own.load_generators and not shortened:
+            self._compare_output(run, answer.stdout)
+
+    def _derive_text(self, run: Run, reader: OutputReader) -> None:
+        """Derive a run of a record without answers from the printed text; the agent's figures are those of the run."""
+        if run.status is not Status.OK:
+            raise _UnderivableError("")
+        own = self._view.experiment.own
+        if own is not None and not own.load_generators and (own.ignore_failure or not own.numbers):
+            raise _UnderivableError("all samples are the agent's, and this record does not keep its answers")
+        raw = self._outputs.read(run.output) if run.output else b""
+        if raw is None:
+            raise _UnderivableError("the raw output is missing or altered")
+        outputs = split_raw(raw)
+        if outputs is None:
+            raise _UnderivableError("the outputs can't be separated")
+        ended = ProcessOutcome.DRIVEN if reader.workload.load_generator else ProcessOutcome.EXITED
+        answer = AgentAnswer(id=run.trial.identity, facts=run.facts, outcome=ended, code=0)
+        answer = msgspec.structs.replace(answer, **outputs)
+        self._compare(run, _read(reader, answer, shortened=b" bytes left out]\n" in raw), extra=False)
+
+    def _compare(self, run: Run, measured: Measured, *, extra: bool) -> None:
+        """Compare samples, checksum, histogram and series with those of the run."""
+        for what, then, now in (
+            ("samples", run.samples, measured.samples),
+            ("series", run.series, measured.series),
+        ):
+            if name := _different(then, now, extra=extra):
+                raise _ContradictionError(f"has other {what} of {name} than its raw output")
+        if run.seen and run.seen != measured.seen:  # older records have none
+            raise _ContradictionError("has other observations than its raw output")
+        if run.check != measured.check:
+            raise _ContradictionError("has another checksum of its work than its raw output")
+        if (run.histogram, run.by_processor) != (measured.histogram, measured.by_processor):
+            raise _ContradictionError("has another histogram than its raw output")
+
+    def _compare_levels(self, run: Run, variant: Variant, answer: AgentAnswer, measured: Measured) -> None:
+        """Compare the levels that the answer alone shows, without the files of programs, with those of the run."""
+        evidence = Evidence(
+            interp=answer.interp,
+            objects=answer.objects,
+            mapped=measured.mapped,
+            facts=answer.facts,
+            machine=answer.machine,
+            observed=answer.observed,
+            absent=answer.absent,
+            seen=measured.seen,
+        )
+        recorded = dict(run.observed)
+        sources = self._sources.get((run.trial.suite, run.trial.workload, run.trial.variant), {})
+        for name, requested in variant.levels:
+            level = recorded.get(name, "")
+            if level != requested and not is_unobserved(name, level):
+                raise _ContradictionError(f"is marked ok, and {name}={level or 'unknown'} was in force")
+            # A path would be read on this machine. A static program shows by its file alone that it has no loader.
+            factor = find_factor(name)
+            without_loader = answer.interp is None and getattr(factor, "shown_by_loader", False)
+            hidden = "/" in requested or is_root_factor(name) or without_loader
+            # Which root a board booted is in the answer as a level.
+            hidden = hidden and not (is_root_factor(name) and evidence.machine_text(BOOTED_ROOT))
+            content = sources.get(f"{name} {requested}", "") if is_root_factor(name) else ""
+            # The folder of a root is named by its content's digest, which the manifest has: nothing is read.
+            if content:
+                rooted = {"root": mounted_content(evidence, content), "path_levels": ((name, requested),)}
+                now = factor.observe(msgspec.structs.replace(evidence, **rooted))
+            else:
+                now = None if hidden else factor.observe(evidence)
+            if now is None:
+                self._unseen[name] += 1
+            elif now != level:
+                raise _ContradictionError(f"has the level {name}={level}, and its raw output shows {now}")
+
+    def _compare_output(self, run: Run, stdout: bytes) -> None:
+        """Compare the digests of standard output, in which the paths of the program and of its folder may be replaced."""
+        path = self._paths.get((run.trial.suite, run.trial.workload, run.trial.variant), "")
+        texts = [stdout]
+        for name, word in ((path, b"{program}"), (str(Path(path).parent), b"{folder}")):
+            if len(name) > 1:
+                texts.append(texts[-1].replace(os.fsencode(name), word))
+        recorded = set(run.digests)
+        if any(recorded.issuperset(self._digests.of_bytes(STDOUT, text)) for text in texts):
+            return
+        if b"/" not in stdout:  # no path can have been replaced
+            raise _ContradictionError("has other digests of its standard output than its raw output")
+
+    def _unequal_work(self) -> list[str]:
+        return [
+            f"the run {run.trial.key} did other work than the first run of {run.trial.workload}"
+            for run in self._view.runs
+            if run.status is Status.OK and run.check != self._checks.get((run.trial.suite, run.trial.workload), "")
+        ]
+
+
+@contextlib.contextmanager
+def _limited(limit_s: float) -> Iterator[None]:
+    """Limit the processor time of a search for patterns: Python's `re` handles signals while it searches. No limit outside the main thread.
+
+    Raises:
+        _SlowPatternError: the limit is exceeded.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def expire(_number: int, _frame: object) -> None:
+        raise _SlowPatternError(f"a pattern of the record takes more than {limit_s:g} s of processor time")
+
+    before = signal.signal(signal.SIGVTALRM, expire)
+    signal.setitimer(signal.ITIMER_VIRTUAL, limit_s)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.signal(signal.SIGVTALRM, before)
+
+
+def _read(reader: OutputReader, answer: AgentAnswer, *, shortened: bool) -> Measured:
+    try:
+        with _limited(PATTERN_CPU_S):
+            return reader.read(answer)
+    except UserError as error:
+        if shortened:
+            raise _UnderivableError("a number may be in the part of the output that was not kept") from error
+        raise _ContradictionError(f"has raw output without its samples: {error.message}") from error
+
+
+def _different(then: tuple[Sample, ...], now: tuple[Sample, ...], *, extra: bool) -> str:
+    """Return the name of a metric whose values differ; empty if none does. With `extra`, further metrics are a difference too."""
+    derived = {sample.metric: sample.values for sample in now}
+    for sample in then:
+        values = derived.pop(sample.metric, None)
+        if values is None or len(values) != len(sample.values):
+            return sample.metric
+        if not all(math.isclose(a, b, rel_tol=_CLOSE) for a, b in zip(values, sample.values, strict=True)):
+            return sample.metric
+    return next(iter(derived), "") if extra else ""
+
+
+def _check_failure(run: Run, reader: OutputReader, answer: AgentAnswer, check: str) -> None:
+    """Check that the raw output of a failed or refused run shows why.
+
+    Raises:
+        _ContradictionError: it shows none.
+        _UnderivableError: the reason is not in the raw output: a command after the run failed, or another level was in force.
+    """
+    if reader.trouble(answer):
+        return
+    if run.status is Status.REFUSED and not run.reason.startswith("it did other work"):
+        raise _UnderivableError("")
+    try:
+        with _limited(PATTERN_CPU_S):
+            measured = reader.read(answer)
+    except UserError:
+        return
+    if run.status is Status.REFUSED:
+        if measured.check != check:
+            return
+        raise _ContradictionError("is marked refused for other work, and its raw output shows the same work")
+    if run.reason.startswith(("its --conclude command failed", "its artifact ")):
+        raise _UnderivableError("")
+    raise _ContradictionError("is marked failed, and its raw output shows no failure")

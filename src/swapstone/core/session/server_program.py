@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Own servers: from options as text to the load generators that send their requests."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shlex
+import shutil
+from pathlib import Path
+
+from swapstone.core.model import Experiment, LoadGenerator, UserError
+from swapstone.core.model.load_generator import CONNECTIONS, PORT
+from swapstone.core.session.server_template import template_text
+from swapstone.core.session.values import parse_duration_ns
+from swapstone.core.targets import driver_of
+from swapstone.core.workloads import workloads_of
+from swapstone.core.workloads.load_generators import LOAD_GENERATORS, PACE, PATTERN_EXAMPLE, check_reader, is_closed
+from swapstone.core.workloads.server_metrics import WRK, closed_loop_notes
+
+MOST_CONNECTIONS = 10_000
+
+SERVER_EXAMPLE = (
+    "--server './my-server --port {port}' "
+    "--load-generator 'wrk -c {connections} -t 1 -d 10s --latency http://127.0.0.1:{port}/' --connections 1,10"
+)
+
+
+def server_notes(experiment: Experiment) -> tuple[str, ...]:
+    """Return the notes on load generators that a report prints: what a closed loop hides, and that another machine ran them."""
+    found: list[LoadGenerator] = []
+    with contextlib.suppress(UserError):  # a record of another version may have workloads that this one does not
+        found = [work.load_generator for work in workloads_of(experiment).values() if work.load_generator is not None]
+    apart = _apart_note(experiment.target) if found else ()
+    names = dict.fromkeys(
+        WRK if each.reader == WRK else Path(each.command[0]).name for each in found if is_closed(each.reader)
+    )
+    return (*apart, *closed_loop_notes(list(names)))
+
+
+def _apart_note(target: str) -> tuple[str, ...]:
+    """Return the note on a load generator that another machine ran; none if none did."""
+    with contextlib.suppress(UserError):  # of a record that someone edited
+        if name := driver_of(target):
+            return (
+                f"The load generators ran on another machine ({name}). Latencies contain the network between the two. The processor time "
+                "of the load generators is not measured there.",
+            )
+    return ()
+
+
+def server_arguments(text: str) -> tuple[str, ...]:
+    """Split the command of --server into arguments.
+
+    Raises:
+        UserError: it is empty, or its quotes don't match.
+    """
+    return _words("--server", text)
+
+
+def load_generators(
+    server: tuple[str, ...],
+    variables: tuple[str, ...],
+    *,
+    folder: Path,
+    command: str | None,
+    connections: str | None,
+    reader: str | None,
+    warm_up: str | None,
+    ready_timeout: str | None,
+    template: str | None = None,
+) -> tuple[LoadGenerator, ...]:
+    """Return the load generators of a server: one for each number of connections.
+
+    Args:
+        server: the server's command.
+        variables: of its environment, ``NAME=VALUE``.
+        folder: where relative paths start.
+        command: of the load generator.
+        connections: numbers separated by commas.
+        reader: how the load generator's output is read.
+        warm_up: a duration.
+        ready_timeout: a duration.
+        template: a configuration file.
+
+    Raises:
+        UserError: one of them is missing or has the wrong form.
+    """
+    if not command:
+        raise UserError("--server needs --load-generator, which sends the requests.", f"For example: {SERVER_EXAMPLE}")
+    configuration = template_text(template, folder, server, variables)
+    if not any(PORT in text for text in (*server, *variables, configuration)):
+        raise UserError(
+            "--server receives no port: {port} is neither in its command nor in an --env.",
+            "Each trial has a port of its own: --server './my-server --port {port}', or --template FILE for a configuration file.",
+        )
+    words = _words("--load-generator", command)
+    if not any(PORT in word for word in words):
+        raise UserError(
+            "--load-generator receives no port: {port} is not in its command.", f"For example: {SERVER_EXAMPLE}"
+        )
+    counts = _counts(connections, words)
+    program = _program(words[0], folder)
+    how = _reader(reader, words[0])
+    _check_words(how, words)
+    return tuple(
+        LoadGenerator(
+            command=(program, *(word.replace(CONNECTIONS, str(count)) for word in words[1:])),
+            reader=how,
+            connections=count,
+            warm_ms=_milliseconds(warm_up, 300),
+            ready_ms=max(1, _milliseconds(ready_timeout, 10_000)),
+            template=configuration,
+        )
+        for count in counts
+    )
+
+
+def _words(option: str, text: str) -> tuple[str, ...]:
+    try:
+        words = tuple(shlex.split(text))
+    except ValueError as error:
+        raise UserError(f"The quotes of {option} don't match: {error}.", f"For example: {SERVER_EXAMPLE}") from error
+    if not words or not words[0]:
+        raise UserError(f"{option} is empty.", f"For example: {SERVER_EXAMPLE}")
+    return words
+
+
+def _counts(text: str | None, words: tuple[str, ...]) -> tuple[int, ...]:
+    used = any(CONNECTIONS in word for word in words)
+    if text is None:
+        if used:
+            raise UserError(
+                "--load-generator has {connections}, and --connections is missing.", "Add: --connections 1,10,100"
+            )
+        return (0,)
+    if not used:
+        raise UserError(
+            "--connections is given, and --load-generator has no {connections}: every number would give the same load.",
+            f"For example: {SERVER_EXAMPLE}",
+        )
+    counts = [int(part) if part.strip().isdecimal() else 0 for part in text.split(",")]
+    if not all(1 <= count <= MOST_CONNECTIONS for count in counts) or len(set(counts)) < len(counts):
+        raise UserError(
+            f"--connections {text!r} is no list of different numbers from 1 to {MOST_CONNECTIONS}.",
+            "For example: --connections 1,10,100,250",
+        )
+    return tuple(counts)
+
+
+def _program(word: str, folder: Path) -> str:
+    """Return the absolute path of a load generator. `PACE` stays a name, because Swapstone builds it."""
+    if word == PACE:
+        return word
+    found = os.path.normpath(folder / word) if "/" in word else shutil.which(word)
+    if found and os.access(found, os.X_OK) and Path(found).is_file():
+        return found
+    known = LOAD_GENERATORS.get(word)
+    raise UserError(
+        f"The load generator {word} is not {'an executable file' if '/' in word else 'installed'}.",
+        f"On Debian: sudo apt-get install {known.package}"
+        if known
+        else f"Name it by its path, or take one of {', '.join(LOAD_GENERATORS)}.",
+    )
+
+
+def _reader(text: str | None, program: str) -> str:
+    if text:
+        return check_reader(text)
+    name = Path(program).name
+    if name not in LOAD_GENERATORS:
+        raise UserError(f"Swapstone has no reader for the output of {name}.", f"Describe the output: {PATTERN_EXAMPLE}")
+    return name
+
+
+def _check_words(reader: str, words: tuple[str, ...]) -> None:
+    """Raise a `UserError` for an option that changes the output so that the reader can't read it."""
+    unfit = {"redis-benchmark": ("--csv", "-q"), "ab": ("-q", "-w", "-d", "-S")}.get(reader, ())
+    if wrong := next((word for word in words if word in unfit), None):
+        raise UserError(f"With {wrong}, {reader} does not print the figures that are read.", f"Leave {wrong} out.")
+
+
+def _milliseconds(text: str | None, default: int) -> int:
+    if text is None:
+        return default
+    return 0 if text.strip() == "0" else max(1, parse_duration_ns(text) // 1_000_000)

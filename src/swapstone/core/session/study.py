@@ -1,0 +1,484 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Running a study: each part into a record of its own, and an index of all parts."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import datetime
+import fnmatch
+import os
+import re
+import secrets
+import shlex
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import attrs
+import msgspec
+
+from swapstone.core.comparison.side_by_side import Question, SideBySide, differing_setting, question_of, side_by_side
+from swapstone.core.model import Experiment, RecordError, UserError, unknown
+from swapstone.core.model.system_errors import is_of_machine, remedy
+from swapstone.core.record import (
+    ORIGIN,
+    FileProblemError,
+    RecordView,
+    file_bytes,
+    has_origin,
+    load,
+    mark_file,
+    read_regular,
+    replace_file,
+)
+from swapstone.core.report import record_report
+from swapstone.core.report.render import html, markdown
+from swapstone.core.report.study_index import PartSummary, StudyIndex, document_of, summary, to_json
+from swapstone.core.session.analysis import analyse_record
+from swapstone.core.session.budget import BudgetError, check_budget, sufficient_budget
+from swapstone.core.session.defaults import default_suites
+from swapstone.core.session.experiment import resolve, resume, start, suites_of
+from swapstone.core.session.interrupted import Interrupted
+from swapstone.core.session.progress import NO_PROGRESS, Progress
+from swapstone.core.session.record_handle import Record
+from swapstone.core.session.report_context import context_of
+from swapstone.core.session.run_options import DEFAULT_OPTIONS, RunOptions
+from swapstone.core.session.study_boards import Planned, check_boards, in_one_line
+from swapstone.core.session.study_file import Study, StudyPart
+from swapstone.core.session.study_run import STUDY, StudyRun, load_trusted_run
+from swapstone.core.session.study_sharing import check_study_sharing, options_of_part
+from swapstone.core.workloads import find_workloads, own_names
+from swapstone.version import __version__
+
+INDEX = "index.json"
+COMPLETE, INTERRUPTED, FAILED = "complete", "interrupted", "failed"
+UNAVAILABLE, LEFT_OUT, NOT_BEGUN = "unavailable", "left out", "not begun"
+_MOST_INDEX_BYTES = 64 << 20
+_LEFT = re.compile(r"\.part-.*|\..+\.[0-9a-f]{16}")
+"""A file of `replace_file`, or of an earlier version, that a kill or a failing disk left."""
+
+
+@dataclasses.dataclass(frozen=True)
+class PartState:
+    """The state of a part, the reason for it, and the budget that its intervals need, if its own was too small for them."""
+
+    state: str
+    reason: str = ""
+    budget: str = ""
+
+
+@dataclasses.dataclass(frozen=True)
+class StudyResult:
+    """A study that ran to its end.
+
+    Attributes:
+        path: the study's folder; for a study without parts its record's.
+        records: the records by name of the part; for a study without parts by the study's name.
+        states: the state of each part, with the reason; for a study without parts empty.
+        index: what each part came to; None for a study without parts.
+    """
+
+    path: Path
+    records: Mapping[str, Record]
+    states: Mapping[str, PartState]
+    index: StudyIndex | None
+
+    @property
+    def ok(self) -> bool:
+        """Return whether at least one part is complete and none failed."""
+        found = {part.state for part in self.states.values()}
+        return self.index is None or (FAILED not in found and COMPLETE in found)
+
+
+def plan_study(
+    name: str,
+    study: Study,
+    *,
+    only_parts: Sequence[str] = (),
+    only: Sequence[str] = (),
+    budget_ns: int | None = None,
+    seed: int | None = None,
+    blocks: int | None = None,
+    target: str | None = None,
+    directory: str = "",
+) -> StudyRun:
+    """Combine a study with options that replace its values.
+
+    Raises:
+        UserError: there is no such part.
+    """
+    names = [part.name for part in study.part]
+    if wrong := next((part for part in only_parts if part not in names), None):
+        raise unknown("part of the study", wrong, names)
+    if seed is not None:  # it replaces those of the file
+        unset: dict[str, Any] = {"seed": msgspec.UNSET}
+        parts = tuple(msgspec.structs.replace(part, **unset) for part in study.part)
+        study = msgspec.structs.replace(study, part=parts, **unset)
+    return StudyRun(
+        created=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        name=name,
+        study=study,
+        parts=tuple(part for part in names if part in only_parts or not only_parts),
+        only=tuple(only),
+        budget_ns=budget_ns or 0,
+        seed=next(
+            (each for each in (seed, study.settings.measuring.seed) if each is not None), secrets.randbelow(2**31)
+        ),
+        blocks=blocks or 0,
+        target=target or "",
+        directory=directory,
+    )
+
+
+def start_study(
+    run: StudyRun, folder: Path, *, options: RunOptions = DEFAULT_OPTIONS, progress: Progress = NO_PROGRESS
+) -> StudyResult:
+    """Create a study's folder and run its parts.
+
+    Args:
+        run: the study and its options.
+        folder: must be empty or absent.
+        options: how its experiments run.
+        progress: receives events.
+
+    Raises:
+        UserError: a pattern matches nothing, a budget is too small, or the folder can't be written.
+        Interrupted: a signal ended it.
+    """
+    planned = _planned(run)
+    check_study_sharing(planned.values(), options)
+    _check_budgets(planned)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        _remove_temporary_files(folder)
+        # A signal may have ended it between the mark and the study's file.
+        if any(path.name != ORIGIN or not has_origin(folder) for path in folder.iterdir()):
+            known = (folder / STUDY).is_file()
+            other = f", or continue that study: {_resume_command(folder)}" if known else "."
+            raise RecordError(f"{folder} is not empty.", f"Name another folder with --out{other}")
+    except OSError as error:
+        raise _unwritable(folder, error, "give the same command again.") from error
+    _write_run(run, folder, "give the same command again.")
+    return _run(run, folder, planned, options, progress)
+
+
+def resume_study(
+    folder: Path,
+    budget_ns: int | None = None,
+    *,
+    options: RunOptions = DEFAULT_OPTIONS,
+    progress: Progress = NO_PROGRESS,
+) -> StudyResult:
+    """Resume a study: complete parts stay, interrupted parts are resumed, the others start.
+
+    Args:
+        folder: of the study.
+        budget_ns: a new budget for all parts together, or None for the old one.
+        options: how its experiments run.
+        progress: receives events.
+
+    Raises:
+        UntrustedRecordError: the user did not start the study on this machine, or its file or a part's record was edited.
+        UserError: every part is complete, or the folder can't be read or written.
+        Interrupted: a signal ended it.
+    """
+    run = load_trusted_run(folder, trust=options.trust)
+    for path in (folder, *(folder / part.name for part in run.chosen)):
+        with contextlib.suppress(OSError):
+            _remove_temporary_files(path)
+    if budget_ns:
+        run = msgspec.structs.replace(run, schema=2, budget_ns=budget_ns)
+    planned = _planned(run)
+    check_study_sharing(planned.values(), options)
+    complete = all(_on_disk(folder / part.name).state == COMPLETE or planned[part.name] is None for part in run.chosen)
+    if complete and _index_is_current(run, folder):
+        raise UserError(
+            f"Every part of {folder} is complete: there is nothing to resume.", f"Its report: {folder / 'index.html'}"
+        )
+    if budget_ns:
+        _write_run(run, folder)
+    return _run(run, folder, planned, options, progress, more=bool(budget_ns))
+
+
+def _write_run(run: StudyRun, folder: Path, next_step: str = "") -> None:
+    """Write `study.json`, and before it the mark by which `resume_study` recognizes it."""
+    try:
+        mark_file(folder, "", STUDY, run)
+    except OSError as error:
+        raise _unwritable(folder / ORIGIN, error, next_step or f"continue: {_resume_command(folder)}") from error
+    _write(folder / STUDY, file_bytes(run).decode(), folder, next_step)
+
+
+def _remove_temporary_files(folder: Path) -> None:
+    """Remove the temporary files of a process that was killed, or could not remove them because the disk failed."""
+    with os.scandir(folder) as entries:
+        left = [each.path for each in entries if _LEFT.fullmatch(each.name) and each.is_file(follow_symlinks=False)]
+    for path in left:
+        Path(path).unlink()
+
+
+def _index_is_current(run: StudyRun, folder: Path) -> bool:
+    """Return whether the index has the end of each part: a signal may have ended the study between its last part and the index."""
+    try:
+        parts = msgspec.json.decode(read_regular(folder / INDEX, _MOST_INDEX_BYTES))["index"]["parts"]
+        states = {part["name"]: part["state"] for part in parts}
+    except (FileNotFoundError, FileProblemError, ValueError, LookupError, TypeError, RecursionError):
+        return False
+    return all(states.get(part.name) in {COMPLETE, LEFT_OUT} for part in run.chosen)
+
+
+def _planned(run: StudyRun) -> Planned:
+    """Resolve every part before anything runs.
+
+    Raises:
+        UserError: a pattern matches no workload of any part.
+    """
+    names: dict[str, list[str] | str] = {}
+    for part in run.chosen:
+        try:
+            names[part.name] = _workload_names(run, part)
+        except UserError as error:
+            if is_of_machine(error):
+                raise
+            names[part.name] = in_one_line(error)
+    every = [name for found in names.values() if isinstance(found, list) for name in found]
+    for pattern in run.only:
+        if every and not any(fnmatch.fnmatchcase(name, pattern) for name in every):
+            raise unknown("workload", pattern, every)
+    return {part.name: _one_planned(run, part, names[part.name]) for part in run.chosen}
+
+
+def _workload_names(run: StudyRun, part: StudyPart) -> list[str]:
+    request = part.request(part.name, run.directory)
+    if request.own:
+        return list(own_names(request.own))
+    wanted = request.settings.workloads
+    target = run.target or request.settings.place.target
+    suites = wanted.suites or default_suites(request.factors, wanted.only, of_target=suites_of(target))
+    return [work.name for _, work in find_workloads(suites, wanted.only)]
+
+
+def _one_planned(run: StudyRun, part: StudyPart, names: list[str] | str) -> Experiment | str | None:
+    if isinstance(names, str):
+        return names
+    kept = [name for name in names if not run.only or any(fnmatch.fnmatchcase(name, each) for each in run.only)]
+    if not kept:
+        return None
+    try:
+        request = part.request(f"{run.name}/{part.name}", run.directory)
+        settings = request.settings
+        measuring = attrs.evolve(
+            settings.measuring,
+            budget=datetime.timedelta(microseconds=max(1, _budget_share_ns(run, part) // 1000)),
+            seed=run.seed if settings.measuring.seed is None else settings.measuring.seed,
+            blocks=run.blocks or settings.measuring.blocks,
+        )
+        only = kept if run.only and not request.own else settings.workloads.only
+        settings = attrs.evolve(
+            settings,
+            measuring=measuring,
+            workloads=attrs.evolve(settings.workloads, only=only),
+            place=attrs.evolve(settings.place, target=run.target or settings.place.target),
+        )
+        return resolve(attrs.evolve(request, settings=settings, budget_extends=not run.budget_ns))
+    except UserError as error:
+        if is_of_machine(error):
+            raise
+        return in_one_line(error)
+
+
+def _budget_share_ns(run: StudyRun, part: StudyPart) -> int:
+    """Return a part's budget: its own, or its share of the common budget, in proportion to the parts' own."""
+    if not run.budget_ns:
+        return part.budget_ns
+    return run.budget_ns * part.budget_ns // sum(each.budget_ns for each in run.chosen)
+
+
+def _check_budgets(planned: Planned) -> None:
+    """Check that every part's budget is large enough.
+
+    Raises:
+        UserError: one is not; names the part.
+    """
+    for name, experiment in planned.items():
+        if isinstance(experiment, Experiment):
+            try:
+                check_budget(experiment)
+            except UserError as error:
+                raise UserError(
+                    f"Part {name}: {error.message}", "Give it a larger --budget, or an exact number of --blocks."
+                ) from error
+
+
+def _run(
+    run: StudyRun, folder: Path, planned: Planned, options: RunOptions, progress: Progress, *, more: bool = False
+) -> StudyResult:
+    """Run the parts that are not complete, and write the index after each."""
+    parts = run.chosen
+    states = {part.name: _on_disk(folder / part.name) for part in parts}
+    summaries: dict[str, PartSummary] = {}
+    index = None
+    try:
+        remaining = {name for name, state in states.items() if more or state.state != COMPLETE}
+        planned = check_boards(planned, remaining, progress.note)
+        for number, part in enumerate(parts, start=1):
+            path = folder / part.name
+            if states[part.name].state == COMPLETE and not more:
+                continue
+            progress.part_started(number, len(parts), part.name, part.title)
+            own, note = options_of_part(part.name, planned[part.name], options)
+            if note:
+                progress.note(note)
+            labelled = dataclasses.replace(own, label=f"part {number} of {len(parts)}")
+            states[part.name] = state = _run_part(path, planned[part.name], labelled, progress, more=more)
+            summaries.pop(part.name, None)
+            changed = state.state in {COMPLETE, INTERRUPTED}
+            progress.part_ended(state.state, state.reason, path if changed else None)
+            if state.state == INTERRUPTED:
+                raise KeyboardInterrupt
+            index = _write_index(run, folder, states, summaries)
+    except KeyboardInterrupt:
+        with contextlib.suppress(
+            KeyboardInterrupt
+        ):  # a second signal: the index stays as it was, until the study is resumed
+            _write_index(run, folder, states, summaries)
+        raise Interrupted(folder, _resume_command(folder)) from None
+    records = {
+        name: Record(folder / name)
+        for name, part in states.items()
+        if (folder / name / "record.json").is_file() and part.state != FAILED
+    }
+    return StudyResult(folder, records, states, index or _write_index(run, folder, states, summaries))
+
+
+def _on_disk(path: Path) -> PartState:
+    """Return the state of a part before this session changes it."""
+    try:
+        view = load(path)
+    except RecordError as error:
+        return PartState(FAILED, in_one_line(error)) if (path / "record.json").exists() else PartState(NOT_BEGUN)
+    done = view.seal is not None and view.seal.state == "complete"
+    return PartState(COMPLETE) if done else PartState(INTERRUPTED, "" if view.seal is None else view.seal.why)
+
+
+def _run_part(
+    path: Path, planned: Experiment | str | None, options: RunOptions, progress: Progress, *, more: bool
+) -> PartState:
+    """Start or resume the record of a part."""
+    if planned is None:
+        return PartState(LEFT_OUT, "none of its workloads matches --only")
+    if isinstance(planned, str):
+        return PartState(UNAVAILABLE, planned)
+    try:
+        if (path / "record.json").exists():
+            resume(path, planned.budget_ns if more else None, options=options, progress=progress)
+        else:
+            start(planned, path, options=options, progress=progress)
+    except Interrupted:
+        return PartState(INTERRUPTED)
+    except RecordError as error:
+        return PartState(FAILED, in_one_line(error))
+    except BudgetError as error:
+        return PartState(FAILED, in_one_line(error), error.budget)
+    except UserError as error:
+        begun = (path / "runs.jsonl").is_file() and (path / "runs.jsonl").stat().st_size > 0
+        return PartState(FAILED if begun or is_of_machine(error) else UNAVAILABLE, in_one_line(error))
+    return PartState(COMPLETE)
+
+
+def _resume_command(folder: Path, budget: str = "") -> str:
+    return f"swapstone study --resume {shlex.quote(str(folder))}{f' --budget {budget}' if budget else ''}"
+
+
+def _write_index(
+    run: StudyRun, folder: Path, states: Mapping[str, PartState], summaries: dict[str, PartSummary]
+) -> StudyIndex:
+    """Write the index, and the reports of the parts that changed since the last time."""
+    parts = []
+    for part in run.chosen:
+        state = states.get(part.name, PartState(NOT_BEGUN))
+        if part.name not in summaries or summaries[part.name].state != state.state:
+            summaries[part.name] = _summary(part, state, folder)
+        parts.append(summaries[part.name])
+    budget = sufficient_budget(
+        (part.budget_ns, states.get(part.name, PartState(NOT_BEGUN)).budget) for part in run.chosen
+    )
+    open_parts = any(part.state in {INTERRUPTED, FAILED, NOT_BEGUN} for part in parts)
+    index = StudyIndex(
+        name=run.name,
+        title=run.study.title,
+        question=run.study.question,
+        folder=str(folder),
+        parts=tuple(parts),
+        resume=_resume_command(folder, budget) if open_parts else "",
+        version=__version__,
+        clocks=_clock_tables(run, folder),
+    )
+    _write(folder / "index.md", markdown.render(document_of(index)), folder)
+    _write(folder / "index.html", html.render(document_of(index)), folder)
+    _write(folder / INDEX, to_json(index), folder)  # the last one: `_index_is_current` reads it
+    return index
+
+
+def _clock_tables(run: StudyRun, folder: Path) -> tuple[SideBySide, ...]:
+    """Return the tables of parts that differ in the time of an instruction alone."""
+    if len({part.settings.machine.ns_per_instruction for part in run.chosen}) < 2:
+        return ()
+    groups: list[list[RecordView]] = []
+    for part in run.chosen:
+        with contextlib.suppress(RecordError):
+            view = load(folder / part.name)
+            group = next((group for group in groups if all(_other_clock(each, view) for each in group)), None)
+            if view.runs and group is not None:
+                group.append(view)
+            elif view.runs:
+                groups.append([view])
+    found = []
+    for group in groups:
+        if len(group) > 1:
+            with contextlib.suppress(UserError):  # they have no row in common
+                found.append(side_by_side([(view.experiment, analyse_record(view)) for view in group]))
+    return tuple(found)
+
+
+def _other_clock(first: RecordView, second: RecordView) -> bool:
+    both = (first.experiment, second.experiment)
+    return question_of(both) is Question.CLOCKS and not differing_setting(both)
+
+
+def _summary(part: StudyPart, state: PartState, folder: Path) -> PartSummary:
+    found = PartSummary(name=part.name, title=part.title, state=state.state, reason=state.reason)
+    with contextlib.suppress(RecordError):
+        view = load(folder / part.name)
+        if view.runs:
+            context, analysis = context_of(view), analyse_record(view)
+            page = html.render(record_report.document_of(context, analysis))
+            _write(folder / part.name / "report.html", page, folder)
+            places = msgspec.structs.replace(found, record=part.name, page=f"{part.name}/report.html")
+            return summary(context, analysis, places)
+    return found
+
+
+def _write(path: Path, content: str, folder: Path, next_step: str = "") -> None:
+    """Replace a file atomically.
+
+    Args:
+        path: of the file.
+        content: of the file.
+        folder: of the study.
+        next_step: what to do after an error of the disk; empty for resuming the study.
+
+    Raises:
+        RecordError: it can't be written.
+    """
+    try:
+        replace_file(path, content.encode("utf-8", "backslashreplace"))
+    except OSError as error:
+        raise _unwritable(path, error, next_step or f"continue: {_resume_command(folder)}") from error
+
+
+def _unwritable(path: Path, error: OSError, next_step: str) -> RecordError:
+    cause = remedy(error)
+    hint = f"{cause}, then {next_step}" if cause else "Name another folder with --out."
+    return RecordError(f"{path} can't be written: {error.strerror}.", hint)

@@ -1,0 +1,397 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Does a run depend on which treatment ran before it? A randomisation test by the predecessors in randomised blocks.
+
+Runs of treatments 0..k-1 are made in blocks that hold each once, in random order. For two treatments a and b the statistic is
+
+    T = (mean of b after a - mean of b after others) - (mean of a after b - mean of a after others).
+
+Without carry-over its expectation is 0, whatever the differences between the treatments, the effects of positions in a block, and the
+drift: the orders were drawn independently of them. Two tests share the error (Bonferroni):
+
+1. Of normal scores of the residuals (van der Waerden), ranked for each treatment alone, so that treatments with different spread, and
+   outliers, can be mixed. The distribution of T is that over new draws of the orders, with the noise of each place in the sequence
+   unchanged (Fisher's randomisation; Edgington and Onghena, Randomization tests, chapter 3). It is robust, but with 15 blocks its p-value
+   hardly falls below 0.001.
+   From `LARGEST_DRAWN` runs on, only the standard deviation of T is estimated from draws (`RunOrder._deviation`), with fewer of them.
+2. Of the residuals themselves, by Welch's t-test: an effect that is large against the noise is certain with few blocks.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+import statistics
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from swapstone.core.stats.summary import median
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+DRAWS = 1000
+DRAW_SEED = 1949
+
+LARGEST_DRAWN = 4096
+"""Number of runs up to which `DRAWS` orders are drawn: 64 MiB of them. T is then normal to well below the error of their deviation."""
+
+DRAWN_RUNS = 1 << 18
+"""Above, so many runs are drawn in all, at least `FEWEST_DRAWS` orders: the deviation is known to about 1 %; by `DRAWS` orders to 2 %."""
+
+DRAWN_AT_ONCE = 1 << 14
+"""Runs of orders that are drawn together: their arrays have half a MiB."""
+
+FEWEST_DRAWS = 16
+
+WINDOW = 2
+"""The local level of a block is the mean of its residuals and of those of so many blocks on each side."""
+
+FITS = 6
+
+FEWEST = 2
+"""Of each of the four means; with fewer values there is no test."""
+
+_NORMAL = statistics.NormalDist()
+
+
+@dataclasses.dataclass(frozen=True)
+class PredecessorTest:
+    """The result.
+
+    Attributes:
+        p_value: of no carry-over, two-sided.
+        effect: T, in the unit of the values.
+        standard_error: of it.
+        means: of a after others, a after b, b after others, b after a; without drift and position effects.
+        share: of the two treatments' runs, how many follow a run of another treatment.
+    """
+
+    p_value: float
+    effect: float
+    standard_error: float
+    means: tuple[float, float, float, float]
+    share: float
+
+
+class RunOrder:
+    """Runs of randomised blocks in their order.
+
+    Args:
+        order: treatment of each run, shape (blocks, k), each row a permutation of 0..k-1.
+        before: treatment that ran before each block, shape (blocks,); -1 for none.
+        cycles: length of the cycles in which orders were drawn, in blocks; 1 for independent blocks. A cycle that is cut off at either
+            end stays in the order that it has.
+        first: place of the first block in its cycle.
+    """
+
+    def __init__(self, order: Ints, before: Ints, cycles: int = 1, first: int = 0) -> None:
+        self.order = order
+        self.before = before
+        self._cycles, self._first = cycles, first
+
+    @functools.cached_property
+    def previous(self) -> Ints:
+        """Return the treatment before each run, shape (blocks, k)."""
+        return np.concatenate([self.before[:, None], self.order[:, :-1]], axis=1)
+
+    def test(self, values: Floats, a: int, b: int) -> PredecessorTest | None:
+        """Test the values of one quantity.
+
+        Args:
+            values: in the order of the runs, shape (blocks, k); NaN for missing ones.
+            a: a treatment.
+            b: another one.
+
+        Returns:
+            The result; None if one of the four means has fewer than `FEWEST` values, or the values don't vary.
+        """
+        medians = np.array([_median(values[self.order == each]) for each in range(values.shape[1])])
+        centred = values - medians[self.order]
+        weights = np.array([_weight(centred[self.order == each]) for each in range(values.shape[1])])[self.order]
+        residuals = _without_shared(centred, weights)
+        valid = np.isfinite(residuals)
+        cells = self.cells_of(self.order, self.previous, a, b) & valid
+        counts = cells.sum(axis=(1, 2))
+        if counts.min() < FEWEST:
+            return None
+        scores = np.zeros(values.shape)
+        for each in range(values.shape[1]):
+            mine = (self.order == each) & valid
+            scores[mine] = normal_scores(residuals[mine])
+        by_scores = self.randomised_p_value(scores, valid, cells, a, b)
+        means, variances, freedom = _fitted(centred, weights, cells)
+        # Test 2 has one variance for each treatment: the smaller cell alone would have too few values.
+        error = math.sqrt(sum(variances))
+        effect = (means[3] - means[2]) - (means[1] - means[0])
+        if not error > 0:
+            return None
+        pair = cells.any(axis=0)
+        return PredecessorTest(
+            p_value=min(1.0, 2 * min(by_scores, student_tail(effect / error, freedom))),
+            effect=effect,
+            standard_error=error,
+            means=(medians[a] + means[0], medians[a] + means[1], medians[b] + means[2], medians[b] + means[3]),
+            share=float((self.previous != self.order)[pair].mean()),
+        )
+
+    def randomised_p_value(
+        self, scores: Floats, valid: NDArray[np.bool_], cells: NDArray[np.bool_], a: int, b: int
+    ) -> float:
+        """Return the p-value of T of the scores over new draws of the orders: normal, and not below the share of the draws."""
+        if self.order.size > LARGEST_DRAWN:
+            observed = float(_contrast(cells.reshape(1, 4, -1), scores.ravel(), valid.ravel().astype(np.float64))[0])
+            deviation = self._deviation(np.where(valid, scores, 0.0), valid.astype(np.float64))
+            return math.erfc(abs(observed) / deviation / math.sqrt(2)) if deviation > 0 else 1.0
+        statistic, drawn = self._statistics(scores, valid, cells, a, b)
+        deviation = float(drawn.std())
+        if not deviation > 0:
+            return 1.0
+        distance = abs(statistic - float(drawn.mean()))
+        p_value = math.erfc(distance / deviation / math.sqrt(2))
+        farther = int((np.abs(drawn - drawn.mean()) >= distance).sum())
+        return max(p_value, (farther + 1) / (drawn.size + 1)) if farther else p_value
+
+    def _statistics(
+        self, scores: Floats, valid: NDArray[np.bool_], cells: NDArray[np.bool_], a: int, b: int
+    ) -> tuple[float, Floats]:
+        """Return T of the scores, and T for each draw of the orders in which no mean is empty."""
+        flat, present = scores.ravel().astype(np.float32), valid.ravel().astype(np.float32)
+        observed = _contrast(cells.reshape(1, 4, -1).astype(np.float32), flat, present)
+        whole = self._cycles == 1 and bool(valid.all())
+        counts = _random_counts(*self.order.shape) if whole else None
+        return float(observed[0]), _contrast(self._drawn(a, b), flat, present, counts)
+
+    def _deviation(self, scores: Floats, present: Floats) -> float:
+        """Return the standard deviation of T over new draws of the orders, for many blocks.
+
+        The treatments are exchangeable, so the mean of T is 0. T is nearly the sum of one term for each independently drawn block or cycle
+        (the delta method for its four quotients), and only successive terms are correlated. So the variance of T is the sum of the terms'
+        variances and of twice their successive covariances. Each is estimated over a few draws; their sum is precise, as there are many.
+
+        Args:
+            scores: in the order of the runs, shape (blocks, k); 0 for missing ones.
+            present: 1, and 0 for missing ones, the same shape.
+        """
+        codes = self._codes
+        units = (np.arange(self.order.shape[0]) + self._first) // self._cycles
+        # Expected means and numbers, of a run after the other treatment (cells 1 and 3) and after any other: those of the first draw.
+        first = codes[0].ravel()
+        sums, counts = (np.bincount(first, each.ravel(), minlength=5)[:4] for each in (scores, present))
+        number = np.array([counts[0] + counts[2], counts[1] + counts[3]])[[0, 1, 0, 1]] / 2
+        mean = np.array([sums[0] + sums[2], sums[1] + sums[3]])[[0, 1, 0, 1]] / 2 / number
+        share = np.append(np.array([1.0, -1.0, -1.0, 1.0]) / number, 0.0)
+        offset = share * np.append(mean, 0.0)
+        terms = np.empty((codes.shape[0], int(units[-1]) + 1))
+        for draw, code in enumerate(codes):
+            found = (share[code] * scores - offset[code] * present).sum(axis=1)
+            terms[draw] = np.bincount(units, found, minlength=terms.shape[1])
+        terms -= terms.mean(axis=0)
+        variance = (np.square(terms).sum() + 2 * (terms[:, 1:] * terms[:, :-1]).sum()) / (codes.shape[0] - 1)
+        return math.sqrt(max(0.0, float(variance)))
+
+    @functools.cached_property
+    def _codes(self) -> NDArray[np.int8]:
+        """Return to which of the four means each run belongs in draws of the orders, 4 for none, shape (draws, blocks, k)."""
+        blocks, count = self.order.shape
+        if self._cycles == 1:
+            return _random_codes(blocks, count)  # the same for all groups of so many blocks
+        random = np.random.default_rng(DRAW_SEED)
+        return np.stack([_codes_of(*self._new_order(random)) for _ in range(draws_of(blocks * count))])
+
+    def _new_order(self, random: np.random.Generator) -> tuple[Ints, Ints]:
+        """Shuffle the orders of each whole cycle; return them, shape (blocks, k), and the treatment before each block, shape (blocks,)."""
+        blocks, count = self.order.shape
+        order = self.order.copy()
+        head = -self._first % self._cycles
+        whole = (blocks - head) // self._cycles
+        cycles = order[head : head + whole * self._cycles].reshape(whole, self._cycles, count)
+        rows = random.random((whole, self._cycles)).argsort(axis=1)
+        names = random.random((whole, count)).argsort(axis=1)
+        shuffled = np.take_along_axis(cycles, rows[:, :, None], axis=1)
+        renamed = np.take_along_axis(names, shuffled.reshape(whole, -1), axis=1)
+        order[head : head + whole * self._cycles] = renamed.reshape(-1, count)
+        return order, np.concatenate([self.before[:1], order[:-1, -1]])
+
+    def _drawn(self, a: int, b: int) -> NDArray[np.float32]:
+        """Return the four cells for each draw of the orders, shape (DRAWS, 4, blocks * k)."""
+        blocks, count = self.order.shape
+        if self._cycles == 1:
+            return _random_cells(blocks, count)  # the names of the treatments make no difference
+        random = np.random.default_rng(DRAW_SEED)
+        found = np.empty((DRAWS, 4, blocks * count), dtype=np.float32)
+        places = (np.arange(blocks) + self._first) // self._cycles
+        sizes = np.bincount(places)
+        for draw in range(DRAWS):
+            order = self.order.copy()
+            for cycle in np.flatnonzero(sizes == self._cycles):
+                rows = order[places == cycle]
+                order[places == cycle] = random.permutation(count)[random.permutation(rows)]
+            before = np.concatenate([self.before[:1], order[:-1, -1]])
+            previous = np.concatenate([before[:, None], order[:, :-1]], axis=1)
+            found[draw] = self.cells_of(order, previous, a, b).reshape(4, -1)
+        return found
+
+    @staticmethod
+    def cells_of(order: Ints, previous: Ints, a: int, b: int) -> NDArray[np.bool_]:
+        """Return which runs belong to each of the four means, shape (4, blocks, k)."""
+        is_a, is_b, known = order == a, order == b, previous >= 0
+        after_a, after_b = previous == a, previous == b
+        return np.stack(
+            [is_a & ~after_b & known, is_a & after_b & known, is_b & ~after_a & known, is_b & after_a & known]
+        )
+
+
+@functools.lru_cache(maxsize=2)
+def _random_cells(blocks: int, count: int) -> NDArray[np.float32]:
+    """Return the four cells of treatments 0 and 1 for random orders of independent blocks, shape (DRAWS, 4, blocks * count).
+
+    They have up to 64 MB. The rows of a group share them, and groups of as many blocks.
+    """
+    found = np.empty((DRAWS, 4, blocks * count), dtype=np.float32)
+    first = 0
+    for codes in _new_codes(blocks, count, DRAWS):
+        cells = found[first : first + len(codes)]
+        np.equal(codes.reshape(len(codes), 1, -1), np.arange(4)[:, None], out=cells)
+        first += len(codes)
+    return found
+
+
+@functools.lru_cache(maxsize=2)
+def _random_counts(blocks: int, count: int) -> NDArray[np.float32]:
+    """Return the number of runs in each of `_random_cells`, shape (DRAWS, 4)."""
+    counts: NDArray[np.float32] = _random_cells(blocks, count).sum(axis=2)
+    return counts
+
+
+def draws_of(runs: int) -> int:
+    """Return how many orders of so many runs are drawn for the deviation alone."""
+    return max(FEWEST_DRAWS, -(-DRAWN_RUNS // runs))
+
+
+@functools.lru_cache(maxsize=8)
+def _random_codes(blocks: int, count: int) -> NDArray[np.int8]:
+    """Return `RunOrder._codes` for random orders of independent blocks."""
+    return np.concatenate(list(_new_codes(blocks, count, draws_of(blocks * count))))
+
+
+def _new_codes(blocks: int, count: int, draws: int) -> Iterator[NDArray[np.int8]]:
+    """Yield the codes of random orders of independent blocks, several at a time, each array of shape (some draws, blocks, count)."""
+    random = np.random.default_rng(DRAW_SEED)
+    several = max(1, DRAWN_AT_ONCE // ((blocks + 1) * count))
+    for first in range(0, draws, several):
+        order = random.random((min(several, draws - first), blocks + 1, count)).argsort(axis=-1)
+        yield _codes_of(order[:, 1:], order[:, :-1, -1])
+
+
+def _codes_of(order: Ints, before: Ints) -> NDArray[np.int8]:
+    """Return to which of the four means of treatments 0 and 1 each run belongs, 4 for none.
+
+    Args:
+        order: of treatments, shape (..., blocks, k).
+        before: the treatment of the run before each block, shape (..., blocks).
+    """
+    previous = np.concatenate([before[..., None], order[..., :-1]], axis=-1)
+    code = np.where(order == 0, np.where(previous == 1, 1, 0), np.where(previous == 0, 3, 2))
+    return np.where((order <= 1) & (previous >= 0), code, 4).astype(np.int8)
+
+
+def _contrast(
+    cells: NDArray[Any], scores: NDArray[Any], present: NDArray[Any], counts: NDArray[Any] | None = None
+) -> Floats:
+    """Return T for each of several assignments, shape (assignments,); those with an empty mean are left out.
+
+    Args:
+        cells: which runs belong to each of the four means, shape (assignments, 4, runs).
+        scores: shape (runs,).
+        present: 1, and 0 for a missing run, shape (runs,).
+        counts: `cells @ present`, where that is known.
+    """
+    sums = cells @ (scores * present)
+    counts = cells @ present if counts is None else counts
+    whole = counts.min(axis=1) > 0
+    means = sums[whole] / counts[whole]
+    return np.asarray((means[:, 3] - means[:, 2]) - (means[:, 1] - means[:, 0]), dtype=np.float64)
+
+
+def _fitted(
+    centred: Floats, weights: Floats, cells: NDArray[np.bool_]
+) -> tuple[tuple[float, ...], tuple[float, float], float]:
+    """Fit level, positions and the four means together, by repeating them in turn (backfitting).
+
+    Returns:
+        The means; the variances of the differences of the first two and of the last two; Welch's degrees of freedom.
+    """
+    members = [np.flatnonzero(cell) for cell in cells]
+    effects = np.zeros(centred.shape)
+    residuals = centred
+    for _ in range(FITS):
+        residuals = _without_shared(centred - effects, weights) + effects
+        for cell in members:
+            effects.reshape(-1)[cell] = residuals.reshape(-1)[cell].mean()
+    counts = cells.sum(axis=(1, 2))
+    # A run's own weight in its level makes the residuals too small.
+    own = 1 / (1 - 1 / ((2 * WINDOW + 1) * centred.shape[1]))
+    variances, freedoms = [], []
+    for one, other in ((0, 1), (2, 3)):
+        squares = sum(float(np.square(residuals[cells[each]] - effects[cells[each]]).sum()) for each in (one, other))
+        freedom = int(counts[one] + counts[other]) - 2
+        variances.append(own * squares / freedom * (1 / counts[one] + 1 / counts[other]))
+        freedoms.append(freedom)
+    total = sum(variances)
+    welch = total**2 / sum(v**2 / f for v, f in zip(variances, freedoms, strict=True)) if total > 0 else 1.0
+    means = tuple(float(residuals[cell].mean()) for cell in cells)
+    return means, (variances[0], variances[1]), welch
+
+
+def student_tail(t: float, freedom: float) -> float:
+    """Return P(|T| >= |t|) of Student's distribution, by Wallace's normal approximation (1959).
+
+    From 5 degrees on its relative error is below 2 % up to t = 2.5, and below 4 % up to t = 4.
+    """
+    z = math.sqrt(freedom * math.log1p(t * t / freedom)) * (8 * freedom + 1) / (8 * freedom + 3)
+    return math.erfc(z / math.sqrt(2))
+
+
+def _weight(centred: Floats) -> float:
+    """Return the weight of a treatment's values in the local level: 1 / variance, from the median absolute deviation."""
+    finite = np.abs(centred[np.isfinite(centred)])
+    spread = median(finite) if finite.size else 0.0
+    return 1 / max(spread, 1e-6) ** 2
+
+
+def _without_shared(residuals: Floats, weights: Floats) -> Floats:
+    """Subtract the local level, and the mean of each position in a block, both weighted."""
+    present = np.where(np.isfinite(residuals), weights, 0.0)
+    sums, totals = np.nansum(residuals * present, axis=1), present.sum(axis=1)
+    window = np.ones(2 * WINDOW + 1)
+    around, many = (np.convolve(each, window)[WINDOW : WINDOW + each.size] for each in (sums, totals))
+    level = np.divide(around, many, out=np.zeros_like(around), where=many > 0)
+    left: Floats = residuals - level[:, None]
+    most = present.sum(axis=0)
+    position = np.divide(np.nansum(left * present, axis=0), most, out=np.zeros_like(most), where=most > 0)
+    left -= position
+    return left
+
+
+def _median(values: Floats) -> float:
+    finite = values[np.isfinite(values)]
+    return median(finite) if finite.size else math.nan
+
+
+def normal_scores(values: Floats) -> Floats:
+    """Return the van der Waerden scores of values; equal values have the mean rank."""
+    _, index, counts = np.unique(values, return_inverse=True, return_counts=True)
+    if counts.size == values.size:
+        return _scores_of_ranks(values.size)[index.reshape(-1)]
+    ranks = np.cumsum(counts) - (counts - 1) / 2
+    return np.array([_NORMAL.inv_cdf(rank / (values.size + 1)) for rank in ranks.tolist()])[index.reshape(-1)]
+
+
+@functools.lru_cache(maxsize=8)
+def _scores_of_ranks(count: int) -> Floats:
+    """Return the van der Waerden scores of the ranks 1 to `count`."""
+    return np.array([_NORMAL.inv_cdf(rank / (count + 1)) for rank in range(1, count + 1)])

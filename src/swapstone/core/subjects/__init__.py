@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""What is run: one class for each kind of workload, all with the contract `Subject`."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from typing import TypeVar
+
+from swapstone.core.model import PartOrigin, UserError, UserSupplied, Workload
+from swapstone.core.model.parts import load, provided
+from swapstone.core.model.workload import Origin
+from swapstone.core.subjects.own_program import UserProgram
+from swapstone.core.subjects.subject import BuildContext, Judgement, KeepLog, Outcome, Subject, SubjectKind, TrialSpec
+from swapstone.core.subjects.variant_program import Program
+from swapstone.core.wire.kept_answer import raw_output
+
+__all__ = [
+    "BuildContext",
+    "Judgement",
+    "KeepLog",
+    "Outcome",
+    "Program",
+    "Subject",
+    "TrialSpec",
+    "raw_output",
+    "subject_of",
+    "subjects_of",
+]
+
+Key = TypeVar("Key")
+
+
+def subjects_of(workloads: Mapping[Key, Workload]) -> dict[Key, Subject]:
+    """Return the subject of each workload of one experiment. The workloads of one own program share its build and its set-up."""
+    first: dict[Origin, Subject] = {}
+    return {key: subject_of(workload, first) for key, workload in workloads.items()}
+
+
+def subject_of(workload: Workload, first: dict[Origin, Subject] | None = None) -> Subject:
+    """Return the subject of a workload.
+
+    Args:
+        workload: its origin decides the class, and its load generator whether it is a server.
+        first: the first subject of each origin, with which further ones share what `Subject.join` names; extended.
+
+    Raises:
+        UserError: no part runs such a program.
+    """
+    origin, generator = workload.origin, workload.load_generator
+    if isinstance(origin, PartOrigin):
+        subject: Subject = load(origin.part, origin.subject, type)(workload)
+    else:
+        subject = _made(workload, origin)
+        subject.join(({} if first is None else first).setdefault(origin, subject))
+    return _made(subject, generator) if generator else subject
+
+
+def _made(what: Workload | Subject, of: object) -> Subject:
+    for kind in _kinds():
+        if isinstance(of, kind.origin):
+            return kind.make(what, of)
+    raise UserError(f"No installed part runs programs of the kind {type(of).__name__}.")
+
+
+@functools.cache
+def _kinds() -> tuple[SubjectKind, ...]:
+    return (*provided("subject", SubjectKind), SubjectKind(UserSupplied, UserProgram))

@@ -1,0 +1,376 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""A user's own program: the commands around its trials, its request, and what its answer amounts to."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+import re
+import time
+from collections.abc import Iterable, Mapping, Sequence
+
+import msgspec
+
+from swapstone.core.answers import shortened, trouble_of
+from swapstone.core.factors import NOT_OBSERVED, Evidence, Recipe
+from swapstone.core.model import (
+    Experiment,
+    OwnProgram,
+    Status,
+    UnavailableError,
+    UserError,
+    UserSupplied,
+    Variant,
+    Workload,
+)
+from swapstone.core.model.parts import provided
+from swapstone.core.subjects.own_program_check import check_built, check_started
+from swapstone.core.subjects.own_program_files import FileState, FolderWatch, file_state
+from swapstone.core.subjects.own_program_levels import (
+    Expected,
+    levels_seen,
+    own_factors,
+    own_observations,
+    received_variables,
+)
+from swapstone.core.subjects.own_program_start import (
+    launch_bytes,
+    new_artifact,
+    own_recipe,
+    program_file,
+    script_notes,
+    taken,
+    with_equal_environments,
+)
+from swapstone.core.subjects.own_program_variant import SHELL, as_run, other_arguments
+from swapstone.core.subjects.subject import BuildContext, Inspect, Judgement, Outcome, Subject, TrialSpec
+from swapstone.core.subjects.variant_program import Program, ProgramRoots, stamp_of
+from swapstone.core.targets import Capabilities, Target
+from swapstone.core.wire import AgentAnswer, ProcessOutcome, TrialRequest
+from swapstone.core.wire.kept_answer import raw_output
+from swapstone.core.wire.own_program_output import LARGEST_BYTES, STDOUT, Digests, OutputDigests
+
+KEPT_BYTES = 64 << 10
+"""How much of each output the record keeps: half from the beginning, half from the end."""
+
+TIMESTAMP_NS = 20_000_000
+"""Time stamps of files advance with the timer interrupt, at most 10 ms apart (100 Hz); twice that."""
+
+_NEEDS_TERMINAL = re.compile(
+    rb"not a (tty|terminal)|[Ii]nappropriate ioctl for device|ENOTTY|TERM environment variable|[Ee]rror opening terminal"
+    rb"|[Uu]nknown terminal|(needs?|requires?) a (tty|terminal)|must be (a|connected to a) (tty|terminal)"
+)
+_WITHOUT_TERMINAL = (
+    "give it a file with --input, use its option for batches, or wrap it: -- script -qec 'PROGRAM ARG' /dev/null"
+)
+TERMINAL_HINT = f"it seems to need a terminal and finds none: {_WITHOUT_TERMINAL}"
+SILENT_HINT = f"if it needs a terminal, it finds none: {_WITHOUT_TERMINAL}"
+
+OTHER_COMMAND_HINT = (
+    "it executed another program in its place, or changed its arguments, which does not show what was started: name the program itself, "
+    "set variables as in 'NAME=VALUE ./prog', or add --shell, so that the shell stays and is observed"
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class BeforeRun:
+    """The files that matter to a run, just before it.
+
+    Attributes:
+        artifacts: state by path of the files that it should write.
+        found_files: as `swapstone.core.model.Run.found_files`.
+    """
+
+    artifacts: Mapping[str, FileState | None]
+    found_files: tuple[str, ...]
+
+
+class OwnProgramState:
+    """What the workloads of one own program share: there is one for each load generator and each value of a parameter."""
+
+    def __init__(self) -> None:
+        self.set_up: set[tuple[tuple[tuple[str, str], ...], str]] = set()
+        self.outputs = OutputDigests()
+        self.folders = FolderWatch()
+        self.before: dict[str, BeforeRun] = {}
+
+
+class UserProgram(Subject):
+    """A user's own program.
+
+    Args:
+        workload: its name and metrics.
+        origin: the program.
+    """
+
+    aborts_early = True
+    carries_files = True
+
+    def __init__(self, workload: Workload, origin: UserSupplied) -> None:
+        super().__init__(workload)
+        self._own = origin.program
+        self._state = OwnProgramState()
+        self._runs: dict[tuple[tuple[str, str], ...], OwnProgram] = {}
+        """By the levels of a variant."""
+
+    def join(self, first: Subject) -> None:
+        """Share the set-up and what was found in folders."""
+        assert isinstance(first, UserProgram)
+        self._state = first._state
+
+    def check(self, experiment: Experiment, target: Capabilities) -> None:
+        """Raise if the program can't be measured."""
+        every = check_started(self._own, self.workload, experiment, target)
+        if not any(roots.check(self._own, every, experiment, target) for roots in _roots()):
+            self.check_program(every, experiment, target)
+
+    def check_program(self, every: Sequence[OwnProgram], experiment: Experiment, target: Capabilities) -> None:
+        """Raise if the program can't be measured as a file of the target, which a part may build.
+
+        Args:
+            every: the program as each variant runs it.
+            experiment: its factors are used.
+            target: where it runs.
+
+        Raises:
+            UserError: it can't.
+        """
+        if self._own.build or "shares_files" not in target.offers:
+            raise UnavailableError("No installed part builds a program of yours, or carries it to another machine.")
+        check_built(self._own, every, experiment)
+
+    def notes(self) -> tuple[str, ...]:
+        """Return a note for each program that is a script."""
+        return script_notes(self._own)
+
+    def base_recipe(self, variant: Variant, default: Recipe) -> Recipe:
+        """Return the recipe with the user's environment."""
+        del default
+        return own_recipe(self._as_run(variant))
+
+    def build(self, variant: Variant, recipe: Recipe, context: BuildContext) -> Program:
+        """Take the program without building, or the one in its root file system."""
+        own = self._as_run(variant)
+        if not recipe.root:
+            return self.started(own, variant, recipe, context)
+        program = _roots()[0].program(own, recipe, new_artifact(self.workload.name, variant), context.target)
+        return dataclasses.replace(program, launch_bytes=launch_bytes(own, recipe))
+
+    def started(self, own: OwnProgram, variant: Variant, recipe: Recipe, context: BuildContext) -> Program:
+        """Return the program as a file of the target; arguments and errors as `build`, `own` as the variant runs it."""
+        artifact = taken(own, new_artifact(self.workload.name, variant))
+        return program_file(own, recipe, artifact, own.directory, context.target)
+
+    def equalize(self, programs: Mapping[str, Program]) -> dict[str, Program]:
+        """Add what is preloaded, and padding, to the environments."""
+        return with_equal_environments(programs)
+
+    def build_failure(self, error: UserError) -> str:
+        """Return the message and the hint, which names the log of the build."""
+        return str(error)
+
+    def before(self, trial: TrialSpec, target: Target) -> Outcome | None:
+        """Run ``--setup`` once for each variant, and ``--prepare``; refuse a program whose file was changed."""
+        own = self._as_run(trial.variant)
+        if own.setup and (trial.variant.levels, own.setup) not in self._state.set_up:
+            if (failed := self._helper("setup", own.setup, trial, target)) is not None:
+                return failed
+            self._state.set_up.add((trial.variant.levels, own.setup))
+        if (failed := self._helper("prepare", own.prepare, trial, target)) is not None:
+            return failed
+        if change := self.file_change(trial.program):
+            return Outcome(Judgement(Status.REFUSED, change), None, b"")
+        if not own.load_generators and ("shares_files" not in target.offers or trial.program.root):
+            self._state.before[trial.identity] = BeforeRun({}, ())
+        elif not own.load_generators:
+            paths = _artifact_paths(own, trial)
+            found = self._state.folders.before_run(trial.program.folder, frozenset((*paths, own.output)))
+            artifacts = {path: file_state(path) for path in paths}
+            self._state.before[trial.identity] = BeforeRun(artifacts, found)
+            _wait_for_other_timestamps(artifacts.values())
+        return None
+
+    def after(self, trial: TrialSpec, target: Target, outcome: Outcome) -> Outcome:
+        """Digest what the run printed and wrote, then run ``--conclude``. Its failure counts only if the program itself ended well."""
+        before = self._state.before.pop(trial.identity, None)
+        if before is not None and outcome.judgement.status is Status.OK and outcome.answer is not None:
+            outcome = self._with_digests(trial, target, outcome, outcome.answer, before)
+        failed = self._helper("conclude", self._as_run(trial.variant).conclude, trial, target)
+        if failed is None or outcome.judgement.status is not Status.OK:
+            return outcome
+        return dataclasses.replace(outcome, judgement=failed.judgement, output=outcome.output + failed.output)
+
+    def _with_digests(
+        self, trial: TrialSpec, target: Target, outcome: Outcome, answer: AgentAnswer, before: BeforeRun
+    ) -> Outcome:
+        """Add the digests of standard output and of the files named with ``--artifact``; a file that can't be read fails the run."""
+        own, outputs = self._as_run(trial.variant), self._state.outputs
+        digests: Digests = ()
+        if not own.output:
+            digests = outputs.of_bytes(STDOUT, _without_paths(answer.stdout, trial.program))
+        elif own.output != os.devnull:
+            with contextlib.suppress(UserError, OSError), target.open_file(own.output) as file:
+                digests = outputs.of_file(STDOUT, file)
+        trouble = ""
+        for name, path in zip(self._own.artifacts, _artifact_paths(own, trial), strict=True):
+            try:
+                with target.open_file(path) as file:
+                    found = outputs.of_file(name, file)
+            except (UserError, OSError) as error:
+                trouble = error.message if isinstance(error, UserError) else f"can't be read: {error.strerror}"
+            else:
+                trouble = "" if found else f"is larger than {LARGEST_BYTES >> 30} GiB: it can't be compared"
+                digests += found
+            if not trouble and file_state(path) == before.artifacts[path]:
+                trouble = "was not written by this run: it is as it was before (remove it in --prepare)"
+            if trouble:
+                judgement = Judgement(
+                    Status.FAILED, f"its artifact {path} {trouble}", observed=outcome.judgement.observed
+                )
+                return dataclasses.replace(outcome, judgement=judgement)
+        judgement = dataclasses.replace(outcome.judgement, digests=digests, found_files=before.found_files)
+        return dataclasses.replace(outcome, judgement=judgement)
+
+    def _helper(self, name: str, command: str, trial: TrialSpec, target: Target) -> Outcome | None:
+        """Run one of the commands around the program; return an outcome only if it failed."""
+        if not command:
+            return None
+        folder = self._as_run(trial.variant).directory if trial.program.root else trial.program.folder
+        request = msgspec.structs.replace(
+            self.request(trial),
+            id=f"{trial.identity}-{name}",
+            cwd=folder,  # helpers run outside of a root file system
+            root="",
+            root_layer="",
+            root_files="",
+            arguments=(SHELL, "-c", command),
+            environment=trial.program.recipe.environment,  # nothing is preloaded into helpers
+            cpus=(),
+            nice=None,
+            stdin="",
+            stdout="",
+            observe=(),
+        )
+        answer = target.run(request)
+        trouble = trouble_of(answer, self.reader.output_bytes, self.reader.disk_bytes)
+        if not trouble:
+            return None
+        reason = f"its --{name} command failed: {trouble}"
+        return Outcome(Judgement(Status.FAILED, reason), None, raw_output(self.kept(answer)))
+
+    def request(self, trial: TrialSpec) -> TrialRequest:
+        """Return the request, with the arguments as typed."""
+        own = self._as_run(trial.variant)
+        received, root = self._received(trial.variant, own), trial.program.root
+        return TrialRequest(
+            id=trial.identity,
+            arguments=(trial.program.path, *own.arguments[1:]),
+            environment=(*trial.program.recipe.environment, *trial.program.added),
+            cwd=trial.program.folder,
+            root=root.folder if root else "",
+            root_layer=root.layer if root else "",
+            root_files=root.files if root else "",
+            cpus=trial.pinned(own.cpus),
+            nice=trial.program.recipe.nice,
+            timeout_ms=trial.timeout_ms or own.timeout_ms,
+            output_bytes=self.reader.output_bytes,
+            disk_bytes=self.reader.disk_bytes,
+            stdin=own.stdin,
+            stdout=own.output,
+            observe=tuple(dict.fromkeys((*trial.program.recipe.observe, *own_observations(received)))),
+        )
+
+    def _as_run(self, variant: Variant) -> OwnProgram:
+        """Return what a variant runs: it is looked up on PATH once, so that no later trial runs another program."""
+        found = self._runs.get(variant.levels)
+        if found is None:
+            found = self._runs[variant.levels] = as_run(self._own, self.workload, variant)
+        return found
+
+    def _received(self, variant: Variant, own: OwnProgram) -> tuple[tuple[str, str], ...]:
+        """Return the variables of the environment that a factor of the user determines."""
+        names = received_variables(self._own, variant)
+        return tuple(pair for pair in own.environment if pair[0] in names)
+
+    def kept(self, answer: AgentAnswer) -> AgentAnswer:
+        """Return the answer without the middle of long outputs: there may be thousands of trials."""
+        return shortened(answer, KEPT_BYTES)
+
+    def advice(self, answer: AgentAnswer) -> str:
+        """Return what to try after a failure, if that is known."""
+        if answer.outcome is ProcessOutcome.OVERFLOW:
+            return "; send its output away with --output null, or to a file with --output FILE"
+        if answer.outcome is ProcessOutcome.TIMEOUT:
+            return "; --timeout allows more"
+        if answer.outcome is ProcessOutcome.ORPHANS:
+            return "; it must end with all processes that it started: keep it in the foreground"
+        if answer.outcome is ProcessOutcome.EXITED and _NEEDS_TERMINAL.search(answer.stderr + answer.stdout):
+            return f"; {TERMINAL_HINT}"
+        # Without a terminal, some programs such as top exit without any output.
+        return (
+            f"; {SILENT_HINT}" if answer.outcome is ProcessOutcome.EXITED and not answer.stderr + answer.stdout else ""
+        )
+
+    def file_change(self, program: Program) -> str:
+        """Return a sentence if the file is not the one whose digest was recorded."""
+        now = stamp_of(program.file or program.path)
+        if now == program.stamp:
+            return ""
+        return f"its file {program.path} {'is gone' if now is None else 'was changed'} since the comparison began"
+
+    def evidence(self, trial: TrialSpec, answer: AgentAnswer, inspect: Inspect) -> Evidence:
+        """Return what was observed; of a script, the facts of its interpreter or of what it executed instead."""
+        program, root = trial.program, trial.program.root
+        inspect = root.view.facts if root else inspect
+        evidence = super().evidence(trial, answer, inspect)
+        evidence = msgspec.structs.replace(evidence, root=root.folder if root else "")
+        if program.facts is None and answer.objects:
+            evidence = msgspec.structs.replace(evidence, program=inspect(answer.objects[0]))
+        if self._own.programs:
+            evidence = msgspec.structs.replace(evidence, started=program.path, named=self._own.programs)
+        if not own_factors(trial.variant):
+            return evidence
+        own = self._as_run(trial.variant)
+        expected = Expected(
+            own=self._own,
+            variant=trial.variant,
+            arguments=(program.path, *own.arguments[1:]),
+            environment=self._received(trial.variant, own),
+            others=other_arguments(self._own, self.workload, trial.variant),
+            script=program.facts is None,
+            folder=program.folder,
+        )
+        return msgspec.structs.replace(evidence, levels=levels_seen(expected, evidence))
+
+    def _wrong_conditions(self, trial: TrialSpec, evidence: Evidence, observed: tuple[tuple[str, str], ...]) -> str:
+        reason = super()._wrong_conditions(trial, evidence, observed)
+        own = own_factors(trial.variant)
+        if reason and any(name in own and seen not in {own[name], "unknown", NOT_OBSERVED} for name, seen in observed):
+            return f"{reason}; {OTHER_COMMAND_HINT}"
+        return reason
+
+
+def _roots() -> tuple[ProgramRoots, ...]:
+    return provided("root", ProgramRoots)
+
+
+def _artifact_paths(own: OwnProgram, trial: TrialSpec) -> tuple[str, ...]:
+    """Return the absolute paths of the files that a run writes."""
+    return tuple(os.path.join(trial.program.folder, name) for name in own.artifacts)  # noqa: PTH118 # ".." is kept
+
+
+def _without_paths(stdout: bytes, program: Program) -> bytes:
+    """Replace the paths of the program and of its folder, in which variants differ and which many programs print."""
+    for path, word in ((program.path, b"{program}"), (program.folder, b"{folder}")):
+        if len(path) > 1:
+            stdout = stdout.replace(os.fsencode(path), word)
+    return stdout
+
+
+def _wait_for_other_timestamps(states: Iterable[FileState | None]) -> None:
+    """Wait until a write would change the time stamp of each file: else a run that writes nothing looks like one that does."""
+    ages_ns = [time.time_ns() - state.changed_ns for state in states if state is not None]
+    wait_ns = TIMESTAMP_NS - min((age for age in ages_ns if age >= 0), default=TIMESTAMP_NS)
+    if wait_ns > 0:
+        time.sleep(wait_ns / 1e9)

@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Which command line and which values of free factors a user's program had: read from its arguments and environment at its end."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import re
+import shlex
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+from swapstone.core.factors import COMMAND_LINE, NOT_OBSERVED, Evidence, read_facts
+from swapstone.core.model import COMMAND, Observation, OwnProgram, Variant, environment_variable, placeholders_in
+from swapstone.core.model.load_generator import ADDRESS, PORT
+
+_SHOWN = 200
+
+
+@dataclasses.dataclass(frozen=True)
+class Expected:
+    """How a trial was started.
+
+    Attributes:
+        own: with its placeholders; shows which of them a process receives.
+        variant: the requested levels.
+        arguments: with which the program was started, its path first. `PORT` stands for any port.
+        environment: pairs (name, value) that must be in its environment.
+        others: the arguments of the other command lines.
+        script: whether the started file is a script.
+        folder: working directory.
+    """
+
+    own: OwnProgram
+    variant: Variant
+    arguments: tuple[str, ...]
+    environment: tuple[tuple[str, str], ...]
+    others: tuple[tuple[str, ...], ...]
+    script: bool
+    folder: str
+
+
+def own_factors(variant: Variant) -> dict[str, str]:
+    """Return the levels of the factors ``command`` and ``{NAME}``, by name."""
+    return {name: level for name, level in variant.levels if name == COMMAND or name.startswith("{")}
+
+
+def received_variables(own: OwnProgram, variant: Variant) -> frozenset[str]:
+    """Return the names of environment variables that a command line sets, or whose value has the placeholder of a factor."""
+    free = {name[1:-1] for name in own_factors(variant)}
+    line = own.command_of(dict(variant.levels)).environment
+    return frozenset(
+        name for name, value in (*line, *own.environment) if (name, value) in line or placeholders_in(value) & free
+    )
+
+
+def own_observations(expected_environment: Sequence[tuple[str, str]]) -> tuple[Observation, ...]:
+    """Return what the agent reads of the environment."""
+    return tuple(environment_variable(name) for name, _ in expected_environment)
+
+
+def levels_seen(expected: Expected, evidence: Evidence) -> tuple[tuple[str, str], ...]:
+    """Return the levels of the factors ``command`` and ``{NAME}`` that the process had.
+
+    Returns:
+        Pairs (factor, level). Where arguments or variables differ, a text that names them stands for the level. A factor is missing if they
+        could not be read. The level is `NOT_OBSERVED` for a factor that no process receives.
+    """
+    wanted = own_factors(expected.variant)
+    received = {f"{{{name}}}" for text in expected.own.launch_texts for name in placeholders_in(text)}
+    unobserved = {name: NOT_OBSERVED for name in wanted if name != COMMAND and name not in received}
+    text = evidence.value(COMMAND_LINE)
+    if text is None:
+        return tuple(unobserved.items())
+    seen = tuple(text.removesuffix("\0").split("\0"))
+    other = _other_variable(expected, evidence)
+    if not _is_command(seen, expected, evidence):
+        other = f"the command line {shlex.join(seen)[:_SHOWN]!r}"
+    return tuple({**{name: other or level for name, level in wanted.items()}, **unobserved}.items())
+
+
+def _other_variable(expected: Expected, evidence: Evidence) -> str:
+    """Return a text on the first variable with another value than requested; empty if there is none."""
+    for name, value in expected.environment:
+        seen = evidence.value(environment_variable(name))
+        if seen is None or not same_words((seen,), (value,)):
+            return f"the variable {name}={(seen or '')[:_SHOWN]!r}"
+    return ""
+
+
+def _is_command(seen: tuple[str, ...], expected: Expected, evidence: Evidence) -> bool:
+    """Return whether executable and arguments at the end are those of the command line.
+
+    The kernel puts the interpreter before the arguments of a script (execve(2)), and a script may execute a program with its arguments,
+    as those of pyenv do. A program such as env or nice executes the rest of its arguments: these identify the command line if no other
+    one ends in them.
+    """
+    own = expected.arguments[1:]
+    if expected.script and len(seen) > len(own) and same_words(seen[len(seen) - len(own) :], own):
+        return True
+    if same_words(seen, expected.arguments):
+        return evidence.program is not None and evidence.program.path in evidence.objects
+    rests = (expected.arguments[at:] for at in range(1, len(expected.arguments)))
+    ambiguous = any(same_words(seen, other[-len(seen) :]) for other in expected.others)
+    return (
+        any(same_words(seen, rest) for rest in rests) and not ambiguous and _is_executable(seen[0], expected, evidence)
+    )
+
+
+def _is_executable(program: str, expected: Expected, evidence: Evidence) -> bool:
+    """Return whether a program that another one executed is mapped; a script is not."""
+    path = os.path.realpath(Path(expected.folder) / program) if "/" in program else shutil.which(program)
+    return path is not None and (os.path.realpath(path) in evidence.objects or read_facts(Path(path)) is None)
+
+
+def same_words(seen: tuple[str, ...], expected: tuple[str, ...]) -> bool:
+    """Return whether words are equal; `PORT` matches any number, `ADDRESS` any IPv4 address."""
+    patterns = (
+        re.escape(word).replace(re.escape(PORT), "[0-9]+").replace(re.escape(ADDRESS), "[0-9.]+") for word in expected
+    )
+    return len(seen) == len(expected) and all(
+        re.fullmatch(pattern, word, re.DOTALL) is not None for pattern, word in zip(patterns, seen, strict=True)
+    )

@@ -1,0 +1,378 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""The contract of a subject, which checks, builds, runs and judges one workload.
+
+Each kind of origin (`Workload.origin`) has one class. `swapstone.core.run` calls only the methods of `Subject`, in this order: `check`,
+`base_recipe`, `check_recipes`, `build` for each variant, `equalize`, then `run` for each trial.
+"""
+
+from __future__ import annotations
+
+import abc
+import dataclasses
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple
+
+import msgspec
+
+from swapstone.core.answers import Measured, reader_of
+from swapstone.core.factors import Evidence, ProgramFacts, Recipe, Stage, find_factor
+from swapstone.core.model import IDLE, Cpus, Experiment, Load, Status, UnavailableError, UserError, Variant, Workload
+from swapstone.core.model.trial_conditions import changed_conditions, describe_conditions, interruption
+from swapstone.core.subjects.evidence import evidence_of, observed_levels, wrong_level
+from swapstone.core.subjects.load_check import missing_load
+from swapstone.core.subjects.machine_config import machine_config_for, on_board
+from swapstone.core.subjects.variant_program import Program
+from swapstone.core.targets import Capabilities, MachineConfig, Target
+from swapstone.core.wire import AgentAnswer, TrialRequest
+from swapstone.core.wire.kept_answer import encode_kept, raw_output
+
+KeepLog = Callable[[str, bytes], str]
+"""Stores the log of a variant's build, given the variant's label, and returns where."""
+
+Inspect = Callable[[str], ProgramFacts | None]
+"""Reads the file of a program or shared object on the target: `Target.inspect`."""
+
+
+@dataclasses.dataclass(frozen=True)
+class BuildContext:
+    """What a subject needs to build a variant's program.
+
+    Attributes:
+        suite: through which the workload was requested.
+        target: where the program goes.
+        layout_seeds: one for each further link of the program; empty unless the experiment has layouts.
+        notify: called with one line before something takes its time.
+        progress: called with the name of each further link before it is built.
+        keep_log: stores the logs of builds.
+        rebuild: whether to build what was built before once more.
+    """
+
+    suite: str
+    target: Target
+    layout_seeds: tuple[str, ...] = ()
+    notify: Callable[[str], None] = lambda _: None
+    progress: Callable[[str], None] = lambda _: None
+    keep_log: KeepLog = lambda _label, _log: ""
+    rebuild: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class TrialSpec:
+    """One trial, ready to run.
+
+    Attributes:
+        identity: unique within the session.
+        variant: the levels that must be in force.
+        program: the variant's program.
+        scratch: the target's scratch folder, where programs without a folder of their own run.
+        cpus: processors of the target. A pinned workload runs on the last one, which on most machines does not serve the interrupts.
+        passes: how often the program repeats its work, if it has passes.
+        check: checksum that equal work must have; empty if unknown.
+        load: what else the machine does.
+        memory_bytes: as `MachineConfig.memory_bytes`, instead of what the workload needs; 0 for that.
+        timeout_ms: limit of the trial's time, instead of the program's own; 0 for that.
+    """
+
+    identity: str
+    variant: Variant
+    program: Program
+    scratch: str
+    cpus: tuple[int, ...]
+    passes: int = 1
+    check: str = ""
+    load: Load = IDLE
+    memory_bytes: int = 0
+    timeout_ms: int = 0
+
+    def pinned(self, cpus: Cpus) -> tuple[int, ...]:
+        """Return the processors that the program is pinned to; none means no pinning."""
+        return (max(self.cpus),) if cpus is Cpus.ONE and self.cpus else ()
+
+
+NOTHING = Measured()
+
+
+@dataclasses.dataclass(frozen=True)
+class Judgement:
+    """What a trial's answer amounts to: a status with its reason, or what was measured. Fields are those of `Run`."""
+
+    status: Status
+    reason: str = ""
+    measured: Measured = NOTHING
+    observed: tuple[tuple[str, str], ...] = ()
+    digests: tuple[tuple[str, str], ...] = ()
+    found_files: tuple[str, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True)
+class Outcome:
+    """A trial that was run.
+
+    Attributes:
+        judgement: what it amounts to.
+        answer: the agent's answer; None if the program was not started.
+        output: what is kept of all that was printed.
+        kept_answer: what is kept of the answer beside the output (`swapstone.core.wire.kept_answer`); empty if there is none.
+    """
+
+    judgement: Judgement
+    answer: AgentAnswer | None
+    output: bytes
+    kept_answer: bytes = b""
+
+
+class SubjectKind(NamedTuple):
+    """The subjects of workloads with one type of origin, which a part provides as the kind ``subject``.
+
+    Attributes:
+        origin: the type; or `LoadGenerator`, for servers.
+        make: makes the subject of a workload from it and its origin, or that of a server from its subject and its load generator.
+    """
+
+    origin: type
+    make: Callable[[Any, Any], Subject]
+
+
+class Subject(abc.ABC):
+    """Checks, builds, runs and judges one workload.
+
+    Class attributes that a kind may change:
+        max_passes: the largest number of passes that calibration may choose; 0 if the program takes no number of passes.
+        runs_bare: whether it runs on a target without an operating system.
+        needs_compiler: whether a C compiler builds it for each variant.
+        empty_programs: whether the report compares the sizes of empty programs built by the same recipes.
+        aborts_early: whether the session ends if the first block shows that there is nothing to compare.
+        carries_files: whether `build` gives a target without shared files what the program needs
+            (`swapstone.core.targets.Target.put_files`).
+        output_is_evidence: whether its output also reports which levels were in force. Such a trial fails if its output is unreadable;
+            any other is refused first if a wrong level was in force.
+    """
+
+    max_passes: int = 0
+    runs_bare: bool = False
+    needs_compiler: bool = True
+    empty_programs: bool = False
+    aborts_early: bool = False
+    carries_files: bool = False
+    output_is_evidence: ClassVar[bool] = False
+
+    def __init__(self, workload: Workload) -> None:
+        self.workload = workload
+        self.reader = reader_of(workload)
+
+    def join(self, first: Subject) -> None:  # noqa: B027 - most kinds share nothing
+        """Share what the workloads of one program have in common with the first of them, which may be this one."""
+
+    # Before anything is made
+
+    def check(self, experiment: Experiment, target: Capabilities) -> None:
+        """Raise if the workload can't be measured with this experiment on this target.
+
+        Raises:
+            UserError: it can't; the message states why, and the hint what to try.
+        """
+        if not self.workload.machine or "boots" in target.offers:
+            return
+        needs = self.workload.machine
+        only_memory = needs.memory_bytes and not (needs.modules or needs.own_modules or needs.prepare)
+        limited = any(find_factor(choice.factor).stage is Stage.BOOT for choice in experiment.applied_factors)
+        if "sets_swap" in target.offers and only_memory and limited:
+            return
+        raise UnavailableError(
+            f"The target {target.name} starts no machine of its own, and the workload {self.workload.name} needs one.",
+            "Compare swap devices, which come with a limit of the memory: swap=file,zram:lzo-rle"
+            if "sets_swap" in target.offers and only_memory
+            else "Measure on --target vm.",
+        )
+
+    def notes(self) -> tuple[str, ...]:
+        """Return what the user reads before anything is built: one line each."""
+        return ()
+
+    # Building
+
+    def base_recipe(self, variant: Variant, default: Recipe) -> Recipe:
+        """Return the recipe to which a variant's levels are applied.
+
+        Args:
+            variant: whose program it is.
+            default: for C programs of this project, for the experiment's architecture.
+        """
+        del variant
+        return default
+
+    def check_recipes(self, variants: Iterable[Variant], recipes: Mapping[str, Recipe]) -> None:  # noqa: B027 - most kinds accept all
+        """Raise if the variants' recipes can't make a difference to this program.
+
+        Args:
+            variants: all of the experiment.
+            recipes: by label, resolved. Variants that are unavailable here are missing.
+
+        Raises:
+            UserError: two variants would be built alike though their recipes differ.
+        """
+
+    @abc.abstractmethod
+    def build(self, variant: Variant, recipe: Recipe, context: BuildContext) -> Program:
+        """Build a variant's program and put it on the target.
+
+        Args:
+            variant: whose program it is.
+            recipe: compiler and flags, the levels applied and resolved.
+            context: target, layouts and callbacks.
+
+        Raises:
+            UserError: it does not build, or the variant is impossible for it.
+        """
+
+    def equalize(self, programs: Mapping[str, Program]) -> dict[str, Program]:
+        """Return the variants' programs by label, each with an equally large stack at its start."""
+        return dict(programs)
+
+    def build_failure(self, error: UserError) -> str:
+        """Return what the report prints for a variant that `build` refused."""
+        return error.message
+
+    def with_symbols(self, program: Program, folder: Path, *, like: str) -> Path | None:
+        """Build a program again with symbols, to name the addresses of the stripped one that runs.
+
+        Args:
+            program: as `build` returned it.
+            folder: for the output; created.
+            like: path of the stripped program.
+
+        Returns:
+            The file; None if there is none whose stripped form is the program.
+        """
+        del program, folder, like
+        return None
+
+    # Running
+
+    @abc.abstractmethod
+    def request(self, trial: TrialSpec) -> TrialRequest:
+        """Return the request to the agent for a trial."""
+
+    def before(self, trial: TrialSpec, target: Target) -> Outcome | None:
+        """Do what comes before a trial and is not measured. Return an outcome only if the trial must not run."""
+        del trial, target
+        return None
+
+    def after(self, trial: TrialSpec, target: Target, outcome: Outcome) -> Outcome:
+        """Do what comes after a trial and is not measured. Return the trial's outcome, changed if this failed."""
+        del trial, target
+        return outcome
+
+    def run(
+        self, trial: TrialSpec, target: Target, change: Callable[[TrialRequest], TrialRequest] = lambda request: request
+    ) -> Outcome:
+        """Run a trial and judge its answer. Several threads may call this at once if the target runs several trials at once.
+
+        Args:
+            trial: to run.
+            target: where.
+            change: of the request. No trial of an experiment has one.
+
+        Raises:
+            TargetError: the target broke.
+            MachineConfigError: the trial's machine could not be made.
+        """
+        if (refused := self.before(trial, target)) is not None:
+            return refused
+        config = self.machine_config(trial)
+        if "sets_swap" in target.offers:
+            config = on_board(config, trial.program.recipe)
+        if "reboots" in target.offers:
+            config = msgspec.structs.replace(config, root=trial.program.recipe.root)
+        answer = target.run(change(self.request(trial)), config)
+        kept = self.kept(answer)
+        judgement = self.judge(trial, answer, target.inspect)
+        return self.after(trial, target, Outcome(judgement, answer, raw_output(kept), encode_kept(answer, kept)))
+
+    def machine_config(self, trial: TrialSpec) -> MachineConfig:
+        """Return the machine that a trial runs in."""
+        return machine_config_for(self.workload, trial.program.recipe, trial.load, trial.memory_bytes)
+
+    def kept(self, answer: AgentAnswer) -> AgentAnswer:
+        """Return an answer with as much of its outputs as the record keeps."""
+        return answer
+
+    # Judging
+
+    def failure(self, answer: AgentAnswer) -> str:
+        """Return why a program did not end well, with what the user can try, or an empty text."""
+        trouble = self.reader.failure(answer)
+        return trouble and trouble + self.advice(answer)
+
+    def advice(self, answer: AgentAnswer) -> str:
+        """Return what the user can try after a failure; empty if unknown."""
+        del answer
+        return ""
+
+    def file_change(self, program: Program) -> str:
+        """Return a sentence if the program's file is not the one whose digest was recorded; empty if it is, or can't change."""
+        del program
+        return ""
+
+    def evidence(self, trial: TrialSpec, answer: AgentAnswer, inspect: Inspect) -> Evidence:
+        """Return what was observed of the process from outside."""
+        return evidence_of(answer, trial.program, trial.variant, inspect)
+
+    def explain_wrong_level(self, program: Program) -> str:
+        """Return what to add to the reason when another level was in force than requested."""
+        del program
+        return ""
+
+    def wrong_files(self, trial: TrialSpec, evidence: Evidence) -> str:
+        """Return a sentence if the process used other files than those that were built for it; empty if not."""
+        del trial, evidence
+        return ""
+
+    def judge(self, trial: TrialSpec, answer: AgentAnswer, inspect: Inspect) -> Judgement:
+        """Decide what an answer amounts to.
+
+        Args:
+            trial: what was requested.
+            answer: what the agent reports.
+            inspect: reads the files of mapped objects.
+
+        Returns:
+            Failed if the program was interrupted, did not end well, or its output is unreadable. Refused if another level was in force,
+            the load was not in force, the program's file or the conditions of later trials were changed, or other work was done. Else
+            ok with its samples.
+        """
+        if trouble := interruption(dict(answer.facts)) or self.failure(answer):
+            return Judgement(Status.FAILED, trouble)
+        if change := self.file_change(trial.program):
+            return Judgement(Status.REFUSED, change)
+        measured, unreadable = self._read(answer)
+        if unreadable and self.output_is_evidence:
+            return Judgement(Status.FAILED, unreadable)
+        evidence = self.evidence(trial, answer, inspect)
+        evidence = msgspec.structs.replace(evidence, mapped=measured.mapped, malloc=measured.malloc, seen=measured.seen)
+        observed = observed_levels(evidence, trial.variant)
+        if wrong := self._wrong_conditions(trial, evidence, observed):
+            return Judgement(Status.REFUSED, wrong, observed=observed)
+        if changed := changed_conditions(facts := dict(answer.facts)):
+            reason = f"what later trials inherit changed while it ran: {describe_conditions(changed, facts)}"
+            return Judgement(Status.REFUSED, reason, observed=observed)
+        if unreadable:
+            return Judgement(Status.FAILED, unreadable, observed=observed)
+        if trial.check and measured.check != trial.check:
+            reason = f"it did other work: its checksum is {measured.check or 'missing'}, not {trial.check}"
+            return Judgement(Status.REFUSED, reason, Measured(check=measured.check), observed)
+        return Judgement(Status.OK, measured=measured, observed=observed)
+
+    def _read(self, answer: AgentAnswer) -> tuple[Measured, str]:
+        try:
+            return self.reader.read(answer), ""
+        except UserError as error:
+            return Measured(), "; ".join(filter(None, (error.message, error.hint)))
+
+    def _wrong_conditions(self, trial: TrialSpec, evidence: Evidence, observed: tuple[tuple[str, str], ...]) -> str:
+        if wrong := wrong_level(observed, trial.variant):
+            return wrong + self.explain_wrong_level(trial.program)
+        if wrong := self.wrong_files(trial, evidence):
+            return wrong
+        return missing_load(trial.load, evidence)

@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Compiles the agent and other programs from their C sources, and caches them."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from swapstone.core.model import UnavailableError, UserError
+from swapstone.core.model.cached_files import mark_used, write_whole
+from swapstone.core.model.directories import share_dir
+from swapstone.core.model.regular_file import text_of
+from swapstone.core.model.system_errors import remedy
+
+FREESTANDING = (
+    *("-std=gnu11", "-O2", "-Wall", "-Wextra"),
+    *("-ffreestanding", "-fno-builtin", "-fno-stack-protector", "-fno-asynchronous-unwind-tables"),
+    *("-fno-pie", "-no-pie", "-static", "-nostdlib", "-Wl,--build-id=none"),
+)
+"""Flags for a program without a C library: the agent must contain none of the compared factors."""
+
+_LIBRARIES = ("-lgcc",)  # helpers of the compiler, e.g. for division on 32-bit processors
+_COMPILER_TIMEOUT_S = 120
+_OTHER_PROGRAMS = frozenset({"virtual_machine"})
+"""Files there that the agent is not linked with."""
+
+
+def agent_sources() -> tuple[Path, ...]:
+    """Return the agent's C files and headers, sorted."""
+    native = share_dir() / "native"
+    return tuple(
+        sorted(
+            path
+            for part in ("agent", "port", "wire")
+            for path in (native / part).glob("*.[ch]")
+            if path.stem not in _OTHER_PROGRAMS
+        )
+    )
+
+
+def build_agent(directory: Path, compiler: str = "cc") -> Path:
+    """Compile the agent, or return it from the cache.
+
+    A file of the cache that is not the one that was compiled, because it is truncated or altered, is compiled again.
+
+    Args:
+        directory: the cache: one folder for each digest of sources, flags and compiler.
+        compiler: a C compiler for the target's processor.
+
+    Returns:
+        The program.
+
+    Raises:
+        UnavailableError: there is no such compiler.
+        UserError: compilation failed.
+    """
+    return build_native("swapstone-agent", agent_sources(), directory, (compiler, *FREESTANDING))
+
+
+def build_native(name: str, sources: Sequence[Path], directory: Path, command: Sequence[str]) -> Path:
+    """Compile C sources, or return the result from the cache; as `build_agent`.
+
+    Args:
+        name: of the result.
+        sources: C files and headers.
+        directory: the cache.
+        command: the compiler and its flags.
+    """
+    version = agent_compiler(command[0])
+    digest = hashlib.sha256("\0".join((version, *command, *_LIBRARIES)).encode())
+    for source in sources:
+        digest.update(f"\0{source.name}\0".encode() + source.read_bytes())
+    built = directory / digest.hexdigest()[:16] / name
+    if os.access(built, os.X_OK) and is_whole(built):
+        mark_used(built.parent)
+        return built
+    try:
+        built.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=directory) as work:
+            made = Path(work) / built.name
+            _compile([*command, *(str(s) for s in sources if s.suffix == ".c"), *_LIBRARIES, "-o", str(made)])
+            write_whole(_mark_of(built), sha256_of(made).encode())
+            made.replace(built)
+    except OSError as error:
+        if remedy(error) and error.errno not in {errno.ENOSPC, errno.EDQUOT}:
+            raise
+        raise UserError(
+            f"The agent can't be written to {directory}: {error.strerror}.",
+            "Free some space there, or set XDG_CACHE_HOME to a folder that you can write.",
+        ) from error
+    return built
+
+
+def sha256_of(program: Path) -> str:
+    """Return the SHA-256 of a program's file in hexadecimal digits.
+
+    Raises:
+        UserError: it can't be read.
+    """
+    try:
+        with program.open("rb") as opened:
+            return hashlib.file_digest(opened, "sha256").hexdigest()
+    except OSError as error:
+        raise UserError(f"{program} can't be read: {error.strerror}.") from error
+
+
+def _mark_of(built: Path) -> Path:
+    return built.with_name(f"{built.name}.sha256")
+
+
+def has_sha256(program: Path, sha256: str) -> bool:
+    """Return whether a program's file exists and has a SHA-256.
+
+    Raises:
+        OSError: it can't be read because a resource of this machine is used up.
+    """
+    try:
+        return sha256_of(program) == sha256
+    except UserError as error:
+        if isinstance(error.__cause__, OSError) and remedy(error.__cause__):
+            raise error.__cause__ from None
+        return False
+
+
+def is_whole(path: Path) -> bool:
+    """Return whether a file exists and has the SHA-256 that is in the file ``NAME.sha256`` beside it."""
+    return has_sha256(path, text_of(_mark_of(path)))
+
+
+def agent_compiler(compiler: str) -> str:
+    """Return the first line of a compiler's ``--version``.
+
+    Raises:
+        UnavailableError: there is no such compiler.
+    """
+    return (_run([compiler, "--version"]).stdout.splitlines() or [""])[0]
+
+
+def _compile(command: Sequence[str]) -> None:
+    result = _run(command)
+    if result.returncode != 0:
+        errors = "\n".join(result.stderr.splitlines()[:20])
+        raise UserError(f"{command[0]} can't compile the agent:\n{errors}", "Try another compiler by setting CC.")
+
+
+def _run(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "LC_ALL": "C"}
+    try:
+        return subprocess.run(
+            command, capture_output=True, text=True, check=False, env=environment, timeout=_COMPILER_TIMEOUT_S
+        )
+    except (FileNotFoundError, PermissionError) as error:
+        raise UnavailableError(
+            f"There is no C compiler named {command[0]!r} to build the agent with.",
+            "On Debian: sudo apt-get install gcc libc6-dev",
+        ) from error
+    except subprocess.TimeoutExpired as error:
+        raise UserError(f"{command[0]} took more than {_COMPILER_TIMEOUT_S} s to build the agent.") from error

@@ -1,0 +1,280 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""A target whose trials run through one agent process, over a pair of pipes: this machine's, or those of an ssh session."""
+
+from __future__ import annotations
+
+import abc
+import contextlib
+import hashlib
+import math
+import os
+import secrets
+import select
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import msgspec
+
+from swapstone.core.model import WireError
+from swapstone.core.model.trial_conditions import changed_conditions
+from swapstone.core.targets.agent_build import sha256_of
+from swapstone.core.targets.beside import BesideCommands, end_agents
+from swapstone.core.targets.target import AgentStartError, MachineConfig, Target, TargetError
+from swapstone.core.wire import NONCE_BYTES, AgentAnswer, AnswerReader, TrialRequest, encode_plan_header, encode_request
+
+SLACK_S = 30.0
+"""Added to a trial's time-out: the agent waits up to 20 s until killed processes have ended."""
+
+STOP_TIMEOUT_S = 25.0
+"""Limit for the agent to end its trial and exit; then it is killed."""
+
+_NOT_BEGUN = 1
+"""The agent's exit status in native/agent/main.c."""
+
+_END_S = 5.0
+"""Limit for an agent that has closed its output to exit."""
+
+OLDEST_KERNEL = "3.4"
+"""The first with PR_SET_CHILD_SUBREAPER (prctl(2)) and PTRACE_SEIZE (ptrace(2)), the newest that the agent needs."""
+
+_LONGEST_POLL_MS = 3_600_000
+
+_SLOWEST_BYTES_PER_S = 1 << 18
+"""At which an agent's answer arrives and is decoded, at the least: outputs of 16 MiB take seconds, and on a busy machine longer."""
+
+_LONGEST_ANSWER_BYTES = 1 << 28
+"""More than the longest answer: four outputs of 16 MiB, of which each byte may have three characters."""
+
+
+class AgentTarget(Target):
+    """Sends trials to an agent and reads its answers.
+
+    A new agent is started after an error, and after a trial that changed what later trials would inherit from the agent. If none can be
+    started, that is no result of a trial: the error is no `TargetError`, and ends the session.
+
+    Args:
+        slack_s: time after a trial's time-out until the agent counts as hung.
+        stop_timeout_s: limit for the agent to exit.
+    """
+
+    offers = Target.offers | {"runs_loads"}
+
+    def __init__(self, slack_s: float = SLACK_S, stop_timeout_s: float = STOP_TIMEOUT_S) -> None:
+        self._slack_s = slack_s
+        self._stop_timeout_s = stop_timeout_s
+        self._process: subprocess.Popen[bytes] | None = None
+        self._poll = select.poll()
+        """Of the agent's output."""
+        self._reader = AnswerReader()
+        self._heard = False
+        """Whether the agent has written anything."""
+        self._installed: dict[str, str] = {}
+        """Digests of what `install` copied, by what it is."""
+
+    def install(self, files: Mapping[str, Path], what: str) -> str:
+        """Copy files into one folder, and keep their digest for `tools`; see `Target.install`."""
+        self._installed[what] = f"SHA-256 {digest_of_files(files)}"
+        return super().install(files, what)
+
+    @abc.abstractmethod
+    def _start_load_agent(self, number: int) -> subprocess.Popen[bytes]:
+        """Start an agent beside the one of trials, for a command of a load; see `_start_agent`.
+
+        Args:
+            number: of the command, from 0.
+        """
+
+    @abc.abstractmethod
+    def _clear_load(self) -> None:
+        """Empty the folder of loads; what can't be removed is left."""
+
+    @abc.abstractmethod
+    def _counters(self) -> dict[str, str]:
+        """Read the machine's counters: the contents of `swapstone.core.targets.beside.COUNTERS` by path.
+
+        Raises:
+            UserError: the target can't be reached.
+        """
+
+    def _under_load(
+        self, request: TrialRequest, config: MachineConfig, run: Callable[[TrialRequest], AgentAnswer]
+    ) -> AgentAnswer:
+        """Run a trial while the commands of a load run.
+
+        Args:
+            request: of the trial.
+            config: names the commands; without any, the trial alone runs.
+            run: runs the trial.
+
+        Returns:
+            The trial's answer, with the counters from before and after the trial.
+
+        Raises:
+            MachineConfigError: a command ended before the trial did.
+            TargetError: an agent failed.
+        """
+        if not config.beside:
+            return run(request)
+        machine: dict[str, str] = {}
+        self._clear_load()
+        try:
+            with BesideCommands(
+                self._start_load_agent, config.beside, self.load_folder(), config.settle_ms, self._stop_timeout_s
+            ) as load:
+                machine |= {f"before {path}": text for path, text in self._counters().items()}
+                answer = run(request)
+                machine |= {f"after {path}": text for path, text in self._counters().items()}
+                load.check()
+        finally:
+            self._clear_load()
+        return msgspec.structs.replace(answer, machine=(*answer.machine, *machine.items()))
+
+    @abc.abstractmethod
+    def _start_agent(self) -> subprocess.Popen[bytes]:
+        """Start an agent with pipes as standard input and output.
+
+        Raises:
+            AgentStartError: it can't be started.
+            OSError: neither, because a resource of this machine is used up.
+        """
+
+    @abc.abstractmethod
+    def _clear(self) -> None:
+        """Empty the scratch folder.
+
+        Raises:
+            TargetError: it can't be emptied.
+        """
+
+    def _run(self, request: TrialRequest) -> AgentAnswer:
+        nonce = secrets.token_hex(NONCE_BYTES)
+        plan = encode_request(request, nonce)
+        self._clear()
+        try:
+            self._send(plan)
+            self._reader.expect(nonce)
+            answer = self._wait(time.monotonic() + request.timeout_ms / 1000 + self._slack_s)
+            if answer.id != request.id:
+                raise TargetError(f"The agent answered trial {answer.id}, not {request.id}.")
+        except WireError as error:
+            self._stop()
+            raise TargetError(f"The agent's answer is invalid: {error.message}", error.hint) from error
+        except BaseException:
+            self._stop()
+            raise
+        if changed_conditions(dict(answer.facts)):
+            self._stop()
+        return answer
+
+    def _send(self, plan: bytes) -> None:
+        """Send a trial's plan; start an agent first if there is none."""
+        if self._process is None:
+            self._reader = AnswerReader()
+            self._heard = False
+            self._process = self._start_agent()
+            assert self._process.stdout is not None
+            self._poll = select.poll()
+            self._poll.register(self._process.stdout, select.POLLIN)
+            plan = encode_plan_header() + plan
+        else:
+            self._check_silence()
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.write(plan)
+            self._process.stdin.flush()
+        except BrokenPipeError as error:
+            self._check_begun()
+            raise self._gone() from error
+
+    def _wait(self, until_s: float) -> AgentAnswer:
+        """Read until one answer is complete."""
+        assert self._process is not None
+        assert self._process.stdout is not None
+        output = self._process.stdout.fileno()
+        received = 0
+        while True:
+            left_ms = math.ceil((until_s - time.monotonic()) * 1000)
+            if left_ms <= 0:
+                raise TargetError("The agent did not answer in time.", "The next trial starts a new one.")
+            if not self._poll.poll(min(left_ms, _LONGEST_POLL_MS)):
+                continue
+            data = os.read(output, 1 << 16)
+            if not data:
+                self._check_begun()
+                self._reader.finish()
+                raise self._gone()
+            self._heard = True
+            received += len(data)
+            if received > _LONGEST_ANSWER_BYTES:
+                raise TargetError(f"The agent's answer has more than {_LONGEST_ANSWER_BYTES >> 20} MiB.")
+            until_s += len(data) / _SLOWEST_BYTES_PER_S
+            answers = self._reader.feed(data)
+            if answers:
+                self._check_silence()
+                return answers[0]
+
+    def _check_silence(self) -> None:
+        """Check that the agent's pipe is empty.
+
+        Raises:
+            TargetError: there are bytes after the last answer.
+        """
+        assert self._process is not None
+        assert self._process.stdout is not None
+        output = self._process.stdout.fileno()
+        # An agent that has ended is noticed when the next request is sent.
+        more = any(events & select.POLLIN for _, events in self._poll.poll(0)) and os.read(output, 1) != b""
+        if more or not self._reader.between_answers:
+            raise TargetError(
+                "The agent's output goes on after its answer.",
+                "Another process than the agent may have written into its pipe: `swapstone docs wire`, section 1.",
+            )
+
+    def _check_begun(self) -> None:
+        """Raise if the agent ended because it could not begin.
+
+        Raises:
+            AgentStartError: the kernel refused a system call that it needs.
+        """
+        assert self._process is not None
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(_END_S)
+        # The keeper of an agent without signalfd4 closes its output, and ends with its input.
+        if not self._heard and self._process.returncode in {None, _NOT_BEGUN}:
+            raise AgentStartError(
+                f"The agent can't begin on {self.name}: the kernel refuses prctl, clone or signalfd4, which it needs.",
+                f"It needs Linux {OLDEST_KERNEL} or newer, and no seccomp filter that forbids these system calls.",
+            )
+
+    def _gone(self) -> TargetError:
+        assert self._process is not None
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(1)
+        status = self._process.returncode
+        return TargetError(f"The agent ended (status {status}).", "The next trial starts a new one.")
+
+    def _stop(self) -> None:
+        """End the agent: it kills its trial and exits when its pipes are closed, also if a signal stopped it."""
+        process, self._process = self._process, None
+        if process is None:
+            return
+        _continue_group(process)
+        end_agents([process], self._stop_timeout_s)
+
+
+def digest_of_files(files: Mapping[str, Path]) -> str:
+    """Return the SHA-256 of all names and contents, in hexadecimal."""
+    digest = hashlib.sha256()
+    for name, path in sorted(files.items()):
+        digest.update(f"{name}\0{sha256_of(path)}\n".encode())
+    return digest.hexdigest()
+
+
+def _continue_group(process: subprocess.Popen[bytes]) -> None:
+    """Continue a started process and its process group, if that is its own: the program under test may have stopped them."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        if process.poll() is None and os.getpgid(process.pid) == process.pid:
+            os.killpg(process.pid, signal.SIGCONT)

@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Files of this machine that a target without shared files gets, at their own paths, for an own program."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from pathlib import PurePosixPath
+
+from swapstone.core.model import USUAL_MEMORY_BYTES, UserError
+from swapstone.core.model.cpio import Entry
+from swapstone.core.model.safe_text import safe
+
+SYSTEM_BYTES = 96 << 20
+"""What a machine needs beside the files: its kernel, the image, and room for the program to run."""
+
+_MOUNTED = frozenset({"proc", "sys", "dev", "scratch"})
+_OF_THE_MACHINE = frozenset({"agent", "init", "modules", "plan", "programs", "roots", "swapstone"})
+
+
+@dataclasses.dataclass(frozen=True)
+class CarriedFiles:
+    """Files with their absolute paths.
+
+    Attributes:
+        files: files and links by path; no folder of a path is a link on this machine.
+        aliases: other paths under which the files are opened, each with the path in `files`.
+        folders: paths of folders that must exist, even if they are empty.
+        memory_bytes: of the machine, which must hold them.
+        from_image: names of loaders and shared objects that are not among the files, and that the machine's image must contain.
+    """
+
+    files: Mapping[str, Entry]
+    aliases: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    folders: tuple[str, ...] = ()
+    from_image: tuple[str, ...] = ()
+    memory_bytes: int = USUAL_MEMORY_BYTES
+
+    def size_bytes(self) -> int:
+        """Return the size of all contents."""
+        return sum(len(entry.content) for entry in self.files.values())
+
+    def joined(self, other: CarriedFiles) -> CarriedFiles:
+        """Return these files with those of another program, whose machine is the same.
+
+        Raises:
+            UserError: together they don't fit into the machine.
+        """
+        both = CarriedFiles(
+            {**self.files, **other.files},
+            {**self.aliases, **other.aliases},
+            tuple(dict.fromkeys((*self.folders, *other.folders))),
+            tuple(dict.fromkeys((*self.from_image, *other.from_image))),
+            max(self.memory_bytes, other.memory_bytes),
+        )
+        check_room(both.size_bytes(), both.memory_bytes)
+        return both
+
+
+def room_bytes(memory_bytes: int) -> int:
+    """Return how large the files of a machine may be.
+
+    While it boots, it holds the archive, and the files unpacked from it may take half of the rest (Documentation/filesystems/tmpfs.rst).
+    """
+    return max(0, (memory_bytes - SYSTEM_BYTES) // 3)
+
+
+def memory_for(size_bytes: int) -> int:
+    """Return a memory in MiB, a multiple of 128, that has room for files."""
+    return -(-(3 * size_bytes + SYSTEM_BYTES) // (128 << 20)) * 128
+
+
+def check_room(size_bytes: int, memory_bytes: int, path: str = "") -> None:
+    """Refuse files that a machine can't hold.
+
+    Args:
+        size_bytes: of all files.
+        memory_bytes: of the machine.
+        path: the file with which they are too large, for the message.
+
+    Raises:
+        UserError: there is no room for them; the hint names a memory that is sufficient.
+    """
+    if size_bytes > room_bytes(memory_bytes):
+        raise UserError(
+            f"The programs with their libraries and --files are larger than {room_bytes(memory_bytes) >> 20} MiB"
+            f"{f' (with {safe(path)})' if path else ''}: more than fits into a machine with {memory_bytes >> 20} MiB of memory.",
+            f"Give the machine more: --memory {memory_for(size_bytes)}M",
+        )
+
+
+def check_place(path: str) -> None:
+    """Refuse a path that a machine has for itself.
+
+    Args:
+        path: absolute, without links.
+
+    Raises:
+        UserError: a file there would be hidden by a mount, or replace a part of the machine.
+    """
+    first = PurePosixPath(path).parts[1:2]
+    if not set(first).isdisjoint(_MOUNTED):
+        raise UserError(
+            f"{safe(path)} can't be in a virtual machine: it mounts a file system of its own at /{first[0]}.",
+            "Copy the file to another folder.",
+        )
+    if not set(first).isdisjoint(_OF_THE_MACHINE):
+        raise UserError(
+            f"{safe(path)} can't be in a virtual machine: /{first[0]} is a part of the machine.",
+            "Copy the file to another folder.",
+        )
+    try:
+        path.encode()
+    except UnicodeEncodeError as error:
+        raise UserError(
+            f"The path {safe(path)} is not UTF-8: an image can't contain it.", "Rename the file."
+        ) from error

@@ -1,0 +1,352 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""This machine as a target."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import shlex
+import stat
+import subprocess
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from swapstone.core.model import Experiment, FrozenStruct, UnavailableError, UserError, process_file
+from swapstone.core.model.directories import cache_dir
+from swapstone.core.model.parts import provided
+from swapstone.core.model.system_errors import remedy
+from swapstone.core.model.temporary_folder import TemporaryFolder
+from swapstone.core.targets.agent_build import agent_compiler, build_agent, has_sha256, sha256_of
+from swapstone.core.targets.agent_target import SLACK_S, STOP_TIMEOUT_S, AgentTarget
+from swapstone.core.targets.beside import COUNTERS
+from swapstone.core.targets.hints import target_hint
+from swapstone.core.targets.host_description import describe_host
+from swapstone.core.targets.load_driver import LoadDriver, LoadDriverKind
+from swapstone.core.targets.memory_cgroup import MemoryCgroup
+from swapstone.core.targets.memory_phases import PhaseWatch, with_phases
+from swapstone.core.targets.ready_listener import ReadyListener
+from swapstone.core.targets.target import (
+    DEFAULT_MACHINE,
+    NO_LIMIT_BYTES,
+    AgentStartError,
+    MachineConfig,
+    Target,
+    TargetDescription,
+    TargetError,
+    require_default_machine,
+)
+from swapstone.core.targets.target_kind import Notify, TargetKind, TargetOptions
+from swapstone.core.wire import AgentAnswer, TrialRequest
+
+_OF_THE_GENERATOR = frozenset({"driver_user_us", "driver_system_us", "driven_ns"})
+"""Facts of the process that the agent started as the load generator."""
+
+_SCRATCH_MODE = 0o700
+_CGROUP = process_file("cgroup")
+_COARSEST_TIME_NS = 3_000_000_000
+"""More than the resolution of the times of any file system."""
+
+
+class HostTarget(AgentTarget):
+    """Runs trials on this machine through an agent process.
+
+    A new agent is started after an error, and after a trial that changed what later trials would inherit from the agent. If none can be
+    started, that is no result of a trial: the error is no `TargetError`, and ends the session.
+
+    Args:
+        agent: the agent's program; None to build it when it is needed.
+        slack_s: time after a trial's time-out until the agent counts as hung.
+        stop_timeout_s: limit for the agent to exit.
+        driver: the machine of the load generators, which is closed with this target; None for this one.
+    """
+
+    name = "host"
+    offers = AgentTarget.offers | {"runs_instruments", "limits_memory"}
+
+    def __init__(
+        self,
+        agent: Path | None = None,
+        slack_s: float = SLACK_S,
+        stop_timeout_s: float = STOP_TIMEOUT_S,
+        driver: LoadDriver | None = None,
+    ) -> None:
+        super().__init__(slack_s, stop_timeout_s)
+        self.driver = driver
+        self._agent = agent
+        self._builds_agent = agent is None
+        self._agent_sha256 = ""
+        self._group: MemoryCgroup | None = None
+        """In which the agent is started."""
+        self._folder = TemporaryFolder("scratch")
+        self._scratch = self._folder.path
+        self._emptied_ns = -1
+        """The scratch folder's time of change, if it was empty then and a later change has another time."""
+
+    def describe(self) -> TargetDescription:
+        """Return this machine's description."""
+        return self._description
+
+    @functools.cached_property
+    def _description(self) -> TargetDescription:
+        return describe_host()
+
+    @functools.cached_property
+    def _phases(self) -> TemporaryFolder:
+        """In which programs find the FIFO for their phases: they may not empty it like the scratch folder."""
+        return TemporaryFolder("phases")
+
+    def tools(self) -> tuple[tuple[str, str], ...]:
+        """Return the digests of the agent's sources and of its program, its compiler, and the facts of the load generators' machine."""
+        path = self._agent_path()
+        agent = f"{path.parent.name}, SHA-256 {self._agent_sha256}, built by {agent_compiler(_compiler())}"
+        return (("agent", agent), *sorted(self._installed.items()), *(self.driver.facts() if self.driver else ()))
+
+    def put(self, path: Path, beside: Sequence[Path] = ()) -> str:  # noqa: ARG002 - its files are those of this machine
+        """Return the program's absolute path: nothing is copied."""
+        if not os.access(path, os.X_OK) or not path.is_file():
+            raise UserError(f"{path} is not an executable file.")
+        return str(path.absolute())
+
+    def scratch(self) -> str:
+        """Return the folder that is emptied before each trial."""
+        return str(self._scratch)
+
+    def run(self, request: TrialRequest, config: MachineConfig = DEFAULT_MACHINE) -> AgentAnswer:
+        """Run one trial; see `Target.run`.
+
+        Raises:
+            AgentStartError: there is no agent, and none can be started.
+            OSError: neither, because a resource of this machine is used up.
+            UnavailableError: memory can't be limited on this machine.
+        """
+        rest = msgspec.structs.replace(config.without_load(), memory_bytes=0)
+        require_default_machine(rest, self.name)
+        return self._under_load(request, config, lambda each: self._run_alone(each, config.memory_bytes))
+
+    def _run_alone(self, request: TrialRequest, memory_bytes: int) -> AgentAnswer:
+        if self.driver is None or request.load_generator is None:
+            return self._run_in_group(request, memory_bytes) if memory_bytes else self._run(request)
+        with ReadyListener(self.driver.address, request.load_generator.port):
+            answer = self._run_in_group(request, memory_bytes) if memory_bytes else self._run(request)
+        # The agent measured ssh in the load generator's place.
+        facts = tuple((name, value) for name, value in answer.facts if name not in _OF_THE_GENERATOR)
+        return msgspec.structs.replace(answer, facts=facts)
+
+    def _run_in_group(self, request: TrialRequest, memory_bytes: int) -> AgentAnswer:
+        """Run a trial with an agent of its own in a memory cgroup of its own."""
+        self._stop()
+        unlimited = memory_bytes >= NO_LIMIT_BYTES
+        with (
+            MemoryCgroup(0 if unlimited else memory_bytes) as group,
+            PhaseWatch(self._phases.path / "marks", group.path, self._agent_pid, samples=unlimited) as watch,
+        ):
+            self._group = group
+            try:
+                answer = self._run(
+                    msgspec.structs.replace(
+                        request,
+                        observe=tuple(dict.fromkeys((*request.observe, _CGROUP))),
+                        environment=with_phases(request, watch.path),
+                    )
+                )
+            except TargetError as error:
+                if group.oom_kills():
+                    raise TargetError("OOM kill of the agent, which starts the program") from error
+                raise
+            finally:
+                self._group = None
+                self._stop()
+            if not all(group.name in value for what, value in answer.observed if what == _CGROUP):
+                raise TargetError("The program left the memory cgroup in which it was started.")
+            report = group.report()
+        return msgspec.structs.replace(answer, cgroup=report, memory=watch.result())
+
+    def _agent_pid(self) -> int | None:
+        process = self._process
+        return process.pid if process else None
+
+    def close(self) -> None:
+        """End the agent and its trial and the connection to the load generators' machine, and remove the scratch folder."""
+        self._stop()
+        if self.driver is not None:
+            self.driver.close()
+        with contextlib.suppress(OSError):
+            _empty(self._scratch)
+        self._folder.close()
+        for name in {"_phases", "_load"} & self.__dict__.keys():
+            self.__dict__[name].close()
+
+    def load_folder(self) -> str:
+        """Return a folder in the cache, which is on a disk more often than the folder for temporary files."""
+        return str(self._load.path)
+
+    @functools.cached_property
+    def _load(self) -> TemporaryFolder:
+        cache_dir().mkdir(parents=True, exist_ok=True)
+        return TemporaryFolder("load", cache_dir())
+
+    def _start_load_agent(self, number: int) -> subprocess.Popen[bytes]:
+        del number
+        return _start(self._agent_path())
+
+    def _clear_load(self) -> None:
+        with contextlib.suppress(OSError):
+            _empty(self._load.path)
+
+    def _counters(self) -> dict[str, str]:
+        found = {}
+        for path in COUNTERS:
+            with contextlib.suppress(OSError):
+                found[path] = Path(path).read_text(errors="replace")
+        return found
+
+    def _clear(self) -> None:
+        try:
+            if self._scratch.stat().st_ctime_ns == self._emptied_ns:  # nothing was created since
+                return
+            _empty(self._scratch)
+            changed_ns = self._scratch.stat().st_ctime_ns
+            self._emptied_ns = changed_ns if time.time_ns() - changed_ns > _COARSEST_TIME_NS else -1
+        except OSError as error:
+            if remedy(error):
+                raise
+            hint = f"Remove what is in {self._scratch}."
+            raise TargetError(f"The scratch folder can't be emptied: {error}.", hint) from error
+
+    def _start_agent(self) -> subprocess.Popen[bytes]:
+        return _start(self._agent_path(), self._group)
+
+    def _agent_path(self) -> Path:
+        """Return the agent's program. It is compiled if there is none, or if its file has changed.
+
+        Raises:
+            AgentStartError: the file of a given agent has changed.
+        """
+        if self._agent is not None and has_sha256(self._agent, self._agent_sha256):
+            return self._agent
+        if self._builds_agent:
+            self._agent = build_agent(cache_dir() / "agents", _compiler())
+        elif self._agent_sha256:
+            raise AgentStartError(f"The file of the agent {self._agent} has changed.", "Restore it.")
+        assert self._agent is not None
+        self._agent_sha256 = sha256_of(self._agent)
+        return self._agent
+
+
+def _compiler() -> str:
+    return os.environ.get("CC") or "cc"
+
+
+def _start(agent: Path, group: MemoryCgroup | None = None) -> subprocess.Popen[bytes]:
+    """Start an agent in a new session, so that Ctrl-C at the terminal does not reach it; in a cgroup if there is one."""
+    try:
+        return subprocess.Popen(
+            group.command(agent, "-") if group else [str(agent), "-"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            cwd="/",
+            env={},
+            start_new_session=True,
+        )
+    except OSError as error:
+        if remedy(error):
+            raise
+        hint = f"Execute it to find the cause: {shlex.quote(str(agent))} - </dev/null"
+        raise AgentStartError(f"The agent {agent} can't be started: {error.strerror}.", hint) from error
+
+
+def _empty(folder: Path) -> None:
+    """Remove the files in a folder, even if the trial removed the permission to do so."""
+    # To set the mode that it has already would wait for the journal of the file system.
+    if stat.S_IMODE(folder.stat().st_mode) != _SCRATCH_MODE:
+        folder.chmod(_SCRATCH_MODE)
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False):
+                _empty(Path(entry.path))
+                Path(entry.path).rmdir()
+            else:
+                Path(entry.path).unlink()
+
+
+def check_nice() -> None:
+    """Check that trials can have the nice value 0, also where this process has a larger one.
+
+    Linux gives each thread a nice value of its own, so that a thread can try it.
+
+    Raises:
+        UnavailableError: this process may not lower its nice value.
+    """
+    nice = os.getpriority(os.PRIO_PROCESS, 0)
+    refused: list[OSError] = []
+
+    def lower() -> None:
+        try:
+            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), 0)
+        except OSError as error:
+            refused.append(error)
+
+    if nice > 0:
+        thread = threading.Thread(target=lower)
+        thread.start()
+        thread.join()
+    if refused:
+        raise UnavailableError(
+            f"Trials on this machine run with the nice value 0. This process has {nice}, and may not lower it.",
+            "Start it without nice, or as root."
+            + target_hint("boots", " In a virtual machine the nice value changes no result: {}"),
+        )
+
+
+class HostSpec(FrozenStruct, frozen=True, kw_only=True):
+    """This machine as a target.
+
+    Attributes:
+        driver: the machine of the load generators, as it follows ``host:``; empty for this one.
+    """
+
+    driver: str = ""
+
+    def open(self, experiment: Experiment | None, notify: Notify) -> Target:  # noqa: ARG002 - see `TargetSpec`
+        """Open the target, and the connection to the load generators' machine.
+
+        Raises:
+            UnavailableError: as `check_nice`.
+            TargetError: the load generators' machine can't be reached.
+        """
+        check_nice()
+        return HostTarget(driver=_driver_kinds()[0].connect(self.driver) if self.driver else None)
+
+
+@functools.cache
+def _driver_kinds() -> tuple[LoadDriverKind, ...]:
+    return provided("load-driver", LoadDriverKind)
+
+
+def _driver(detail: str) -> str:
+    if detail and not _driver_kinds():
+        raise UserError("The target host takes nothing after its name.", "Write: --target host")
+    return _driver_kinds()[0].name_of(detail) if detail else ""
+
+
+def _parse(detail: str, options: TargetOptions) -> HostSpec:  # noqa: ARG001 - see `TargetKind`
+    _driver(detail)
+    return HostSpec(driver=detail)
+
+
+HOST = TargetKind(
+    name="host",
+    description="this machine, on its own clock",
+    opens=HostTarget,
+    parse=_parse,
+    usage="host",
+    more_usages=lambda: tuple((kind.usage, kind.description) for kind in _driver_kinds()),
+    does=lambda detail: f"connect by ssh to another machine, and run load generators there: {detail}" if detail else "",
+    driver=_driver,
+)

@@ -1,0 +1,327 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""A memory cgroup for one trial on this machine: cgroup version 1 or 2 (cgroups(7)).
+
+Its name is that of a temporary folder (`swapstone.core.model.temporary_folder`), and the process that made it holds a lock on it. Groups
+that killed processes left are removed when the first group of a process is made, with what still runs in them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import fcntl
+import functools
+import os
+import re
+import secrets
+import signal
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from swapstone.core.model import UnavailableError
+from swapstone.core.model.regular_file import text_of
+from swapstone.core.model.temporary_folder import is_left_over, name_of_this_process
+from swapstone.core.targets.hints import target_hint
+
+PURPOSE = "memory"
+OOM_KILLS, PEAK_BYTES = "cgroup_oom_kills", "cgroup_peak_bytes"
+"""Names of `MemoryCgroup.report`."""
+
+_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_REMOVE_S, _REMOVE_POLL_S = 5.0, 0.02
+"""Processes that were killed leave a group only when they have ended."""
+
+_MOST_GROUPS = 50_000
+"""So many groups are searched for left ones."""
+
+_HINT = (
+    "As root it needs a memory controller; as another user a group of your own: "
+    "systemd-run --user --scope -p Delegate=yes COMMAND."
+)
+
+
+def _hint() -> str:
+    return _HINT + target_hint("boots", " In a virtual machine it needs neither: {}")
+
+
+@dataclasses.dataclass(frozen=True)
+class _Files:
+    """The files of a memory controller.
+
+    Attributes:
+        limit, swap: of the limits; `swap` may be missing in a group.
+        swap_is_sum: whether the limit `swap` counts memory and swap together; else it counts swap alone.
+        unlimited: text for no limit.
+        events: has a line ``oom_kill N``.
+        peak: highest use; may be missing in a group.
+    """
+
+    limit: str
+    swap: str
+    swap_is_sum: bool
+    unlimited: str
+    events: str
+    peak: str
+
+
+_VERSION_1 = _Files(
+    limit="memory.limit_in_bytes",
+    swap="memory.memsw.limit_in_bytes",
+    swap_is_sum=True,
+    unlimited="-1",
+    events="memory.oom_control",
+    peak="memory.max_usage_in_bytes",
+)
+_VERSION_2 = _Files(
+    limit="memory.max",
+    swap="memory.swap.max",
+    swap_is_sum=False,
+    unlimited="max",
+    events="memory.events",
+    peak="memory.peak",
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Place:
+    """A group in which groups with a memory limit can be made.
+
+    Attributes:
+        path: its folder.
+        top: where the controller is mounted.
+        version: of cgroups, 1 or 2.
+    """
+
+    path: Path
+    top: Path
+    version: int
+
+    @property
+    def files(self) -> _Files:
+        """The names of the controller's files."""
+        return _VERSION_1 if self.version == 1 else _VERSION_2
+
+
+class MemoryCgroup:
+    """A memory cgroup, as a context manager. Leaving it kills what runs in the group, and removes it.
+
+    Args:
+        limit_bytes: of its memory, without swap; 0 for none.
+        place: where to make it; None for the first place of this machine that works.
+
+    Raises:
+        UnavailableError: this machine has no memory controller that this user may use; the message gives the reason.
+    """
+
+    def __init__(self, limit_bytes: int = 0, place: Place | None = None) -> None:
+        self._place = place or usable_place()
+        self.path, self._lock = _made(self._place.path)
+        try:
+            self._limit(limit_bytes)
+        except OSError as error:
+            self.close()
+            raise UnavailableError(f"{self.path} takes no memory limit: {error.strerror}.", _hint()) from error
+
+    def _limit(self, limit_bytes: int) -> None:
+        files = self._place.files
+        text = str(limit_bytes) if limit_bytes else files.unlimited
+        (self.path / files.limit).write_text(text)
+        if (swap := self.path / files.swap).exists():
+            swap.write_text(text if files.swap_is_sum else "0")
+        elif self._place.version == 1:
+            (self.path / "memory.swappiness").write_text("0")
+
+    @property
+    def name(self) -> str:
+        """The name of its folder, which /proc/PID/cgroup of its processes contains."""
+        return self.path.name
+
+    def command(self, program: Path, *arguments: str) -> list[str]:
+        """Return the command that runs a program in the group: a shell enters it, and executes the program."""
+        return [
+            "/bin/sh",
+            "-c",
+            'echo $$ >"$0/cgroup.procs" && exec "$@"',
+            str(self.path),
+            str(program),
+            *arguments,
+        ]
+
+    def oom_kills(self) -> int:
+        """Return how many of its processes the kernel has killed because the limit was reached."""
+        found = re.search(r"^oom_kill ([0-9]{1,9})$", text_of(self.path / self._place.files.events), re.MULTILINE)
+        return int(found[1]) if found else 0
+
+    def report(self) -> tuple[tuple[str, str], ...]:
+        """Return pairs (name, number): the kills, and the highest use in bytes where the kernel has it."""
+        peak = text_of(self.path / self._place.files.peak)
+        return (
+            (OOM_KILLS, str(self.oom_kills())),
+            *(((PEAK_BYTES, peak),) if re.fullmatch("[0-9]{1,18}", peak) else ()),
+        )
+
+    def close(self) -> None:
+        """Kill what runs in it, and remove it. May be called twice."""
+        if self._lock < 0:
+            return
+        _remove(self.path)
+        os.close(self._lock)
+        self._lock = -1
+
+    def __enter__(self) -> MemoryCgroup:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+@functools.cache
+def usable_place() -> Place:
+    """Return the first place of this machine in which a group can be made, after the groups that killed processes left are removed.
+
+    Raises:
+        UnavailableError: there is none; the message gives the reason for each place.
+    """
+    places = find_places(text_of(Path("/proc/self/mountinfo")), text_of(Path("/proc/self/cgroup")))
+    troubles = []
+    for place in places:
+        remove_left_groups(place.top)
+        if trouble := _trouble(place):
+            troubles.append(trouble)
+        else:
+            return place
+    reason = "; ".join(dict.fromkeys(troubles)) or "no memory controller is mounted"
+    raise UnavailableError(f"The memory of a program can't be limited on this machine: {reason}.", _hint())
+
+
+def find_places(mounts: str, own: str) -> tuple[Place, ...]:
+    """Return the groups that may contain a new one, the nearest to this process first.
+
+    Args:
+        mounts: content of /proc/self/mountinfo (proc(5)).
+        own: content of /proc/self/cgroup.
+    """
+    found = []
+    for line in mounts.splitlines():
+        first, _, last = line.partition(" - ")
+        fields, (kind, _, options) = first.split(" "), (*last.split(" "), "", "", "")[:3]
+        if len(fields) < 5 or not (kind == "cgroup2" or (kind == "cgroup" and "memory" in options.split(","))):
+            continue
+        root, top = (re.sub(r"\\([0-7]{3})", lambda octal: chr(int(octal[1], 8)), text) for text in fields[3:5])
+        version = 2 if kind == "cgroup2" else 1
+        path = _own_path(own, version).removeprefix(root if root != "/" else "")
+        here = Path(os.path.normpath(f"{top}/{path}"))
+        above = [here, *here.parents]
+        inside = [each for each in above if each == Path(top) or Path(top) in each.parents]
+        found += [Place(each, Path(top), version) for each in inside or [Path(top)]]
+    return tuple(sorted(found, key=lambda place: place.version))
+
+
+def _own_path(own: str, version: int) -> str:
+    for line in own.splitlines():
+        number, _, rest = line.partition(":")
+        controllers, _, path = rest.partition(":")
+        if (number == "0" and not controllers) if version == 2 else "memory" in controllers.split(","):
+            return path
+    return "/"
+
+
+def remove_left_groups(top: Path) -> tuple[Path, ...]:
+    """Remove the groups of processes that are gone, and kill what runs in them.
+
+    Args:
+        top: of the hierarchy that is searched.
+
+    Returns:
+        Those that were removed.
+    """
+    removed = []
+    for path in _left_groups(top):
+        try:
+            lock = os.open(path, _FLAGS)
+        except OSError:
+            continue
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # of another PID namespace: its process may live
+            if _remove(path):
+                removed.append(path)
+        except OSError:
+            continue
+        finally:
+            os.close(lock)
+    return tuple(removed)
+
+
+def _left_groups(top: Path) -> Sequence[Path]:
+    waiting, found = [str(top)], []
+    for _ in range(_MOST_GROUPS):
+        if not waiting:
+            break
+        for entry in _folders(waiting.pop()):
+            if is_left_over(entry.name):
+                found.append(Path(entry.path))
+            else:
+                waiting.append(entry.path)
+    return found
+
+
+def _folders(path: str) -> Iterator[os.DirEntry[str]]:
+    with contextlib.suppress(OSError), os.scandir(path) as entries:
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False):
+                yield entry
+
+
+def _trouble(place: Place) -> str:
+    """Return why no group can be made in a place; empty if one can."""
+    if place.version == 2 and "memory" not in text_of(place.path / "cgroup.subtree_control").split():
+        control = place.path / "cgroup.subtree_control"
+        has_it = "memory" in text_of(place.path / "cgroup.controllers").split()
+        return f"{place.path} gives no memory controller to its groups{f' (echo +memory >{control})' if has_it else ''}"
+    try:
+        path, lock = _made(place.path)
+    except OSError as error:
+        return f"{place.path}: {error.strerror}"
+    try:
+        (path / place.files.limit).write_text(place.files.unlimited)
+        if not os.access(path / "cgroup.procs", os.W_OK):
+            return f"{path} takes no processes"
+    except OSError as error:
+        return f"{place.path}: {error.strerror}"
+    finally:
+        _remove(path)
+        os.close(lock)
+    return ""
+
+
+def _made(place: Path) -> tuple[Path, int]:
+    """Make a group; return it with a descriptor that holds the lock on it."""
+    path = place / f"{name_of_this_process(PURPOSE)}{secrets.token_hex(4)}"
+    path.mkdir()
+    lock = os.open(path, _FLAGS)
+    with contextlib.suppress(OSError):
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    return path, lock
+
+
+def _remove(path: Path) -> bool:
+    """Kill what runs in a group and in groups below it, and remove them; return whether they are gone."""
+    until = time.monotonic() + _REMOVE_S
+    while True:
+        for entry in list(_folders(str(path))):
+            _remove(Path(entry.path))
+        try:
+            path.rmdir()
+        except FileNotFoundError:
+            return True
+        except OSError:
+            if time.monotonic() > until:
+                return False
+        else:
+            return True
+        for word in text_of(path / "cgroup.procs").split():
+            if re.fullmatch("[1-9][0-9]{0,9}", word):
+                with contextlib.suppress(OSError):
+                    os.kill(int(word), signal.SIGKILL)
+        time.sleep(_REMOVE_POLL_S)

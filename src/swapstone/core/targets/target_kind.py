@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""An entry of the target registry: name, options, capabilities, and how a target of this kind is opened."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import NamedTuple, Protocol
+
+from swapstone.core.model import WALL_CLOCK, Experiment
+from swapstone.core.model.run_sharing import RunSharing
+from swapstone.core.targets.target import Target
+from swapstone.core.targets.target_options import TargetOptions
+
+__all__ = ["Notify", "RunSharer", "TargetKind", "TargetOptions", "TargetSpec"]
+
+Notify = Callable[[str], None]
+"""Receives a line for the user."""
+
+
+class RunSharer(NamedTuple):
+    """Lets targets that offer ``shares_runs`` get their runs from other machines.
+
+    Attributes:
+        share: connects an open target. Raises `UserError` where store or workers can't be opened.
+        check: does so without a target, as far as that starts nothing.
+    """
+
+    share: Callable[[Target, RunSharing, Notify], None]
+    check: Callable[[RunSharing], None]
+
+
+class TargetSpec(Protocol):
+    """All that is needed to open one target. Each kind has a type of its own, with the fields that only this kind needs."""
+
+    def open(self, experiment: Experiment | None, notify: Notify) -> Target:
+        """Open the target.
+
+        Args:
+            experiment: whose trials it runs, for kinds that build or boot what these need; None for none.
+            notify: called with a line for the user before each long step.
+
+        Raises:
+            UserError: the target can't be reached, or something that it needs is missing.
+        """
+        ...
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TargetKind:
+    """A kind of target.
+
+    Attributes:
+        name: what the user types before the colon.
+        description: one line for ``--help`` and lists.
+        opens: the class of its targets; its class attributes are the capabilities, readable before a target is open.
+        parse: makes a specification from what follows the colon and from the options.
+
+            Raises `UserError` where the text does not have the form that this kind needs.
+        usage: what the user types, e.g. ``fake:SPEC.toml``.
+        usages: pairs (what the user types, what it is for), where a kind has several; empty for `usage` and `description`.
+        more_usages: returns further such pairs, which parts add.
+        clocks: the clocks that it has, the default first.
+        has_architectures: whether ``--arch`` applies.
+        names_file: whether what follows the colon is the path of a file.
+        file_option: the option after a comma whose value is the path of a file; empty for none.
+        file_pattern: shell pattern of such files, for completion in shells; empty if there is none.
+        does: what trials on it do besides running programs here, as a clause for the list of what an experiment would run; from what
+            follows the colon. Empty for nothing.
+        driver: the other machine on which load generators run, from what follows the colon; empty for none.
+    """
+
+    name: str
+    description: str
+    opens: type[Target]
+    parse: Callable[[str, TargetOptions], TargetSpec]
+    usage: str
+    usages: tuple[tuple[str, str], ...] = ()
+    more_usages: Callable[[], tuple[tuple[str, str], ...]] = tuple
+    clocks: tuple[str, ...] = (WALL_CLOCK,)
+    has_architectures: bool = False
+    names_file: Callable[[str], bool] = lambda detail: False  # noqa: ARG005 - by default no text is a path
+    file_option: str = ""
+    file_pattern: str = ""
+    does: Callable[[str], str] = lambda detail: ""  # noqa: ARG005 - by default nothing besides the programs of trials
+    driver: Callable[[str], str] = lambda detail: ""  # noqa: ARG005 - by default they run beside the servers
+
+    @property
+    def all_usages(self) -> tuple[tuple[str, str], ...]:
+        """Return each form in which the user names the target, with what it is for."""
+        return (*(self.usages or ((self.usage, self.description),)), *self.more_usages())

@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Workloads: the programs that are measured, their suites, and the samples in their output."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from fnmatch import fnmatchcase
+
+from swapstone.core.model import OWN_SUITE, Experiment, Suite, UserError, Workload, find_named, unknown
+from swapstone.core.workloads.loads import LOADS, find_load
+from swapstone.core.workloads.output_readers import TOOL_READERS, Figures, read_named_figures
+from swapstone.core.workloads.own_workload import own_names, own_samples, own_workload
+from swapstone.core.workloads.printed_numbers import METRIC_EXAMPLE, parse_metric, undirected
+from swapstone.core.workloads.server_metrics import server_samples
+from swapstone.core.workloads.shared_machine_loads import filled_load, programs_of, shared_machine_load
+from swapstone.core.workloads.suites import all_suites
+
+__all__ = [
+    "LOADS",
+    "METRIC_EXAMPLE",
+    "TOOL_READERS",
+    "Figures",
+    "all_suites",
+    "filled_load",
+    "find_load",
+    "find_suite",
+    "find_workload",
+    "find_workloads",
+    "own_names",
+    "own_samples",
+    "own_workload",
+    "parse_metric",
+    "programs_of",
+    "read_named_figures",
+    "server_samples",
+    "shared_machine_load",
+    "undirected",
+    "with_wakeups",
+    "workloads_by_name",
+    "workloads_of",
+]
+
+
+def find_suite(name: str) -> Suite:
+    """Return the suite of a name.
+
+    Raises:
+        UserError: there is none; the hint gives near names.
+    """
+    return find_named("suite", name, {suite.name: suite for suite in all_suites()})
+
+
+def find_workload(suite: str, name: str) -> Workload:
+    """Return the workload of a suite by its exact name.
+
+    Raises:
+        UserError: there is no such suite, or it has no such workload; the hint gives near names.
+    """
+    workloads = find_suite(suite).workloads
+    return find_named("workload", name, {workload.name: workload for workload in workloads})
+
+
+def workloads_of(experiment: Experiment, *, installed: bool = False) -> dict[tuple[str, str], Workload]:
+    """Return every workload of an experiment by (suite, name), in its order, own programs included.
+
+    Args:
+        experiment: names them.
+        installed: whether to leave out those of suites that this program does not have.
+
+    Raises:
+        UserError: this version of Swapstone has no such workload.
+    """
+    found = {
+        (suite, name): own_workload(experiment, name) if suite == OWN_SUITE else find_workload(suite, name)
+        for suite, name in experiment.workloads
+        if not installed or suite == OWN_SUITE or any(each.name == suite for each in all_suites())
+    }
+    count = experiment.wakeups
+    return {place: with_wakeups(each, count) for place, each in found.items()} if count else found
+
+
+def with_wakeups(workload: Workload, count: int) -> Workload:
+    """Return a workload with another number of wake-ups in a trial; one that measures none unchanged."""
+    for suite in all_suites():
+        if suite.with_wakeups is not None:
+            workload = suite.with_wakeups(workload, count)
+    return workload
+
+
+def workloads_by_name(experiment: Experiment) -> dict[str, Workload]:
+    """Return every workload of an experiment by name, as `workloads_of`."""
+    return {name: workload for (_, name), workload in workloads_of(experiment).items()}
+
+
+def find_workloads(suites: Iterable[str], only: Iterable[str] = ()) -> tuple[tuple[str, Workload], ...]:
+    """Return the workloads that a user selected, in the order of the registry.
+
+    Args:
+        suites: names of suites; duplicates are ignored.
+        only: shell patterns for names of workloads (``*``, ``?``, ``[...]``; round brackets and ``#`` are literal). A
+            workload is selected if one of them matches. Without patterns all are selected.
+
+    Returns:
+        Pairs of a suite's name and one of its workloads.
+
+    Raises:
+        UserError: a suite does not exist, or a pattern matches nothing in these suites.
+    """
+    asked = [find_suite(name) for name in suites]
+    every = [(suite.name, workload) for suite in all_suites() if suite in asked for workload in suite.workloads]
+    patterns = tuple(only)
+    for pattern in patterns:
+        if not any(fnmatchcase(workload.name, pattern) for _, workload in every):
+            raise _matches_nothing(pattern, asked)
+    return tuple(
+        (suite, workload)
+        for suite, workload in every
+        if not patterns or any(fnmatchcase(workload.name, pattern) for pattern in patterns)
+    )
+
+
+def _matches_nothing(pattern: str, asked: list[Suite]) -> UserError:
+    for suite in all_suites():
+        if suite not in asked and any(fnmatchcase(workload.name, pattern) for workload in suite.workloads):
+            return UserError(
+                f"No workload named {pattern!r} is in suite {', '.join(one.name for one in asked)}.",
+                f"Suite {suite.name} has it: add `--suite {suite.name}`.",
+            )
+    return unknown("workload", pattern, (workload.name for suite in asked for workload in suite.workloads))

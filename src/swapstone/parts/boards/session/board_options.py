@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""What the options of boards add to the text of a target: the machine of the load generators, and the environment of a lab."""
+
+from __future__ import annotations
+
+from swapstone.core.model import UserError
+from swapstone.core.session.experiment_rules import ExperimentRules
+from swapstone.core.session.settings import Boards
+from swapstone.core.targets import default_target
+from swapstone.parts.boards.model.driver_target import DRIVER_EXAMPLE, parse_driver_target
+from swapstone.parts.boards.targets.labgrid_target import with_environment
+
+
+def complete_target(target: str, boards: Boards) -> str:
+    """Return a target whose text names what options and the environment of this process name.
+
+    Args:
+        target: the value of ``--target``; empty without it.
+        boards: the options.
+
+    Raises:
+        UserError: an option is wrong, or does not fit the target.
+    """
+    return with_environment(_with_driver(target, boards), boards.lg_env or "")
+
+
+def _with_driver(target: str, boards: Boards) -> str:
+    """Return the target of an experiment whose load generators may run on another machine."""
+    if boards.driver_target is None:
+        if boards.server_address is not None:
+            raise UserError(
+                "--server-address is of servers whose load generator runs on another machine.",
+                f"For example: {DRIVER_EXAMPLE}",
+            )
+        return target
+    if target not in {"", default_target(boots=False)}:
+        raise UserError(
+            "--driver-target is for servers of this machine: the load generator of a virtual machine runs in it.",
+            "Leave --target out.",
+        )
+    return parse_driver_target(boards.driver_target, boards.server_address or "").target
+
+
+RULES = ExperimentRules(target=complete_target)

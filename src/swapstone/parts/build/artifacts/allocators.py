@@ -1,0 +1,428 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Build memory allocators: once per C library, from pinned sources, as one object for dynamic and static programs."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import hashlib
+import os
+import platform
+import re
+import shlex
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import msgspec
+
+from swapstone.core.artifacts.cache_folder import locked, new_folder, sha256_of
+from swapstone.core.artifacts.tool_versions import compiler_identity
+from swapstone.core.factors import Recipe
+from swapstone.core.model import UnavailableError
+from swapstone.core.model.directories import cache_dir
+from swapstone.parts.build.artifacts.build_command import run_build
+from swapstone.parts.build.artifacts.cross_compilers import cross_command, cross_compiler
+from swapstone.parts.build.artifacts.elf_compatibility import check_preloadable
+from swapstone.parts.build.artifacts.kernel_headers import link_kernel_headers
+from swapstone.parts.build.artifacts.upstream_sources import Source, fetch, read_lock, unpack
+from swapstone.parts.build.factors.allocator import DEFAULT
+
+SHARED = "allocator.so"
+OBJECT = "allocator.o"
+LOG = "build.log"
+BUILD_TIMEOUT_S = 1200
+
+Command = tuple[str, ...]
+Notify = Callable[[str], None]
+"""Called with a line of text for the user."""
+
+# (C compiler, C++ compiler) by C library. They don't depend on the compiler of the programs, so that the allocator stays the same.
+_COMPILERS: dict[str, tuple[Command, Command]] = {
+    "glibc": (("cc",), ("g++",)),
+    "musl": (("musl-gcc",), ("env", "REALGCC=g++", "musl-gcc")),
+}
+
+_IN_CXX = frozenset({"tcmalloc", "snmalloc"})
+
+EXCLUDED: dict[tuple[str, str], str] = {
+    (
+        "tcmalloc",
+        "musl",
+    ): "gperftools needs the C++ standard library, and there is none for musl here (its build ends with "
+    "`fatal error: string: No such file or directory`)",
+}
+"""Combinations (allocator, C library) that can't be built, with the reason."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    """The build steps of an allocator.
+
+    In commands, ``{source}`` is the folder of the sources, ``{jobs}`` the number of processors, and ``{kernel}`` a folder with only the
+    kernel's headers.
+
+    Attributes:
+        steps: run in sequence; the commands of a step run in parallel. They create the files of `objects`.
+        objects: object files and archives that make up the allocator; archives are linked as a whole.
+        files: pairs (path, text) to create before the first step.
+        shared: options for linking the shared object.
+        static: libraries that a static program needs after the allocator.
+    """
+
+    steps: tuple[tuple[Command, ...], ...]
+    objects: tuple[str, ...]
+    files: tuple[tuple[str, str], ...] = ()
+    shared: Command = ("-pthread",)
+    static: Command = ()
+
+
+@dataclasses.dataclass(frozen=True)
+class BuiltAllocator:
+    """A built allocator.
+
+    Attributes:
+        shared: object to preload.
+        object: object to link into static programs.
+        static: libraries that must follow it.
+        version: of the sources.
+    """
+
+    shared: Path
+    object: Path
+    static: Command
+    version: str
+
+
+# Without fortified functions: musl has none, and the default of gcc depends on the distribution.
+# Without build paths, so that two builds are equal byte by byte.
+_COMMON = ("-DNDEBUG", "-fPIC", "-U_FORTIFY_SOURCE", "-pthread", "-ffile-prefix-map={source}=source")
+
+
+def _mimalloc(cc: Command, _cxx: Command) -> Plan:
+    flags = ("-std=gnu11", "-O3", "-fvisibility=hidden", "-ftls-model=initial-exec", "-fno-builtin-malloc")
+    defines = ("-DMI_MALLOC_OVERRIDE=1", "-DMI_SHARED_LIB", "-DMI_SHARED_LIB_EXPORT", "-I{source}/include")
+    one = (*cc, *flags, *_COMMON, *defines, "-c", "{source}/src/static.c", "-o", "mimalloc.o")
+    return Plan(steps=((one,),), objects=("mimalloc.o",))
+
+
+def _jemalloc(cc: Command, _cxx: Command, cross: Command = ()) -> Plan:
+    options = ("--disable-cxx", "--with-jemalloc-prefix=", "CPPFLAGS=-U_FORTIFY_SOURCE", "EXTRA_CFLAGS=-g0")
+    configure = ("{source}/configure", f"CC={' '.join(cc)}", *options, *cross)
+    archive = "lib/libjemalloc_pic.a"
+    return Plan(
+        steps=((configure,), (("make", "-j{jobs}", archive),)),
+        objects=(archive,),
+        shared=("-pthread", "-lm"),
+        static=("-lm",),
+    )
+
+
+# The sources of libtcmalloc_minimal, and the results of its configure script on Linux with glibc.
+_TCMALLOC_SOURCES = (
+    *("common", "internal_logging", "system-alloc", "memfs_malloc", "central_freelist", "page_heap", "sampler", "span"),
+    *(
+        "stack_trace_table",
+        "static_vars",
+        "symbolize",
+        "thread_cache",
+        "malloc_hook",
+        "malloc_extension",
+        "maybe_threads",
+    ),
+    *(
+        "base/spinlock",
+        "base/spinlock_internal",
+        "base/atomicops-internals-x86",
+        "base/logging",
+        "base/sysinfo",
+        "tcmalloc",
+    ),
+)
+_TCMALLOC_HAS = (
+    *(
+        "DECL_MEMALIGN",
+        "DECL_POSIX_MEMALIGN",
+        "DECL_PVALLOC",
+        "DECL_VALLOC",
+        "FCNTL_H",
+        "FEATURES_H",
+        "FORK",
+        "INTTYPES_H",
+    ),
+    *(
+        "MALLOC_H",
+        "MMAP",
+        "POLL_H",
+        "PTHREAD",
+        "SBRK",
+        "SCHED_H",
+        "STDINT_H",
+        "STRUCT_MALLINFO",
+        "SYS_CDEFS_H",
+        "SYS_SOCKET_H",
+    ),
+    *("SYS_SYSCALL_H", "SYS_TYPES_H", "SYS_WAIT_H", "TLS", "UNISTD_H", "__ATTRIBUTE__", "__ENVIRON"),
+)
+_TCMALLOC_CONFIG = (
+    "#define GPERFTOOLS_CONFIG_H_\n"
+    + "".join(f"#define HAVE_{name} 1\n" for name in _TCMALLOC_HAS)
+    + '#define HAVE_DECL_CFREE 0\n#define PERFTOOLS_DLL_DECL\n#define PACKAGE_STRING "gperftools"\n'
+    + "#define __STDC_FORMAT_MACROS 1\n"
+)
+_TCMALLOC_HEADER = (  # fills in the header that the configure script would write
+    *("sed", "-e", "s/@TC_VERSION_M[AI][JN]OR@/0/g; s/@TC_VERSION_PATCH@//g; s/@ac_cv_have_[a-z_]*@/1/g"),
+    *("-e", "wgperftools/tcmalloc.h", "-n", "{source}/src/gperftools/tcmalloc.h.in"),
+)
+
+
+def _tcmalloc(cc: Command, cxx: Command) -> Plan:
+    flags = ("-std=gnu++17", "-O2", "-fsized-deallocation", "-w")
+    defines = ("-DNO_FRAME_POINTER", "-DNO_TCMALLOC_SAMPLES", "-DNO_HEAP_CHECK", "-I.", "-I{source}/src")
+    objects = tuple(f"{name.replace('/', '-')}.o" for name in _TCMALLOC_SOURCES)
+    plain = (*cc, "-O2", *_COMMON, "-I.", "-I{source}/src", "-c", "{source}/src/base/dynamic_annotations.c")
+    compiles = tuple(
+        (*cxx, *flags, *_COMMON, *defines, "-c", f"{{source}}/src/{name}.cc", "-o", target)
+        for name, target in zip(_TCMALLOC_SOURCES, objects, strict=True)
+    )
+    return Plan(
+        steps=((_TCMALLOC_HEADER,), ((*plain, "-o", "annotations.o"), *compiles)),
+        objects=(*objects, "annotations.o"),
+        files=(("config.h", _TCMALLOC_CONFIG), ("gperftools/tcmalloc.h", "")),
+        # The C++ library is linked statically and hidden: a C program would otherwise map it because of the allocator.
+        shared=(
+            "-pthread",
+            "-static-libgcc",
+            "-Wl,--exclude-libs,ALL",
+            "-Wl,-Bstatic",
+            "-lstdc++",
+            "-Wl,-Bdynamic",
+            "-lm",
+        ),
+        static=("-lstdc++", "-lm"),
+    )
+
+
+def _snmalloc(_cc: Command, cxx: Command) -> Plan:
+    flags = ("-std=c++20", "-O3", "-fno-exceptions", "-fno-rtti", "-ftls-model=initial-exec", "-fvisibility=hidden")
+    wide = ("-mcx16",) if platform.machine() == "x86_64" else ()
+    defines = (
+        *(
+            "-DSNMALLOC_USE_SELF_VENDORED_STL=1",
+            "-DSNMALLOC_PLATFORM_HAS_GETENTROPY=1",
+            "-DSNMALLOC_USE_PTHREAD_DESTRUCTORS=1",
+        ),
+        *("-DSNMALLOC_USE_WAIT_ON_ADDRESS=1", "-DSNMALLOC_HAS_LINUX_FUTEX_H=1"),
+        *(
+            '-DSNMALLOC_EXPORT=__attribute__((visibility("default")))',
+            "-I{source}/upstream/src",
+            "-idirafter",
+            "{kernel}",
+        ),
+    )
+    source = "{source}/upstream/src/snmalloc/override/malloc.cc"
+    return Plan(
+        steps=(((*cxx, *flags, *wide, *_COMMON, *defines, "-c", source, "-o", "snmalloc.o"),),), objects=("snmalloc.o",)
+    )
+
+
+PLANS: dict[str, Callable[[Command, Command], Plan]] = {
+    "mimalloc": _mimalloc,
+    "jemalloc": _jemalloc,
+    "tcmalloc": _tcmalloc,
+    "snmalloc": _snmalloc,
+}
+
+
+def with_allocator(recipe: Recipe, notify: Notify) -> Recipe:
+    """Build or find a recipe's allocator for its C library and linking.
+
+    Args:
+        recipe: `libc` selects the build; for a program that is not built here it is the result of `program_libc`.
+        notify: called before a build.
+
+    Returns:
+        The recipe with the object in `preload`, or in `ldflags` for static linking.
+
+    Raises:
+        UnavailableError: the combination does not exist, or the allocator can't be built here.
+        UserError: the user's object is not compatible.
+    """
+    if recipe.allocator == DEFAULT:
+        return recipe
+    if "/" in recipe.allocator:
+        check_preloadable(recipe)
+        return msgspec.structs.replace(recipe, preload=(*recipe.preload, recipe.allocator))
+    made = build_allocator(recipe.allocator, recipe.libc, notify, recipe.architecture)
+    if recipe.linking == "static":
+        # An object is always linked, so its malloc is resolved before the C library's archive is searched.
+        return msgspec.structs.replace(recipe, ldflags=(*recipe.ldflags, str(made.object), *made.static))
+    return msgspec.structs.replace(recipe, preload=(*recipe.preload, str(_loadable(made.shared))))
+
+
+def _loadable(path: Path) -> Path:
+    """Return the resolved path, checked to be usable in ``LD_PRELOAD``.
+
+    Raises:
+        UnavailableError: it has a separator of that list.
+    """
+    resolved = path.resolve()
+    if re.search(r"[\s:]", str(resolved)):
+        raise UnavailableError(
+            f"{resolved} can't be preloaded: the path has a blank or a colon, which separate entries of LD_PRELOAD.",
+            "Set XDG_CACHE_HOME to another folder.",
+        )
+    return resolved
+
+
+def build_allocator(name: str, libc: str, notify: Notify, architecture: str = "") -> BuiltAllocator:
+    """Build an allocator for a C library, or return it from the cache.
+
+    Args:
+        name: of the allocator.
+        libc: of the programs.
+        notify: called before a build.
+        architecture: as in recipes; empty for this machine's.
+
+    Raises:
+        UnavailableError: it can't be built; gives the reason.
+    """
+    check_allocator(name, libc, architecture)
+    inputs = _inputs(name, libc, architecture, notify)
+    source, home = inputs.source, inputs.home
+    if not (home / SHARED).is_file():
+        with locked(cache_dir() / "allocators" / f"{name}-{libc}.lock"):
+            if not (home / SHARED).is_file():
+                where = f" on {cross_compiler(architecture).name}" if architecture else ""
+                _build(f"{name} {source.version} for {libc}{where}", inputs, notify)
+    return BuiltAllocator(home / SHARED, home / OBJECT, inputs.plan.static, source.version)
+
+
+def check_allocator(name: str, libc: str, architecture: str = "") -> None:
+    """Refuse, before anything is fetched, what can't be built.
+
+    Args:
+        name: of the allocator.
+        libc: of the programs.
+        architecture: as in recipes; empty for this machine's.
+
+    Raises:
+        UnavailableError: the combination does not exist.
+    """
+    if architecture and name in _IN_CXX:
+        raise UnavailableError(
+            f"{name} is written in C++, and Swapstone builds allocators in C only for {cross_compiler(architecture).name}.",
+            "mimalloc and jemalloc are in C.",
+        )
+    if (name, libc) in EXCLUDED:
+        raise UnavailableError(f"{name} can't be built for {libc}: {EXCLUDED[name, libc]}.")
+    if name not in PLANS or libc not in _COMPILERS:
+        raise UnavailableError(f"Swapstone can't build {name} for {libc}.")
+
+
+def cached_libcs(name: str) -> tuple[str, ...]:
+    """Return the C libraries for which the cache has an allocator."""
+    return tuple(
+        libc for libc in _COMPILERS if (name, libc) not in EXCLUDED and (_inputs(name, libc).home / SHARED).is_file()
+    )
+
+
+def allocator_tools(recipes: Iterable[Recipe]) -> tuple[tuple[str, str], ...]:
+    """Return pairs (name, version and digest) of the recipes' allocators, for the manifest."""
+    found: dict[str, str] = {}
+    for recipe in recipes:
+        if recipe.allocator == DEFAULT:
+            continue
+        if "/" in recipe.allocator:
+            found[f"allocator {recipe.allocator}"] = f"SHA-256 {sha256_of(Path(recipe.allocator))}"
+            continue
+        inputs = _inputs(recipe.allocator, recipe.libc, recipe.architecture)
+        name = OBJECT if recipe.linking == "static" else SHARED
+        digest = f"SHA-256 {sha256_of(inputs.home / name)}, sources {inputs.source.file}"
+        found[f"allocator {recipe.allocator} ({recipe.libc}, {recipe.linking})"] = f"{inputs.source.version}, {digest}"
+    return tuple(sorted(found.items()))
+
+
+@functools.cache
+def _lock() -> dict[str, Source]:
+    return read_lock()
+
+
+@dataclasses.dataclass(frozen=True)
+class _Inputs:
+    """What an allocator is built from, its cache folder, named by the digest of all that, and the command that links it."""
+
+    source: Source
+    plan: Plan
+    home: Path
+    link: Command
+
+
+def _inputs(name: str, libc: str, architecture: str = "", notify: Notify = lambda _: None) -> _Inputs:
+    source = _lock()[name]
+    if architecture:
+        cc = cross_command(architecture, "cc", libc, notify)
+        # A page has 4096 bytes, as in these kernels: its configure script can't run a program that reads the size.
+        options = (f"--host={cross_compiler(architecture).triple}", "--with-lg-page=12")
+        plan = _jemalloc(cc, (), options) if name == "jemalloc" else PLANS[name](cc, ())
+        compilers: tuple[Command, ...] = (cc,)
+    else:
+        compilers = _COMPILERS[libc]
+        plan, cc = PLANS[name](*compilers), compilers[0]
+    machine = architecture or platform.machine()
+    parts = (name, source.sha256, libc, machine, repr(plan), *map(compiler_identity, compilers))
+    digest = hashlib.sha256("\n".join(parts).encode()).hexdigest()[:32]
+    return _Inputs(source, plan, cache_dir() / "allocators" / digest, cc)
+
+
+def _build(what: str, inputs: _Inputs, notify: Notify) -> None:
+    """Build in a temporary folder and rename it, so that the result is complete."""
+    source, plan, home = inputs.source, inputs.plan, inputs.home
+    archive = fetch(source, notify=notify, what=what)
+    notify(f"building {what} (only once)")
+    with new_folder(home) as done:
+        work = done.parent
+
+        def run(command: Command) -> tuple[int | None, bytes]:
+            return run_build(shlex.join(command), work, BUILD_TIMEOUT_S, {**os.environ, "LC_ALL": "C"})
+
+        for name, text in plan.files:
+            (work / name).parent.mkdir(exist_ok=True)
+            (work / name).write_text(text)
+        (work / "kernel").mkdir()
+        link_kernel_headers(work / "kernel")
+        (work / "source").mkdir()
+        places = {
+            "{source}": str(unpack(archive, work / "source")),
+            "{jobs}": str(len(os.sched_getaffinity(0))),
+            "{kernel}": str(work / "kernel"),
+        }
+        whole = (*inputs.link, "-nostdlib", "-r", "-o", f"{done}/{OBJECT}", "-Wl,--whole-archive", *plan.objects)
+        shared = (*inputs.link, "-shared", "-Wl,-z,defs", "-o", f"{done}/{SHARED}", f"{done}/{OBJECT}", *plan.shared)
+        with (done / LOG).open("wb") as log:
+            for step in (*plan.steps, (whole,), (shared,)):
+                commands = [tuple(_filled(word, places) for word in command) for command in step]
+                with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+                    results = list(pool.map(run, commands))
+                for command, (status, output) in zip(commands, results, strict=True):
+                    log.write(f"$ {' '.join(command)}\n".encode() + output)
+                    if status != 0:
+                        log.flush()
+                        raise _failed(what, command, output, done, home)
+
+
+def _filled(word: str, places: dict[str, str]) -> str:
+    return functools.reduce(lambda text, place: text.replace(*place), places.items(), word)
+
+
+def _failed(what: str, command: Sequence[str], output: bytes, done: Path, home: Path) -> UnavailableError:
+    """Store the log of a failed build; return the error."""
+    kept = home.with_suffix(".failed.log")
+    (done / LOG).replace(kept)
+    lines = (
+        re.sub(rf"{re.escape(str(done.parent))}/(source/[^/]+/)?", "", output.decode(errors="replace"))
+        .strip()
+        .splitlines()
+    )
+    error_lines = [line for line in lines if "error" in line.lower()] or lines or ["it printed nothing"]
+    return UnavailableError(f"{what} can't be built: {command[0]}: {error_lines[0].strip()}", f"The log: {kept}")

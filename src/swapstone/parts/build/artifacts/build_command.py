@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Run tools, and the shell command of a build in an environment that does not depend on the user's."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from swapstone.core.model import UnavailableError, UserError
+
+_EPOCH = "315532800"  # 1980-01-01, for SOURCE_DATE_EPOCH: equal sources give equal programs
+
+
+def build_environment() -> dict[str, str]:
+    """Return the environment of a build. Other variables of the user must not influence it."""
+    kept = {name: os.environ[name] for name in ("PATH", "HOME", "TMPDIR") if name in os.environ}
+    return {**kept, "LC_ALL": "C", "SOURCE_DATE_EPOCH": _EPOCH}
+
+
+def run_build(
+    command: str, folder: Path, timeout_s: float, environment: Mapping[str, str], *, options: tuple[str, ...] = ()
+) -> tuple[int | None, bytes]:
+    """Run a build. No process of it survives, also after an interruption.
+
+    Args:
+        command: for ``/bin/sh -c``.
+        folder: working directory.
+        timeout_s: time limit in seconds.
+        environment: of the build.
+        options: of the shell.
+
+    Returns:
+        Its exit status, None after a time-out; and its output.
+    """
+    with tempfile.TemporaryFile() as output:
+        process = subprocess.Popen(
+            ["/bin/sh", *options, "-c", command],
+            cwd=folder,
+            env=dict(environment),
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        status: int | None = None
+        try:
+            status = process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            pass
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)  # also processes that a successful build left behind
+            process.wait()
+        output.seek(0)
+        return status, output.read()
+
+
+def run_tool(
+    command: Sequence[str],
+    what: str,
+    *,
+    hint: str = "",
+    folder: Path | None = None,
+    environment: Mapping[str, str] | None = None,
+    timeout_s: float = 300,
+) -> str:
+    """Run a program to its end, and return what it printed.
+
+    Args:
+        command: the program and its arguments.
+        what: what it does, for messages: a noun phrase that starts with a capital letter.
+        hint: of the error if it fails.
+        folder: working directory; None for this one.
+        environment: None for this process's.
+        timeout_s: time limit in seconds.
+
+    Raises:
+        UnavailableError: it can't be run.
+        UserError: it fails, or does not end in time; the message has the last of what it printed.
+    """
+    try:
+        result = subprocess.run(
+            command,
+            cwd=folder,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=timeout_s,
+            check=False,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise UserError(f"{what} did not finish within {timeout_s} s.") from error
+    except OSError as error:
+        raise UnavailableError(f"{what} needs {command[0]}, which can't be run: {error.strerror}.", hint) from error
+    if result.returncode != 0:
+        raise UserError(
+            f"{what} failed: {(result.stderr or result.stdout).strip()[-2000:] or 'it printed nothing'}", hint
+        )
+    return result.stdout

@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""The C library and processor that an ELF file was built for, and whether it can be preloaded."""
+
+from __future__ import annotations
+
+import functools
+from pathlib import Path
+
+from swapstone.core.factors import Evidence, ProgramFacts, Recipe, find_factor, read_facts
+from swapstone.core.model import UnavailableError, UserError
+
+
+def program_libc(path: Path) -> str:
+    """Return the C library of a program, by its loader. It is `Recipe.libc` for programs that are not built.
+
+    Raises:
+        UnavailableError: the program is static, or its loader is unknown: nothing can be preloaded.
+        UserError: it is not an ELF program.
+    """
+    facts = read_facts(path)
+    if facts is None:
+        raise UserError(
+            f"{path} is not an ELF program.",
+            "Name the interpreter of a script as the program, and the script as its first argument.",
+        )
+    if facts.interp is None:
+        raise UnavailableError(
+            f"{path} is a static program: no allocator can be preloaded into it.",
+            "Link it dynamically, or link the allocator in.",
+        )
+    libc = find_factor("libc").observe(Evidence(interp=facts.interp, objects=()))
+    if libc is None:
+        raise UnavailableError(f"{path} names the loader {facts.interp}, which is neither glibc's nor musl's.")
+    return libc
+
+
+def object_libc(facts: ProgramFacts) -> str | None:
+    """Return the C library that a shared object was built for; None if unknown."""
+    names = [name.rsplit("/", 1)[-1] for name in facts.needed]
+    if "libc.so.6" in names or any(version.startswith("GLIBC_") for version in facts.versions):
+        return "glibc"
+    if any(name == "libc.so" or name.startswith(("libc.musl-", "ld-musl-")) for name in names):
+        return "musl"
+    return None
+
+
+def check_preloadable(recipe: Recipe) -> None:
+    """Check that the shared object named as a recipe's allocator can be preloaded into its programs.
+
+    Raises:
+        UnavailableError: it was built for another C library or processor, or the program is static.
+        UserError: it does not exist.
+    """
+    path = recipe.allocator
+    facts = read_facts(Path(path))
+    if facts is None:
+        raise UserError(f"{path} does not exist any more, or can't be read as a shared object.")
+    if recipe.linking == "static":
+        raise UnavailableError(f"{path} can't be preloaded into a static program.", "Compare it with linking=dynamic.")
+    machine = _machine()
+    if _processor(facts) != machine:
+        raise UnavailableError(
+            f"{path} is for {_processor(facts)}-bit; programs on this machine are {machine}-bit.",
+            "Build it for this processor.",
+        )
+    made_for = object_libc(facts)
+    if made_for is not None and made_for != recipe.libc:
+        builder = {"glibc": "cc", "musl": "musl-gcc"}.get(recipe.libc, "that library's compiler")
+        raise UnavailableError(
+            f"{path} was built for {made_for}, so a program on {recipe.libc} can't load it.",
+            f"Build it with {builder}, or compare with libc={made_for}.",
+        )
+
+
+@functools.cache
+def _machine() -> str:
+    facts = read_facts(Path("/proc/self/exe").resolve())
+    assert facts is not None
+    return _processor(facts)
+
+
+def _processor(facts: ProgramFacts) -> str:
+    return f"{facts.machine} {facts.bits}"

@@ -1,0 +1,311 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Build the libraries that an own program needs (``--with``) from pinned sources, once for each compiler, C library and set of flags.
+
+Each library gets a folder of its own in the cache. A program's build gets a folder with links to the files of the libraries that it
+needs: for dynamic linking the shared ones, for static linking the archives. So a linker can't choose another kind.
+"""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import hashlib
+import os
+import re
+import shlex
+import shutil
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+
+import msgspec
+
+from swapstone.core.artifacts.cache_folder import locked, new_folder, read_description, sha256_of
+from swapstone.core.artifacts.distribution_packages import install_command
+from swapstone.core.artifacts.placeholders import fill
+from swapstone.core.artifacts.tool_versions import compiler_identity, preprocesses
+from swapstone.core.factors import Recipe
+from swapstone.core.model import FrozenStruct, UnavailableError, UserError
+from swapstone.core.model.directories import cache_dir, share_dir
+from swapstone.parts.build.artifacts.build_command import build_environment, run_build
+from swapstone.parts.build.artifacts.kernel_headers import link_kernel_headers
+from swapstone.parts.build.artifacts.library_table import LIBRARIES, Library
+from swapstone.parts.build.artifacts.upstream_sources import Source, fetch, read_lock, unpack
+
+LOCK = "native/libraries.toml"
+LOG = "build.log"
+IDENT = "swapstone library"
+"""The beginning of the text in ``.comment`` of every object of a library that Swapstone built."""
+
+_KNOWN = f"Known: {', '.join(LIBRARIES)}."
+_TIMEOUT_S = 3600
+_TOOL_TIMEOUT_S = 30
+_FINISHED = "library.json"
+_DYNAMIC, _STATIC = re.compile(r"\.so(\.|$)"), re.compile(r"\.a$")
+
+Notify = Callable[[str], None]
+"""Called with a line of text for the user."""
+
+
+class BuiltLibrary(FrozenStruct, frozen=True, kw_only=True):
+    """A library in the cache.
+
+    Attributes:
+        name: as ``--with`` names it.
+        version: of the library.
+        ident: the text in ``.comment`` of its objects.
+        files: pairs (file name in ``lib``, SHA-256) of its archives and shared objects.
+    """
+
+    name: str
+    version: str
+    ident: str
+    files: tuple[tuple[str, str], ...]
+
+
+def parse_libraries(text: str) -> tuple[str, ...]:
+    """Return the names in a list such as ``zlib,openssl``, without duplicates.
+
+    Raises:
+        UserError: one is unknown; the hint lists the known ones.
+    """
+    names = tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
+    for name in names:
+        if name not in LIBRARIES:
+            near = difflib.get_close_matches(name, LIBRARIES, n=1)
+            similar = f"Did you mean {near[0]!r}? " if near else ""
+            raise UserError(f"--with can't build {name!r}.", f"{similar}{_KNOWN}")
+    if not names:
+        raise UserError("--with names no library.", _KNOWN)
+    return names
+
+
+def with_libraries(recipe: Recipe, names: Sequence[str], notify: Notify) -> Recipe:
+    """Build libraries for a recipe, or take them from the cache.
+
+    Args:
+        recipe: resolved; its compiler, C library and flags are used for the libraries too.
+        names: of the libraries; those that they need are built first.
+        notify: called with a line before each download and build.
+
+    Returns:
+        The recipe whose flags name the libraries' folder.
+
+    Raises:
+        UnavailableError: sources can't be fetched, a tool is missing, or a library can't be built; gives the reason.
+    """
+    if not names:
+        return recipe
+    if recipe.architecture:
+        raise UnavailableError(
+            f"Libraries (--with) are built for this machine's architecture only, not for {recipe.architecture}."
+        )
+    built: dict[str, Path] = {}
+    order = in_order(names)
+    for name in order:
+        _require_tools(name)
+    for name in order:  # all downloads before the first build
+        _fetch(name, notify)
+    for name in order:
+        needs = tuple(built[need] for need in in_order(LIBRARIES[name].needs))
+        built[name] = _library(name, recipe, needs, notify)
+    static = recipe.linking == "static"
+    folder = _linked_folder(tuple(built.values()), _DYNAMIC if static else _STATIC)
+    rpath = () if static else (f"-Wl,-rpath,{folder}/lib",)
+    return msgspec.structs.replace(
+        recipe,
+        cflags=(*recipe.cflags, f"-I{folder}/include"),
+        ldflags=(f"-L{folder}/lib", *rpath, *recipe.ldflags),
+        prefix=str(folder),
+        libraries=tuple(read_library(built[name]).ident for name in names),
+    )
+
+
+def library_environment(recipe: Recipe) -> dict[str, str]:
+    """Return the variables by which pkg-config and CMake find a recipe's libraries; none without libraries.
+
+    For another C library than the system's, pkg-config finds only these.
+    """
+    if not recipe.prefix:
+        return {}
+    path = f"{recipe.prefix}/lib/pkgconfig"
+    alone = {} if recipe.libc == "glibc" else {"PKG_CONFIG_LIBDIR": path}
+    return {"PKG_CONFIG_PATH": path, "CMAKE_PREFIX_PATH": recipe.prefix, **alone}
+
+
+def library_digests(recipe: Recipe) -> tuple[tuple[str, str], ...]:
+    """Return pairs (name, SHA-256) of the library files that a recipe's programs can be linked with, for the manifest."""
+    found = []
+    for ident in recipe.libraries:
+        library = read_library(cache_dir() / "libraries" / ident.split()[-1])
+        kind = _STATIC if recipe.linking == "static" else _DYNAMIC
+        found += [(f"{library.name} {library.version} {file}", d) for file, d in library.files if kind.search(file)]
+    return tuple(found)
+
+
+def read_library(home: Path) -> BuiltLibrary:
+    """Return the description of a library in the cache.
+
+    Raises:
+        OSError, msgspec.DecodeError: there is none.
+    """
+    return msgspec.json.decode((home / _FINISHED).read_bytes(), type=BuiltLibrary)
+
+
+def in_order(names: Iterable[str]) -> tuple[str, ...]:
+    """Return libraries and all that they need, each after what it needs."""
+    return tuple(dict.fromkeys(each for name in names for each in (*in_order(LIBRARIES[name].needs), name)))
+
+
+def _require_tools(name: str) -> None:
+    for package, test in LIBRARIES[name].tools:
+        if run_build(test, Path("/"), _TOOL_TIMEOUT_S, build_environment())[0] != 0:
+            raise UnavailableError(
+                f"Building {name} needs {package}, which is not installed.",
+                f"Install it: {install_command(package)}",
+            )
+
+
+@functools.cache
+def _source(name: str) -> Source:
+    return read_lock(share_dir() / LOCK)[name]
+
+
+def _fetch(name: str, notify: Notify) -> None:
+    fetch(_source(name), LOCK, notify, name)
+
+
+def library_version(name: str) -> str:
+    """Return the version of a library that the lock pins."""
+    return LIBRARIES[name].version or _source(name).version
+
+
+def _library(name: str, recipe: Recipe, needs: tuple[Path, ...], notify: Notify) -> Path:
+    """Return the folder of a library; build it the first time."""
+    library, source = LIBRARIES[name], _source(name)
+    ldflags = tuple(flag for flag in recipe.ldflags if flag.startswith("-") and not flag.startswith(("-l", "-static")))
+    built = (library.command, library.folder, *library.pkg_config, library.version)
+    inputs = ("library 1", name, *built, source.sha256, compiler_identity(recipe.command), shlex.join(recipe.command))
+    flags = (shlex.join(recipe.cflags), shlex.join(ldflags), *map(str, needs))
+    digest = hashlib.sha256("\n".join((*inputs, *flags)).encode(errors="surrogateescape")).hexdigest()[:32]
+    home = cache_dir().resolve() / "libraries" / digest
+    with locked(home.with_suffix(".lock")):
+        if read_description(home / _FINISHED, BuiltLibrary) is not None:
+            return home
+        version = library_version(name)
+        notify(f"building {name} {version} with {Path(recipe.command[0]).name} (only once)")
+        archive = fetch(source, LOCK)
+        ident = f"{IDENT} {name} {version} {digest}"
+        _build(home, library, msgspec.structs.replace(recipe, ldflags=ldflags), needs, archive=archive, ident=ident)
+        files = tuple((path.name, sha256_of(path)) for path in sorted((home / "lib").iterdir()) if _is_library(path))
+        description = BuiltLibrary(name=name, version=version, ident=ident, files=files)
+        (home / f"{_FINISHED}.new").write_bytes(description.encoded())
+        (home / f"{_FINISHED}.new").rename(home / _FINISHED)
+    return home
+
+
+def _is_library(path: Path) -> bool:
+    kind = _DYNAMIC.search(path.name) or _STATIC.search(path.name)
+    return kind is not None and path.is_file() and not path.is_symlink()
+
+
+def _build(home: Path, library: Library, recipe: Recipe, needs: tuple[Path, ...], *, archive: Path, ident: str) -> None:
+    """Build at the final path, because pkg-config files contain it. The description of the library is written last."""
+    shutil.rmtree(home, ignore_errors=True)
+    home.mkdir(parents=True)
+    cflags = (*recipe.cflags, "-include", str(_ident_header(home, ident)), *_kernel_flags(home, recipe.command))
+    below = _linked_folder(needs, _STATIC) if needs else None
+    rpaths = (f"-Wl,-rpath,{home}/lib", *((f"-L{below}/lib", f"-Wl,-rpath,{below}/lib") if below else ()))
+    values = {
+        "cc": shlex.join(recipe.command),
+        "cflags": shlex.join(cflags),
+        "ldflags": shlex.join((*recipe.ldflags, *rpaths)),
+        "jobs": str(len(os.sched_getaffinity(0))),
+        "prefix": shlex.quote(str(home)),
+    }
+    environment = build_environment()
+    if below:
+        path = f"{below}/lib/pkgconfig"
+        environment |= {"SWAPSTONE_NEEDS": str(below), "PKG_CONFIG_PATH": path, "PKG_CONFIG_LIBDIR": path}
+    command = fill(library.command, values)
+    with tempfile.TemporaryDirectory(dir=home.parent, prefix=".sources-") as work:
+        folder = unpack(archive, Path(work)) / library.folder
+        status, output = run_build(command, folder, _TIMEOUT_S, environment, options=("-e",))
+    (home / LOG).write_bytes(f"$ {command}\n".encode() + output)
+    expected = [f"lib{name}{end}" for name in library.links for end in (".a", ".so")]
+    missing = [name for name in expected if not (home / "lib" / name).exists()]
+    if status != 0 or missing:
+        raise _failed(home, ident, status, output, missing)
+    _finish_pkg_config(home, library, ident)
+
+
+def _ident_header(home: Path, ident: str) -> Path:
+    """Write a header that makes the compiler put a text into ``.comment``, by which a library is recognized where it is linked."""
+    header = home / "ident.h"
+    header.write_text(f'#ifndef __ASSEMBLER__\n__asm__(".ident \\"{ident}\\"");\n#endif\n')
+    return header
+
+
+def _kernel_flags(home: Path, command: tuple[str, ...]) -> tuple[str, ...]:
+    if preprocesses(command, "linux/futex.h"):
+        return ()
+    folder = home / "kernel"
+    folder.mkdir()
+    link_kernel_headers(folder)
+    return ("-idirafter", str(folder))
+
+
+def _failed(home: Path, ident: str, status: int | None, output: bytes, missing: Sequence[str]) -> UnavailableError:
+    """Keep the log of a failed build; return the error."""
+    kept = home.with_suffix(".failed.log")
+    (home / LOG).replace(kept)
+    lines = [line.strip() for line in output.decode(errors="replace").splitlines() if line.strip()]
+    errors = [line for line in lines if re.search(r"\berror\b|cannot find|not found", line, re.IGNORECASE)]
+    reason = (errors or lines[-1:] or ["it printed nothing"])[0]
+    if status is None:
+        reason = f"it took more than {_TIMEOUT_S} s"
+    elif status == 0:
+        reason = f"its build installed no {missing[0]}"
+    name, version = ident.split()[2:4]
+    return UnavailableError(f"{name} {version}, which --with names, can't be built: {reason}", f"The log: {kept}")
+
+
+def _finish_pkg_config(home: Path, library: Library, ident: str) -> None:
+    """Write the pkg-config file if there is none; let each name the run-time path; remove libtool's files."""
+    folder = home / "lib" / "pkgconfig"
+    folder.mkdir(exist_ok=True)
+    libs, private = library.pkg_config
+    if libs:
+        (folder / f"{library.packages[0]}.pc").write_text(
+            f"prefix={home}\nincludedir=${{prefix}}/include\nlibdir=${{prefix}}/lib\n\nName: {library.packages[0]}\n"
+            f"Description: {library.description}\nVersion: {ident.split()[3]}\nLibs: -L${{libdir}} {libs}\n"
+            f"Libs.private: {private}\nCflags: -I${{includedir}}\n"
+        )
+    for path in folder.glob("*.pc"):
+        if not path.is_symlink():
+            text = path.read_text("utf-8")
+            path.write_text(re.sub(r"(?m)^(Libs:.*)$", r"\1 -Wl,-rpath,${libdir}", text))
+    for path in (home / "lib").glob("*.la"):
+        path.unlink()
+
+
+def _linked_folder(homes: tuple[Path, ...], without: re.Pattern[str]) -> Path:
+    """Return a folder with links to the files of several libraries, except library files whose name matches a pattern."""
+    address = "\n".join((without.pattern, *map(str, homes)))
+    folder = cache_dir().resolve() / "libraries" / f"set-{hashlib.sha256(address.encode()).hexdigest()[:28]}"
+    if folder.is_dir():
+        return folder
+    with new_folder(folder, ".linking-") as work:
+        for home in homes:
+            for path in _files(home):
+                link = work / path.relative_to(home)
+                if link.parent.name == "lib" and without.search(link.name):
+                    continue
+                link.parent.mkdir(parents=True, exist_ok=True)
+                link.symlink_to(path)
+    return folder
+
+
+def _files(home: Path) -> Iterator[Path]:
+    for part in ("include", "lib"):
+        yield from (path for path in sorted((home / part).rglob("*")) if path.is_file())

@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Compilers, SDKs and C libraries that the user names by path: the commands that build with them, and what identifies them."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+import msgspec
+
+from swapstone.core.artifacts.cache_folder import new_folder
+from swapstone.core.artifacts.distribution_packages import require_command
+from swapstone.core.factors import Recipe
+from swapstone.core.model import UnavailableError, UserError
+from swapstone.core.model.directories import cache_dir
+from swapstone.parts.build.artifacts.build_command import run_tool
+from swapstone.parts.build.artifacts.c_library_tree import compiler_script, installed_musl, tree_options
+from swapstone.parts.build.factors.c_library_files import MARK, CLibraryTree, read_tree
+from swapstone.parts.build.factors.compiler_probe import CompilerFacts, probe_compiler
+from swapstone.parts.build.factors.sdk import Sdk, command_of_level, sdk_of_level
+
+_MACHINES = {"EM_X86_64": "x86_64", "EM_386": "i686", "EM_AARCH64": "aarch64", "EM_ARM": "arm", "EM_RISCV": "riscv64"}
+_RUNS_TOO = {("x86_64", "i686"), ("aarch64", "arm")}
+"""Pairs (machine, other machine whose programs it runs)."""
+
+
+def is_own(recipe: Recipe) -> bool:
+    """Return whether a recipe has a compiler or a C library by path."""
+    return "/" in recipe.compiler or "/" in recipe.libc
+
+
+def own_compiler_command(recipe: Recipe, named: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the command that compiles with the user's compiler or for the user's C library.
+
+    Args:
+        recipe: with a path as compiler or as C library.
+        named: the command of the compiler where that is no path.
+
+    Raises:
+        UnavailableError: compiler or C library are for another machine, or don't fit each other.
+    """
+    return own_command(recipe, command_of_level(recipe.compiler) if "/" in recipe.compiler else named)
+
+
+def own_command(
+    recipe: Recipe, base: tuple[str, ...], cxx: tuple[str, ...] = (), folders: tuple[str, ...] = ()
+) -> tuple[str, ...]:
+    """Return the command of a C or C++ compiler with the options for the recipe's C library.
+
+    Args:
+        recipe: see `own_compiler_command`.
+        base: the compiler.
+        cxx: folders of a C++ library's headers.
+        folders: folders of a C++ library.
+    """
+    clang = recipe.compiler == "clang"
+    if "/" in recipe.compiler:
+        facts = probe_compiler(command_of_level(recipe.compiler))
+        _check_machine(f"The compiler {recipe.compiler}", facts.machine, recipe)
+        clang = facts.kind == "clang"
+    tree = tree_of(recipe)
+    name = f"{Path(base[0]).name}-{'own' if tree is None else tree.kind}"
+    if tree is not None:
+        return (
+            str(
+                compiler_script(
+                    name, (*base, *tree_options(marked(tree), base, clang=clang, cxx=cxx, libraries=folders))
+                )
+            ),
+        )
+    sdk = sdk_of_level(recipe.compiler)
+    if sdk is None:
+        return base
+    return (str(compiler_script(name, (*base, *_sdk_options(sdk, recipe, clang=clang)))),)
+
+
+def tree_of(recipe: Recipe) -> CLibraryTree | None:
+    """Return the C library whose files a recipe's compiler must be given; None for the compiler's own.
+
+    Raises:
+        UnavailableError: it is for another machine, or an SDK has one already.
+    """
+    if recipe.libc == "glibc" or not is_own(recipe):
+        return None
+    if sdk_of_level(recipe.compiler) is not None:
+        raise UnavailableError(
+            f"The SDK {recipe.compiler} has a C library of its own: it can't build for {recipe.libc}.",
+            "Name its compiler by path: compiler=/path/to/bin/TARGET-gcc",
+        )
+    if "/" not in recipe.libc:
+        return installed_musl()
+    tree = read_tree(Path(recipe.libc))
+    _check_machine(f"The C library in {tree.root}", _MACHINES.get(tree.machine, tree.machine), recipe)
+    if recipe.linking == "dynamic" and not tree.loader:
+        raise UnavailableError(f"The C library in {tree.root} has no dynamic loader.", "Compare with linking=static.")
+    return tree
+
+
+def _check_machine(what: str, machine: str, recipe: Recipe) -> None:
+    wanted = recipe.architecture or os.uname().machine
+    if machine == wanted or (wanted, machine) in _RUNS_TOO or (machine.startswith("arm") and wanted.startswith("arm")):
+        return
+    hint = "A virtual machine of that architecture can run it: --target vm --arch arm64" if machine == "aarch64" else ""
+    raise UnavailableError(f"{what} is for {machine}, and the programs would run on {wanted}.", hint)
+
+
+def _sdk_options(sdk: Sdk, recipe: Recipe, *, clang: bool) -> tuple[str, ...]:
+    """Return the SDK's flags, and options that make programs use the loader and the libraries of its system root."""
+    options = [*sdk.cflags, *sdk.ldflags]
+    if sdk.sysroot and recipe.linking == "dynamic":
+        try:
+            tree = read_tree(Path(sdk.sysroot).resolve())
+        except UserError as error:
+            raise UnavailableError(
+                f"The system root of {sdk.script} can't be used. {error.message}", error.hint
+            ) from error
+        options += [f"-Wl,--dynamic-linker={tree.loader}", *(f"-Wl,-rpath,{folder}" for folder in tree.libraries)]
+    return ("--start-no-unused-arguments", *options, "--end-no-unused-arguments") if clang else tuple(options)
+
+
+def marked(tree: CLibraryTree) -> CLibraryTree:
+    """Return a C library whose start-up objects carry its name, so that it can be observed in a static program.
+
+    Raises:
+        UnavailableError: objcopy is not installed, or fails.
+    """
+    if not tree.root:
+        return tree
+    real = Path(tree.objects)
+    stamps = [f"{path}:{path.stat().st_size}:{path.stat().st_mtime_ns}" for path in sorted(real.glob("*crt*.o"))]
+    digest = hashlib.sha256("\n".join(("marked 1", tree.mark(), *stamps)).encode()).hexdigest()[:16]
+    home = cache_dir().resolve() / "toolchains" / digest
+    if not home.is_dir():
+        with new_folder(home, ".making-") as made:
+            mark = made.parent / "mark"
+            mark.write_bytes(tree.mark().encode() + b"\0")
+            for path in real.glob("*crt*.o"):
+                if path.name.endswith("crt1.o"):
+                    _add_section(path, mark, made / path.name)
+                else:
+                    (made / path.name).symlink_to(path.resolve())
+    return msgspec.structs.replace(tree, objects=str(home))
+
+
+def _add_section(source: Path, content: Path, target: Path) -> None:
+    options = (f"--add-section={MARK}={content}", f"--set-section-flags={MARK}=readonly")
+    command = [require_command("objcopy", f"Marking {source}", "binutils"), *options, str(source), str(target)]
+    run_tool(command, f"Marking {source}")
+
+
+def own_tools(recipes: Iterable[Recipe]) -> list[tuple[str, str]]:
+    """Return pairs (what, version and digest) of the compilers and C libraries by path, for the manifest."""
+    found: set[tuple[str, str]] = set()
+    for recipe in recipes:
+        if "/" in recipe.compiler:
+            facts: CompilerFacts = probe_compiler(command_of_level(recipe.compiler))
+            found.add((f"compiler {recipe.compiler}", f"{facts.title}, for {facts.target}, SHA-256 {facts.sha256}"))
+        if "/" in recipe.libc:
+            tree = read_tree(Path(recipe.libc))
+            found.add(
+                (f"C library {tree.root}", f"{tree.kind}, {Path(tree.library).name} with SHA-256 {tree.digest()}")
+            )
+    return sorted(found)
+
+
+def libc_kind(recipe: Recipe) -> str:
+    """Return the kind of a recipe's C library: ``glibc``, ``musl`` or ``uclibc``."""
+    return read_tree(Path(recipe.libc)).kind if "/" in recipe.libc else recipe.libc

@@ -1,0 +1,278 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""The files that a program needs to start: its loader and its shared objects, found as the loader finds them on this machine.
+
+Nothing is executed, because the program and the loader that it names may be hostile. The order of the search is that of ld.so(8) for
+glibc, and that of ldso/dynlink.c for musl. Not searched: folders ``glibc-hwcaps``, which depend on the processor.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import re
+import stat
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import PurePosixPath
+
+from swapstone.core.factors.elf_file import DamagedElfError
+from swapstone.core.model import UserError
+from swapstone.core.model.safe_text import safe
+from swapstone.parts.build.artifacts.dynamic_entries import DynamicEntries, read_entries
+from swapstone.parts.build.artifacts.loader_cache import CachedObject, read_cache
+
+MOST_OBJECTS = 1000
+"""A program with more shared objects is refused: hostile ones could name each other without end."""
+
+_MUSL_SELF = re.compile(r"lib(c|pthread|rt|m|dl|util|xnet)\.")  # names that musl's loader resolves to itself
+_TRIPLETS = {
+    ("EM_X86_64", 64): "x86_64-linux-gnu",
+    ("EM_AARCH64", 64): "aarch64-linux-gnu",
+    ("EM_ARM", 32): "arm-linux-gnueabihf",
+    ("EM_RISCV", 64): "riscv64-linux-gnu",
+    ("EM_386", 32): "i386-linux-gnu",
+}
+_GLIBC_CANCELS_WITH = "libgcc_s.so.1"
+"""glibc loads it by name when a thread is cancelled or exits."""
+
+
+@dataclasses.dataclass(frozen=True)
+class FileTree:
+    """The file system that is searched; tests use another one.
+
+    Attributes:
+        read: returns the content of a file, following links. Raises a `UserError` if it is too large, not readable or no regular file.
+        real: returns the path of a file without links; empty if there is no regular file.
+        cache: the entries of ld.so.cache.
+    """
+
+    read: Callable[[str], bytes]
+    real: Callable[[str], str]
+    cache: Mapping[str, tuple[CachedObject, ...]]
+
+
+@dataclasses.dataclass(frozen=True)
+class Closure:
+    """What a program needs.
+
+    Attributes:
+        files: the path of each file as the loader opens it, and its path without links.
+        cached: the entries of ld.so.cache that were used.
+        missing: pairs (soname or loader, path of the object that needs it) of what was not found.
+        musl_path: the file with the search path of musl's loader, if it was used; else empty.
+    """
+
+    files: Mapping[str, str]
+    cached: tuple[CachedObject, ...] = ()
+    missing: tuple[tuple[str, str], ...] = ()
+    musl_path: str = ""
+
+
+@dataclasses.dataclass(frozen=True)
+class _Loaded:
+    """An object that the loader has mapped."""
+
+    path: str
+    entries: DynamicEntries
+    parent: _Loaded | None
+
+    def chain(self) -> Iterator[_Loaded]:
+        """Yield the object, the one that needs it, and so on up to the program."""
+        each: _Loaded | None = self
+        while each is not None:
+            yield each
+            each = each.parent
+
+
+def host_tree(read: Callable[[str], bytes]) -> FileTree:
+    """Return this machine's file system, read by `read`."""
+    return FileTree(read, _real, read_cache())
+
+
+def _real(path: str) -> str:
+    try:
+        found = os.path.realpath(path, strict=True)
+        return found if stat.S_ISREG(os.stat(found).st_mode) else ""  # noqa: PTH116 - texts as the loader opens them
+    except (OSError, ValueError):
+        return ""
+
+
+def resolve_closure(
+    program: str, tree: FileTree, *, library_path: str = "", preload: Sequence[str] = (), folder: str = "/"
+) -> Closure:
+    """Return what a program needs, itself included.
+
+    Args:
+        program: absolute path of an ELF file.
+        tree: where to search.
+        library_path: value of LD_LIBRARY_PATH.
+        preload: absolute paths of objects that are preloaded.
+        folder: from which relative paths start.
+
+    Raises:
+        UserError: a file is damaged or can't be read, or there are too many.
+    """
+    search = _Search(tree, [part for part in re.split("[:;]", library_path) if part], folder)
+    search.start(program, preload)
+    return search.closure()
+
+
+class _Search:
+    def __init__(self, tree: FileTree, library_path: Sequence[str], folder: str) -> None:
+        self._tree = tree
+        self._library_path = library_path
+        self._folder = folder
+        self._files: dict[str, str] = {}
+        self._names: set[str] = set()
+        self._cached: list[CachedObject] = []
+        self._missing: dict[str, str] = {}
+        self._entries: dict[str, DynamicEntries] = {}
+        self._musl_path = ""
+        self._system: tuple[str, ...] = ()
+
+    def closure(self) -> Closure:
+        return Closure(self._files, tuple(self._cached), tuple(self._missing.items()), self._musl_path)
+
+    def start(self, program: str, preload: Sequence[str]) -> None:
+        entries = self._read(program)
+        if entries is None:
+            raise UserError(f"{safe(program)} is no ELF file.")
+        self._files[program] = self._tree.real(program)
+        loader = entries.loader
+        if not loader:
+            return  # static: no loader searches anything
+        if not loader.startswith("/"):
+            raise UserError(f"{safe(program)} names the loader {safe(loader)}, which is no absolute path.")
+        if self._matches(loader, entries):
+            self._add(loader)
+            self._names |= {PurePosixPath(loader).name, self._entries[self._files[loader]].soname}
+        else:
+            self._missing[loader] = program
+        self._system = self._system_folders(loader, entries)
+        main = _Loaded(program, entries, None)
+        waiting = [main]
+        for path in preload:
+            if not self._matches(path, entries):
+                self._missing[path] = program
+                continue
+            self._add(path)
+            waiting.append(_Loaded(path, self._entries[self._files[path]], main))
+        for loaded in waiting:  # grows in the loop: breadth first, as a loader does
+            for name in loaded.entries.needed:
+                found = self._needed(name, loaded, loader)
+                if found is not None:
+                    waiting.append(found)
+                if len(self._files) > MOST_OBJECTS:
+                    raise UserError(f"{safe(program)} needs more than {MOST_OBJECTS} shared objects.")
+        if "libc.so.6" in self._names:
+            self._needed(_GLIBC_CANCELS_WITH, main, loader)
+            self._missing.pop(_GLIBC_CANCELS_WITH, None)
+
+    def _needed(self, name: str, parent: _Loaded, loader: str) -> _Loaded | None:
+        """Find a needed object that is not loaded yet."""
+        musl = is_musl(loader)
+        if name in self._names or (musl and _MUSL_SELF.match(name)):
+            return None
+        self._names.add(name)
+        path = self._find(name, parent, musl=musl)
+        if path is None:
+            self._missing[name] = parent.path
+            return None
+        self._missing.pop(name, None)
+        self._add(path)
+        entries = self._entries[self._files[path]]
+        self._names.add(entries.soname)
+        return _Loaded(path, entries, parent)
+
+    def _find(self, name: str, parent: _Loaded, *, musl: bool) -> str | None:
+        if "/" in name:
+            path = os.path.join(self._folder, name)  # noqa: PTH118 - texts as the loader opens them
+            return path if self._matches(path, parent.entries) else None
+        for folder in (self._musl_folders if musl else self._glibc_folders)(parent):
+            path = os.path.join(folder, name)  # noqa: PTH118
+            if self._matches(path, parent.entries):
+                return path
+        if not musl:
+            for cached in self._tree.cache.get(name, ()):
+                if self._matches(cached.path, parent.entries):
+                    self._cached.append(cached)
+                    return cached.path
+        paths = (os.path.join(folder, name) for folder in self._system)  # noqa: PTH118
+        return next((path for path in paths if self._matches(path, parent.entries)), None)
+
+    def _glibc_folders(self, parent: _Loaded) -> Iterator[str]:
+        """Yield what ld.so searches before its cache: DT_RPATH of the object and its parents, LD_LIBRARY_PATH, DT_RUNPATH."""
+        if not parent.entries.runpath:
+            for each in parent.chain():
+                if not each.entries.runpath:
+                    yield from self._expanded(each.entries.rpath, each)
+        program = list(parent.chain())[-1]
+        for folder in self._library_path:
+            yield from self._expanded(folder, program)
+        yield from self._expanded(parent.entries.runpath, parent)
+
+    def _musl_folders(self, parent: _Loaded) -> Iterator[str]:
+        """Yield what musl's loader searches first: LD_LIBRARY_PATH, then the paths of the object and its parents."""
+        for folder in self._library_path:
+            yield os.path.join(self._folder, folder)  # noqa: PTH118
+        for each in parent.chain():
+            yield from self._expanded(each.entries.runpath or each.entries.rpath, each)
+
+    def _expanded(self, text: str, holder: _Loaded) -> Iterator[str]:
+        """Yield the folders of a search path; of ``$LIB``, each value that distributions give it."""
+        # Of the program, loaders read /proc/self/exe, which has no links; of an object they take the path that they opened.
+        origin = os.path.dirname(holder.path if holder.parent else self._tree.real(holder.path))  # noqa: PTH120
+        for part in text.split(":"):
+            if not part:
+                continue
+            plain = re.sub(r"\$(ORIGIN|\{ORIGIN\})", lambda _: origin, part)
+            triplet = _TRIPLETS.get((holder.entries.machine, holder.entries.bits), "")
+            plain = re.sub(r"\$(PLATFORM|\{PLATFORM\})", lambda _: triplet.partition("-")[0], plain)  # noqa: B023 - used at once
+            libs = (f"lib/{triplet}", "lib64", "lib") if re.search(r"\$(LIB|\{LIB\})", plain) else ("",)
+            for lib in libs:
+                folder = re.sub(r"\$(LIB|\{LIB\})", lambda _: lib, plain)  # noqa: B023 - used at once
+                yield os.path.join(self._folder, folder)  # noqa: PTH118
+
+    def _system_folders(self, loader: str, entries: DynamicEntries) -> tuple[str, ...]:
+        """Return the folders that a loader searches last."""
+        if is_musl(loader):
+            prefix = loader.rpartition("/lib/")[0]
+            machine = PurePosixPath(loader).name.removeprefix("ld-musl-").removesuffix(".so.1")
+            path = f"{prefix}/etc/ld-musl-{machine}.path"
+            if self._tree.real(path):
+                self._musl_path = path
+                text = self._tree.read(path)[: 1 << 16].decode(errors="surrogateescape")
+                return tuple(part for part in re.split("[:\n]", text) if part.startswith("/"))
+            return ("/lib", "/usr/local/lib", "/usr/lib")
+        triplet = _TRIPLETS.get((entries.machine, entries.bits))
+        several = (f"/lib/{triplet}", f"/usr/lib/{triplet}") if triplet else ()
+        wide = ("/lib64", "/usr/lib64") if entries.bits == 64 else ()
+        beside = os.path.dirname(self._tree.real(loader))  # noqa: PTH120 - of a C library in a folder of its own
+        return tuple(filter(None, (*several, *wide, "/lib", "/usr/lib", beside)))
+
+    def _matches(self, path: str, program: DynamicEntries) -> bool:
+        """Return whether a file can be loaded into a program: loaders go on past objects for other processors."""
+        real = self._tree.real(path)
+        entries = self._read(path) if real else None
+        return entries is not None and (entries.machine, entries.bits) == (program.machine, program.bits)
+
+    def _read(self, path: str) -> DynamicEntries | None:
+        real = self._tree.real(path)
+        if not real:
+            return None
+        if real not in self._entries:
+            try:
+                entries = read_entries(self._tree.read(real))
+            except DamagedElfError as error:
+                raise UserError(f"{safe(path)} is a damaged ELF file: {safe(str(error))}.") from error
+            if entries is None:
+                return None
+            self._entries[real] = entries
+        return self._entries[real]
+
+    def _add(self, path: str) -> None:
+        self._files[path] = self._tree.real(path)
+
+
+def is_musl(loader: str) -> bool:
+    """Return whether a loader is musl's, by its name."""
+    return PurePosixPath(loader).name.startswith("ld-musl-")

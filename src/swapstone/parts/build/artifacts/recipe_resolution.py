@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Resolve the names in a recipe to commands, flags and objects of this machine."""
+
+from __future__ import annotations
+
+import msgspec
+
+from swapstone.core.factors import Recipe
+from swapstone.core.model import UnavailableError
+from swapstone.parts.build.artifacts.allocators import Notify, check_allocator, with_allocator
+from swapstone.parts.build.artifacts.float_compilers import check_float
+from swapstone.parts.build.artifacts.toolchain import compiler_command, linking_flags
+from swapstone.parts.build.factors.allocator import DEFAULT
+
+
+def check_recipe(recipe: Recipe, *, shares_files: bool, preloads: bool = True) -> None:
+    """Refuse, before anything is fetched or built, a recipe that can't be resolved.
+
+    Args:
+        recipe: to which all factors have been applied.
+        shares_files: whether this machine's files have the same paths where the program will run.
+        preloads: whether a shared object of this machine can be preloaded there.
+
+    Raises:
+        UnavailableError: the combination does not exist.
+    """
+    if recipe.float_abi:
+        check_float(recipe)
+    named, by_path = recipe.allocator != DEFAULT, "/" in recipe.allocator
+    limits = (
+        (
+            "/" in recipe.libc and recipe.linking == "dynamic" and not shares_files,
+            f"The loader of {recipe.libc} is not in a virtual machine.",
+            "Compare with linking=static there.",
+        ),
+        (
+            bool(recipe.architecture) and by_path,
+            f"A shared object as allocator works on this machine's architecture only, not on {recipe.architecture}.",
+            "",
+        ),
+        (
+            named and not preloads and recipe.linking != "static",
+            "An allocator can't be preloaded into a program of this target.",
+            "Add --hold linking=static: an allocator that is linked in works there.",
+        ),
+        (
+            named and "/" in recipe.libc and not by_path,
+            f"The allocator {recipe.allocator} is built for the installed C libraries only, not for {recipe.libc}.",
+            "Name a shared object that you built for it: allocator=default,/path/to/libNAME.so",
+        ),
+    )
+    for unavailable, reason, hint in limits:
+        if unavailable:
+            raise UnavailableError(reason, hint)
+    if named and not by_path:
+        check_allocator(recipe.allocator, recipe.libc, recipe.architecture)
+
+
+def resolve_recipe(recipe: Recipe, notify: Notify = lambda _: None) -> Recipe:
+    """Resolve a recipe to which all factors have been applied; fetch and build what it needs.
+
+    Args:
+        recipe: for a program that is not built here, `libc` must be the result of `program_libc`.
+        notify: called with a line for the user before a long step.
+
+    Raises:
+        UnavailableError: the combination does not exist or can't be built here.
+    """
+    check_recipe(recipe, shares_files=True)
+    provided = msgspec.structs.replace(
+        recipe, command=compiler_command(recipe, notify), ldflags=(*recipe.ldflags, *linking_flags(recipe))
+    )
+    return with_allocator(provided, notify)

@@ -1,0 +1,191 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""The files of an SDK that are text: gcc's specs, the commands, and what CMake, Meson and shells read.
+
+Each finds the SDK by its own place, so the folder can be moved. Sources: "Spec Files" of gcc's manual (``%R`` is the system root);
+cmake-toolchains(7); "Cross compilation" of Meson's manual; qemu-user's option ``-L``.
+"""
+
+from __future__ import annotations
+
+from swapstone.core.model import FrozenStruct
+
+SPECS = "lib/gcc.specs"
+SHIM = "libgetauxval.a"
+"""A library that an SDK of musl may have in usr/lib: a name of glibc that libgcc calls; see
+`swapstone.parts.build.artifacts.cross_musl`."""
+
+TOOLS = ("ar", "ld", "nm", "objcopy", "objdump", "ranlib", "readelf", "strip")
+_LICENCE = "# SPDX-License-Identifier: MIT OR Apache-2.0\n"
+
+_HERE = """\
+here=$(CDPATH='' cd -- "$(dirname -- "$(readlink -f -- "$0")")/.." && pwd -P) || exit 1
+"""
+
+_REQUIRE = """\
+command -v {command} >/dev/null || {{
+    echo "${{0##*/}} needs {command}, which is not installed. Install it: apt-get install {package}" >&2
+    exit 127
+}}
+"""
+
+
+class SdkNames(FrozenStruct, frozen=True, kw_only=True):
+    """What the files of an SDK name.
+
+    Attributes:
+        libc: ``glibc`` or ``musl``.
+        architecture: name in the image catalog.
+        triple: prefix of the SDK's commands.
+        prefix: of the distribution's tools, with a hyphen at its end.
+        package: that contains the distribution's gcc.
+        machine: as ``uname -m`` prints it.
+        loader: path of the dynamic loader in a root.
+        clang: options of clang for the processor, its target first.
+        shim: whether usr/lib has `SHIM`.
+        native: whether the build machine runs the programs.
+    """
+
+    libc: str
+    architecture: str
+    triple: str
+    prefix: str
+    package: str
+    machine: str
+    loader: str
+    clang: tuple[str, ...]
+    shim: bool
+    native: bool
+
+
+def text_files(names: SdkNames) -> dict[str, tuple[str, bool]]:
+    """Return the text of each file, and whether it is executable, by its path in the SDK."""
+    made = {
+        SPECS: (_specs(names), False),
+        f"bin/{names.triple}-gcc": (_gcc(names), True),
+        f"bin/{names.triple}-clang": (_clang(names), True),
+        f"bin/{names.triple}-run": (_run(names), True),
+        "toolchain.cmake": (_cmake(names), False),
+        "cross.meson": (_meson(names), False),
+        f"environment-setup-{names.triple}": (_environment(names), False),
+    }
+    for tool in TOOLS:
+        made[f"bin/{names.triple}-{tool}"] = (_tool(f"{names.prefix}{tool}", names.package), True)
+    return made
+
+
+def _specs(names: SdkNames) -> str:
+    """Return specs that replace the folders of the distribution's C library by the SDK's, in which nothing else is found."""
+    ours, theirs = "-isystem %R/usr/include", "-isystem include%s"
+    headers = f"-nostdinc {ours} {theirs}" if names.libc == "musl" else f"-nostdinc {theirs} {ours}"
+    begin = "%{shared:;static-pie:%R/usr/lib/rcrt1.o;static|no-pie:%R/usr/lib/crt1.o;:%R/usr/lib/Scrt1.o}"
+    shared = "%{static:crtbeginT.o%s;shared|static-pie|!no-pie:crtbeginS.o%s;:crtbegin.o%s}"
+    ended = "%{static:crtend.o%s;shared|static-pie|!no-pie:crtendS.o%s;:crtend.o%s}"
+    if names.libc == "musl":  # its start-up objects run the initializers of shared and static programs alike
+        shared, ended = "crtbeginS.o%s", "crtendS.o%s"
+    fast = "%{Ofast|ffast-math|funsafe-math-optimizations:%{!shared:crtfastmath.o%s}}"
+    specs = {
+        "cpp_options": f"{headers} %(swapstone_cpp_options)",
+        "cc1": f"+ {headers}",
+        "link_libgcc": "-L%R/usr/lib -L .%s",
+        "startfile": f"{begin} %R/usr/lib/crti.o {shared}",
+        "endfile": f"{fast} {ended} %R/usr/lib/crtn.o",
+    }
+    if names.libc == "musl":
+        shim = f" %{{!static:%{{!static-pie:-l:{SHIM}}}}}" if names.shim else ""
+        specs["libgcc"] = f"libgcc.a%s %:if-exists(libgcc_eh.a%s){shim}"
+        specs["link"] = f"+ %{{!static:%{{!static-pie:%{{!shared:-dynamic-linker {names.loader}}}}}}}"
+    stanzas = "".join(f"*{name}:\n{text}\n\n" for name, text in specs.items())
+    return f"%rename cpp_options swapstone_cpp_options\n\n{stanzas}"
+
+
+def _gcc(names: SdkNames) -> str:
+    require = _REQUIRE.format(command=f"{names.prefix}gcc", package=names.package)
+    return (
+        f"#!/bin/sh\n{_LICENCE}# gcc for {names.libc} of {names.architecture}.\n{_HERE}{require}"
+        f'exec {names.prefix}gcc -specs="$here/{SPECS}" --sysroot="$here/sysroot" "$@"\n'
+    )
+
+
+def _clang(names: SdkNames) -> str:
+    """Return clang's command. Its own default is functions of mathematics that don't set errno; gcc has no such default."""
+    require = _REQUIRE.format(command="clang", package="clang")
+    require += _REQUIRE.format(command=f"{names.prefix}ld", package=names.package)
+    target = names.clang[0].replace("-gnu", "-musl") if names.libc == "musl" else names.clang[0]
+    options = " ".join((target, *names.clang[1:]))
+    return (
+        f"#!/bin/sh\n{_LICENCE}# clang for {names.libc} of {names.architecture}, with gcc's start-up objects and libgcc.\n{_HERE}{require}"
+        f'exec clang {options} --sysroot="$here/sysroot" --gcc-toolchain="$here/sysroot/usr" --start-no-unused-arguments \\\n'
+        f'    -fmath-errno --ld-path="$(command -v {names.prefix}ld)" --end-no-unused-arguments "$@"\n'
+    )
+
+
+def _tool(command: str, package: str) -> str:
+    return f'#!/bin/sh\n{_LICENCE}{_REQUIRE.format(command=command, package=package)}exec {command} "$@"\n'
+
+
+def _run(names: SdkNames) -> str:
+    """Return the command that runs a program of the SDK here: by this machine's loader, by the SDK's, or in a user-mode emulator."""
+    if not names.native:
+        command = f"qemu-{names.machine}"
+        return (
+            f"#!/bin/sh\n{_LICENCE}# Runs a program of the SDK in a user-mode emulator, with the SDK's loader and libraries.\n{_HERE}"
+            f'{_REQUIRE.format(command=command, package="qemu-user")}exec {command} -L "$here/sysroot" "$@"\n'
+        )
+    return (
+        f"#!/bin/sh\n{_LICENCE}# Runs a program of the SDK; by the SDK's loader if this machine has none.\n{_HERE}"
+        f'[ -e {names.loader} ] && exec "$@"\n'
+        f'exec "$here/sysroot{names.loader}" "$@"\n'
+    )
+
+
+def _cmake(names: SdkNames) -> str:
+    sdk = "${CMAKE_CURRENT_LIST_DIR}"
+    tools = "".join(
+        f'set(CMAKE_{tool.upper()} "{sdk}/bin/{names.triple}-{tool}" CACHE FILEPATH "")\n'
+        for tool in TOOLS
+        if tool != "ld"
+    )
+    return (
+        f"{_LICENCE}# cmake -DCMAKE_TOOLCHAIN_FILE=.../toolchain.cmake: C for {names.libc} of {names.architecture}.\n"
+        f"set(CMAKE_SYSTEM_NAME Linux)\nset(CMAKE_SYSTEM_PROCESSOR {names.machine})\n"
+        f'set(CMAKE_SYSROOT "{sdk}/sysroot")\nset(CMAKE_C_COMPILER "{sdk}/bin/{names.triple}-gcc")\n{tools}'
+        f'set(CMAKE_CROSSCOMPILING_EMULATOR "{sdk}/bin/{names.triple}-run")\n'
+        f'set(CMAKE_FIND_ROOT_PATH "{sdk}/sysroot")\nset(CMAKE_FIND_ROOT_PATH_MODE_PROGRAM NEVER)\n'
+        "set(CMAKE_FIND_ROOT_PATH_MODE_LIBRARY ONLY)\nset(CMAKE_FIND_ROOT_PATH_MODE_INCLUDE ONLY)\n"
+        "set(CMAKE_FIND_ROOT_PATH_MODE_PACKAGE ONLY)\n"
+    )
+
+
+def _meson(names: SdkNames) -> str:
+    """Return Meson's cross file. The version in Debian 12 has no constant for its folder, so the commands are found on PATH."""
+    binaries = "".join(f"{name} = '{names.triple}-{name}'\n" for name in ("ar", "nm", "objcopy", "strip", "ranlib"))
+    family = "arm" if names.machine == "arm" else names.machine
+    return (
+        f"{_LICENCE}# meson setup --cross-file .../cross.meson OUT, with the SDK's bin on PATH.\n"
+        f"[binaries]\nc = '{names.triple}-gcc'\n{binaries}exe_wrapper = '{names.triple}-run'\n\n"
+        f"[properties]\nneeds_exe_wrapper = {'false' if names.native else 'true'}\n\n"
+        f"[host_machine]\nsystem = 'linux'\ncpu_family = '{family}'\ncpu = '{names.machine}'\nendian = 'little'\n"
+    )
+
+
+def _environment(names: SdkNames) -> str:
+    command = f'"$_swapstone_sdk/bin/{names.triple}'
+    # Names on PATH: a path with a space would be two words where CC is used as a command.
+    tools = "".join(f"export {tool.upper()}={names.triple}-{tool}\n" for tool in TOOLS)
+    return (
+        f"{_LICENCE}# . .../environment-setup-{names.triple}: C for {names.libc} of {names.architecture}, in bash or zsh.\n"
+        f"# In another shell: SWAPSTONE_SDK=FOLDER; . FOLDER/environment-setup-{names.triple}\n"
+        'if [ -n "${BASH_SOURCE:-}" ]; then\n    _swapstone_sdk=$(dirname -- "$BASH_SOURCE")\n'
+        'elif [ -n "${ZSH_VERSION:-}" ]; then\n    eval \'_swapstone_sdk=$(dirname -- "${(%):-%x}")\'\n'
+        "else\n    _swapstone_sdk=${SWAPSTONE_SDK:-.}\nfi\n"
+        "_swapstone_sdk=$(CDPATH='' cd -- \"$_swapstone_sdk\" && pwd -P)\n"
+        f'if [ ! -x {command}-gcc" ]; then\n'
+        '    echo "The SDK is not in $_swapstone_sdk. Set SWAPSTONE_SDK to its folder before this file is read." >&2\n'
+        "    return 1\nfi\n"
+        'export PATH="$_swapstone_sdk/bin:$PATH"\n'
+        f"export CC={names.triple}-gcc\n{tools}"
+        f"export CROSS_COMPILE={names.triple}-\n"
+        'export SDKTARGETSYSROOT="$_swapstone_sdk/sysroot"\n'
+        'export PKG_CONFIG_SYSROOT_DIR="$SDKTARGETSYSROOT" PKG_CONFIG_LIBDIR="$SDKTARGETSYSROOT/usr/lib/pkgconfig"\n'
+        'export CMAKE_TOOLCHAIN_FILE="$_swapstone_sdk/toolchain.cmake"\nunset _swapstone_sdk\n'
+    )

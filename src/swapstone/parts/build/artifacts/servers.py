@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Build third-party servers from pinned sources for each variant, and load generators once."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import shutil
+from pathlib import Path
+
+import msgspec
+
+from swapstone.core.artifacts.built import Built
+from swapstone.core.artifacts.cache_folder import new_folder
+from swapstone.core.artifacts.tool_versions import compiler_identity
+from swapstone.core.factors import Recipe
+from swapstone.core.factors.factor import SOURCE_RECIPE
+from swapstone.core.model import LoadGenerator, OwnProgram, UnavailableError
+from swapstone.core.model.directories import cache_dir, share_dir
+from swapstone.core.workloads.load_generators import LOAD_GENERATORS, PACE
+from swapstone.parts.build.artifacts.recipe_resolution import resolve_recipe
+from swapstone.parts.build.artifacts.source_build import SourceBuilder
+from swapstone.parts.build.artifacts.upstream_sources import read_lock, unpacked
+from swapstone.parts.build.artifacts.workload_build import run_compiler
+
+LOCK = "native/servers.toml"
+
+_MAKES: dict[str, tuple[str, str]] = {
+    "redis": (
+        "src/redis-server",
+        # Its bundled allocator is off, because the allocator is a factor. Without LTO and systemd, to limit what differs.
+        "make -C src -j{jobs} redis-server MALLOC=libc USE_SYSTEMD=no OPTIMIZATION= CC={cc} CFLAGS={cflags} LDFLAGS={ldflags}",
+    ),
+}
+"""The program that a build creates and the build command, by name in the lock."""
+
+_DRIVERS_OF_SERVERS = {"redis-benchmark": ("redis", "src/redis-benchmark")}
+"""Load generators that are part of a server's sources."""
+
+_PACE_FLAGS = ("-std=gnu11", "-O2", "-Wall", "-Wextra")
+_ALONE = ("-static",)
+
+
+def build_packaged(package: str, recipe: Recipe) -> Built:
+    """Build a server from its pinned sources, or take it from the cache.
+
+    Args:
+        package: its name in the lock.
+        recipe: the levels applied and resolved; `SOURCE_RECIPE` is its base.
+
+    Raises:
+        UnavailableError: the sources can't be fetched, or there is no compiler.
+        UserError: the build fails; the message ends with its output.
+    """
+    program, command = _MAKES[package]
+    return unpacked_builder(package, program, command, LOCK).build(recipe, lambda _: "")
+
+
+@functools.cache
+def unpacked_builder(package: str, program: str, command: str, lock: str) -> SourceBuilder:
+    """Return the builder of a program from pinned sources, which are fetched and unpacked once.
+
+    Args:
+        package: its name in the lock.
+        program: its path in the sources after the build.
+        command: of the build, with placeholders.
+        lock: path of the lock.
+
+    Raises:
+        UnavailableError: the sources can't be fetched.
+    """
+    home = unpacked(read_lock(share_dir() / lock)[package], lock)
+    own = OwnProgram(name=package, arguments=(program,), source=str(home), build=command)
+    return SourceBuilder(own)
+
+
+def is_installed_name(name: str) -> bool:
+    """Return whether a load generator is a program of the system: a name, or the path of one in a folder of the system's programs."""
+    return name != PACE and (("/" not in name) or str(Path(name).parent) in _SYSTEM_FOLDERS)
+
+
+_SYSTEM_FOLDERS = frozenset({"/bin", "/usr/bin", "/usr/local/bin", "/usr/sbin", "/usr/local/sbin"})
+
+
+def find_load_generator(generator: LoadGenerator, *, alone: bool = False, architecture: str = "") -> Path:
+    """Return the path of a load generator; bundled ones are built once, others must be installed.
+
+    Args:
+        generator: the load generator.
+        alone: whether a bundled one must need no file of this machine, to run on another one.
+        architecture: for which one that can be built is built; empty for this machine's.
+
+    Raises:
+        UnavailableError: it is not installed, or there is no compiler for the architecture; the hint names the package.
+        UserError: a bundled one can't be built.
+    """
+    name = generator.command[0]
+    if name == PACE:
+        return _build_pace(architecture, _ALONE if alone else ())
+    if "/" in name:
+        return Path(name)
+    check_load_generator(generator)
+    if (found := shutil.which(name)) and not (architecture and name in _DRIVERS_OF_SERVERS):
+        return Path(found).resolve()
+    return _build_part(name, msgspec.structs.replace(SOURCE_RECIPE, architecture=architecture))
+
+
+def is_built(name: str) -> bool:
+    """Return whether a load generator is part of the sources of a server of the suites, so that it can be built."""
+    return name in _DRIVERS_OF_SERVERS
+
+
+def build_static_load_generator(name: str) -> Path:
+    """Build a load generator that `is_built`, statically linked, to run on another machine of this one's architecture.
+
+    Raises:
+        UnavailableError: the sources can't be fetched, or there is no compiler.
+        UserError: the build fails.
+    """
+    return _build_part(name, msgspec.structs.replace(SOURCE_RECIPE, linking="static"))
+
+
+def _build_part(name: str, recipe: Recipe) -> Path:
+    package, program = _DRIVERS_OF_SERVERS[name]
+    command = _MAKES[package][1].replace("redis-server", name)
+    return unpacked_builder(package, program, command, LOCK).build(resolve_recipe(recipe), lambda _: "").path
+
+
+def check_load_generator(generator: LoadGenerator) -> None:
+    """Refuse, before anything is built, a load generator that is neither installed nor built here.
+
+    Raises:
+        UnavailableError: it is not installed; the hint names the package.
+    """
+    name = generator.command[0]
+    if "/" in name or name == PACE or name in _DRIVERS_OF_SERVERS or shutil.which(name):
+        return
+    known = LOAD_GENERATORS.get(name)
+    raise UnavailableError(
+        f"The load generator {name} is not installed.",
+        f"On Debian: sudo apt-get install {known.package}" if known and known.package else "Name it by its path.",
+    )
+
+
+def load_generator_identity(path: str) -> tuple[str, str]:
+    """Return the manifest's entry for a load generator: its name and the SHA-256 of its file."""
+    return (f"driver {Path(path).name}", f"sha256 {hashlib.sha256(Path(path).read_bytes()).hexdigest()}")
+
+
+def _build_pace(architecture: str, more: tuple[str, ...] = ()) -> Path:
+    source = share_dir() / "native" / "load_generator" / "pace.c"
+    header = share_dir() / "native" / "workloads" / "figures.h"
+    command = resolve_recipe(msgspec.structs.replace(SOURCE_RECIPE, architecture=architecture)).command
+    flags = (*_PACE_FLAGS, *more)
+    parts = (source.read_text(), header.read_text(), *flags, compiler_identity(command))
+    home = cache_dir() / "drivers" / hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
+    program = home / PACE
+    if not program.is_file():
+        with new_folder(home) as made:
+            run_compiler([*command, *flags, "-o", str(made / PACE), str(source)])
+    return program

@@ -1,0 +1,311 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Build the bundled C workloads."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import functools
+import hashlib
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from swapstone.core.artifacts.built import Built
+from swapstone.core.artifacts.cache_folder import new_folder
+from swapstone.core.artifacts.program_size import sizes_of
+from swapstone.core.artifacts.tool_versions import compiler_identity, loader_version
+from swapstone.core.factors import RECORDED, RELEVANT_SYMBOLS, ProgramFacts, Recipe, read_facts
+from swapstone.core.factors.factor import SOURCE_RECIPE
+from swapstone.core.model import Source, UnavailableError, UserError, Workload
+from swapstone.core.model.directories import cache_dir, share_dir
+from swapstone.core.model.temporary_folder import TemporaryFolder
+from swapstone.parts.build.artifacts import link_layouts
+from swapstone.parts.build.artifacts.build_command import run_tool
+from swapstone.parts.build.artifacts.toolchain import linked_dynamically, strip_command
+
+BASE_RECIPE = Recipe(
+    # -fno-builtin keeps calls of the C library. The other flags are those of a distribution's packages, without hardening that only
+    # one of the C libraries implements.
+    cflags=("-std=gnu11", "-O2", "-fno-builtin", "-U_FORTIFY_SOURCE", "-Wall", "-Wextra", "-Werror"),
+    ldflags=("-pthread",),
+    environment=SOURCE_RECIPE.environment,
+)
+
+PROGRAM = "prog"
+FACTS = "facts.json"
+CACHE_VERSION = ("program, facts", *ProgramFacts.__struct_fields__)
+"""Version of the files in a built program's folder; part of the digest, so that versions of Swapstone whose facts have other
+fields don't share builds."""
+BUILD_TIMEOUT_S = 120
+
+
+def build_workload(source: Source, recipe: Recipe, *, relinked: bool = False, beside: Sequence[Path] = ()) -> Built:
+    """Build a workload, or return it from the cache.
+
+    Args:
+        source: of the workload.
+        recipe: resolved; gives compiler and flags.
+        relinked: link the same objects in another order and with another offset, which moves the same code to other addresses.
+        beside: programs that it starts, which are copied to its folder.
+
+    Raises:
+        UnavailableError: the compiler is not installed, or the workload loads shared objects and the program would be static.
+        UserError: the compilation fails; the message ends with the compiler's output.
+    """
+    return _build(_job(source, recipe, relinked=relinked, beside=beside))
+
+
+def build_whole(source: Source, recipe: Recipe, folder: Path, *, like: str) -> Path | None:
+    """Build a workload again with symbols, to name the addresses of the stripped program that runs.
+
+    Args:
+        source: of the workload.
+        recipe: of the program.
+        folder: for the output; created.
+        like: path of the stripped program.
+
+    Returns:
+        The file with symbols; None if it does not build, or its stripped form differs from the program.
+    """
+    try:
+        job = _job(source, recipe, relinked=False)
+        folder.mkdir(parents=True, exist_ok=True)
+        whole, stripped = folder / "whole", folder / "stripped"
+        run_compiler(
+            [*recipe.command, *recipe.cflags, *_objects(job, folder), "-o", str(whole), *recipe.ldflags, *job.libraries]
+        )
+        run_compiler(
+            [strip_command(recipe), "--strip-all", f"--remove-section={RECORDED}", "-o", str(stripped), str(whole)]
+        )
+        return whole if stripped.read_bytes() == Path(like).read_bytes() else None
+    except (UserError, OSError):
+        return None
+
+
+def build_layouts(
+    source: Source, recipe: Recipe, seeds: Sequence[str], *, beside: Sequence[Path] = ()
+) -> tuple[Built, ...]:
+    """Build several links of a workload: the same code with other orders of functions and objects, and other offsets.
+
+    Args:
+        source: of the workload.
+        recipe: resolved; gives compiler and flags.
+        seeds: one per link; equal seeds give equal programs.
+        beside: programs that it starts, which are copied to its folder.
+
+    Returns:
+        A program for each seed. The sources are compiled once, with each function in its own section.
+
+    Raises:
+        UnavailableError: the compiler is not installed.
+        UserError: the compilation fails; the message ends with the compiler's output.
+    """
+    job = _job(source, link_layouts.with_sections(recipe), relinked=False, beside=beside)
+    with TemporaryFolder("objects") as objects:
+        return tuple(_build(dataclasses.replace(job, layout=seed, objects=Path(objects))) for seed in seeds)
+
+
+def _job(source: Source, recipe: Recipe, *, relinked: bool, beside: Sequence[Path] = ()) -> Job:
+    if source.companions and recipe.linking == "static":
+        raise UnavailableError("The workload loads shared objects at run time, which a static program can't do.")
+    folder = share_dir() / "native" / "workloads"
+    harness = (folder / "harness.c",) if source.harness else ()
+    sources = (folder / source.file, *harness)
+    headers = tuple(sorted(folder.glob("*.h")))
+    companions = tuple(folder / name for name in source.companions)
+    return Job(sources, headers, companions, recipe, source.libraries, relinked, beside=tuple(beside))
+
+
+EMPTY_SUITE = "size"
+
+
+def _empty(name: str, description: str, *libraries: str) -> Workload:
+    origin = Source(file="empty.c", harness=False, libraries=libraries)
+    return Workload(name=name, origin=origin, description=description, metrics=())
+
+
+EMPTY_AS_VARIED = _empty("empty", "a program that does nothing")
+"""Linked as its variant is: for experiments that vary the linking."""
+
+EMPTY_PROGRAMS: tuple[Workload, ...] = (
+    _empty("empty (dynamic)", "a program that does nothing"),
+    _empty("empty (static)", "the same, linked statically", "-static"),
+    EMPTY_AS_VARIED,
+)
+"""Built for their size alone, which is what the C library adds to every program."""
+
+
+def build_empty(program: Workload, recipe: Recipe) -> Built:
+    """Build one of `EMPTY_PROGRAMS`.
+
+    Raises:
+        UnavailableError: the compiler is not installed.
+        UserError: it can't be linked, e.g. because there is no static library.
+    """
+    assert isinstance(program.origin, Source)
+    source = share_dir() / "native" / "workloads" / program.origin.file
+    return _build(Job((source,), (), (), recipe, program.origin.libraries, relinked=False))
+
+
+def c_library_version(recipe: Recipe) -> tuple[str, str] | None:
+    """Return the version of the C library that a recipe links with, as printed by its loader.
+
+    Args:
+        recipe: resolved.
+
+    Returns:
+        The loader's path and its version line; None if no dynamic program can be linked.
+    """
+    with contextlib.suppress(UserError):
+        return loader_version(build_empty(EMPTY_PROGRAMS[0], linked_dynamically(recipe)).path)
+    return None
+
+
+@dataclasses.dataclass(frozen=True)
+class Job:
+    """All inputs of a build: C sources, headers, companion shared objects, recipe.
+
+    `layout` is the seed of a shuffled link, empty for none. `objects` is a folder that keeps the compiled objects between the links
+    of one workload. `beside` are programs that are copied to the program's folder.
+    """
+
+    sources: tuple[Path, ...]
+    headers: tuple[Path, ...]
+    companions: tuple[Path, ...]
+    recipe: Recipe
+    libraries: tuple[str, ...]
+    relinked: bool
+    layout: str = ""
+    objects: Path | None = None
+    beside: tuple[Path, ...] = ()
+
+
+def _build(job: Job) -> Built:
+    recipe = job.recipe
+    if shutil.which(recipe.command[0]) is None:
+        raise UnavailableError(
+            f"The compiler {recipe.command[0]!r} is not installed.", "`swapstone doctor` reports missing tools."
+        )
+    digests = tuple((path.name, _sha256(path)) for path in (*job.sources, *job.headers, *job.companions, *job.beside))
+    shown = [
+        Path(recipe.command[0]).name,
+        *recipe.command[1:],
+        *recipe.cflags,
+        *(path.name for path in job.sources),
+        *recipe.ldflags,
+        *job.libraries,
+    ]
+    command = " ".join(shown) + (" (relinked)" if job.relinked else "")
+    command += f" (layout {job.layout})" if job.layout else ""
+    facts = " ".join(sorted(RELEVANT_SYMBOLS))  # the symbols whose presence is stored
+    parts = (
+        *CACHE_VERSION,
+        command,
+        compiler_identity(recipe.command),
+        facts,
+        *(f"{name} {digest}" for name, digest in digests),
+    )
+    address = "\n".join(parts)
+    home = cache_dir() / "programs" / hashlib.sha256(address.encode()).hexdigest()[:32]
+    program = home / PROGRAM
+    if not program.is_file():
+        _compile(home, job)
+    beside = (*(home / _shared_object(each) for each in job.companions), *(home / each.name for each in job.beside))
+    return Built(program, _sha256(program), command, digests, sizes_of(program), _facts_of(program), beside=beside)
+
+
+def _shared_object(source: Path) -> str:
+    """Return the name of the shared object that is made of a companion source."""
+    return f"{source.stem}.so"
+
+
+def _compile(home: Path, job: Job) -> None:
+    """Compile and link in a temporary folder and rename it, so that the result is complete."""
+    recipe = job.recipe
+    with new_folder(home) as done:
+        work = done.parent
+        objects = _objects(job, job.objects or work)
+        if job.layout:
+            objects = link_layouts.shuffle_objects(
+                objects, work, job.layout, lambda arguments: run_compiler([*recipe.command, *arguments])
+            )
+        elif job.relinked:
+            objects = [*_padding(work, recipe), *reversed(objects)]
+        whole = work / "whole"
+        run_compiler([*recipe.command, *recipe.cflags, *objects, "-o", str(whole), *recipe.ldflags, *job.libraries])
+        facts = read_facts(whole)
+        if facts is not None:
+            (done / FACTS).write_bytes(msgspec.structs.replace(facts, path="").encoded())
+        # Symbols and recorded command lines are not loaded, and the file size should not depend on them.
+        run_compiler(
+            [
+                strip_command(recipe),
+                "--strip-all",
+                f"--remove-section={RECORDED}",
+                "-o",
+                str(done / PROGRAM),
+                str(whole),
+            ]
+        )
+        for source in job.companions:
+            shared = ("-shared", "-fPIC", "-s", str(source), "-o", str(done / _shared_object(source)))
+            run_compiler([*recipe.command, *recipe.cflags, *shared, *recipe.ldflags])
+        for program in job.beside:
+            run_compiler([strip_command(recipe), "--strip-all", "-o", str(done / program.name), str(program)])
+
+
+def _objects(job: Job, folder: Path) -> list[str]:
+    """Compile every source without an object in the folder."""
+    objects = []
+    for source in job.sources:
+        target = folder / f"{source.stem}.o"
+        if not target.exists():
+            flags = (*job.recipe.cflags, "-I", str(source.parent))
+            run_compiler([*job.recipe.command, *flags, "-c", str(source), "-o", str(target)])
+        objects.append(str(target))
+    return objects
+
+
+def _facts_of(program: Path) -> ProgramFacts | None:
+    """Return the properties of a program's file before it was stripped."""
+    written = program.with_name(FACTS)
+    if not written.is_file():
+        return None
+    facts = msgspec.json.decode(written.read_bytes(), type=ProgramFacts)
+    return msgspec.structs.replace(facts, path=str(program.resolve()))  # the path that the kernel shows for mappings
+
+
+def _padding(work: Path, recipe: Recipe) -> list[str]:
+    """Build an unused object, which moves the code and data after it by an amount that is no multiple of a cache line."""
+    source = work / "padding.c"
+    source.write_text(
+        "__attribute__((used)) static int pad(int x) { return x * 3 + 1; }\n"
+        "__attribute__((used)) static const char text[1240] = {1};\n"
+        "__attribute__((used)) static char data[88] = {1};\n"
+    )
+    target = work / "padding.o"
+    run_compiler([*recipe.command, *recipe.cflags, "-Wno-unused", "-c", str(source), "-o", str(target)])
+    return [str(target)]
+
+
+def run_compiler(command: list[str]) -> None:
+    """Run a compiler or linker.
+
+    Raises:
+        UnavailableError: it can't be run.
+        UserError: it failed; the message ends with its output.
+    """
+    what, hint = f"Building with `{' '.join(command)}`", "`swapstone doctor` reports missing tools."
+    run_tool(command, what, hint=hint, timeout_s=BUILD_TIMEOUT_S)
+
+
+@functools.cache
+def _sha256_at(path: Path, _mtime_ns: int) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def _sha256(path: Path) -> str:
+    return _sha256_at(path, path.stat().st_mtime_ns)

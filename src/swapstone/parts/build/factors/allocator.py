@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""The allocator that serves a program's malloc."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import msgspec
+
+from swapstone.core.factors.factor import Evidence, Level, ProgramFacts, Recipe, Stage
+from swapstone.core.factors.facts import read_facts
+from swapstone.core.model import UserError
+
+DEFAULT = "default"
+
+# A symbol that this allocator defines and no other (`RELEVANT_SYMBOLS`). File names prove nothing.
+_SYMBOLS = {
+    "mimalloc": "mi_malloc",
+    "jemalloc": "mallctlbymib",
+    "tcmalloc": "tc_malloc",
+    "snmalloc": "__malloc_end_pointer",
+}
+_LIBC_SYMBOLS = {"__libc_start_main", "_rtld_global"}  # glibc's loader exports a malloc too, for its own start
+_INVALID = re.compile(r"[\s,=:()%*?\[\]{}]")
+
+
+class Allocator:
+    """Which allocator serves malloc."""
+
+    name = "allocator"
+    stage = Stage.LAUNCH
+    description = "the allocator behind malloc: preloaded, or linked into a static program; the path of a shared object is a level too"
+    levels: tuple[Level, ...] = (
+        Level(name=DEFAULT, description="that of the C library"),
+        Level(
+            name="mimalloc",
+            description="built once from Debian's source package",
+            needs=("cc", "apt-get"),
+            package="gcc libc6-dev apt",
+        ),
+        Level(
+            name="jemalloc",
+            description="built once from Debian's source package",
+            needs=("make", "cc", "apt-get"),
+            package="make gcc libc6-dev apt",
+        ),
+        Level(
+            name="tcmalloc",
+            description="gperftools' tcmalloc_minimal, built once from Debian's source package; not on musl",
+            needs=("g++", "apt-get"),
+            package="g++ apt",
+        ),
+        Level(
+            name="snmalloc",
+            description="built once from the sources in the crate snmalloc-sys",
+            needs=("g++", "cargo"),
+            package="g++ cargo",
+        ),
+    )
+
+    def apply(self, level: str, recipe: Recipe) -> Recipe:
+        """Name the level in the recipe."""
+        return msgspec.structs.replace(recipe, allocator=level)
+
+    def level_of_path(self, text: str) -> Level:
+        """Return the level of a shared object; see `TakesPaths`."""
+        path = Path(text).expanduser().resolve()
+        invalid = _INVALID.search(str(path))
+        if invalid is not None:
+            raise UserError(
+                f"{str(path)!r} can't be a level: a path with {invalid[0]!r} in it can't be part of a variant's name.",
+                "Copy the object to a path that consists of letters, digits and ._/+- only.",
+            )
+        if not path.is_file():
+            raise UserError(
+                f"There is no file {path} to use as an allocator.",
+                "Give the path of a shared object. A comma separates levels, so it can't be part of a path.",
+            )
+        facts = read_facts(path)
+        _check_object(path, facts)
+        return Level(name=str(path), description="a shared object of the user")
+
+    def observe(self, evidence: Evidence) -> str | None:
+        """Name the allocator that contains the process's malloc.
+
+        A bundled workload reports the file of its malloc. For every process, the loader's search order over the mapped objects
+        determines which malloc was bound. If both are known, they must agree.
+
+        Returns:
+            A level's name, or a requested path if that object serves malloc and no other allocator is mapped; else a text that describes
+            what was observed; None if the evidence does not show it.
+        """
+        known = {facts.path: facts for facts in (*evidence.libraries, *_program(evidence))}
+        deduced = _first_with_malloc(evidence)
+        reported = known.get(evidence.malloc)
+        if evidence.malloc and reported is None:
+            return f"an allocator in {evidence.malloc}, which can't be read,"
+        if reported is not None and deduced is not None and reported.path != deduced.path:
+            return f"malloc of {reported.path} (as the process reports) or of {deduced.path} (by the mapped objects)"
+        serving = reported or deduced
+        if serving is None:
+            return None
+        name = _name(serving, evidence)
+        others = [_name(facts, evidence) for facts in _with_allocators(known.values(), evidence) if facts != serving]
+        return f"{name} beside {' and '.join(others)}" if others else name
+
+
+def _check_object(path: Path, facts: ProgramFacts | None) -> None:
+    """Refuse a file that can't be preloaded as an allocator.
+
+    Raises:
+        UserError: it is no ELF file, no shared object, or does not export malloc.
+    """
+    if facts is None or facts.kind != "ET_DYN" or facts.interp is not None:
+        raise UserError(
+            f"{path} is not an ELF shared object, so it can't be preloaded.", "Build it with: cc -shared -fPIC"
+        )
+    if "malloc" not in facts.exports:
+        raise UserError(
+            f"{path} does not export malloc: programs would use another one.",
+            "It must define malloc as a dynamic symbol: `nm -D --defined-only` lists those.",
+        )
+
+
+def _program(evidence: Evidence) -> tuple[ProgramFacts, ...]:
+    return (evidence.program,) if evidence.program is not None else ()
+
+
+def _first_with_malloc(evidence: Evidence) -> ProgramFacts | None:
+    """Return the object whose malloc the loader binds: the first one with a malloc in the search order."""
+    return next((facts for facts in _search_order(evidence) if _has_malloc(facts, evidence)), None)
+
+
+def _has_malloc(facts: ProgramFacts, evidence: Evidence) -> bool:
+    """Return whether other objects can bind to a file's malloc. In a static program, which has no loader, any symbol counts."""
+    return "malloc" in (facts.symbols if evidence.interp is None else facts.exports)
+
+
+def _search_order(evidence: Evidence) -> Iterator[ProgramFacts]:
+    """Yield the objects of a process in the loader's search order.
+
+    First the program, then preloaded objects, then their dependencies breadth first; last objects that no other needs (dlopen).
+    """
+    left = {facts.path: facts for facts in evidence.libraries}
+    preloaded = [left.pop(path) for path in evidence.preload if path in left]
+    found = [*_program(evidence), *preloaded]
+    for facts in found:  # `found` grows in the loop
+        yield facts
+        for name in facts.needed:
+            match = next((one for one in left.values() if name in {one.soname, one.path.rsplit("/", 1)[-1]}), None)
+            if match is not None:
+                found.append(left.pop(match.path))
+    yield from left.values()
+
+
+def _with_allocators(objects: Iterable[ProgramFacts], evidence: Evidence) -> Iterator[ProgramFacts]:
+    """Yield the objects that contain an allocator other than the C library's."""
+    return (facts for facts in objects if _has_malloc(facts, evidence) and not _is_libc_malloc(facts))
+
+
+def _is_libc_malloc(facts: ProgramFacts) -> bool:
+    """Return whether a file's malloc is the C library's: the file is the C library, or a static program linked with it.
+
+    glibc's ``malloc`` is in one object file with ``_int_malloc``, which is never linked together with another malloc. musl's has an alias.
+    """
+    if _LIBC_SYMBOLS.intersection(facts.exports) or "default_malloc" in facts.aliases:
+        return True
+    return "_int_malloc" in facts.symbols and not set(_SYMBOLS.values()).intersection(facts.aliases)
+
+
+def _name(facts: ProgramFacts, evidence: Evidence) -> str:
+    """Name the allocator that serves malloc from a file."""
+    if facts.path in evidence.paths:
+        return facts.path
+    if _is_libc_malloc(facts):
+        return DEFAULT
+    names = [level for level, symbol in _SYMBOLS.items() if symbol in facts.symbols]
+    return "+".join(names) or f"an unknown allocator in {facts.path}"
+
+
+ALLOCATOR = Allocator()

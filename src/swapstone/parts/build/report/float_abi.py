@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Floating-point ABIs: instructions of an operation with each, how many times fewer the hardware's are, and what the operands decide."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from swapstone.core.model import Analysis, Comparison, Variant
+from swapstone.core.model.metric import TIMES
+from swapstone.core.model.references import references
+from swapstone.core.report import formatting
+from swapstone.core.report.context import ReportContext
+from swapstone.core.report.document import Section
+from swapstone.core.report.sides import sides
+from swapstone.core.report.tables import Field, known, section_of, unit
+from swapstone.core.report.topics.topic import Topic
+from swapstone.core.report.verdict_groups import NO_NUMBERS
+
+SUITE, FACTOR = "float", "float"
+STUDY = SECTION = "float-abi"
+PAGE_WORKLOAD = "float_calls"
+_EXACT, _INEXACT = "exact", "inexact"
+
+_LIBRARY = (
+    "soft and softfp are linked with armel's glibc, which does its own arithmetic in software, and hard with armhf's, which is compiled "
+    "for Thumb-2. Rows of printf compare these two libraries; in the other rows no library function is called."
+)
+_PAGE = (
+    "The page prints one number: softfp and hard ran its program nearly {ratio} times as fast as soft, by the time in an emulator of "
+    "Vexpress-A9. That is a time of the emulator and no count of instructions; benchmarks/float-abi measures it."
+)
+
+
+class _Line(NamedTuple):
+    """A row of the table: a workload with one kind of operands, and its value with each variant."""
+
+    work: str
+    operands: str
+    values: dict[Variant, float]
+
+
+def sections(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:
+    """Return the table of an analysis of the suite in which the ABI is varied; none for another.
+
+    Args:
+        context: has the workloads' parameters, and names the published study.
+        analysis: holds the comparisons.
+    """
+    lines = _lines(context, analysis)
+    variants = tuple(dict.fromkeys(variant for line in lines for variant in line.values))
+    if len(variants) < 2:
+        return ()
+    first, page, counted = variants[0], _page_ratio(context, variants[0]), context.experiment.virtual
+
+    def value(variant: Variant) -> Field[_Line]:
+        key = f"{_name(variant)} {'instructions' if counted else 'ns'}"
+        return Field(_name(variant), key, lambda line: line.values.get(variant), unit("1" if counted else "ns"))
+
+    def ratio(variant: Variant) -> Field[_Line]:
+        name = f"{_name(first)} / {_name(variant)}"
+        return Field(
+            name, name, lambda line: _over(line.values.get(first), line.values.get(variant)), known(formatting.ratio)
+        )
+
+    published = Field[_Line]("page", "published", lambda line: page if _on_page(line) else None, known(_printed))
+    table = section_of(
+        SECTION,
+        "Instructions of an operation" if counted else "Time of an operation",
+        (
+            Field("operation", "workload", lambda line: line.work, formatting.safe, right=False),
+            Field("operands", "operands", lambda line: line.operands, formatting.safe, right=False),
+            *map(value, variants),
+            *map(ratio, variants[1:]),
+            *((published,) if page else ()),
+        ),
+        lines,
+        keys=2,
+        notes=_notes(context, lines, variants, page),
+    )
+    return (table,)
+
+
+def _printed(ratio: float) -> str:
+    return formatting.trimmed(formatting.digits(ratio))
+
+
+def _over(base: float | None, value: float | None) -> float | None:
+    return base / value if base and value else None
+
+
+def _lines(context: ReportContext, analysis: Analysis) -> list[_Line]:
+    scale = context.experiment.ns_per_instruction if context.experiment.virtual else 1
+    values: dict[str, dict[Variant, float]] = {}
+    for each in sides(analysis, _is_shown):
+        values.setdefault(each.workload, {})[each.variant] = each.median / scale
+    return [
+        _Line(name.partition("(")[0], context.parameters(SUITE, name).get("operands", ""), found)
+        for name, found in values.items()
+    ]
+
+
+def _is_shown(row: Comparison) -> bool:
+    varied = FACTOR in dict(row.baseline.levels)
+    return (
+        row.suite == SUITE and varied and row.metric.name in TIMES and row.preferred and row.verdict not in NO_NUMBERS
+    )
+
+
+def _name(variant: Variant) -> str:
+    """Return the column's name: the level where nothing else is varied, else the variant's label."""
+    return formatting.safe(variant.level(FACTOR) if len(variant.levels) == 1 else variant.label)
+
+
+def _page_ratio(context: ReportContext, baseline: Variant) -> float | None:
+    """Return the published number, which is soft over others; None for ratios over another level, or programs that were optimized."""
+    same = context.published == STUDY and dict(context.experiment.held).get("optimization") == "O0"
+    same = same and baseline.level(FACTOR) == "soft"
+    return next((each.figure.value for each in references(STUDY, SECTION)), None) if same else None
+
+
+def _on_page(line: _Line) -> bool:
+    return (line.work, line.operands) == (PAGE_WORKLOAD, _EXACT)
+
+
+def _notes(
+    context: ReportContext, lines: Sequence[_Line], variants: Sequence[Variant], page: float | None
+) -> Iterable[str]:
+    if context.experiment.virtual:
+        yield (
+            "An instruction takes the same time on the virtual clock, so its time is their number, with the kernel's share. It is no time "
+            "of a processor, on which a division takes longer than a sum."
+        )
+    for variant in variants:
+        if text := _operands(lines, variant):
+            yield text
+    yield _LIBRARY
+    if page is not None and any(map(_on_page, lines)):
+        yield _PAGE.format(ratio=_printed(page))
+    if context.experiment.virtual and context.explain and any(map(_on_page, lines)):
+        chosen = shlex.quote(variants[1].label)
+        yield (
+            "Instructions by kind, and the range of cycles on a Cortex-A8 and a Cortex-A9 by a model: "
+            f"{context.explain} wall --only '{PAGE_WORKLOAD}({_EXACT})' --candidate {chosen}"
+        )
+
+
+def _operands(lines: Sequence[_Line], variant: Variant) -> str:
+    """Return what inexact operands cost with a variant; empty where nothing was measured with both kinds."""
+    by_kind = {(line.work, line.operands): line.values.get(variant) for line in lines}
+    ratios = [
+        (other / value, work)
+        for (work, operands), value in by_kind.items()
+        if operands == _EXACT and value and (other := by_kind.get((work, _INEXACT)))
+    ]
+    if not ratios:
+        return ""
+    (low, first), (high, last) = min(ratios), max(ratios)
+    span = (
+        f"{formatting.ratio(low)} times ({formatting.safe(first)})"
+        if first == last
+        else f"{formatting.ratio(low)} ({formatting.safe(first)}) to {formatting.ratio(high)} times ({formatting.safe(last)})"
+    )
+    return f"{_name(variant)}: inexact operands take {span} what exact ones take."
+
+
+FLOAT_ABI = Topic("float-abi", 110, sections)

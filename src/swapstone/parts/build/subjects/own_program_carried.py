@@ -1,0 +1,317 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""The files of an own program that a machine gets: the program, its loader and libraries, and what ``--files`` names.
+
+Each file is read once, as a regular file, and its bytes go into the machine's image: nothing else of this machine is there.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Sequence
+from pathlib import Path
+
+from swapstone.core.factors.elf_file import DamagedElfError
+from swapstone.core.model import USUAL_MEMORY_BYTES, OwnProgram, UserError
+from swapstone.core.model.cpio import Entry, file
+from swapstone.core.model.safe_text import safe
+from swapstone.core.targets.carried_files import CarriedFiles, check_place, check_room, room_bytes
+from swapstone.parts.build.artifacts import SOURCE_RECIPE
+from swapstone.parts.build.artifacts.dynamic_entries import read_entries
+from swapstone.parts.build.artifacts.loader_cache import CACHE_PATH, CachedObject, encode_cache
+from swapstone.parts.build.artifacts.program_closure import Closure, host_tree, resolve_closure
+
+MOST_FILES = 20_000
+MOST_INTERPRETERS = 4
+"""Limit of the kernel for scripts that run scripts (fs/exec.c, BINPRM_BUF_SIZE of 256 bytes for the line)."""
+
+_LINE_BYTES = 256
+_ROOTFS = "Give it a root file system with all that it needs: --hold rootfs=DIR"
+_MACHINES = {
+    "x86_64": ("EM_X86_64", 64),
+    "aarch64": ("EM_AARCH64", 64),
+    "arm": ("EM_ARM", 32),
+    "armv7l": ("EM_ARM", 32),
+    "riscv64": ("EM_RISCV", 64),
+}
+_NAMES = {"EM_X86_64": "x86_64", "EM_AARCH64": "arm64", "EM_ARM": "armhf", "EM_RISCV": "riscv64"}
+
+
+def carried_files(
+    own: OwnProgram,
+    program: str,
+    folder: str,
+    architecture: str,
+    *,
+    environment: Sequence[tuple[str, str]] = (),
+    preload: Sequence[str] = (),
+) -> CarriedFiles:
+    """Return the files of an own program.
+
+    Args:
+        own: `as_run`.
+        program: absolute path of what is executed.
+        folder: the working folder.
+        architecture: of the machine, as ``uname -m`` prints it.
+        environment: of the process.
+        preload: objects that are preloaded.
+
+    Raises:
+        UserError: a file is missing, of another architecture, no plain file, or too large; the message names it.
+    """
+    found = _Files(own.memory_bytes or USUAL_MEMORY_BYTES)
+    found.add_folder(folder)
+    variables = {**dict(SOURCE_RECIPE.environment), **dict(environment)}
+    binary = found.add_program(program, variables.get("PATH", ""), folder)
+    found.add_closure(binary, architecture, variables.get("LD_LIBRARY_PATH", ""), preload, folder)
+    if own.stdin:
+        found.add(own.stdin)
+    for name in own.files:
+        found.add_tree(os.path.join(folder, name))  # noqa: PTH118 - ".." is kept
+    return found.carried()
+
+
+def folder_files(own: OwnProgram, names: Sequence[str]) -> CarriedFiles:
+    """Return files of the working folder, and the standard input: all that a program in a root file system gets beside it.
+
+    Args:
+        own: `as_run`.
+        names: of files and folders.
+
+    Raises:
+        UserError: as `carried_files`.
+    """
+    found = _Files(own.memory_bytes or USUAL_MEMORY_BYTES)
+    found.add_folder(own.directory)
+    if own.stdin:
+        found.add(own.stdin)
+    for name in names:
+        found.add_tree(os.path.join(own.directory, name))  # noqa: PTH118 - ".." is kept
+    return found.carried()
+
+
+def uncarried_arguments(own: OwnProgram, folder: str, carried: CarriedFiles) -> tuple[str, ...]:
+    """Return the arguments that name a file of this machine which the machine of a trial does not have."""
+    found = []
+    for word in own.arguments[1:]:
+        if not word or "\0" in word:
+            continue
+        path = os.path.realpath(os.path.join(folder, word))  # noqa: PTH118 - a word may be any text
+        if os.path.isfile(path) and path not in carried.files:  # noqa: PTH113
+            found.append(word)
+    return tuple(dict.fromkeys(found))
+
+
+class _Files:
+    """Collects files up to the size that fits into a machine.
+
+    Args:
+        memory_bytes: of the machine.
+    """
+
+    def __init__(self, memory_bytes: int) -> None:
+        self._memory_bytes = memory_bytes
+        self._room = room_bytes(memory_bytes)
+        self._files: dict[str, Entry] = {}
+        self._aliases: dict[str, str] = {}
+        self._folders: dict[str, None] = {}
+        self._cached: list[CachedObject] = []
+        self._from_image: list[str] = []
+        self._read: dict[str, tuple[bytes, int]] = {}
+        self._bytes = 0
+
+    def carried(self) -> CarriedFiles:
+        """Return what was collected."""
+        files = dict(self._files)
+        if self._cached:
+            files[CACHE_PATH] = file(encode_cache(self._cached))
+        return CarriedFiles(files, self._aliases, tuple(self._folders), tuple(self._from_image), self._memory_bytes)
+
+    def add_folder(self, path: str) -> None:
+        """Add a folder without its content."""
+        real = os.path.realpath(path)
+        check_place(real)
+        self._folders[real] = None
+        if path != real:
+            self._aliases[path] = real
+
+    def add(self, path: str) -> str:
+        """Add a file, and return its path without links."""
+        real = os.path.realpath(path)
+        for place in (real, path):
+            check_place(place)
+        if real not in self._files:
+            content, mode = self._content(real, path)
+            self._bytes += len(content)
+            check_room(self._bytes, self._memory_bytes, path)
+            self._files[real] = file(content, executable=bool(mode & stat.S_IXUSR))
+            if len(self._files) > MOST_FILES:
+                raise UserError(
+                    f"--files names more than {MOST_FILES} files.", "Name the files that the program reads."
+                )
+        if path != real:
+            self._aliases[path] = real
+            parts = path.split("/")
+            for at, part in enumerate(parts):
+                if part == "..":  # a kernel needs the folder before it
+                    self._folders[os.path.realpath("/".join(parts[:at]))] = None
+        return real
+
+    def add_program(self, program: str, path_variable: str, folder: str) -> str:
+        """Add a program; of a script, also its interpreter. Return the path of the ELF file that is executed."""
+        for _ in range(MOST_INTERPRETERS + 1):
+            head = self._content(self.add(program), program)[0]
+            if head.startswith(b"\x7fELF"):
+                return program
+            words = _interpreter(head)
+            if not words or not words[0].startswith("/"):
+                raise UserError(f"{safe(program)} is neither an ELF program nor a script with #! and a path.", _ROOTFS)
+            script, program = program, words[0]
+            if not os.path.isfile(program):  # noqa: PTH113
+                raise UserError(f"The script {safe(script)} needs {safe(program)}, which is not there.", _ROOTFS)
+            if os.path.basename(program) == "env":  # noqa: PTH119
+                named = next((word for word in words[1:] if not word.startswith("-") and "=" not in word), "")
+                self._add_found(named, script, path_variable, folder)
+        raise UserError(f"{safe(program)} is a script of a script of a script.", _ROOTFS)
+
+    def _add_found(self, name: str, script: str, path_variable: str, folder: str) -> None:
+        """Add the program that env(1) executes, with its libraries."""
+        places = [os.path.join(folder, part, name) for part in path_variable.split(":")]  # noqa: PTH118
+        path = next((place for place in places if name and os.path.isfile(place) and os.access(place, os.X_OK)), None)  # noqa: PTH113
+        if path is None:
+            raise UserError(
+                f"The script {safe(script)} needs {safe(name)}, which is not in {safe(path_variable)}.", _ROOTFS
+            )
+        content = self._content(self.add(path), path)[0]
+        if not content.startswith(b"\x7fELF"):
+            raise UserError(f"The script {safe(script)} needs {safe(path)}, which is no ELF program.", _ROOTFS)
+        self._take(resolve_closure(path, host_tree(self._reader), folder=folder), path, native=True)
+
+    def add_closure(
+        self, program: str, architecture: str, library_path: str, preload: Sequence[str], folder: str
+    ) -> None:
+        """Add the loader and the shared objects of an ELF program."""
+        machine = _machine_of(self._content(os.path.realpath(program), program)[0], program)
+        if (expected := _MACHINES.get(architecture)) is not None and machine != expected:
+            name = _NAMES.get(machine[0], machine[0])
+            raise UserError(
+                f"{safe(program)} is a {machine[1]}-bit program for {safe(name)}; the machine is {safe(architecture)}.",
+                f"Add --arch {name}" if name in _NAMES.values() else "Build it for the machine.",
+            )
+        closure = resolve_closure(
+            program, host_tree(self._reader), library_path=library_path, preload=preload, folder=folder
+        )
+        self._take(closure, program, native=architecture == os.uname().machine)
+
+    def _take(self, closure: Closure, program: str, *, native: bool) -> None:
+        if closure.missing and native:
+            name, needed_by = closure.missing[0]
+            raise UserError(
+                f"{safe(needed_by)} needs {safe(name)}, which is not found on this machine.",
+                f"See where the loader searches: ldd {safe(program)}; add a folder: --env LD_LIBRARY_PATH=DIR",
+            )
+        self._from_image += [name for name, _ in closure.missing]
+        for path in (*closure.files, *filter(None, (closure.musl_path,))):
+            self.add(path)
+        self._cached += closure.cached
+
+    def add_tree(self, path: str) -> None:
+        """Add a file, or a folder with all that is in it."""
+        real = os.path.realpath(path)
+        if not os.path.lexists(real):
+            raise UserError(f"--files: {safe(path)} is not there.", "Name files and folders that the program reads.")
+        if not os.path.isdir(real):  # noqa: PTH112
+            self.add(path)
+            return
+        self.add_folder(path)
+        for above, folders, names in os.walk(real, onerror=_refuse_folder):
+            folders.sort()
+            for name in sorted((*folders, *names)):
+                each = f"{above.rstrip('/')}/{name}"
+                mode = os.lstat(each).st_mode
+                if stat.S_ISLNK(mode):
+                    self._add_link(each, real)
+                elif stat.S_ISDIR(mode):
+                    self.add_folder(each)
+                else:
+                    self.add(each)
+
+    def _add_link(self, path: str, top: str) -> None:
+        target = os.path.realpath(path)
+        if not target.startswith(f"{top.rstrip('/')}/") and target != top:
+            raise UserError(
+                f"--files: the link {safe(path)} leads out of {safe(top)}, to {safe(target)}.",
+                "Name that file or folder too, and remove the link; or copy the folder with cp -rL.",
+            )
+        if not Path(target).exists():
+            raise UserError(f"--files: the link {safe(path)} leads to {safe(target)}, which is not there.")
+        check_place(path)
+        self._aliases[path] = target
+
+    def _reader(self, path: str) -> bytes:
+        return self._content(os.path.realpath(path), path)[0]
+
+    def _content(self, real: str, shown: str) -> tuple[bytes, int]:
+        if real not in self._read:
+            self._read[real] = self._read_plain(real, shown)
+        return self._read[real]
+
+    def _read_plain(self, real: str, shown: str) -> tuple[bytes, int]:
+        """Read a regular file without following a link, and without waiting for a FIFO or a device."""
+        try:
+            if not stat.S_ISREG(os.lstat(real).st_mode):
+                raise UserError(
+                    f"{safe(shown)} is no regular file: a virtual machine can't get it.",
+                    "Name files and folders; devices, sockets and FIFOs can't be copied.",
+                )
+            descriptor = os.open(real, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+            with os.fdopen(descriptor, "rb") as opened:
+                status = os.fstat(opened.fileno())
+                if not stat.S_ISREG(status.st_mode):
+                    raise UserError(f"{safe(shown)} is no regular file: a virtual machine can't get it.")
+                if status.st_mode & (stat.S_ISUID | stat.S_ISGID):
+                    raise UserError(
+                        f"{safe(shown)} has a set-user-ID or set-group-ID bit, which has no effect in a machine where all is root's.",
+                        f"Use a copy without it: cp {safe(shown)} COPY && chmod ug-s COPY",
+                    )
+                content = opened.read(self._room + 1)
+        except OSError as error:
+            raise UserError(f"{safe(shown)} can't be read: {error.strerror}.") from error
+        if len(content) > self._room:
+            self._bytes += max(len(content), status.st_size)
+            check_room(self._bytes, self._memory_bytes, shown)
+        return content, status.st_mode
+
+
+def _refuse_folder(error: OSError) -> None:
+    raise UserError(f"--files: {safe(str(error.filename))} can't be read: {error.strerror}.") from error
+
+
+def _interpreter(head: bytes) -> list[str]:
+    """Return the words of a script's first line; none if there is no ``#!``."""
+    if not head.startswith(b"#!"):
+        return []
+    line = head[2:_LINE_BYTES].partition(b"\n")[0]
+    return re.split("[ \t]+", line.decode(errors="surrogateescape").strip(" \t"))
+
+
+def _machine_of(content: bytes, program: str) -> tuple[str, int]:
+    try:
+        entries = read_entries(content)
+    except DamagedElfError as error:
+        raise UserError(f"{safe(program)} is a damaged ELF file: {safe(str(error))}.") from error
+    if entries is None:
+        raise UserError(f"{safe(program)} is no ELF program.", _ROOTFS)
+    return entries.machine, entries.bits
+
+
+def check_files(own: OwnProgram) -> None:
+    """Check before anything is built what ``--files`` names by absolute paths.
+
+    Raises:
+        UserError: one does not exist.
+    """
+    for name in own.files:
+        if Path(name).is_absolute() and not os.path.lexists(name):
+            raise UserError(f"--files: {safe(name)} is not there.", "Name files and folders that the program reads.")

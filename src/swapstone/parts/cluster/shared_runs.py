@@ -1,0 +1,247 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Runs that other machines make or have made: through a store, an executor, or both. Each must be what this machine would get."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import hashlib
+import secrets
+from collections.abc import Callable
+
+from swapstone.core.model import UserError
+from swapstone.core.model.directories import cache_dir
+from swapstone.core.model.run_sharing import RunSharing
+from swapstone.core.model.safe_text import safe_excerpt
+from swapstone.core.targets.target import Target, TargetError, UnequalRunsError
+from swapstone.core.targets.target_kind import Notify, RunSharer
+from swapstone.parts.cluster.content_store import OBJECTS, RUNS, TRIALS, ContentStore, DamagedEntryError
+from swapstone.parts.cluster.stored_trial import get_run, put_run, put_trial
+from swapstone.parts.cluster.worker_pools import WorkerPool, is_custom, open_workers
+from swapstone.parts.vm.machine.qemu import GuestEnd, GuestRun, Limits
+from swapstone.parts.vm.machine.run_name import NamedRun
+from swapstone.parts.vm.machine.vm_target import VmTarget
+
+MOST_TRIES = 3
+"""So often a run is given to a worker: a run that ends its worker each time is the run's fault."""
+
+_OTHER_WORKER_TRIES = 10
+_WAIT_S = 0.25
+
+
+def check_opens(sharing: RunSharing) -> None:
+    """Check that store and workers can be opened, but for an executor of the user's: its function may start a cluster.
+
+    Raises:
+        UserError: one can't.
+    """
+    _open_store(sharing)
+    pool, _ = (None, 0) if is_custom(sharing.executor) else open_workers(sharing.executor)
+    if pool is not None:
+        pool.close()
+
+
+def _open_store(sharing: RunSharing) -> ContentStore | None:
+    if sharing.executor.startswith("dask:") and not sharing.store:
+        raise UserError(
+            "The workers of Dask read a run's inputs from a store, and none is named.",
+            "Add a folder or a URL that all of them reach: --store file:///srv/swapstone",
+        )
+    url = sharing.store or (str(cache_dir() / "store") if is_custom(sharing.executor) else "")
+    return ContentStore(url) if url else None
+
+
+class SharedRuns:
+    """Gets runs from a store and from workers. Several threads may call it at once.
+
+    Args:
+        sharing: store, executor and share of runs that are made twice.
+        make: makes a run on this machine.
+        limits: of a machine; `stop` ends the wait for a worker.
+        notify: called with a line for the user.
+        use_known: whether a finished run of the store may be used.
+        snapshots: whether workers may restore machines from snapshots.
+
+    Raises:
+        UserError: the store or the executor can't be opened.
+    """
+
+    def __init__(
+        self,
+        sharing: RunSharing,
+        make: Callable[[NamedRun], GuestRun],
+        limits: Limits,
+        notify: Callable[[str], None],
+        *,
+        use_known: bool = True,
+        snapshots: bool = True,
+    ) -> None:
+        self._make_here = make
+        self._limits = limits
+        self._notify = notify
+        self._use_known = use_known
+        self._snapshots = snapshots
+        self._recheck = sharing.recheck
+        self._recheck_key = secrets.token_bytes(16)
+        self._planned = frozenset(sharing.planned)
+        self.used: set[str] = set()
+        """Names of the runs that were needed."""
+        self.store = _open_store(sharing)
+        self.pool, self.at_once = open_workers(sharing.executor)
+        self._checked: dict[str, bool] = {}
+        """The runs that were made twice and were equal, by name: whether two workers made them."""
+
+    def is_rechecked(self, name: str) -> bool:
+        """Return whether a run is one of those that are made twice.
+
+        A function of its name and of a random key of this session. Names and share can be read by an attacker with write access to the
+        store; without the key they do not determine the choice.
+        """
+        drawn = hashlib.blake2b(name.encode(), key=self._recheck_key, digest_size=8).digest()
+        return int.from_bytes(drawn) < self._recheck * (1 << 64)
+
+    def get(self, named: NamedRun, known: GuestRun | None) -> GuestRun:
+        """Return a run.
+
+        Args:
+            named: its name and inputs.
+            known: the run, if this machine has it; then it is only checked, if it is one of those that are made twice.
+
+        Raises:
+            UnequalRunsError: it was made twice, and the two differ.
+            TargetError: it ended its worker each time.
+            UserError: the store is not usable, or no worker can make it.
+        """
+        worker = ""
+        self.used.add(named.name)
+        if self._planned and named.name not in self._planned:
+            raise UserError(
+                f"The run {named.name} is none of the plan: this machine has another QEMU, compiler or Swapstone than the one that "
+                "planned, or trials failed and need further ones.",
+                "Collect on the machine that planned. To make further runs here: swapstone compare --resume last --store URL",
+            )
+        stored = self._from_store(named.name, known)
+        run = known or stored
+        if run is None:
+            worker, run = self._make(named)
+        if run.end is not GuestEnd.FINISHED:
+            return run
+        if self.store is not None and self._use_known and not self._planned and stored is None:
+            put_trial(self.store, named)
+            put_run(self.store, named.name, run)
+        if self.is_rechecked(named.name):
+            self._compare(named, run, worker)
+        return run
+
+    def close(self) -> None:
+        """End the workers' runs, and report which runs were made twice."""
+        if self.pool is not None:
+            self.pool.close()
+        if self._checked:
+            number, elsewhere = len(self._checked), sum(self._checked.values())
+            self._notify(f"recheck: {number} runs were made twice, {elsewhere} by two workers, and were equal")
+            self._checked = {}
+        elif self._recheck and self.used and not any(map(self.is_rechecked, self.used)):
+            self._notify(
+                f"note: recheck: none of the {len(self.used)} runs was drawn to be made twice; --recheck 100% draws all"
+            )
+
+    def _from_store(self, name: str, known: GuestRun | None) -> GuestRun | None:
+        if self.store is None or not self._use_known:
+            return None
+        try:
+            return get_run(self.store, name)
+        except DamagedEntryError as error:
+            self._notify(f"warning: {error.message} The run is {'written' if known else 'made'} again.")
+            self.store.remove(RUNS, name)
+            return None
+
+    def _make(self, named: NamedRun, avoid: str = "") -> tuple[str, GuestRun]:
+        """Make a run; return it behind the worker's name, which is empty for this process."""
+        if self.pool is None or self.store is None:
+            return "", self._make_here(named)
+        for _ in range(MOST_TRIES):
+            put_trial(self.store, named)
+            try:
+                worker, made = self._answer(self.pool, self.store.url, named.name, avoid)
+            except UserError:
+                raise
+            except Exception as error:  # whatever the executor raises for a worker that died
+                self._check_alive(self.pool, error)
+                self._notify(
+                    f"note: a worker was lost ({type(error).__name__}); its run {named.name[:12]} is made again"
+                )
+                failure: Exception = TargetError(
+                    f"The run {named.name} ended {MOST_TRIES} workers, the last one so: {type(error).__name__}: {safe_excerpt(str(error))}",
+                    "Look at the worker's own output.",
+                )
+                continue
+            if isinstance(made, GuestRun):
+                return worker, made
+            if isinstance(made, DamagedEntryError):
+                self._notify(f"warning: the store's entry {safe_excerpt(made.entry)} is damaged; it is written again")
+                kind, name = made.entry.partition("/")[0], made.entry.rpartition("/")[2]
+                self.store.remove(OBJECTS if kind == OBJECTS else TRIALS, name)
+            refused = f"The worker {safe_excerpt(worker, 100)} refuses. {safe_excerpt(made.message, 600)}"
+            failure = UserError(refused, safe_excerpt(made.hint, 400))
+        raise failure
+
+    def _answer(self, pool: WorkerPool, url: str, name: str, avoid: str) -> tuple[str, GuestRun | UserError]:
+        """Return the answer of a worker: of another one than `avoid`, if one of several tries reaches one."""
+        for other in (*[avoid] * _OTHER_WORKER_TRIES, ""):
+            future = pool.submit(url, name, self._limits.host_s, self._snapshots, other)
+            while not concurrent.futures.wait((future,), _WAIT_S).done:
+                self._check_alive(pool, None)
+                if self._limits.stop.is_set():
+                    future.cancel()
+                    return "", GuestRun(end=GuestEnd.STOPPED, reason="it was stopped")
+            worker, made = future.result()
+            if made is not None:
+                break
+        assert made is not None
+        return worker, made
+
+    def _check_alive(self, pool: WorkerPool, error: Exception | None) -> None:
+        if not self._limits.stop.is_set() and (trouble := pool.trouble()):
+            raise UserError(
+                f"The executor is gone: {trouble}.",
+                "What was measured is kept. Start the scheduler and its workers again, then continue with the same --executor and "
+                "--store: swapstone compare --resume last",
+            ) from error
+
+    def _compare(self, named: NamedRun, run: GuestRun, worker: str) -> None:
+        """Make a run once more, and compare the two.
+
+        Raises:
+            UnequalRunsError: they differ.
+        """
+        if named.name in self._checked:
+            return
+        other, second = self._make(named, worker)
+        if second.end is GuestEnd.STOPPED:
+            return
+        if (second.end, second.output) != (run.end, run.output):
+            one = f"worker {safe_excerpt(worker, 100)}" if worker else "the store, the cache or this process"
+            two = f"worker {safe_excerpt(other, 100)}" if other else "this process"
+            raise UnequalRunsError(
+                f"the run {named.name} was made twice and differs: by {one}, and by {two}",
+                "One of the machines computes wrongly, or an entry of the store is forged: swapstone docs many-machines",
+            )
+        self._checked[named.name] = bool(worker and other and worker != other)
+
+
+def share_runs(target: Target, sharing: RunSharing, notify: Notify) -> None:
+    """Let virtual machines get runs from a store and from workers too.
+
+    Raises:
+        UserError: the store or the executor can't be opened.
+    """
+    assert isinstance(target, VmTarget)
+    options = target.options
+    target.share_runs(
+        SharedRuns(
+            sharing, target.make, options.limits, notify, use_known=not options.no_cache, snapshots=options.snapshots
+        )
+    )
+
+
+SHARER = RunSharer(share_runs, check_opens)

@@ -1,0 +1,352 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Classes of cost: which class a stack belongs to, and how a finding of a class is worded. The table is classes.toml."""
+
+from __future__ import annotations
+
+import collections
+import fnmatch
+import functools
+import re
+import string
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from swapstone.core.model import UserError
+from swapstone.core.model.toml_file import TomlError, decode_toml
+from swapstone.parts.explain.explanation.call_names import common_call
+from swapstone.parts.explain.model.explanation import KERNEL, OWN_OBJECT, Count, Frame, Profile, RowMeasurements
+
+OWN, OTHER, UNNAMED, KERNEL_OTHER = "own code", "C library, other", "unnamed", "kernel, other"
+WAITING, READY = "waiting", "no processor"
+LOCKS, SYSTEM_CALLS, FAULTS, SIGNALS, ALLOCATOR, COPIES = (
+    "locks",
+    "system calls",
+    "page faults",
+    "signals",
+    "allocator",
+    "copies and strings",
+)
+UNKNOWN = "[unknown]"
+ENTRY = "entry and exit"
+_CLONES = frozenset({"constprop", "isra", "part", "cold", "lto_priv", "llvm"})
+"""The suffixes that compilers append, with a number or without, to the name of a cloned or split function."""
+
+LIBRARY = "C library"
+"""Place of a rule for functions whose names programs have, too, such as `parse_expression` or `start`."""
+
+_C_LIBRARY = re.compile(r"libc\.so\.6|libc-[\d.]+\.so|ld-musl-\w+\.so\.1|libc\.musl-\w+\.so\.1|libc\.so")
+_C_LIBRARIES = re.compile(r"(?:lib(?:c|m|mvec|pthread|rt|dl|anl|resolv|crypt)|ld-(?:linux|musl))[-.]\S*")
+"""The C library and those that belong to it."""
+_RULE_KEYS = {"class", "where", "pattern", "detail"}
+_CLASS_KEYS = {"name", "sentence", "counts", "functions"}
+_HINT = 'A rule is: [[rule]] class = "allocator" where = "user" pattern = "my_alloc.*"'
+_DEFAULT_SENTENCE = "{variant} spends more time in {name} ({functions})"
+_DETAILS = "{details}"
+_PLACEHOLDERS = {"variant", "details", "functions", "name"}
+
+
+class CostClass:
+    """How a finding of one class is worded.
+
+    Args:
+        entry: a ``[[class]]`` of the table.
+    """
+
+    def __init__(self, entry: Mapping[str, Any]) -> None:
+        self.name: str = entry["name"]
+        self.has_functions: bool = entry.get("functions", True)
+        self._sentence: str = entry.get("sentence", _DEFAULT_SENTENCE)
+        self._counts = [selector.partition(":") for selector in entry.get("counts", ())]
+
+    def sentence(self, variant: str, details: str, functions: str) -> str:
+        """Return the sentence of a finding.
+
+        Args:
+            variant: the slower variant.
+            details: what the ledger's second column names; stands for the functions where none has a name.
+            functions: those that take the most time; may be empty.
+        """
+        return self._sentence.format(variant=variant, details=details, functions=functions or details, name=self.name)
+
+    def has_count(self, count: Count, details: Collection[str]) -> bool:
+        """Return whether a count is evidence for this class.
+
+        Args:
+            count: of any group.
+            details: names from the ledger's second column: system calls, or `FAULTS`.
+        """
+        return any(
+            group == count.group and _selects(pattern.strip(), count, details) for group, _, pattern in self._counts
+        )
+
+
+def _selects(pattern: str, count: Count, details: Collection[str]) -> bool:
+    if pattern != _DETAILS:
+        return not pattern or fnmatch.fnmatchcase(count.name, pattern)
+    if count.group == "faults":
+        return count.name == "minor faults" and FAULTS in details
+    return common_call(count.name) in details  # a detail is the name of all calls that do the same work
+
+
+class _Rule:
+    """A ``[[rule]]`` of the table."""
+
+    def __init__(self, entry: Mapping[str, str]) -> None:
+        self.name = entry["class"]
+        self.where = entry["where"]
+        self.detail = entry.get("detail", "")
+        self.pattern = re.compile(entry["pattern"])
+        self.object = None if self.where in {"user", "kernel", LIBRARY} else re.compile(self.where)
+
+    def match(self, frame: Frame, *, shared: bool = False) -> str | None:
+        """Return the detail if the frame belongs to this rule's class, else None.
+
+        Args:
+            frame: of a stack.
+            shared: whether the program has a shared C library, so that no function elsewhere is one of the C library.
+        """
+        kernel = frame.object == KERNEL
+        if (self.where == "kernel") != kernel:
+            return None
+        if self.where == LIBRARY and shared and not _C_LIBRARIES.fullmatch(frame.object):
+            return None
+        if self.object is not None and not self.object.fullmatch(frame.object):
+            return None
+        found = self.pattern.fullmatch(without_clone_suffixes(frame.symbol))
+        return None if found is None else found.expand(self.detail)
+
+
+def without_clone_suffixes(symbol: str) -> str:
+    """Return a function's name without the suffixes of clones, such as ``.constprop.0.cold``."""
+    parts = symbol.split(".")
+    end = len(parts)
+    while end > 1:
+        numbered = end > 2 and parts[end - 1].isdecimal()
+        if parts[end - 1 - numbered] not in _CLONES:
+            break
+        end -= 1 + numbered
+    return ".".join(parts[:end])
+
+
+class CostClasses:
+    """A table of classes.
+
+    Args:
+        rules: the ``[[rule]]`` entries, in the order in which they are tried.
+        classes: the ``[[class]]`` entries; of two with one name the first is used.
+        shared: whether the programs have a shared C library.
+    """
+
+    def __init__(
+        self,
+        rules: Sequence[Mapping[str, str]],
+        classes: Sequence[Mapping[str, Any]] = (),
+        *,
+        shared: bool = False,
+    ) -> None:
+        self._entries, self._shared = (rules, classes), shared
+        self._classes = {entry["name"]: CostClass(entry) for entry in reversed(classes)}
+        found = [_Rule(rule) for rule in rules]
+        self._kernel = [rule for rule in found if rule.where == "kernel"]
+        self._user = [rule for rule in found if rule.where != "kernel"]
+        self._of_user = functools.lru_cache(maxsize=1 << 16)(self._user_class)
+        self._of_kernel_frame = functools.lru_cache(maxsize=1 << 16)(self._kernel_class)  # each is on many stacks
+
+    def for_row(self, seen: RowMeasurements) -> CostClasses:
+        """Return the table for a row: it depends on whether both programs have a shared C library, by the files of their frames."""
+        with_library = {run.variant for run in seen.runs if run.profile is not None and _has_library(run.profile)}
+        shared = all(reference.variant in with_library for reference in seen.references)
+        return self if shared == self._shared else CostClasses(*self._entries, shared=shared)
+
+    def named(self, name: str) -> CostClass:
+        """Return how findings of a class are worded; a class without an entry has the default wording."""
+        return self._classes.get(name) or CostClass({"name": name})
+
+    def of(self, stack: Sequence[Frame]) -> tuple[str, str]:
+        """Return the class of a stack, and its detail.
+
+        Args:
+            stack: the outermost frame first.
+        """
+        name, detail = self._of(stack)
+        return name, common_call(detail) if name == SYSTEM_CALLS else detail
+
+    def of_stacks(self, profile: Profile) -> list[tuple[str, str]]:
+        """Return the class of each stack of a profile, and its detail.
+
+        Samples at the entry into the kernel do not show which system call it is, unless a function of the C library that makes this
+        call alone is on the stack. They belong to the call that the same callers make most, by the samples of the profile. Otherwise one
+        C library has more time under `ENTRY` than another: musl makes most calls inline.
+        """
+        stacks = [[profile.frames[number] for number in stack.frames] for stack in profile.stacks]
+        found = [self.of(frames) for frames in stacks]
+        known: dict[tuple[Frame, ...], collections.Counter[tuple[str, str]]] = {}
+        callers = [self._callers(frames) for frames in stacks]
+        for key, frames, whose, stack in zip(found, stacks, callers, profile.stacks, strict=True):
+            if (
+                key[1] != ENTRY
+                and key[0] in {SYSTEM_CALLS, LOCKS, SIGNALS}
+                and any(each.object == KERNEL for each in frames)
+            ):
+                for part in (whose, whose[-1:]):
+                    known.setdefault(part, collections.Counter())[key] += stack.weight  # type: ignore[assignment]
+        for number, whose in enumerate(callers):
+            if found[number] == (SYSTEM_CALLS, ENTRY) and (most := known.get(whose) or known.get(whose[-1:])):
+                found[number] = most.most_common(1)[0][0]
+        return found
+
+    def _callers(self, stack: Sequence[Frame]) -> tuple[Frame, ...]:
+        """Return the frames outside the kernel, without those by which a C library makes any system call."""
+        user = [frame for frame in stack if frame.object != KERNEL]
+        while user and self._of_user(user[-1]) == (SYSTEM_CALLS, ENTRY):
+            user.pop()
+        return tuple(user)
+
+    def _of(self, stack: Sequence[Frame]) -> tuple[str, str]:
+        kernel = [frame for frame in stack if frame.object == KERNEL]
+        found = self._of_kernel(kernel)
+        if any(name == SIGNALS for name, _ in found):  # whatever entered the kernel before
+            return SIGNALS, ""
+        if found and found[0][0] == SYSTEM_CALLS and any(name == FAULTS for name, _ in found):
+            # The fault is on a page of the caller, which the system call is merely the first to access.
+            return FAULTS, f"in {found[0][1]}"
+        if found:
+            return self._named(found[0], stack)
+        if kernel:
+            return KERNEL_OTHER, ""
+        for frame in reversed(stack):
+            user = self._of_user(frame)
+            if user is not None:
+                return self._named(user, stack)
+            if frame.object == OWN_OBJECT:  # frames outside the program's own, such as its start-up code, don't decide
+                break
+        return self._rest(stack)
+
+    def _named(self, found: tuple[str, str], stack: Sequence[Frame]) -> tuple[str, str]:
+        """Attribute the entry to and exit from the kernel to the system call whose wrapper is on the stack, if there is one."""
+        if found != (SYSTEM_CALLS, ENTRY):
+            return found
+        callers = self._callers(stack)
+        by_user = self._of_user(callers[-1]) if callers else None
+        return by_user if by_user and by_user[0] in {SYSTEM_CALLS, SIGNALS} else found
+
+    def _of_kernel(self, kernel: Sequence[Frame]) -> list[tuple[str, str]]:
+        """Return the classes of kernel frames, the outermost first; the common entry of system calls comes after the call's name."""
+        found = [hit for frame in kernel if (hit := self._of_kernel_frame(frame)) is not None]
+        return sorted(found, key=lambda one: one[1] == ENTRY)
+
+    def _kernel_class(self, frame: Frame) -> tuple[str, str] | None:
+        return next(((rule.name, detail) for rule in self._kernel if (detail := rule.match(frame)) is not None), None)
+
+    def _user_class(self, frame: Frame) -> tuple[str, str] | None:
+        for rule in self._user:
+            detail = rule.match(frame, shared=self._shared)
+            if detail is not None:
+                return rule.name, detail
+        return None
+
+    def _rest(self, stack: Sequence[Frame]) -> tuple[str, str]:
+        """Return the class of a stack without a matching rule, by the object of its innermost frame."""
+        if not stack or stack[-1].object == "":
+            return UNNAMED, ""
+        last = stack[-1]
+        if last.object == OWN_OBJECT:
+            # The functions of a stripped program have no names, but belong to it.
+            return OWN, ""
+        return (UNNAMED, last.object) if last.symbol == UNKNOWN else (OTHER, last.object)
+
+
+def _has_library(profile: Profile) -> bool:
+    return any(_C_LIBRARY.fullmatch(frame.object) for frame in profile.frames)
+
+
+def load_classes(extra: Path | None = None) -> CostClasses:
+    """Read the table.
+
+    Args:
+        extra: a TOML file of the same form, whose rules are tried first and whose classes replace ours; or None.
+
+    Raises:
+        UserError: the file can't be read, or an entry is invalid; names the entry and the reason.
+    """
+    rules, classes = _read(Path(__file__).with_name("classes.toml"))
+    if extra:
+        extra_rules, extra_classes = _read(extra)
+        rules, classes = [*extra_rules, *rules], [*extra_classes, *classes]
+    return CostClasses(rules, classes)
+
+
+def _read(path: Path) -> tuple[list[dict[str, str]], list[dict[str, Any]]]:
+    hint = _HINT
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise UserError(f"{path} can't be read as a table of classes: {error}", hint) from error
+    return decode_classes(content, str(path))
+
+
+def decode_classes(content: bytes, name: str) -> tuple[list[dict[str, str]], list[dict[str, Any]]]:
+    """Decode a table of classes: its rules and its classes.
+
+    Args:
+        content: the whole file.
+        name: of the file, for the error.
+
+    Raises:
+        UserError: an entry is invalid; names the entry and the reason.
+    """
+    hint = _HINT
+    try:
+        data = decode_toml(content)
+    except TomlError as error:
+        raise UserError(f"{name} can't be read as a table of classes: {error}", hint) from error
+    rules, classes = data.pop("rule", []), data.pop("class", [])
+    if data or not isinstance(rules, list) or not isinstance(classes, list):
+        raise UserError(f"{name} has keys other than [[rule]] and [[class]]: {', '.join(data) or 'rule'}.", hint)
+    for kind, entries, check in (("Rule", rules, _rule_problem), ("Class", classes, _class_problem)):
+        for number, entry in enumerate(entries, start=1):
+            if problem := check(entry):
+                raise UserError(f"{kind} {number} of {name}: {problem}.", hint)
+    return rules, classes
+
+
+def _rule_problem(rule: object) -> str:
+    if not isinstance(rule, dict) or not {"class", "where", "pattern"} <= rule.keys():
+        return "it needs class, where and pattern"
+    if unknown := rule.keys() - _RULE_KEYS:
+        return f"it has the unknown key {sorted(unknown)[0]!r}"
+    if not all(isinstance(value, str) for value in rule.values()):
+        return "its values must be strings"
+    try:
+        pattern = re.compile(rule["pattern"])
+        re.compile(rule["where"])
+    except (re.error, OverflowError, RecursionError) as error:
+        return f"its regular expression is invalid: {error}"
+    try:
+        pattern.sub(rule.get("detail", ""), "")  # decodes the detail, though nothing is replaced
+    except (re.error, IndexError):
+        return "its detail names a group that its pattern doesn't have"
+    return ""
+
+
+def _class_problem(entry: object) -> str:
+    if not isinstance(entry, dict) or not isinstance(entry.get("name"), str):
+        return "it needs a name"
+    if unknown := entry.keys() - _CLASS_KEYS:
+        return f"it has the unknown key {sorted(unknown)[0]!r}"
+    counts = entry.get("counts", [])
+    if not isinstance(counts, list) or not all(isinstance(count, str) for count in counts):
+        return "its counts must be a list of strings"
+    if not isinstance(entry.get("functions", True), bool):
+        return "its functions must be true or false"
+    try:
+        fields = [field[1:] for field in string.Formatter().parse(entry.get("sentence", "")) if field[1] is not None]
+    except (ValueError, TypeError):
+        return "its sentence is no format string"
+    names = {str(name) for name, _, _ in fields}
+    if any(spec or conversion for _, spec, conversion in fields):
+        return "its sentence has a placeholder with a format"
+    if names - _PLACEHOLDERS:
+        return f"its sentence has the unknown placeholder {{{min(names - _PLACEHOLDERS)}}}"
+    return ""

@@ -1,0 +1,177 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""The ledger: the difference of a row in time, split into classes of cost."""
+
+from __future__ import annotations
+
+import collections
+
+from swapstone.parts.explain.explanation.cost_classes import READY, UNNAMED, WAITING, CostClasses
+from swapstone.parts.explain.explanation.intervals import Intervals, SideRuns, intervals
+from swapstone.parts.explain.explanation.processor_split import split_problem
+from swapstone.parts.explain.explanation.wait_classes import wait_class
+from swapstone.parts.explain.model.explanation import (
+    ElapsedTime,
+    InstrumentResult,
+    Ledger,
+    LedgerLine,
+    Profile,
+    Reference,
+    RowMeasurements,
+)
+
+Parts = dict[tuple[str, str], float]
+"""Shares or times by (class, detail)."""
+
+WALL = "wall"
+
+
+def shares(profile: Profile, classes: CostClasses) -> Parts:
+    """Return the share of each class in a profile. The shares sum to 1; an empty profile has none."""
+    found: collections.Counter[tuple[str, str]] = collections.Counter()
+    total = sum(stack.weight for stack in profile.stacks)
+    for stack, key in zip(profile.stacks, classes.of_stacks(profile), strict=True):
+        found[key] += stack.weight / total  # type: ignore[assignment]
+    return dict(found)
+
+
+def ledger(seen: RowMeasurements, classes: CostClasses) -> Ledger | None:
+    """Split the difference of a row into classes of cost.
+
+    The total is the difference in the record. The time of each class is that of the reference runs (without instruments), divided by
+    the shares that the instruments measured: off-CPU for running, waiting and runnable time, on-CPU for the running time. So
+    the residual has two parts: stacks without a class, and the deviation of the reference runs from the record.
+
+    Args:
+        seen: the measurements of both variants.
+        classes: the classes of cost.
+
+    Returns:
+        None without an on-CPU profile of both variants, or if the profile contradicts the kernel's own counters (`split_problem`).
+    """
+    if split_problem(seen):
+        return None
+    notes: list[str] = []
+    sides = []
+    for reference in seen.references:
+        parts = _side(seen, reference, classes, notes)
+        if parts is None:
+            return None
+        sides.append(parts)
+    before, after = (_time_of(seen, reference) for reference in seen.references)
+    keys = [
+        key
+        for key in dict.fromkeys([*sides[0], *sides[1]])
+        if key[0] != UNNAMED and any(side.get(key) for side in sides)
+    ]
+    apart = {key: sides[1].get(key, 0.0) - sides[0].get(key, 0.0) for key in keys}
+    found = _intervals(seen, apart, classes)
+    lines = [
+        LedgerLine(
+            cause=key[0],
+            detail=key[1],
+            baseline=sides[0].get(key, 0.0),
+            candidate=sides[1].get(key, 0.0),
+            interval=found.lines[key] if found else None,
+        )
+        for key in keys
+    ]
+    lines.sort(key=lambda line: (-abs(line.difference), line.cause, line.detail))
+    named = sum(line.difference for line in lines)
+    now = [dict(reference.metrics).get(seen.ledger_metric, 0.0) for reference in seen.references]
+    return Ledger(
+        metric=seen.ledger_metric,
+        baseline=before,
+        candidate=after,
+        lines=tuple(lines),
+        residual=after - before - named,
+        drift=(after - before) - (now[1] - now[0]),
+        notes=tuple(dict.fromkeys(notes)),
+        sampling=found.sampling if found else None,
+        samples=_samples(seen),
+        causes=tuple(found.causes.items()) if found else (),
+        repeated=found.repeated if found else None,
+    )
+
+
+def _on_cpu(seen: RowMeasurements, reference: Reference) -> Profile | None:
+    run = run_of(seen, "on-cpu", reference.variant)
+    return run.profile if run else None
+
+
+def _samples(seen: RowMeasurements) -> tuple[int, int]:
+    """Return the number of samples of processor time of each side."""
+    found = [profile.samples if (profile := _on_cpu(seen, each)) else 0 for each in seen.references]
+    return found[0], found[1]
+
+
+def _intervals(seen: RowMeasurements, apart: Parts, classes: CostClasses) -> Intervals | None:
+    """Return intervals of the lines; None if the runs were not kept apart, or are too few."""
+    sides = []
+    for reference in seen.references:
+        profile, off_cpu = _on_cpu(seen, reference), run_of(seen, "off-cpu", reference.variant)
+        if profile is None:
+            return None
+        elapsed = off_cpu.elapsed if off_cpu is not None and seen.ledger_metric == WALL else None
+        sides.append(SideRuns(reference, profile, elapsed, waits=seen.ledger_metric == WALL))
+    return intervals(sides, apart, seen.ledger_metric, classes)
+
+
+def run_of(seen: RowMeasurements, instrument: str, variant: str) -> InstrumentResult | None:
+    """Return the result of an instrument for a variant."""
+    return next((run for run in seen.runs if run.instrument == instrument and run.variant == variant), None)
+
+
+def _time_of(seen: RowMeasurements, reference: Reference) -> float:
+    """Return the time of an operation in the record; of the reference runs if the row is of another metric."""
+    if reference.time_ns is not None:
+        return reference.time_ns
+    return dict(reference.metrics).get(seen.ledger_metric, 0.0)
+
+
+def _side(seen: RowMeasurements, reference: Reference, classes: CostClasses, notes: list[str]) -> Parts | None:
+    on_cpu = run_of(seen, "on-cpu", reference.variant)
+    if on_cpu is None or on_cpu.profile is None:
+        return None
+    total = dict(reference.metrics).get(seen.ledger_metric, 0.0)
+    running = shares(on_cpu.profile, classes)
+    if seen.ledger_metric != WALL:
+        return {key: share * total for key, share in running.items()}
+    off_cpu = run_of(seen, "off-cpu", reference.variant)
+    passed = _passed(reference, off_cpu.elapsed if off_cpu else None, classes, notes)
+    parts: collections.Counter[tuple[str, str]] = collections.Counter()
+    for key, share in running.items():
+        parts[key] += share * passed["", "running"] * total  # type: ignore[assignment]
+    for key, share in passed.items():
+        if key != ("", "running"):
+            parts[key] += share * total  # type: ignore[assignment]
+    return dict(parts)
+
+
+def _passed(reference: Reference, elapsed: ElapsedTime | None, classes: CostClasses, notes: list[str]) -> Parts:
+    """Return the shares of the elapsed time: running, each kind of wait, and runnable without a processor."""
+    metrics = dict(reference.metrics)
+    cpu_share = metrics.get("cpu", 0.0) / metrics["wall"] if metrics.get("wall") else 1.0
+    if elapsed is None or not elapsed.wall_ns:
+        cpu_share = min(1.0, cpu_share)
+        notes.append("there is no off-CPU profile, so waits have no cause")
+        return {("", "running"): cpu_share, (WAITING, "cause unknown"): 1.0 - cpu_share}
+    waits: collections.Counter[tuple[str, str]] = collections.Counter()
+    for stack in elapsed.waits.stacks:
+        frames = [elapsed.waits.frames[number] for number in stack.frames]
+        waits[wait_class(frames, classes)] += stack.weight  # type: ignore[assignment]
+    waits[READY, ""] += elapsed.ready_ns  # type: ignore[assignment]
+    off = sum(waits.values())
+    if elapsed.most_threads > 1:
+        notes.append(
+            "several threads were active at the same time: elapsed time is divided among them, as measured by the off-CPU runs"
+        )
+    if elapsed.most_threads > 1 and not elapsed.cpu_ns:  # evidence of a version that did not store CPU time
+        whole = elapsed.running_ns + off
+        return {("", "running"): elapsed.running_ns / whole, **{key: value / whole for key, value in waits.items()}}
+    # CPU time comes from the reference runs, which perf does not slow down. Only the share of it in which one thread ran alone, and which
+    # is elapsed time too, comes from the recording. The rest of the elapsed time was spent off the processor.
+    alone = elapsed.running_ns / elapsed.cpu_ns if elapsed.cpu_ns else 1.0
+    running = min(1.0, cpu_share * alone)
+    if not off:
+        return {("", "running"): running, (UNNAMED, "waiting"): 1.0 - running}
+    return {("", "running"): running, **{key: value / off * (1.0 - running) for key, value in waits.items()}}

@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Decode what the emulator's plugin writes in its mode `paths` (native/plugin/paths.c): executions of blocks by call path."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import struct
+from collections.abc import Sequence
+
+from swapstone.parts.explain.instruments.plugin_file import (
+    Block,
+    damaged,
+    decode_blocks,
+    decode_numbers,
+    decode_table,
+    require_end,
+)
+
+HEADER = b"swapstone-paths 1"
+MOST_BYTES = 256 << 20
+
+_NAMES = ("begins", "windows", "open", "lost", "full", "deep", "blocks", "paths", "leaves")
+_PATH, _LEAF = struct.Struct("<2I"), struct.Struct("<4IQ")
+_MOST_DEPTH = 256
+"""The plugin follows fewer calls (native/plugin/paths.c, MOST_DEPTH)."""
+
+
+@dataclasses.dataclass(frozen=True)
+class CallPaths:
+    """Executions of blocks in the observed windows, by the calls that led to them.
+
+    Attributes:
+        begins: how often the instruction was executed that may begin a window.
+        windows: complete windows.
+        open: whether the machine ended inside a window.
+        lost: instructions that were counted without a path, because there were too many.
+        full: calls that found no room for their path.
+        deep: calls that were not followed, because the path was too long.
+        blocks: what was executed, and what called it.
+        paths: pairs (index of the path above, index of the block that calls). -1 is no path above, and no room for the path. A path is
+            behind the one above it.
+        leaves: (index of a path or -1, index of a block, how many of its instructions began, how often).
+    """
+
+    begins: int
+    windows: int
+    open: bool
+    lost: int
+    full: int
+    deep: int
+    blocks: tuple[Block, ...]
+    paths: tuple[tuple[int, int], ...]
+    leaves: tuple[tuple[int, int, int, int], ...]
+
+    @property
+    def instructions(self) -> int:
+        """Return how many instructions were executed, with the lost ones."""
+        return self.lost + sum(completed(began, self.blocks[block]) * times for _, block, began, times in self.leaves)
+
+    def by_address(self) -> dict[int, int]:
+        """Return how often the instruction at each address was completed."""
+        found = collections.Counter[int]()
+        for _, number, began, times in self.leaves:
+            block = self.blocks[number]
+            for address in block.addresses[: completed(began, block)]:
+                found[address] += times
+        return {address: count for address, count in found.items() if count}
+
+
+def completed(began: int, block: Block) -> int:
+    """Return how many instructions of a block were completed: the last that began was not, if the block was left there."""
+    return began if began == len(block.sizes) else began - 1
+
+
+def decode_paths(data: bytes) -> CallPaths:
+    """Decode the plugin's file.
+
+    Raises:
+        UserError: it is damaged; the text names where.
+    """
+    values, at = decode_numbers(data, HEADER, _NAMES, most_bytes=MOST_BYTES, bits=63)
+    blocks, at = decode_blocks(data, at, values["blocks"])
+    rows, at = decode_table(data, at, values["paths"], _PATH)
+    paths = _paths(rows, len(blocks))
+    rows, at = decode_table(data, at, values["leaves"], _LEAF)
+    leaves = tuple((path - 1, block - 1, began, times) for path, block, began, _, times in rows)
+    for path, number, began, times in leaves:
+        if path >= len(paths) or not 0 <= number < len(blocks) or times >= 1 << 63:
+            raise damaged(f"a leaf is of path {path + 1} of {len(paths)} and of block {number + 1} of {len(blocks)}")
+        if not 0 < began <= len(blocks[number].sizes):
+            raise damaged(f"a leaf has {began} instructions of block {number + 1}")
+    require_end(data, at, f"{len(leaves)} leaves")
+    return CallPaths(
+        begins=values["begins"],
+        windows=values["windows"],
+        open=bool(values["open"]),
+        lost=values["lost"],
+        full=values["full"],
+        deep=values["deep"],
+        blocks=blocks,
+        paths=paths,
+        leaves=leaves,
+    )
+
+
+def _paths(rows: Sequence[tuple[int, ...]], blocks: int) -> tuple[tuple[int, int], ...]:
+    """Check the paths, and return them."""
+    depths, found = [0], []
+    for number, (above, block) in enumerate(rows, 1):
+        if above >= number or block > blocks:
+            raise damaged(f"path {number} is below path {above}, and calls from block {block} of {blocks}")
+        depths.append(depths[above] + 1)
+        found.append((above - 1, block - 1))
+    if max(depths) > _MOST_DEPTH:
+        raise damaged(f"a path has {max(depths)} calls")
+    return tuple(found)

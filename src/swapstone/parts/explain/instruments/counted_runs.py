@@ -1,0 +1,424 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Run a trial of a record on the exact clock again under the emulator's plugin, and count its instructions by function."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import os
+import shutil
+import stat
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+
+from swapstone.core.model import IDLE, Run, Source, UnavailableError, UserError
+from swapstone.core.model.cpio import Entry
+from swapstone.core.model.directories import cache_dir
+from swapstone.core.record import record_format
+from swapstone.core.run.prepare import Prepared
+from swapstone.core.subjects import TrialSpec, raw_output
+from swapstone.core.targets import MachineConfig, Target
+from swapstone.core.targets.observed_target import MachineRun, ObservedTarget
+from swapstone.core.wire import AgentAnswer, TrialRequest, decode_workload_report
+from swapstone.core.workloads import find_load
+from swapstone.parts.explain.instruments.arm_kinds import count_arm
+from swapstone.parts.explain.instruments.block_counts import MOST_BYTES, BlockCounts, decode_counts
+from swapstone.parts.explain.instruments.code_files import CodeFile, read_code
+from swapstone.parts.explain.instruments.debug_files import DebugFiles
+from swapstone.parts.explain.instruments.function_names import FunctionKey, NamesOf, names_of
+from swapstone.parts.explain.instruments.kernel_symbols import COMMAND, KernelSymbols, decode_kallsyms
+from swapstone.parts.explain.instruments.kernel_symbols import MOST_BYTES as MOST_SYMBOL_BYTES
+from swapstone.parts.explain.instruments.model_counts import ModelCounts, read_model
+from swapstone.parts.explain.instruments.observed_paths import MODE as PATHS
+from swapstone.parts.explain.instruments.observed_paths import path_words, read_paths, unfollowed
+from swapstone.parts.explain.instruments.plugin_build import build_plugin
+from swapstone.parts.explain.instruments.plugin_file import Block, read_output
+from swapstone.parts.explain.model.instruction_counts import (
+    C_LIBRARY,
+    KERNEL_CODE,
+    PASSES,
+    PROGRAM,
+    WHOLE_RUN,
+    CountedSide,
+    FunctionCount,
+)
+from swapstone.parts.explain.model.instruction_paths import PathTree
+
+MARK = {
+    "x86_64": "__x64_sys_getrusage",
+    "aarch64": "__arm64_sys_getrusage",
+    "arm": "sys_getrusage",
+    "riscv64": "__riscv_sys_getrusage",
+}
+"""The function of the kernel that the harness calls twice before a pass and twice after it
+(parts/explain/instruments/measured_region.py)."""
+
+FAULTS = {
+    "x86_64": ("asm_exc_page_fault",),
+    "aarch64": ("do_mem_abort",),
+    "arm": ("do_DataAbort", "do_PrefetchAbort"),
+    "riscv64": ("do_page_fault",),
+}
+KERNEL_START = {"x86_64": 1 << 63, "aarch64": 1 << 63, "arm": 0xBF000000, "riscv64": 1 << 63}
+"""The lowest address of the kernel. On armhf its modules are 16 MiB below 0xc0000000 (Documentation/arm/memory.rst)."""
+
+_MUSL, _LIBRARIES = ("ld-musl-", "libc.so"), ("ld-linux", "ld-musl-", "libc.so", "libc-")
+_SYMBOLS_MS = 60_000
+
+
+@dataclasses.dataclass(frozen=True)
+class CountContext:
+    """What both runs of a row share.
+
+    Attributes:
+        prepared: the record's programs, found or built again.
+        target: its machines.
+        scratch: a folder for copies of files.
+        debug: names of glibc's functions.
+        model: whether each variant also runs with a modelled processor.
+    """
+
+    prepared: Prepared
+    target: ObservedTarget
+    scratch: Path
+    debug: DebugFiles
+    model: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class CountedRun:
+    """A run and its instructions.
+
+    Attributes:
+        side: totals.
+        functions: instructions and entries by function.
+        region: `PASSES` or `WHOLE_RUN`.
+        model: events of a modelled processor, if they were requested.
+        paths: the instructions by call path.
+        no_paths: why there are none; empty if there are.
+    """
+
+    side: CountedSide
+    functions: Mapping[FunctionKey, tuple[int, int]]
+    region: str
+    model: ModelCounts | None = None
+    paths: PathTree | None = None
+    no_paths: str = ""
+
+
+def machine_target(target: Target) -> ObservedTarget:
+    """Return a target as one of machines on the exact clock.
+
+    Raises:
+        UnavailableError: it is another one.
+    """
+    if not isinstance(target, ObservedTarget):
+        raise UnavailableError(
+            "Instructions by function are counted in virtual machines on the instruction clock only."
+        )
+    return target
+
+
+class ObservedTrial:
+    """A trial of a record, which runs again under the emulator's plugin. The plugin must not change the run.
+
+    Args:
+        context: what all runs of the record share.
+        run: of the record.
+
+    Attributes:
+        subject, program, request, config: what runs again.
+        kernel: functions of the machine's kernel.
+        folder: for what the plugin writes.
+        answer: to the trial without the plugin.
+
+    Raises:
+        UnavailableError: its program is missing.
+    """
+
+    def __init__(self, context: CountContext, run: Run) -> None:
+        key = (run.trial.suite, run.trial.workload, run.trial.variant)
+        if key not in context.prepared.programs:
+            raise UnavailableError(
+                f"{run.trial.variant} can't be run again: {context.prepared.refused.get(key, 'its program is missing')}."
+            )
+        self._run, self._target = run, context.target
+        self.subject = context.prepared.subjects[key[:2]]
+        self.program = context.prepared.programs[key].in_block(run.trial.block)
+        spec = TrialSpec(
+            identity=run.trial.identity,
+            variant=context.prepared.variants[run.trial.variant],
+            program=self.program,
+            scratch=self._target.scratch(),
+            cpus=self._target.describe().cpus,
+            passes=run.passes,
+            load=find_load(run.trial.load),
+        )
+        self.request, self.config = self.subject.request(spec), self.subject.machine_config(spec)
+        self.kernel = kernel_symbols(self._target, self.config)
+        self.folder = context.scratch / f"run-{len(list(context.scratch.iterdir()))}"
+        self.folder.mkdir()
+        self.answer, self._plain = self._target.run_observed(self.request, self.config)
+
+    def observe(self, name: str, *words: str) -> Path:
+        """Run the trial under the plugin.
+
+        Args:
+            name: of the file that the plugin writes.
+            words: arguments of the plugin.
+
+        Returns:
+            The file.
+
+        Raises:
+            UserError: it is another run than in the record; the text names the first difference.
+        """
+        out = self.folder / name
+        answer, observed = self._target.run_observed(self.request, self.config, plugin_option(out, *words))
+        require_equal(self._run, answer, self._plain, observed)
+        return out
+
+    def with_symbols(self, copy: Path) -> Path:
+        """Return the program with its symbols; the given copy if that can't be built, or has other code."""
+        return self.subject.with_symbols(self.program, copy.with_name("symbols"), like=str(copy)) or copy
+
+
+def count_run(context: CountContext, run: Run) -> CountedRun:
+    """Run a trial of a record again under the plugin.
+
+    Raises:
+        UnavailableError: its program is missing.
+        UserError: under the plugin it is another run than in the record; the text names the first difference.
+    """
+    trial, architecture = ObservedTrial(context, run), context.target.architecture
+    kernel, program, origin = trial.kernel, trial.program, trial.subject.workload.origin
+    passes = isinstance(origin, Source) and origin.harness and run.trial.load == IDLE.name
+    mark = kernel.address(MARK[architecture]) if passes else None
+    counts = read_output(trial.observe("counts", *mode_words(mark)), MOST_BYTES, decode_counts)
+    operations, clock_ns = 1.0, 0
+    if mark is not None:
+        report = decode_workload_report(trial.answer.stdout)
+        operations, clock_ns = float(report.ops * len(report.passes)), sum(each.wall_ns for each in report.passes)
+        if (counts.begins, counts.windows, counts.open) != (4 * len(report.passes), len(report.passes), False):
+            raise UserError(
+                f"{run.trial.key}: the passes can't be separated from the rest: {counts.begins} calls of getrusage for "
+                f"{len(report.passes)} passes."
+            )
+    model = read_model(trial.observe("model", *mode_words(mark, "model")), counts) if context.model else None
+    entries = context.target.files(trial.config)
+    files = code_files(entries, trial.request, trial.folder, trial.with_symbols)
+    names = names_of(counts.blocks, files, kernel, KERNEL_START[architecture], table=context.debug.table)
+    functions = by_function(counts.blocks, names)
+    paths, no_paths = None, unfollowed(architecture, kernel)
+    if not no_paths:
+        words = mode_words(mark, PATHS, *path_words(architecture, kernel))
+        paths, no_paths = read_paths(trial.observe(PATHS, *words), counts, names)
+    side = CountedSide(
+        variant=run.trial.variant,
+        trial=run.trial.key,
+        run=run.name,
+        output=run.output,
+        program_sha256=program.artifact.sha256 if program.artifact else "",
+        operations=operations,
+        instructions=counts.instructions,
+        clock_ns=clock_ns,
+        repeated=repeated_instructions(counts, functions, architecture),
+        lost=counts.lost,
+        arm=count_arm(counts.blocks, files, KERNEL_START["arm"]) if architecture == "arm" else None,
+    )
+    return CountedRun(side, functions, PASSES if mark is not None else WHOLE_RUN, model, paths, no_paths)
+
+
+def mode_words(mark: int | None = None, mode: str = "counts", *words: str) -> tuple[str, ...]:
+    """Return the plugin's arguments for the windows of passes.
+
+    Args:
+        mark: the address whose executions delimit passes: each begins with the second of four, and ends with the third. None for the
+            whole run.
+        mode: what the plugin observes: a file of native/plugin.
+        words: other arguments of the mode.
+    """
+    window = () if mark is None else (f"begin={mark:#x}", f"end={mark:#x}", "cycle=4", "first=2", "last=3")
+    return (f"mode={mode}", *window, *words)
+
+
+def plugin_option(out: Path, *words: str) -> tuple[str, ...]:
+    """Return QEMU's arguments that load the plugin, which is compiled first.
+
+    Args:
+        out: the file that it writes.
+        words: its other arguments (native/plugin/plugin.c).
+
+    Raises:
+        UserError: it can't be compiled.
+    """
+    plugin = build_plugin(cache_dir() / "agents", os.environ.get("CC") or "cc")
+    return ("-plugin", ",".join(word.replace(",", ",,") for word in (str(plugin), f"out={out}", *words)))
+
+
+def kernel_symbols(target: ObservedTarget, config: MachineConfig) -> KernelSymbols:
+    """Return the functions of a machine's kernel and modules, which a machine of the same configuration prints.
+
+    Raises:
+        UserError: it prints none.
+    """
+    request = TrialRequest(
+        id="symbols", arguments=COMMAND, cwd=target.scratch(), timeout_ms=_SYMBOLS_MS, output_bytes=MOST_SYMBOL_BYTES
+    )
+    return decode_kallsyms(target.run(request, config).stdout)
+
+
+def require_equal(run: Run, answer: AgentAnswer, plain: MachineRun, observed: MachineRun) -> None:
+    """Check that the plugin did not change the run.
+
+    Raises:
+        UserError: it is another one; the text has the first difference.
+    """
+    output = record_format.file_sha256(raw_output(answer))
+    facts = (
+        ("its inputs, by name", run.name, answer.name),
+        ("SHA-256 of its output", run.output, output),
+        ("its end", plain.end.value, observed.end.value),
+        ("its console", plain.console, observed.console),
+        ("the machine's report", plain.output, observed.output),
+    )
+    for what, before, now in facts:
+        if before != now:
+            values = f": {before[:12]!r} before, {now[:12]!r} now" if isinstance(before, str) else ""
+            raise UserError(
+                f"{run.trial.key} is another run here than in the record; the first fact that differs is {what}{values}.",
+                "See which input differs: swapstone verify RECORD --recompute 1",
+            )
+
+
+def code_files(
+    files: Mapping[str, Entry], request: TrialRequest, folder: Path, with_symbols: Callable[[Path], Path]
+) -> list[CodeFile]:
+    """Return the programs and libraries of a machine that the trial may have executed.
+
+    Args:
+        files: of the machine, by path.
+        request: of the trial; the programs of other trials, in folders beside its own, are left out.
+        folder: for copies.
+        with_symbols: returns a file with the symbols of its program, given a copy of it.
+    """
+    own = request.arguments[0].lstrip("/")
+    beside = own.rpartition("/")[0]
+    programs = beside.rpartition("/")[0]
+    found = []
+    for number, (path, entry) in enumerate(sorted(files.items())):
+        other = programs and path.startswith(f"{programs}/") and not path.startswith(f"{beside}/")
+        if other or not stat.S_ISREG(entry.mode) or entry.content[:4] != b"\x7fELF":
+            continue
+        code = read_code(entry.content)
+        if code is None:
+            continue
+        name = path.rpartition("/")[2]
+        copy = folder / f"file-{number}" / ("libc.so" if name.startswith(_MUSL[0]) else name)
+        copy.parent.mkdir()
+        copy.write_bytes(entry.content)
+        if name.startswith(_MUSL) and b"musl" in entry.content:
+            _add_archive(copy)
+        kind = PROGRAM if path == own else C_LIBRARY if name.startswith(_LIBRARIES) else name
+        found.append(CodeFile(name, kind, *code, with_symbols(copy) if path == own else copy))
+    return found
+
+
+_ARCHIVE = Path("/usr/lib/x86_64-linux-musl/libc.a")
+
+
+def _add_archive(library: Path) -> None:
+    """Copy musl's static archive beside a library: it names the functions of a stripped one if the code is the same."""
+    if _ARCHIVE.is_file():
+        shutil.copyfile(_ARCHIVE, library.with_name("libc.a"))
+
+
+def by_function(blocks: Iterable[Block], names: NamesOf) -> dict[FunctionKey, tuple[int, int]]:
+    """Sum up instructions and entries by function.
+
+    Args:
+        blocks: with the executions of each instruction.
+        names: names their functions.
+    """
+    instructions, entries = collections.Counter[FunctionKey](), collections.Counter[FunctionKey]()
+    for block in blocks:
+        name_at = names(block)
+        for address, count in zip(block.addresses, block.counts, strict=True):
+            key, is_entry = name_at(address)
+            instructions[key] += count
+            entries[key] += count if is_entry else 0
+    return {key: (count, entries[key]) for key, count in instructions.items() if count}
+
+
+def repeated_instructions(
+    counts: BlockCounts, functions: Mapping[FunctionKey, tuple[int, int]], architecture: str
+) -> int:
+    """Return about how many instructions were counted twice: page faults, less those seen inside a block (native/plugin/counts.c)."""
+    faults = sum(
+        entries
+        for (name, _, kind), (_, entries) in functions.items()
+        if kind == KERNEL_CODE and name in FAULTS[architecture]
+    )
+    return max(0, faults - (counts.left - counts.accesses))
+
+
+def paired(baseline: CountedRun, candidate: CountedRun) -> tuple[FunctionCount, ...]:
+    """Return the functions of both sides, the largest difference per operation first.
+
+    The two programs are one file: functions of one name share a row, also where a user's programs have other names.
+    """
+    nothing = (0, 0)
+    found = []
+    sides = [_in_one_program(side.functions) for side in (baseline, candidate)]
+    if len({file for side in (baseline, candidate) for _, file, kind in side.functions if kind == PROGRAM}) < 2:
+        sides = [baseline.functions, candidate.functions]
+    for name, file, kind in {**sides[0], **sides[1]}:
+        before = sides[0].get((name, file, kind), nothing)
+        after = sides[1].get((name, file, kind), nothing)
+        found.append(
+            FunctionCount(
+                name=name,
+                file=file,
+                kind=kind,
+                baseline=before[0],
+                candidate=after[0],
+                entries=(before[1], after[1]),
+            )
+        )
+    operations = baseline.side.operations, candidate.side.operations
+    return tuple(
+        sorted(
+            found,
+            key=lambda one: (
+                -abs(one.candidate / operations[1] - one.baseline / operations[0]),
+                one.kind,
+                one.file,
+                one.name,
+            ),
+        )
+    )
+
+
+def _in_one_program(functions: Mapping[FunctionKey, tuple[int, int]]) -> Mapping[FunctionKey, tuple[int, int]]:
+    """Return the functions of a side, those of its program without the program's own name. A side has one program."""
+    return {
+        (name, PROGRAM if kind == PROGRAM else file, kind): counts for (name, file, kind), counts in functions.items()
+    }
+
+
+def notes_of(found: CountedRun) -> tuple[str, ...]:
+    """Return what the numbers of a run contain, as sentences."""
+    contained = (
+        "Everything that the machine's processor executed in the passes is counted: the program, the kernel, and whatever ran beside it. "
+        "A pass is counted from the second call of getrusage before it to the first one after it, so the sum contains the reading of "
+        "clocks, and is larger than the time by the clock."
+        if found.region == PASSES
+        else "Everything that the machine's processor executed is counted, from its snapshot to its end: also the agent, the start and the "
+        "end of the program, and the machine's shutdown. The program does not mark its work."
+    )
+    return (
+        contained,
+        "A function of user code belongs to the file that has the same instructions at the same address. Unknown code is in no file, such "
+        "as the vDSO; ambiguous code is in several.",
+        "Each run gave the bytes that the record has.",
+    )

@@ -1,0 +1,271 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Count instructions by function, with valgrind's callgrind, and simulate caches and branch prediction.
+
+The sizes of the simulated caches are stated explicitly: valgrind would take those of this machine, and a last-level cache of hundreds of
+MiB hides every miss.
+
+A run has the limit of every instrument (`run_limit`). Where callgrind would exceed it, cachegrind counts the instructions alone, which
+takes about a seventh of the time, and has no calls, no objects of functions and no simulation.
+
+Valgrind's processor has no AVX-512, so a C library may select other functions under it.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import math
+import re
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import TypeVar
+
+from swapstone.core.model import UnavailableError, UserError
+from swapstone.parts.explain.instruments import requirements
+from swapstone.parts.explain.instruments.callgrind_output import OwnCost, records
+from swapstone.parts.explain.instruments.instrument_result import ReferenceRuns
+from swapstone.parts.explain.instruments.symbolizer import Symbolizer
+from swapstone.parts.explain.instruments.traced_run import TracedRun, inner_command, run
+from swapstone.parts.explain.instruments.tracee import Region, Tracee
+from swapstone.parts.explain.model.explanation import LISTED_FUNCTIONS, OWN_OBJECT, Amount, InstrumentResult
+
+NAME = "instructions"
+CACHES = ("--I1=32768,8,64", "--D1=32768,8,64", "--LL=1048576,16,64")
+"""First-level caches of 32 KiB, and a last-level cache of 1 MiB: bytes, ways, bytes of a line."""
+
+SIMULATED = "simulated"
+"""Group of the simulated events."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Counter:
+    """A way to count instructions.
+
+    Attributes:
+        tool: of valgrind.
+        options: of the tool.
+        slowdown: about how many times as long a program's processor time takes: 37 to 107 (callgrind) and 7 to 12 (cachegrind) were
+            measured with valgrind 3.19.
+        note: on the result.
+    """
+
+    tool: str
+    options: tuple[str, ...]
+    slowdown: float
+    note: str
+
+
+COUNTERS = (
+    Counter(
+        "callgrind",
+        ("--cache-sim=yes", "--branch-sim=yes", *CACHES, "--callgrind-out-file={file}"),
+        60.0,
+        "valgrind runs one thread at a time, and its processor has no AVX-512; its caches have 32 KiB and 1 MiB, with lines of 64 B",
+    ),
+    Counter(
+        "cachegrind",
+        ("--cache-sim=no", "--branch-sim=no", *CACHES, "--cachegrind-out-file={file}"),
+        10.0,
+        "cachegrind counted instructions alone, without calls and a simulation, because callgrind would take longer than the limit; "
+        "valgrind runs one thread at a time, and its processor has no AVX-512",
+    ),
+)
+"""In the order in which they are tried."""
+
+EVENTS = {
+    "mispredicted branches": ("Bcm", "Bim"),
+    "misses of the first-level data cache": ("D1mr", "D1mw"),
+    "misses of the first-level instruction cache": ("I1mr",),
+    "misses of the last-level cache": ("ILmr", "DLmr", "DLmw"),
+}
+"""The simulated events, each with callgrind's names of those that it sums up."""
+_ADDRESS = re.compile(r"^0x[0-9a-f]{6,}$")
+
+
+@dataclasses.dataclass
+class Tally:
+    """Instructions and calls by (object's path, function), and all other events by callgrind's name."""
+
+    instructions: collections.Counter[tuple[str, str]] = dataclasses.field(default_factory=collections.Counter)
+    calls: collections.Counter[tuple[str, str]] = dataclasses.field(default_factory=collections.Counter)
+    events: collections.Counter[str] = dataclasses.field(default_factory=collections.Counter)
+
+
+def tally(lines: Iterable[str]) -> Tally:
+    """Sum up a callgrind output file.
+
+    Args:
+        lines: of the file.
+
+    Returns:
+        Each function's own instructions, the number of its calls, and the sums of the other events.
+    """
+    found, names = Tally(), list[str]()
+
+    def followed() -> Iterator[str]:
+        for line in lines:
+            if line.startswith("events: "):
+                names[:] = line.split()[2:18]
+            yield line
+
+    for record in records(followed()):
+        if isinstance(record, OwnCost):
+            found.instructions[record.object, record.function] += record.instructions
+            for name, count in zip(names, record.others, strict=False):
+                found.events[name] += count
+        else:
+            found.calls[record.object, record.function] += record.count
+    return found
+
+
+def count_with(tracee: Tracee, reference: ReferenceRuns, counter: Counter) -> InstrumentResult:
+    """Count a run's instructions in one way; arguments as `expected_excess`.
+
+    Raises:
+        UnavailableError: the run takes longer than the limit.
+        UserError: the run failed.
+    """
+    if tracee.region is Region.PASSES:
+        (one, _), (three, ended) = (_run(tracee.with_passes(number), reference, counter) for number in (1, 3))
+        counted = Tally(
+            _half(three.instructions, one.instructions), _half(three.calls, one.calls), _half(three.events, one.events)
+        )
+        passes = 3
+    else:
+        counted, ended = _run(tracee, reference, counter)
+        passes = 1
+    took = ended.elapsed_ns / (passes * tracee.operations)
+    return InstrumentResult(
+        instrument=NAME,
+        tool=requirements.version_of("valgrind"),
+        variant=tracee.variant,
+        command=" ".join((f"valgrind --tool={counter.tool}", *tracee.request.arguments)),
+        operations=tracee.operations,
+        overhead=took / reference.wall_ns if reference.wall_ns else None,
+        amounts=_amounts(tracee, counted),
+        notes=(counter.note,),
+    )
+
+
+def measure(
+    tracee: Tracee,
+    reference: ReferenceRuns,
+    count: Callable[[Tracee, ReferenceRuns, Counter], InstrumentResult] = count_with,
+) -> InstrumentResult:
+    """Count a run's instructions by function.
+
+    A program with passes runs with one pass and with three. Half of the difference is one pass, without start and end.
+
+    Args:
+        tracee: what to run.
+        reference: gives elapsed and processor time without an instrument.
+        count: counts in one of the ways of `COUNTERS`.
+
+    Raises:
+        UnavailableError: valgrind is not installed, or the run takes longer than the limit in each way of `COUNTERS`.
+        UserError: the run failed.
+    """
+    barrier = requirements.missing_tool("valgrind", "valgrind")
+    if barrier is not None:
+        raise UnavailableError(barrier.reason, barrier.remedy)
+    if tracee.region is Region.DRIVEN:
+        raise UnavailableError("callgrind counts whole runs; a server's start and end would be counted as requests")
+    problems = []
+    for counter in COUNTERS:
+        if problem := expected_excess(tracee, reference, counter):
+            problems.append(problem)
+            continue
+        try:
+            return count(tracee, reference, counter)
+        except UnavailableError as error:
+            problems.append(error.message)
+    raise UnavailableError("; ".join(problems))
+
+
+def expected_excess(tracee: Tracee, reference: ReferenceRuns, counter: Counter) -> str:
+    """Return why a run would take longer than the limit; empty if it would not.
+
+    Args:
+        tracee: what to run.
+        reference: gives elapsed and processor time without an instrument.
+        counter: the way to count.
+    """
+    passes = 3 if tracee.region is Region.PASSES else 1
+    cpu_ns = reference.metrics.get("cpu", reference.wall_ns)
+    whole_s = (reference.wall_ns + cpu_ns * counter.slowdown) * tracee.operations * passes / 1e9
+    most_s = reference.limit().run_s
+    if whole_s <= most_s:
+        return ""
+    return (
+        f"a run would take about {math.ceil(whole_s)} s under {counter.tool}, more than {math.floor(most_s)} s; "
+        f"without it the longest took {reference.longest_s:.3g} s"
+    )
+
+
+Place = TypeVar("Place")
+
+
+def _half(three: collections.Counter[Place], one: collections.Counter[Place]) -> collections.Counter[Place]:
+    return collections.Counter(
+        {place: (count - one[place]) // 2 for place, count in three.items() if count > one[place] + 1}
+    )
+
+
+def _run(tracee: Tracee, reference: ReferenceRuns, counter: Counter) -> tuple[Tally, TracedRun]:
+    files = reference.folder / counter.tool
+    files.mkdir(exist_ok=True)
+    options = (option.format(file=f"{files}/out.%p") for option in counter.options)
+    tool = ("valgrind", f"--tool={counter.tool}", "--vgdb=no", "-q", *options)
+    request = tracee.request
+    whole = inner_command(tracee)
+    helpers = whole[: len(whole) - len(request.arguments)]
+    ended = run(
+        (*helpers, *tool, *request.arguments),
+        tracee,
+        reference.folder,
+        reference.limit(),
+        complete=True,
+    )
+    found = Tally()
+    for file in sorted(files.iterdir()):
+        with file.open(errors="replace") as lines:
+            part = tally(lines)
+        found.instructions.update(part.instructions)
+        found.calls.update(part.calls)
+        found.events.update(part.events)
+        file.unlink()
+    if ended.status != 0 or not found.instructions:
+        raise UserError(f"valgrind ended with status {ended.status}; its last words: {ended.stderr.strip()[-200:]}")
+    return found, ended
+
+
+def _amounts(tracee: Tracee, counted: Tally) -> tuple[Amount, ...]:
+    symbolizer = Symbolizer(tracee)
+    instructions: collections.Counter[str] = collections.Counter()
+    calls: collections.Counter[str] = collections.Counter()
+    for place, count in counted.instructions.items():
+        instructions[_name(symbolizer, *place)] += count
+    for place, count in counted.calls.items():
+        if "'" not in place[1]:
+            calls[_name(symbolizer, *place)] += count
+    total = sum(instructions.values())
+    found = [Amount(group="instructions", name="all", value=total / tracee.operations)]
+    for words, names in EVENTS.items() if counted.events else ():
+        events = sum(counted.events[name] for name in names)
+        found.append(Amount(group=SIMULATED, name=words, value=events / tracee.operations))
+    for group, counts in (("instructions", instructions), ("calls", calls)):
+        for name, count in counts.most_common(LISTED_FUNCTIONS):
+            found.append(Amount(group=group, name=name, value=count / tracee.operations))
+    return tuple(found)
+
+
+def _name(symbolizer: Symbolizer, path: str, function: str) -> str:
+    """Return a function's name with its object; recursion levels (``'2``) count as one function."""
+    plain = function.split("'", maxsplit=1)[0].split("@@", maxsplit=1)[0]
+    if _ADDRESS.match(plain) and path.startswith("/"):
+        table = symbolizer.table(str(Path(path).resolve()))
+        plain = (table.name_at(int(plain, 16)) if table else "") or plain
+    if not path:  # cachegrind names no objects
+        return plain
+    where = symbolizer.object_of(str(Path(path).resolve())) if path.startswith("/") else path
+    return plain if where == OWN_OBJECT else f"{plain} ({where})"

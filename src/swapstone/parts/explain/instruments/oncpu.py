@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""On-CPU time: stacks sampled at a fixed rate of CPU time."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from swapstone.core.model import UserError
+from swapstone.parts.explain.instruments.instrument_result import RecordedRuns, ReferenceRuns, result
+from swapstone.parts.explain.instruments.perf import Recording, record, require_kernel_samples
+from swapstone.parts.explain.instruments.profile_builder import ProfileBuilder
+from swapstone.parts.explain.instruments.repeated_runs import RUNS, planned_runs, repeat
+from swapstone.parts.explain.instruments.symbolizer import Symbolizer
+from swapstone.parts.explain.instruments.tracee import Tracee
+from swapstone.parts.explain.model.explanation import InstrumentResult
+
+NAME = "on-cpu"
+RATE_HZ = 1997  # a prime, so that sampling does not lock to periodic work
+WORK_NS = 1.6e9
+"""Of all runs together, for a program with passes."""
+SAMPLES = 1000
+"""Runs are repeated until there are as many, or the time is over."""
+STACK_BYTES = 8192
+BUFFER_PAGES = 4096
+"""Of each processor, with CAP_IPC_LOCK: a second of samples, for programs with real-time priority, beside which perf seldom runs. Others
+may lock 516 KiB by default (kernel.perf_event_mlock_kb), which is perf's own default, too; with more it fails."""
+_IPC_LOCK = 14  # CAP_IPC_LOCK of linux/capability.h
+_EVENT = "cpu-clock"
+_STACKS = "user stacks are unwound by DWARF; for code without unwind tables (musl) they are derived from it, on x86_64"
+
+
+def measure(tracee: Tracee, reference: ReferenceRuns) -> InstrumentResult:
+    """Sample the stacks of several runs while they are on a processor.
+
+    Raises:
+        UnavailableError: perf can't be used.
+        UserError: a run failed, or all were too short for a sample.
+    """
+    tracee = reference.passes_for(tracee, WORK_NS / RUNS)
+    # The rate is set for this event alone: a common rate would drop marker events.
+    options: tuple[str, ...] = (
+        "-e",
+        f"{_EVENT}/freq={RATE_HZ},call-graph=dwarf,stack-size={STACK_BYTES},name={_EVENT}/",
+    )
+    if may_lock_memory():
+        options = (*options, "-m", str(BUFFER_PAGES))
+    plan = planned_runs(tracee, reference, samples=SAMPLES, rate_hz=RATE_HZ)
+    symbolizer, adder, runs = Symbolizer(tracee), ProfileBuilder(), RecordedRuns()
+
+    def one() -> None:
+        if runs.number:
+            adder.begin_run()
+        recording = record(tracee, options, reference.folder, limit=reference.limit(), mapped=reference.objects)
+        require_kernel_samples(recording.events, _EVENT)
+        runs.add(recording, tracee, [_EVENT])
+        _add_samples(recording, adder, symbolizer, plan.parts)
+
+    repeat(one, plan, lambda: adder.samples >= SAMPLES)
+    if not adder.samples:
+        raise UserError("The work was too short for a single sample.")
+    notes = (_STACKS, *runs.notes())
+    if adder.samples < SAMPLES:
+        notes = (
+            *notes,
+            f"{adder.samples} samples in {runs.number} run{'s' * (runs.number != 1)}; {SAMPLES} are wanted, but would take too long",
+        )
+    profile = adder.profile(NAME, "ns", runs.operations, notes)
+    return result(NAME, tracee, reference, runs, profile=profile, notes=notes)
+
+
+def may_lock_memory(process: Path = Path("/proc/self")) -> bool:
+    """Return whether a process has CAP_IPC_LOCK in the initial user namespace: root of a container often has not.
+
+    Args:
+        process: its folder in /proc; false if it can't be read.
+    """
+    try:
+        status, users = (process / "status").read_text(errors="replace"), (process / "uid_map").read_text().split()
+    except (OSError, ValueError):
+        return False
+    effective = re.search(r"^CapEff:\s*([0-9a-f]{1,16})$", status, re.MULTILINE)
+    return users == ["0", "0", "4294967295"] and effective is not None and bool(int(effective[1], 16) & 1 << _IPC_LOCK)
+
+
+def _add_samples(recording: Recording, adder: ProfileBuilder, symbolizer: Symbolizer, parts: int) -> None:
+    """Add the samples of a recording, divided into parts of equal length."""
+    now = 0
+    for event in recording.events:
+        windows = recording.windows
+        if event.what.startswith(_EVENT) and event.pid != windows.pid and windows.contains(event.time_ns):
+            while parts > 1 and now < windows.part_of(event.time_ns, parts):
+                now += 1
+                adder.begin_run()
+            adder.add(symbolizer.stack(event), 1e9 / RATE_HZ)
+    for _ in range(now, parts - 1):
+        adder.begin_run()

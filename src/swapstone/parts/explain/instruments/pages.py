@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""How much memory of a program is in huge pages: /proc/PID/smaps_rollup, read while it runs."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import threading
+import time
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from swapstone.core.model import UnavailableError, UserError
+from swapstone.core.model.page_sizes import HUGE, MEMORY, RESIDENT
+from swapstone.parts.explain.instruments.instrument_result import ReferenceRuns
+from swapstone.parts.explain.instruments.run_limit import QUIET_S
+from swapstone.parts.explain.instruments.traced_run import PID_FILE, run, session_members
+from swapstone.parts.explain.instruments.tracee import Region, Tracee
+from swapstone.parts.explain.model.explanation import Amount, InstrumentResult
+
+NAME = "pages"
+WORK_NS = 0.5e9
+_INTERVAL_S, _LONGER_S, _LONG_S = 0.01, 0.1, 1.0
+"""Time between two readings; after a second it is longer, because each reading delays page faults."""
+
+_FIELDS = {
+    "Rss": RESIDENT,
+    "AnonHugePages": HUGE,
+    "ShmemPmdMapped": HUGE,
+    "FilePmdMapped": HUGE,
+    "Private_Hugetlb": HUGE,
+}
+_LINE = re.compile(r"(\w{1,40}): +([0-9]{1,15}) kB\s*")
+_ROLLUP = Path("/proc/self/smaps_rollup")
+
+
+def sizes(lines: Iterable[str]) -> dict[str, int]:
+    """Return the memory of a process in bytes: all that is resident, and the part in huge pages.
+
+    Args:
+        lines: of its ``smaps_rollup``.
+    """
+    found = {RESIDENT: 0, HUGE: 0}
+    for line in lines:
+        hit = _LINE.fullmatch(line)
+        if hit is not None and hit[1] in _FIELDS:
+            found[_FIELDS[hit[1]]] += int(hit[2]) * 1024
+    return found
+
+
+class _Reader(threading.Thread):
+    """Reads the sizes of all processes of a session until it is stopped.
+
+    Attributes:
+        most: maximum of each sum.
+        readings: number of them.
+    """
+
+    def __init__(self, pid_file: Path) -> None:
+        super().__init__(daemon=True)
+        self._pid_file = pid_file
+        self._ended = threading.Event()
+        self.most: dict[str, int] = {RESIDENT: 0, HUGE: 0}
+        self.readings = 0
+
+    def run(self) -> None:
+        start = time.monotonic()
+        while not self._ended.wait(_INTERVAL_S if time.monotonic() - start < _LONG_S else _LONGER_S):
+            try:
+                pid = int(self._pid_file.read_text())
+            except (OSError, ValueError):
+                continue
+            self._add([_read(each) for each in (pid, *session_members(pid))])
+
+    def _add(self, found: list[Mapping[str, int]]) -> None:
+        self.readings += any(each[RESIDENT] for each in found)
+        for name in self.most:
+            self.most[name] = max(self.most[name], sum(each[name] for each in found))
+
+    def stop(self) -> None:
+        """Stop reading, and wait for the last one, which the kernel may delay."""
+        self._ended.set()
+        self.join(QUIET_S)
+
+
+def _read(pid: int) -> Mapping[str, int]:
+    with contextlib.suppress(OSError):
+        return sizes(Path(f"/proc/{pid}/smaps_rollup").read_text(errors="replace").splitlines())
+    return {RESIDENT: 0, HUGE: 0}
+
+
+def measure(tracee: Tracee, reference: ReferenceRuns) -> InstrumentResult:
+    """Read the sizes of one run's memory.
+
+    Raises:
+        UnavailableError: the kernel has no such file, or the run was too short for a reading.
+        UserError: the run failed.
+    """
+    if not _ROLLUP.is_file():
+        raise UnavailableError(
+            "this kernel has no /proc/PID/smaps_rollup", "Linux 4.14 or newer, with CONFIG_PROC_PAGE_MONITOR"
+        )
+    tracee = reference.passes_for(tracee, WORK_NS)
+    reader = _Reader(reference.folder / PID_FILE)
+    start = time.monotonic_ns()
+    reader.start()
+    try:
+        ended = run(("env",), tracee, reference.folder, reference.limit(), note_pid=True)
+    finally:
+        reader.stop()
+    if ended.status != 0 and ended.driven is None:
+        raise UserError(f"The run ended with status {ended.status}.")
+    if not reader.readings:
+        raise UnavailableError("the run was too short for a reading of its memory")
+    operations = ended.driven.requests if ended.driven is not None else tracee.operations * tracee.passes
+    took = (time.monotonic_ns() - start) / operations
+    return InstrumentResult(
+        instrument=NAME,
+        tool="",
+        variant=tracee.variant,
+        command=" ".join(tracee.request.arguments),
+        operations=operations,
+        overhead=took / reference.wall_ns if reference.wall_ns and tracee.region is Region.PROGRAM else None,
+        amounts=tuple(Amount(group=MEMORY, name=name, value=float(size)) for name, size in reader.most.items()),
+    )

@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Give the call paths of a run the names of functions, and add up paths of equal names."""
+
+from __future__ import annotations
+
+import collections
+import itertools
+from collections.abc import Sequence
+
+from swapstone.core.model.safe_text import safe
+from swapstone.parts.explain.instruments.call_paths import CallPaths, completed
+from swapstone.parts.explain.instruments.function_names import FunctionKey, NamesOf
+from swapstone.parts.explain.instruments.plugin_file import Block
+from swapstone.parts.explain.model.explanation import KERNEL, OWN_OBJECT, Frame
+from swapstone.parts.explain.model.instruction_counts import AMBIGUOUS, C_LIBRARY, KERNEL_CODE, PROGRAM, UNKNOWN
+from swapstone.parts.explain.model.instruction_paths import MOST_NODES, PathTree
+
+NOT_KEPT: FunctionKey = ("[callers not kept]", "", UNKNOWN)
+"""Stands for the callers of code whose path found no room."""
+
+_MAIN = "main"
+
+
+def frame_of(key: FunctionKey) -> Frame:
+    """Return a function as a frame of a stack."""
+    name, file, kind = key
+    if key == NOT_KEPT:
+        return Frame(symbol=name, object=UNKNOWN)
+    if kind in {UNKNOWN, AMBIGUOUS}:
+        return Frame(symbol="[unknown]", object=kind)
+    shown = KERNEL if kind == KERNEL_CODE else OWN_OBJECT if kind == PROGRAM else safe(file)
+    return Frame(symbol=safe(name) or "[unknown]", object=shown)
+
+
+class _Tree:
+    """A tree of functions below their callers. Its nodes are numbers, of which each is larger than its caller's."""
+
+    def __init__(self) -> None:
+        self.keys: list[FunctionKey] = []
+        self.above: list[int] = []
+        self.own: list[int] = []
+        self._library: list[bool] = []  # whether all functions of the path are of the C library
+        self._main: list[bool] = []  # whether `main` is one of them
+        self._known: dict[tuple[int, FunctionKey], int] = {}
+
+    def below(self, node: int, key: FunctionKey) -> int:
+        """Return the node of a function below a node, or below none: -1.
+
+        What the C library executes before it calls the program is left out, so the paths of two C libraries are comparable.
+        """
+        name, _, kind = key
+        if kind == PROGRAM and node >= 0 and (self._library[node] or (name == _MAIN and not self._main[node])):
+            node = -1
+        found = self._known.get((node, key))
+        if found is None:
+            found = self._known[node, key] = len(self.keys)
+            self.keys.append(key)
+            self.above.append(node)
+            self.own.append(0)
+            self._library.append(kind == C_LIBRARY and (node < 0 or self._library[node]))
+            self._main.append((kind == PROGRAM and name == _MAIN) or (node >= 0 and self._main[node]))
+        return found
+
+
+def tree_of(paths: CallPaths, names_of: NamesOf, most: int = MOST_NODES) -> PathTree:
+    """Return the tree of functions below their callers, with the instructions of each.
+
+    Args:
+        paths: of a run.
+        names_of: names functions.
+        most: the most nodes. If there are more, functions with few instructions are added to their callers.
+    """
+    callers = {number for _, number in paths.paths if number >= 0}
+    call_of = {number: _last_function(paths.blocks[number], names_of) for number in callers}
+    tree = _Tree()
+    nodes = [-1]
+    for above, number in paths.paths:
+        nodes.append(tree.below(nodes[above + 1], call_of[number] if number >= 0 else NOT_KEPT))
+    functions: dict[int, list[FunctionKey]] = {}
+    for path, number, began, times in paths.leaves:
+        block = paths.blocks[number]
+        if number not in functions:
+            functions[number] = _functions(block, names_of)
+        for key, group in itertools.groupby(functions[number][: completed(began, block)]):
+            tree.own[tree.below(nodes[path + 1], key)] += times * sum(1 for _ in group)
+    own, least = _bounded(tree.above, tree.own, most)
+    return _kept(tree, own, least, paths)
+
+
+def _functions(block: Block, names_of: NamesOf) -> list[FunctionKey]:
+    """Return the function of each instruction of a block."""
+    name_at = names_of(block)
+    return [name_at(address)[0] for address in block.addresses]
+
+
+def _last_function(block: Block, names_of: NamesOf) -> FunctionKey:
+    """Return the function of a block's last instruction, which is the call."""
+    return names_of(block)(block.addresses[-1])[0]
+
+
+def _totals(above: Sequence[int], own: Sequence[int]) -> list[int]:
+    """Return the instructions of each node, with those of the nodes below it."""
+    totals = list(own)
+    for node in range(len(totals) - 1, -1, -1):
+        if above[node] >= 0:
+            totals[above[node]] += totals[node]
+    return totals
+
+
+def _bounded(above: Sequence[int], own: Sequence[int], most: int) -> tuple[list[int], int]:
+    """Return the instructions of each node, such that few enough nodes have any, and the least total of a kept node."""
+    totals, least = _totals(above, own), 0
+    while sum(total > least for total in totals) > most:
+        least = 2 * least + 1
+    kept = list(own)
+    for node in range(len(kept) - 1, -1, -1):
+        if totals[node] <= least and above[node] >= 0:
+            kept[above[node]] += kept[node]
+            kept[node] = 0
+    return kept, least
+
+
+def _kept(tree: _Tree, own: Sequence[int], least: int, paths: CallPaths) -> PathTree:
+    """Return the nodes that have instructions, with their callers."""
+    totals = _totals(tree.above, own)
+    numbers: dict[int, int] = {-1: -1}
+    frames: dict[Frame, int] = {}
+    found: collections.defaultdict[str, list[int]] = collections.defaultdict(list)
+    for node, total in enumerate(totals):
+        if not total:
+            continue
+        numbers[node] = len(found["own"])
+        found["above"].append(numbers[tree.above[node]])
+        found["frame"].append(frames.setdefault(frame_of(tree.keys[node]), len(frames)))
+        found["own"].append(own[node])
+    return PathTree(
+        frames=tuple(frames),
+        above=tuple(found["above"]),
+        frame=tuple(found["frame"]),
+        own=tuple(found["own"]),
+        least=least + 1 if least else 0,
+        deep=paths.deep,
+        full=paths.full,
+    )

@@ -1,0 +1,219 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Record a run with perf, and read the recording."""
+
+from __future__ import annotations
+
+import dataclasses
+import subprocess
+from collections.abc import Callable, Collection, Iterable, Sequence
+from pathlib import Path
+
+from swapstone.core.model import UnavailableError, UserError
+from swapstone.parts.explain.instruments import perf_script, requirements
+from swapstone.parts.explain.instruments.measured_region import MARKER, MeasuredWindows, windows
+from swapstone.parts.explain.instruments.perf_script import Event
+from swapstone.parts.explain.instruments.run_limit import LONGEST_S, RunLimit, ended_within
+from swapstone.parts.explain.instruments.traced_run import TracedRun, run
+from swapstone.parts.explain.instruments.tracee import Region, Tracee
+from swapstone.parts.explain.instruments.unwind_tables import root_with_tables
+
+COMM_BYTES = 15
+_DATA = "perf.data"
+
+
+class TooLargeError(Exception):
+    """A recording that is too large to read.
+
+    Attributes:
+        times: its size relative to the limit.
+    """
+
+    def __init__(self, times: float) -> None:
+        super().__init__(f"{times:.1f} times too large")
+        self.times = times
+
+
+@dataclasses.dataclass(frozen=True)
+class Recording:
+    """What perf recorded of a run.
+
+    events: in order of time.
+    windows: the work.
+    ended: how the run ended.
+    lost: number of records that perf lost because its buffer was full.
+    command: of perf, as typed in a shell.
+    tree: the processes that were started, of a recording of the whole machine.
+    """
+
+    events: list[Event]
+    windows: MeasuredWindows
+    ended: TracedRun
+    lost: int
+    command: str
+    tree: Collection[int] = ()
+
+
+def need(*, tracepoints: bool) -> tuple[str, ...]:
+    """Return the command prefix for perf.
+
+    Raises:
+        UnavailableError: perf or tracepoints can't be used.
+    """
+    barrier = requirements.missing_tracepoints() if tracepoints else requirements.missing_perf()
+    if barrier is not None:
+        raise UnavailableError(barrier.reason, barrier.remedy)
+    wrapper = requirements.tracing_wrapper() if tracepoints else ()
+    return () if isinstance(wrapper, requirements.MissingRequirement) else wrapper
+
+
+def record(
+    tracee: Tracee,
+    options: Sequence[str],
+    folder: Path,
+    *,
+    tracepoints: bool = False,
+    before: Sequence[str] = (),
+    most_bytes: int | None = None,
+    limit: RunLimit | None = None,
+    whole_machine: bool = False,
+    mapped: Sequence[str] = (),
+) -> Recording:
+    """Record a run.
+
+    Args:
+        tracee: what to run.
+        options: of ``perf record``: events, stacks.
+        folder: a scratch folder.
+        tracepoints: whether one of the events is a tracepoint.
+        before: command prefix to use in place of that of `need`.
+        most_bytes: limit of the recording's size.
+        limit: of the run's duration.
+        whole_machine: whether the options record all processes; events then have their processor.
+        mapped: files that the program maps; those without unwind tables get derived ones.
+
+    Raises:
+        TooLargeError: the recording is larger than that.
+        UnavailableError: perf can't be used, or the run takes longer than the limit.
+        UserError: the program, or perf, failed.
+    """
+    marked = tracee.region is Region.PASSES
+    wrapper = tuple(before) or need(tracepoints=tracepoints or marked)
+    markers = ("-e", MARKER) if marked else ()
+    if tracee.region is Region.DRIVEN:
+        markers = ("-k", "CLOCK_MONOTONIC")  # the clock of the load generator's start and end
+    data = folder / _DATA
+    command = (*wrapper, "perf", "record", "-q", "-N", "-o", str(data), *options, *markers, "--")
+    ended = run(command, tracee, folder, limit, note_pid=whole_machine)
+    if (ended.status != 0 and ended.driven is None) or not data.is_file():
+        last_lines = ended.stderr.strip().splitlines()[-1:] or ["nothing"]
+        raise UserError(f"perf record ended with status {ended.status}: {last_lines[0][:200]}")
+    try:
+        if most_bytes is not None and (size := data.stat().st_size) > most_bytes:
+            raise TooLargeError(size / most_bytes)
+        root = root_with_tables((tracee.program, *mapped), folder) if mapped else None
+        fields = perf_script.WITH_PROCESSORS if whole_machine else perf_script.FIELDS
+        events = read(data, fields, root, limit.notify if limit is not None else lambda _: None)
+    finally:
+        data.unlink()
+    name = Path(tracee.program).name[:COMM_BYTES]
+    tree = process_tree(events, ended.pid) if whole_machine else frozenset[int]()
+    where = (
+        MeasuredWindows(((ended.driven.start_ns, ended.driven.end_ns),))
+        if ended.driven is not None
+        else windows([each for each in events if each.pid in tree] if whole_machine else events, tracee.region, name)
+    )
+    if not where.pieces:
+        raise UserError("The recording has no markers of the work's begin and end.")
+    lost = sum(int(event.trace) for event in events if event.what == "lost")
+    shown = " ".join(("perf", "record", *options, *markers, "--", *tracee.request.arguments))
+    return Recording(events, where, ended, lost, shown, tree)
+
+
+def process_tree(events: Iterable[Event], root: int) -> frozenset[int]:
+    """Return a process and its descendants, by the records of forks in order of time."""
+    found = {root}
+    for event in events:
+        if event.what == "fork" and event.parent in found:
+            found.add(event.pid)
+    return frozenset(found)
+
+
+def read(
+    data: Path,
+    fields: str = perf_script.FIELDS,
+    root: Path | None = None,
+    notify: Callable[[str], None] = lambda _: None,
+) -> list[Event]:
+    """Read a recording.
+
+    Args:
+        data: perf's file.
+        fields: `perf_script.FIELDS` or `perf_script.WITH_PROCESSORS`.
+        root: below which perf looks for the files that were mapped; None for this machine's.
+        notify: called with a line when that takes long.
+
+    Raises:
+        UnavailableError: reading takes longer than `LONGEST_S`.
+        UserError: perf can't read it.
+    """
+    # With a root perf takes no names from the running kernel by itself.
+    files = () if root is None else ("--symfs", str(root), "--kallsyms", "/proc/kallsyms")
+    command = ("perf", "script", "-i", str(data), "-F", fields, *perf_script.FLAGS, *files)
+    what = f"perf script, which reads a recording of {data.stat().st_size >> 20} MiB"
+    with (
+        subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, errors="replace"
+        ) as process,
+        ended_within(process, LONGEST_S, what, notify) as late,
+    ):
+        assert process.stdout is not None
+        events = list(perf_script.events(process.stdout))
+    if late.is_set():
+        raise UnavailableError(f"its recording is so large that reading it takes longer than {LONGEST_S:.0f} s")
+    if process.returncode != 0:
+        raise UserError(f"perf script ended with status {process.returncode}.")
+    return once(sorted(events, key=lambda event: event.time_ns))
+
+
+def once(events: Sequence[Event]) -> list[Event]:
+    """Remove duplicate records.
+
+    perf sometimes writes a few records of a long recording twice, equal to the nanosecond (up to 22 of 300,000 were observed).
+
+    Args:
+        events: in order of time.
+
+    Returns:
+        Each event once, in the same order.
+    """
+    kept: list[Event] = []
+    now: set[Event] = set()
+    for event in events:
+        if kept and event.time_ns != kept[-1].time_ns:
+            now.clear()
+        if event not in now or event.what == "lost":
+            kept.append(event)
+        now.add(event)
+    return kept
+
+
+def lost_note(lost: int, kept: int) -> tuple[str, ...]:
+    """Return a note with the number of lost records; none if no record was lost."""
+    if not lost:
+        return ()
+    return (f"{lost} records were lost because the kernel's buffer was full; {kept} were kept",)
+
+
+def require_kernel_samples(events: Iterable[Event], kind: str) -> None:
+    """Check that samples of an event include the kernel's.
+
+    perf falls back to the user's code alone where the kernel's samples are refused, and appends ``:u`` to the event's name.
+
+    Raises:
+        UnavailableError: they don't.
+    """
+    if any(event.what.startswith(kind) and event.what.endswith("u") and ":" in event.what for event in events):
+        raise UnavailableError(
+            "the kernel refused samples of its own code, and perf took those of the program alone",
+            "sudo sysctl kernel.perf_event_paranoid=1; in a container also --cap-add PERFMON",
+        )

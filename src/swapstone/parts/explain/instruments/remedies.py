@@ -1,0 +1,265 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Remedies: changes of a program's surroundings that take a cause away, if the cause is what explain named. `explain --confirm` tries them.
+
+None changes the program's file. Each run with a remedy is judged as a trial is: by its status, its output and its levels.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import re
+import shutil
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import msgspec
+
+from swapstone.core.model import UserError
+from swapstone.core.wire import TrialRequest
+from swapstone.parts.explain.instruments.acquisition import Change, RowVariant, unchanged
+from swapstone.parts.explain.instruments.remedy_objects import (
+    BUFFERS,
+    HUGE_MAPPINGS,
+    KEPT_MAPPINGS,
+    NO_DELAY,
+    NO_SLEEPS,
+    NO_SYNC,
+    PAGE_CACHE,
+    ROOM_TO_GROW,
+)
+from swapstone.parts.explain.model.explanation import Explanation, RemedyRuns
+
+LEAST_ROUNDS, MOST_ROUNDS = 8, 20
+BUDGET_S = 60.0
+"""Further rounds than `LEAST_ROUNDS` are made until this time is over."""
+
+_PRELOAD = "LD_PRELOAD"
+_COMPILE_S = 60
+
+
+@dataclasses.dataclass(frozen=True)
+class Remedy:
+    """A change of a program's surroundings.
+
+    Attributes:
+        name: a word or two.
+        text: what it does, as a phrase.
+        suits: pairs (class of cost, pattern for the evidence of a finding) to which it belongs; an empty pattern fits any evidence.
+        environment: variables to set.
+        preload: source in C of an object that the loader preloads; empty for none.
+        one_processor: whether the program is pinned to one processor.
+        of_glibc: whether only programs with a shared glibc heed it.
+    """
+
+    name: str
+    text: str
+    suits: tuple[tuple[str, str], ...]
+    environment: tuple[tuple[str, str], ...] = ()
+    preload: str = ""
+    one_processor: bool = False
+    of_glibc: bool = False
+
+
+_SMALL_PAGES = r"sizes of pages|in huge pages"
+_MEMORY_CALLS = r"\b(?:brk|mmap|munmap|madvise|mremap)\b"
+_SYNC = r"\bf(?:data)?sync\b"
+_FILE_CALLS = r"\bp(?:read|write)\w*|ended by a disk"
+
+REMEDIES: tuple[Remedy, ...] = (
+    Remedy(
+        "one processor",
+        "all of its threads on one processor (taskset)",
+        (("own code", "false sharing"), ("locks", ""), ("waiting", r"\bfutex")),
+        one_processor=True,
+    ),
+    Remedy(
+        "kept memory",
+        "glibc's malloc keeps freed memory and takes large blocks from its heap (MALLOC_TRIM_THRESHOLD_, MALLOC_MMAP_THRESHOLD_, "
+        "MALLOC_TOP_PAD_)",
+        (("page faults", ""), ("system calls", _MEMORY_CALLS), ("locks", "address space")),
+        environment=(
+            ("MALLOC_TRIM_THRESHOLD_", str(1 << 30)),
+            ("MALLOC_MMAP_THRESHOLD_", str(32 << 20)),  # its largest value, DEFAULT_MMAP_THRESHOLD_MAX
+            ("MALLOC_TOP_PAD_", str(64 << 20)),
+        ),
+        of_glibc=True,
+    ),
+    Remedy(
+        "huge pages",
+        "glibc's malloc requests huge pages (GLIBC_TUNABLES=glibc.malloc.hugetlb=1)",
+        (("page faults", ""), ("own code", _SMALL_PAGES)),
+        environment=(("GLIBC_TUNABLES", "glibc.malloc.hugetlb=1"),),
+        of_glibc=True,
+    ),
+    Remedy(
+        "kept mappings",
+        "what the program maps itself stays when it is unmapped, and MADV_DONTNEED frees nothing (a preloaded mmap, munmap, madvise)",
+        (("page faults", ""), ("system calls", _MEMORY_CALLS), ("locks", "address space")),
+        preload=KEPT_MAPPINGS,
+    ),
+    Remedy(
+        "huge mappings",
+        "what the program maps itself may be in huge pages (a preloaded mmap and madvise request MADV_HUGEPAGE)",
+        (("page faults", ""), ("own code", _SMALL_PAGES)),
+        preload=HUGE_MAPPINGS,
+    ),
+    Remedy(
+        "no forced writes",
+        "written data stays in the page cache (a preloaded fsync and fdatasync do nothing)",
+        (("system calls", _SYNC), ("waiting", _SYNC)),
+        preload=NO_SYNC,
+    ),
+    Remedy(
+        "page cache",
+        "files are opened without O_DIRECT and O_SYNC (a preloaded open, openat and mkostemp)",
+        (("system calls", _FILE_CALLS), ("waiting", _FILE_CALLS)),
+        preload=PAGE_CACHE,
+    ),
+    Remedy(
+        "no sleeps",
+        "sleeps and the time-outs of poll end at once (a preloaded nanosleep, clock_nanosleep, usleep, sleep and poll)",
+        (("waiting", r"nanosleep|poll.* ended by a timer"),),
+        preload=NO_SLEEPS,
+    ),
+    Remedy(
+        "room to grow",
+        "a block that grows gets half more than it requests (a preloaded realloc)",
+        (("allocator", r"\brealloc\b"),),
+        preload=ROOM_TO_GROW,
+    ),
+    Remedy(
+        "larger buffers",
+        "streams of the C library buffer 64 KiB (a preloaded setvbuf)",
+        (("system calls", r"\bwrite\b"),),
+        preload=BUFFERS,
+    ),
+    Remedy(
+        "TCP_NODELAY",
+        "sockets send small segments at once (a preloaded socket and accept set TCP_NODELAY)",
+        (("waiting", r"\b(?:read|recv\w*|poll|select|epoll_wait)\b"),),
+        preload=NO_DELAY,
+    ),
+)
+
+
+def remedies_for(explanation: Explanation) -> tuple[Remedy, ...]:
+    """Return the remedies that belong to what an explanation names."""
+    found: list[Remedy] = []
+    for finding in explanation.findings:
+        text = " ".join((finding.sentence, *finding.evidence))
+        found += [
+            remedy
+            for remedy in REMEDIES
+            if any(cause == finding.cause and re.search(pattern, text) for cause, pattern in remedy.suits)
+        ]
+    return tuple(dict.fromkeys(found))
+
+
+def change_of(remedy: Remedy, folder: Path) -> tuple[Change, str]:
+    """Return what changes a request, and the path of the object that must then be mapped; empty for none.
+
+    Args:
+        remedy: to apply.
+        folder: for the compiled object; it must be readable for the program.
+
+    Raises:
+        UserError: the object can't be compiled.
+    """
+    path = str(_compiled(remedy, folder)) if remedy.preload else ""
+
+    def change(request: TrialRequest) -> TrialRequest:
+        variables = dict(request.environment) | dict(remedy.environment)
+        if path:
+            variables[_PRELOAD] = ":".join(filter(None, (variables.get(_PRELOAD, ""), path)))
+        cpus = (max(os.sched_getaffinity(0)),) if remedy.one_processor else request.cpus
+        return msgspec.structs.replace(request, environment=tuple(variables.items()), cpus=cpus)
+
+    return change, path
+
+
+def _compiled(remedy: Remedy, folder: Path) -> Path:
+    name = re.sub(r"\W", "-", remedy.name)
+    source, made = folder / f"{name}.c", folder / f"{name}.so"
+    source.write_text(remedy.preload)
+    compiler = shutil.which("cc")
+    if compiler is None:
+        raise UserError("there is no C compiler cc", "Install gcc and libc6-dev.")
+    command = (compiler, "-O2", "-shared", "-fPIC", "-o", str(made), str(source), "-ldl")
+    try:
+        subprocess.run(command, check=True, capture_output=True, timeout=_COMPILE_S)
+    except (OSError, subprocess.SubprocessError) as error:
+        raise UserError(f"the preloaded object can't be compiled: {error}") from error
+    return made
+
+
+@dataclasses.dataclass(frozen=True)
+class Gap:
+    """The gap between two variants that a remedy may close.
+
+    Attributes:
+        slow, fast: the slower variant, and the other one.
+        metric: of the reference runs, ``wall`` or ``cpu``.
+    """
+
+    slow: RowVariant
+    fast: RowVariant
+    metric: str
+
+
+def try_remedies(
+    remedies: Sequence[Remedy], gap: Gap, folder: Path, notify: Callable[[str], None]
+) -> tuple[RemedyRuns, ...]:
+    """Measure the slower variant with each remedy, in turns with both variants without it.
+
+    Args:
+        remedies: to try.
+        gap: the variants.
+        folder: for objects to preload.
+        notify: called with a line before each remedy.
+    """
+    return tuple(_tried(remedy, gap, folder, notify) for remedy in remedies)
+
+
+def _tried(remedy: Remedy, gap: Gap, folder: Path, notify: Callable[[str], None]) -> RemedyRuns:
+    notify(f"trying a remedy, in turns with both variants without it: {remedy.name}")
+    rows: list[tuple[float, float, float]] = []
+    try:
+        change, path = change_of(remedy, folder)
+        for number in _rounds():
+            times = [variant.run(number, unchanged).metrics.get(gap.metric) for variant in (gap.fast, gap.slow)]
+            with_it = gap.slow.run(number, change)
+            if problem := _no_effect(remedy, path, with_it.objects):
+                raise UserError(problem)
+            times.append(with_it.metrics.get(gap.metric))
+            fast_ns, slow_ns, remedied_ns = (0.0 if each is None else each for each in times)
+            rows.append((fast_ns, slow_ns, remedied_ns))
+    except UserError as error:
+        return RemedyRuns(name=remedy.name, text=remedy.text, problem=error.message)
+    fast, slower, remedied = zip(*rows, strict=True)
+    return RemedyRuns(name=remedy.name, text=remedy.text, faster=fast, slower=slower, remedied=remedied)
+
+
+def _no_effect(remedy: Remedy, path: str, objects: Sequence[str]) -> str:
+    """Return why a remedy can't have an effect on a program; empty if it can.
+
+    Args:
+        remedy: that was applied.
+        path: of the preloaded object; empty for none.
+        objects: files that the program had mapped.
+    """
+    if path and os.path.realpath(path) not in map(os.path.realpath, objects):
+        return "the program did not load the preloaded object: it is static, or ignores LD_PRELOAD"
+    if remedy.of_glibc and not any(Path(each).name in {"libc.so.6", "libc.so.6.1"} for each in objects):
+        return "the slower variant has no shared glibc, which alone heeds it"
+    return ""
+
+
+def _rounds() -> Iterator[int]:
+    start = time.monotonic()
+    for number in range(MOST_ROUNDS):
+        if number >= LEAST_ROUNDS and time.monotonic() - start > BUDGET_S:
+            return
+        yield number

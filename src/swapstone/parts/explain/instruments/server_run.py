@@ -1,0 +1,197 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Run a server under an instrument: wait for its port, warm it up, send the measured requests, and stop it."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from swapstone.core.model import LoadGenerator, UserError
+from swapstone.core.wire import LoadGeneratorRequest
+from swapstone.core.workloads.load_generators import read_load_report
+from swapstone.parts.explain.instruments.run_limit import QUIET_S, RunLimit, wait_for_end
+
+TIMEOUT_FACTOR = 10
+"""Time-outs for the server's start and end are multiplied by this under an instrument."""
+
+DRIVER_S = 600
+
+LONG_TIMEOUT_OPTIONS = {"wrk": ("--timeout", f"{DRIVER_S}s"), "ab": ("-s", str(DRIVER_S))}
+"""Options that raise the time-out of a load generator for a response. A request may take longer under an instrument than the
+time-outs of wrk (2 s, its SOCKET_TIMEOUT_MS) and ab (30 s). They don't change the number of requests."""
+
+
+@dataclasses.dataclass(frozen=True)
+class ServerRun:
+    """The measured window of a server (CLOCK_MONOTONIC, ns), and the number of answered requests."""
+
+    start_ns: int
+    end_ns: int
+    requests: float
+
+
+def drive_server(
+    process: subprocess.Popen[bytes],
+    pid_file: Path,
+    request: LoadGeneratorRequest,
+    generator: LoadGenerator,
+    limit: RunLimit,
+) -> ServerRun:
+    """Send a server its load, then stop it.
+
+    Args:
+        process: the instrument, or another ancestor of the server.
+        pid_file: has the number of the server's first process.
+        request: port, load generator and times.
+        generator: names the reader of the load generator's output.
+        limit: of each wait.
+
+    Raises:
+        UserError: the server accepts no connection in time, or does not end, or the load generator fails.
+    """
+    _wait_for_port(process, request, limit)
+    command = [*_pinned(request.cpus), *with_long_timeout(request.arguments)]
+    if request.warm_ms:
+        _warm_up(command, request)
+    start = time.monotonic_ns()
+    output = _drive(command, request, limit)
+    end = time.monotonic_ns()
+    answered = read_load_report(generator.reader, output)
+    requests = answered.requests or (answered.per_second or 0.0) * (end - start) / 1e9
+    if not requests:
+        raise UserError("The load generator got no response.")
+    stop(process, pid_file, min(limit.run_s, request.stop_ms * TIMEOUT_FACTOR / 1000), limit.notify)
+    return ServerRun(start, end, float(requests))
+
+
+def _drive(command: list[str], request: LoadGeneratorRequest, limit: RunLimit) -> bytes:
+    """Run the load generator to its end, and return its output.
+
+    Raises:
+        UserError: it can't be started, does not end in time, or fails.
+    """
+    name = Path(request.arguments[0]).name
+    with tempfile.TemporaryFile() as stdout, tempfile.TemporaryFile() as stderr:
+        try:
+            process = subprocess.Popen(
+                command, env=dict(request.environment), stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr
+            )
+        except OSError as error:
+            raise UserError(f"The load generator {request.arguments[0]} failed: {error}") from error
+        try:
+            within_s = min(DRIVER_S, limit.run_s)
+            status = wait_for_end(process, within_s, f"the end of the load generator {name}", limit.notify)
+        except subprocess.TimeoutExpired as error:
+            raise UserError(f"The load generator {name} did not end within {within_s:.0f} s.") from error
+        finally:
+            if process.poll() is None:
+                process.kill()
+                process.wait()
+        stdout.seek(0)
+        stderr.seek(0)
+        if status != 0:
+            raise UserError(
+                f"The load generator ended with status {status}: {stderr.read().decode(errors='replace')[-200:]}"
+            )
+        return stdout.read()
+
+
+def with_long_timeout(arguments: tuple[str, ...]) -> tuple[str, ...]:
+    """Return a load generator's command with the time-out of `LONG_TIMEOUT_OPTIONS`, unless the command sets one."""
+    return (arguments[0], *LONG_TIMEOUT_OPTIONS.get(Path(arguments[0]).name, ()), *arguments[1:])
+
+
+def _pinned(cpus: tuple[int, ...]) -> tuple[str, ...]:
+    return ("/usr/bin/taskset", "-c", ",".join(map(str, cpus))) if cpus else ()
+
+
+def _wait_for_port(process: subprocess.Popen[bytes], request: LoadGeneratorRequest, limit: RunLimit) -> None:
+    start, noted = time.monotonic(), False
+    within_s = min(limit.run_s, request.ready_ms * TIMEOUT_FACTOR / 1000)
+    while (passed := time.monotonic() - start) < within_s and process.poll() is None:
+        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", request.port), 1):
+            return
+        if passed > QUIET_S and not noted:
+            noted = True
+            limit.notify(
+                f"waiting until the server accepts a connection on port {request.port}, for at most "
+                f"{within_s - passed:.0f} s more"
+            )
+        time.sleep(0.01)
+    if process.poll() is not None:
+        raise UserError("The server, or the instrument above it, ended before it accepted a connection.")
+    raise UserError(f"The server accepted no connection on its port within {within_s:.0f} s under the instrument.")
+
+
+def _warm_up(command: list[str], request: LoadGeneratorRequest) -> None:
+    with subprocess.Popen(
+        command,
+        env=dict(request.environment),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    ) as driver:
+        try:
+            driver.wait(request.warm_ms / 1000)
+        except subprocess.TimeoutExpired:
+            driver.kill()
+
+
+def stop(process: subprocess.Popen[bytes], pid_file: Path, within_s: float, notify: Callable[[str], None]) -> None:
+    """Send SIGTERM to the server below a process, so that the instrument above it ends too; kill the server if it stays.
+
+    The server is its first process: whatever this has executed since, and whatever its file is.
+
+    Args:
+        process: the instrument.
+        pid_file: has the number of the server's first process.
+        within_s: how long the server and the instrument may take.
+        notify: called with a line when that takes long.
+
+    Raises:
+        UserError: the number of the process can't be read, or the instrument does not end either.
+    """
+    try:
+        server = int(pid_file.read_text())
+    except (OSError, ValueError) as error:
+        raise UserError("The number of the server's process can't be read.") from error
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        members = [server] if number == signal.SIGTERM else _descendants(process.pid, below=server)
+        for pid in members:
+            with contextlib.suppress(OSError):
+                os.kill(pid, number)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            wait_for_end(process, within_s, f"the end of the server after {number.name}", notify)
+            return
+    raise UserError(f"The instrument did not end within {within_s:.0f} s after its server was killed.")
+
+
+def _descendants(top: int, below: int) -> list[int]:
+    """Return a process and its descendants; none if it is not below another one any more, nor that itself."""
+    parents: dict[int, int] = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with contextlib.suppress(OSError, ValueError, IndexError):
+                parents[int(entry.name)] = int(
+                    (entry / "stat").read_text(errors="replace").rpartition(")")[2].split()[1]
+                )
+    if below != top and below not in _below(parents, top):
+        return []
+    return sorted({below, *_below(parents, below)})
+
+
+def _below(parents: Mapping[int, int], top: int) -> set[int]:
+    found, grown = {top}, True
+    while grown:
+        more = {pid for pid, parent in parents.items() if parent in found} - found
+        grown = bool(more)
+        found |= more
+    return found - {top}

@@ -1,0 +1,207 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Names of functions by address, also for stripped files."""
+
+from __future__ import annotations
+
+import bisect
+import contextlib
+import functools
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+from elftools.elf.elffile import ELFFile
+from elftools.elf.sections import NoteSection
+
+from swapstone.core.factors.elf_file import DamagedElfError, open_elf, symbols_of
+from swapstone.core.model import UserError
+from swapstone.core.model.directories import cache_dir
+from swapstone.parts.explain.instruments import archive_matching
+
+_RESOLVER = 10  # STT_GNU_IFUNC
+_FUNCTIONS = (2, _RESOLVER)  # STT_FUNC
+_BUILD_ID = re.compile(r"[0-9a-f]{8,128}")
+DEBUG = Path("/usr/lib/debug")
+
+
+class Symbol(NamedTuple):
+    """A function: its address in the file, its size (0 if the file has none), its name, and whether it resolves an indirect function."""
+
+    address: int
+    size: int
+    name: str
+    resolver: bool = False
+
+
+class Table:
+    """The functions of one file, by address.
+
+    Args:
+        symbols: in any order.
+        segments: triples (offset in the file, address, size) of the loadable segments.
+    """
+
+    def __init__(self, symbols: Iterable[Symbol], segments: tuple[tuple[int, int, int], ...]) -> None:
+        # by address, the larger first, then those that begin without an underscore, then by name
+        self._symbols = sorted(symbols, key=lambda one: (one.address, -one.size, one.name.startswith("_"), one.name))
+        self._addresses = [one.address for one in self._symbols]
+        self._segments = segments
+
+    def __len__(self) -> int:
+        return len(self._symbols)
+
+    def __iter__(self) -> Iterator[Symbol]:
+        return iter(self._symbols)
+
+    def address_of(self, offset: int) -> int:
+        """Return the unrelocated address of an offset in the file."""
+        return next(
+            (at + offset - begin for begin, at, size in self._segments if begin <= offset < begin + size), offset
+        )
+
+    def offset_of(self, address: int) -> int:
+        """Return the offset in the file of an address."""
+        return next((begin + address - at for begin, at, size in self._segments if at <= address < at + size), address)
+
+    def name_at(self, address: int) -> str:
+        """Return the function that contains an address; empty if there is none.
+
+        A function without a size (as in assembler) extends to the next one, but at most 4096 bytes.
+        """
+        addresses = self._addresses
+        at = bisect.bisect_right(addresses, address)
+        for number in range(at - 1, max(0, at - 8) - 1, -1):
+            if address < addresses[number] + self._symbols[number].size:
+                return self._first_name(number)
+        if at and not self._symbols[at - 1].size and address - addresses[at - 1] < 4096:
+            return self._first_name(at - 1)
+        return ""
+
+    def _first_name(self, number: int) -> str:
+        """Return the preferred name of several symbols at one address."""
+        return self._symbols[bisect.bisect_left(self._addresses, self._addresses[number])].name
+
+    def begins_at(self, address: int) -> bool:
+        """Return whether a function begins at an address. The resolver of an indirect function is none."""
+        at = bisect.bisect_left(self._addresses, address)
+        return at < len(self) and self._addresses[at] == address and not self._symbols[at].resolver
+
+    def address(self, name: str) -> int | None:
+        """Return the address of a function."""
+        return next((one.address for one in self._symbols if one.name == name and not one.resolver), None)
+
+
+def table_of(path: Path) -> Table | None:
+    """Return a file's functions: from its symbols, its debug file, or for a stripped musl its static archive.
+
+    Returns:
+        None if it can't be read as an ELF file.
+    """
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return _table(path, status.st_mtime_ns)
+
+
+@functools.cache
+def _table(path: Path, _changed_ns: int) -> Table | None:
+    try:
+        with open_elf(path) as elf:
+            segments = tuple(
+                (each["p_offset"], each["p_vaddr"], each["p_filesz"])
+                for each in elf.iter_segments()
+                if each["p_type"] == "PT_LOAD"
+            )
+            symbols = list(_symbols(elf))
+            whole = elf.get_section_by_name(".symtab") is not None
+            debug = None if whole else _debug_file(elf, path)
+    except (OSError, DamagedElfError):
+        return None
+    if debug is not None:
+        symbols += _of_debug_file(debug)
+    elif (
+        not whole
+        and (companion := path.with_name("libc.a")).is_file()
+        and path.name in {"libc.so", "ld-musl-x86_64.so.1"}
+    ):
+        symbols += (Symbol(*each) for each in _matched(path, companion))
+    return Table(symbols, segments)
+
+
+def _symbols(elf: ELFFile) -> Iterator[Symbol]:
+    # Bit 0 of a function's address marks Thumb code (ELF for the Arm Architecture, section "Symbol Values").
+    mask = ~1 if elf["e_machine"] == "EM_ARM" else ~0
+    for name in (".symtab", ".dynsym"):
+        for one in symbols_of(elf, elf.get_section_by_name(name), _FUNCTIONS):
+            if one.address and one.section:
+                yield Symbol(one.address & mask, one.size, one.name, one.kind == _RESOLVER)
+
+
+def _of_debug_file(path: Path) -> list[Symbol]:
+    """Return the symbols of a debug file; none if it is damaged."""
+    with contextlib.suppress(OSError, DamagedElfError), open_elf(path) as elf:
+        return list(_symbols(elf))
+    return []
+
+
+def missing_symbols(path: Path) -> str:
+    """Return the build ID of a file without a symbol table and without a debug file; empty for other files, and if it has none."""
+    try:
+        with open_elf(path) as elf:
+            whole = elf.get_section_by_name(".symtab") is not None
+            return "" if whole or _debug_file(elf, path) else build_id(elf)
+    except (OSError, DamagedElfError):
+        return ""
+
+
+def companion_of(path: Path) -> Path:
+    """Return the path of a debug file beside a file."""
+    return path.with_name(f"{path.name}.debug")
+
+
+def debug_name(build: str) -> str:
+    """Return the path of a debug file in a folder of them, by its build ID (GDB's manual: "Separate Debug Files")."""
+    return f".build-id/{build[:2]}/{build[2:]}.debug"
+
+
+def build_id(elf: ELFFile) -> str:
+    """Return a file's build ID in hexadecimal digits; empty if it has none."""
+    note = elf.get_section_by_name(".note.gnu.build-id")
+    found = (str(each["n_desc"]) for each in (note.iter_notes() if isinstance(note, NoteSection) else ()))
+    return next((build for build in found if _BUILD_ID.fullmatch(build)), "")
+
+
+def _debug_file(elf: ELFFile, path: Path) -> Path | None:
+    """Return the debug file of a stripped file, with its build ID: beside it, or the distribution's."""
+    build = build_id(elf)
+    places = (companion_of(path), DEBUG / debug_name(build)) if build else ()
+    return next((place for place in places if _has_build_id(place, build)), None)
+
+
+def _has_build_id(path: Path, build: str) -> bool:
+    try:
+        with open_elf(path) as elf:
+            return build_id(elf) == build
+    except (OSError, DamagedElfError):
+        return False
+
+
+def _matched(path: Path, companion: Path) -> list[tuple[int, int, str]]:
+    """Return the functions of a stripped library that match its static archive; cached."""
+    digest = archive_matching.digest_of(path, companion)
+    kept = cache_dir() / "symbols" / f"{digest}.json"
+    try:
+        return msgspec.json.decode(kept.read_bytes(), type=list[tuple[int, int, str]])
+    except (OSError, msgspec.DecodeError, UnicodeDecodeError):
+        try:
+            found = archive_matching.matches(path, companion)
+        except (OSError, UserError, DamagedElfError):
+            return []
+    kept.parent.mkdir(parents=True, exist_ok=True)
+    part = kept.with_suffix(".part")
+    part.write_bytes(msgspec.json.encode(found))
+    part.replace(kept)
+    return found

@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Count system calls by name, by tracepoints, or by ptrace (strace) if there are none."""
+
+from __future__ import annotations
+
+import collections
+import functools
+import re
+import subprocess
+import time
+from collections.abc import Iterable
+
+from swapstone.core.artifacts.distribution_packages import install_command
+from swapstone.core.model import UnavailableError, UserError
+from swapstone.parts.explain.instruments import requirements
+from swapstone.parts.explain.instruments.instrument_result import ReferenceRuns, recorded, result
+from swapstone.parts.explain.instruments.measured_region import passes
+from swapstone.parts.explain.instruments.perf import record
+from swapstone.parts.explain.instruments.perf_script import Event
+from swapstone.parts.explain.instruments.profile_builder import ProfileBuilder
+from swapstone.parts.explain.instruments.symbolizer import Symbolizer
+from swapstone.parts.explain.instruments.traced_run import run
+from swapstone.parts.explain.instruments.tracee import Region, Tracee
+from swapstone.parts.explain.model.explanation import KERNEL, Amount, Frame, InstrumentResult
+
+NAME = "syscalls"
+WORK_NS = 0.3e9
+STACK_BYTES = 1024
+MOST_STACKS = 20_000
+"""More calls than this are counted without stacks."""
+
+_EVENT = "raw_syscalls:sys_enter"
+_NUMBER = re.compile(r"NR (-?[0-9]{1,10}) ")
+_DEFINE = re.compile(r"#define __NR_(\w+) ([0-9]{1,10})")
+_LINE = re.compile(r"(?P<pid>[0-9]{1,10}) +(?P<s>[0-9]{1,12})\.(?P<us>[0-9]{1,6}) (?P<name>\w+)\((?P<rest>.*)")
+HARNESS = {"getrusage": 99, "clock_gettime": 2}
+"""System calls of the harness between the markers of a pass, with their maximum number."""
+
+
+@functools.cache
+def names() -> dict[int, str]:
+    """Return this machine's system calls by number, from the C headers.
+
+    Raises:
+        UnavailableError: there is no C compiler, or no such header.
+    """
+    command = ("cc", "-E", "-dM", "-include", "sys/syscall.h", "-x", "c", "/dev/null")
+    try:
+        result = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    except (OSError, subprocess.SubprocessError) as error:
+        raise UnavailableError(
+            "names of system calls come from sys/syscall.h, read by cc", install_command("gcc libc6-dev")
+        ) from error
+    return {int(number): name for name, number in _DEFINE.findall(result.stdout)}
+
+
+def measure(tracee: Tracee, reference: ReferenceRuns) -> InstrumentResult:
+    """Count a run's system calls by name.
+
+    Raises:
+        UnavailableError: neither tracepoints nor strace can be used.
+        UserError: the run failed.
+    """
+    tracee = reference.passes_for(tracee, WORK_NS)
+    try:
+        return _by_tracepoints(tracee, reference)
+    except UnavailableError as error:
+        if requirements.missing_tool("strace", "strace") is not None or tracee.region is Region.DRIVEN:
+            raise
+        return _by_ptrace(tracee, reference, error.message)
+
+
+def _by_tracepoints(tracee: Tracee, reference: ReferenceRuns) -> InstrumentResult:
+    options: tuple[str, ...] = ("-e", _EVENT, "-c", "1", "-m", "8192")
+    limit = reference.limit()
+    recording = record(tracee, options, reference.folder, tracepoints=True, limit=limit)
+    if len(recording.events) < MOST_STACKS:  # reading a stack takes a hundred times as long as a count
+        options = (*options, "--call-graph", f"dwarf,{STACK_BYTES}")
+        recording = record(tracee, options, reference.folder, tracepoints=True, limit=limit, mapped=reference.objects)
+    symbolizer, adder, counted = Symbolizer(tracee), ProfileBuilder(), collections.Counter[str]()
+    known_names = names()
+    for event in recording.events:
+        if event.what == _EVENT and event.pid != recording.windows.pid and recording.windows.contains(event.time_ns):
+            name = _name(event, known_names)
+            counted[name] += 1
+            user = tuple(frame for frame in symbolizer.stack(event) if frame.object != KERNEL)
+            adder.add((*user, Frame(symbol=name, object=KERNEL)), 1.0)
+    runs = recorded(recording, tracee, [_EVENT])
+    amounts = _amounts(counted, tracee, len(recording.windows.pieces), runs.operations)
+    profile = adder.profile(NAME, "1", runs.operations, runs.notes())
+    return result(NAME, tracee, reference, runs, amounts=amounts, profile=profile, notes=runs.notes())
+
+
+def _name(event: Event, known_names: dict[int, str]) -> str:
+    found = _NUMBER.match(event.trace)
+    number = int(found[1]) if found else -1
+    return known_names.get(number, f"number {number}")
+
+
+def _amounts(counted: collections.Counter[str], tracee: Tracee, pieces: int, operations: float) -> tuple[Amount, ...]:
+    """Return the calls per operation, without those of the harness."""
+    own = {name: times * pieces for name, times in HARNESS.items()} if tracee.region is Region.PASSES else {}
+    left = {name: max(0, times - own.get(name, 0)) for name, times in counted.items()}
+    return tuple(
+        Amount(group="system calls", name=name, value=times / operations)
+        for name, times in sorted(left.items(), key=lambda one: (-one[1], one[0]))
+        if times
+    )
+
+
+def _by_ptrace(tracee: Tracee, reference: ReferenceRuns, why: str) -> InstrumentResult:
+    file = reference.folder / "strace"
+    before = ("strace", "-f", "-qq", "-ttt", "-s", "0", "-e", "signal=none", "-o", str(file))
+    start = time.monotonic_ns()
+    ended = run(before, tracee, reference.folder, reference.limit())
+    if ended.status != 0:
+        raise UserError(f"strace ended with status {ended.status}: {ended.stderr.strip()[-200:]}")
+    elapsed = time.monotonic_ns() - start
+    counted, pieces, span_ns = counted_by_strace(
+        file.read_text(errors="replace").splitlines(), tracee.region, tracee.program
+    )
+    file.unlink()
+    operations = pieces * tracee.operations if tracee.region is Region.PASSES else tracee.operations
+    if not operations:
+        raise UserError("The output of strace has no markers of the work's begin and end.")
+    took = (span_ns or elapsed) / operations
+    return InstrumentResult(
+        instrument=NAME,
+        tool=requirements.version_of("strace"),
+        variant=tracee.variant,
+        command=" ".join((*before[:-2], *tracee.request.arguments)),
+        operations=operations,
+        overhead=took / reference.wall_ns if reference.wall_ns else None,
+        amounts=_amounts(counted, tracee, pieces, operations),
+        notes=(
+            f"counted by strace, because tracepoints are unavailable: {why}",
+            "strace stops a thread at each call, which changes how often threads contend for locks",
+        ),
+    )
+
+
+def counted_by_strace(lines: Iterable[str], region: Region, program: str) -> tuple[collections.Counter[str], int, int]:
+    """Count the calls in the output of ``strace -f -ttt``.
+
+    Args:
+        lines: of the output.
+        region: what delimits the work.
+        program: path of the executed program.
+
+    Returns:
+        Number of calls by name, number of passes, and their duration in ns.
+    """
+    calls: list[tuple[int, int, str]] = []
+    started = False
+    for line in lines:
+        found = _LINE.match(line)
+        if found is None:
+            continue
+        if not started:
+            started = found["name"] == "execve" and found["rest"].startswith(f'"{program}"')
+            continue
+        calls.append((int(found["pid"]), int(found["s"]) * 10**9 + int(found["us"]) * 1000, found["name"]))
+    if region is not Region.PASSES:
+        span = calls[-1][1] - calls[0][1] if calls else 0
+        return collections.Counter(name for _, _, name in calls), 1, span
+    pieces = passes((pid, at) for pid, at, name in calls if name == "getrusage")
+    counted = collections.Counter(name for _, at, name in calls if any(begin < at < end for begin, end in pieces))
+    return counted, len(pieces), sum(end - begin for begin, end in pieces)

@@ -1,0 +1,315 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Unwind tables for files that have none: a copy of the file with tables in place of its constants, and the same code.
+
+Debian builds musl without unwind tables, and musl-gcc links programs without an index of theirs, so no unwinder finds the callers of
+their functions. The tables are derived from the code (`stack_heights`); what a file has is kept. `perf script` takes the copies instead
+of the files by its option ``--symfs``. It reads tables at addresses that the process had mapped, and nothing else of a copy's constants;
+so the tables replace those. Programs run with the files themselves.
+"""
+
+from __future__ import annotations
+
+import bisect
+import dataclasses
+import hashlib
+import itertools
+import struct
+import subprocess
+import tempfile
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from elftools.dwarf.callframe import FDE
+from elftools.elf.elffile import ELFFile
+from elftools.elf.relocation import RelocationSection
+
+from swapstone.core.factors.elf_file import DamagedElfError, open_elf
+from swapstone.core.model.directories import cache_dir
+from swapstone.parts.explain.instruments.stack_heights import (
+    FrameState,
+    Instruction,
+    entries_in,
+    instructions,
+    states,
+)
+from swapstone.parts.explain.instruments.symbol_tables import table_of
+
+_VERSION = "3"
+"""Changes with the tables that are derived from the same file."""
+
+MOST_TABLES = 0.02
+"""Size of ``.eh_frame`` relative to ``.text`` from which a file counts as one that has unwind tables: musl has 0.0003, glibc 0.07."""
+
+_SMALLEST_LIBRARY, _LARGEST_TEXT = 1 << 16, 1 << 23
+_MOST_ENTRIES = 4096  # entries of a directory on the way to a copy
+_LONGEST_S = 120
+_ALIGNMENT = -8
+_HEADER, _ENCODINGS = "<BBBBiI", (0x1B, 0x03, 0x3B)  # DW_EH_PE_pcrel | sdata4; udata4; datarel | sdata4
+_CODE, _INDEX = "swapstone_code", ".eh_frame_hdr"
+_PAGE = 4096
+_READABLE = 4  # PF_R alone
+_RELATIVE = 8  # R_X86_64_RELATIVE
+
+
+def root_with_tables(paths: Iterable[str], folder: Path) -> Path | None:
+    """Return a root for ``perf script --symfs``: links to all files, but copies of those that have no unwind tables.
+
+    Args:
+        paths: of the files that a program has mapped.
+        folder: in which the root is made.
+
+    Returns:
+        None if every file has tables, or none can be derived.
+    """
+    files = dict.fromkeys(Path(path).resolve() for path in paths)
+    copies = {path: copy for path in files if (copy := copy_with_tables(path))}
+    if not copies:
+        return None
+    root = folder / "root-with-tables"
+    if not root.is_dir():
+        _link(Path("/"), root, copies)
+    return root
+
+
+def _link(real: Path, linked: Path, copies: Mapping[Path, Path]) -> None:
+    """Make a folder of links to the entries of another one; folders that contain a copied file are made in the same way."""
+    linked.mkdir(parents=True)
+    deeper = {path.relative_to(real).parts[0] for path in copies if path.is_relative_to(real)}
+    for entry in itertools.islice(real.iterdir(), _MOST_ENTRIES):
+        if entry.name not in deeper:
+            (linked / entry.name).symlink_to(entry)
+    for name in deeper:
+        if real / name in copies:
+            (linked / name).symlink_to(copies[real / name])
+        else:
+            _link(real / name, linked / name, copies)
+
+
+def copy_with_tables(path: Path) -> Path | None:
+    """Return the copy of a file, with tables, made now or before; None if it has tables, or none can be derived."""
+    try:
+        with open_elf(path) as elf:
+            if not lacks_tables(elf):
+                return None
+        digest = hashlib.sha256(_VERSION.encode() + path.read_bytes()).hexdigest()
+        copy = cache_dir() / "unwinding" / digest[:32]
+        if not copy.is_file():
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            _make(path, copy)
+    except (OSError, DamagedElfError, subprocess.SubprocessError, struct.error):
+        return None
+    return copy
+
+
+def lacks_tables(elf: ELFFile) -> bool:
+    """Return whether a file of x86_64 code has no index of unwind tables, or next to no tables."""
+    text, tables = elf.get_section_by_name(".text"), elf.get_section_by_name(".eh_frame")
+    if elf["e_machine"] != "EM_X86_64" or text is None or text["sh_size"] > _LARGEST_TEXT:
+        return False
+    if elf.get_section_by_name(".eh_frame_hdr") is None:
+        return True
+    few = (0 if tables is None else tables["sh_size"]) < MOST_TABLES * text["sh_size"]
+    return few and text["sh_size"] >= _SMALLEST_LIBRARY
+
+
+def _make(path: Path, copy: Path) -> None:
+    """Derive a file's tables, and write the copy.
+
+    Raises:
+        OSError, subprocess.SubprocessError: a program of binutils fails, or the tables are too large; DamagedElfError: the file is damaged.
+    """
+    code = disassembled(path)
+    layout = layout_of(path)
+    entries, kept = set(layout.entries), layout.kept
+    table = table_of(path)
+    entries |= {one.address for one in table or () if ".cold" not in one.name} | entries_in(code)
+    known = states(code, entries)
+    starts = [one.start for one in kept]
+    for one in code:
+        number = bisect.bisect_right(starts, one.at)
+        if number and one.at < kept[number - 1].end:
+            known.pop(one.at, None)
+    with tempfile.TemporaryDirectory(dir=copy.parent) as folder:
+        source, made = Path(folder, "tables.s"), Path(folder, "copy")
+        source.write_text("".join(f"{line}\n" for line in directives(code, known, entries)))
+        _output("as", "-o", source.with_suffix(".o"), source)
+        for room in layout.rooms:
+            frames, index = _tables(source.with_suffix(".o"), code[0].at, room.address, kept)
+            if len(frames) + len(index) <= room.size:
+                break
+        else:
+            raise OSError("there is no room for the tables")
+        source.write_bytes(index)
+        _output(
+            "objcopy",
+            f"--remove-section={_INDEX}",
+            f"--add-section={_INDEX}={source}",
+            f"--set-section-flags={_INDEX}=alloc,readonly",
+            f"--change-section-address={_INDEX}={room.address + len(frames):#x}",
+            path,
+            made,
+        )
+        with made.open("r+b") as file:
+            file.seek(room.offset)
+            file.write(frames + index)
+        made.replace(copy)
+
+
+@dataclasses.dataclass(frozen=True)
+class Kept:
+    """An entry of a file's own tables: the addresses of its function, from `start` to before `end`, and its own address."""
+
+    start: int
+    end: int
+    at: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Room:
+    """Bytes of a file that are mapped, and that no unwinder reads: their address, offset in the file, and number."""
+
+    address: int
+    offset: int
+    size: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Layout:
+    """What the tables of a file need of it.
+
+    Attributes:
+        entries: addresses of functions, by relocations.
+        kept: the file's own entries, in order of functions.
+        rooms: where tables may be, the smallest first.
+    """
+
+    entries: frozenset[int]
+    kept: list[Kept]
+    rooms: list[Room]
+
+
+def layout_of(path: Path) -> Layout:
+    """Read the layout of a file.
+
+    Raises:
+        OSError: it can't be read; DamagedElfError: it is damaged.
+    """
+    with open_elf(path) as elf:
+        text = elf.get_section_by_name(".text")
+        if text is None:
+            raise DamagedElfError("it has no code")
+        start, end = int(text["sh_addr"]), int(text["sh_addr"] + text["sh_size"])
+        entries = frozenset(each for each in _pointers(elf) if start <= each < end)
+        return Layout(entries, _kept(elf), _rooms(elf))
+
+
+def _kept(elf: ELFFile) -> list[Kept]:
+    """Return the entries that a file has, in order of functions."""
+    section = elf.get_section_by_name(".eh_frame")
+    if section is None or not section["sh_size"]:
+        return []
+    found = []
+    for entry in elf.get_dwarf_info().EH_CFI_entries():
+        if isinstance(entry, FDE) and entry["address_range"]:
+            start = int(entry["initial_location"])
+            found.append(Kept(start, start + int(entry["address_range"]), int(section["sh_addr"]) + int(entry.offset)))
+    return sorted(found, key=lambda one: one.start)
+
+
+def _rooms(elf: ELFFile) -> list[Room]:
+    """Return where tables may be: the unused rest of the last page of constants, then the constants."""
+    found = []
+    loaded = [each for each in elf.iter_segments() if each["p_type"] == "PT_LOAD"]
+    for each in loaded:
+        end = int(each["p_offset"] + each["p_filesz"])
+        others = [int(one["p_offset"]) for one in loaded if one["p_offset"] >= end]
+        until = min([-(-end // _PAGE) * _PAGE, *others])
+        if each["p_flags"] == _READABLE:
+            begin = -(-end // 8) * 8
+            found.append(Room(int(each["p_vaddr"]) + begin - int(each["p_offset"]), begin, until - begin))
+    constants = elf.get_section_by_name(".rodata")
+    if constants is not None:
+        found.append(Room(int(constants["sh_addr"]), int(constants["sh_offset"]), int(constants["sh_size"])))
+    return sorted(found, key=lambda room: room.size)
+
+
+def disassembled(path: Path) -> list[Instruction]:
+    """Return the instructions of a file's section ``.text``.
+
+    Raises:
+        OSError, subprocess.SubprocessError: objdump can't be run, or fails.
+    """
+    return instructions(_output("objdump", "-d", "--no-show-raw-insn", "-j", ".text", path).splitlines())
+
+
+def _output(*command: str | Path) -> str:
+    return subprocess.run(
+        command, check=True, capture_output=True, text=True, errors="replace", timeout=_LONGEST_S
+    ).stdout
+
+
+def _pointers(elf: ELFFile) -> set[int]:
+    """Return the addresses that relocations relative to the load address contain: functions in tables among them."""
+    return {
+        int(entry["r_addend"])
+        for section in elf.iter_sections()
+        if isinstance(section, RelocationSection) and section.is_RELA()
+        for entry in section.iter_relocations()
+        if entry["r_info_type"] == _RELATIVE
+    }
+
+
+def directives(code: Sequence[Instruction], known: Mapping[int, FrameState], entries: Collection[int]) -> Iterator[str]:
+    """Yield the states in the language of GNU as: call frame information of a section `_CODE` that begins with the first instruction.
+
+    Each run of consecutive instructions with states is an entry of its own; so is each function.
+
+    Args:
+        code: in order of addresses.
+        known: states by address.
+        entries: addresses at which functions begin.
+    """
+    yield f'.section {_CODE},"ax",@nobits'
+    before: FrameState | None = None
+    for one in code:
+        state = known.get(one.at)
+        if before is not None and (state is None or one.at in entries):
+            yield f".org {one.at - code[0].at}\n.cfi_endproc"
+            before = None
+        if state is None or state == before:
+            continue
+        yield f".org {one.at - code[0].at}"
+        if before is None:
+            before = FrameState()
+            yield ".cfi_startproc"
+        yield f".cfi_def_cfa {state.register}, {state.offset}"
+        saved, other = dict(state.saved), dict(before.saved)
+        yield from (f".cfi_restore {number}" for number in other.keys() - saved.keys())
+        for number, place in saved.items():
+            if other.get(number) != place and place % _ALIGNMENT == 0 and place < 0:
+                yield f".cfi_offset {number}, {place}"
+        before = state
+    if before is not None:
+        yield f".org {code[-1].at + 1 - code[0].at}\n.cfi_endproc"
+
+
+def _tables(assembled: Path, start: int, address: int, kept: Sequence[Kept]) -> tuple[bytes, bytes]:
+    """Return ``.eh_frame`` and ``.eh_frame_hdr``, which is to follow it (Linux Standard Base 5.0, 10.6).
+
+    Args:
+        assembled: what as made of `directives`.
+        start: address of the first instruction.
+        address: at which the tables are to be.
+        kept: entries that the file has, for other functions; the index leads to them too.
+    """
+    linked = assembled.with_suffix(".linked")
+    places = (f"--section-start={_CODE}={start:#x}", f"--section-start=.eh_frame={address:#x}")
+    _output("ld", "--no-check-sections", "-e", "0", *places, "-o", linked, assembled)
+    with open_elf(linked) as elf:
+        section = elf.get_section_by_name(".eh_frame")  # none if no state is known
+        begin = address if section is None else int(section["sh_addr"])
+        frames = bytes(begin - address) + (b"" if section is None else section.data()) + bytes(4)  # 0: the end
+        rows = sorted((one.start, one.at) for one in (*_kept(elf), *kept))
+        index = address + len(frames)
+        header = struct.pack(_HEADER, 1, *_ENCODINGS, begin - (index + 4), len(rows))
+        return frames, header + b"".join(struct.pack("<ii", from_ - index, at - index) for from_, at in rows)

@@ -1,0 +1,294 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Follow waits across threads: what ended each, and what the thread that ended it had done meanwhile."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+from collections.abc import Callable, Collection, Iterable
+
+from swapstone.core.model.ended_waits import (
+    COMPUTING,
+    DELAYED_ACK,
+    IDLE,
+    KERNEL_THREADS,
+    LOAD_GENERATOR,
+    NETWORK,
+    NO_PROCESSOR,
+    OWN_THREADS,
+    UNSEEN,
+    EndedWaits,
+    ProcessorTaken,
+)
+from swapstone.core.model.safe_text import safe
+from swapstone.parts.explain.instruments import sched_events
+from swapstone.parts.explain.instruments.measured_region import MeasuredWindows
+from swapstone.parts.explain.instruments.perf_script import Event
+from swapstone.parts.explain.instruments.wait_reasons import futex_reason, interrupt_reason
+from swapstone.parts.explain.model.explanation import Frame
+
+DELAYED_ACK_NS, SHORTEST_DELAY_NS = 10_000_000, 35_000_000
+"""Data that the network delivers so soon after the delayed-ACK timer expired on the same processor was sent because of that ACK, if the
+wait was as long as such a delay: 40 ms or more (TCP_DELACK_MIN), less a tick. Under load the data may wait for ksoftirqd."""
+
+MOST_PAST = 256
+"""Intervals of a thread that are kept. What lies before them is `UNSEEN`."""
+
+MOST_LENGTHS = 20_000
+MOST_REASONS = 40
+
+Reason = tuple[str, str]
+"""A reason and its thread, as in `EndedWaits`."""
+Parts = collections.Counter[Reason]
+"""Time by reason, in ns."""
+
+
+@dataclasses.dataclass
+class _Thread:
+    """A thread.
+
+    Attributes:
+        whose: as in `EndedWaits`.
+        state: ``run``, ``ready`` or ``wait``.
+        since: from when.
+        cpu: for which it is ready.
+        counted: until when its time in this state, ``ready``, is counted.
+        past: earlier intervals: begin, end, and the reasons.
+    """
+
+    whose: str
+    state: str
+    since: int
+    cpu: int = 0
+    counted: int = 0
+    past: collections.deque[tuple[int, int, Parts]] = dataclasses.field(
+        default_factory=lambda: collections.deque(maxlen=MOST_PAST)
+    )
+
+
+class WaitChains:
+    """Sums up the waits of a program's threads in a recording of the whole machine.
+
+    Args:
+        windows: the measured part.
+        tree: the first process of the program.
+        load_generator: the kernel's name of the load generator, at most 15 bytes; empty for none.
+        stack_of: returns an event's stack, the outermost frame first.
+
+    Attributes:
+        unrecorded: number of waits of the program's threads that ended without a recorded event: the next one has the thread running.
+    """
+
+    def __init__(
+        self,
+        windows: MeasuredWindows,
+        tree: int,
+        load_generator: str,
+        stack_of: Callable[[Event], tuple[Frame, ...]],
+    ) -> None:
+        self._windows, self._driver, self._stack_of = windows, load_generator, stack_of
+        self._pids = {tree}
+        self._own: set[int] = {tree}
+        self._threads: dict[int, _Thread] = {}
+        self._running: dict[int, tuple[int, str, int]] = {}
+        self._ready: dict[int, set[int]] = {}
+        self._expired: dict[int, int] = {}
+        self._sums: Parts = collections.Counter()
+        self._lengths: dict[Reason, list[int]] = {}
+        self._numbers: collections.Counter[Reason] = collections.Counter()
+        self._taken: collections.Counter[str] = collections.Counter()
+        self.unrecorded = 0
+
+    def follow(self, events: Iterable[Event]) -> None:
+        """Add the events of a recording, in order of time."""
+        for event in events:
+            if event.what == "fork":
+                self._fork(event)
+            elif event.what == "exit":
+                self._end(event.tid)
+            elif event.what == sched_events.DELAYED_ACK_TIMER:
+                self._expired[event.cpu] = event.time_ns
+            elif event.what == sched_events.SWITCH:
+                found = sched_events.switch(event.trace)
+                if found is not None:
+                    self._switch(event, found)
+            elif event.what == sched_events.WAKING:
+                self._wake(event)
+
+    def ended(self, operations: float) -> tuple[EndedWaits, ...]:
+        """Return the waits per operation, those with the longest sum first."""
+        found = []
+        for reason, total in sorted(self._sums.items(), key=lambda one: (-one[1], one[0]))[:MOST_REASONS]:
+            lengths = sorted(self._lengths.get(reason, [0]))
+            found.append(
+                EndedWaits(
+                    reason=reason[0],
+                    whose=reason[1],
+                    waits=self._numbers[reason] / operations,
+                    total_ns=total / operations,
+                    short_ns=float(lengths[len(lengths) // 10]),
+                    long_ns=float(lengths[len(lengths) * 9 // 10]),
+                )
+            )
+        return tuple(found)
+
+    def notes(self) -> tuple[str, ...]:
+        """Return a sentence on waits whose end was not recorded, if there are any."""
+        known = sum(self._numbers.values())
+        if not self.unrecorded:
+            return ()
+        return (
+            f"the kernel recorded no event for the end of {self.unrecorded} of {known + self.unrecorded} waits of the program's threads: "
+            "their time is in no line of the waits",
+        )
+
+    def taken(self, operations: float) -> tuple[ProcessorTaken, ...]:
+        """Return who had the processor for which the program's threads were ready, per operation."""
+        most = sorted(self._taken.items(), key=lambda one: (-one[1], one[0]))[:MOST_REASONS]
+        return tuple(ProcessorTaken(whose=whose, total_ns=total / operations) for whose, total in most)
+
+    def _fork(self, event: Event) -> None:
+        if event.parent in self._pids:
+            self._pids.add(event.pid)
+            self._own.add(event.tid)
+
+    def _end(self, tid: int) -> None:
+        thread = self._threads.pop(tid, None)
+        if thread is not None:
+            self._ready.get(thread.cpu, set()).discard(tid)
+        self._own.discard(tid)
+
+    def _whose(self, tid: int, pid: int, name: str, kernel: Collection[Frame]) -> str:
+        if tid in self._own or pid in self._pids:
+            return OWN_THREADS
+        if self._driver and name == self._driver:
+            return LOAD_GENERATOR
+        if any(frame.symbol.startswith("ret_from_fork") or frame.symbol == "kthread" for frame in kernel):
+            return KERNEL_THREADS
+        return safe(name)[:40] or "?"
+
+    def _switch(self, event: Event, found: sched_events.Switch) -> None:
+        at, cpu = event.time_ns, event.cpu
+        for tid in tuple(self._ready.get(cpu, ())):
+            self._count_ready(tid, at)
+        if found.leaves:
+            self._leave(event, found)
+        if found.ends:
+            self._end(found.leaves)
+        name = IDLE if not found.enters else self._name_of(found)
+        self._running[cpu] = (found.enters, name, at)
+        if not found.enters:
+            return
+        thread = self._threads.get(found.enters)
+        if thread is None:
+            self._threads[found.enters] = _Thread(name, "run", at, cpu)
+            return
+        if thread.state == "ready":
+            self._count_ready(found.enters, at)
+            self._ready.get(thread.cpu, set()).discard(found.enters)
+            self._keep(thread, at, (NO_PROCESSOR, thread.whose))
+        thread.state, thread.since, thread.cpu = "run", at, cpu
+
+    def _name_of(self, found: sched_events.Switch) -> str:
+        known = self._threads.get(found.enters)
+        return known.whose if known is not None else self._whose(found.enters, 0, found.name, ())
+
+    def _leave(self, event: Event, found: sched_events.Switch) -> None:
+        at = event.time_ns
+        thread = self._threads.get(found.leaves)
+        if thread is None:
+            whose = self._whose(found.leaves, event.pid, event.comm, self._stack_of(event))
+            thread = self._threads[found.leaves] = _Thread(whose, "run", at, event.cpu)
+        if thread.state == "run":
+            self._keep(thread, at, (COMPUTING, thread.whose))
+        elif thread.state == "wait" and found.leaves in self._own and found.leaves != self._windows.pid:
+            self.unrecorded += self._windows.overlap_ns(thread.since, at) > 0
+        thread.since, thread.cpu = at, event.cpu
+        thread.state = "ready" if found.ready else "wait"
+        if found.ready:
+            self._queue(found.leaves, thread)
+
+    def _queue(self, tid: int, thread: _Thread) -> None:
+        thread.counted = thread.since
+        if tid in self._own and tid != self._windows.pid:
+            self._ready.setdefault(thread.cpu, set()).add(tid)
+
+    def _count_ready(self, tid: int, at: int) -> None:
+        """Add the time since the last call to the thread that has the processor for which a thread of the program is ready."""
+        thread = self._threads.get(tid)
+        if thread is None or thread.state != "ready" or tid not in self._own:
+            return
+        runs = self._running.get(thread.cpu)
+        length = self._windows.overlap_ns(thread.counted, at)
+        if length > 0 and runs is not None and tid != self._windows.pid:
+            self._taken[runs[1]] += length
+        thread.counted = at
+
+    def _keep(self, thread: _Thread, at: int, reason: Reason) -> None:
+        if at > thread.since:
+            thread.past.append((thread.since, at, collections.Counter({reason: at - thread.since})))
+
+    def _wake(self, event: Event) -> None:
+        found = sched_events.woken(event.trace)
+        thread = self._threads.get(found[0]) if found else None
+        if found is None or thread is None or thread.state != "wait":
+            return
+        tid, at = found[0], event.time_ns
+        parts = self._parts(event, thread.since, at)
+        if at > thread.since:
+            thread.past.append((thread.since, at, parts))
+        if tid in self._own and tid != self._windows.pid:
+            self._add(parts, thread.since, at)
+        thread.state, thread.since, thread.cpu = "ready", at, found[1]
+        self._queue(tid, thread)
+
+    def _add(self, parts: Parts, since: int, at: int) -> None:
+        share = self._windows.overlap_ns(since, at) / max(1, at - since)
+        if share <= 0 or not parts:
+            return
+        for reason, length in parts.items():
+            self._sums[reason] += length * share  # type: ignore[assignment]  # a Counter adds floats as well
+        largest = max(parts, key=lambda each: (parts[each], each))
+        self._numbers[largest] += 1
+        lengths = self._lengths.setdefault(largest, [])
+        if len(lengths) < MOST_LENGTHS:
+            lengths.append(at - since)
+
+    def _parts(self, event: Event, since: int, at: int) -> Parts:
+        """Return the reasons of a wait that an event ends."""
+        stack = self._stack_of(event)
+        reason = interrupt_reason(stack)
+        expired = self._expired.get(event.cpu)
+        if (
+            reason == NETWORK
+            and expired is not None
+            and at - expired <= DELAYED_ACK_NS
+            and at - since >= SHORTEST_DELAY_NS
+        ):
+            reason = DELAYED_ACK
+        if reason is not None:
+            return collections.Counter({(reason, ""): at - since})
+        whose = self._whose(event.tid, event.pid, event.comm, stack)
+        reason = futex_reason(stack)
+        if reason is not None:
+            return collections.Counter({(reason, whose): at - since})
+        return self._meanwhile(self._threads.get(event.tid), whose, since, at)
+
+    def _meanwhile(self, waker: _Thread | None, whose: str, since: int, at: int) -> Parts:
+        """Return what a thread did between two times, the second of which is now."""
+        found: Parts = collections.Counter()
+        begin = at if waker is None else max(since, waker.since)
+        if waker is not None and waker.state == "run" and at > begin:
+            found[COMPUTING, whose] += at - begin
+        left = begin
+        for start, end, parts in reversed(waker.past if waker else ()):
+            if end <= since:
+                break
+            shared = min(end, left) - max(start, since)
+            if shared > 0:
+                left = max(start, since)
+                for reason, length in parts.items():
+                    found[reason] += length * shared / (end - start)  # type: ignore[assignment]
+        if left > since:
+            found[UNSEEN, whose] += left - since
+        return found

@@ -1,0 +1,477 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Derive the path of a wake-up from the blocks that a machine executed: from the timer's expiry to the thread's reading of the clock.
+
+The program reports how late it was, so the expiry is that many instructions before the reading of the clock. Calls are followed by
+their instructions and by the addresses that they return to.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from swapstone.core.model import UnavailableError
+from swapstone.parts.explain.instruments.instruction_kinds import Kind, Processor, kinds_of
+from swapstone.parts.explain.instruments.kernel_symbols import KernelSymbols
+from swapstone.parts.explain.instruments.wakeup_trace import WakeupTrace
+from swapstone.parts.explain.model.wakeup_paths import MOST_DEPTH, MOST_FUNCTIONS, DisabledSection, PathFunction
+
+Name = tuple[str, str]
+"""A function and its module; the module is empty for the kernel itself."""
+
+USER: Name = ("user code", "")
+_NO_NAME: Name = ("", "")
+_VECTORS: Name = ("vectors", "")
+_WAKES, _QUEUES, _SCHEDULES = "hrtimer_wakeup", "enqueue_task_rt", "__schedule"
+_MOVES = frozenset({Kind.CALL, Kind.RETURN, Kind.LEAVE})
+_SWITCHES = frozenset({"__switch_to_asm", "__switch_to", "cpu_switch_to"})
+_SCHEDULERS = re.compile(
+    r"_*(schedule\w*|preempt_schedule\w*|(dynamic_|might_)?cond_resched\w*|(raw_|dynamic_)?irqentry_exit_cond_resched|rt_mutex_schedule"
+    r"|thunk_preempt_schedule\w*)(\.\w+)*"
+)
+_LOCKS = re.compile(
+    r"_raw_(spin|read|write)_(try)?(un)?lock\w*|rt_(spin|read|write)_(try)?(un)?lock\w*|mutex_(try)?(un)?lock\w*|(up|down)_(read|write)\w*"
+    r"|__local_bh_(dis|en)able_ip|migrate_(dis|en)able"
+)
+_SLACK, _SLACK_SHARE = 300, 1000
+"""Tolerance of the position of the expiry, in instructions, plus a part of the latency: the kernel calibrates its clocks."""
+_SLACK_WITHOUT_CLOCK = 5000
+_NEVER = 1 << 62
+_FAR = 5000
+"""The clock is read at most so many instructions before the program counts the latency."""
+_LEAST_SHARE = 5000
+"""Functions with less than this part of the instructions are added to their callers."""
+
+
+@dataclasses.dataclass(frozen=True)
+class FoundPath:
+    """The path of a wake-up: see `swapstone.parts.explain.model.wakeup_paths.WakeupPath`."""
+
+    instructions: int
+    phases: tuple[int, int, int, int]
+    functions: tuple[PathFunction, ...]
+    ended_by: tuple[str, str]
+    switches: int
+    disabled: DisabledSection | None
+    locks: tuple[tuple[str, int], ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class _Code:
+    """What is known about a block."""
+
+    address: int
+    after: int
+    name: Name
+    is_user: bool
+    is_start: bool
+    is_entry: bool
+    kinds: tuple[Kind, ...]
+    last: Kind = Kind.OTHER
+    switches_interrupts: bool = False
+
+
+def _codes(trace: WakeupTrace, kernel: KernelSymbols, kernel_start: int, processor: Processor) -> list[_Code]:
+    """Return the blocks of a trace, and one more for those that found no room."""
+    found = []
+    for block in trace.blocks:
+        is_user = block.address < kernel_start
+        function = None if is_user else kernel.name_at(block.address)
+        name = USER if is_user else function[:2] if function else _NO_NAME
+        is_vector = not is_user and block.address >= processor.vectors
+        is_start = function is not None and function[2] == block.address
+        name = _VECTORS if is_vector else name
+        kinds = tuple(kinds_of(processor, block.code, block.sizes))
+        found.append(
+            _Code(
+                address=block.address,
+                after=block.address + len(block.code),
+                name=name,
+                is_user=is_user,
+                is_start=is_start,
+                is_entry=is_vector or _is_entry(name[0], processor, is_start=is_start),
+                kinds=kinds,
+                last=kinds[-1],
+                switches_interrupts=Kind.DISABLE in kinds or Kind.ENABLE in kinds,
+            )
+        )
+    return [*found, _Code(0, 0, _NO_NAME, is_user=False, is_start=False, is_entry=False, kinds=())]
+
+
+def _is_entry(name: str, processor: Processor, *, is_start: bool) -> bool:
+    return (is_start and name.startswith(processor.entries)) or name in processor.tables
+
+
+class _Events:
+    """Where the steps of a trace are, and what happens in them.
+
+    Positions count instructions backwards from the reading of the clock: that of a step is the number of instructions from its first
+    one to that reading.
+
+    Args:
+        codes: by the index of a block; -1 is the one without a name.
+        steps: pairs (index, instructions).
+    """
+
+    def __init__(self, codes: Sequence[_Code], steps: Sequence[tuple[int, int]]) -> None:
+        self.codes, self.steps = codes, steps
+        positions = []
+        total = 0
+        for _, executed in reversed(steps):
+            total += executed
+            positions.append(total)
+        positions.reverse()
+        self.to_mark = positions
+        self.clock_found, after_clock = self._clock()
+        self.positions = [position - after_clock for position in positions]
+
+    def _clock(self) -> tuple[bool, int]:
+        """Return whether the reading of the clock is known, and the number of instructions after it."""
+        for at in range(len(self.steps) - 1, -1, -1):
+            if self.to_mark[at] > _FAR:
+                break
+            index, executed = self.steps[at]
+            kinds = self.codes[index].kinds[:executed]
+            if Kind.CLOCK in kinds:
+                last = len(kinds) - 1 - kinds[::-1].index(Kind.CLOCK)
+                return True, self.to_mark[at] - last - 1
+        return False, 0
+
+    def code(self, at: int) -> _Code:
+        """Return the block of a step."""
+        return self.codes[self.steps[at][0]]
+
+    def starts(self, name: str, first: int = 0) -> list[int]:
+        """Return the steps where a function of the kernel begins."""
+        wanted = {index for index, code in enumerate(self.codes) if code.is_start and code.name[0] == name}
+        return [at for at in range(first, len(self.steps)) if self.steps[at][0] in wanted]
+
+    def is_entry(self, at: int) -> bool:
+        """Return whether an exception or an interrupt begins in a step."""
+        return self.code(at).is_entry and at > 0 and not self.code(at - 1).is_entry
+
+
+@dataclasses.dataclass(frozen=True)
+class _Milestones:
+    """Positions and steps of what separates the phases."""
+
+    expiry: int
+    entry: int
+    wakes: int
+    schedules: int
+    switches: int
+    is_delayed: bool
+
+    def phases(self, events: _Events) -> tuple[int, int, int, int]:
+        """Return the instructions of each phase."""
+        entry, wakes, schedules = (events.positions[at] for at in (self.entry, self.wakes, self.schedules))
+        return self.expiry - entry, entry - wakes, wakes - schedules, schedules
+
+
+def _milestones(events: _Events, latency_us: int, ns_per_instruction: int) -> _Milestones:
+    """Find what separates the phases.
+
+    Raises:
+        UnavailableError: the trace does not fit to the latency; the text has the reason.
+    """
+    least = latency_us * 1000 // ns_per_instruction
+    most = (latency_us * 1000 + 999) // ns_per_instruction
+    slack = (_SLACK if events.clock_found else _SLACK_WITHOUT_CLOCK) + most // _SLACK_SHARE
+    wakes = _waking(events, most + slack)
+    if wakes is None:
+        raise UnavailableError(
+            f"The timer's function {_WAKES} was not executed in the {most} instructions before the maximum.",
+            "The kernel may not list it in /proc/kallsyms, or the program does not sleep by a timer.",
+        )
+    schedules = events.starts(_SCHEDULES, wakes)
+    entry = next((at for at in range(wakes, -1, -1) if events.is_entry(at)), None)
+    if not schedules or entry is None or events.positions[entry] > most + slack:
+        raise UnavailableError(
+            f"The executed instructions do not fit to the latency of {latency_us} us: the thread was woken "
+            f"{events.positions[wakes]} instructions before it read the clock, and "
+            + (
+                "no interrupt precedes that."
+                if entry is None
+                else f"the interrupt began {events.positions[entry]} before."
+            )
+        )
+    waited = (
+        any(
+            Kind.WAIT in events.code(at).kinds
+            for at in range(entry - 1, -1, -1)
+            if events.positions[at] <= least + slack
+        )
+        if events.positions[entry] < least
+        else False
+    )
+    is_delayed = least - events.positions[entry] > slack and not waited
+    expiry = least if is_delayed else events.positions[entry]
+    if is_delayed and events.positions[0] < expiry:
+        raise UnavailableError(
+            f"The timer expired {expiry} instructions before the thread read the clock, and {events.positions[0]} are kept."
+        )
+    return _Milestones(expiry, entry, wakes, schedules[-1], len(schedules) - 1, is_delayed)
+
+
+def _waking(events: _Events, most: int) -> int | None:
+    """Return the first step after the expiry that wakes a thread of a real-time class by a timer; of any class if there is none."""
+    wakings = [at for at in events.starts(_WAKES) if events.positions[at] <= most]
+    queues = events.starts(_QUEUES)
+    ends = [*wakings[1:], len(events.steps)]
+    for number, at in enumerate(wakings):
+        if any(at < queue < ends[number] for queue in queues):
+            return at
+    return wakings[-1] if wakings else None
+
+
+class _Node:
+    """A function below its caller.
+
+    Attributes:
+        own: instructions in it.
+        total: with those of the functions below it.
+        first: the step in which it, or one below it, was first executed on the path.
+        below: what it called.
+        handler: whether it handles an interrupt.
+    """
+
+    def __init__(self) -> None:
+        self.own = self.total = 0
+        self.handler = False
+        self.first = _NEVER
+        self.below: dict[Name, _Node] = {}
+
+    def count(self, instructions: int, at: int) -> None:
+        """Count instructions of a step."""
+        self.own += instructions
+        self.first = min(self.first, at)
+
+    def in_order(self) -> list[tuple[Name, _Node]]:
+        """Return what it called on the path, in the order of the first execution."""
+        return sorted(((name, node) for name, node in self.below.items() if node.total), key=lambda pair: pair[1].first)
+
+    def child(self, name: Name) -> _Node:
+        found = self.below.get(name)
+        if found is None:
+            found = self.below[name] = _Node()
+        return found
+
+
+class _Frame(NamedTuple):
+    """A function that was called.
+
+    Attributes:
+        name: of the function.
+        node, caller: its node, and that of its caller.
+        returns_to: an address; -1 for a handler of an interrupt, and where it is not known.
+        interrupted: of a handler: the last block before it, and whether all of that was executed.
+    """
+
+    name: Name
+    node: _Node
+    caller: _Node
+    returns_to: int
+    interrupted: tuple[_Code, bool] | None = None
+
+
+class _Stack:
+    """The functions that are executed, as far as their calls were seen."""
+
+    def __init__(self, root: _Node) -> None:
+        self._root = root
+        self.frames: list[_Frame] = []
+
+    def restart(self, name: Name) -> None:
+        """Forget all callers."""
+        self.frames = []
+        self.enter(name, -1)
+
+    def enter(self, name: Name, returns_to: int, interrupted: tuple[_Code, bool] | None = None) -> None:
+        """Enter a function that was called, or a handler of an interrupt."""
+        if len(self.frames) >= MOST_DEPTH:
+            self.frames = []
+        caller = self.frames[-1].node if self.frames else self._root
+        node = caller.child(name)
+        node.handler |= interrupted is not None
+        self.frames.append(_Frame(name, node, caller, returns_to, interrupted))
+
+    def replace(self, name: Name) -> None:
+        """Continue in another function with the same callers, as after a tail call."""
+        last = self.frames.pop()
+        self.frames.append(last._replace(name=name, node=last.caller.child(name)))
+
+    def leave(self, address: int) -> bool:
+        """Return to an address; return whether a caller has it."""
+        for at in range(len(self.frames) - 1, 0, -1):
+            if self.frames[at].returns_to == address:
+                del self.frames[at:]
+                return True
+        return False
+
+    def leave_interrupt(self) -> tuple[_Code, bool] | None:
+        """Return to the code that was interrupted last; return its last block, or None if the interruption was not seen."""
+        for at in range(len(self.frames) - 1, 0, -1):
+            if (interrupted := self.frames[at].interrupted) is not None:
+                del self.frames[at:]
+                return interrupted
+        return None
+
+    def names(self) -> list[str]:
+        """Return the names of the functions, the outermost first."""
+        return [frame.name[0] for frame in self.frames]
+
+
+def _step(stack: _Stack, before: _Code | None, code: _Code, *, is_entry: bool, was_whole: bool) -> None:
+    """Follow the execution from a block to the next one."""
+    name = code.name
+    if before is None or before.is_user != code.is_user:
+        stack.restart(name)
+    elif is_entry:
+        stack.enter(name, -1, (before, was_whole))
+    elif not was_whole:  # the block was left by an access to a device, and continues
+        if stack.frames[-1].name != name:
+            stack.restart(name)
+    elif before.last is Kind.CALL and (code.address != before.after or code.is_start):  # else it was not executed
+        stack.enter(name, before.after)
+    elif before.last is Kind.LEAVE:
+        interrupted = stack.leave_interrupt()
+        if interrupted is None:
+            stack.restart(name)
+        else:
+            _step(stack, interrupted[0], code, is_entry=False, was_whole=interrupted[1])
+    elif before.last is Kind.RETURN:
+        if before.name[0] in _SWITCHES or not stack.leave(code.address):  # another thread's stack, or an unknown caller
+            stack.restart(name)
+    elif name != before.name:
+        stack.leave(code.address)
+    if stack.frames[-1].name != name:
+        stack.replace(name)
+
+
+class _Interrupts:
+    """The last section with interrupts disabled that is known from the instructions that begin and end it."""
+
+    def __init__(self) -> None:
+        self._since: tuple[Name, int] | None = None
+        self.last: tuple[Name, Name, int] | None = None
+
+    def step(self, code: _Code, executed: int, position: int) -> None:
+        """Read a step's instructions."""
+        for number, kind in enumerate(code.kinds[:executed]):
+            if kind is Kind.DISABLE and self._since is None:
+                self._since = code.name, position - number
+            elif kind is Kind.ENABLE and self._since is not None:
+                self.last = self._since[0], code.name, self._since[1] - (position - number)
+                self._since = None
+
+    def forget(self) -> None:
+        """Begin anew where an exception begins or ends: the processor changes the state there."""
+        self._since = None
+
+
+def find_path(
+    trace: WakeupTrace,
+    kernel: KernelSymbols,
+    processor: Processor,
+    *,
+    kernel_start: int,
+    latency_us: int,
+    ns_per_instruction: int = 1,
+) -> FoundPath:
+    """Return the path of the wake-up that a trace ends with.
+
+    Args:
+        trace: the blocks that the machine executed.
+        kernel: functions of the kernel.
+        processor: of the machine.
+        kernel_start: the lowest address of the kernel.
+        latency_us: as the program reported it.
+        ns_per_instruction: of the machine's clock.
+
+    Raises:
+        UnavailableError: the trace does not fit to the latency.
+    """
+    events = _Events(_codes(trace, kernel, kernel_start, processor), trace.steps)
+    milestones = _milestones(events, latency_us, ns_per_instruction)
+    root, interrupts = _Node(), _Interrupts()
+    stack = _Stack(root)
+    ended_by, disabled = ("", ""), None
+    locks: collections.Counter[str] = collections.Counter()
+    before, was_whole = None, True
+    for at, (index, executed) in enumerate(events.steps):
+        code, position = events.codes[index], events.positions[at]
+        if position <= 0:
+            break
+        is_entry = code.is_entry and events.is_entry(at)
+        if at == milestones.entry and milestones.is_delayed:
+            disabled = _section(interrupts.last, milestones, events)
+        if is_entry or code.is_user or (before is not None and before.last is Kind.LEAVE):
+            interrupts.forget()
+        if before is None or is_entry or not was_whole or before.last in _MOVES or before.name != code.name:
+            _step(stack, before, code, is_entry=is_entry, was_whole=was_whole)
+        if code.switches_interrupts:
+            interrupts.step(code, executed, position)
+        if at == milestones.schedules:
+            ended_by = _ended_by(stack.names())
+        counted = min(position, milestones.expiry) - max(position - executed, 0)
+        if counted > 0:
+            stack.frames[-1].node.count(counted, at)
+            if code.is_start and _LOCKS.fullmatch(code.name[0]):
+                locks[code.name[0]] += 1
+        before, was_whole = code, executed >= len(code.kinds)
+    return FoundPath(
+        instructions=milestones.expiry,
+        phases=milestones.phases(events),
+        functions=_functions(root, milestones.expiry // _LEAST_SHARE),
+        ended_by=ended_by,
+        switches=milestones.switches,
+        disabled=disabled,
+        locks=tuple(sorted(locks.items(), key=lambda pair: (-pair[1], pair[0]))),
+    )
+
+
+def _section(last: tuple[Name, Name, int] | None, milestones: _Milestones, events: _Events) -> DisabledSection | None:
+    """Return the section that ended where the interrupt was delivered; None if it is not known."""
+    if last is None or last[2] < milestones.expiry - events.positions[milestones.entry] - _SLACK:
+        return None
+    begins, ends, instructions = last
+    return DisabledSection(begins=begins[0], ends=ends[0], modules=(begins[1], ends[1]), instructions=instructions)
+
+
+def _ended_by(names: Sequence[str]) -> tuple[str, str]:
+    """Return the outermost function of the scheduler, and its caller; the caller is empty if it is not known."""
+    at = len(names) - 1
+    while at > 0 and _SCHEDULERS.fullmatch(names[at - 1]):
+        at -= 1
+    return names[at], names[at - 1] if at else ""
+
+
+def _functions(root: _Node, least: int) -> tuple[PathFunction, ...]:
+    """Return the functions below a root, each below its caller; those with at most `least` instructions are added to their callers."""
+    _sum_up(root)
+    found: list[PathFunction] = []
+    waiting = [(name, node, 0) for name, node in reversed(root.in_order())]
+    while waiting:
+        (name, module), node, depth = waiting.pop()
+        below = [pair for pair in node.in_order() if pair[1].total > least]
+        own = node.total - sum(each.total for _, each in below)
+        found.append(
+            PathFunction(name=name, module=module, depth=depth, own=own, total=node.total, handler=node.handler)
+        )
+        waiting += [(name, each, depth + 1) for name, each in reversed(below)]
+    if len(found) > MOST_FUNCTIONS and least < root.total:
+        return _functions(root, 2 * least + 1)
+    return tuple(found)
+
+
+def _sum_up(root: _Node) -> None:
+    """Compute totals and first steps of all nodes; without recursion, which Python limits."""
+    order = [root]
+    for node in order:
+        order += node.below.values()
+    for node in reversed(order):
+        node.total = node.own + sum(each.total for each in node.below.values())
+        node.first = min([node.first, *(each.first for each in node.below.values())])

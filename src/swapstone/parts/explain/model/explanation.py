@@ -1,0 +1,429 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Measurements of two variants under instruments, and their explanation: counts, profiles, ledger, findings."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+
+from swapstone.core.model.bounds import NonNegative, Number, PositiveInteger
+from swapstone.core.model.ended_waits import EndedWaits, ProcessorTaken
+from swapstone.core.model.experiment import RunGroup
+from swapstone.core.model.frozen_struct import FrozenStruct
+
+Samples = Annotated[int, msgspec.Meta(ge=0, le=1 << 40)]
+"""A number of samples."""
+
+KERNEL = "[kernel]"
+"""Object name of kernel frames."""
+
+OWN_OBJECT = "[program]"
+"""Object name of frames of the program itself."""
+
+
+LISTED_FUNCTIONS = 40
+"""Counts of calls and instructions have the most frequent functions of a variant; one that is not among as many was called at most as often
+as the last of them."""
+
+RECORDED_SWITCHES = "recorded switches"
+"""Group of the switches that the off-CPU recording has, with which the kernel's counters are compared."""
+
+KERNEL_LOCKS = (
+    "rwsem_down_",
+    "__mutex_lock",
+    "down_read",
+    "down_write",
+    "rt_mutex",
+    "__vma_start_write",
+    "__vma_enter_locked",
+)
+"""Prefixes of kernel functions in which a thread waits for a lock of the kernel."""
+
+
+class Frame(FrozenStruct, frozen=True, kw_only=True):
+    """A function on a call stack.
+
+    Attributes:
+        symbol: its name; ``[unknown]`` if it has none.
+        object: `KERNEL`, `OWN_OBJECT`, or the file name of a shared object.
+    """
+
+    symbol: str
+    object: str
+
+
+class Stack(FrozenStruct, frozen=True, kw_only=True):
+    """A call stack with its weight.
+
+    Attributes:
+        frames: indices into `Profile.frames`, the outermost first.
+        weight: in the unit of the profile, over the whole run.
+    """
+
+    frames: tuple[int, ...]
+    weight: Number
+
+
+class ProfileRun(FrozenStruct, frozen=True, kw_only=True):
+    """One of the runs that a profile sums up, or a part of one.
+
+    Attributes:
+        samples: number of samples.
+        weights: pairs (index into `Profile.stacks`, weight).
+    """
+
+    samples: Samples
+    weights: tuple[tuple[int, Number], ...]
+
+
+class Profile(FrozenStruct, frozen=True, kw_only=True):
+    """Call stacks of one variant, with weights.
+
+    Attributes:
+        kind: ``on-cpu``, ``off-cpu``, ``allocations`` or ``syscalls``.
+        unit: ``ns``, ``B`` or ``1``.
+        operations: number of operations in the run.
+        frames: each once.
+        stacks: each once.
+        notes: limits of the profile: lost records, truncated stacks.
+        runs: the same weights by run; empty if they were not kept apart.
+    """
+
+    kind: str
+    unit: str
+    operations: Number
+    frames: tuple[Frame, ...]
+    stacks: tuple[Stack, ...]
+    notes: tuple[str, ...] = ()
+    runs: tuple[ProfileRun, ...] = ()
+
+    @property
+    def samples(self) -> int:
+        """Return the number of samples; 0 if unknown."""
+        return sum(run.samples for run in self.runs)
+
+
+class ElapsedRun(FrozenStruct, frozen=True, kw_only=True):
+    """One of the runs of an `ElapsedTime`, or a part of one; its waits are a run of `ElapsedTime.waits`."""
+
+    running_ns: Number
+    ready_ns: Number
+    cpu_ns: Number
+
+
+class ElapsedTime(FrozenStruct, frozen=True, kw_only=True):
+    """Division of the elapsed time of one variant's runs among the active threads.
+
+    Attributes:
+        wall_ns: elapsed time of the measured regions.
+        running_ns: part of it in which threads ran.
+        ready_ns: part of it in which preempted threads were runnable.
+        waits: the rest, by the stack of the waiting thread.
+        most_threads: maximum number of threads active at the same time.
+        cpu_ns: CPU time of all threads in those regions; 0 if not recorded.
+        runs: the same by run, as many as `waits` has; empty if they were not kept apart.
+    """
+
+    wall_ns: Number
+    running_ns: Number
+    ready_ns: Number
+    waits: Profile
+    most_threads: int
+    cpu_ns: Number = 0.0
+    runs: tuple[ElapsedRun, ...] = ()
+
+
+class Amount(FrozenStruct, frozen=True, kw_only=True):
+    """A count or amount per operation.
+
+    Attributes:
+        group: ``system calls``, ``faults``, ``switches``, ``allocations``, ``copies``, ``instructions`` or ``calls``.
+        name: what was counted.
+        value: per operation.
+    """
+
+    group: str
+    name: str
+    value: Number
+
+
+class InstrumentResult(FrozenStruct, frozen=True, kw_only=True, rename={"elapsed": "passing"}):
+    """The result of one instrument for one variant.
+
+    Attributes:
+        instrument: its name.
+        tool: the command it needs, with its version.
+        variant: label of the variant.
+        command: as typed in a shell.
+        operations: number of operations in the runs.
+        overhead: time per operation under the instrument / without; None if unknown.
+        amounts, profile, elapsed: what it measured. ``elapsed`` is ``passing`` on disk.
+        notes: what was lost or left out.
+        waits: what ended the waits of all threads, those with the longest sum first.
+        taken: who had the processor for which threads were ready, in the same order.
+    """
+
+    instrument: str
+    tool: str
+    variant: str
+    command: str
+    operations: Number
+    overhead: Number | None
+    amounts: tuple[Amount, ...] = ()
+    profile: Profile | None = None
+    elapsed: ElapsedTime | None = None
+    notes: tuple[str, ...] = ()
+    waits: tuple[EndedWaits, ...] = ()
+    taken: tuple[ProcessorTaken, ...] = ()
+
+
+class MissingInstrument(FrozenStruct, frozen=True, kw_only=True, rename={"remedy": "mend"}):
+    """An instrument without a result.
+
+    Attributes:
+        instrument: its name.
+        reason: why it has none.
+        remedy: how to enable it; may be empty. ``mend`` on disk.
+    """
+
+    instrument: str
+    reason: str
+    remedy: str = ""
+
+
+class InstrumentCost(FrozenStruct, frozen=True, kw_only=True):
+    """How long an instrument took.
+
+    Attributes:
+        instrument: its name, or ``reference`` for the runs without one.
+        seconds: elapsed time of all its runs of both variants, and of reading what it recorded.
+        trial_s: elapsed time of one run of both variants without an instrument, with their starts and ends.
+    """
+
+    instrument: str
+    seconds: Number
+    trial_s: Number
+
+
+class RowKey(RunGroup, frozen=True, kw_only=True):
+    """The row of a record that is explained."""
+
+    metric: str
+    baseline: str
+    candidate: str
+
+
+class TracedExplanation(FrozenStruct, frozen=True, kw_only=True):
+    """An explanation of a row by the instructions of virtual machines.
+
+    Attributes:
+        record: identity of the record.
+        chain: of the record's last run. If the record was resumed since, the explanation is out of date.
+        swapstone, created: the version that wrote it, and the time.
+        emulator: its version and digest.
+        place: the row.
+        ns_per_instruction: guest time of an instruction on the machine's clock.
+    """
+
+    record: str
+    chain: str
+    swapstone: str
+    created: str
+    emulator: str
+    place: RowKey
+    ns_per_instruction: PositiveInteger = 1
+
+
+class TracedSide(FrozenStruct, frozen=True, kw_only=True):
+    """One side of such an explanation.
+
+    Attributes:
+        variant, trial, run: the trial that was traced, and the identity of its run.
+        output: digest of its output.
+        instructions: that were counted.
+    """
+
+    variant: str
+    trial: str
+    run: str
+    output: str
+    instructions: NonNegative
+
+
+class Reference(FrozenStruct, frozen=True, kw_only=True):
+    """The reference runs of one variant, without instruments.
+
+    Attributes:
+        variant: label of the variant.
+        program_sha256: digest of the program's file.
+        recorded: median of the row's metric in the record.
+        time_ns: time per operation whose difference the ledger splits; None if the row is of another metric.
+        metrics: pairs (name, median) of the reference runs, per operation, in the record's units.
+        runs: number of reference runs.
+        values: pairs (name, value of each run, in the order of the runs) of some of the metrics; empty if they were not kept.
+    """
+
+    variant: str
+    program_sha256: str
+    recorded: Number
+    time_ns: Number | None = None
+    metrics: tuple[tuple[str, Number], ...]
+    runs: int
+    values: tuple[tuple[str, tuple[Number, ...]], ...] = ()
+
+
+class RemedyRuns(FrozenStruct, frozen=True, kw_only=True):
+    """Runs with a remedy, in turns with both variants without it; all times in ns per operation.
+
+    Attributes:
+        name, text: the remedy, and what it does.
+        faster, slower: of the variants without it, by round.
+        remedied: of the slower variant with the remedy, by round.
+        problem: why it was not measured; empty if it was.
+    """
+
+    name: str
+    text: str
+    faster: tuple[Number, ...] = ()
+    slower: tuple[Number, ...] = ()
+    remedied: tuple[Number, ...] = ()
+    problem: str = ""
+
+
+class RowMeasurements(FrozenStruct, frozen=True, kw_only=True):
+    """All measurements of a row. `explain` stores them with the record, and computes the explanation from them.
+
+    Attributes:
+        place: the row.
+        unit: of the row's metric.
+        ledger_metric: the time that the ledger splits, ``wall`` or ``cpu``.
+        references: baseline, then candidate.
+        runs: results of instruments.
+        missing: instruments without a result.
+        differs: whether the record's verdict is a difference; without one there are no findings.
+        no_result: why the record has no result of the row; empty if it has one. The difference is then that of the reference runs.
+        remedies: those that were tried; None without `--confirm`.
+        costs: how long each instrument took, those without a result too; empty if it was not measured.
+    """
+
+    place: RowKey
+    unit: str
+    ledger_metric: str
+    references: tuple[Reference, Reference]
+    runs: tuple[InstrumentResult, ...]
+    missing: tuple[MissingInstrument, ...]
+    differs: bool = True
+    no_result: str = ""
+    remedies: tuple[RemedyRuns, ...] | None = None
+    costs: tuple[InstrumentCost, ...] = ()
+
+
+class Count(FrozenStruct, frozen=True, kw_only=True):
+    """An `Amount` of both variants; None for a variant that the instrument did not measure."""
+
+    group: str
+    name: str
+    baseline: Number | None
+    candidate: Number | None
+
+
+class LedgerLine(FrozenStruct, frozen=True, kw_only=True):
+    """The time per operation of one class of cost.
+
+    Attributes:
+        cause: the class.
+        detail: subdivision of the class, such as the name of a system call; may be empty.
+        baseline, candidate: ns per operation.
+        interval: of the difference, in ns; None if the runs were not kept apart.
+    """
+
+    cause: str
+    detail: str
+    baseline: Number
+    candidate: Number
+    interval: tuple[Number, Number] | None = None
+
+    @property
+    def difference(self) -> float:
+        """Return candidate less baseline, in ns."""
+        return self.candidate - self.baseline
+
+
+class Ledger(FrozenStruct, frozen=True, kw_only=True):
+    """A row's difference in time, split into classes of cost.
+
+    Attributes:
+        metric: ``wall`` or ``cpu``.
+        baseline, candidate: ns per operation, from the record.
+        lines: all classes, the largest difference first.
+        residual: ns of the difference without a class: unnamed stacks, and `drift`.
+        drift: difference in the record less the difference of the reference runs, in ns.
+        notes: limits of the ledger.
+        sampling: half-width of the widest interval of a line, in ns; None without intervals.
+        samples: of processor time, baseline and candidate; zeros if unknown.
+        causes: each class with the interval of its difference, in ns; empty without intervals.
+        repeated: interval of the difference of the reference runs, in ns; None without intervals.
+    """
+
+    metric: str
+    baseline: Number
+    candidate: Number
+    lines: tuple[LedgerLine, ...]
+    residual: Number
+    drift: Number = 0.0
+    notes: tuple[str, ...] = ()
+    sampling: Number | None = None
+    samples: tuple[Samples, Samples] = (0, 0)
+    causes: tuple[tuple[str, tuple[Number, Number]], ...] = ()
+    repeated: tuple[Number, Number] | None = None
+
+    @property
+    def difference(self) -> float:
+        """Return candidate less baseline, in ns."""
+        return self.candidate - self.baseline
+
+
+class Finding(FrozenStruct, frozen=True, kw_only=True):
+    """A class of cost that accounts for part of the difference.
+
+    Attributes:
+        cause: the class.
+        share: of the difference; above 1 if other classes offset it; None without a ledger.
+        sentence: its wording.
+        evidence: counts and ledger lines that support it, those that cover most of the difference first.
+        interval: of the share; None if unknown.
+        how: what distinguishes it from other differences of its class, such as ``same instructions, slower``; may be empty.
+    """
+
+    cause: str
+    share: Number | None
+    sentence: str
+    evidence: tuple[str, ...]
+    interval: tuple[Number, Number] | None = None
+    how: str = ""
+
+
+class Explanation(FrozenStruct, frozen=True, kw_only=True):
+    """The explanation of a row.
+
+    Attributes:
+        place: the row.
+        counts: the largest ratios first.
+        ledger: None without on-CPU profiles of both variants.
+        findings: the largest share first.
+        paragraph: summary of the first findings.
+        caveats: limits of the explanation.
+        differs: whether the record has a difference; without one there are no findings, and shares of it mean nothing. If the record has
+            no result: whether the reference runs have one.
+        no_result: as in `RowMeasurements`.
+    """
+
+    place: RowKey
+    counts: tuple[Count, ...]
+    ledger: Ledger | None
+    findings: tuple[Finding, ...]
+    paragraph: str
+    caveats: tuple[str, ...]
+    differs: bool = True
+    no_result: str = ""

@@ -1,0 +1,192 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""The path of the worst wake-up of a row of latencies: what the machine executed from the timer's expiry to the thread."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+
+from swapstone.core.model.bounds import NonNegative
+from swapstone.core.model.frozen_struct import FrozenStruct
+from swapstone.parts.explain.model.explanation import TracedExplanation, TracedSide
+
+EXPLAINED_LATENCY = "max"
+"""The metric whose rows the path of the worst wake-up explains."""
+
+PENDING, INTERRUPT, WOKEN, SWITCH = "interrupt pending", "interrupt", "before the last switch", "switch and return"
+PHASES = (PENDING, INTERRUPT, WOKEN, SWITCH)
+"""From the timer's expiry to the entry of its interrupt; from there to the function that wakes the thread; from there to the last
+run of the scheduler, which switches to it; from there until the thread reads the clock."""
+
+MOST_FUNCTIONS = 4000
+MOST_DEPTH = 128
+_MOST = 1 << 53
+
+
+class PathFunction(FrozenStruct, frozen=True, kw_only=True):
+    """A function on the path, below the functions that called it.
+
+    Attributes:
+        name: of the function; empty if it has none.
+        module: of the kernel that contains it; empty for the kernel itself.
+        depth: 0 for an outermost function. The caller is the last one before it with a smaller depth.
+        own: instructions in it, without those of the functions that are listed below it.
+        total: instructions in it and in these.
+        handler: whether it handles an interrupt or an exception, so that the function above it did not call it.
+    """
+
+    name: str
+    module: str = ""
+    depth: int
+    own: int
+    total: int
+    handler: bool = False
+
+
+class DisabledSection(FrozenStruct, frozen=True, kw_only=True):
+    """The part of the path with interrupts disabled at whose end the timer's interrupt was delivered.
+
+    Attributes:
+        begins, ends: the functions that disabled and enabled interrupts.
+        modules: of these functions; empty for the kernel itself.
+        instructions: between the two.
+    """
+
+    begins: str
+    ends: str
+    modules: tuple[str, str]
+    instructions: int
+
+
+class WakeupPath(TracedSide, frozen=True, kw_only=True):
+    """The worst wake-up of one variant.
+
+    Attributes:
+        variant: its label.
+        trial: key of the record's trial that was run again: of its replicates the one with the largest maximum.
+        run: name of the run, which covers all its inputs.
+        output: SHA-256 of what the trial printed, in the record and under the plugin.
+        latency_ns: the maximum that the program reported. It rounds down to microseconds.
+        cycle, cycles: number of the wake-up, from 1, and how many there were.
+        equal: how many wake-ups had this latency; `cycle` is the first of them.
+        instructions: on the path, to the reading of the clock.
+        phases: instructions of each of `PHASES`.
+        functions: in the order in which they were first executed, each below its caller.
+        switches: how often the scheduler ran between the wake-up and its last run.
+        ended_by: the outermost function of that last run of the scheduler, and its caller.
+        disabled: the section that delayed the interrupt; None if the interrupt was not delayed, or if the section is not known.
+        locks: pairs (function that takes or releases a lock, calls) on the path.
+    """
+
+    latency_ns: NonNegative
+    cycle: int
+    cycles: int
+    equal: int
+    phases: tuple[NonNegative, NonNegative, NonNegative, NonNegative]
+    functions: tuple[PathFunction, ...]
+    ended_by: tuple[str, str]
+    switches: NonNegative = 0
+    disabled: DisabledSection | None = None
+    locks: tuple[tuple[str, NonNegative], ...] = ()
+
+    def problem(self) -> str:
+        """Return why the numbers contradict each other; empty if they don't."""
+        if not 0 < len(self.functions) <= MOST_FUNCTIONS:
+            return f"{self.variant} has no functions, or more than {MOST_FUNCTIONS}"
+        if not 1 <= self.cycle <= self.cycles < _MOST or not 1 <= self.equal <= self.cycles:
+            return f"the cycle of {self.variant} is not one of its cycles"
+        if not 0 < self.instructions < _MOST or sum(self.phases) != self.instructions:
+            return f"the phases of {self.variant} don't sum to its instructions"
+        return self._problem_of_functions()
+
+    def _problem_of_functions(self) -> str:
+        sums: list[int] = []  # of the functions below each open one
+        above: list[PathFunction] = []
+        for function in (*self.functions, None):
+            depth = function.depth if function is not None else 0
+            if not 0 <= depth <= min(len(above), MOST_DEPTH):
+                return f"a function of {self.variant} has no caller"
+            while len(above) > depth:
+                closed, below = above.pop(), sums.pop()
+                if closed.own < 0 or closed.own + below != closed.total:
+                    return f"the functions of {self.variant} don't sum to their callers"
+                if sums:
+                    sums[-1] += closed.total
+            if function is not None:
+                above.append(function)
+                sums.append(0)
+        if sum(one.total for one in self.functions if one.depth == 0) != self.instructions:
+            return f"the functions of {self.variant} don't sum to its instructions"
+        return ""
+
+
+class WakeupExplanation(TracedExplanation, frozen=True, kw_only=True):
+    """The paths of the worst wake-ups of both variants of a row.
+
+    Attributes:
+        sides: baseline, then candidate.
+    """
+
+    sides: tuple[WakeupPath, WakeupPath]
+
+    def problem(self) -> str:
+        """Return why the numbers contradict each other; empty if they don't."""
+        return next(filter(None, (side.problem() for side in self.sides)), "")
+
+
+Path = tuple[tuple[str, str], ...]
+"""Pairs (name, module), the outermost function first."""
+
+
+def totals_by_path(functions: tuple[PathFunction, ...]) -> dict[Path, int]:
+    """Return the instructions of each function with its callers and all that it called.
+
+    A path begins anew with the handler of an interrupt: its instructions are none of the interrupted functions.
+    """
+    found: dict[Path, int] = {}
+    for path, own in _paths(functions):
+        for length in range(1, len(path) + 1):
+            found[path[:length]] = found.get(path[:length], 0) + own
+    return found
+
+
+def totals_by_function(functions: tuple[PathFunction, ...]) -> dict[tuple[str, str], int]:
+    """Return the same for each function, wherever it was called. Recursion counts once."""
+    found: dict[tuple[str, str], int] = {}
+    for path, own in _paths(functions):
+        for name in set(path):
+            found[name] = found.get(name, 0) + own
+    return found
+
+
+def _paths(functions: tuple[PathFunction, ...]) -> Iterator[tuple[Path, int]]:
+    """Yield the path of each function, from the last handler or the outermost function, and its own instructions."""
+    above: list[tuple[Path, int]] = []
+    for one in functions:
+        del above[one.depth :]
+        path = (*(above[-1][0] if above and not one.handler else ()), (one.name, one.module))
+        above.append((path, one.own))
+        yield above[-1]
+
+
+def heaviest_path(weights: dict[Path, int], least: float) -> Path:
+    """Return the path from an outermost function along the largest weights, until they are less than `least` or not positive."""
+    below: dict[Path, list[Path]] = {}
+    for path in weights:
+        below.setdefault(path[:-1], []).append(path)
+    found: Path = ()
+    for _ in itertools.repeat(None, MOST_DEPTH + 1):
+        best = max(below.get(found, ()), key=lambda path: weights[path], default=None)
+        if best is None or weights[best] < max(least, 1):
+            break
+        found = best
+    return found
+
+
+def growth_by_path(baseline: WakeupPath, candidate: WakeupPath) -> dict[Path, int]:
+    """Return for each path of the candidate how many more instructions it has than the path's last function has in the baseline.
+
+    The callers are not compared: not all of them are known, and another thread may have executed the function.
+    """
+    before = totals_by_function(baseline.functions)
+    return {path: total - before.get(path[-1], 0) for path, total in totals_by_path(candidate.functions).items()}

@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""A flame graph, or the difference of two, as one page that loads nothing."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from collections.abc import Sequence
+from importlib import resources
+from typing import Any
+
+from markupsafe import Markup
+
+from swapstone.core.model.number_text import quantity
+from swapstone.core.report.render.html import template
+from swapstone.parts.explain.explanation import CostClasses
+from swapstone.parts.explain.explanation.aligned_stacks import aligned, aligned_label
+from swapstone.parts.explain.explanation.profile_formats import label
+from swapstone.parts.explain.model.explanation import Frame, Ledger, Profile
+
+LEAST_SHARE = 1e-5
+"""A frame with a smaller share of the total on both sides is left out of the page. Its callers keep its time."""
+
+
+class _Node:
+    """A frame under a caller, with the weights of both sides in one operation."""
+
+    def __init__(self, name: str, kind: str) -> None:
+        self.name = name
+        self.kind = kind
+        self.weights = [0.0, 0.0]
+        self.widest = 0.0  # what it needs in a drawing that shows both: the larger side of each stack, added up
+        self.under: dict[str, _Node] = {}
+
+
+def tree(before: Profile | None, after: Profile, classes: CostClasses) -> _Node:
+    """Join both sides' stacks into one tree, which has the stacks of either side.
+
+    Args:
+        before: the baseline's, or None for one profile alone.
+        after: the candidate's.
+        classes: which class each frame belongs to.
+    """
+    root = _Node("all", "")
+    stacks: dict[tuple[Frame, ...], list[float]] = {}
+    for side, profile in enumerate((before, after)):
+        for stack in profile.stacks if profile else ():
+            assert profile is not None
+            frames = tuple(profile.frames[number] for number in stack.frames)
+            stacks.setdefault(frames, [0.0, 0.0])[side] += stack.weight / profile.operations
+    for frames, weights in stacks.items():
+        node = root
+        _add(node, weights)
+        for depth, frame in enumerate(frames):
+            name = label(frame) if before is None else aligned_label(frame)
+            if name not in node.under:
+                cause, detail = classes.of(frames[: depth + 1])
+                node.under[name] = _Node(name, f"{cause} {detail}".strip() if cause == "system calls" else cause)
+            node = node.under[name]
+            _add(node, weights)
+    return root
+
+
+def _add(node: _Node, weights: Sequence[float]) -> None:
+    node.weights[0] += weights[0]
+    node.weights[1] += weights[1]
+    node.widest += max(weights)
+
+
+def _plain(node: _Node, kinds: dict[str, int], least: float) -> list[Any]:
+    """Return a node as nested lists: name, kind's number, baseline, candidate, width, children."""
+    kept = [one for one in sorted(node.under.values(), key=lambda one: one.name) if one.widest >= least]
+    number = kinds.setdefault(node.kind, len(kinds))
+    below = [_plain(one, kinds, least) for one in kept]
+    return [node.name, number, *(float(f"{weight:.6g}") for weight in (*node.weights, node.widest)), below]
+
+
+def page(
+    title: str, first: Profile, second: Profile | None, classes: CostClasses, more_notes: Sequence[str] = ()
+) -> str:
+    """Render one profile, or the difference of two with aligned stacks, as an interactive page.
+
+    Args:
+        title: its heading.
+        first: the profile; of a difference, the baseline's.
+        second: the candidate's, or None for one profile.
+        classes: gives the colours.
+        more_notes: printed before those of the profiles.
+
+    Returns:
+        The page. Its own policy lets it load nothing and run no script but its own.
+    """
+    before, after = (first, second) if second is not None else (None, first)
+    if before is not None:
+        pair = aligned(before, after)
+        before, after, more_notes = pair.before, pair.after, (*more_notes, *pair.notes)
+    root = tree(before, after, classes)
+    kinds: dict[str, int] = {}
+    data = {
+        "tree": _plain(root, kinds, root.widest * LEAST_SHARE),
+        "kinds": list(kinds),
+        "unit": after.unit,
+        "difference": second is not None,
+    }
+    script = (
+        resources.files("swapstone.core.report.render").joinpath("templates", "flame.js").read_text(encoding="utf-8")
+    )
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    # In a script element of type JSON only "</" and "<!--" could end it early.
+    text = json.dumps(data, separators=(",", ":")).replace("<", "\\u003c")
+    notes = tuple(dict.fromkeys((*more_notes, *first.notes, *(second.notes if second else ()))))
+    return template("flame.html.j2").render(
+        title=title,
+        data=Markup(text),  # noqa: S704 - escaped above
+        script=Markup(script),  # noqa: S704 - ours
+        digest=digest,
+        notes=notes,
+        difference=second is not None,
+    )
+
+
+def total_notes(pair: Sequence[Profile | None], ledger: Ledger | None) -> tuple[str, ...]:
+    """Return why the totals of a graph of times are not those of the ledger; none for other graphs.
+
+    Args:
+        pair: baseline's and candidate's profile.
+        ledger: of the row.
+    """
+    before, after = pair
+    if before is None or after is None or ledger is None or before.unit != "ns":
+        return ()
+    totals = [sum(stack.weight for stack in each.stacks) / each.operations for each in (before, after)]
+    of = {
+        "on-cpu": "processor time of all threads, sampled",
+        "off-cpu": "elapsed time without a running thread, recorded",
+    }
+    what = {"wall": "elapsed time", "cpu": "processor time"}.get(ledger.metric, ledger.metric)
+    return (
+        f"The whole is {quantity(totals[0], 'ns')} and {quantity(totals[1], 'ns')} per operation: {of.get(before.kind, before.kind)} in "
+        f"runs under perf, which slows a program. The ledger's whole is {quantity(ledger.baseline, 'ns')} and "
+        f"{quantity(ledger.candidate, 'ns')}: {what} in the record's runs without an instrument.",
+    )

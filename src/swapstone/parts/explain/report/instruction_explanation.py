@@ -1,0 +1,235 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Where the instructions of a row on the exact clock went: a document, a summary, and JSON."""
+
+from __future__ import annotations
+
+import collections
+import re
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from swapstone.core.record.variant_label import short_label
+from swapstone.core.report.answer.wording import listed
+from swapstone.core.report.context import ExplanationSummary
+from swapstone.core.report.document import BulletList, Document, Item, Section
+from swapstone.core.report.formatting import safe
+from swapstone.core.report.printed_json import printed_json
+from swapstone.core.report.tables import text_table
+from swapstone.parts.explain.explanation.evidence import amount
+from swapstone.parts.explain.explanation.findings import percent
+from swapstone.parts.explain.model.instruction_counts import (
+    AMBIGUOUS,
+    KERNEL_CODE,
+    PASSES,
+    UNKNOWN,
+    FunctionCount,
+    InstructionExplanation,
+)
+from swapstone.parts.explain.model.modelled_cycles import other_behaviour
+from swapstone.parts.explain.report.arm_explanation import (
+    ARM_MODEL_HEAD,
+    KINDS_HEAD,
+    arm_kind_rows,
+    arm_model_notes,
+    arm_model_table,
+)
+from swapstone.parts.explain.report.modelled_cycles_table import MODEL_HEAD, model_notes, model_rows, model_sentence
+
+MOST_FUNCTIONS = 16
+MOST_EVENTS = 12
+_LEAST_SHARE = 0.05
+_NAMED = 2
+_SYSTEM_CALL = re.compile(r"__(?:x64|arm64|riscv)_sys_(\w+)|sys_(\w+)")
+_FAULT = "handle_mm_fault"
+_NO_NAME = "code without a name"
+GRAPH = "instructions-difference.html"
+"""The page with the flame graph of the difference."""
+GRAPH_NOTE = (
+    f"The flame graph of the difference is {GRAPH}: the same instructions by call path. Callers of main are left out."
+)
+Rows = list[tuple[str, ...]]
+
+
+def function_name(function: FunctionCount) -> str:
+    """Return a function as a report prints it."""
+    return safe(function.name) or _NO_NAME
+
+
+def kind_counts(found: InstructionExplanation) -> list[tuple[str, int, int]]:
+    """Return triples (kind of code, baseline, candidate), the largest difference first."""
+    before, after = collections.Counter[str](), collections.Counter[str]()
+    for one in found.functions:
+        before[one.kind] += one.baseline
+        after[one.kind] += one.candidate
+    kinds = sorted({*before, *after}, key=lambda kind: (-abs(after[kind] - before[kind]), kind))
+    return [(kind, before[kind], after[kind]) for kind in kinds]
+
+
+def sentence(found: InstructionExplanation) -> str:
+    """Return which code the difference is in.
+
+    For example: b_string_strlen executes 44.4 M instructions with musl instead of 7.66 M with glibc; 100 % of the difference is in the C
+    library (strlen).
+    """
+    baseline, candidate = found.sides
+    before, after = (side.instructions / side.operations for side in found.sides)
+    start = (
+        f"{safe(found.place.workload)} executes {amount(after)} instructions with {safe(short_label(candidate.variant))} "
+        f"instead of {amount(before)} with {safe(short_label(baseline.variant))}"
+    )
+    difference = candidate.instructions - baseline.instructions
+    if not difference:
+        return f"{start}: there is no difference."
+    shares = [
+        f"{percent((after - before) / difference)} {'of the difference ' if not number else ''}is in {_place(found, kind)}"
+        for number, (kind, before, after) in enumerate(kind_counts(found))
+        if abs((after - before) / difference) >= _LEAST_SHARE
+    ]
+    return f"{start}; {listed(shares)}."
+
+
+def _place(found: InstructionExplanation, kind: str) -> str:
+    """Return a kind of code with the functions that differ most."""
+    functions = [one for one in found.functions if one.kind == kind and one.difference]
+    whole = sum(abs(one.difference) for one in functions)
+    named = [function_name(one) for one in functions[:_NAMED] if abs(one.difference) >= _LEAST_SHARE * whole]
+    article = "" if kind in {AMBIGUOUS, UNKNOWN} else "the " if " " in kind or kind.isalpha() else ""
+    return f"{article}{safe(kind)}{f' ({listed(list(dict.fromkeys(named)))})' if named else ''}"
+
+
+def _row(found: InstructionExplanation, name: Sequence[str], before: int, after: int) -> tuple[str, ...]:
+    baseline, candidate = found.sides
+    values = before / baseline.operations, after / candidate.operations
+    whole = candidate.instructions / candidate.operations - baseline.instructions / baseline.operations
+    difference = values[1] - values[0]
+    sign = "+" if difference > 0 else ""
+    share = percent(difference / whole) if whole else ""
+    return (*name, *map(amount, values), f"{sign}{amount(difference)}", share)
+
+
+def _sum_row(found: InstructionExplanation, name: Sequence[str]) -> tuple[str, ...]:
+    return _row(found, name, *(side.instructions for side in found.sides))
+
+
+KIND_HEAD = ("instructions of an operation in", "baseline", "candidate", "difference", "share")
+FUNCTION_HEAD = ("function", "file", "baseline", "candidate", "difference", "share")
+EVENT_HEAD = ("in one operation", "baseline", "candidate")
+
+
+def kind_rows(found: InstructionExplanation) -> Rows:
+    """Return the instructions of each kind of code, their sum, and the time by the machine's clock."""
+    rows = [_row(found, (safe(kind),), before, after) for kind, before, after in kind_counts(found)]
+    rows += [_row(found, ("lost",), *(side.lost for side in found.sides))] if any(s.lost for s in found.sides) else []
+    rows.append(_sum_row(found, ("sum",)))
+    if found.region == PASSES:
+        scale = found.ns_per_instruction
+        name = "elapsed ns by its clock" + (f" / {scale}" if scale != 1 else "")
+        rows.append(_row(found, (name,), *(side.clock_ns // scale for side in found.sides)))
+    return rows
+
+
+def function_rows(found: InstructionExplanation) -> Rows:
+    """Return the functions with the largest differences, the sum of the others, and the sum of all."""
+    shown, rest = found.functions[:MOST_FUNCTIONS], found.functions[MOST_FUNCTIONS:]
+    rows = [_row(found, (function_name(one), safe(one.file or one.kind)), one.baseline, one.candidate) for one in shown]
+    if rest:
+        sums = sum(one.baseline for one in rest), sum(one.candidate for one in rest)
+        rows.append(_row(found, (f"{len(rest)} more", ""), *sums))
+    return [*rows, _sum_row(found, ("sum", ""))]
+
+
+def event_rows(found: InstructionExplanation) -> Rows:
+    """Return page faults and system calls by name, per operation, as their functions in the kernel were entered."""
+    events = [(name, one.entries) for one in found.functions if any(one.entries) and (name := _event(one))]
+    events.sort(key=lambda event: (-abs(event[1][1] - event[1][0]), -max(event[1]), event[0]))
+    operations = [side.operations for side in found.sides]
+    return [
+        (name, *(amount(count / number) for count, number in zip(entries, operations, strict=True)))
+        for name, entries in events[:MOST_EVENTS]
+    ]
+
+
+def _event(function: FunctionCount) -> str:
+    if function.kind != KERNEL_CODE:
+        return ""
+    if function.name == _FAULT:
+        return "page faults"
+    call = _SYSTEM_CALL.fullmatch(function.name)
+    return f"system call {call[1] or call[2]}" if call else ""
+
+
+def cycle_rows(found: InstructionExplanation) -> Rows:
+    """Return the events of a modelled processor; none if they were not counted."""
+    return model_rows(found.model, _operations(found)) if found.model else []
+
+
+def _operations(found: InstructionExplanation) -> tuple[float, float]:
+    baseline, candidate = found.sides
+    return baseline.operations, candidate.operations
+
+
+def answer(found: InstructionExplanation) -> str:
+    """Return which code the difference is in, and how modelled cycles compare: first, if they show what the instructions don't."""
+    if found.model is None:
+        return sentence(found)
+    added = model_sentence(found.model, _operations(found))
+    flagged = other_behaviour(found.model, _operations(found))
+    return " ".join(filter(None, (added, sentence(found)) if flagged else (sentence(found), added)))
+
+
+def notes(found: InstructionExplanation) -> list[str]:
+    """Return what the numbers contain, and what is not available."""
+    return [
+        *found.notes,
+        *(model_notes(found.model) if found.model else []),
+        *arm_model_notes(found),
+        f"A flame graph of the difference is unavailable: {found.no_graph}." if found.no_graph else GRAPH_NOTE,
+    ]
+
+
+def title(found: InstructionExplanation) -> str:
+    """Return the title: the row and its two variants."""
+    place = found.place
+    return safe(f"{place.workload}, {place.metric}: {place.candidate} against {place.baseline}")
+
+
+def document_of(found: InstructionExplanation) -> Document:
+    """Return the explanation as a document."""
+    tables: tuple[tuple[str, Callable[[InstructionExplanation], Rows], Sequence[str], int], ...] = (
+        ("Instructions by file", kind_rows, KIND_HEAD, 1),
+        ("Modelled cycles", cycle_rows, MODEL_HEAD, 1),
+        ("Instructions by kind", arm_kind_rows, KINDS_HEAD, 1),
+        ("Cycles by models of processors", arm_model_table, ARM_MODEL_HEAD, 1),
+        ("Instructions by function", function_rows, FUNCTION_HEAD, 2),
+        ("System calls and faults", event_rows, EVENT_HEAD, 1),
+    )
+    sections = [
+        Section(title=name, blocks=(text_table(name, head, rows, keys=keys),))
+        for name, make, head, keys in tables
+        if (rows := make(found))
+    ]
+    items = tuple(Item(safe(note)) for note in notes(found))
+    return Document(
+        kicker="why",
+        title=f"Why: {title(found)}",
+        answer=answer(found),
+        sections=(*sections, Section(title="How it was counted", blocks=(BulletList(items=items),))),
+    )
+
+
+def summary_of(found: InstructionExplanation, pages: Sequence[tuple[str, str]]) -> ExplanationSummary:
+    """Return the explanation as the record's report prints it.
+
+    Args:
+        found: the explanation.
+        pages: pairs (path, description) of the files beside it.
+    """
+    return ExplanationSummary(
+        title=title(found), paragraph=answer(found), ledger=(KIND_HEAD, *kind_rows(found)), pages=tuple(pages)
+    )
+
+
+def to_json(found: InstructionExplanation) -> str:
+    """Return the explanation as JSON, with all functions."""
+    return printed_json("instruction-explanation", **msgspec.structs.asdict(found))

@@ -1,0 +1,286 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""The explanation of a row: a document, and JSON."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from swapstone.core.model.number_text import ratio
+from swapstone.core.model.page_sizes import MEMORY
+from swapstone.core.record.variant_label import short_label
+from swapstone.core.report.context import ExplanationSummary
+from swapstone.core.report.document import (
+    Block,
+    BulletList,
+    Document,
+    Item,
+    Links,
+    Section,
+    Tone,
+)
+from swapstone.core.report.printed_json import printed_json
+from swapstone.core.report.tables import text_table
+from swapstone.parts.explain.explanation.evidence import SMALLEST_NS, amount, duration
+from swapstone.parts.explain.explanation.findings import distance, percent, span
+from swapstone.parts.explain.explanation.ledger import run_of
+from swapstone.parts.explain.explanation.remedies_tried import remedy_text
+from swapstone.parts.explain.model.explanation import (
+    RECORDED_SWITCHES,
+    Count,
+    Explanation,
+    Finding,
+    InstrumentResult,
+    Ledger,
+    LedgerLine,
+    RowMeasurements,
+)
+from swapstone.parts.explain.report.explanation_answer import sentence
+from swapstone.parts.explain.report.instrument_costs import INSTRUMENT_COST_HEAD, instrument_cost_rows
+
+INSTRUCTIONS = "instructions"
+MOST_COUNTS = 24
+MOST_FUNCTIONS = 8
+MOST_LINES = 14
+MOST_WAITS = 12
+TAKEN = "ready, and its processor taken by"
+Rows = list[tuple[str, ...]]
+
+
+def ratio_of(count: Count) -> str:
+    """Return candidate / baseline as text: ``only candidate`` where the baseline has none."""
+    if count.baseline is None or count.candidate is None:
+        return "not counted on one side"
+    if not count.baseline or not count.candidate:
+        return (
+            "equal" if count.baseline == count.candidate else f"only {'candidate' if count.candidate else 'baseline'}"
+        )
+    return ratio(count.candidate / count.baseline)
+
+
+def count_rows(explanation: Explanation) -> Rows:
+    """Return the counts to show: those that differ by more than 2 %, without counts of single functions."""
+    whole = [
+        count
+        for count in explanation.counts
+        if count.group not in {"calls", MEMORY, RECORDED_SWITCHES}
+        and (count.group != INSTRUCTIONS or count.name == "all")
+    ]
+    shown = [count for count in whole if distance(count) > 0.02]
+    return [
+        (
+            count.group,
+            count.name,
+            "" if count.baseline is None else amount(count.baseline),
+            "" if count.candidate is None else amount(count.candidate),
+            ratio_of(count),
+        )
+        for count in shown[:MOST_COUNTS]
+    ]
+
+
+def function_rows(seen: RowMeasurements) -> Rows:
+    """Return the functions with the most instructions, of each side."""
+    rows: Rows = []
+    for side, reference in zip(("baseline", "candidate"), seen.references, strict=True):
+        run = run_of(seen, INSTRUCTIONS, reference.variant)
+        named = [each for each in run.amounts if each.group == INSTRUCTIONS and each.name != "all"] if run else []
+        rows += [(side, each.name, amount(each.value)) for each in named[:MOST_FUNCTIONS]]
+    return rows
+
+
+def ledger_head(ledger: Ledger) -> tuple[str, ...]:
+    """Return the heads of the ledger's columns; that of the intervals only if there are any."""
+    interval = () if ledger.sampling is None else ("interval",)
+    return ("time of an operation in", "baseline", "candidate", "difference", *interval, "share")
+
+
+def ledger_rows(ledger: Ledger, *, differs: bool = True) -> Rows:
+    """Return the ledger's rows, the sum of those left out, the residual, the sampling error, and the total.
+
+    Args:
+        ledger: of a row.
+        differs: whether the record has a difference; shares of none are left out.
+    """
+    rows = [
+        _row(ledger, f"{line.cause} {line.detail}".strip(), line, line.interval, differs=differs)
+        for line in ledger.lines[:MOST_LINES]
+    ]
+    rest = ledger.lines[MOST_LINES:]
+    if rest:
+        left = LedgerLine(
+            cause="",
+            detail="",
+            baseline=sum(one.baseline for one in rest),
+            candidate=sum(one.candidate for one in rest),
+        )
+        rows.append(_row(ledger, f"{len(rest)} more", left, None, differs=differs))
+    for name, value in (
+        ("residual: without a name, or not repeated", ledger.residual),
+        ("  of it without a name", ledger.residual - ledger.drift),
+        ("  of it not repeated by the runs now", ledger.drift),
+    ):
+        rows.append(_row(ledger, name, value, None, differs=differs))
+    if ledger.sampling is not None:
+        sampling = math.copysign(ledger.sampling, ledger.difference)
+        taken = " and ".join(amount(samples) for samples in ledger.samples)
+        name = f"sampling: half the widest interval; {taken} samples"
+        rows.append((name, "", "", f"+-{duration(ledger.sampling)}", "", _share(ledger, sampling, differs=differs)))
+    whole = LedgerLine(cause="", detail="", baseline=ledger.baseline, candidate=ledger.candidate)
+    rows.append(_row(ledger, f"whole ({ledger.metric})", whole, None, differs=differs))
+    return rows
+
+
+def _row(
+    ledger: Ledger, name: str, times: LedgerLine | float, interval: tuple[float, float] | None, *, differs: bool
+) -> tuple[str, ...]:
+    line = times if isinstance(times, LedgerLine) else None
+    sides = (duration(line.baseline), duration(line.candidate)) if line else ("", "")
+    difference = line.difference if line else float(times)  # type: ignore[arg-type]
+    between = f"{_signed(interval[0])} to {_signed(interval[1])}" if interval else ""
+    column = () if ledger.sampling is None else (between,)
+    return (name, *sides, _signed(difference), *column, _share(ledger, difference, differs=differs))
+
+
+def _signed(value_ns: float) -> str:
+    return f"{'+' if value_ns >= SMALLEST_NS else ''}{duration(value_ns)}"
+
+
+def _share(ledger: Ledger, value_ns: float, *, differs: bool) -> str:
+    """Return a share of the difference; empty if there is none that is known to be other than 0."""
+    unknown = ledger.repeated is not None and ledger.repeated[0] <= 0 <= ledger.repeated[1]
+    return "" if not differs or unknown or not ledger.difference else percent(value_ns / ledger.difference)
+
+
+def wait_rows(seen: RowMeasurements) -> Rows:
+    """Return what ended the waits of both variants, those with the most time first, and who had the processor meanwhile."""
+    sides: list[dict[tuple[str, str], tuple[str, float]]] = []
+    for reference in seen.references:
+        run = run_of(seen, "waits", reference.variant)
+        found = {} if run is None else {(w.reason, w.whose): (amount(w.waits), w.total_ns) for w in run.waits}
+        taken = {} if run is None else {(TAKEN, each.whose): ("", each.total_ns) for each in run.taken}
+        sides.append({**found, **taken})
+    keys = sorted({*sides[0], *sides[1]}, key=lambda key: (-max(side.get(key, ("", 0.0))[1] for side in sides), key))
+    rows = [(*key, *(text for side in sides for text in _wait_cells(side.get(key)))) for key in keys[:MOST_WAITS]]
+    return [row for row in rows if row[3] != "0 ns" or row[5] != "0 ns"]
+
+
+def _wait_cells(found: tuple[str, float] | None) -> tuple[str, str]:
+    return ("", "0 ns") if found is None else (found[0], duration(found[1]))
+
+
+def instrument_rows(seen: RowMeasurements) -> Rows:
+    """Return each variant under each instrument, with the overhead."""
+    return [
+        (
+            run.instrument,
+            short_label(run.variant),
+            amount(run.operations),
+            "" if run.overhead is None else f"{run.overhead:.2f}",
+            run.tool or "none",
+        )
+        for run in sorted(seen.runs, key=_order)
+    ]
+
+
+def _order(run: InstrumentResult) -> tuple[str, str]:
+    return (run.instrument, run.variant)
+
+
+COUNT_HEAD = ("group", "in one operation", "baseline", "candidate", "ratio")
+WAIT_HEAD = ("waits, all threads", "whose", "baseline", "time", "candidate", "time")
+FUNCTION_HEAD = ("side", "function", "instructions")
+INSTRUMENT_HEAD = ("instrument", "variant", "operations", "time / without", "tool")
+
+
+def summary_of(explanation: Explanation, pages: Sequence[tuple[str, str]]) -> ExplanationSummary:
+    """Return an explanation as the record's report prints it.
+
+    Args:
+        explanation: of a row.
+        pages: pairs (path, description) of the files beside it.
+    """
+    place = explanation.place
+    return ExplanationSummary(
+        title=f"{place.workload}, {place.metric}: {place.candidate} against {place.baseline}",
+        paragraph=explanation.paragraph,
+        evidence=tuple((_heading(finding), finding.evidence) for finding in explanation.findings),
+        ledger=(ledger_head(explanation.ledger), *ledger_rows(explanation.ledger, differs=explanation.differs))
+        if explanation.ledger
+        else (),
+        pages=tuple(pages),
+    )
+
+
+def _heading(finding: Finding) -> str:
+    if finding.share is None:
+        return finding.cause
+    how = f" ({finding.how})" if finding.how else ""
+    between = "" if finding.interval is None else f" ({span(finding.interval)})"
+    return f"{finding.cause}{how}, {percent(finding.share)}{between} of the difference"
+
+
+def title(seen: RowMeasurements) -> str:
+    """Return the title of an explanation: the row and its two variants."""
+    place = seen.place
+    return f"{place.workload}, {place.metric}: {place.candidate} against {place.baseline}"
+
+
+def document_of(seen: RowMeasurements, explanation: Explanation, pages: Sequence[tuple[str, str]] = ()) -> Document:
+    """Return the explanation of a row as a document.
+
+    Args:
+        seen: the evidence.
+        explanation: what follows from it.
+        pages: pairs (file, kind) of the flame graphs of differences in the same folder.
+    """
+    found = (Section(title=name, blocks=blocks) for name, blocks in _parts(seen, explanation, pages) if blocks)
+    caveats = tuple(Item(text, tone=Tone.WARNING) for text in explanation.caveats)
+    return Document(
+        kicker="why",
+        title=f"Why: {title(seen)}",
+        answer=sentence(explanation),
+        lead=(explanation.paragraph,),
+        sections=tuple(found),
+        notices=caveats,
+    )
+
+
+def _parts(
+    seen: RowMeasurements, explanation: Explanation, pages: Sequence[tuple[str, str]]
+) -> Iterator[tuple[str, tuple[Block, ...]]]:
+    findings = tuple(Item(_heading(finding), items=finding.evidence) for finding in explanation.findings)
+    yield "Evidence", (BulletList(items=findings),) if findings else ()
+    if seen.remedies is not None:
+        tried = tuple(Item(remedy_text(each)) for each in seen.remedies)
+        none = Item("None is known for what is named, or nothing is named.")
+        yield "Remedies that were tried", (BulletList(items=tried or (none,)),)
+    if explanation.ledger is not None:
+        rows = ledger_rows(explanation.ledger, differs=explanation.differs)
+        yield "Ledger", (text_table("Ledger", ledger_head(explanation.ledger), rows),)
+    yield "Counts in one operation", (text_table("Counts", COUNT_HEAD, count_rows(explanation), keys=2),)
+    waits = wait_rows(seen)
+    yield "Waits in one operation", (text_table("Waits", WAIT_HEAD, waits, keys=2),) if waits else ()
+    functions = function_rows(seen)
+    yield "Instructions by function", (text_table("Functions", FUNCTION_HEAD, functions, keys=2),) if functions else ()
+    links = tuple((kind, file) for file, kind in pages)
+    yield "Flame graphs of the difference", (Links(links=links),) if links else ()
+    costs = instrument_cost_rows(seen)
+    yield "Costs of the instruments", (text_table("Costs", INSTRUMENT_COST_HEAD, costs),) if costs else ()
+    yield "Instruments", (text_table("Instruments", INSTRUMENT_HEAD, instrument_rows(seen), keys=2),)
+
+
+def to_json(seen: RowMeasurements, explanation: Explanation) -> str:
+    """Return the explanation and its runs as JSON. Profiles are in separate files."""
+    runs = [msgspec.structs.replace(run, profile=None, elapsed=None) for run in seen.runs]
+    return printed_json(
+        "explanation",
+        explanation=explanation,
+        references=seen.references,
+        runs=runs,
+        missing=seen.missing,
+        costs=seen.costs,
+        remedies=seen.remedies,
+    )

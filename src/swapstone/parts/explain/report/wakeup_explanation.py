@@ -1,0 +1,278 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""The path of the worst wake-up of a row on the exact clock: a document, a summary, and JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from swapstone.core.record.variant_label import short_label
+from swapstone.core.report.context import ExplanationSummary
+from swapstone.core.report.document import BulletList, Document, Item, Section
+from swapstone.core.report.formatting import count, safe
+from swapstone.core.report.printed_json import printed_json
+from swapstone.core.report.tables import text_table
+from swapstone.parts.explain.explanation.evidence import duration
+from swapstone.parts.explain.explanation.findings import percent
+from swapstone.parts.explain.model.wakeup_paths import (
+    INTERRUPT,
+    PENDING,
+    PHASES,
+    SWITCH,
+    WOKEN,
+    Path,
+    PathFunction,
+    WakeupExplanation,
+    WakeupPath,
+    growth_by_path,
+    heaviest_path,
+    totals_by_function,
+    totals_by_path,
+)
+
+MOST_LINES = 40
+MOST_GROWN = 12
+MOST_LOCKS = 6
+_NAMED = 4
+_LEAST_OF_PATH = 0.25
+_LEAST_LINE = 0.02
+_LONGEST_CHAIN = 60
+_NO_NAME = "code without a name"
+Rows = list[tuple[str, ...]]
+
+PHASE_MEANINGS = {
+    PENDING: "the timer has expired; its interrupt is not delivered",
+    INTERRUPT: "from the interrupt's entry until it wakes the thread",
+    WOKEN: "until the scheduler switches to the thread",
+    SWITCH: "the scheduler, and the thread until it reads the clock",
+}
+
+
+def number(value: int) -> str:
+    """Return an exact number of instructions, with separators."""
+    return f"{value:,}"
+
+
+def function_name(name: str, module: str) -> str:
+    """Return a function as a report prints it, with its module."""
+    return (safe(name) or _NO_NAME) + (f" [{safe(module)}]" if module else "")
+
+
+def _path_text(path: Path) -> str:
+    return " > ".join(function_name(*one) for one in path)
+
+
+def sentence(found: WakeupExplanation) -> str:
+    """Return the answer: the worst wake-up of the side that is worse, and the path that grew or the other side's path."""
+    baseline, candidate = found.sides
+    if (grown := grown_sentence(found)) and candidate.latency_ns > baseline.latency_ns:
+        return f"{side_sentence(candidate)} {grown}"
+    return f"{side_sentence(baseline)} {side_sentence(candidate)}"
+
+
+def side_sentence(side: WakeupPath) -> str:
+    """Return how long the worst wake-up of a variant took, where its instructions are, and what ended them.
+
+    For example: The worst wake-up of generic took 458 us; 457,432 of its 457,952 instructions are in tlb_batch_pages_flush >
+    release_pages > free_unref_page_list > free_pcppages_bulk, without a switch to the woken thread, ended by __cond_resched.
+    """
+    totals = totals_by_path(side.functions)
+    path = heaviest_path(totals, _LEAST_OF_PATH * side.instructions)
+    first = max(0, len(path) - _NAMED)
+    inside = totals.get(path[: first + 1], 0)
+    start = (
+        f"The worst wake-up of {safe(short_label(side.variant))} took {duration(side.latency_ns)}; "
+        f"{number(inside)} of its {number(side.instructions)} instructions are in {_path_text(path[first:])}"
+    )
+    return f"{start}{_reason(side)}."
+
+
+def _reason(side: WakeupPath) -> str:
+    """Return what delayed the thread in the longest phase, as the end of a sentence."""
+    pending, _, woken, switch = side.phases
+    if pending == max(side.phases):
+        section = side.disabled
+        if section is None:
+            return ", with interrupts disabled: the timer had expired and its interrupt was not delivered"
+        where = function_name(section.begins, section.modules[0])
+        until = "" if section.begins == section.ends else f" until {function_name(section.ends, section.modules[1])}"
+        return f", with interrupts disabled by {where}{until}"
+    if woken == max(side.phases):
+        others = f"with {count(side.switches, 'other switch', 'other switches')}"
+        switches = others if side.switches else "without a switch to the woken thread"
+        return f", {switches}, ended by {ended_by(side)}"
+    return ", after the switch to the thread" if switch == max(side.phases) else ""
+
+
+def ended_by(side: WakeupPath) -> str:
+    """Return what switched to the thread: a function of the scheduler, its caller, and what that is."""
+    name, caller = side.ended_by
+    where = safe(name) + (f" in {safe(caller)}" if caller else "")
+    if "cond_resched" in name and "irqentry" not in name:
+        return f"{where} (a voluntary preemption point)"
+    if name.startswith("preempt_schedule_irq") or "irqentry" in name:
+        return f"{where} (the return from an interrupt)"
+    if "preempt_schedule" in name:
+        return f"{where} (preemption enabled again)"
+    if caller.startswith(("exit_to_user_mode", "irqentry_exit_to_user_mode", "do_notify_resume", "do_work_pending")):
+        return f"{where} (the return to user mode)"
+    return f"{where} (the idle thread)" if name == "schedule_idle" or caller == "do_idle" else where
+
+
+def grown_sentence(found: WakeupExplanation) -> str:
+    """Return the path with the largest growth; empty if the candidate executes no more instructions than the baseline."""
+    baseline, candidate = found.sides
+    difference = candidate.instructions - baseline.instructions
+    path = heaviest_path(growth_by_path(baseline, candidate), _LEAST_OF_PATH * difference)
+    if difference <= 0 or not path:
+        return ""
+    before, after = (totals_by_function(side.functions) for side in found.sides)
+    last = range(max(0, len(path) - _NAMED), len(path))
+    first = next((at for at in last if before.get(path[at])), last[0])
+    counts = [number(totals.get(path[first], 0)) for totals in (after, before)]
+    return (
+        f"The path that grew: {_path_text(path[first:])}, {counts[0]} instructions instead of {counts[1]} with "
+        f"{safe(short_label(baseline.variant))}."
+    )
+
+
+PHASE_HEAD = ("instructions of the worst wake-up", "baseline", "candidate", "meaning")
+PATH_HEAD = ("function, below its callers", "instructions, with all that it calls", "share")
+GROWN_HEAD = ("function itself", "baseline", "candidate", "difference")
+
+
+def phase_rows(found: WakeupExplanation) -> Rows:
+    """Return the instructions of each phase, their sum, and the latency that the program reported."""
+    rows = [
+        (phase, *(number(side.phases[at]) for side in found.sides), PHASE_MEANINGS[phase])
+        for at, phase in enumerate(PHASES)
+    ]
+    rows.append(("sum", *(number(side.instructions) for side in found.sides), ""))
+    reported = (duration(side.latency_ns) for side in found.sides)
+    scale = found.ns_per_instruction
+    return [*rows, ("reported by the program", *reported, f"rounded down to 1 us; an instruction takes {scale} ns")]
+
+
+def path_rows(side: WakeupPath) -> Rows:
+    """Return the functions of a path in the order of their first execution, with their callers; small ones are left out.
+
+    A function that calls only one other, and does nearly nothing itself, shares a line with it.
+    """
+    least = max(1, round(side.instructions * _LEAST_LINE))
+    found: Rows = []
+    for depth, chain in _chains([one for one in side.functions if one.total >= least], least):
+        total = chain[0].total
+        name = " > ".join(function_name(one.name, one.module) for one in chain)
+        found.append(("> " * depth + name, number(total), percent(total / side.instructions)))
+    return found[:MOST_LINES]
+
+
+def _chains(functions: Sequence[PathFunction], least: int) -> Iterator[tuple[int, list[PathFunction]]]:
+    """Yield chains of functions that call only the next one, with the depth at which they are printed."""
+    depths: list[int] = []  # of the lines that are open, by the depth of their last function
+    at = 0
+    while at < len(functions):
+        chain = [functions[at]]
+        while at + 1 < len(functions) and functions[at + 1].depth > functions[at].depth:
+            below = functions[at + 1]
+            long = sum(len(one.name) + 3 for one in (*chain, below)) > _LONGEST_CHAIN
+            if long or below.depth != functions[at].depth + 1 or chain[0].total - below.total >= least:
+                break
+            chain.append(below)
+            at += 1
+        while depths and depths[-1] >= chain[0].depth:
+            depths.pop()
+        yield len(depths), chain
+        depths.append(chain[-1].depth)
+        at += 1
+
+
+def grown_rows(found: WakeupExplanation) -> Rows:
+    """Return the functions whose own instructions differ most, the candidate's growth first."""
+    sides: list[dict[tuple[str, str], int]] = [{}, {}]
+    for own, side in zip(sides, found.sides, strict=True):
+        for one in side.functions:
+            own[one.name, one.module] = own.get((one.name, one.module), 0) + one.own
+    before, after = sides
+    names = sorted({**before, **after}, key=lambda name: (-abs(after.get(name, 0) - before.get(name, 0)), name))
+    rows = []
+    for name in names[:MOST_GROWN]:
+        pair = before.get(name, 0), after.get(name, 0)
+        rows.append((function_name(*name), *map(number, pair), f"{pair[1] - pair[0]:+,}"))
+    return rows
+
+
+def notes(found: WakeupExplanation) -> list[str]:
+    """Return which wake-ups these are, and what is derived and what is not, as sentences."""
+    lines = []
+    for side in found.sides:
+        name = safe(short_label(side.variant))
+        several = f", the first of {side.equal} with this latency" if side.equal > 1 else ""
+        others = f", with {count(side.switches, 'other switch', 'other switches')} before" if side.switches else ""
+        lines.append(
+            f"{name}: replicate {safe(side.trial.partition('/')[0])}, wake-up {side.cycle} of {side.cycles}{several}; "
+            f"ended by {ended_by(side)}{others}."
+        )
+        if side.disabled is not None:
+            section = side.disabled
+            lines.append(
+                f"{name}: interrupts were disabled when the timer expired, from {function_name(section.begins, section.modules[0])} to "
+                f"{function_name(section.ends, section.modules[1])}, for {number(section.instructions)} instructions."
+            )
+        if side.locks:
+            calls = ", ".join(f"{safe(function)} {times}" for function, times in side.locks[:MOST_LOCKS])
+            lines.append(f"{name}: functions of locks on the path, with their calls: {calls}.")
+    return [
+        *lines,
+        "The program counts each latency in a histogram; the address of that write shows which wake-up was the latest. All of these "
+        "writes together gave the histogram that the program printed, and each run gave the bytes that the record has.",
+        "Derived: the timer's expiry, from the reported latency; whether its interrupt was delivered then; callers, from the instructions "
+        "of calls and returns. A function without a caller was entered before the observed part, or by another thread.",
+        "Not derived: the counter of preemption. That the kernel did not switch to a woken thread shows that it did not preempt there, "
+        "because a lock or another section disables preemption, or because this kernel preempts only at certain points.",
+    ]
+
+
+def title(found: WakeupExplanation) -> str:
+    """Return the title: the row and its two variants."""
+    place = found.place
+    load = f" under {place.load}" if place.load else ""
+    return safe(f"{place.workload}{load}, {place.metric}: {place.candidate} against {place.baseline}")
+
+
+def document_of(found: WakeupExplanation) -> Document:
+    """Return the explanation as a document."""
+    sections = [
+        Section(
+            title="From the timer to the thread", blocks=(text_table("Phases", PHASE_HEAD, phase_rows(found), last=2),)
+        )
+    ]
+    for side in found.sides:
+        name = f"The path of {safe(short_label(side.variant))}"
+        sections.append(Section(title=name, blocks=(text_table(name, PATH_HEAD, path_rows(side)),)))
+    grown = grown_rows(found)
+    sections.append(Section(title="What differs", blocks=(text_table("Functions", GROWN_HEAD, grown),)))
+    items = tuple(Item(note) for note in notes(found))
+    return Document(
+        kicker="why",
+        title=f"Why: {title(found)}",
+        answer=sentence(found),
+        sections=(*sections, Section(title="How it was found", blocks=(BulletList(items=items),))),
+    )
+
+
+def summary_of(found: WakeupExplanation, pages: Sequence[tuple[str, str]]) -> ExplanationSummary:
+    """Return the explanation as the record's report prints it.
+
+    Args:
+        found: the explanation.
+        pages: pairs (path, description) of the files beside it.
+    """
+    rows = [row[:3] for row in (PHASE_HEAD, *phase_rows(found))]
+    return ExplanationSummary(title=title(found), paragraph=sentence(found), ledger=tuple(rows), pages=tuple(pages))
+
+
+def to_json(found: WakeupExplanation) -> str:
+    """Return the explanation as JSON, with all functions."""
+    return printed_json("wakeup-explanation", **msgspec.structs.asdict(found))

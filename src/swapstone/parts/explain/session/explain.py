@@ -1,0 +1,448 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Explaining a row: its two variants run again under instruments; what those observed is stored, and printed with what follows from it.
+
+Rows of this machine run under perf, valgrind and the kernel's counters, and the difference is split into causes. Rows on the exact clock
+run under the emulator's plugin, which counts instructions or traces a wake-up.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import functools
+import shlex
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+import msgspec
+
+from swapstone.core.model import Analysis, Run, UnavailableError, UserError
+from swapstone.core.model.metric import TIMES
+from swapstone.core.model.safe_text import safe
+from swapstone.core.model.temporary_folder import TemporaryFolder
+from swapstone.core.record import RecordView
+from swapstone.core.run import prepare
+from swapstone.core.session.explainer import ExplainOptions, RowExplanation
+from swapstone.core.session.machines import open_experiment_target
+from swapstone.core.session.progress import NO_PROGRESS, Progress
+from swapstone.core.session.unusable_values import named_record
+from swapstone.core.subjects import Program
+from swapstone.core.targets import find_target_kind, open_target
+from swapstone.parts.explain.explanation import explain as split_difference
+from swapstone.parts.explain.explanation import load_classes
+from swapstone.parts.explain.instruments import INSTRUMENTS, RowVariant, run_instruments
+from swapstone.parts.explain.instruments.counted_runs import CountContext, count_run, machine_target, notes_of, paired
+from swapstone.parts.explain.instruments.debug_files import DebugFiles
+from swapstone.parts.explain.instruments.model_counts import require_modelled
+from swapstone.parts.explain.instruments.prepare_row import RowContext, ledger_metric, prepare_row, require_host_record
+from swapstone.parts.explain.instruments.remedies import Gap, remedies_for, try_remedies
+from swapstone.parts.explain.instruments.traced_wakeups import WakeupTracer
+from swapstone.parts.explain.model.explanation import Explanation, MissingInstrument, RemedyRuns, RowMeasurements
+from swapstone.parts.explain.model.instruction_counts import InstructionExplanation
+from swapstone.parts.explain.model.instruction_paths import InstructionPaths
+from swapstone.parts.explain.model.modelled_cycles import Costs, ModelledCycles
+from swapstone.parts.explain.model.wakeup_paths import EXPLAINED_LATENCY, WakeupExplanation
+from swapstone.parts.explain.report import instruction_explanation, row_explanation, wakeup_explanation
+from swapstone.parts.explain.session import explanation_files
+from swapstone.parts.explain.session.explain_row import DEFAULT_OPTIONS, DIFFERENT, ExplainedRow, choose_row
+from swapstone.parts.explain.session.worst_wakeups import has_wakeups, measures_wakeups
+from swapstone.version import __version__
+
+__all__ = ["INSTRUMENTS", "HostInstruments", "InstructionCounts", "RowInstrument", "WakeupPaths", "explain_record"]
+
+EXCLUDED = "it was left out by --without"
+Counted = tuple[InstructionExplanation, InstructionPaths | None]
+Observed = TypeVar("Observed")
+
+
+class RowInstrument(Protocol[Observed]):
+    """How rows of one kind are explained.
+
+    Attributes:
+        needs: what runs again, as `swapstone.core.session.trust.UntrustedRecordError` lists it.
+    """
+
+    needs: str
+
+    def stored(self, row: ExplainedRow) -> Observed | None:
+        """Return what was observed before; None if nothing is stored, or not all that the options require."""
+
+    def observe(self, row: ExplainedRow) -> Observed:
+        """Run both variants again.
+
+        Raises:
+            UserError: the row is one that can't be observed, or its variants can't be run again.
+        """
+
+    def files(self, row: ExplainedRow, observed: Observed) -> Mapping[str, bytes]:
+        """Return what was observed as it is stored: content by name."""
+
+    def explain(self, row: ExplainedRow, observed: Observed) -> RowExplanation:
+        """Return the explanation that follows, whose pages are written."""
+
+
+def explain_record(
+    view: RecordView,
+    analysis: Analysis,
+    options: ExplainOptions = DEFAULT_OPTIONS,
+    progress: Progress = NO_PROGRESS,
+) -> RowExplanation:
+    """Explain a row of a record, from what is stored or by running its two variants again under instruments.
+
+    Raises:
+        UntrustedRecordError: nothing is stored, and the user did not make the record here, or it was damaged or edited.
+        UserError: no row matches the options, none of them differs, or the row can't be run under instruments.
+    """
+    machine = view.experiment.virtual and "boots" in find_target_kind(view.experiment.target).opens.offers
+    _check_options(view, options, machine=machine)
+    row = ExplainedRow(
+        view, choose_row(analysis, options, undecided=measures_wakeups(view.experiment)), options, progress
+    )
+    if not machine:
+        return _explained(row, HostInstruments(options.classes))
+    if not has_wakeups(row.workload):
+        return _explained(row, InstructionCounts())
+    if options.modelled_cycles:
+        raise UserError(
+            "Cycles are modelled for rows of elapsed time and CPU time; latencies are explained by the path of the worst wake-up.",
+            "Leave --modelled-cycles out.",
+        )
+    return _explained(row, WakeupPaths())
+
+
+def _check_options(view: RecordView, options: ExplainOptions, *, machine: bool) -> None:
+    """Refuse options that a kind of record does not have, and machines that can't be observed."""
+    if not machine:
+        if options.modelled_cycles:
+            raise UserError(
+                "Cycles are modelled for records of virtual machines on the exact clock only.",
+                "Leave --modelled-cycles out.",
+            )
+        return
+    if options.classes is not None or options.without:
+        raise UserError(
+            "Records of virtual machines are explained by instructions, without classes of cost and without instruments.",
+            "Leave --classes and --without out.",
+        )
+    if options.confirm:
+        raise UserError(
+            "Remedies are tried beside programs of this machine, not in virtual ones.", "Leave --confirm out."
+        )
+    if view.experiment.processors > 1:
+        raise UnavailableError(
+            f"A record of machines with {view.experiment.processors} processors can't be explained: the emulator's plugin follows the "
+            "instructions of one processor.",
+            "Compare without --smp and explain that record.",
+        )
+
+
+def _explained(row: ExplainedRow, instrument: RowInstrument[Observed]) -> RowExplanation:
+    observed = None if row.options.again else instrument.stored(row)
+    if observed is None:
+        row.require_runnable(instrument.needs)
+        observed = instrument.observe(row)
+        explanation_files.store(row.folder, instrument.files(row, observed))
+    return instrument.explain(row, observed)
+
+
+class HostInstruments:
+    """The instruments of this machine.
+
+    Args:
+        classes: a TOML file with rules that come before the bundled table of cost classes.
+    """
+
+    needs = f"run all of it under: {', '.join(INSTRUMENTS)}"
+
+    def __init__(self, classes: Path | None = None) -> None:
+        self._classes = load_classes(classes)
+
+    def stored(self, row: ExplainedRow) -> RowMeasurements | None:
+        """Return the stored evidence, if no instrument was left out of it and none is left out now."""
+        found = None if row.options.without else explanation_files.read(row.folder, row.view)
+        if found is not None and not any(each.reason == EXCLUDED for each in found.missing):
+            return found
+        if problem := explanation_files.unusable(row.folder, row.view):
+            row.progress.note(safe(f"{problem}: it is measured again"))
+        return None
+
+    def observe(self, row: ExplainedRow) -> RowMeasurements:
+        """Run both variants under every instrument that is not left out.
+
+        Raises:
+            UserError: the row can't be run again.
+        """
+        comparison, without = row.comparison, row.options.without
+        with self._prepared_pair(row) as (pair, _):
+            only = [name for name in INSTRUMENTS if name not in without]
+            metric, notify = ledger_metric(comparison), row.progress.note
+            seen = run_instruments(row.place, comparison.metric.unit, metric, pair, notify, only=only)
+        excluded = tuple(MissingInstrument(instrument=name, reason=EXCLUDED) for name in without)
+        no_result = f"{comparison.verdict.value}: {comparison.reason}" if comparison.effect is None else ""
+        differs = comparison.verdict in DIFFERENT or bool(no_result)
+        return msgspec.structs.replace(seen, differs=differs, no_result=no_result, missing=(*seen.missing, *excluded))
+
+    def files(self, row: ExplainedRow, observed: RowMeasurements) -> Mapping[str, bytes]:
+        """Return the evidence and its manifest."""
+        return explanation_files.evidence_files(row.view, observed)
+
+    def explain(self, row: ExplainedRow, observed: RowMeasurements) -> RowExplanation:
+        """Split the difference into causes; if the options require it, remedies for them are tried first."""
+        with named_record(row.view.path):  # stored evidence is untrusted
+            explanation = split_difference(observed, self._classes)
+        if row.options.confirm and observed.remedies is None:
+            observed = msgspec.structs.replace(observed, remedies=self._tried(row, explanation))
+            explanation_files.store(row.folder, self.files(row, observed))
+        with named_record(row.view.path):
+            explanation = split_difference(observed, self._classes)
+            pages = explanation_files.evidence_pages(observed, explanation, self._classes)
+            files = tuple(explanation_files.write(row.folder, pages))
+        printed, json = (
+            row_explanation.document_of(observed, explanation),
+            row_explanation.to_json(observed, explanation),
+        )
+
+        def no_profile(kind: str) -> UserError:
+            missing = next((each for each in observed.missing if each.instrument == kind), None)
+            reason = missing.reason if missing else "neither side has any stack"
+            if kind == "instructions":
+                reason = "callgrind counts them without their callers"
+            return UserError(f"There is no profile {kind}: {reason}.", missing.remedy if missing else "")
+
+        return RowExplanation(row.folder, explanation, files, printed, json, no_profile, observed)
+
+    @contextlib.contextmanager
+    def _prepared_pair(self, row: ExplainedRow) -> Iterator[tuple[tuple[RowVariant, RowVariant], Path]]:
+        """Prepare both variants of a row to run again.
+
+        Yields:
+            The variants, and a scratch folder that programs can read.
+
+        Raises:
+            UnavailableError: the row's programs did not run directly on this machine.
+        """
+        require_host_record(row.view.experiment, row.place.load)
+        view = row.view
+        assert view.manifest is not None
+        passes = {(suite, name): count for suite, name, count in view.manifest.passes}
+        with open_target("host") as target, TemporaryFolder("symbols") as scratch:
+            prepared = prepare(view.experiment, target, lambda *_: None, row.progress.note)
+            _note_other_programs(row, prepared.programs)
+            number = passes.get((row.place.suite, row.place.workload), 1)
+            context = RowContext(view.experiment, prepared, target, number, Path(scratch))
+            yield prepare_row(context, row.comparison), Path(scratch)
+
+    def _tried(self, row: ExplainedRow, explanation: Explanation) -> tuple[RemedyRuns, ...]:
+        """Try the remedies that belong to what is named."""
+        remedies = remedies_for(explanation)
+        if not remedies:
+            return ()
+        row.require_runnable(self.needs)
+        slow = int(explanation.ledger is None or explanation.ledger.difference >= 0)
+        with self._prepared_pair(row) as (pair, scratch):
+            gap = Gap(pair[slow], pair[1 - slow], ledger_metric(row.comparison))
+            return try_remedies(remedies, gap, scratch, row.progress.note)
+
+
+def _note_other_programs(row: ExplainedRow, programs: Mapping[tuple[str, str, str], Program]) -> None:
+    """Report the programs whose bytes differ from those of the record."""
+    assert row.view.manifest is not None
+    before = {(a.suite, a.workload, a.variant): a.sha256 for a in row.view.manifest.artifacts if not a.layout}
+    other = [
+        key
+        for key, program in programs.items()
+        if program.artifact and before.get(key) not in {None, program.artifact.sha256}
+    ]
+    for _, workload, variant in other[:3]:
+        row.progress.note(
+            f"note: {workload} on {variant} is not the record's program: it was built again, and the bytes differ"
+        )
+
+
+@contextlib.contextmanager
+def _machines(row: ExplainedRow) -> Iterator[tuple[CountContext, dict[str, Any]]]:
+    """Open the record's machines, and prepare its programs.
+
+    Yields:
+        What both runs share, and what every explanation on the exact clock has.
+    """
+    view, notify = row.view, row.progress.note
+    with open_experiment_target(view.experiment, notify) as opened, TemporaryFolder("explain") as scratch:
+        target = machine_target(opened)
+        if row.options.modelled_cycles:
+            require_modelled(target.architecture)
+        prepared = prepare(view.experiment, target, lambda *_: None, notify)
+        debug = DebugFiles(target.debug_file, Path(scratch), notify)
+        yield (
+            CountContext(prepared, target, Path(scratch), debug, row.options.modelled_cycles),
+            {
+                "record": view.meta.id,
+                "chain": view.last_chain,
+                "swapstone": __version__,
+                "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+                "emulator": dict(target.tools())["qemu"],
+                "place": row.place,
+                "ns_per_instruction": view.experiment.ns_per_instruction,
+            },
+        )
+
+
+def _both(row: ExplainedRow, runs: tuple[Run, Run], observe: Callable[[Run], Observed]) -> tuple[Observed, Observed]:
+    """Observe a run of each variant."""
+    found = []
+    for run in runs:
+        row.progress.note(f"running {run.trial.key} again under the emulator's plugin")
+        found.append(observe(run))
+    return found[0], found[1]
+
+
+class InstructionCounts:
+    """Counts the instructions of a trial of each variant by function and by call path."""
+
+    needs = "run both variants again under the emulator's plugin"
+
+    def stored(self, row: ExplainedRow) -> Counted | None:
+        """Return the stored counts; None without a modelled processor if one is required, and without call paths that could be had."""
+        found = explanation_files.read_counts(row.folder, row.view)
+        if found is None or (row.options.modelled_cycles and found.model is None):
+            return None
+        paths = explanation_files.read_paths(row.folder, row.view, found)
+        return (found, paths) if paths is not None or found.no_graph else None
+
+    def observe(self, row: ExplainedRow) -> Counted:
+        """Count the instructions of a trial of each variant, of the first replicate that has both.
+
+        Raises:
+            UnavailableError: the row is of a server, or of another metric than a time.
+            UserError: no replicate has both, or the runs are other ones than in the record.
+        """
+        if row.workload.load_generator:
+            raise UnavailableError(
+                "Instructions don't explain servers: the runs of two variants answer different numbers of requests.",
+                "Compare the servers on this machine, without --target, and explain that record.",
+            )
+        if row.place.metric not in TIMES:
+            raise UnavailableError(
+                f"Instructions explain elapsed time and CPU time; this row is of {row.place.metric}.",
+                f"Name one of these: swapstone explain {shlex.quote(str(row.view.path))} wall",
+            )
+        runs = _pair(row)
+        with _machines(row) as (context, facts):
+            before, after = _both(row, runs, functools.partial(count_run, context))
+        paths = model = None
+        if before.paths is not None and after.paths is not None:
+            paths = InstructionPaths(chain=row.view.last_chain, sides=(before.paths, after.paths))
+        if before.model is not None and after.model is not None:
+            events = (before.model.events, after.model.events)
+            model = ModelledCycles(caches=before.model.caches, costs=Costs(), sides=events)
+        found = InstructionExplanation(
+            **facts,
+            region=before.region,
+            sides=(before.side, after.side),
+            functions=paired(before, after),
+            notes=(*notes_of(before), *context.debug.notes()),
+            model=model,
+            no_graph="" if paths else before.no_paths or after.no_paths,
+        )
+        return found, paths
+
+    def files(self, _row: ExplainedRow, observed: Counted) -> Mapping[str, bytes]:
+        """Return the counts by function and by call path."""
+        found, paths = observed
+        counts = {explanation_files.COUNTS: msgspec.json.format(found.encoded(), indent=1)}
+        return counts if paths is None else counts | {explanation_files.PATHS: paths.encoded()}
+
+    def explain(self, row: ExplainedRow, observed: Counted) -> RowExplanation:
+        """Write the pages and flame graphs."""
+        found, paths = observed
+        written = explanation_files.write(row.folder, explanation_files.count_pages(found, paths))
+        files = (*(row.folder / name for name in self.files(row, observed)), *written)
+
+        def no_profile(kind: str) -> UserError:
+            if kind != "instructions":
+                reason = "records on the exact clock have instructions by call path"
+                return _no_profile(kind, reason, "Write those: swapstone profile RECORD --instructions")
+            hint = "Print the instructions by function: swapstone explain RECORD"
+            return _no_profile(kind, safe(found.no_graph), hint)
+
+        printed, json = instruction_explanation.document_of(found), instruction_explanation.to_json(found)
+        return RowExplanation(row.folder, found, files, printed, json, no_profile)
+
+
+class WakeupPaths:
+    """Derives the path of the worst wake-up of each variant."""
+
+    needs = "run a replicate of both variants again under the emulator's plugin"
+
+    def stored(self, row: ExplainedRow) -> WakeupExplanation | None:
+        """Return the stored paths."""
+        return explanation_files.read_wakeups(row.folder, row.view)
+
+    def observe(self, row: ExplainedRow) -> WakeupExplanation:
+        """Run the worst replicate of each variant again.
+
+        Raises:
+            UnavailableError: the row is of another metric.
+            UserError: a replicate can't be run again, or its path can't be derived.
+        """
+        if row.place.metric != EXPLAINED_LATENCY:
+            raise UnavailableError(
+                f"The path of the worst wake-up explains {EXPLAINED_LATENCY}; this row is of {row.place.metric}.",
+                f"Name that one: swapstone explain {shlex.quote(str(row.view.path))} {EXPLAINED_LATENCY}",
+            )
+        runs = _worst(row, row.place.baseline), _worst(row, row.place.candidate)
+        with _machines(row) as (context, facts):
+            tracer = WakeupTracer(context, row.view.experiment.ns_per_instruction)
+            return WakeupExplanation(**facts, sides=_both(row, runs, tracer.trace))
+
+    def files(self, _row: ExplainedRow, observed: WakeupExplanation) -> Mapping[str, bytes]:
+        """Return the paths."""
+        return {explanation_files.WAKEUPS: msgspec.json.format(observed.encoded(), indent=1)}
+
+    def explain(self, row: ExplainedRow, observed: WakeupExplanation) -> RowExplanation:
+        """Write the pages."""
+        printed, json = wakeup_explanation.document_of(observed), wakeup_explanation.to_json(observed)
+        written = explanation_files.write(row.folder, explanation_files.document_pages(printed))
+        files = (*(row.folder / name for name in self.files(row, observed)), *written)
+        why, hint = (
+            "a row of latencies is explained by the path of its worst wake-up",
+            "Print it: swapstone explain RECORD",
+        )
+        return RowExplanation(row.folder, observed, files, printed, json, lambda kind: _no_profile(kind, why, hint))
+
+
+def _no_profile(kind: str, reason: str, hint: str) -> UnavailableError:
+    return UnavailableError(f"There is no profile {kind}: {reason}.", hint)
+
+
+def _pair(row: ExplainedRow) -> tuple[Run, Run]:
+    """Return a run of each variant in the first block that has both.
+
+    Raises:
+        UserError: no block has both.
+    """
+    found: dict[tuple[int, str], Run] = {}
+    for run in row.runs():
+        found.setdefault((run.trial.block, run.trial.variant), run)
+    for block in sorted({block for block, _ in found}):
+        pair = [found.get((block, variant)) for variant in (row.place.baseline, row.place.candidate)]
+        if pair[0] is not None and pair[1] is not None:
+            return pair[0], pair[1]
+    raise UserError("No replicate has a run of both variants with its output and its name: none can be run again.")
+
+
+def _worst(row: ExplainedRow, variant: str) -> Run:
+    """Return the run of a variant with the largest maximum, the first of several.
+
+    Raises:
+        UserError: none can be run again.
+    """
+    runs = [run for run in row.runs() if run.trial.variant == variant]
+    if not runs:
+        raise UserError(f"No run of {variant} has its output and its name: none can be run again.")
+    return max(runs, key=_latency)
+
+
+def _latency(run: Run) -> float:
+    return max((max(sample.values) for sample in run.samples if sample.metric == EXPLAINED_LATENCY), default=0.0)

@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Checks whether the instruments of `swapstone explain` work on this machine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+
+from swapstone.core.targets.health import Finding, MachineFindings, State, ability
+from swapstone.parts.explain.instruments import requirements
+from swapstone.parts.explain.instruments.requirements import MissingRequirement
+
+Probe = Callable[[], MissingRequirement | None]
+
+
+WITHOUT = {
+    "on-cpu": "explain has no profile of processor time and no ledger",
+    "off-cpu": "explain can't name what threads waited for",
+    "allocations": "explain counts no allocations and no copies",
+    "instructions": "explain counts no instructions",
+}
+"""The effect of a missing instrument."""
+
+
+def instrument_findings(
+    *,
+    perf: Probe = requirements.missing_perf,
+    names: Probe = requirements.missing_kernel_names,
+    tracepoints: Probe = requirements.missing_tracepoints,
+    strace: Probe = lambda: requirements.missing_tool("strace", "strace"),
+    probes: Probe = requirements.missing_uprobes,
+    valgrind: Probe = lambda: requirements.missing_tool("valgrind", "valgrind"),
+) -> list[Finding]:
+    """Return for each instrument of `swapstone explain` whether it works on this machine, or what would enable it.
+
+    Args:
+        perf: whether perf takes stacks.
+        names: whether stacks show the names of kernel functions.
+        tracepoints: whether perf counts system calls.
+        strace: whether strace is installed.
+        probes: whether calls of malloc can be counted.
+        valgrind: whether callgrind is installed.
+    """
+    traced, stopped = tracepoints(), strace()
+    calls = ability(
+        "explain syscalls",
+        traced and (f"{traced.reason}; {stopped.reason}" if stopped else traced.reason, traced.remedy),
+        lambda: "counted by tracepoints",
+        "explain counts no system calls: {}",
+    )
+    if traced and stopped is None:
+        meaning = f"counted by strace, which stops threads at each call, and not of servers: {traced.reason}"
+        calls = msgspec.structs.replace(calls, state=State.NOISY, found="strace", meaning=meaning)
+    profiles = f"{requirements.version_of('perf')}; needs no tracepoints, no hardware counters, no bpftrace"
+    counted = f"{requirements.version_of('valgrind')}, callgrind; not for servers"
+    refused = perf()
+    return [
+        _finding("on-cpu", refused, profiles),
+        _finding("off-cpu", refused, profiles),
+        _finding("kernel's names", names(), "shown in stacks"),
+        calls,
+        _finding("allocations", probes(), "counted by probes on malloc and memcpy"),
+        _finding("instructions", valgrind(), counted),
+    ]
+
+
+def _finding(instrument: str, missing: MissingRequirement | None, found: str) -> Finding:
+    without = WITHOUT.get(instrument)
+    meaning = f"{without}: {{}}" if without else "{}"
+    return ability(f"explain {instrument}", missing, lambda: found, meaning)
+
+
+FINDINGS = MachineFindings(40, instrument_findings)

@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""What this part provides to explain rows."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import TYPE_CHECKING
+
+from swapstone.core.model import Analysis, Experiment
+from swapstone.core.model.metric import TIMES
+from swapstone.core.record import RecordView
+from swapstone.core.session.explainer import Explainer, ExplainOptions, RowExplanation
+from swapstone.parts.explain.session.explanation_files import reasons_of
+
+if TYPE_CHECKING:
+    from swapstone.core.session.progress import Progress
+
+
+def _explains(experiment: Experiment, metrics: Collection[str], instrumented: bool) -> bool:
+    """Return whether rows can be explained by this machine's instruments, by instructions, or by the paths of wake-ups."""
+    from swapstone.parts.explain.session.worst_wakeups import measures_wakeups  # noqa: PLC0415 - imports suites, which reports do without
+
+    timed = experiment.virtual and not set(TIMES).isdisjoint(metrics)
+    return instrumented or timed or measures_wakeups(experiment)
+
+
+def _explain(view: RecordView, analysis: Analysis, options: ExplainOptions, progress: Progress) -> RowExplanation:
+    from swapstone.parts.explain.session.explain import explain_record  # noqa: PLC0415 - imports what runs trials
+
+    return explain_record(view, analysis, options, progress)
+
+
+EXPLAINER = Explainer(explains=_explains, summaries=reasons_of, explain=_explain)

@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Which row of a record is explained."""
+
+from __future__ import annotations
+
+import dataclasses
+import fnmatch
+import math
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+
+from swapstone.core.model import Analysis, Comparison, Run, Status, UserError, Verdict, Workload, unknown
+from swapstone.core.model.safe_text import safe
+from swapstone.core.record import RecordView
+from swapstone.core.session.explainer import ExplainOptions
+from swapstone.core.session.progress import NO_PROGRESS, Progress
+from swapstone.core.session.trust import require_trust
+from swapstone.core.workloads import workloads_of
+from swapstone.parts.explain.model.explanation import RowKey
+from swapstone.parts.explain.session import explanation_files
+
+DIFFERENT = {Verdict.BETTER, Verdict.WORSE, Verdict.CHANGED}
+"""Verdicts of rows that differ."""
+
+
+DEFAULT_OPTIONS = ExplainOptions()
+
+
+@dataclasses.dataclass(frozen=True)
+class ExplainedRow:
+    """A row of a record that is explained.
+
+    Attributes:
+        view: the record.
+        comparison: the row.
+        options: how it is explained.
+        progress: receives events.
+    """
+
+    view: RecordView
+    comparison: Comparison
+    options: ExplainOptions = DEFAULT_OPTIONS
+    progress: Progress = NO_PROGRESS
+
+    @cached_property
+    def place(self) -> RowKey:
+        """Return the row's key."""
+        row = self.comparison
+        return RowKey(
+            suite=row.suite,
+            workload=row.workload,
+            load=row.load,
+            metric=row.metric.name,
+            baseline=row.baseline.label,
+            candidate=row.candidate.label,
+        )
+
+    @property
+    def folder(self) -> Path:
+        """Return where its explanation is stored."""
+        return explanation_files.folder_of(self.view, self.place)
+
+    @property
+    def workload(self) -> Workload:
+        """Return its workload."""
+        return workloads_of(self.view.experiment)[self.place.suite, self.place.workload]
+
+    def runs(self) -> list[Run]:
+        """Return the runs of the row that can be run again and compared with the record: they are ok, with output and name."""
+        key = (self.place.suite, self.place.workload, self.place.load)
+        return [
+            run
+            for run in self.view.runs
+            if (run.trial.suite, run.trial.workload, run.trial.load) == key
+            and run.status is Status.OK
+            and run.output
+            and run.name
+        ]
+
+    def require_runnable(self, needs: str) -> None:
+        """Check that the row's programs may run again.
+
+        Args:
+            needs: what would run, as the error has it.
+
+        Raises:
+            UntrustedRecordError: the user did not make the record here, or it was damaged or edited.
+            UserError: nothing was built.
+        """
+        require_trust(self.view, "explain the row", trust=self.options.trust, more=[needs])
+        if self.view.manifest is None:
+            raise UserError(f"{self.view.path} ended before anything was built: there is nothing to run again.")
+
+
+def choose_row(analysis: Analysis, options: ExplainOptions, *, undecided: bool = False) -> Comparison:
+    """Return the row with the largest difference among those that match.
+
+    If a workload is named and all rows that match lacked processors (`Verdict.DISTURBED`), it is one of them: the runs under instruments
+    have a difference of their own.
+
+    Args:
+        analysis: of the record.
+        options: which rows match.
+        undecided: whether a row may be chosen whose verdict is not that it differs, though several match.
+
+    Raises:
+        UserError: no row matches, or none of those that match differs.
+    """
+    metric, workload, candidate, load = options.metric, options.workload, options.candidate, options.load
+    copies = {null.copy for null in analysis.nulls}
+    every = [row for row in analysis.comparisons if row.candidate not in copies]
+    rows = [row for row in every if row.effect is not None]
+    named = [
+        row
+        for row in every
+        if (row.preferred if metric is None else row.metric.name == metric)
+        and (workload is None or fnmatch.fnmatchcase(row.workload, workload) or row.workload == workload)
+        and (candidate is None or candidate in {row.candidate.label, row.candidate.short_label})
+        and (load is None or row.load == load)
+    ]
+    matching = [row for row in named if row.effect is not None]
+    disturbed = [row for row in named if row.verdict is Verdict.DISTURBED]
+    if not matching and disturbed and workload is not None:
+        return disturbed[0]
+    if not matching:
+        _check_results(named)
+        _check_names(every, options)
+        names = ", ".join(dict.fromkeys(row.workload for row in rows)) or "none"
+        raise UserError(
+            "No row of the record matches.",
+            safe(
+                f"Workloads: {names}. Candidates: {', '.join(dict.fromkeys(row.candidate.label for row in rows)) or 'none'}. "
+                f"Metrics: {', '.join(dict.fromkeys(row.metric.name for row in rows)) or 'none'}."
+            ),
+        )
+    different = [row for row in matching if row.verdict in DIFFERENT]
+    if not different and not undecided and (workload is None or len(matching) > 1):
+        raise UserError(
+            f"There is no difference to explain: none of the {len(matching)} rows that match has a different median.",
+            "Name one with --only to see its counts and its ledger.",
+        )
+    return max(different or matching, key=_distance)
+
+
+def _check_results(named: Sequence[Comparison]) -> None:
+    """Raise the error of rows that exist, and have no result.
+
+    Raises:
+        UserError: there is such a row; the hint has the record's reason.
+    """
+    for row in (each for each in named if each.reason):
+        raise UserError(
+            safe(f"The row {row.workload}, {row.metric.name}, has no result to explain: {row.verdict.value}."),
+            safe(f"{row.reason}. Repeat the experiment: swapstone rerun RECORD"),
+        )
+
+
+def _check_names(rows: Sequence[Comparison], options: ExplainOptions) -> None:
+    """Check each name by itself.
+
+    Raises:
+        UserError: the record has no row with a result, or no such metric, workload, candidate or load; the hint has those of the record.
+    """
+    if all(row.effect is None for row in rows):
+        raise UserError(
+            "No row of this record has a result to explain.",
+            "`swapstone show RECORD` prints why, and `swapstone verify RECORD` whether it was edited.",
+        )
+    metric, workload, candidate = options.metric, options.workload, options.candidate
+    loads = {row.load for row in rows}
+    if options.load is not None and options.load not in loads:
+        raise unknown("load of this record", options.load, loads)
+    metrics, workloads = {row.metric.name for row in rows}, {row.workload for row in rows}
+    candidates = {label for row in rows for label in (row.candidate.label, row.candidate.short_label)}
+    if metric is not None and metric not in metrics:
+        raise unknown("metric of this record", metric, metrics)
+    if workload is not None and workload not in workloads and not fnmatch.filter(workloads, workload):
+        raise unknown("workload of this record", workload, workloads)
+    if candidate is not None and candidate not in candidates:
+        raise unknown("candidate of this record", candidate, {row.candidate.label for row in rows})
+
+
+def _distance(row: Comparison) -> float:
+    if row.effect is None:
+        return 0.0
+    return abs(math.log(row.effect)) if row.scale.value == "ratio" and row.effect > 0 else abs(row.effect)

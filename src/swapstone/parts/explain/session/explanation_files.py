@@ -1,0 +1,342 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""The files of an explained row, beside its record: the evidence with its manifest, and the explanation computed from it."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import functools
+import hashlib
+import os
+import re
+import shlex
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import TypeVar
+from urllib.parse import quote
+
+import msgspec
+
+from swapstone.core.model import UserError
+from swapstone.core.model.bounds import amount_problem
+from swapstone.core.model.safe_text import utf8_path
+from swapstone.core.record import FileProblemError, RecordFolder, RecordView, open_folder, replace_in
+from swapstone.core.report.context import ExplanationSummary
+from swapstone.core.report.document import Document
+from swapstone.core.report.render import html, markdown
+from swapstone.core.session.explainer import PAGE
+from swapstone.parts.explain.explanation import CostClasses, folded, folded_difference, load_classes, speedscope
+from swapstone.parts.explain.explanation.ledger import run_of
+from swapstone.parts.explain.model.explanation import Explanation, Profile, RowKey, RowMeasurements
+from swapstone.parts.explain.model.instruction_counts import InstructionExplanation
+from swapstone.parts.explain.model.instruction_paths import InstructionPaths
+from swapstone.parts.explain.model.wakeup_paths import WakeupExplanation
+from swapstone.parts.explain.report import flame_graph, instruction_explanation, row_explanation, wakeup_explanation
+from swapstone.parts.explain.session.stored_evidence import EvidenceManifest, is_usable, manifest_of
+
+FOLDER = "explain"
+SEEN, MANIFEST = "seen.json", "manifest.json"
+KINDS = ("on-cpu", "off-cpu", "allocations", "syscalls")
+SIDES = ("baseline", "candidate")
+EXPLANATION = "explanation.json"
+COUNTS = "instructions.json"
+"""The explanation of a row on the exact clock."""
+PATHS = "paths.json"
+"""Its instructions by call path, from which its flame graphs are drawn."""
+WAKEUPS = "wakeups.json"
+"""The explanation of a row of latencies on the exact clock."""
+
+_TEMPORARY = re.compile(r"\..+\.[0-9a-f]{16}")
+"""A file of `replace_in` that a kill left."""
+PAGES = (
+    (PAGE, "all of it"),
+    *((f"{kind}-difference.html", f"flame graph {kind}") for kind in (*KINDS, "instructions")),
+)
+"""The pages that a report links to, each with the text of the link."""
+
+
+Decoded = TypeVar("Decoded")
+OnClock = TypeVar("OnClock", InstructionExplanation, WakeupExplanation)
+
+
+class _ExplanationFile(msgspec.Struct):
+    """The part of `EXPLANATION` that a report shows; the file has other keys too."""
+
+    explanation: Explanation
+
+
+def folder_of(view: RecordView, place: RowKey) -> Path:
+    """Return the folder of a row's evidence."""
+    text = f"{place.workload}-{place.metric}-{place.candidate}"
+    slug = re.sub(r"[^A-Za-z0-9=,._-]+", "-", text).strip("-")[:80]
+    return view.path / FOLDER / f"{slug}-{place.digest()[:6]}"
+
+
+def read(folder: Path, view: RecordView) -> RowMeasurements | None:
+    """Return the stored evidence of a row.
+
+    Returns:
+        None if there is none, if the record was resumed since, or if its files can't be read.
+    """
+    return _read(folder, view, _evidence)
+
+
+def read_counts(folder: Path, view: RecordView) -> InstructionExplanation | None:
+    """Return the stored instructions of a row by function; None as `read`, and if the file contradicts itself."""
+    return _read(folder, view, functools.partial(_consistent, kind=InstructionExplanation))
+
+
+def read_wakeups(folder: Path, view: RecordView) -> WakeupExplanation | None:
+    """Return the stored paths of the worst wake-ups of a row; None as `read_counts`."""
+    return _read(folder, view, functools.partial(_consistent, kind=WakeupExplanation))
+
+
+def read_paths(folder: Path, view: RecordView, found: InstructionExplanation) -> InstructionPaths | None:
+    """Return the stored call paths of a row whose instructions by function are stored; None as `read_counts`."""
+    paths = _read(folder, view, lambda record, place, _: _decoded(record.read(f"{place}/{PATHS}"), InstructionPaths))
+    return paths if paths is not None and not paths.problem(found) else None
+
+
+def _read(
+    folder: Path, view: RecordView, read: Callable[[RecordFolder, str, RecordView], Decoded | None]
+) -> Decoded | None:
+    with contextlib.suppress(FileProblemError), RecordFolder(view.path) as record:
+        return read(record, f"{FOLDER}/{folder.name}", view)
+    return None
+
+
+def _consistent(record: RecordFolder, folder: str, view: RecordView, kind: type[OnClock]) -> OnClock | None:
+    """Return an explanation on the exact clock from a folder of the record; None if there is none, or none that can be used."""
+    found = _decoded(record.read(f"{folder}/{COUNTS if kind is InstructionExplanation else WAKEUPS}"), kind)
+    return found if found is not None and found.chain == view.last_chain and not found.problem() else None
+
+
+def unusable(folder: Path, view: RecordView) -> str:
+    """Return why stored evidence of a row is measured again; empty if it is not, or if there is none.
+
+    Args:
+        folder: of the row's evidence.
+        view: the record.
+    """
+    try:
+        with RecordFolder(view.path) as record:
+            place = f"{FOLDER}/{folder.name}"
+            data = record.read(f"{place}/{MANIFEST}")
+            if data is None or _evidence(record, place, view) is not None:
+                return ""
+            manifest = _decoded(data, EvidenceManifest)
+    except FileProblemError as error:
+        return f"the stored evidence of this row can't be read: {error}"
+    if manifest is not None and manifest.chain != view.last_chain:
+        return "the record was continued since its evidence was stored"
+    return "the stored evidence of this row is damaged, or was edited"
+
+
+def _evidence(record: RecordFolder, folder: str, view: RecordView) -> RowMeasurements | None:
+    """Return the evidence in a folder of the record; None if there is none, or none that can be used."""
+    manifest = _decoded(record.read(f"{folder}/{MANIFEST}"), EvidenceManifest)
+    data = record.read(f"{folder}/{SEEN}")
+    if manifest is None or data is None or manifest.chain != view.last_chain:
+        return None
+    if manifest.seen != hashlib.sha256(data).hexdigest():
+        return None
+    seen = _decoded(data, RowMeasurements)
+    return seen if seen is not None and is_usable(seen) else None
+
+
+def _decoded(data: bytes | None, kind: type[Decoded]) -> Decoded | None:
+    if data is None or amount_problem(data):
+        return None
+    try:
+        return msgspec.json.decode(data, type=kind)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+
+
+def reasons_of(view: RecordView, beside: Path | None = None) -> tuple[ExplanationSummary, ...]:
+    """Return summaries of the explained rows of a record, sorted by the names of their folders.
+
+    Rows with evidence from before the record was resumed are left out, and those whose files can't be read.
+
+    Args:
+        view: the record.
+        beside: the folder of the report that links to the pages; None for paths that start with the record's.
+    """
+    found: list[ExplanationSummary] = []
+    with contextlib.suppress(FileProblemError), RecordFolder(view.path) as record:
+        for name in record.subfolders(FOLDER):
+            with contextlib.suppress(FileProblemError):
+                found += _summary(record, name, view, beside)
+    return tuple(found)
+
+
+def explained_rows(view: RecordView) -> tuple[tuple[RowMeasurements, ...], tuple[InstructionExplanation, ...]]:
+    """Return the rows with measurements under instruments, and those with counted instructions.
+
+    Rows from before the record was resumed are left out, and those whose files can't be read.
+    """
+    folders: list[Path] = []
+    with contextlib.suppress(FileProblemError), RecordFolder(view.path) as record:
+        folders = [view.path / FOLDER / name for name in record.subfolders(FOLDER)]
+    profiled = tuple(filter(None, (read(folder, view) for folder in folders)))
+    return profiled, tuple(filter(None, (read_counts(folder, view) for folder in folders)))
+
+
+def _summary(record: RecordFolder, name: str, view: RecordView, beside: Path | None) -> Iterator[ExplanationSummary]:
+    """Yield the summary of an explained row, if its evidence and its explanation can be read."""
+    place, folder = f"{FOLDER}/{name}", view.path / FOLDER / name
+    relative = "" if beside is None else os.path.relpath(folder.resolve(), beside.resolve())
+    base = quote(os.fsencode(relative)) if relative else utf8_path(folder)
+    pages = [(f"{base}/{page}", words) for page, words in PAGES if record.is_regular(f"{place}/{page}")]
+    if (counts := _consistent(record, place, view, InstructionExplanation)) is not None:
+        yield instruction_explanation.summary_of(counts, pages)
+    elif (wakeups := _consistent(record, place, view, WakeupExplanation)) is not None:
+        yield wakeup_explanation.summary_of(wakeups, pages)
+    elif _evidence(record, place, view) is not None and (
+        kept := _decoded(record.read(f"{place}/{EXPLANATION}"), _ExplanationFile)
+    ):
+        yield row_explanation.summary_of(kept.explanation, pages)
+
+
+def store(folder: Path, files: Mapping[str, bytes]) -> None:
+    """Write what was observed, in the place of an earlier explanation and of everything that was computed from it.
+
+    Args:
+        folder: of the row.
+        files: content by name.
+
+    Raises:
+        UserError: the record's folder can't be written.
+    """
+    with open_evidence_folder(folder) as opened:
+        for old in os.listdir(opened):  # noqa: PTH208 - of a descriptor
+            os.unlink(old, dir_fd=opened)  # of a link, the link
+        for name, content in files.items():
+            replace_in(opened, name, content)
+
+
+def write(folder: Path, pages: Iterable[tuple[str, str]]) -> list[Path]:
+    """Write everything that is computed from what was observed, and return the files.
+
+    Args:
+        folder: of the row.
+        pages: pairs (name, content).
+
+    Raises:
+        UserError: the record's folder can't be written.
+    """
+    written = []
+    with open_evidence_folder(folder) as opened:
+        for old in filter(_TEMPORARY.fullmatch, os.listdir(opened)):  # noqa: PTH208 - as above
+            os.unlink(old, dir_fd=opened)
+        for name, content in pages:
+            replace_in(opened, name, content.encode("utf-8", "backslashreplace"))
+            written.append(folder / name)
+    return written
+
+
+def evidence_files(view: RecordView, seen: RowMeasurements) -> dict[str, bytes]:
+    """Return the evidence of a row and its manifest as they are stored."""
+    data = seen.encoded()
+    return {SEEN: data, MANIFEST: msgspec.json.format(manifest_of(view, seen, data).encoded(), indent=1)}
+
+
+def evidence_pages(seen: RowMeasurements, explanation: Explanation, classes: CostClasses) -> Iterator[tuple[str, str]]:
+    """Yield everything that is computed from evidence: name and content."""
+    classes = classes.for_row(seen)
+    yield EXPLANATION, row_explanation.to_json(seen, explanation)
+    yield "explanation.md", markdown.render(row_explanation.document_of(seen, explanation))
+    pages = []
+    variants = (seen.references[0].variant, seen.references[1].variant)
+    for kind in KINDS:
+        pair = profiles(seen, kind)
+        notes = flame_graph.total_notes(pair, explanation.ledger)
+        graphs = list(_graphs(kind, seen.place.workload, variants, pair, classes, notes=notes))
+        yield from graphs
+        pages += [(name, kind) for name, _ in graphs if name == f"{kind}-difference.html"]
+    yield PAGE, html.render(row_explanation.document_of(seen, explanation, pages))
+
+
+def count_pages(found: InstructionExplanation, paths: InstructionPaths | None) -> Iterator[tuple[str, str]]:
+    """Yield the pages and flame graphs that are computed from instructions: name and content."""
+    yield from document_pages(instruction_explanation.document_of(found))
+    if paths is not None:
+        variants = (found.place.baseline, found.place.candidate)
+        yield from _graphs("instructions", found.place.workload, variants, paths.profiles(found), load_classes())
+
+
+def document_pages(document: Document) -> Iterator[tuple[str, str]]:
+    """Yield the pages of a document: name and content."""
+    yield "explanation.md", markdown.render(document)
+    yield PAGE, html.render(document)
+
+
+@contextlib.contextmanager
+def open_evidence_folder(folder: Path) -> Iterator[int]:
+    """Open the folder of a row's evidence, which is created, through no symbolic link inside the record.
+
+    Yields:
+        A descriptor.
+
+    Raises:
+        UserError: it, or the folder of all explanations, is a link or a file, or can't be written.
+    """
+    try:
+        opened = open_folder(folder.parent.parent, folder.parent.name, folder.name, create=True)
+        try:
+            yield opened
+        finally:
+            os.close(opened)
+    except OSError as error:
+        for part in (folder.parent, folder):
+            if part.is_symlink():
+                raise UserError(
+                    f"{part} is a symbolic link: nothing is written through it, and nothing was removed.",
+                    f"Remove the link, if you trust the record: rm {shlex.quote(str(part))}",
+                ) from error
+        if error.errno == errno.EISDIR:
+            place = shlex.quote(str(folder / str(error.filename2 or error.filename)))
+            raise UserError(
+                f"{place} is a folder, where a file is written or removed. Nothing in it was changed.",
+                f"Remove it, if you do not need it: rm -r {place}",
+            ) from error
+        raise UserError(
+            f"{folder} can't be written: {error.strerror}.", "Copy the record to a folder that you can write."
+        ) from error
+
+
+def _graphs(
+    kind: str,
+    workload: str,
+    variants: tuple[str, str],
+    pair: tuple[Profile | None, Profile | None],
+    classes: CostClasses,
+    *,
+    notes: tuple[str, ...] = (),
+) -> Iterator[tuple[str, str]]:
+    """Yield the files of a kind of profile: name and content. The notes are of the difference."""
+    for side, variant, profile in zip(SIDES, variants, pair, strict=True):
+        if profile is not None and profile.stacks:
+            title = f"{kind} {workload} {variant}"
+            yield f"{kind}-{side}.folded", folded(profile)
+            yield f"{kind}-{side}.speedscope.json", speedscope(profile, title)
+            yield f"{kind}-{side}.html", flame_graph.page(title, profile, None, classes)
+    before, after = pair
+    if before is not None and after is not None and (before.stacks or after.stacks):
+        title = f"{kind} {workload}: {variants[1]} against {variants[0]}"
+        yield f"{kind}-difference.folded", folded_difference(before, after)
+        yield f"{kind}-difference.html", flame_graph.page(title, before, after, classes, notes)
+
+
+def profiles(seen: RowMeasurements, kind: str) -> tuple[Profile | None, Profile | None]:
+    """Return both sides' profiles of a kind. A side that was profiled and has no such stack has an empty profile."""
+    found: list[Profile | None] = []
+    for reference in seen.references:
+        run = run_of(seen, kind, reference.variant)
+        if run is None:
+            found.append(None)
+        else:
+            unit = {"allocations": "B", "syscalls": "1"}.get(kind, "ns")
+            empty = Profile(kind=kind, unit=unit, operations=run.operations, frames=(), stacks=())
+            found.append(run.profile or (None if run.notes and "strace" in run.notes[0] else empty))
+    return found[0], found[1]

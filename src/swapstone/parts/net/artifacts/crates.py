@@ -1,0 +1,270 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Build the crates of the workspace with cargo, and check the requirements of their trials."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+from swapstone.core.artifacts.built import Built
+from swapstone.core.artifacts.cache_folder import locked, new_folder
+from swapstone.core.artifacts.distribution_packages import install_command, rust_command
+from swapstone.core.artifacts.tool_versions import first_line
+from swapstone.core.factors import read_facts
+from swapstone.core.model import Crate, UnavailableError, UserError
+from swapstone.core.model.directories import cache_dir, share_dir
+from swapstone.parts.build.artifacts.lwip_source import LWIP_VARIABLE, lwip_source
+from swapstone.parts.build.artifacts.upstream_sources import failure_cause
+from swapstone.parts.build.artifacts.workload_build import PROGRAM
+from swapstone.parts.net.factors.netstack_options import BUILD_VARIABLES
+
+OLDEST_RUST = (1, 91)  # crates/swapstone-net-bench/Cargo.toml
+_BUILD_TIMEOUT_S = 3600
+_COUNT = "count"
+_COUNT_FLAGS = "-fno-builtin-memcpy -fno-builtin-memmove"  # makes every copy in C a call; see src/count.rs there
+
+
+def missing_crate_requirement(root: Path = Path("/")) -> tuple[str, str] | None:
+    """Return why trials of a crate can't run on this machine, and what to do; None if they can.
+
+    Args:
+        root: root of the file system in which ``dev/net/tun`` is expected.
+    """
+    if os.geteuid() != 0:
+        return "The trial creates network namespaces, which needs root.", "Start swapstone as root."
+    if not (root / "dev/net/tun").exists():
+        return "/dev/net/tun does not exist, so no TAP device can be created.", "Load the module: modprobe tun"
+    if _ip() is None:
+        return (
+            "The command ip, which creates network devices, is not installed.",
+            f"Install it: {install_command('iproute2')}",
+        )
+    return missing_rust()
+
+
+def missing_rust() -> tuple[str, str] | None:
+    """Return why crates can't be built on this machine, and what to do; None if they can."""
+    for command in ("cargo", "rustc"):
+        if shutil.which(command) is None:
+            return f"The command {command}, which builds the network stacks, is not installed.", _newer()
+    output = first_line(["rustc", "--version"])
+    found = re.match(r"rustc ([0-9]+)\.([0-9]+)", output)
+    if found is None or (int(found[1]), int(found[2])) < OLDEST_RUST:
+        return f"The network stacks need Rust {OLDEST_RUST[0]}.{OLDEST_RUST[1]} or newer; this is {output}.", _newer()
+    return None
+
+
+def _newer() -> str:
+    return f"Install Rust {OLDEST_RUST[0]}.{OLDEST_RUST[1]} or newer: {rust_command(OLDEST_RUST)}"
+
+
+def _ip() -> str | None:
+    return shutil.which("ip") or shutil.which("ip", path="/usr/sbin:/sbin")
+
+
+def require_crate() -> None:
+    """Check that trials of a crate can run on this machine.
+
+    Raises:
+        UnavailableError: a requirement is missing.
+    """
+    if trouble := missing_crate_requirement():
+        raise UnavailableError(*trouble)
+
+
+def build_crate(
+    crate: Crate, notify: Callable[[str], None] = lambda _: None, variables: tuple[tuple[str, str], ...] = ()
+) -> Built:
+    """Build the program of a crate, or return it from the cache.
+
+    Args:
+        crate: names package and feature.
+        notify: called with a line for the user before a long build.
+        variables: pairs (name, value) of environment variables that set options of the network stacks.
+
+    Raises:
+        UnavailableError: a command that the program starts is not installed.
+        UserError: the build fails; the message ends with cargo's output.
+    """
+    for command, package in crate.commands:
+        if shutil.which(command) is None:
+            raise UnavailableError(
+                f"The command {command} is not installed.", f"Install it: {install_command(package)}"
+            )
+    return build_package(crate.package, crate.feature, notify, variables)
+
+
+@functools.cache
+def build_package(
+    package: str,
+    feature: str = "",
+    notify: Callable[[str], None] = lambda _: None,
+    variables: tuple[tuple[str, str], ...] = (),
+) -> Built:
+    """Build the program of a workspace package, or return it from the cache. All callers share cargo's target folder.
+
+    Args:
+        package: its name.
+        feature: feature to enable; ``count`` also makes every copy in C a call. Empty for none.
+        notify: called with a line for the user before a long build.
+        variables: pairs (name, value) of environment variables that set options of the network stacks.
+
+    Raises:
+        UnavailableError: the source of lwIP can't be fetched.
+        UserError: the build fails; the message ends with cargo's output.
+    """
+    sources = tree_digest(share_dir() / "crates")
+    more = ("--features", feature) if feature else ()
+    command = ("cargo", "build", "--release", "--locked", "--package", package, *more)
+    settings = "".join(f"{name}={value} " for name, value in variables)
+    shown = f"{settings}{' '.join(command)}, by {first_line(['rustc', '--version'])}"
+    flags = " ".join(filter(None, (os.environ.get("CFLAGS", ""), _COUNT_FLAGS if feature == _COUNT else "")))
+    home = home_of(shown, sources, flags)
+    program = home / PROGRAM
+    if not program.is_file():
+        notify(
+            f"building {package} with cargo{', feature count' if feature else ''}"
+            f"{f', {settings.strip()}' if settings else ''}: the first build takes some minutes"
+        )
+        target = target_folder(feature)
+        build_with_cargo(home, command, package, {**dict(variables), "CFLAGS": flags}, target=target, sources=sources)
+    digest = hashlib.sha256(program.read_bytes()).hexdigest()
+    # No sizes: the program contains all stacks.
+    return Built(program, digest, shown, (("crates", sources),), (), read_facts(program))
+
+
+_NOT_FETCHED = re.compile(r"^error: failed to (get|download|fetch|query)|spurious network error", re.MULTILINE)
+_DECIDING = ("RUSTFLAGS", "CC", LWIP_VARIABLE)
+_TUNING = BUILD_VARIABLES
+"""Set by a level alone: a variable of the user would change every level."""
+
+
+def tree_digest(folder: Path) -> str:
+    """Return a digest of all files of a workspace and their paths, without cargo's output.
+
+    Args:
+        folder: of the workspace.
+    """
+    digest = hashlib.sha256()
+    for path in _sources(folder):
+        content = hashlib.sha256(path.read_bytes()).hexdigest()
+        digest.update(f"{path.relative_to(folder)}\0{content}\n".encode())
+    return digest.hexdigest()
+
+
+def _sources(folder: Path, depth: int = 0) -> list[Path]:
+    """Return the files of a workspace. A crate outside the workspace has a ``target`` folder of its own."""
+    found = []
+    for entry in sorted(folder.iterdir()):
+        if (entry.name == "target" and depth < 2) or (entry.name.startswith(".") and depth == 0):
+            continue
+        found += _sources(entry, depth + 1) if entry.is_dir() else [entry] if entry.is_file() else []
+    return found
+
+
+def target_folder(feature: str) -> Path:
+    """Return cargo's target folder, which all builds of a kind share.
+
+    Args:
+        feature: of the build; empty for none.
+    """
+    return cache_dir() / "crates" / f"target-{feature or 'plain'}"
+
+
+def home_of(shown: str, sources: str, flags: str = "") -> Path:
+    """Return the folder in the cache of what a build makes. Paths of all builds have the same length.
+
+    Args:
+        shown: the command and the compilers.
+        sources: digest of the sources.
+        flags: of the C compiler.
+    """
+    decides = (shown, sources, f"CFLAGS={flags}", *(f"{name}={os.environ.get(name, '')}" for name in _DECIDING))
+    return cache_dir() / "crates" / hashlib.sha256("\n".join(decides).encode()).hexdigest()[:32]
+
+
+def forget_other_sources(target: Path, sources: str) -> None:
+    """Make cargo compile the workspace's crates again if the last build in a target folder was of other sources.
+
+    Cargo names what it built after the paths of crates relative to the workspace, and compares times of files. So it would take a
+    crate of another checkout for this one's if that was built after this one's files were written.
+
+    Args:
+        target: cargo's target folder, locked.
+        sources: digest of the workspace.
+    """
+    last = target / ".swapstone-sources"
+    if last.is_file() and last.read_text() == sources:
+        return
+    for pattern in ("*/.fingerprint/swapstone-*", "*/*/.fingerprint/swapstone-*"):  # the latter for another machine
+        for folder in target.glob(pattern):
+            shutil.rmtree(folder)
+    last.write_text(sources)
+
+
+def build_with_cargo(
+    home: Path,
+    command: tuple[str, ...],
+    package: str,
+    variables: dict[str, str],
+    *,
+    target: Path,
+    sources: str,
+    folder: Path | None = None,
+    made: Path | None = None,
+) -> None:
+    """Build in a persistent target folder, and move the complete program to its place.
+
+    Args:
+        home: folder for the program, which gets the name `PROGRAM`.
+        command: of cargo.
+        package: for messages.
+        variables: of the environment.
+        target: cargo's target folder.
+        sources: digest of the sources.
+        folder: in which cargo is started; None for the workspace.
+        made: the program that cargo makes; None for that of the package.
+
+    Raises:
+        UnavailableError: a crate or the source of lwIP can't be fetched.
+        UserError: the build fails.
+    """
+    environment = {
+        **{name: value for name, value in os.environ.items() if name not in _TUNING},
+        **variables,
+        "CARGO_TARGET_DIR": str(target),
+        LWIP_VARIABLE: str(lwip_source()),
+    }
+    with locked(target / ".swapstone-lock"):
+        # Cargo locks its folder during a build; this lock also covers the copy of the program.
+        forget_other_sources(target, sources)
+        try:
+            done = subprocess.run(
+                command,
+                cwd=folder or share_dir() / "crates",
+                env=environment,
+                capture_output=True,
+                text=True,
+                errors="replace",
+                timeout=_BUILD_TIMEOUT_S,
+                check=False,
+            )
+        except subprocess.TimeoutExpired as error:
+            raise UserError(f"cargo did not build {package} within {_BUILD_TIMEOUT_S} s.") from error
+        if done.returncode != 0 and _NOT_FETCHED.search(done.stderr):
+            raise UnavailableError(
+                f"The crates that {package} needs can't be fetched: {failure_cause(done.stderr)}.",
+                "A network is needed once; downloads are cached.",
+            )
+        if done.returncode != 0:
+            raise UserError(
+                f"{package} does not build:\n{done.stderr.strip()[-2000:]}", "`swapstone doctor` reports missing tools."
+            )
+        with new_folder(home) as whole:
+            shutil.copy2(made or target / "release" / package, whole / PROGRAM)

@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Programs of this project's Rust crates."""
+
+from __future__ import annotations
+
+import functools
+from typing import ClassVar
+
+from swapstone.core.factors import Recipe
+from swapstone.core.model import Copy, Crate, Experiment, UnavailableError, Variant, Workload
+from swapstone.core.subjects.declared_program import BuiltProgram
+from swapstone.core.subjects.subject import BuildContext, SubjectKind
+from swapstone.core.targets import Capabilities
+from swapstone.parts.build.artifacts import Built
+from swapstone.parts.net.artifacts.crates import build_crate, require_crate
+from swapstone.parts.net.artifacts.guest import build_bare, require_guest
+from swapstone.parts.net.factors.netstack import NETSTACK, missing_control, needs_system
+from swapstone.parts.net.factors.netstack_options import build_variables
+
+_require_crate_once = functools.cache(require_crate)
+_require_guest_once = functools.cache(require_guest)
+"""They start rustc, and an experiment has several workloads."""
+
+
+class CrateProgram(BuiltProgram):
+    """A program of a crate. It prints named figures, under the workload's name with ``_`` for ``-``.
+
+    Args:
+        workload: what it does.
+        origin: its crate.
+    """
+
+    needs_compiler = False
+    output_is_evidence: ClassVar[bool] = True
+
+    def __init__(self, workload: Workload, origin: Crate) -> None:
+        super().__init__(workload)
+        self._origin = origin
+        self.runs_bare = origin.bare
+
+    def check(self, experiment: Experiment, target: Capabilities) -> None:
+        """Raise unless this machine is the target and can run the crate's trials, and no other link is requested."""
+        name = self.workload.name
+        if self._origin.bare and "bare" not in target.offers:
+            raise UnavailableError(
+                f"{name} has a server without an operating system, which the target {target.name} does not have.",
+                "Measure on --target bare-riscv64.",
+            )
+        if not {"runs_programs", "shares_files"} <= target.offers:
+            raise UnavailableError(
+                f"{name} is built by cargo for this machine, and not for the target {target.name}.",
+                "Measure on --target host.",
+            )
+        if experiment.layouts:
+            raise UnavailableError(f"{name} is built by cargo, which makes one link only.", "Leave --layouts out.")
+        if not self._origin.bare:
+            _require_crate_once()
+            return
+        levels = [
+            level for choice in experiment.applied_factors if choice.factor == NETSTACK.name for level in choice.levels
+        ]
+        _require_guest_once(tuple(sorted({level.partition(":")[0] for level in levels})))
+
+    def compile(self, variant: Variant, recipe: Recipe, context: BuildContext) -> Built:
+        """Build with cargo. The recipe has no influence; a level of ``netstack`` may set options that are compiled in."""
+        del recipe
+        variables: tuple[tuple[str, str], ...] = ()
+        stack = ""
+        if variant.copy is Copy.RELINKED:
+            raise UnavailableError("It is built by cargo and can't be relinked.")
+        for name, level in variant.applied:
+            if name == NETSTACK.name:
+                if self._origin.bare and (refusal := needs_system(level)):
+                    raise UnavailableError(refusal)
+                if (reason := missing_control(level)) is not None:
+                    raise UnavailableError(reason)
+                variables = build_variables(level)
+                stack = level.partition(":")[0]
+        if self._origin.bare:
+            return build_bare(self._origin, stack, context.notify, variables)
+        return build_crate(self._origin, context.notify, variables)
+
+
+SUBJECT = SubjectKind(Crate, CrateProgram)

@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""A machine without an operating system as a target: an emulated riscv64 machine, booted for each trial, is the server.
+
+The trial itself runs on this machine (crates/swapstone-net-bench/src/trial/guest.rs): its namespace, its client and the emulator, on whose
+TAP the machine is.
+"""
+
+from __future__ import annotations
+
+import functools
+import shutil
+import subprocess
+from collections.abc import Iterator, Sequence
+
+from swapstone.core.model import IDLE, Experiment, FrozenStruct, UnavailableError, UserError
+from swapstone.core.model.safe_text import safe
+from swapstone.core.targets.host import HostTarget, check_nice
+from swapstone.core.targets.target import Target
+from swapstone.core.targets.target_kind import Notify, TargetKind, TargetOptions
+from swapstone.parts.net.factors.netstack import NETSTACK, needs_system
+
+EMULATOR = "qemu-system-riscv64"
+_VERSION_TIMEOUT_S = 30
+_SUITE = "netstack-bare"
+_HOST = "Measure on --target host."
+_DEFAULT = ("kernel",)
+
+
+class BareTarget(HostTarget):
+    """Runs trials on this machine, whose servers are emulated machines."""
+
+    name = "bare-riscv64"
+    offers = frozenset({"runs_programs", "shares_files", "bare"})
+    suites = (_SUITE,)
+
+    @classmethod
+    def check_experiment(cls, experiment: Experiment, need_system: Sequence[str]) -> None:
+        """Refuse what needs an operating system."""
+        for choice in experiment.applied_factors:
+            if choice.factor != NETSTACK.name:
+                raise UnavailableError(
+                    f"The target {cls.name} has no factor {choice.factor}: without an operating system, only the network stack varies.",
+                    _HOST,
+                )
+        if other := next((load for load in experiment.loads if load != IDLE.name), ""):
+            raise UnavailableError(f"The target {cls.name} runs no load {other} beside a trial.", _HOST)
+        if need_system:
+            raise UnavailableError(
+                f"The target {cls.name} has no operating system, which {need_system[0]} needs.",
+                f"Select the workloads that it runs: --suite {_SUITE}. Or measure on --target host.",
+            )
+        levels = experiment.levels_of(NETSTACK.name) or _DEFAULT
+        refused = {level: reason for level in levels if (reason := needs_system(level))}
+        if levels[0] in refused or (len(levels) > 1 and all(level in refused for level in levels[1:])):
+            level = levels[0] if levels[0] in refused else levels[1]
+            raise UnavailableError(
+                f"{NETSTACK.name}={level} is {refused[level]}.",
+                f"Compare the stacks of the machine: {NETSTACK.name}=lwip,smoltcp. Or measure on --target host.",
+            )
+
+    @classmethod
+    def left_out_levels(cls, experiment: Experiment) -> Iterator[str]:
+        """Yield a sentence for each level that needs an operating system."""
+        for level in experiment.levels_of(NETSTACK.name) or _DEFAULT:
+            if reason := needs_system(level):
+                yield f"Note: {NETSTACK.name}={level} is {reason}. The other levels are measured."
+
+    def tools(self) -> tuple[tuple[str, str], ...]:
+        """Return those of this machine, and the emulator with its version."""
+        return (*super().tools(), ("emulator", emulator_version()))
+
+
+@functools.cache
+def emulator_version() -> str:
+    """Return the first line that the emulator prints of itself, or that it prints none."""
+    path = shutil.which(EMULATOR) or EMULATOR
+    try:
+        done = subprocess.run(
+            (path, "--version"),
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=_VERSION_TIMEOUT_S,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return f"{EMULATOR} of an unknown version"
+    return safe(done.stdout.partition("\n")[0].strip()[:200]) or f"{EMULATOR} of an unknown version"
+
+
+class BareSpec(FrozenStruct, frozen=True):
+    """The target has no parameters."""
+
+    def open(self, experiment: Experiment | None, notify: Notify) -> Target:  # noqa: ARG002 - see `TargetSpec`
+        """Open the target.
+
+        Raises:
+            UnavailableError: as `check_nice`.
+        """
+        check_nice()
+        return BareTarget()
+
+
+def _parse(detail: str, options: TargetOptions) -> BareSpec:  # noqa: ARG001 - see `TargetKind`
+    if detail:
+        raise UserError("The target bare-riscv64 takes nothing after its name.", "Write: --target bare-riscv64")
+    return BareSpec()
+
+
+BARE = TargetKind(
+    name="bare-riscv64",
+    description="an emulated riscv64 machine without an operating system, as the server of network stacks",
+    opens=BareTarget,
+    parse=_parse,
+    usage="bare-riscv64",
+    does=lambda detail: "boot an emulated riscv64 machine for each trial",  # noqa: ARG005 - it has no detail
+)

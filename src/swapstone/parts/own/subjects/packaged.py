@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Servers that others wrote, built from their pinned sources, such as redis."""
+
+from __future__ import annotations
+
+import msgspec
+
+from swapstone.core.factors import Recipe
+from swapstone.core.model import Package, UserError, Variant, Workload
+from swapstone.core.subjects.declared_program import BuiltProgram
+from swapstone.core.subjects.subject import BuildContext, SubjectKind
+from swapstone.core.subjects.variant_program import Program
+from swapstone.parts.build.artifacts import SOURCE_RECIPE, Built, build_packaged
+
+
+class Packaged(BuiltProgram):
+    """A server from pinned sources, built by its own build system for each variant.
+
+    Args:
+        workload: what it does.
+        origin: its name in the lock file.
+    """
+
+    empty_programs = True
+
+    def __init__(self, workload: Workload, origin: Package) -> None:
+        super().__init__(workload)
+        self._origin = origin
+
+    def base_recipe(self, variant: Variant, default: Recipe) -> Recipe:
+        """Return the recipe for programs with a build system of their own."""
+        del variant
+        return msgspec.structs.replace(SOURCE_RECIPE, architecture=default.architecture)
+
+    def build(self, variant: Variant, recipe: Recipe, context: BuildContext) -> Program:
+        """Build the program; refuse layouts."""
+        if context.layout_seeds and "runs_programs" in context.target.offers:
+            raise UserError(
+                "--layouts links the programs of this project anew, and this one is built by its own build system."
+            )
+        return super().build(variant, recipe, context)
+
+    def compile(self, variant: Variant, recipe: Recipe, context: BuildContext) -> Built:
+        """Build with the package's own build system."""
+        del variant, context
+        return build_packaged(self._origin.name, recipe)
+
+
+SUBJECT = SubjectKind(Package, Packaged)

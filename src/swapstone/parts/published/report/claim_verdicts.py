@@ -1,0 +1,204 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Verdicts of records on the claims of the pages."""
+
+from __future__ import annotations
+
+import enum
+import math
+import statistics
+from collections.abc import Iterable, Iterator
+
+from swapstone.core.model import FrozenStruct
+from swapstone.core.report import formatting
+from swapstone.core.report.row_evidence import Range
+from swapstone.parts.published.claims import ClaimTest, PageClaim
+from swapstone.parts.published.report.measured import Analysed, effect_of, values
+from swapstone.parts.published.report.published_differences import ratio_text
+
+
+class ClaimVerdict(enum.Enum):
+    """Whether records support a claim."""
+
+    HOLDS = "holds"
+    FAILS = "does not hold"
+    UNDECIDED = "undecided"
+    ABSENT = "not in the records"
+    UNTESTED = "not tested here"
+
+
+class Evidence(FrozenStruct, frozen=True, kw_only=False):
+    """What a record has about one test of a claim: whether it is inside the bounds, and a sentence."""
+
+    record: str
+    verdict: ClaimVerdict
+    text: str
+
+
+class JudgedClaim(FrozenStruct, frozen=True, kw_only=True):
+    """A claim with its verdict.
+
+    Attributes:
+        claim: which.
+        verdict: None where no record was given and one could test it.
+        evidence: of each test and record.
+    """
+
+    claim: PageClaim
+    verdict: ClaimVerdict | None
+    evidence: tuple[Evidence, ...]
+
+
+def judge(claims: Iterable[PageClaim], records: Iterable[Analysed]) -> tuple[JudgedClaim, ...]:
+    """Judge claims.
+
+    Args:
+        claims: which.
+        records: with their analyses; without any, no claim gets a verdict but *not tested here*.
+    """
+    known = tuple(records)
+    return tuple(_judged(claim, known) for claim in claims)
+
+
+def _judged(claim: PageClaim, records: tuple[Analysed, ...]) -> JudgedClaim:
+    if claim.untested or not records:
+        verdict = ClaimVerdict.UNTESTED if claim.untested else None
+        return JudgedClaim(claim=claim, verdict=verdict, evidence=())
+    found = [
+        [
+            Evidence(record.name, _verdict(test, low, high), text)
+            for record in records
+            for low, high, text in _ranges(test, record)
+        ]
+        for test in claim.tests
+    ]
+    verdict = _together([_agreed({each.verdict for each in test}) for test in found])
+    return JudgedClaim(claim=claim, verdict=verdict, evidence=tuple(each for test in found for each in test))
+
+
+def _agreed(verdicts: set[ClaimVerdict]) -> ClaimVerdict:
+    """Return the verdict of all records on a test. Records that contradict each other leave it undecided."""
+    if not verdicts:
+        return ClaimVerdict.ABSENT
+    decided = verdicts & {ClaimVerdict.HOLDS, ClaimVerdict.FAILS}
+    return decided.pop() if len(decided) == 1 else ClaimVerdict.UNDECIDED
+
+
+def _together(tests: list[ClaimVerdict]) -> ClaimVerdict:
+    """Return the verdict of a claim: all its tests must hold, and one that does not hold is enough against it."""
+    if ClaimVerdict.FAILS in tests:
+        return ClaimVerdict.FAILS
+    return tests[0] if len(set(tests)) == 1 else ClaimVerdict.UNDECIDED
+
+
+def _verdict(test: ClaimTest, low: float, high: float) -> ClaimVerdict:
+    """Decide by what the evidence allows: all of it is inside the bounds, none is, or it reaches over one of them.
+
+    An interval that touches a bound is outside it. Of values, one beyond a bound contradicts it, whatever the other runs are.
+    """
+    least, most = test.least, test.most
+    if test.what in {"ratio", "difference", "index"}:
+        least, most = math.nextafter(least, math.inf), math.nextafter(most, -math.inf)
+    if least <= low and high <= most:
+        return ClaimVerdict.HOLDS
+    outside = high < least or low > most or test.what == "values"
+    return ClaimVerdict.FAILS if outside else ClaimVerdict.UNDECIDED
+
+
+def _of_effect(test: ClaimTest, record: Analysed) -> Iterator[Range]:
+    side, over = test.sides
+    found = effect_of(record, (test.suite, test.workload, test.metric), over, side)
+    if found is not None:
+        numbers = [math.nan if each is None else each for each in (found.ratio, found.low, found.high)]
+        if test.what == "difference":
+            numbers = [(each - 1) * found.baseline for each in numbers]
+        yield _interval(test, record, *numbers)
+
+
+def _of_index(test: ClaimTest, record: Analysed) -> Iterator[Range]:
+    wanted = [dict(side.levels) for side in test.sides]
+    for each in record.analysis.indices:
+        if (each.suite, each.metric, each.load) != (test.suite, test.metric, test.load):
+            continue
+        sides = [dict(variant.levels) for variant in (each.candidate, each.baseline)]
+        numbers = [math.nan if number is None else number for number in (each.effect, each.low, each.high)]
+        if sides == wanted:
+            yield _interval(test, record, *numbers)
+        elif sides == wanted[::-1] and not any(number <= 0 for number in numbers):
+            middle, high, low = (1 / number for number in numbers)
+            yield _interval(test, record, middle, low, high)
+
+
+def _interval(test: ClaimTest, record: Analysed, middle: float, low: float, high: float) -> Range:
+    text = f"{_name(test)}, {ratio_text(*test.sides)}: {_number(test, record, middle)}"
+    if math.isnan(low) or math.isnan(high):
+        return math.nan, math.nan, f"{text}, without an interval"
+    between = "" if low == high else f" ({_number(test, record, low)} to {_number(test, record, high)})"
+    return low, high, text + between
+
+
+def _of_values(test: ClaimTest, record: Analysed) -> Iterator[Range]:
+    side, _ = test.sides
+    found = values(record, (test.suite, test.workload, test.metric), side)
+    if test.part_of:
+        whole = values(record, (test.suite, test.workload, test.part_of), side)
+        paired = zip(found, whole, strict=True) if len(found) == len(whole) else ()
+        found = tuple(part / each for part, each in paired if each > 0)
+    if found:
+        least, most = (_number(test, record, each) for each in (min(found), max(found)))
+        spread = least if least == most else f"{least} to {most}"
+        share = f" of {test.part_of}" if test.part_of else ""
+        runs = formatting.count(len(found), "run")
+        yield min(found), max(found), f"{_name(test)}{share}, {side.text}: {spread} in {runs}"
+
+
+def _of_seconds(test: ClaimTest, record: Analysed) -> Iterator[Range]:
+    means: list[float] = []
+    for side in test.sides:
+        fitting = (
+            dict(each.series).get(test.metric, ())
+            for each in record.analysis.time_series
+            if (each.suite, each.workload, each.load) == (test.suite, test.workload, side.load)
+            and side.has_label(each.variant.label)
+        )
+        means += [statistics.fmean(numbers) for numbers in fitting if numbers][:1]
+    if len(means) == 2:
+        one, other = (f"{mean:.1f} %" for mean in means)
+        text = (
+            f"{one} on average over the seconds of a run with {test.sides[0].text}, {other} with {test.sides[1].text}"
+        )
+        yield means[0] - means[1], means[0] - means[1], f"{test.workload}, {test.metric}: {text}"
+
+
+_RANGES = {
+    "ratio": _of_effect,
+    "difference": _of_effect,
+    "index": _of_index,
+    "values": _of_values,
+    "share": _of_values,
+    "seconds": _of_seconds,
+}
+"""What yields the evidence that an analysis has for each kind of test."""
+
+
+def _ranges(test: ClaimTest, record: Analysed) -> Iterable[Range]:
+    if find := _RANGES.get(test.what):
+        return find(test, record)
+    stored = record.stored.get(test.what)
+    return stored(test) if stored else ()
+
+
+def _name(test: ClaimTest) -> str:
+    under = "" if test.load == "idle" else f" under {test.load}"
+    return f"{test.workload or 'index'}{under}, {test.metric}"
+
+
+def _number(test: ClaimTest, record: Analysed, value: float) -> str:
+    if test.what in {"ratio", "index"}:
+        return formatting.ratio(value)
+    if test.what == "share":
+        return formatting.percent(value)
+    row = (test.suite, test.workload, test.metric)
+    units = (
+        each.metric.unit for each in record.analysis.comparisons if (each.suite, each.workload, each.metric.name) == row
+    )
+    return formatting.quantity(value, next(units, "1"))

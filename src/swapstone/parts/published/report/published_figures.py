@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Published figures: how often the signs of differences agree with a published page."""
+
+from __future__ import annotations
+
+from swapstone.core.model import Analysis
+from swapstone.core.report import formatting
+from swapstone.core.report.context import ReportContext
+from swapstone.core.report.document import BulletList, Cell, Column, Heading, Item, Paragraph, Section, Table
+from swapstone.core.report.topics import sentences
+from swapstone.core.report.topics.comparison_groups import Agreement, Row, comparison_groups, memory_rows, shown
+from swapstone.core.report.topics.topic import Topic
+from swapstone.parts.published.data import figures, source_of
+
+
+def sections(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:
+    """Return a section that names the page and counts agreements; none where no row has a published figure."""
+    groups = comparison_groups(context, analysis)
+    times, memory = tuple(row for group in groups for row in group.rows), memory_rows(groups)
+    if not any(row.published for row in (*times, *memory)):
+        return ()
+    items = (Item(f"Time: {sentences.against_page(times)}"), Item(f"Memory: {sentences.against_page(memory)}"))
+    off = tuple(_cells(row) for row in (*times, *memory) if row.agreement is Agreement.DISAGREES)
+    table = Table(
+        title="Rows whose sign differs from the published one",
+        columns=tuple(
+            Column((name,), right=name in {"here", "page"}) for name in ("workload", "metric", "here", "page")
+        ),
+        rows=off,
+    )
+    page = Paragraph(f"Published: {_page(context.published)}")
+    more = (Heading("Rows whose sign disagrees"), table) if off else ()
+    return (Section(title="Comparison with the published page", blocks=(page, BulletList(items=items), *more)),)
+
+
+def _page(study: str) -> str:
+    """Return the title, project and machines of a published study."""
+    source = source_of(study)
+    platforms = sorted({figure.platform for figure in figures(study)})
+    return f"{source['title']}. {source['project']}; measured on {'; '.join(platforms)}."
+
+
+def _cells(row: Row) -> tuple[Cell, ...]:
+    c = row.comparison
+    effect = shown(c)
+    return (
+        Cell(c.workload, code=True),
+        Cell(sentences.metric_name(c.metric.name)),
+        Cell("" if effect is None else formatting.effect(effect, c)),
+        Cell(formatting.ratio(row.published) if row.published else ""),
+    )
+
+
+PUBLISHED_FIGURES = Topic("published-figures", 160, sections, selective=True)

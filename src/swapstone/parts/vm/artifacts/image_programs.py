@@ -1,0 +1,233 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Programs of images of a C library: built from pinned sources with an SDK, each once for its inputs. They contain no path or time.
+
+A finished program stays in the cache, so an interrupted build of an image continues with the next program.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import hashlib
+import os
+import re
+import shlex
+import shutil
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import msgspec
+
+from swapstone.core.artifacts.cache_folder import locked, new_folder, writable_folder
+from swapstone.core.artifacts.distribution_packages import require_command
+from swapstone.core.artifacts.placeholders import fill
+from swapstone.core.artifacts.tool_versions import compiler_version
+from swapstone.core.model import FrozenStruct, UserError
+from swapstone.core.model.directories import cache_dir, share_dir
+from swapstone.parts.build.artifacts.build_command import build_environment, run_build, run_tool
+from swapstone.parts.build.artifacts.program_overlays import Patch, apply_patches, config_of, patches_of
+from swapstone.parts.build.artifacts.sdk import BuiltSdk
+from swapstone.parts.build.artifacts.upstream_sources import fetch, read_lock, unpack
+from swapstone.parts.vm.artifacts.image_program_table import PROGRAMS, ImageProgram
+
+LOG = "build.log"
+_INSTALLED, _SEAL, _LOCKS = "installed", "seal", ".locks"
+_TIMEOUT_S = 1800
+_REPORT_S = 20.0
+_KEY_DIGITS = 32
+_LAST_LINES = 12
+_CFLAGS = ("-Os", "-g0")
+_LAYOUT = "1"
+"""Changes with what is made of the same inputs."""
+
+
+class BuiltProgram(FrozenStruct, frozen=True, kw_only=True):
+    """A program in the cache, as an image's description names it.
+
+    Attributes:
+        name: of the program.
+        version: of its sources.
+        source: file name of their archive.
+        source_sha256: of the archive.
+        patches: that were applied.
+        config_sha256: of the settings of its overlay; empty if it has none.
+        key: the digest of all inputs, which names its folder in the cache.
+    """
+
+    name: str
+    version: str
+    source: str
+    source_sha256: str
+    patches: tuple[Patch, ...]
+    config_sha256: str
+    key: str
+
+    @property
+    def root(self) -> Path:
+        """The folder of the installed files."""
+        return _home(self.key) / _INSTALLED
+
+
+def check_build_tools(names: tuple[str, ...]) -> None:
+    """Check that this machine has the commands with which programs are built, so that a missing one is an error before any download.
+
+    Raises:
+        UnavailableError: one is missing; the hint names its package.
+    """
+    for name in names:
+        for command, package in PROGRAMS[name].build_tools:
+            require_command(command, f"Building {name}", package)
+
+
+def fetch_sources(names: tuple[str, ...], notify: Callable[[str], None]) -> None:
+    """Fetch the sources of programs, so that all downloads come before the first build.
+
+    Raises:
+        UnavailableError: they can't be fetched.
+    """
+    for name in names:
+        lock, entry = PROGRAMS[name].lock
+        fetch(read_lock(share_dir() / lock)[entry], lock, notify, name)
+
+
+def build_program(name: str, sdk: BuiltSdk, compiler: str, notify: Callable[[str], None]) -> BuiltProgram:
+    """Build a program with an SDK, or return it from the cache; what it needs is built first.
+
+    Args:
+        name: of `PROGRAMS`.
+        sdk: whose compiler and C library are used.
+        compiler: ``gcc`` or ``clang``.
+        notify: called with a line before a build.
+
+    Raises:
+        UnavailableError: a tool is missing.
+        UserError: the build fails; the message ends with its output. The cache can't be written.
+    """
+    program = PROGRAMS[name]
+    needs = tuple(build_program(need, sdk, compiler, notify) for need in program.needs)
+    lock, entry = program.lock
+    source = read_lock(share_dir() / lock)[entry]
+    described = BuiltProgram(
+        name=name,
+        version=program.version or source.version,
+        source=source.file,
+        source_sha256=source.sha256,
+        patches=patches_of(name, sdk.sdk.libc),
+        config_sha256=hashlib.sha256(config_of(name).encode()).hexdigest() if config_of(name) else "",
+        key="",
+    )
+    inputs = (
+        _LAYOUT,
+        *_CFLAGS,
+        sdk.sdk.digest(),
+        compiler_version((compiler,)),
+        compiler,
+        program.command,
+        described.digest(),
+    )
+    key = hashlib.sha256("\0".join((*inputs, *(need.key for need in needs))).encode()).hexdigest()[:_KEY_DIGITS]
+    home = _home(key)
+    if re.search(r"\s", str(home)):
+        raise UserError(
+            f"The cache folder {home.parent} has a blank in its path, which the makefiles of programs can't have.",
+            "Set XDG_CACHE_HOME to another folder.",
+        )
+    with locked(home.parent / _LOCKS / key), writable_folder(home.parent):  # other programs are built meanwhile
+        if not (home / _SEAL).is_file():
+            notify(f"building {name} {described.version} for {sdk.sdk.libc} of {sdk.sdk.architecture} with {compiler}")
+            archive = fetch(source, lock)
+            shutil.rmtree(home, ignore_errors=True)
+            with _reported(notify, name), new_folder(home) as done:
+                _Build(program, sdk, compiler, done, tuple(need.root for need in needs)).run(archive)
+        os.utime(home / _SEAL)
+    return msgspec.structs.replace(described, key=key)
+
+
+@contextlib.contextmanager
+def _reported(notify: Callable[[str], None], name: str) -> Iterator[None]:
+    """Report the duration of a build now and then, while it runs."""
+    done, start = threading.Event(), time.monotonic()
+
+    def report() -> None:
+        while not done.wait(_REPORT_S):
+            notify(f"building {name}: {time.monotonic() - start:.0f} s so far")
+
+    thread = threading.Thread(target=report, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
+
+
+def _home(key: str) -> Path:
+    return cache_dir().resolve() / "image-programs" / key
+
+
+@dataclasses.dataclass(frozen=True)
+class _Build:
+    """A build in a temporary folder; `needs` are the roots of needed programs."""
+
+    program: ImageProgram
+    sdk: BuiltSdk
+    compiler: str
+    done: Path
+    needs: tuple[Path, ...]
+
+    def run(self, archive: Path) -> None:
+        work, done = self.done.parent, self.done
+        (work / "sources").mkdir()
+        tree = unpack(archive, work / "sources") / self.program.folder
+        apply_patches(self.program.name, self.sdk.sdk.libc, tree)
+        (work / "config").write_text(config_of(self.program.name))
+        (work / "needs").mkdir()
+        for root in self.needs:
+            shutil.copytree(root, work / "needs", symlinks=True, dirs_exist_ok=True)
+        (done / _INSTALLED).mkdir()
+        command = fill(self.program.command, self._values(tree, done / _INSTALLED))
+        status, output = run_build(command, tree, _TIMEOUT_S, build_environment(), options=("-e",))
+        if status != 0:
+            raise _failed(self.program.name, command, status, output)
+        _strip(done / _INSTALLED, self.sdk)
+        (done / LOG).write_bytes(f"$ {command}\n".encode() + output)
+        (done / _SEAL).touch()
+
+    def _values(self, tree: Path, out: Path) -> dict[str, str]:
+        """Return the values of the placeholders, in the shell's syntax."""
+        work = self.done.parent
+        below = work / "needs"
+        cflags = (*_CFLAGS, f"-ffile-prefix-map={tree}=.", *((f"-I{below}/include",) if self.needs else ()))
+        paths = {name: self.sdk.command(name) for name in ("ar", "ld", "nm", "objcopy", "ranlib", "strip")}
+        paths |= {"cc": self.sdk.command(self.compiler), "config": work / "config", "needs": below, "out": out}
+        return {
+            **{name: shlex.quote(str(path)) for name, path in paths.items()},
+            "cflags": shlex.join(cflags),
+            "ldflags": shlex.join((f"-L{below}/lib",) if self.needs else ()),
+            "jobs": str(len(os.sched_getaffinity(0))),
+            "triple": self.sdk.sdk.triple,
+        }
+
+
+def _failed(name: str, command: str, status: int | None, output: bytes) -> UserError:
+    """Keep the log of a failed build; return the error."""
+    kept = cache_dir().resolve() / "image-programs" / f"{name}.failed.log"
+    kept.write_bytes(f"$ {command}\n".encode() + output)
+    lines = output.decode(errors="replace").rstrip().splitlines()[-_LAST_LINES:] or ["(it printed nothing)"]
+    what = f"did not end within {_TIMEOUT_S} s" if status is None else "failed"
+    return UserError("\n".join((f"The build of {name} {what}:", *lines, f"The log: {kept}")))
+
+
+def _strip(out: Path, sdk: BuiltSdk) -> None:
+    """Strip programs and shared objects: symbols and build IDs go, ``.comment``, which names the compiler, stays."""
+    for path in sorted(out.rglob("*")):
+        if path.is_symlink() or not path.is_file():
+            continue
+        with path.open("rb") as file:
+            if file.read(4) != b"\x7fELF":
+                continue
+        path.chmod(0o755)
+        command = [str(sdk.command("strip")), "--strip-unneeded", "--remove-section=.note.gnu.build-id", str(path)]
+        run_tool(command, f"Stripping {path.name}")

@@ -1,0 +1,232 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Read kernel files, and extract the ELF kernel from a compressed one.
+
+An uncompressed kernel boots by PVH without decompressing itself, which saves seconds in an emulated machine.
+"""
+
+from __future__ import annotations
+
+import collections
+import re
+import struct
+from pathlib import Path
+
+from swapstone.core.factors.elf_file import DamagedElfError, open_elf
+from swapstone.core.model import FrozenStruct, UserError
+from swapstone.core.model.compression import CompressionError, decompress
+from swapstone.core.model.regular_file import read_regular_file
+
+_X86_SIGNATURE = (0x202, b"HdrS")  # Documentation/arch/x86/boot.rst
+_X86_HEADER_BYTES = 0x250  # up to and with payload_length
+_ARM64_SIGNATURE = (0x38, b"ARM\x64")  # Documentation/arch/arm64/booting.rst
+_RISCV_SIGNATURE = (0x38, b"RSC\x05")  # Documentation/arch/riscv/boot-image-header.rst
+_ARM_SIGNATURE = (0x24, b"\x18\x28\x6f\x01")  # the zImage magic, arch/arm/boot/compressed/head.S
+_ARM_HEADER_BYTES = 0x30  # up to and with the end of the image
+_TALKS = b"Kernel command line: "  # printed by init/main.c; missing without CONFIG_PRINTK
+_UNPACKS = b"nitramfs unpacking failed"  # from init/initramfs.c, built with CONFIG_BLK_DEV_INITRD only
+_VERSION = "Linux version "
+_LONGEST_BANNER = 512
+_XEN_PVH_NOTE = 18  # XEN_ELFNOTE_PHYS32_ENTRY
+_LARGEST_KERNEL = 1 << 30  # bytes; a vmlinux with debugging information is about half as large
+_PE_SECTION_BYTES = 40  # of a section's header: Microsoft's PE format, "Section table"
+_MOST_PE_SECTIONS = 96  # as the PE format permits
+
+
+class Kernel(FrozenStruct, frozen=True, kw_only=True):
+    """A bootable kernel.
+
+    Attributes:
+        architecture: as printed by ``uname -m``: ``x86_64``, ``aarch64``, ``arm``, ``riscv64``.
+        image: the file for the emulator.
+        banner: its version line, ``Linux version ...``; empty if not found.
+    """
+
+    architecture: str
+    image: bytes
+    banner: str
+
+
+_PAYLOADS: tuple[tuple[bytes, str], ...] = (
+    (b"\xfd7zXZ\0", "xz"),
+    (b"\x1f\x8b", "gzip"),
+    (b"\x5d\0\0", "lzma"),
+)
+"""Magic bytes of the compressed kernels that Python can decompress. Others (lz4, zstd, lzo, bzip2) stay compressed."""
+
+
+def read_kernel(path: Path) -> Kernel:
+    """Read a kernel file.
+
+    Args:
+        path: a bzImage (x86_64), an Image, possibly gzipped (arm64, riscv64), a zImage (arm) or a plain ELF kernel.
+
+    Returns:
+        The kernel, decompressed if it can be booted in that form.
+
+    Raises:
+        UserError: it can't be read, is not a kernel, is truncated, is for an unsupported machine, or can't unpack an initrd.
+    """
+    data = _content(path)
+    if data[:2] == b"\x1f\x8b":
+        try:
+            data = decompress(data, "gzip")
+        except CompressionError as error:
+            raise UserError(f"The kernel {path} is a damaged gzip file: {error}.") from error
+    _check_whole(path, data)
+    if _signed(data, _X86_SIGNATURE):
+        plain = _plain_x86(data)
+        _check_initrd(path, plain)
+        return Kernel(architecture="x86_64", image=plain, banner=_banner_of_x86(data))
+    for signature, architecture in (
+        (_ARM64_SIGNATURE, "aarch64"),
+        (_RISCV_SIGNATURE, "riscv64"),
+        (_ARM_SIGNATURE, "arm"),
+    ):
+        if _signed(data, signature):
+            _check_initrd(path, data)
+            return Kernel(architecture=architecture, image=data, banner=_banner(data))
+    if data[:4] == b"\x7fELF":
+        return _elf_kernel(path, data)
+    raise UserError(
+        f"{path} is not a supported kernel file.",
+        "Supported are bzImage, Image, Image.gz, zImage and uncompressed vmlinux.",
+    )
+
+
+def _content(path: Path) -> bytes:
+    """Return the bytes of a regular file."""
+    try:
+        return read_regular_file(path, _LARGEST_KERNEL)
+    except OSError as error:
+        raise UserError(f"The kernel {path} can't be read: {error.strerror}.") from error
+
+
+def _check_whole(path: Path, data: bytes) -> None:
+    """Reject a boot image that is shorter than its own headers state."""
+    if len(data) < (needed := _needed_bytes(data)):
+        raise UserError(
+            f"The kernel {path} is truncated: it has {len(data)} bytes, and its headers describe {needed}.",
+            "Copy it again from the build's output.",
+        )
+
+
+def _needed_bytes(data: bytes) -> int:
+    """Return how many bytes the headers of a boot image describe: its set-up code and payload (x86), its end (arm), its PE sections.
+
+    An Image without the EFI stub (CONFIG_EFI) has no header that gives the length of its file.
+    """
+    needed = _pe_bytes(data) if data[:2] == b"MZ" else 0
+    if _signed(data, _X86_SIGNATURE):
+        needed = max(needed, ((data[0x1F1] or 4) + 1) * 512)
+        if len(data) >= _X86_HEADER_BYTES:
+            offset, length = struct.unpack_from("<II", data, 0x248)
+            needed = max(needed, ((data[0x1F1] or 4) + 1) * 512 + offset + length)
+    elif _signed(data, _ARM_SIGNATURE) and len(data) >= _ARM_HEADER_BYTES:
+        start, end = struct.unpack_from("<II", data, 0x28)
+        needed = max(needed, end - start)
+    return needed
+
+
+def _pe_bytes(data: bytes) -> int:
+    """Return where the last section of a PE file ends; 0 for another file."""
+    at = int.from_bytes(data[0x3C:0x40], "little")
+    if data[at : at + 4] != b"PE\0\0":
+        return 0
+    sections, options = (int.from_bytes(data[at + place : at + place + 2], "little") for place in (6, 20))
+    first, most = at + 24 + options, 0
+    for number in range(min(sections, _MOST_PE_SECTIONS)):
+        header = data[(start := first + number * _PE_SECTION_BYTES) : start + _PE_SECTION_BYTES]
+        size, offset = (int.from_bytes(header[place : place + 4], "little") for place in (16, 20))
+        most = max(most, offset + size)
+    return most
+
+
+def _check_initrd(path: Path, plain: bytes) -> None:
+    """Reject a kernel without initrd support, by its messages; a kernel without any messages is accepted."""
+    if _TALKS in plain and _UNPACKS not in plain:
+        raise UserError(
+            f"The kernel {path} was built without support for an initrd, from which virtual machines boot.",
+            "Build it with CONFIG_BLK_DEV_INITRD=y.",
+        )
+
+
+def _signed(data: bytes, signature: tuple[int, bytes]) -> bool:
+    at, magic = signature
+    return data[at : at + len(magic)] == magic
+
+
+def _plain_x86(data: bytes) -> bytes:
+    """Return the ELF kernel in a bzImage if it can be extracted and boots by PVH; else the bzImage."""
+    if len(data) < _X86_HEADER_BYTES:
+        return data
+    sectors = data[0x1F1] or 4
+    offset, length = struct.unpack_from("<II", data, 0x248)
+    start = (sectors + 1) * 512 + offset
+    payload = data[start : start + length]
+    for magic, kind in _PAYLOADS:
+        if payload.startswith(magic):
+            try:
+                plain = decompress(payload, kind, whole=False)
+            except CompressionError:
+                return data
+            return plain if _starts_by_pvh(plain) else data
+    return data
+
+
+def _starts_by_pvh(data: bytes) -> bool:
+    """Return whether an ELF kernel has the PVH entry note (CONFIG_PVH)."""
+    try:
+        with open_elf(data) as elf:
+            notes = (note for segment in elf.iter_segments("PT_NOTE") for note in _notes(segment.data()))
+            return any(name == b"Xen\0" and kind == _XEN_PVH_NOTE for name, kind in notes)
+    except DamagedElfError:
+        return False
+
+
+def _notes(data: bytes) -> list[tuple[bytes, int]]:
+    """Return (name, type) of each note of a segment."""
+    found, at = [], 0
+    while at + 12 <= len(data):
+        name_size, size, kind = struct.unpack_from("<III", data, at)
+        found.append((data[at + 12 : at + 12 + name_size], kind))
+        at += 12 + (name_size + 3) // 4 * 4 + (size + 3) // 4 * 4
+    return found
+
+
+def _banner_of_x86(data: bytes) -> str:
+    """Return the version in a bzImage's header, with the banner's first two words. Offset 0x20e has its address, relative to 0x200."""
+    pointer = int.from_bytes(data[0x20E:0x210], "little")
+    return _VERSION + _text(data[pointer + 0x200 : pointer + 0x200 + _LONGEST_BANNER]) if pointer else ""
+
+
+def _banner(data: bytes) -> str:
+    """Return the version in an uncompressed kernel. Since Linux 6.1 a file may also contain an earlier one without a build number."""
+    starts = [found.start() for found in re.finditer(re.escape(_VERSION.encode()), data)]
+    texts = [_text(data[at : at + _LONGEST_BANNER]) for at in starts]
+    return next((text for text in texts if re.search(r" #\d", text)), texts[0] if texts else "")
+
+
+def _text(data: bytes) -> str:
+    return data.partition(b"\0")[0].partition(b"\n")[0].decode("ascii", "backslashreplace")
+
+
+def _elf_kernel(path: Path, data: bytes) -> Kernel:
+    machines = {"EM_X86_64": "x86_64", "EM_AARCH64": "aarch64", "EM_ARM": "arm", "EM_RISCV": "riscv64"}
+    try:
+        with open_elf(data) as elf:
+            machine = elf["e_machine"]
+            collections.deque(elf.iter_segments(), maxlen=0)  # raises if one is not inside the file
+    except DamagedElfError as error:
+        raise UserError(f"{path} is a damaged ELF file: {error}.", "Copy it again from the build's output.") from error
+    banner = _banner(data)
+    if machine not in machines or not banner:
+        raise UserError(
+            f"{path} is an ELF file, but not a supported kernel.", "An uncompressed kernel is called vmlinux."
+        )
+    if machine == "EM_X86_64" and not _starts_by_pvh(data):
+        raise UserError(
+            f"{path} is an uncompressed kernel without PVH, which the emulator can't boot.",
+            "Use the bzImage (arch/x86/boot/bzImage), or build it with CONFIG_PVH=y.",
+        )
+    _check_initrd(path, data)
+    return Kernel(architecture=machines[machine], image=data, banner=banner)

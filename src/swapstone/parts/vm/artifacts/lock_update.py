@@ -1,0 +1,252 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Update the lock: find the current versions of the packages that images need."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import msgspec
+
+from swapstone.core.artifacts.cache_folder import sha256_of, writable_folder
+from swapstone.core.model import UserError
+from swapstone.parts.build.artifacts.apt import Apt, PackageVersion, oldest
+from swapstone.parts.build.artifacts.cross_musl import MUSL
+from swapstone.parts.build.artifacts.dynamic_entries import read_dependencies
+from swapstone.parts.build.artifacts.packages import (
+    LOCK_VERSION,
+    Contents,
+    Lock,
+    Package,
+    Progress,
+    fetch,
+    package_file,
+)
+from swapstone.parts.vm.artifacts.image_catalog import PARTS, MachineArchitecture
+from swapstone.parts.vm.artifacts.source_kernel import PATCHES, TOOL, TREE
+
+_OBJECT_FOLDERS = ("lib/", "lib64/")
+_WITH_HEADERS = ("linux-headers-", "linux-kbuild-")
+_BUILD_TOOLS = ("flex", "bison", "m4", "libsigsegv2", "libelf-dev", "libelf1")
+"""Packages that a kernel's build needs besides a compiler, and their dependencies."""
+
+_MUSL_HEADERS = "musl-dev"
+_GLIBC, _GLIBC_SYMBOLS = "libc6", "libc6-dbg"
+_HEADER_PACKAGES = 3
+"""The kernel's own headers, the common headers of its version, and the build programs."""
+
+
+def update_lock(architectures: Sequence[MachineArchitecture], old: Lock | None, progress: Progress) -> Lock:
+    """Resolve and download the packages that images need, and describe them.
+
+    Args:
+        architectures: to update.
+        old: lock whose other architectures are kept.
+        progress: called before each step.
+
+    Returns:
+        The new lock. `unavailable` has the architectures that the archive lacks, with the reason.
+
+    Raises:
+        UserError: the archive can't be read, or lacks a required package.
+    """
+    renewed = {architecture.debian for architecture in architectures}
+    packages = [package for package in (old.packages if old else ()) if package.architecture not in renewed]
+    unavailable = {
+        name: why for name, why in (old.unavailable if old else {}).items() if name.partition("/")[0] not in renewed
+    }
+    for architecture in architectures:
+        found, absent = _LockUpdate(architecture, progress).run()
+        packages += found
+        unavailable |= absent
+    return Lock(version=LOCK_VERSION, packages=tuple(sorted(packages, key=_order)), unavailable=unavailable)
+
+
+class _LockUpdate:
+    """The update of one architecture."""
+
+    def __init__(self, architecture: MachineArchitecture, progress: Progress) -> None:
+        self._architecture = architecture
+        self._progress = progress
+        self._apt = Apt(architecture.debian)
+        self._offers: dict[str, PackageVersion] = {}
+
+    def run(self) -> tuple[list[Package], dict[str, str]]:
+        name = self._architecture.debian
+        self._progress(f"fetching the lists of packages for {name}")
+        with self._apt.alone():
+            trouble = self._apt.update()
+        if trouble:
+            self._progress(f"some lists for {name} could not be fetched: {trouble}")
+        if not self._apt.offers(PARTS[0].package):
+            return [], {name: f"this machine's archive has no packages for {name}"}
+        kernels, unavailable = self._kernels()
+        headers = self._headers(kernels)
+        source = self._source(kernels)
+        with (
+            writable_folder(package_file("").parent) as home,
+            tempfile.TemporaryDirectory(dir=home, prefix=".reading-") as work,
+        ):
+            programs = self._programs(Path(work))
+        fetch(kernels, self._progress)
+        musl = self._beside(programs, MUSL, _MUSL_HEADERS)
+        beside = [msgspec.structs.replace(one, builds=MUSL) for one in musl]
+        glibc = self._beside(programs, _GLIBC, _GLIBC_SYMBOLS)
+        beside += [msgspec.structs.replace(one, debug=_GLIBC) for one in glibc]
+        return [*kernels, *headers, *source, *programs, *beside], unavailable
+
+    def _beside(self, programs: Sequence[Package], name: str, wanted: str) -> list[Package]:
+        """Return the package `wanted` in the version of the package `name`; none if the archive lacks it."""
+        found = [
+            self._package(offer)
+            for package in programs
+            if package.name == name
+            for offer in self._same_version(wanted, package.version)
+        ]
+        if not found:
+            self._progress(f"the archive lacks {wanted} for {self._architecture.debian}")
+        return found
+
+    def _offer(self, name: str) -> PackageVersion | None:
+        offers = self._apt.offers(name)
+        return oldest(offers) if offers else None
+
+    def _package(
+        self, offer: PackageVersion, kernel: str = "", needs: Iterable[str] = (), objects: dict[str, str] | None = None
+    ) -> Package:
+        return Package(
+            architecture=self._architecture.debian,
+            name=offer.name,
+            version=offer.version,
+            sha256=offer.sha256,
+            size_bytes=offer.size_bytes,
+            kernel=kernel,
+            needs=tuple(sorted(needs)),
+            objects=objects or {},
+        )
+
+    def _kernels(self) -> tuple[list[Package], dict[str, str]]:
+        found, unavailable = [], {}
+        for kernel, meta in self._architecture.kernels.items():
+            named = self._offer(meta)
+            images = [name for name in (named.depends if named else ()) if name.startswith("linux-image-")]
+            offer = self._offer(images[0]) if images else None
+            if offer is None:
+                unavailable[f"{self._architecture.debian}/{kernel}"] = f"this machine's archive has no {meta}"
+            else:
+                found.append(self._package(offer, kernel=kernel))
+        return found, unavailable
+
+    def _headers(self, kernels: Sequence[Package]) -> list[Package]:
+        """Return the header packages of each kernel, in the kernel's version; none if the archive lacks one of them."""
+        found: dict[str, PackageVersion] = {}
+        used: dict[str, list[str]] = {}
+        for kernel in kernels:
+            offers = self._same_version(kernel.name.replace("linux-image-", "linux-headers-", 1), kernel.version)
+            for name in offers[0].depends if offers else ():
+                if name.startswith(_WITH_HEADERS):
+                    offers += self._same_version(name, kernel.version)
+            if len(offers) != _HEADER_PACKAGES:
+                self._progress(f"the archive lacks some headers of {kernel.name} {kernel.version}")
+                continue
+            for offer in offers:
+                found[offer.name] = offer
+                used.setdefault(offer.name, []).append(kernel.kernel)
+        return [
+            msgspec.structs.replace(self._package(offer), headers=tuple(used[name])) for name, offer in found.items()
+        ]
+
+    def _source(self, kernels: Sequence[Package]) -> list[Package]:
+        """Return the packages to build a kernel from source; none for other architectures, or if the archive lacks one of them."""
+        generic = next((kernel for kernel in kernels if kernel.kernel == "generic"), None)
+        meta = self._offer("linux-source")
+        if generic is None or meta is None or self._architecture.name != "x86_64":
+            return []
+        trees = self._same_version(meta.depends[0], generic.version)
+        tools = [offer for offer in map(self._offer, _BUILD_TOOLS) if offer is not None]
+        if not trees or len(tools) != len(_BUILD_TOOLS):
+            self._progress(f"the archive lacks some sources of kernel {generic.version}")
+            return []
+        found = [msgspec.structs.replace(self._package(offer), source=TOOL) for offer in tools]
+        found.append(msgspec.structs.replace(self._package(trees[0]), source=TREE))
+        try:
+            with self._apt.alone():
+                changes = self._apt.source_changes("linux", generic.version)
+        except UserError as error:
+            self._progress(f"there are no PREEMPT_RT patches: {error.message}")
+            return found
+        found.append(
+            Package(
+                architecture=self._architecture.debian,
+                name="linux",
+                version=generic.version,
+                sha256=sha256_of(changes),
+                size_bytes=changes.stat().st_size,
+                source=PATCHES,
+            )
+        )
+        return found
+
+    def _same_version(self, name: str, version: str) -> list[PackageVersion]:
+        return [offer for offer in self._apt.offers(name) if offer.version == version][:1]
+
+    def _programs(self, work: Path) -> list[Package]:
+        """Follow the programs' dependencies from package to package, by the sonames in their files."""
+        used: dict[str, dict[str, str]] = {part.package: {} for part in PARTS}
+        needs: dict[str, set[str]] = {part.package: set(part.objects) for part in PARTS}
+        for part in PARTS:
+            with self._open(part.package, work) as contents:
+                for pattern in part.files:
+                    content, _ = contents.read(contents.find(pattern))
+                    needs[part.package].update(read_dependencies(pattern, content).names())
+        wanted = [(package, soname) for package, sonames in needs.items() for soname in sorted(sonames)]
+        seen: set[str] = set()
+        while wanted:
+            package, soname = wanted.pop(0)
+            if soname in seen:
+                continue
+            seen.add(soname)
+            holder, path, content = self._holder(package, soname, work)
+            used.setdefault(holder, {})[soname] = path
+            asked = read_dependencies(path, content).names()
+            needs.setdefault(holder, set()).update(asked)
+            wanted += [(holder, name) for name in asked]
+        return [self._package(self._offers[name], "", needs[name], used[name]) for name in used]
+
+    def _holder(self, package: str, soname: str, work: Path) -> tuple[str, str, bytes]:
+        """Return the package that contains a shared object: the dependent package itself, or one of its direct dependencies."""
+        self._progress(f"looking for {soname}, which {package} needs")
+        for name in (package, *self._offers[package].depends):
+            if self._offer(name) is None:
+                continue  # a virtual package
+            with self._open(name, work) as contents:
+                path = _object_path(contents.names(), soname)
+                resolved = contents.resolve(path) if path else None
+                if path and resolved:
+                    content, _ = contents.read(resolved)
+                    if read_dependencies(path, content).soname in {soname, ""}:
+                        return name, path, content
+        raise UserError(f"No dependency of {package} contains {soname}, for {self._architecture.debian}.")
+
+    def _open(self, name: str, work: Path) -> Contents:
+        offer = self._offers.get(name) or self._offer(name)
+        if offer is None:
+            raise UserError(f"This machine's archive has no {name} for {self._architecture.debian}.")
+        self._offers[name] = offer
+        fetch([self._package(offer)], lambda _: None)
+        return Contents(package_file(offer.sha256), work)
+
+
+def _object_path(names: Iterable[str], soname: str) -> str | None:
+    """Return the path of a shared object in a folder that the loader searches: lib or lib/<triplet>."""
+    found = [
+        name
+        for name in names
+        if name.startswith(_OBJECT_FOLDERS) and name.count("/") <= 2 and name.endswith(f"/{soname}")
+    ]
+    return min(found, key=len, default=None)
+
+
+def _order(package: Package) -> tuple[str, str]:
+    return package.architecture, package.name

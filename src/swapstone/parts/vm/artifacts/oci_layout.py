@@ -1,0 +1,196 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Finds the layers of a container image: an OCI image layout, or the output of ``docker save``.
+
+Formats: the OCI image specification 1.1 (image-layout, image-index, manifest, config), and Docker's image specification 1.2
+(``manifest.json``). Every digest that names a blob is verified, and so is the digest of each unpacked layer.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+from swapstone.core.model import FrozenStruct
+
+MOST_LAYERS = 500
+_MOST_JSON_BYTES = 4 << 20
+_MOST_INDEXES = 4
+_INDEX, _LAYOUT, _DOCKER = "index.json", "oci-layout", "manifest.json"
+_INDEX_TYPES = (
+    "application/vnd.oci.image.index.v1+json",
+    "application/vnd.docker.distribution.manifest.list.v2+json",
+)
+_ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64", "armv7l": "arm", "arm": "arm", "riscv64": "riscv64"}
+
+FindFile = Callable[[str], Path | None]
+"""Returns the file with the content of a path of the archive; None if there is none."""
+
+Decoded = TypeVar("Decoded")
+
+
+class LayoutError(ValueError):
+    """The image is damaged, or can't be chosen. The message is the end of a sentence whose subject is the archive."""
+
+
+class Layer(FrozenStruct, frozen=True, kw_only=True):
+    """A layer.
+
+    Attributes:
+        file: a tar archive, plain or compressed.
+        name: for messages.
+        unpacked_sha256: of the archive without its compression; empty if the image does not name it.
+    """
+
+    file: Path
+    name: str
+    unpacked_sha256: str = ""
+
+
+class _Platform(msgspec.Struct):
+    architecture: str = ""
+    os: str = ""
+
+
+class _Descriptor(msgspec.Struct):
+    digest: str
+    size: int = -1
+    media_type: str = msgspec.field(name="mediaType", default="")
+    platform: _Platform | None = None
+
+
+class _Index(msgspec.Struct):
+    manifests: list[_Descriptor]
+
+
+class _Manifest(msgspec.Struct):
+    layers: list[_Descriptor]
+    config: _Descriptor | None = None
+
+
+class _RootFs(msgspec.Struct):
+    diff_ids: list[str] = []
+
+
+class _Config(msgspec.Struct):
+    rootfs: _RootFs = msgspec.field(default_factory=_RootFs)
+
+
+class _Saved(msgspec.Struct):
+    layers: list[str] = msgspec.field(name="Layers")
+    config: str = msgspec.field(name="Config", default="")
+
+
+def is_layout(find: FindFile) -> bool:
+    """Return whether an archive is a container image, and not a root file system itself."""
+    return (find(_INDEX) is not None and find(_LAYOUT) is not None) or _docker(find) is not None
+
+
+def _docker(find: FindFile) -> Path | None:
+    found = find(_DOCKER)
+    return found if found is not None and found.read_bytes()[:64].lstrip().startswith(b"[") else None
+
+
+def layers_of(find: FindFile, architecture: str) -> tuple[Layer, ...]:
+    """Return the layers of the image, the lowest first.
+
+    Args:
+        find: of the archive.
+        architecture: of the machine, as ``uname -m`` prints it. It selects among images for several platforms.
+
+    Raises:
+        LayoutError: a blob is missing or differs from its digest, or there are several images.
+    """
+    if find(_INDEX) is not None and find(_LAYOUT) is not None:
+        return _oci_layers(find, _ARCHITECTURES.get(architecture, architecture))
+    return _docker_layers(find)
+
+
+def _oci_layers(find: FindFile, architecture: str) -> tuple[Layer, ...]:
+    index = _decode(find(_INDEX), _INDEX, _Index)
+    for _ in range(_MOST_INDEXES):
+        chosen = _choose(index.manifests, architecture)
+        if chosen.media_type not in _INDEX_TYPES:
+            break
+        index = _decode(_blob(find, chosen), "an index", _Index)
+    else:
+        raise LayoutError("has an index in an index in an index")
+    manifest = _decode(_blob(find, chosen), "a manifest", _Manifest)
+    config = _decode(_blob(find, manifest.config), "a configuration", _Config) if manifest.config else _Config()
+    files = [(_blob(find, layer), layer.digest) for layer in _few(manifest.layers)]
+    return _layers(files, config)
+
+
+def _choose(manifests: list[_Descriptor], architecture: str) -> _Descriptor:
+    """Return the image for the architecture. Attestations have the platform ``unknown``."""
+    images = [each for each in manifests if each.platform is None or each.platform.architecture != "unknown"]
+    fits = [each for each in images if each.platform is None or each.platform.architecture in {architecture, ""}]
+    if not fits:
+        names = sorted({each.platform.architecture for each in images if each.platform})
+        raise LayoutError(f"has no image for {architecture}, but for {', '.join(names)[:100]!r}")
+    if len({each.digest for each in fits}) > 1:
+        raise LayoutError(f"has {len(fits)} images for {architecture}: it must have one")
+    return fits[0]
+
+
+def _docker_layers(find: FindFile) -> tuple[Layer, ...]:
+    saved = _decode(_docker(find), _DOCKER, list[_Saved])
+    if len(saved) != 1:
+        raise LayoutError(f"has {len(saved)} images: it must have one")
+    config = _decode(_named(find, saved[0].config), saved[0].config[:80], _Config) if saved[0].config else _Config()
+    return _layers([(_named(find, name), name) for name in _few(saved[0].layers)], config)
+
+
+def _layers(files: list[tuple[Path, str]], config: _Config) -> tuple[Layer, ...]:
+    digests = config.rootfs.diff_ids
+    if digests and len(digests) != len(files):
+        raise LayoutError(f"has {len(files)} layers, and its configuration names {len(digests)}")
+    return tuple(
+        Layer(file=file, name=name, unpacked_sha256=_sha256(digests[number]) if digests else "")
+        for number, (file, name) in enumerate(files)
+    )
+
+
+Item = TypeVar("Item")
+
+
+def _few(items: list[Item]) -> list[Item]:
+    if not 1 <= len(items) <= MOST_LAYERS:
+        raise LayoutError(f"has {len(items)} layers")
+    return items
+
+
+def _sha256(digest: str) -> str:
+    if not re.fullmatch("sha256:[0-9a-f]{64}", digest, re.ASCII):
+        raise LayoutError(f"names a blob by {digest[:80]!r}, which is no SHA-256 digest")
+    return digest.removeprefix("sha256:")
+
+
+def _named(find: FindFile, path: str) -> Path:
+    found = find(path)
+    if found is None:
+        raise LayoutError(f"has no file {path[:200]!r}, which its manifest names")
+    return found
+
+
+def _blob(find: FindFile, descriptor: _Descriptor) -> Path:
+    digest = _sha256(descriptor.digest)
+    found = _named(find, f"blobs/sha256/{digest}")
+    with found.open("rb") as handle:
+        actual = hashlib.file_digest(handle, "sha256").hexdigest()
+    if actual != digest or descriptor.size not in {-1, found.stat().st_size}:
+        raise LayoutError(f"is damaged: the blob sha256:{digest[:12]} does not match its digest")
+    return found
+
+
+def _decode(file: Path | None, name: str, kind: type[Decoded]) -> Decoded:
+    if file is None or file.stat().st_size > _MOST_JSON_BYTES:
+        raise LayoutError(f"has {name} that is {'missing' if file is None else 'too large'}")
+    try:
+        return msgspec.json.decode(file.read_bytes(), type=kind)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise LayoutError(f"has {name} that can't be read: {str(error)[:200]}") from error

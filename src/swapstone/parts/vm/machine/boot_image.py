@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""What a virtual machine boots: a kernel and an initrd, to which the files of an experiment are appended."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+
+from swapstone.core.model import UserError
+from swapstone.core.model.cached_files import write_whole
+from swapstone.core.model.cpio import unpack
+from swapstone.core.targets.agent_build import sha256_of
+from swapstone.parts.vm.machine.machine_models import EmulatedMachine
+
+Part = tuple[str, bytes]
+Parts = tuple[Part, Part]
+"""An image and what the experiment appends, each with its digest: 64 hexadecimal digits."""
+
+
+@dataclasses.dataclass(frozen=True)
+class VmImage:
+    """The kernel and the file system that a virtual machine boots, without programs.
+
+    Attributes:
+        kernel: its file in a form that QEMU boots.
+        initrd: a cpio archive of the file system, to which agent, first process and programs are appended.
+        machine: the emulated machine.
+        modules: paths in the initrd of modules to load, in this order; empty to use the initrd's ``/modules``.
+        agent, init: the agent and the first process; None to build them when they are needed.
+        own_modules: this project's modules for this kernel by name, for trials that need them.
+        banner: the kernel's version text in its file, with or without ``Linux version``; empty if it has none.
+    """
+
+    kernel: Path
+    initrd: Path
+    machine: EmulatedMachine = dataclasses.field(default_factory=EmulatedMachine)
+    modules: tuple[str, ...] = ()
+    agent: Path | None = None
+    init: Path | None = None
+    own_modules: Mapping[str, bytes] = dataclasses.field(default_factory=dict)
+    banner: str = ""
+
+
+class BootImage:
+    """One kernel with its initrd, to which the programs of the experiment are appended.
+
+    Args:
+        source: kernel and file system.
+        folder: for the written initrd.
+    """
+
+    def __init__(self, source: VmImage, folder: Path) -> None:
+        self.source = source
+        self.kernel_digest = bytes.fromhex(sha256_of(source.kernel))
+        try:
+            self.base = source.initrd.read_bytes()
+        except OSError as error:
+            raise UserError(f"The initrd {source.initrd} can't be read: {error.strerror}.") from error
+        self.entries = unpack(self.base)
+        self._folder = folder
+        self._lock = threading.Lock()
+        padded = self.base + bytes(-len(self.base) % 4)
+        self._padded = (hashlib.sha256(padded).hexdigest(), padded)
+        self._written: tuple[bytes, tuple[Path, bytes, Parts]] | None = None
+
+    def initrd(self, added: bytes) -> tuple[Path, bytes, Parts]:
+        """Write the initrd with an appended archive, unless it is the last one written; return its path, its digest and its parts."""
+        with self._lock:
+            if self._written is None or self._written[0] != added:
+                data = self._padded[1] + added
+                digest = hashlib.sha256(data).digest()
+                path = self._folder / f"image-{digest.hex()[:32]}.cpio"
+                write_whole(path, data)
+                self._written = (added, (path, digest, (self._padded, (hashlib.sha256(added).hexdigest(), added))))
+            return self._written[1]

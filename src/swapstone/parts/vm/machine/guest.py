@@ -1,0 +1,354 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""The interface to a guest: its order, the archive that is appended to its image, and its report (docs/virtual-machines.md)."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import urllib.parse
+from collections.abc import Iterable, Mapping
+from pathlib import Path, PurePosixPath
+
+import msgspec
+
+from swapstone.core.factors import ProgramFacts, read_facts
+from swapstone.core.model import FrozenStruct, UserError, WireError
+from swapstone.core.model.cpio import Entry, archive, device, file, folder, tree
+from swapstone.core.model.directories import share_dir
+from swapstone.core.model.safe_text import safe
+from swapstone.core.wire import AgentAnswer, decode_answers, encode_text
+from swapstone.core.wire.words import AGENT_HEADER, GUEST_HEADER, ORDER_HEADER
+from swapstone.parts.vm.machine.image_tree import find
+from swapstone.parts.vm.machine.replicates import perturbation
+
+SCRATCH = "/scratch"
+ROOTS = "/roots"
+"""Where the root file systems of own programs are."""
+
+MAX_ORDER_BYTES = 2 << 20
+"""The limit of native/guest/init.c."""
+
+_PAGE_BYTES = 4096
+_HEADER = GUEST_HEADER + b"\n"
+_AGENT = AGENT_HEADER + b"\n"
+_AFTER = b"swapstone-after 1\n"
+_END = b"swapstone-end\n"
+_WORDS = ("system", "release", "version", "machine")
+_FILES = {"file": "", "before": "before ", "after": "after "}
+_ENDS = ("prepare", "beside")
+_SMALL = re.compile("[0-9]{1,9}")
+_KILLED = 256  # a higher status is this plus a signal
+_PATH_BYTES, _LONG_PATH_BYTES, _LONGEST_NAME = 80, 320, 240
+_SHORT_NAME = 48
+_PROGRAMS = "/programs/"
+_MAX_FOLDER_BYTES = 64 << 20
+_FOLDERS = ("proc", "sys", "dev", "tmp", SCRATCH.lstrip("/"))
+_SCRIPTS = "swapstone"
+
+
+class EndedCommand(FrozenStruct, frozen=True, kw_only=True):
+    """A command of an order that failed or ended too early.
+
+    Attributes:
+        kind: ``prepare`` or ``beside``.
+        number: its index among those of its kind, from 0.
+        status: its exit status, or 256 plus the signal that killed it.
+        words: the end of its output.
+    """
+
+    kind: str
+    number: int
+    status: int
+    words: str = ""
+
+    def description(self) -> str:
+        """Return how it ended, with the last line of its output."""
+        how = f"was killed by signal {self.status - _KILLED}" if self.status >= _KILLED else f"ended with {self.status}"
+        last = next((line for line in reversed(self.words.splitlines()) if line.strip()), "")
+        return f"{how}; {f'its last output: {last.strip()[:200]!r}' if last else 'it printed nothing'}"
+
+
+class GuestReport(FrozenStruct, frozen=True, kw_only=True):
+    """A guest's description of itself.
+
+    Attributes:
+        system, release, version, machine: of uname(2).
+        clock_ns: its monotonic clock after it read its order; one more instruction changes it.
+        files: pairs (path, content); of counters the keys are ``before PATH`` and ``after PATH``, read before and after the plan.
+        ended: commands of the order that failed or ended before the plan.
+    """
+
+    system: str
+    release: str
+    version: str
+    machine: str
+    clock_ns: int
+    files: tuple[tuple[str, str], ...]
+    ended: tuple[EndedCommand, ...] = ()
+
+    def pairs(self) -> tuple[tuple[str, str], ...]:
+        """Return all except `ended` as pairs (name, text)."""
+        return (*((word, getattr(self, word)) for word in _WORDS), ("clock", str(self.clock_ns)), *self.files)
+
+    def file(self, path: str) -> str:
+        """Return a file's content, or an empty text."""
+        return dict(self.files).get(path, "")
+
+
+class GuestCommands(FrozenStruct, frozen=True, kw_only=True):
+    """The commands of an order, besides its plan.
+
+    Attributes:
+        files: pairs (absolute path, content), written before the commands run.
+        prepare: shell commands that run one after another before the plan.
+        beside: shell commands that run during the plan.
+        settle_ms: how long those run before the plan begins.
+        reports: paths of files that the guest reports before all of that.
+    """
+
+    reports: tuple[str, ...] = ()
+    files: tuple[tuple[str, bytes], ...] = ()
+    prepare: tuple[str, ...] = ()
+    beside: tuple[str, ...] = ()
+    settle_ms: int = 0
+
+
+NO_COMMANDS = GuestCommands()
+
+
+def encode_order(plan: bytes, *, replicate: int, limit_ms: int, commands: GuestCommands = NO_COMMANDS) -> bytes:
+    """Return an order, padded to whole pages, so that reading it always takes equally long.
+
+    Args:
+        plan: for the agent; it ends with ``quit``.
+        replicate: number of the replicate.
+        limit_ms: limit of the agent's time, in guest time.
+        commands: what runs before and during the plan.
+
+    Raises:
+        WireError: it is larger than a guest can read, or a text can't be encoded.
+    """
+    differs = perturbation(replicate)
+    order = ORDER_HEADER + b"\nlayout %d\nidle-ns %d\ndelay-ns %d\nlimit-ms %d\nsettle-ms %d\n" % (
+        differs.layout,
+        differs.idle_ns,
+        differs.delay_ns,
+        limit_ms,
+        commands.settle_ms,
+    )
+    order += b"".join(b"report " + encode_text(path) + b"\n" for path in commands.reports)
+    order += b"".join(b"write %s %s\n" % (path.encode(), data.hex().encode()) for path, data in commands.files)
+    for word, texts in ((b"prepare ", commands.prepare), (b"beside ", commands.beside)):
+        order += b"".join(word + encode_text(command) + b"\n" for command in texts)
+    order += plan
+    if len(order) > MAX_ORDER_BYTES - _PAGE_BYTES:
+        raise WireError(f"The plan has {len(plan)} bytes, more than a virtual machine accepts.")
+    return order + b"\n" * (-len(order) % _PAGE_BYTES)
+
+
+def guest_path(program: Path, digest: str) -> str:
+    """Return the path of a program in a guest. All paths are equally long, except those with very long names.
+
+    Args:
+        program: its file on this machine.
+        digest: of its folder's content, at least 64 characters; it pads the path.
+
+    Raises:
+        UserError: its name is too long.
+    """
+    name = program.name
+    size = len(name.encode())
+    if size > _LONGEST_NAME:
+        raise UserError(f"The name of {program} is too long for a virtual machine.", "Give it a shorter one.")
+    whole = _PATH_BYTES if size <= _SHORT_NAME else _LONG_PATH_BYTES
+    room = whole - len(_PROGRAMS) - 1 - size
+    return f"{_PROGRAMS}{(digest * 5)[:room]}/{name}"
+
+
+def read_folder(program: Path) -> tuple[dict[str, Entry], str]:
+    """Read a program and the other files of its folder.
+
+    Returns:
+        The folder's entries by relative path, and their digest.
+
+    Raises:
+        UserError: the folder is too large.
+    """
+    size = 0
+    for path in program.parent.rglob("*"):
+        size += path.lstat().st_size
+        if size > _MAX_FOLDER_BYTES:
+            raise UserError(
+                f"{program.parent} holds more than {_MAX_FOLDER_BYTES >> 20} MiB, and the machine's initrd would contain all of it.",
+                "Put the program into a separate folder with the files that it needs.",
+            )
+    entries = tree(program.parent)
+    return entries, hashlib.sha256(archive(entries)).hexdigest()
+
+
+def read_library(path: Path, image: Mapping[str, Entry] | None) -> tuple[Entry, tuple[str, ...]]:
+    """Read a shared object that is preloaded.
+
+    Args:
+        path: of the object.
+        image: entries by path; None if its libraries are unknown.
+
+    Returns:
+        Its entry, and the names of the libraries that it needs.
+
+    Raises:
+        UserError: it can't be read, is too large, or needs a library that the image lacks.
+    """
+    try:
+        if path.stat().st_size > _MAX_FOLDER_BYTES:
+            raise UserError(f"{safe(path.name)} is larger than {_MAX_FOLDER_BYTES >> 20} MiB.")
+        content, facts = path.read_bytes(), read_facts(path)
+    except OSError as error:
+        raise UserError(f"{safe(str(path))} can't be read: {error.strerror}.") from error
+    needed = facts.needed if facts else ()
+    names = {PurePosixPath(name).name for name in image or ()}
+    missing = [name for name in needed if name not in names and name != "libc.so"]  # musl's loader is libc.so itself
+    if image is not None and missing:
+        raise UserError(
+            f"{safe(path.name)} needs {', '.join(map(safe, missing))}, and the machine's image does not contain it.",
+            "Link it without that library.",
+        )
+    return file(content, executable=True), tuple(name for name in needed if name in names)
+
+
+def read_root(folder: Path) -> dict[str, Entry]:
+    """Read an unpacked root file system.
+
+    Raises:
+        UserError: a name in it is not UTF-8, which an image can't contain.
+    """
+    entries = tree(folder)
+    for name in entries:
+        try:
+            name.encode()
+        except UnicodeEncodeError as error:
+            raise UserError(
+                f"The root file system has a file whose name is not UTF-8: {name!a}.", "Remove it from the root."
+            ) from error
+    return entries
+
+
+def overlay(
+    init: bytes,
+    agent: bytes,
+    programs: Mapping[str, Mapping[str, Entry]],
+    modules: Iterable[str],
+    carried: Mapping[str, Entry] | None = None,
+) -> bytes:
+    """Return the archive that is appended to an image: first process, agent, scripts and programs.
+
+    Args:
+        init: the first process.
+        agent: the agent.
+        programs: entries of each program's folder, by the folder's path in the guest.
+        modules: paths in the image of the modules to load, in this order; empty to use the image's list.
+        carried: files of this machine at their own paths, relative to the root.
+    """
+    entries = {name: folder() for name in _FOLDERS}
+    entries |= {"dev/console": device(5, 1), "init": file(init, executable=True), "agent": file(agent, executable=True)}
+    if names := tuple(modules):
+        entries["modules"] = file("".join(f"{name}\n" for name in names).encode())
+    scripts = sorted((share_dir() / "native" / "guest").glob("*.sh"))
+    entries |= {_SCRIPTS: folder()} if scripts else {}
+    entries |= {f"{_SCRIPTS}/{path.name}": file(path.read_bytes(), executable=True) for path in scripts}
+    for place, found in programs.items():
+        entries |= {f"{place.lstrip('/')}/{name}": entry for name, entry in found.items()}
+    return archive(entries | dict(carried or {}))
+
+
+# musl's loader is also the C library, and resolves these names to itself (ldso/dynlink.c, load_library).
+_IS_MUSL_ITSELF = re.compile(r"lib(c|pthread|rt|m|dl|util|xnet)\.")
+
+
+def _is_musl(interp: str | None) -> bool:
+    return interp is not None and PurePosixPath(interp).name.startswith("ld-musl-")
+
+
+def missing_libraries(facts: ProgramFacts, neighbours: Iterable[str], image: Mapping[str, Entry]) -> tuple[str, ...]:
+    """Return the loader and the shared objects that a dynamic program needs and an image lacks.
+
+    Args:
+        facts: of the program.
+        neighbours: names of the files in its folder.
+        image: entries by path.
+    """
+    names = {PurePosixPath(path).name for path in image} | set(neighbours)
+    needed = [name for name in facts.needed if not (_is_musl(facts.interp) and _IS_MUSL_ITSELF.match(name))]
+    missing = [name for name in needed if "/" not in name and name not in names]
+    if facts.interp and find(image, facts.interp) is None:
+        missing.insert(0, facts.interp)
+    return tuple(missing)
+
+
+def inspect(image: Mapping[str, Entry], path: str, room: Path) -> ProgramFacts | None:
+    """Read the facts of an image's file, through a copy in `room`."""
+    entry = find(image, path)
+    if entry is None:
+        return None
+    copy = room / hashlib.sha256(entry.content).hexdigest()
+    if not copy.exists():
+        copy.write_bytes(entry.content)
+    return read_facts(copy)
+
+
+def decode_channel(output: bytes) -> tuple[GuestReport, tuple[AgentAnswer, ...]]:
+    """Decode the output of a guest's channel.
+
+    Args:
+        output: of the channel; bytes before the first line of the guest are ignored.
+
+    Raises:
+        WireError: it does not follow docs/virtual-machines.md.
+    """
+    _, mark, rest = output.rpartition(_HEADER)
+    rest, end, _ = rest.rpartition(_END)
+    report, agent, answers = rest.partition(_AGENT)
+    answers, after, last = answers.rpartition(_AFTER)
+    if not mark:
+        raise WireError("The guest did not describe itself.")
+    if not end:
+        raise WireError("The guest's output is truncated.")
+    if agent and (not after or not answers.endswith(b"\n"[: len(answers)])):
+        raise WireError("The guest's output is truncated.")
+    guest_report = _decode_report(report + last)
+    if any(ended.kind == "prepare" for ended in guest_report.ended) and not agent:
+        return guest_report, ()
+    if not agent:
+        raise WireError("The guest did not start its agent.")
+    return guest_report, decode_answers(agent + answers) if answers else ()
+
+
+def _decode_report(output: bytes) -> GuestReport:
+    words: dict[str, str] = {}
+    files: list[tuple[str, str]] = []
+    ended: list[EndedCommand] = []
+    clock_ns: int | None = None
+    for line in output.decode("ascii", "replace").splitlines():
+        word, _, rest = line.partition(" ")
+        first, _, second = rest.partition(" ")
+        if word in _FILES:
+            files.append((_FILES[word] + first, _decoded(second)))
+        elif word == "words" and ended:
+            ended[-1] = msgspec.structs.replace(ended[-1], words=_decoded(second))
+        elif word in _ENDS and _SMALL.fullmatch(first) and _SMALL.fullmatch(second):
+            ended.append(EndedCommand(kind=word, number=int(first), status=int(second)))
+        elif word == "clock" and clock_ns is None and re.fullmatch("[1-9][0-9]{0,18}", rest):
+            clock_ns = int(rest)
+        elif word in _WORDS and word not in words:
+            words[word] = _decoded(rest)
+        else:
+            raise WireError(f"The guest wrote {line[:60]!r}, which is no line of a guest.")
+    if missing := [word for word in _WORDS if word not in words]:
+        raise WireError(f"The guest did not report its {missing[0]}.")
+    if clock_ns is None:
+        raise WireError("The guest did not report its clock.")
+    return GuestReport(**words, clock_ns=clock_ns, files=tuple(files), ended=tuple(ended))
+
+
+def _decoded(text: str) -> str:
+    return "" if text == "%" else urllib.parse.unquote(text, errors="backslashreplace")

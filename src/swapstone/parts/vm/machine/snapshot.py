@@ -1,0 +1,232 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Snapshots of booted machines, from which trials continue.
+
+A machine is paused before it reads its order, while its first process runs a busy loop (native/guest/init.c). It continues as if it had
+not been saved, to the byte, so a snapshot is no input of a run. QEMU can save only machines whose clock may be wrong, so each snapshot
+is compared with a cold start (docs/virtual-machine-runs.md, "Saved machines").
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import socket
+import time
+from pathlib import Path
+from typing import Any
+
+from swapstone.parts.vm.machine.qemu import Guest, GuestEnd, GuestRun, LimitReached, Limits, Setup, boot
+
+_LOOK_S = 0.05
+_POLL_S = 0.002
+_LONGEST_MESSAGE = 16 << 20
+_NO_LIMIT = 1 << 50  # bytes a second: QEMU's own limit is made for networks
+
+
+class _ConnectionClosedError(Exception):
+    """The emulator closed the connection."""
+
+
+class PauseMissedError(Exception):
+    """The emulator did not pause the machine in time, because this host is busy. Another try may succeed."""
+
+
+class SnapshotDiffersError(Exception):
+    """A restored machine does not give the same output as a cold start."""
+
+
+def decode_message(line: bytes) -> dict[str, Any]:
+    """Decode a message of QEMU's monitor (QMP).
+
+    Raises:
+        LimitReached: it is no JSON object.
+    """
+    try:
+        message = json.loads(line)
+    except (ValueError, RecursionError):
+        message = None
+    if not isinstance(message, dict):
+        raise LimitReached(GuestEnd.EMULATOR, f"QEMU's monitor writes {line[:60]!r}, which is no message")
+    return message
+
+
+def _description(error: object) -> str:
+    return str(error.get("desc", "")) if isinstance(error, dict) else ""
+
+
+def _status(answer: object) -> str:
+    return str(answer.get("status", "")) if isinstance(answer, dict) else ""
+
+
+class _Monitor:
+    """A QMP connection to a running QEMU, over a socket pair."""
+
+    def __init__(self, guest: Guest, connection: socket.socket) -> None:
+        self._guest = guest
+        self._socket = connection
+        self._socket.settimeout(_LOOK_S)
+        self._rest = b""
+        self._events: list[str] = []
+        self._next()  # its greeting
+        self.execute("qmp_capabilities")
+
+    def _next(self) -> dict[str, Any]:
+        while b"\n" not in self._rest:
+            try:
+                data = self._socket.recv(1 << 16)
+            except TimeoutError:
+                self._guest.check()
+                continue
+            except ConnectionError as error:
+                raise _ConnectionClosedError from error
+            if not data:
+                raise _ConnectionClosedError
+            self._rest += data
+            if len(self._rest) > _LONGEST_MESSAGE:
+                raise LimitReached(GuestEnd.EMULATOR, "QEMU's monitor writes a line without an end")
+        line, _, self._rest = self._rest.partition(b"\n")
+        return decode_message(line)
+
+    def execute(self, command: str, fd: int | None = None, **values: object) -> Any:  # noqa: ANN401 - whatever QEMU returns
+        """Execute a command.
+
+        Raises:
+            LimitReached: QEMU rejects it, or the guest exceeds a limit.
+        """
+        data = json.dumps({"execute": command, "arguments": values}).encode() + b"\n"
+        try:
+            if fd is None:
+                self._socket.sendall(data)
+            else:
+                socket.send_fds(self._socket, [data], [fd])
+        except ConnectionError as error:
+            raise _ConnectionClosedError from error
+        while True:
+            message = self._next()
+            if "event" in message:
+                self._events.append(str(message["event"]))
+            elif "error" in message:
+                raise LimitReached(GuestEnd.EMULATOR, f"QEMU rejects {command}: {_description(message['error'])}")
+            else:
+                return message.get("return")
+
+    def wait_for(self, event: str) -> None:
+        """Wait for an event."""
+        while event not in self._events:
+            message = self._next()
+            self._events.append(str(message.get("event", "")))
+        self._events.clear()
+
+    def wait_while(self, command: str, states: frozenset[str]) -> str:
+        """Query a status until it is none of `states`; return it."""
+        while (status := _status(self.execute(command))) in states:
+            self._guest.check()
+            time.sleep(_POLL_S)
+        return status
+
+
+def save(setup: Setup, limits: Limits, state: Path) -> GuestRun | None:
+    """Boot a machine and save it where it pauses.
+
+    Args:
+        setup: inputs; the order is not read.
+        limits: of the run.
+        state: the file to write. It is written under another name first, so that it is complete or missing.
+
+    Returns:
+        None, or the run if the machine ended.
+
+    Raises:
+        PauseMissedError: it continued before it was paused.
+    """
+    draft = state.with_name(f"{state.name}.{os.getpid()}.part")
+    ours, its = socket.socketpair()
+    watching = ("-action", "watchdog=pause", *_qmp(its))
+    try:
+        with ours, draft.open("wb") as handle, Guest(setup, limits, watching, [its.fileno()], saving=True) as guest:
+            its.close()
+            try:
+                monitor = _Monitor(guest, ours)
+                monitor.wait_for("STOP")
+                if guest.has_output():
+                    raise PauseMissedError
+                _save_into(monitor, handle.fileno())
+            except LimitReached as stopped:
+                return guest.ended(stopped)
+            except _ConnectionClosedError:
+                run = guest.wait()
+                if run.end is GuestEnd.FINISHED:
+                    raise PauseMissedError from None
+                return run
+        draft.replace(state)
+    finally:
+        its.close()
+        draft.unlink(missing_ok=True)
+    return None
+
+
+def _save_into(monitor: _Monitor, fd: int) -> None:
+    monitor.execute("getfd", fd, fdname="state")
+    monitor.execute("migrate-set-parameters", **{"max-bandwidth": _NO_LIMIT})
+    monitor.execute("migrate", uri="fd:state")
+    status = monitor.wait_while("query-migrate", frozenset({"", "setup", "active", "device", "none"}))
+    if status != "completed":
+        raise LimitReached(GuestEnd.EMULATOR, f"QEMU could not save it: {status}")
+    with contextlib.suppress(_ConnectionClosedError):
+        monitor.execute("quit")
+
+
+def restore(setup: Setup, limits: Limits, state: Path) -> GuestRun:
+    """Restore a machine with an order, and wait for its end.
+
+    Args:
+        setup: as for `save`, except for the order.
+        limits: of the run.
+        state: the file that `save` wrote.
+    """
+    ours, its = socket.socketpair()
+    fd = os.open(state, os.O_RDONLY)
+    watching = ("-action", "watchdog=none", "-S", "-incoming", f"fd:{fd}", *_qmp(its))
+    try:
+        with ours, Guest(setup, limits, watching, [its.fileno(), fd]) as guest:
+            its.close()
+            try:
+                monitor = _Monitor(guest, ours)
+                monitor.wait_while("query-status", frozenset({"inmigrate"}))
+                monitor.execute("cont")
+            except LimitReached as stopped:
+                return guest.ended(stopped)
+            except _ConnectionClosedError:
+                pass  # it has ended: the result has its exit status
+            return guest.wait()
+    finally:
+        os.close(fd)
+        its.close()
+
+
+def compare(setup: Setup, limits: Limits, state: Path) -> GuestRun | None:
+    """Compare a restored machine with a cold start: both run the same order.
+
+    Args:
+        setup: as for `save`, with an order in which the guest reports its clock.
+        limits: of each run.
+        state: the file that `save` wrote.
+
+    Returns:
+        None, or the run of the cold start if it failed.
+
+    Raises:
+        SnapshotDiffersError: their outputs differ.
+    """
+    cold = boot(setup, limits)
+    if cold.end is not GuestEnd.FINISHED:
+        return cold
+    saved = restore(setup, limits, state)  # its console lacks the messages of the boot
+    if (saved.end, saved.output) != (cold.end, cold.output):
+        raise SnapshotDiffersError
+    return None
+
+
+def _qmp(connection: socket.socket) -> tuple[str, ...]:
+    return ("-chardev", f"socket,id=monitor,fd={connection.fileno()}", "-mon", "chardev=monitor,mode=control")

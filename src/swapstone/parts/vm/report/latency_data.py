@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Latencies arranged for a report: by workload, load and variant, and ratios of maxima replicate by replicate."""
+
+from __future__ import annotations
+
+import re
+import statistics
+from collections.abc import Iterable
+
+from swapstone.core.model import Analysis, FrozenStruct, Latency, Variant
+from swapstone.core.report import formatting
+from swapstone.core.report.context import ReportContext
+
+STUDY = "preempt-rt"
+"""The published study of latencies."""
+
+IDLE = "idle"
+NS_PER_US = 1000.0
+
+PERCENTS = (99.0, 99.9, 99.99)
+"""Percentiles of the tables."""
+
+
+class LatencyGroup(FrozenStruct, frozen=True, kw_only=True):
+    """The latencies of one workload.
+
+    Attributes:
+        suite, workload: which.
+        loads: in the experiment's order.
+        variants: the baseline first, copies of it left out.
+        found: by (load, variant).
+    """
+
+    suite: str
+    workload: str
+    loads: tuple[str, ...]
+    variants: tuple[Variant, ...]
+    found: dict[tuple[str, Variant], Latency]
+
+
+class Ratios(FrozenStruct, frozen=True, kw_only=True):
+    """Ratios of two maxima over the replicates that both sides have: their number, median, lowest and highest."""
+
+    replicates: int
+    median: float
+    low: float
+    high: float
+
+    def sign(self, margin: float) -> int | None:
+        """Return 1 or -1 where all replicates are on one side of the margin, 0 where all are within it, else None."""
+        if self.low > 1 + margin:
+            return 1
+        if self.high < 1 / (1 + margin):
+            return -1
+        return 0 if self.low >= 1 / (1 + margin) and self.high <= 1 + margin else None
+
+
+def sign(ratio: float, margin: float) -> int:
+    """Return 1 or -1 for the side of 1 on which a ratio is; 0 within the margin."""
+    return 1 if ratio > 1 + margin else -1 if ratio < 1 / (1 + margin) else 0
+
+
+def groups(context: ReportContext, analysis: Analysis) -> tuple[LatencyGroup, ...]:
+    """Return the latencies by workload."""
+    copies = {null.copy for null in analysis.nulls}
+    kept = [each for each in analysis.latencies if each.variant not in copies and each.maxima]
+    places = dict.fromkeys((each.suite, each.workload) for each in kept)
+    return tuple(
+        _group(context, place, [each for each in kept if (each.suite, each.workload) == place]) for place in places
+    )
+
+
+def _group(context: ReportContext, place: tuple[str, str], kept: list[Latency]) -> LatencyGroup:
+    have = {each.load for each in kept}
+    return LatencyGroup(
+        suite=place[0],
+        workload=place[1],
+        loads=tuple(load for load in context.experiment.loads if load in have),
+        variants=tuple(dict.fromkeys(each.variant for each in kept)),
+        found={(each.load, each.variant): each for each in kept},
+    )
+
+
+def kernel_of(variant: Variant) -> str:
+    """Return the level of the factor ``kernel``; empty where that is not varied."""
+    return dict(variant.levels).get("kernel", "")
+
+
+def is_rt(variant: Variant) -> bool:
+    """Return whether a variant's kernel is the one with PREEMPT_RT."""
+    return kernel_of(variant) == "rt"
+
+
+def ratios(above: Latency | None, below: Latency | None) -> Ratios | None:
+    """Divide maxima replicate by replicate.
+
+    Returns:
+        None where no replicate has both maxima, and a divisor above 0.
+    """
+    if above is None or below is None:
+        return None
+    divisor = dict(zip(below.blocks, below.maxima, strict=True))
+    found = [
+        value / divisor[block]
+        for block, value in zip(above.blocks, above.maxima, strict=True)
+        if divisor.get(block, 0.0) > 0
+    ]
+    if not found:
+        return None
+    return Ratios(replicates=len(found), median=statistics.median(found), low=min(found), high=max(found))
+
+
+def total(latency: Latency) -> int:
+    """Return the number of latencies in all replicates together."""
+    return sum(count for _, count in latency.histogram)
+
+
+def percentile(latency: Latency, percent: float) -> float | None:
+    """Return a percentile in nanoseconds; None where it would be the maximum, with too few latencies."""
+    if total(latency) * (100 - percent) < 100 - 1e-6:
+        return None
+    return dict(latency.percentiles).get(percent)
+
+
+def us(nanoseconds: float) -> str:
+    """Return a time in microseconds, to the nanosecond below 100 us."""
+    return us_text(nanoseconds / NS_PER_US)
+
+
+def us_text(value: float) -> str:
+    """Return microseconds, to the nanosecond below 100 us."""
+    return formatting.trimmed(f"{value:.3f}" if value < 100 else f"{value:.1f}")
+
+
+def spread(values: Iterable[float]) -> str:
+    """Return values as ``median [lowest .. highest]`` in microseconds; a single value alone."""
+    found = tuple(values)
+    middle = us(statistics.median(found))
+    return middle if len(found) == 1 else f"{middle} [{us(min(found))} .. {us(max(found))}]"
+
+
+def plain_name(text: str) -> str:
+    """Return a text in lower-case letters, digits and hyphens."""
+    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-") or "x"
+
+
+def over_replicates(counts: Iterable[int]) -> str:
+    """Return ``over 4 replicates`` for the smallest and largest of some counts; `counts` is not empty."""
+    found = sorted(set(counts))
+    if len(found) == 1:
+        return f"over {formatting.count(found[0], 'replicate')}"
+    return f"over {found[0]} to {found[-1]} replicates"

@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Latency against load: p50 and p99 of servers by connections or requests a second, a line for each variant. For pages."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from swapstone.core.model import Analysis, FrozenStruct, Variant
+from swapstone.core.report import formatting
+from swapstone.core.report.context import ReportContext
+from swapstone.core.report.document import Drawing, Section
+from swapstone.core.report.plot import Panel, Point, Scale, Series, plot
+from swapstone.core.report.sides import sides
+from swapstone.core.report.topics.topic import Topic, nothing
+from swapstone.core.report.verdict_groups import NO_NUMBERS
+
+NAME = "load-latency"
+_SHOWN = ("latency_p50", "latency_p99")
+_TITLES = {"connections": "connections", "requests_per_s": "requests a second, offered"}
+_FIRST = ("requests_per_s", "connections")
+
+
+class LoadSeries(FrozenStruct, frozen=True, kw_only=True):
+    """Workloads that differ in one number.
+
+    Attributes:
+        suite: of the workloads.
+        parameter: the number's name.
+        others: their other parameters, which are equal.
+        workloads: pairs (number, workload), ascending.
+    """
+
+    suite: str
+    parameter: str
+    others: tuple[tuple[str, str], ...]
+    workloads: tuple[tuple[float, str], ...]
+
+
+Values = Mapping[tuple[str, str, str, Variant], float]
+"""Median over the blocks, in ns, by (suite, workload, metric, variant)."""
+
+
+def page(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:
+    """Return one section with a drawing for each series of loads; none where no server ran under two loads.
+
+    Args:
+        context: has the workloads' parameters.
+        analysis: holds the latencies.
+    """
+    values = _values(analysis)
+    drawings = tuple(_drawing(each, values) for each in load_series(context, values))
+    return (Section(name=NAME, title="Latency against load", blocks=drawings),) if drawings else ()
+
+
+def _values(analysis: Analysis) -> dict[tuple[str, str, str, Variant], float]:
+    found = sides(analysis, lambda c: c.metric.name in _SHOWN and c.verdict not in NO_NUMBERS)
+    return {(each.suite, each.workload, each.metric.name, each.variant): each.median for each in found}
+
+
+def load_series(context: ReportContext, values: Values) -> tuple[LoadSeries, ...]:
+    """Return the series of workloads that differ in one numeric parameter and have latencies: of requests a second, else of connections.
+
+    Args:
+        context: has the workloads' parameters.
+        values: names the workloads that have latencies.
+    """
+    workloads = list(dict.fromkeys(place[:2] for place in values))
+    known = {place: context.parameters(*place) for place in workloads}
+    names = dict.fromkeys((*_FIRST, *(name for each in known.values() for name in each)))
+    found = []
+    for parameter in names:
+        groups: dict[tuple[str, tuple[tuple[str, str], ...]], dict[float, str]] = {}
+        for (suite, workload), parameters in known.items():
+            number = _number(parameters.get(parameter, ""))
+            if number is not None:
+                others = tuple((name, value) for name, value in parameters.items() if name != parameter)
+                groups.setdefault((suite, others), {})[number] = workload
+        found += [
+            LoadSeries(suite=suite, parameter=parameter, others=others, workloads=tuple(sorted(each.items())))
+            for (suite, others), each in groups.items()
+            if len(each) > 1
+        ]
+    return tuple(found)
+
+
+def _number(text: str) -> float | None:
+    """Return a parameter's number above 0; None for anything else."""
+    return float(text) if text.isascii() and text.isdigit() and len(text) < 16 and int(text) > 0 else None
+
+
+def _drawing(each: LoadSeries, values: Values) -> Drawing:
+    others = "".join(f", {name} {value}" for name, value in each.others)
+    axis = _TITLES.get(each.parameter, each.parameter)
+    title = f"Latency by {axis}, {each.suite}{others}"
+    series = tuple(
+        Series(
+            variant.short_label,
+            colour,
+            tuple(
+                Point(load, values[key], size=3.5)
+                for load, name in each.workloads
+                if values.get(key := (each.suite, name, metric, variant), 0.0) > 0
+            ),
+            dashed=metric != _SHOWN[0],
+        )
+        for colour, variant in enumerate(dict.fromkeys(place[3] for place in values))
+        for metric in _SHOWN
+    )
+    return plot(
+        title,
+        Scale(axis, "log", ticks=tuple(load for load, _ in each.workloads)),
+        [Panel(Scale("latency of a request", "log", lambda value: formatting.quantity(value, "ns")), series)],
+        (
+            f"{line.name} {'p99' if line.dashed else 'p50'} at {point.x:g}: {formatting.quantity(point.y, 'ns')}"
+            for line in series
+            for point in line.points
+        ),
+        name=NAME,
+        caption=f"{title}. Medians over the blocks on logarithmic axes. Solid lines: p50, half of the requests are faster. Dashed lines: "
+        "p99, one request in a hundred is slower.",
+    )
+
+
+LOAD_LATENCY = Topic(NAME, 80, nothing, page=page)

@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""The answer of ``compare --fit-memory`` in a sentence, its table and its notes."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator, Sequence
+
+from swapstone.core.model.memory_size import size_text
+from swapstone.core.model.safe_text import safe
+from swapstone.parts.vm.model.memory_fit import MemoryFit, VariantMemory
+
+HEAD = ("variant", "survived", "failed", "peak RSS", "runs", "how it failed")
+
+
+def answer(fit: MemoryFit) -> str:
+    """Return the answer: a sentence for each workload."""
+    workloads = tuple(dict.fromkeys(each.workload for each in fit.variants))
+    sentences = []
+    for workload in workloads:
+        which = [each for each in fit.variants if each.workload == workload]
+        prefix = f"{workload}: " if len(workloads) > 1 else ""
+        sentences.append(f"{prefix}{_sentence(which)}")
+    return "\n".join(sentences)
+
+
+def _sentence(variants: Sequence[VariantMemory]) -> str:
+    found = sorted((each for each in variants if each.smallest_bytes), key=lambda each: each.smallest_bytes)
+    parts = []
+    for number, each in enumerate(found):
+        verb = "survives in" if number == 0 or each.smallest_bytes == found[0].smallest_bytes else "needs"
+        doubt = "" if each.complete else "at most "
+        least = "" if each.failed_bytes or not each.complete else " (the smallest size that was tried)"
+        parts.append(f"{each.name} {verb} {doubt}{size_text(each.smallest_bytes)}{least}")
+    parts += [f"{each.name} {_without_size(each)}" for each in variants if not each.smallest_bytes]
+    text = ("; " if any("," in each.name for each in variants) else ", ").join(parts)
+    if len(found) > 1 and (difference := found[-1].smallest_bytes - found[0].smallest_bytes):
+        if _overlap(found):
+            text += " (a difference within the resolution)"
+        elif difference <= max(_variation_bytes(each) for each in found):
+            text += " (a difference that may be one from run to run)"
+    return f"{text}."
+
+
+def _without_size(variant: VariantMemory) -> str:
+    if variant.unavailable:
+        return "can't run even without a limit"
+    if variant.complete:
+        return f"does not survive in {size_text(variant.failed_bytes)}, the largest size that was tried"
+    return "has no result yet"
+
+
+def _overlap(found: Sequence[VariantMemory]) -> bool:
+    """Return whether one threshold lies between the largest size that failed and the smallest that survived of all variants."""
+    return max(each.failed_bytes for each in found) < min(each.smallest_bytes for each in found)
+
+
+def _variation_bytes(variant: VariantMemory) -> int:
+    """Return how wide the range of sizes is in which some runs survive and others fail, or that of the peaks without a limit, if wider."""
+    range_bytes = variant.smallest_bytes - variant.varies_from_bytes if variant.varies_from_bytes else 0
+    peaks_bytes = variant.peak_rss_bytes - variant.least_rss_bytes if variant.least_rss_bytes else 0
+    return max(range_bytes, peaks_bytes)
+
+
+def rows(fit: MemoryFit) -> list[tuple[str, ...]]:
+    """Return the rows of the table, whose columns are `HEAD`."""
+    several = len({each.workload for each in fit.variants}) > 1
+    return [
+        (
+            f"{each.workload} {each.name}" if several else each.name,
+            size_text(each.smallest_bytes) if each.smallest_bytes else "-",
+            size_text(each.failed_bytes) if each.failed_bytes else "none" if each.smallest_bytes else "-",
+            size_text(each.peak_rss_bytes) if each.peak_rss_bytes else "-",
+            str(each.runs),
+            f"unavailable: {each.unavailable}" if each.unavailable else each.how_failed,
+        )
+        for each in fit.variants
+    ]
+
+
+def notes(fit: MemoryFit) -> Iterator[str]:
+    """Yield the rule, the resolution, and what limits the figures."""
+    yield f"Limited: {fit.limited}. Resolution: {fit.resolution}."
+    yield fit.rule
+    compared = tuple(dict.fromkeys(each.compared for each in fit.variants if each.compared))
+    if compared:
+        yield f"Compared with the runs without a limit: {'; '.join(compared)}."
+    for each in fit.variants:
+        if any(size.by_machine and size.memory_bytes == each.failed_bytes for size in each.sizes):
+            yield (
+                f"Below {size_text(each.smallest_bytes)}, what starts the program ran out of memory for {each.name}, and not the program, "
+                "which may need less."
+            )
+        if each.varies_from_bytes and not each.survived_below:
+            yield (
+                f"Varies from run to run: from {size_text(each.varies_from_bytes)}, some runs of {each.name} survived and others "
+                "failed. The smallest size stated is one in which none failed."
+            )
+        if each.survived_below:
+            below = ", ".join(map(size_text, each.survived_below))
+            yield (
+                f"Not monotonic: {each.name} failed in {size_text(each.failed_bytes)}, and survived in less: {below}. The smallest size "
+                "stated is the one above which none failed."
+            )
+    if fit.interrupted:
+        yield "Interrupted: the search was not complete."
+
+
+def wrapped(text: str, width: int) -> str:
+    """Return a text in lines of at most so many columns, with control characters escaped; words are not divided."""
+    return textwrap.fill(safe(text), width=width, break_long_words=False, break_on_hyphens=False)

@@ -1,0 +1,248 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Images of virtual machines: built with a console, booted, listed, collected, and their lock file updated."""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import msgspec
+
+from swapstone.core.model import UnavailableError, UserError, cpio
+from swapstone.core.model.directories import share_dir
+from swapstone.core.model.safe_text import safe, utf8_path
+from swapstone.core.report.printed_json import printed_json
+from swapstone.parts.build.artifacts import install_command
+from swapstone.parts.build.artifacts.apt import Apt
+from swapstone.parts.build.artifacts.packages import Lock, lock_path, read_lock, write_lock
+from swapstone.parts.build.artifacts.snapshot import pin_snapshot
+from swapstone.parts.vm.artifacts.image_assembly import Overlay
+from swapstone.parts.vm.artifacts.image_cache import CacheEntry, cached_images, collect_garbage
+from swapstone.parts.vm.artifacts.image_catalog import (
+    KERNELS,
+    MACHINE_ARCHITECTURES,
+    MODULES,
+    MachineArchitecture,
+    find_machine_architecture,
+)
+from swapstone.parts.vm.artifacts.images import BuiltImage, ImageRequest, build_image
+from swapstone.parts.vm.artifacts.lock_update import update_lock
+from swapstone.parts.vm.artifacts.pinned_files import locked_sources, vendor
+from swapstone.parts.vm.artifacts.source_kernel import SOURCE, build_source_kernel, configurations
+
+__all__ = [
+    "KERNELS",
+    "MODULES",
+    "BuiltImage",
+    "CacheEntry",
+    "boot_arguments",
+    "build_console_image",
+    "cached_images",
+    "collect_garbage",
+    "configurations",
+    "garbage_lines",
+    "image_output",
+    "image_rows",
+    "kernel_from_source",
+    "lock_path",
+    "module_names",
+    "require_emulator",
+    "update_image_lock",
+    "vendor_files",
+]
+
+_SHOWN_DIGITS = 12
+_COUNTED = ("run", "agent", "module")  # there may be thousands of these, all small
+
+
+def kernel_from_source(architecture: str, kernel: str, config: str, notify: Callable[[str], None]) -> str:
+    """Return the kernel to put into an image; compile it if it is to be built from source.
+
+    Args:
+        architecture: a name of the image catalog.
+        kernel: a name of the image catalog, the path of a kernel, or ``source``.
+        config: with ``source``, one of `configurations` or the path of a configuration fragment; empty for ``generic``.
+        notify: receives a line of text while the kernel is compiled.
+
+    Raises:
+        UserError: a configuration is given for another kernel.
+        UnavailableError: kernels are not built from source for this architecture, or something is missing.
+    """
+    if kernel != SOURCE:
+        if config:
+            raise UserError("--config needs a kernel that is built from source.", "Add: --kernel source")
+        return kernel
+    if architecture != "x86_64":
+        raise UnavailableError(f"Kernels are built from source for x86_64 only, not for {architecture}.")
+    return str(build_source_kernel(config or "generic", read_lock(), notify))
+
+
+def update_image_lock(architectures: Sequence[str], notify: Callable[[str], None]) -> Lock:
+    """Write the lock file with the versions and digests of packages that the archive has now.
+
+    Args:
+        architectures: names of the image catalog; none for all.
+        notify: receives a line of text while lists of packages are fetched.
+
+    Returns:
+        The lock. Architectures that are not named keep their packages.
+    """
+    chosen = [find_machine_architecture(name) for name in architectures] or list(MACHINE_ARCHITECTURES)
+    old = read_lock() if lock_path().is_file() and architectures else None
+    lock = update_lock(chosen, old, notify)
+    write_lock(lock)
+    pin_snapshot({archive for each in chosen for archive in Apt(each.debian).snapshot_archives()})
+    return lock
+
+
+def vendor_files(folder: str, architectures: Sequence[str], notify: Callable[[str], None]) -> tuple[list[str], bool]:
+    """Copy the pinned files of images and sources into a folder, from which ``SWAPSTONE_MIRROR`` serves them.
+
+    Args:
+        folder: created if it does not exist.
+        architectures: names of the image catalog; none for all of the lock.
+        notify: receives a line of text before each download.
+
+    Returns:
+        What was copied, what could not be fetched, and what can and can't be made without the archives, as lines of text; and whether the
+        folder has every file.
+
+    Raises:
+        UserError: an architecture is unknown, or the folder can't be written.
+    """
+    lock, sources = read_lock(), locked_sources()
+    chosen = {find_machine_architecture(name).debian for name in architectures}
+    if chosen:
+        packages = tuple(package for name in sorted(chosen) for package in lock.of(name))
+        lock = msgspec.structs.replace(lock, packages=packages)
+    done = vendor(Path(folder), lock, sources, notify)
+    lines = [f"{folder} has {done.files} files, {done.size_bytes / 1e6:.0f} MB."]
+    lines += [f"can't be fetched: {name}: {why}" for name, why in sorted(done.lacking.items())]
+    if done.lacking:
+        lines += [f"can be made from it: {', '.join(done.products) or 'nothing'}"]
+        lines += [f"can't be made any more: {', '.join(done.lost)}"]
+    lines += [f"Set SWAPSTONE_MIRROR={shlex.quote(str(Path(folder).resolve()))} to fetch from it first."]
+    return lines, not done.lacking
+
+
+def require_emulator(name: str) -> MachineArchitecture:
+    """Return an architecture whose images can be booted here.
+
+    Raises:
+        UserError: there is no such architecture, or the lock file has no packages for it.
+        UnavailableError: its emulator is not installed.
+    """
+    architecture = find_machine_architecture(name)
+    read_lock().of(architecture.debian)  # raises an error if this architecture has no images
+    if shutil.which(architecture.emulator) is None:
+        raise UnavailableError(
+            f"{architecture.emulator} is not installed: an image for {name} can't be booted here.",
+            f"Install it: {install_command(architecture.emulator_package)}",
+        )
+    return architecture
+
+
+def build_console_image(
+    architecture: str,
+    kernel: str,
+    modules_folder: str,
+    modules: tuple[str, ...] | None,
+    notify: Callable[[str], None],
+) -> BuiltImage:
+    """Build an image with a shell on its console, or take it from the cache.
+
+    Args:
+        architecture: a name of the image catalog.
+        kernel: a name of the image catalog, or the path of a kernel.
+        modules_folder: of a kernel of the user; may be empty.
+        modules: names of the modules to load; None for the default ones.
+        notify: receives a line of text while packages are fetched and the image is built.
+
+    Raises:
+        UserError: a name is unknown, or a package or file is not available.
+    """
+    init = cpio.file((share_dir() / "native" / "images" / "console-init").read_bytes(), executable=True)
+    request = ImageRequest(
+        architecture=architecture,
+        kernel=kernel,
+        modules_folder=modules_folder,
+        modules=modules,
+        overlays=(Overlay(part="console", entries={"init": init}),),
+    )
+    return build_image(request, progress=notify)
+
+
+def module_names(text: str) -> tuple[str, ...] | None:
+    """Return the modules that a user names, separated by commas: None without names, none of them for ``none``."""
+    return None if not text else () if text == "none" else tuple(name for name in text.split(",") if name)
+
+
+def image_output(built: BuiltImage, kernel: str, *, as_json: bool) -> str:
+    """Return the description of an image with a console, as text or as JSON.
+
+    Args:
+        built: the image.
+        kernel: as the user named it.
+        as_json: return an object with the digest, the folder and the manifest.
+    """
+    image = built.image
+    if as_json:
+        return printed_json("image", digest=image.digest(), folder=utf8_path(built.folder), image=image)
+    size = sum(path.stat().st_size for path in (built.kernel, built.initrd)) / 1e6
+    what = safe(image.banner or image.release)
+    return (
+        f"{image.digest()}  {image.architecture} {kernel}, {size:.1f} MB: {what}\n"
+        f"  kernel {built.kernel}\n  initrd {built.initrd}"
+    )
+
+
+def image_rows() -> tuple[list[str], list[list[object]]]:
+    """Return the head and the rows of the list of images in the cache, the one used last first."""
+    rows: list[list[object]] = []
+    for kept in cached_images():
+        when = time.strftime("%Y-%m-%d %H:%M", time.localtime(kept.used_unix_s))
+        image = kept.image
+        cells = (image.architecture, image.kernel, image.release, image.digest()) if image else ("", "damaged", "", "")
+        rows.append([kept.path.name[:_SHOWN_DIGITS], *cells, round(kept.size_bytes / 1e6, 1), when])
+    return ["image", "architecture", "kernel", "release", "digest", "MB", "last used"], rows
+
+
+def garbage_lines(gone: Sequence[CacheEntry], older_than: str, *, dry_run: bool) -> list[str]:
+    """Return what was removed from the cache as lines of text.
+
+    Args:
+        gone: the entries.
+        older_than: as the user typed it.
+        dry_run: nothing was removed.
+    """
+    if not gone:
+        return [f"Nothing has been unused for {older_than}."]
+    shown = [kept for kept in gone if kept.kind not in _COUNTED]
+    lines = [f"{kept.size_bytes / 1e6:8.1f} MB  {kept.kind}  {_entry_name(kept)}" for kept in shown]
+    for kind in _COUNTED:
+        sizes = [kept.size_bytes for kept in gone if kept.kind == kind]
+        if sizes:
+            lines.append(f"{sum(sizes) / 1e6:8.1f} MB  {len(sizes)} {kind}{'s' if len(sizes) > 1 else ''}")
+    total = sum(kept.size_bytes for kept in gone) / 1e6
+    return [*lines, f"{total:8.1f} MB {'would be removed' if dry_run else 'removed'}."]
+
+
+def _entry_name(kept: CacheEntry) -> str:
+    if kept.image is not None:
+        return f"{kept.image.architecture} {kept.image.kernel} {kept.image.digest()}"
+    return kept.path.name[:_SHOWN_DIGITS]
+
+
+def boot_arguments(architecture: MachineArchitecture, built: BuiltImage, memory_mb: int) -> list[str]:
+    """Return the emulator's command line for a console on standard input and output."""
+    # On a busy machine the emulator's timer is late: a kernel of x86_64 that tests it within some milliseconds panics.
+    timer = "no_timer_check " if architecture.name == "x86_64" else ""
+    append = f"console={architecture.console} {timer}rdinit=/init quiet panic=-1 {built.options}".strip()
+    return [
+        *(architecture.emulator, *architecture.options, "-accel", "tcg", "-m", str(memory_mb)),
+        *("-nodefaults", "-no-user-config", "-no-reboot", "-display", "none", "-serial", "mon:stdio"),
+        *("-kernel", str(built.kernel), "-initrd", str(built.initrd), "-append", append),
+    ]

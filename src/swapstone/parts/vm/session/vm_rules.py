@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""What images, roots and kernel modules add to the resolution of an experiment."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import msgspec
+
+from swapstone.core.factors import is_root_factor
+from swapstone.core.model import Experiment, FactorLevels, UnavailableError, UserError
+from swapstone.core.model.architectures import machine_of
+from swapstone.core.session.experiment_rules import ExperimentRules
+from swapstone.core.session.request import ExperimentRequest
+from swapstone.core.session.settings import Settings
+from swapstone.core.targets import find_target_kind, target_kinds
+from swapstone.parts.vm.factors.rootfs import ROOTFS, no_root
+from swapstone.parts.vm.session.vm_images import parse_module_files, parse_modules
+from swapstone.parts.vm.subjects.image_root import root_levels, root_of
+
+
+def check_root_levels(request: ExperimentRequest, factors: Sequence[FactorLevels]) -> None:
+    """Check that something is measured in the roots that a request names.
+
+    Args:
+        request: names the target, and a program of the user if it measures one.
+        factors: of the request, also those whose level is held.
+
+    Raises:
+        UserError: a level is the name of an image, and the target boots none. Or there is no program that could run in the roots.
+        UnavailableError: the target is a board that boots no roots.
+    """
+    rooted = next((choice for choice in factors if is_root_factor(choice.factor)), None)
+    if rooted is None:
+        return
+    if rooted.factor == ROOTFS.name:
+        opens = find_target_kind(request.settings.place.target or "host").opens
+        if "reboots" in opens.offers:
+            return
+        if opens.offers.isdisjoint({"shares_files", "boots"}):
+            places = " or ".join(kind.usage for kind in target_kinds() if "reboots" in kind.opens.offers)
+            raise UnavailableError(
+                f"The target {opens.name} boots no root file systems.",
+                f"Measure on a board of a lab, whose strategy deploys them: --target {places}" if places else "",
+            )
+        if name := next((level for level in rooted.levels if "/" not in level), ""):
+            raise no_root(str(Path(name).absolute()))
+    if not request.own:
+        raise UserError(
+            f"The factor {rooted.factor} is for a program of yours: Swapstone's workloads are built for this machine.",
+            f"Name it after --: swapstone compare {rooted.factor}={','.join(rooted.levels)} -- /bin/sh bench.sh",
+        )
+
+
+def _complete(experiment: Experiment, settings: Settings) -> Experiment:
+    machine = settings.machine
+    return msgspec.structs.replace(
+        experiment,
+        modules=parse_modules(machine.modules, experiment.applied_factors, settings.place.target),
+        module_files=parse_module_files(machine.module_files, experiment.target),
+    )
+
+
+def _prepare(experiment: Experiment, notify: Callable[[str], None]) -> None:
+    for level in root_levels(experiment):
+        if level.is_image:
+            root_of(level, machine_of(experiment.architecture), notify)
+
+
+RULES = ExperimentRules(check=check_root_levels, complete=_complete, prepare=_prepare)

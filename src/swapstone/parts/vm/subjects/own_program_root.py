@@ -1,0 +1,256 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""An own program in a root file system of the user: what is checked, and how it is started there (docs/rootfs.md)."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import msgspec
+
+from swapstone.core.factors import Recipe, Stage, find_factor
+from swapstone.core.factors.factor import SOURCE_RECIPE
+from swapstone.core.model import ROOT_FILES, USUAL_MEMORY_BYTES, Experiment, OwnProgram, UnavailableError, UserError
+from swapstone.core.model.architectures import machine_of
+from swapstone.core.model.safe_text import safe
+from swapstone.core.record import Artifact
+from swapstone.core.subjects.variant_program import Program, ProgramRoot, ProgramRoots, stamp_of
+from swapstone.core.targets import Capabilities, Target
+from swapstone.core.targets.carried_files import CarriedFiles, memory_for, room_bytes
+from swapstone.core.wire import ProcessOutcome, TrialRequest
+from swapstone.parts.build.artifacts import sha256_of, stripped_sizes
+from swapstone.parts.build.factors.allocator import ALLOCATOR, DEFAULT
+from swapstone.parts.build.subjects.own_program_carried import folder_files
+from swapstone.parts.vm.artifacts.root_file_systems import RootFileSystem
+from swapstone.parts.vm.artifacts.root_view import RootView
+from swapstone.parts.vm.factors.image import IMAGE
+from swapstone.parts.vm.factors.rootfs import ROOTFS
+from swapstone.parts.vm.subjects.image_root import (
+    RootLevel,
+    check_image,
+    check_library,
+    contents_of,
+    level_of_recipe,
+    root_levels,
+    root_of,
+)
+
+_EXAMPLES = {
+    ROOTFS.name: "swapstone compare rootfs=./one.tar,./other.tar -- /bin/sh bench.sh",
+    IMAGE.name: "swapstone compare image=glibc,musl --target vm -- /bin/sh bench.sh",
+}
+_NO_PROGRAM = "/.swapstone-no-such-program"
+_PROBE_MS = 10_000
+_IMAGE_BYTES = 32 << 20
+"""What the image has in the same file system: modules and tools."""
+
+
+def check_rooted(own: OwnProgram, every: Sequence[OwnProgram], experiment: Experiment, target: Capabilities) -> bool:
+    """Check an own program that runs in root file systems, which are unpacked for it.
+
+    Args:
+        own: with its placeholders.
+        every: `as_run`, for each variant.
+        experiment: names the roots.
+        target: where it runs.
+
+    Returns:
+        Whether the experiment has roots.
+
+    Raises:
+        UserError: a root or the program in it can't be used; the message names what is missing.
+    """
+    levels = root_levels(experiment)
+    if not levels:
+        return False
+    if target.offers.isdisjoint({"shares_files", "boots"}):
+        raise UnavailableError(
+            f"The factor {levels[0].factor} is unavailable on the target {target.name}, which takes no root file system.",
+            "Leave --target out, or measure on --target vm",
+        )
+    _check_options(own, experiment, levels[0].factor)
+    if not Path(own.directory).is_dir():
+        raise UserError(f"The folder {own.directory}, in which the program runs, is not there any more.")
+    architecture = machine_of(experiment.architecture)
+    if levels[0].is_image and not isinstance(target, Target):
+        for level in levels:
+            check_image(architecture, level)
+        return True  # images are built when the target is opened
+    roots = [root_of(level, architecture)[0] for level in levels]
+    for number, root in enumerate(roots):
+        if same := next((each for each in roots[:number] if each.sha256 == root.sha256), None):
+            raise UserError(
+                f"{safe(same.source)} and {safe(root.source)} have the same content: there is nothing to compare.",
+                "To learn how often a root differs from itself by chance, add --null instead.",
+            )
+        for each in every:
+            _check_program(each, levels[number], root, architecture)
+    if "shares_files" in target.offers:
+        if isinstance(target, Target):
+            _check_mounts(roots[0], target)
+    else:
+        check_memory(own, roots)
+        for each in every:
+            working_files(each)
+    return True
+
+
+def _check_program(own: OwnProgram, level: RootLevel, root: RootFileSystem, architecture: str) -> None:
+    environment = _environment(own)
+    view = RootView(root.source, root.folder, own.directory)
+    try:
+        facts = view.check(view.find_program(own.arguments[0], environment["PATH"]), architecture, environment)
+        if level.is_image:
+            check_library(level, own.arguments[0], facts)
+    except UserError as error:
+        if not level.is_image:
+            raise
+        raise UserError(
+            error.message, f"{contents_of(root)}\nName one of them, or a script for sh or lua: sh bench.sh"
+        ) from error
+
+
+def _check_options(own: OwnProgram, experiment: Experiment, factor: str) -> None:
+    for choice in experiment.applied_factors:
+        acts_outside = (
+            find_factor(choice.factor).stage in {Stage.COMPILE, Stage.LINK} or choice.factor == ALLOCATOR.name
+        )
+        if acts_outside and choice.levels != (DEFAULT,):
+            raise UnavailableError(
+                f"The factor {choice.factor} is unavailable with the factor {factor}: it builds or loads files of this machine.",
+                f"Leave {choice.factor} out, or make one root file system for each of its levels.",
+            )
+    for given, option in (
+        (experiment.layouts, "--layouts"),
+        (own.build, "--build"),
+        (own.programs, "--program"),
+        (own.commands, "COMMAND as one argument"),
+        (own.load_generators, "--server"),
+        (own.artifacts, "--artifact"),
+    ):
+        if given:
+            raise UnavailableError(
+                f"{option} is unavailable with the factor {factor}: a program after -- runs in the root, and what it writes is gone "
+                "with it.",
+                f"For example: {_EXAMPLES[factor]}",
+            )
+
+
+def _environment(own: OwnProgram) -> dict[str, str]:
+    return {**dict(SOURCE_RECIPE.environment), **dict(own.environment)}
+
+
+def check_memory(own: OwnProgram, roots: Iterable[RootFileSystem]) -> None:
+    """Check that all roots fit into the memory of a machine: each has all of them, so that the machines are equal.
+
+    Raises:
+        UserError: they do not fit; the hint names a size that is enough.
+    """
+    memory, size = own.memory_bytes or USUAL_MEMORY_BYTES, sum(root.memory_bytes for root in roots)
+    if size + _IMAGE_BYTES > room_bytes(memory):
+        raise UserError(
+            f"The root file systems take {size >> 20} MiB together, more than fits into a machine with {memory >> 20} MiB of memory.",
+            f"Give the machine more: --memory {memory_for(size + _IMAGE_BYTES)}M",
+        )
+
+
+def _check_mounts(root: RootFileSystem, target: Target) -> None:
+    """Try to enter a root on the target, without starting a program.
+
+    Raises:
+        UnavailableError: the target can't make the mounts.
+    """
+    answer = target.run(
+        TrialRequest(
+            id="root",
+            arguments=(_NO_PROGRAM,),
+            cwd="/",
+            root=root.folder,
+            root_layer=root.layer,
+            timeout_ms=_PROBE_MS,
+        )
+    )
+    note = answer.notes[0] if answer.notes else ""
+    if answer.outcome is ProcessOutcome.UNSTARTED and note != "could not execute it":
+        raise UnavailableError(
+            f"The target {target.name} can't run a program in another root file system: the agent {safe(note)} "
+            f"({os.strerror(answer.code)}).",
+            "Run it as root, or allow mount namespaces for users: sysctl kernel.unprivileged_userns_clone, "
+            "kernel.apparmor_restrict_unprivileged_userns; a container needs CAP_SYS_ADMIN. Or measure on --target vm",
+        )
+
+
+def rooted_program(own: OwnProgram, recipe: Recipe, artifact: Artifact, target: Target) -> Program:
+    """Return a program in its root file system, which is put on the target.
+
+    Args:
+        own: `as_run`.
+        recipe: names the root.
+        artifact: to complete.
+        target: where it runs.
+
+    Raises:
+        UserError: as `check_rooted`.
+    """
+    root, sources = root_of(level_of_recipe(recipe.root), target.architecture)
+    view = RootView(root.source, root.folder, own.directory)
+    path = view.find_program(own.arguments[0], dict(recipe.environment).get("PATH", ""))
+    file = view.place(path)
+    assert file is not None  # `find_program` found it
+    place = target.put_root(Path(root.folder), root.sha256)
+    files = own.directory if "shares_files" in target.offers else _carry(own, target)
+    return Program(
+        path,
+        recipe,
+        msgspec.structs.replace(
+            artifact,
+            path=str(file),
+            sha256=sha256_of(file),
+            sizes=stripped_sizes(file),
+            sources=sources,
+        ),
+        view.facts(path),
+        ROOT_FILES,
+        stamp_of(str(file)),
+        file=str(file),
+        root=ProgramRoot(place, root.layer if "shares_files" in target.offers else "", files, view),
+    )
+
+
+ROOTS = ProgramRoots(check_rooted, rooted_program)
+
+
+def _carry(own: OwnProgram, target: Target) -> str:
+    """Give the working folder to a target without this machine's files: the files that arguments and ``--files`` name."""
+    target.put_files(working_files(own))
+    return target.real_path(os.path.realpath(own.directory))
+
+
+def working_files(own: OwnProgram) -> CarriedFiles:
+    """Return the files of the working folder that a machine gets: the program, and what arguments and ``--files`` name.
+
+    Raises:
+        UserError: a file is outside the folder, or can't be read.
+    """
+    names = [word for word in own.arguments if _is_working_file(own.directory, word)]
+    outside = [name for name in own.files if not _inside(own.directory, name)]
+    if outside:
+        raise UserError(
+            f"--files {safe(outside[0])} is not below the current folder, which the program finds at {ROOT_FILES}.",
+            f"Copy it there: cp -r {shlex.quote(safe(outside[0]))} .",
+        )
+    return folder_files(own, (*names, *own.files))
+
+
+def _inside(folder: str, name: str) -> bool:
+    path, top = os.path.realpath(os.path.join(folder, name)), os.path.realpath(folder)  # noqa: PTH118 - a word may be any text
+    return path == top or path.startswith(f"{top.rstrip('/')}/")
+
+
+def _is_working_file(folder: str, word: str) -> bool:
+    if not word or "\0" in word or word.startswith(("/", "-")) or not re.search(r"\S", word):
+        return False
+    return os.path.isfile(os.path.join(folder, word)) and _inside(folder, word)  # noqa: PTH113, PTH118
