@@ -79,7 +79,7 @@ class Outcome(FrozenStruct, frozen=True, kw_only=True):
     reason: str = ""
 
 
-def conclude(context: ReportContext, analysis: Analysis, answers: Iterable[Answer]) -> Answer:
+def conclude(context: ReportContext, analysis: Analysis, answers: Sequence[Answer]) -> Answer:
     """Return the answer of a record: those of its topics as one, the parts of the claim that weighs most first.
 
     Args:

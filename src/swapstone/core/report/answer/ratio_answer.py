@@ -22,7 +22,6 @@ def ratio_answer(
     table: tuple[Block, ...] = (),
     table_title: str = "",
     undecided: Item | None = None,
-    suites: tuple[str, ...] = (),
 ) -> Answer:
     """Return an answer with the table of ratios, the rows that matter most, what limits them, and commands.
 
@@ -33,12 +32,10 @@ def ratio_answer(
         table: in the place of the rows that matter most; empty for those.
         table_title: its heading.
         undecided: what else is undecided.
-        suites: as `Answer.suites`.
     """
     rows = [row for place in places for row in place.leads]
     return Answer(
         claims=tuple(claims),
-        suites=suites,
         figures=figures.ratio_table(places, margin=context.experiment.margin),
         rows=table or figures.rows_plot(rows, margin=context.experiment.margin),
         rows_title=table_title if table else figures.rows_title(rows),

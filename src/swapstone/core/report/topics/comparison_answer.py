@@ -19,9 +19,9 @@ from swapstone.core.report.answer.places import Place, have_numbers, places_of
 from swapstone.core.report.answer.ratio_answer import ratio_answer
 from swapstone.core.report.context import ReportContext
 from swapstone.core.report.topics.factorial_tables import is_crossed
-from swapstone.core.report.topics.servers_answer import latency_clause
 from swapstone.core.report.verdict_groups import DECIDED, NO_NUMBERS, SAME_CENTRE
 
+P99 = "latency_p99"
 _LARGE = 1.5
 """A size is in the sentence from this ratio on."""
 _DURATIONS = {"wall": "", "touch_time": " for a touch of a swapped page"}
@@ -87,7 +87,7 @@ def _text(place: Place, lead: Mean, margin: float) -> str:
         return mixed + _memory(place, margin)
     each = standing is Standing.SAME and all(row.verdict in SAME_CENTRE for row in place.leads)
     where = f" on {'each of ' if each and lead.workloads > 1 else ''}{place.scope(lead.workloads)}"
-    others = _other_leads(place, lead, margin) + _memory(place, margin) + latency_clause(place, margin)
+    others = _other_leads(place, lead, margin) + _memory(place, margin) + _latency(place, margin)
     text = f"{candidate} {lead_phrase(lead, margin, baseline)}{where}{others}"
     return "; ".join([text, *(_where(place, lead, standing) if lead.workloads > 1 else [])])
 
@@ -186,6 +186,19 @@ def _memory(place: Place, margin: float, *, alone: bool = False) -> str:
         who = f"programs of {name}" if alone else "its programs"
         return f"; {who} have {wording.amount(size.effect, 'size')}"
     return ""
+
+
+def _latency(place: Place, margin: float) -> str:
+    """Return the clause about the p99 latency of a candidate, with a semicolon before it; empty without a difference."""
+    mean = next((each for each in place.means if each.metric.name == P99), None)
+    if mean is None or mean.standing(margin) not in {Standing.MORE, Standing.LESS}:
+        return ""
+    if wording.is_near(mean.effect):
+        word = "longer" if mean.effect > 1 else "shorter"
+        return f"; its p99 latency is {wording.percent(abs(mean.effect - 1))} {word}"
+    if mean.effect > 1:
+        return f"; its p99 latency is {wording.multiple(mean.effect)} as long"
+    return f"; its p99 latency is {wording.fraction(mean.effect)} of that"
 
 
 def _large(size: Mean) -> bool:

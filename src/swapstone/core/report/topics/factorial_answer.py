@@ -29,9 +29,8 @@ from swapstone.core.report.answer.ratio_answer import ratio_answer
 from swapstone.core.report.context import ReportContext
 from swapstone.core.report.document import Block, Cell, Item
 from swapstone.core.report.tables import Field, short_table
-from swapstone.core.report.topics.comparison_answer import claims_of
+from swapstone.core.report.topics.comparison_answer import P99, claims_of
 from swapstone.core.report.topics.factorial_tables import is_crossed, pair
-from swapstone.core.report.topics.servers_answer import P99, crossed_latency_clause
 
 _MOST_NAMED = 4
 
@@ -113,7 +112,8 @@ def _p99(analysis: Analysis, each: Dependence) -> str:
     """Return the clause about p99 latency beside another metric of the same servers; empty where it has no such interaction."""
     place = each.suite, each.load, each.change, each.by
     tail = [tail for tail in dependences(analysis, P99) if (tail.suite, tail.load, tail.change, tail.by) == place]
-    return crossed_latency_clause(tail[0].within, tail[0].without) if tail else ""
+    ratios = [formatting.digits(value) for each in tail[:1] for value in (each.within, each.without)]
+    return f", and {ratios[0]} times the p99 latency instead of {ratios[1]} times" if tail else ""
 
 
 def dependences(analysis: Analysis, metric: str = "") -> list[Dependence]:
