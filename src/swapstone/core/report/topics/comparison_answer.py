@@ -113,8 +113,8 @@ def _mixed(place: Place, lead: Mean) -> str:
     if row is None or row.verdict is not Verdict.MIXED:
         return ""
     candidate, baseline = place.names
-    name = formatting.safe(lead.name)
-    text = f"no verdict on {name} of {candidate} against {baseline} on {place.scope(1)}: its median is {_ratio(lead.effect)} times"
+    name, ratio = formatting.safe(lead.name), formatting.digits(lead.effect)
+    text = f"no verdict on {name} of {candidate} against {baseline} on {place.scope(1)}: its median is {ratio} times"
     return (
         f"{text}, {tails.detail(row)}"
         if tails.detail(row)
@@ -141,7 +141,11 @@ def lead_phrase(mean: Mean, margin: float, other: str) -> str:
     low, high = mean.low or mean.effect, mean.high or mean.effect
     if standing is Standing.UNKNOWN:
         return f"ran too few times for an interval; in these runs it {_past(changed(mean, other))}"
-    between = wording.between(low, high) if elapsed else f"between {_ratio(low)} and {_ratio(high)} times"
+    between = (
+        wording.between(low, high)
+        if elapsed
+        else f"between {formatting.digits(low)} and {formatting.digits(high)} times"
+    )
     if standing is Standing.SLIGHT:
         word = ("slower" if mean.effect > 1 else "faster") if elapsed else f"different in {mean.name}"
         joint = f" {'from' if not elapsed else 'than'} {other}" if other else ""
@@ -165,10 +169,6 @@ def _past(phrase: str) -> str:
     return f"{ {'takes': 'took', 'is': 'was', 'uses': 'used', 'swaps': 'swapped', 'answers': 'answered', 'has': 'had'}[verb] } {rest}"
 
 
-def _ratio(value: float) -> str:
-    return formatting.digits(value)
-
-
 def _memory(place: Place, margin: float, *, alone: bool = False) -> str:
     """Return the clause about memory, else one about a large difference in size; empty without either.
 
@@ -182,7 +182,11 @@ def _memory(place: Place, margin: float, *, alone: bool = False) -> str:
         verb = "" if place.lead is not None and place.lead.metric.name == "cpu" else "uses "
         amount = wording.amount(memory.effect, "memory")
         return f"; {name} uses {amount}" if alone else f", and {verb}{amount}"
-    if size is not None and size.standing(margin) in {Standing.MORE, Standing.LESS} and _large(size):
+    if (
+        size is not None
+        and size.standing(margin) in {Standing.MORE, Standing.LESS}
+        and not 1 / _LARGE < size.effect < _LARGE
+    ):
         who = f"programs of {name}" if alone else "its programs"
         return f"; {who} have {wording.amount(size.effect, 'size')}"
     return ""
@@ -199,10 +203,6 @@ def _latency(place: Place, margin: float) -> str:
     if mean.effect > 1:
         return f"; its p99 latency is {wording.multiple(mean.effect)} as long"
     return f"; its p99 latency is {wording.fraction(mean.effect)} of that"
-
-
-def _large(size: Mean) -> bool:
-    return size.effect >= _LARGE or size.effect <= 1 / _LARGE
 
 
 def _where(place: Place, lead: Mean, standing: Standing) -> list[str]:

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""The answer of wake-up latencies: the worst case and p99.9 of each variant under each load."""
+"""The answer of wake-up latencies: the worst case and p99.9 of each variant under each load, on the wall clock the maxima of runs.
+
+On the wall clock a run is no exact repetition. docs/statistics.md has what a maximum shows there.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,6 @@ from swapstone.core.report.answer.places import places_of
 from swapstone.core.report.context import ReportContext
 from swapstone.core.report.document import Block, Item
 from swapstone.core.report.tables import Field, short_table, unit
-from swapstone.parts.vm.report import latency_wall
 from swapstone.parts.vm.report.latency_data import IDLE, LatencyGroup, groups, percentile, ratios, total
 
 _PERCENT = 99.9
@@ -41,7 +43,7 @@ def answer(context: ReportContext, analysis: Analysis) -> Answer | None:
         claims=tuple(_claim(group, analysis, context, several=several) for group in found),
         suites=suites,
         figures=tuple(_table(group, exact=exact) for group in found),
-        unknown=(*limits.rejected(rows), *_few(found), *(() if exact else latency_wall.unknown(found))),
+        unknown=(*limits.rejected(rows), *_few(found), *(() if exact else _unknown(found))),
         commands=(*_explaining(context, found), *commands_for(context, ())),
     )
 
@@ -49,7 +51,7 @@ def answer(context: ReportContext, analysis: Analysis) -> Answer | None:
 def _claim(group: LatencyGroup, analysis: Analysis, context: ReportContext, *, several: bool) -> Claim:
     """Return the result of one workload; its numbers are those of the longest latency that differs most."""
     margin, exact = context.experiment.margin, context.experiment.virtual
-    rows = latency_wall.longest_rows(group, analysis)
+    rows = _longest_rows(group, analysis)
     first, *others = group.variants
     clauses = [
         _against(group, _words(group, rows, first, other, margin, exact=exact), first, other, exact=exact)
@@ -109,7 +111,7 @@ def _against(group: LatencyGroup, words: dict[str, list[str]], first: Variant, o
     if not both:
         return f"no load was measured with both {old} and {new}"
     clauses = [
-        f"{new} has {_what(word, exact)} than {old}{_where(group, loads, first, other, exact)}"
+        f"{new} has {f'a {word} worst wake-up' if exact else f'{word} maxima'} than {old}{_where(group, loads, first, other, exact)}"
         for word, loads in sorted(words.items(), key=lambda pair: -len(pair[1]) * exact)
         if word in _DIFFERENT[exact] and loads
     ]
@@ -122,10 +124,6 @@ def _against(group: LatencyGroup, words: dict[str, list[str]], first: Variant, o
     if same:
         clauses.append(f"{'the same' if exact else f'{new} and {old} have equal maxima'} {_under(same, exact)}")
     return "; ".join([*clauses, *([f"undecided {_under(rest, exact)}"] if rest else [])])
-
-
-def _what(word: str, exact: bool) -> str:
-    return f"a {word} worst wake-up" if exact else f"{word} maxima"
 
 
 def _where(group: LatencyGroup, loads: Sequence[str], first: Variant, other: Variant, exact: bool) -> str:
@@ -184,6 +182,37 @@ def _few(found: Sequence[LatencyGroup]) -> list[Item]:
     return [Item("With one replicate, whether the worst cases differ is undecided: more replicates (--blocks).")]
 
 
+def _longest_rows(group: LatencyGroup, analysis: Analysis) -> tuple[Comparison, ...]:
+    """Return the comparisons of the longest latencies of a group."""
+    place = group.suite, group.workload, "max"
+    return tuple(row for row in analysis.comparisons if (row.suite, row.workload, row.metric.name) == place)
+
+
+def _unknown(found: Sequence[LatencyGroup]) -> tuple[Item, ...]:
+    """Return what maxima on the wall clock do not show."""
+    every = [each for group in found for each in group.found.values() if each.exceedance is not None]
+    if not every:
+        return ()
+    fewest = min(every, key=lambda each: len(each.maxima))
+    lengths = {round(total(each) / len(each.maxima)) for each in every}
+    count = len(fewest.maxima)
+    text = (
+        f"The largest latency seen is no worst case: if runs are exchangeable, one more run exceeds that of {count} runs with a "
+        f"probability of up to 1/{count + 1}. Maxima of runs with other numbers of wake-ups, loads or machines are not comparable"
+    )
+    if len(lengths) > 1:
+        text += f" (here {formatting.digits(min(lengths))} to {formatting.digits(max(lengths))} wake-ups)"
+    return (Item(f"{text}."),)
+
+
+def _interval(latency: Latency) -> str:
+    """Return the interval of the median of maxima behind it, such as `` (31 us to 44 us)``; empty without one."""
+    if latency.median_interval is None:
+        return ""
+    low, high = (formatting.quantity(value, "ns") for value in latency.median_interval)
+    return f" ({low} to {high})"
+
+
 def _table(group: LatencyGroup, *, exact: bool) -> Block:
     """Return the worst case, the median of the replicates' maxima, p99.9 and the average of each load and variant."""
     cells = [found for place in itertools.product(group.loads, group.variants) if (found := group.found.get(place))]
@@ -191,7 +220,7 @@ def _table(group: LatencyGroup, *, exact: bool) -> Block:
         Field("load", "", lambda each: each.load, formatting.safe, right=False),
         Field("variant", "", lambda each: each.variant.short_label, formatting.safe, right=False),
         Field("worst case" if exact else "largest seen", "", lambda each: max(each.maxima), _time),
-        Field("median of maxima", "", lambda each: _time(statistics.median(each.maxima)) + latency_wall.interval(each)),
+        Field("median of maxima", "", lambda each: _time(statistics.median(each.maxima)) + _interval(each)),
         Field("p99.9", "", lambda each: percentile(each, _PERCENT), unit("ns")),
         Field("average", "", lambda each: statistics.fmean(each.averages) if each.averages else None, unit("ns")),
     )
