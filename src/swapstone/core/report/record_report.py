@@ -3,15 +3,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 
 import msgspec
 
 from swapstone.core.model import CURRENT_RULES, FAMILY_CORRECTION, REPORT_CORRECTION, Analysis
 from swapstone.core.report import formatting, topics
-from swapstone.core.report.answer import failing
 from swapstone.core.report.answer.answer import Answer
-from swapstone.core.report.answer.limits import nothing_measured
+from swapstone.core.report.answer.conclusion import conclude
 from swapstone.core.report.answer.overview import overview_of
 from swapstone.core.report.context import ReportContext
 from swapstone.core.report.document import (
@@ -73,7 +72,7 @@ def document_of(context: ReportContext, analysis: Analysis) -> Document:
     selected = bool(context.selection.metrics)
     shown = tuple(section for topic, sections in found if topic.selective or not selected for section in sections)
     busy = analysis.noise.busy
-    answer = _answer(context, analysis)
+    answer = whole_answer(context, analysis)
     every = [section for _, sections in found for section in sections]
     warnings = [text for section in every for text in section.warnings]
     return Document(
@@ -93,7 +92,7 @@ def document_of(context: ReportContext, analysis: Analysis) -> Document:
 
 def answer_of(context: ReportContext, analysis: Analysis) -> str:
     """Return the answer of a record's report: the result in one or two sentences."""
-    return _answer(context, analysis).sentence
+    return whole_answer(context, analysis).sentence
 
 
 def sections_of(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:
@@ -124,12 +123,24 @@ def _notices(context: ReportContext, analysis: Analysis, sections: Iterable[Sect
         yield Item(note)
 
 
-def _answer(context: ReportContext, analysis: Analysis) -> Answer:
-    """Return the answer of the first topic that has one. It begins with how often runs fail, where rows are invalid for that."""
-    for topic in topics.all_topics():
-        if topic.answer is not None and (found := topic.answer(context, analysis)) is not None:
-            return msgspec.structs.replace(found, sentence=failing.sentence(analysis) + found.sentence)
-    return Answer(sentence=nothing_measured(analysis))
+def whole_answer(context: ReportContext, analysis: Analysis) -> Answer:
+    """Return the answer of all topics. Those for remaining rows get what the others' answers are not about."""
+    answering = [(topic.answer, topic.remaining) for topic in topics.all_topics() if topic.answer is not None]
+    answers = [found for answer, rest in answering if not rest and (found := answer(context, analysis)) is not None]
+    left = _without(analysis, {suite for each in answers for suite in each.suites})
+    answers += [found for answer, rest in answering if rest and (found := answer(context, left)) is not None]
+    return conclude(context, analysis, answers)
+
+
+def _without(analysis: Analysis, suites: Container[str]) -> Analysis:
+    """Return an analysis without the rows of some suites."""
+    return msgspec.structs.replace(
+        analysis,
+        comparisons=tuple(each for each in analysis.comparisons if each.suite not in suites),
+        indices=tuple(each for each in analysis.indices if each.suite not in suites),
+        effects=tuple(each for each in analysis.effects if each.suite not in suites),
+        interactions=tuple(each for each in analysis.interactions if each.suite not in suites),
+    )
 
 
 def _legend(context: ReportContext, analysis: Analysis) -> Iterator[str]:

@@ -27,22 +27,14 @@ from swapstone.core.model.system_errors import as_user_error, hint_of
 from swapstone.core.record import RecordView, find_record, record_name
 from swapstone.core.record import load as load_view
 from swapstone.core.report import export, record_report
+from swapstone.core.report.answer.conclusion import FailIf, Outcome, failing, outcome_of, without_result, worse_rows
 from swapstone.core.report.context import ReportContext, Selection
 from swapstone.core.report.document import Document
 from swapstone.core.report.hyperfine_export import to_hyperfine_files
 from swapstone.core.report.render import RENDERERS, find_renderer, terminal
 from swapstone.core.session.analysis import analyse_record
 from swapstone.core.session.given_values import share_text
-from swapstone.core.session.outcome import (
-    FailIf,
-    Outcome,
-    check_fail_if,
-    failing,
-    outcome_of,
-    parse_fail_if,
-    without_result,
-    worse_rows,
-)
+from swapstone.core.session.outcome import check_fail_if, parse_fail_if
 from swapstone.core.session.report_context import context_of
 from swapstone.core.session.run_store import load_columns
 from swapstone.core.session.unusable_values import named_record

@@ -12,6 +12,9 @@ from swapstone.core.model import Comparison, Direction, FrozenStruct, Index, Met
 from swapstone.core.model.metric import TIMES
 from swapstone.core.report.verdict_groups import NO_NUMBERS
 
+PROCESSOR_TIMES = frozenset({"cpu", "cpu_per_request"})
+"""Metrics of processor time. Their difference is in the sentence where that of the time or rate to read first is not significant."""
+
 _SERVER = ("requests", "latency_p99", "cpu_per_request")
 _MEMORY = ("maxrss", "peak", "res", "resident")
 _SIZES = ("file",)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from swapstone.core.report.answer import figures, limits
 from swapstone.core.report.answer.answer import Answer
+from swapstone.core.report.answer.claim import Claim
 from swapstone.core.report.answer.commands import commands_for
 from swapstone.core.report.answer.places import Place
 from swapstone.core.report.context import ReportContext
@@ -16,7 +17,7 @@ from swapstone.core.report.document import Block, Item
 def ratio_answer(
     context: ReportContext,
     places: Sequence[Place],
-    sentence: str,
+    claims: Sequence[Claim],
     *,
     table: tuple[Block, ...] = (),
     table_title: str = "",
@@ -27,14 +28,14 @@ def ratio_answer(
     Args:
         context: gives the margin, and the commands.
         places: of the comparisons.
-        sentence: the result.
+        claims: the results.
         table: in the place of the rows that matter most; empty for those.
         table_title: its heading.
         undecided: what else is undecided.
     """
     rows = [row for place in places for row in place.leads]
     return Answer(
-        sentence=sentence,
+        claims=tuple(claims),
         figures=figures.ratio_table(places, margin=context.experiment.margin),
         rows=table or figures.rows_plot(rows, margin=context.experiment.margin),
         rows_title=table_title if table else figures.rows_title(rows),

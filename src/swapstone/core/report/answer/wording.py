@@ -99,6 +99,8 @@ def amount(ratio: float, noun: str, other: str = "", *, counted: bool = False) -
     Returns:
         For example ``3 % more memory than glibc``, ``a third of the memory of glibc``, ``twice the memory``.
     """
+    if is_near(ratio) and noun == "rate":
+        return f"a rate {percent(abs(ratio - 1))} {'higher' if ratio > 1 else 'lower'}{_than(other)}"
     if is_near(ratio):
         word = "more" if ratio > 1 else "fewer" if counted else "less"
         return f"{percent(abs(ratio - 1))} {word} {noun}{_than(other)}"

@@ -341,4 +341,4 @@ def _compact(value: float, unit: str) -> str:
     return formatting.quantity(value, unit).replace("iB", "").replace(" ", "").removesuffix("B") or "0"
 
 
-COMPARISONS = Topic("comparisons", 130, sections, selective=True, answer=answer, page=nothing)
+COMPARISONS = Topic("comparisons", 130, sections, selective=True, answer=answer, remaining=True, page=nothing)

@@ -179,4 +179,4 @@ def _plots(context: ReportContext, analysis: Analysis, each: CrossedMetric) -> I
         yield from drawings
 
 
-FACTORIAL = Topic("factorial", 120, sections, selective=True, answer=answer, page=page)
+FACTORIAL = Topic("factorial", 120, sections, selective=True, answer=answer, remaining=True, page=page)

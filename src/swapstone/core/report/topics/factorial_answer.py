@@ -19,17 +19,18 @@ from swapstone.core.model import (
     Verdict,
 )
 from swapstone.core.report import formatting
-from swapstone.core.report.answer import figures, limits, wording
+from swapstone.core.report.answer import figures, wording
 from swapstone.core.report.answer.answer import Answer
+from swapstone.core.report.answer.claim import Claim
+from swapstone.core.report.answer.conclusion import group_text
 from swapstone.core.report.answer.means import Standing, name_of, standing
 from swapstone.core.report.answer.places import IDLE, Place, have_numbers, places_of
 from swapstone.core.report.answer.ratio_answer import ratio_answer
 from swapstone.core.report.context import ReportContext
 from swapstone.core.report.document import Block, Cell, Item
 from swapstone.core.report.tables import Field, short_table
-from swapstone.core.report.topics.comparison_answer import candidates_clause
+from swapstone.core.report.topics.comparison_answer import P99, claims_of
 from swapstone.core.report.topics.factorial_tables import is_crossed, pair
-from swapstone.core.report.topics.servers_answer import P99, crossed_latency_clause
 
 _MOST_NAMED = 4
 
@@ -64,44 +65,55 @@ def answer(context: ReportContext, analysis: Analysis) -> Answer | None:
     return ratio_answer(
         context,
         places,
-        sentence(context, analysis, places),
+        claims(context, analysis, places),
         table=interaction_rows(analysis),
         table_title="The largest interactions",
         undecided=undecided(analysis),
     )
 
 
-def sentence(context: ReportContext, analysis: Analysis, places: Sequence[Place]) -> str:
-    """Return the sentence of an answer.
+def claims(context: ReportContext, analysis: Analysis, places: Sequence[Place]) -> list[Claim]:
+    """Return the claim of crossed factors; none where nothing has a number.
 
     For example: With mimalloc, on 8 workloads of libc, musl takes 1.02 times as long as glibc instead of 1.90 times.
     """
     usable = [place for place in places if have_numbers(place.leads)]
     if not usable:
-        return limits.missing(places) or limits.nothing_measured(analysis)
+        return []
     margin = context.experiment.margin
-    found = dependences(analysis)
+    found, best = dependences(analysis), fastest(usable, margin)
     parts = (
         [dependence_clause(found[0]) + _p99(analysis, found[0])]
         if found
         else [*_single_rows(analysis), *main_effects(analysis, margin)]
     )
+    first = [place for place in usable if (place.suite, place.load) == (usable[0].suite, usable[0].load)]
     if not found:
-        first = [place for place in usable if (place.suite, place.load) == (usable[0].suite, usable[0].load)]
-        parts = parts or [candidates_clause(first, margin)]
+        parts = parts or [group_text(claims_of(first, margin))]
         parts.append(_no_interaction(analysis))
-    if best := fastest(usable, margin):
-        parts.append(best)
-    text = "; ".join(filter(None, parts)) or "No effect could be computed"
-    virtual = " (virtual clock)" if context.experiment.virtual else ""
-    return f"{limits.opening(analysis)}{wording.sentence_case(text)}{virtual}.{limits.closing(analysis, places)}"
+    text = "; ".join(filter(None, (*parts, best))) or "no effect could be computed"
+    decided = bool(found or best or _single_rows(analysis)) or any(
+        _standing(each, margin) in {Standing.MORE, Standing.LESS} for each in _whole_effects(analysis)
+    )
+    return [
+        Claim(
+            suite=found[0].suite if found else usable[0].suite,
+            load=found[0].load if found else usable[0].load,
+            text=text,
+            rows=() if decided else tuple(row for place in first for row in place.leads),
+            standing=Standing.MORE if decided else Standing.OPEN,
+            value=math.exp(found[0].size) if found else None,
+            floor=margin,
+        )
+    ]
 
 
 def _p99(analysis: Analysis, each: Dependence) -> str:
     """Return the clause about p99 latency beside another metric of the same servers; empty where it has no such interaction."""
     place = each.suite, each.load, each.change, each.by
     tail = [tail for tail in dependences(analysis, P99) if (tail.suite, tail.load, tail.change, tail.by) == place]
-    return crossed_latency_clause(tail[0].within, tail[0].without) if tail else ""
+    ratios = [formatting.digits(value) for each in tail[:1] for value in (each.within, each.without)]
+    return f", and {ratios[0]} times the p99 latency instead of {ratios[1]} times" if tail else ""
 
 
 def dependences(analysis: Analysis, metric: str = "") -> list[Dependence]:
@@ -180,11 +192,20 @@ def _single_rows(analysis: Analysis) -> list[str]:
 
 def main_effects(analysis: Analysis, margin: float) -> list[str]:
     """Return a clause for each main effect of a whole suite, or of the single workload."""
+    return [_effect_clause(each, margin) for each in _whole_effects(analysis)[:_MOST_NAMED] if each.effect]
+
+
+def _whole_effects(analysis: Analysis) -> list[FactorEffect]:
+    """Return the main effects on the first suite, or on the single workload, of the metric to read first."""
     found = [each for each in analysis.effects if not each.held and each.preferred and each.scale is Scale.RATIO]
     whole = [each for each in found if not each.workload]
     used = whole or (found if len({each.workload for each in found}) == 1 else [])
-    first = [each for each in used if (each.suite, each.load, each.metric.name) == _place(used[0])] if used else []
-    return [_effect_clause(each, margin) for each in first[:_MOST_NAMED] if each.effect]
+    return [each for each in used if (each.suite, each.load, each.metric.name) == _place(used[0])]
+
+
+def _standing(each: FactorEffect, margin: float) -> Standing:
+    low, high = (each.effect, each.effect) if each.exact else (each.low, each.high)
+    return standing(low, high, margin)
 
 
 def _place(each: FactorEffect) -> tuple[str, str, str]:
@@ -194,15 +215,14 @@ def _place(each: FactorEffect) -> tuple[str, str, str]:
 def _effect_clause(each: FactorEffect, margin: float) -> str:
     level, baseline = formatting.safe(each.change.level), formatting.safe(each.change.baseline)
     effect = each.effect or 1.0
-    low, high = (effect, effect) if each.exact else (each.low, each.high)
-    where = standing(low, high, margin)
+    where = _standing(each, margin)
     name = formatting.safe(name_of(each.metric))
     phrase = (
         wording.duration(effect, baseline)
         if each.metric.name == "wall"
         else f"has {wording.amount(effect, name, baseline)}"
     )
-    if low is None or high is None:
+    if where is Standing.UNKNOWN:
         return f"{level} {phrase} on average in these runs, too few for an interval"
     if where in {Standing.MORE, Standing.LESS}:
         return f"{level} {phrase} on average"

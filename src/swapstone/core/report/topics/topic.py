@@ -25,8 +25,9 @@ class Topic(NamedTuple):
         name: letters, digits and hyphens.
         order: a report prints the topics by it.
         sections: returns the sections of an analysis; none for an analysis without the aspect.
-        answer: returns the answer of an analysis with the aspect, else None. The report's answer is that of the first topic that has
-            one.
+        answer: returns the claims of an analysis with the aspect, and the tables beside them, else None. Their weight decides which
+            claim is the headline, not the order of the topics.
+        remaining: whether `answer` gets the rows of those suites only that no other topic's answer is about.
         selective: whether its sections follow the selection of metrics in the context. Where a user selects metrics, the sections of
             other topics are left out.
         page: returns the sections of a page where they differ, e.g. a drawing that a terminal can't print; None where they don't.
@@ -37,4 +38,5 @@ class Topic(NamedTuple):
     sections: Callable[[ReportContext, Analysis], tuple[Section, ...]]
     selective: bool = False
     answer: Callable[[ReportContext, Analysis], Answer | None] | None = None
+    remaining: bool = False
     page: Callable[[ReportContext, Analysis], tuple[Section, ...]] | None = None

@@ -4,15 +4,15 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from swapstone.core.model import Analysis, Comparison, Variant, Verdict
 from swapstone.core.report import formatting
 from swapstone.core.report.answer import limits, tails
 from swapstone.core.report.answer.answer import Answer
+from swapstone.core.report.answer.claim import Claim
 from swapstone.core.report.answer.commands import commands_for
-from swapstone.core.report.answer.places import places_of
-from swapstone.core.report.answer.wording import sentence_case
+from swapstone.core.report.answer.means import mean_of
 from swapstone.core.report.context import ReportContext
 from swapstone.core.report.document import Block, Cell
 from swapstone.core.report.tables import Field, short_table
@@ -36,43 +36,57 @@ _MOST_CLAUSES = 4
 
 
 def answer(context: ReportContext, analysis: Analysis) -> Answer | None:
-    """Return the answer of an analysis whose only suite counts copies and allocations; None for another."""
+    """Return the answer about the suite that counts copies and allocations; None without any of its counts."""
     copies = {null.copy for null in analysis.nulls}
     rows = [row for row in analysis.comparisons if row.suite == SUITE and row.candidate not in copies]
     counted = [row for row in rows if row.metric.name in dict(_METRICS)]
-    if not counted or any(row.suite != SUITE for row in analysis.comparisons):
+    if not counted:
         return None
-    places = places_of(analysis)
     usable = [row for row in counted if row.verdict not in NO_NUMBERS and row.baseline_values]
-    if not usable:
-        return Answer(sentence=limits.nothing_measured(analysis), unknown=tuple(limits.rejected(counted)))
     return Answer(
-        sentence=f"{limits.opening(analysis)}{sentence_case('; '.join(_clauses(usable)))}.{limits.closing(analysis, places)}",
-        figures=(_table(usable),),
+        claims=tuple(_claims(usable, context.experiment.margin)),
+        suites=(SUITE,),
+        figures=(_table(usable),) if usable else (),
         unknown=(*limits.rejected(counted), *limits.open_rows(counted)),
         commands=commands_for(context, ()),
     )
 
 
-def _clauses(rows: Sequence[Comparison]) -> list[str]:
-    """Return a clause for each workload and candidate.
+def _claims(rows: Sequence[Comparison], margin: float) -> Iterator[Claim]:
+    """Yield a claim for each workload and candidate.
 
     Of more than two, each names one difference. Of more than four, there is one for each candidate. The table has the others.
     """
     parts: dict[tuple[str, Variant], list[Comparison]] = {}
-    for work in dict.fromkeys(row.workload for row in rows):
-        for candidate in dict.fromkeys(row.candidate for row in rows):
-            mine = [row for row in rows if (row.workload, row.candidate) == (work, candidate)]
-            if mine:
-                parts[work, candidate] = mine
+    for row in rows:
+        parts.setdefault((row.workload, row.candidate), []).append(row)
     copies = {(row.workload, row.candidate) for row in rows if row.metric.name == _COPIES}
     if len(parts) > _MOST_CLAUSES and copies == set(parts) and any(row.low is not None or row.exact for row in rows):
-        return [
-            _summary([row for row in rows if row.candidate == candidate])
-            for candidate in dict.fromkeys(row.candidate for row in rows)
-        ]
+        for candidate in dict.fromkeys(row.candidate for row in rows):
+            mine = [row for row in rows if row.candidate == candidate]
+            yield _claim(mine, _summary(mine), margin)
+        return
     most = len(_METRICS) if len(parts) <= _MOST_WHOLE else 1
-    return [_clause(work, mine, most) for (work, _), mine in parts.items()]
+    for (work, _), mine in parts.items():
+        yield _claim(mine, _clause(work, mine, most), margin)
+
+
+def _claim(rows: Sequence[Comparison], text: str, margin: float) -> Claim:
+    """Return a claim about counts of a candidate; its numbers are those of the first count that differs."""
+    first = next((row for row in rows if row.verdict in MEDIAN_DIFFERS), rows[0])
+    claim = Claim(
+        suite=SUITE,
+        load=first.load,
+        subject=_name(first.candidate),
+        against=_name(first.baseline),
+        text=text,
+        rows=tuple(rows),
+        names_rows=True,
+        quantity=first.metric.quantity,
+        floor=margin,
+    )
+    mean = mean_of([first])
+    return claim if mean is None else claim.of_mean(mean)
 
 
 def _summary(rows: Sequence[Comparison]) -> str:
@@ -82,8 +96,7 @@ def _summary(rows: Sequence[Comparison]) -> str:
         for metric, verb, unit in ((_COPIES, "makes", "copies for a request"), (_COPIED, "copies", "bytes"))
         if any(row.metric.name == metric for row in rows)
     ]
-    beside = "".join(f"; {text}" for text in tails.clauses(rows))
-    return f"{_name(rows[0].candidate)} {', and '.join(parts)}{beside}"
+    return f"{_name(rows[0].candidate)} {', and '.join(parts)}"
 
 
 def _ranges(rows: Sequence[Comparison], verb: str, unit: str) -> str:
@@ -110,18 +123,18 @@ def _range(values: Sequence[Sequence[float]]) -> str:
 def _clause(work: str, rows: Sequence[Comparison], most: int) -> str:
     candidate, baseline = (_name(variant) for variant in (rows[0].candidate, rows[0].baseline))
     names = dict(_METRICS)
+    alone = all(row.metric.name == _COPIED for row in rows if row.verdict in MEDIAN_DIFFERS)
     parts = [
         f"{_number(statistics.median(row.candidate_values))} {names[row.metric.name]} instead of "
         f"{_number(statistics.median(row.baseline_values))}"
         for row in rows
-        if row.verdict in MEDIAN_DIFFERS and row.metric.name != _COPIED
+        if row.verdict in MEDIAN_DIFFERS and (row.metric.name != _COPIED or alone)
     ][:most]
     where = f"for a request ({formatting.safe(counted_program(work))})"
-    beside = "".join(f"; {text}" for text in tails.clauses(rows))
     if parts:
-        return f"{candidate} makes {', '.join(parts)} with {baseline} {where}{beside}"
-    if beside:
-        return f"no difference in the median found between {baseline} and {candidate} {where}{beside}"
+        return f"{candidate} makes {', '.join(parts)} with {baseline} {where}"
+    if tails.clauses(rows):
+        return f"no difference in the median found between {baseline} and {candidate} {where}"
     if all(row.verdict is Verdict.EQUIVALENT for row in rows):
         return f"{candidate} and {baseline} copy and allocate equally often {where}"
     if all(row.verdict in SAME_CENTRE for row in rows):

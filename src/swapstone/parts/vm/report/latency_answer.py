@@ -1,25 +1,34 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""The answer of wake-up latencies: the worst case and p99.9 of each variant under each load."""
+"""The answer of wake-up latencies: the worst case and p99.9 of each variant under each load, on the wall clock the maxima of runs.
+
+On the wall clock a run is no exact repetition. docs/statistics.md has what a maximum shows there.
+"""
 
 from __future__ import annotations
 
 import itertools
+import math
 import statistics
 from collections.abc import Sequence
 
-from swapstone.core.model import Analysis, Latency, Variant
+from swapstone.core.model import Analysis, Comparison, Latency, Variant, Verdict
 from swapstone.core.report import formatting
 from swapstone.core.report.answer import figures, limits, wording
 from swapstone.core.report.answer.answer import Answer
+from swapstone.core.report.answer.claim import Claim
 from swapstone.core.report.answer.commands import commands_for
+from swapstone.core.report.answer.means import Standing, mean_of
 from swapstone.core.report.answer.places import places_of
 from swapstone.core.report.context import ReportContext
 from swapstone.core.report.document import Block, Item
 from swapstone.core.report.tables import Field, short_table, unit
-from swapstone.parts.vm.report import latency_wall
-from swapstone.parts.vm.report.latency_data import IDLE, LatencyGroup, groups, percentile, ratios
+from swapstone.parts.vm.report.latency_data import IDLE, LatencyGroup, groups, percentile, ratios, total
 
 _PERCENT = 99.9
+_SIGNS = {1: "shorter", -1: "longer", 0: "same", None: ""}
+_DIFFERENT = {True: ("shorter", "longer"), False: ("longer", "shorter")}
+"""The words of differences on the exact clock, and on the wall clock."""
+_VERDICTS = {Verdict.WORSE: "longer", Verdict.BETTER: "shorter", Verdict.EQUIVALENT: "same"}
 
 
 def answer(context: ReportContext, analysis: Analysis) -> Answer | None:
@@ -27,22 +36,34 @@ def answer(context: ReportContext, analysis: Analysis) -> Answer | None:
     found = groups(context, analysis)
     if not found:
         return None
-    places = places_of(analysis)
-    rows = [row for place in places for row in place.leads]
-    unknown = [*limits.rejected(rows), *_few(found)]
-    virtual = " (virtual clock)" if context.experiment.virtual else ""
-    several = len(found) > 1
-    if context.experiment.virtual:
-        sentences = "; ".join(_sentence(group, context.experiment.margin, several=several) for group in found)
-    else:
-        sentences = "; ".join(latency_wall.sentence(group, analysis, several=several) for group in found)
-        unknown += latency_wall.unknown(found)
+    suites = tuple(dict.fromkeys(group.suite for group in found))
+    rows = [row for place in places_of(analysis) if place.suite in suites for row in place.leads]
+    exact, several = context.experiment.virtual, len(found) > 1
     return Answer(
-        sentence=f"{limits.opening(analysis)}{wording.sentence_case(sentences)}{virtual}.{limits.closing(analysis, places)}",
-        figures=tuple(_table(group, exact=context.experiment.virtual) for group in found),
-        unknown=tuple(unknown),
+        claims=tuple(_claim(group, analysis, context, several=several) for group in found),
+        suites=suites,
+        figures=tuple(_table(group, exact=exact) for group in found),
+        unknown=(*limits.rejected(rows), *_few(found), *(() if exact else _unknown(found))),
         commands=(*_explaining(context, found), *commands_for(context, ())),
     )
+
+
+def _claim(group: LatencyGroup, analysis: Analysis, context: ReportContext, *, several: bool) -> Claim:
+    """Return the result of one workload; its numbers are those of the longest latency that differs most."""
+    margin, exact = context.experiment.margin, context.experiment.virtual
+    rows = _longest_rows(group, analysis)
+    first, *others = group.variants
+    clauses = [
+        _against(group, _words(group, rows, first, other, margin, exact=exact), first, other, exact=exact)
+        for other in others
+    ]
+    where = f"{formatting.safe(group.workload)}: " if several else ""
+    text = where + "; ".join(clauses or [_alone(group, first, exact=exact)])
+    claim = Claim(suite=group.suite, load="", text=text, rows=rows, names_rows=not exact, floor=margin)
+    means = [mean for row in rows if (mean := mean_of([row])) is not None]
+    differing = [mean for mean in means if mean.standing(margin) in {Standing.MORE, Standing.LESS}]
+    largest = max(differing or means, key=lambda mean: abs(math.log(mean.effect)), default=None)
+    return claim if largest is None else claim.of_mean(largest)
 
 
 def _explaining(context: ReportContext, found: Sequence[LatencyGroup]) -> tuple[tuple[str, str], ...]:
@@ -52,90 +73,102 @@ def _explaining(context: ReportContext, found: Sequence[LatencyGroup]) -> tuple[
     return (("why it was late", f"{context.explain} max"),)
 
 
-def _sentence(group: LatencyGroup, margin: float, *, several: bool) -> str:
-    """Return the result of one workload, without a full stop."""
-    where = f"{formatting.safe(group.workload)}: " if several else ""
-    first, *others = group.variants
-    if not others:
-        load = _worst_load(group, group.variants)
-        return f"{where}{_alone(group, first, load)}"
-    return where + "; ".join(_against(group, first, other, margin) for other in others)
-
-
-def _alone(group: LatencyGroup, variant: Variant, load: str) -> str:
+def _alone(group: LatencyGroup, variant: Variant, *, exact: bool) -> str:
+    load = max(
+        (load for load in group.loads if (load, variant) in group.found),
+        key=lambda load: _value(group.found[load, variant], exact),
+    )
     each = group.found[load, variant]
-    name = formatting.safe(variant.short_label)
-    return f"the worst wake-up of {name} took {_time(max(each.maxima))}, {_under(load)}, {_replicates(each)}; nothing to compare it with"
+    what = "worst wake-up" if exact else "longest wake-up of a run"
+    where = f"{',' * exact} {_under([load], exact)}, {_over(each, exact)}"
+    return f"the {what} of {formatting.safe(variant.short_label)} took {_time(_value(each, exact))}{where}; nothing to compare it with"
 
 
-def _against(group: LatencyGroup, first: Variant, other: Variant, margin: float) -> str:
-    """Return a variant against the first: under the load with the longest latency, and the number of loads with the same sign."""
-    both = [load for load in group.loads if (load, first) in group.found and (load, other) in group.found]
-    names = formatting.safe(other.short_label), formatting.safe(first.short_label)
-    if not both:
-        return f"no load was measured with both {names[1]} and {names[0]}"
-    signs = {load: _sign(group.found[load, first], group.found[load, other], margin) for load in both}
-    shorter = [load for load in both if signs[load] == 1]
-    longer = [load for load in both if signs[load] == -1]
-    same = [load for load in both if signs[load] == 0]
-    if not shorter and not longer:
-        load = max(both, key=lambda each: max(group.found[each, first].maxima))
-        what = "the same worst case" if len(same) == len(both) else "no worst case that differs in every replicate"
-        return f"{names[0]} and {names[1]} have {what} ({_under(load)}: {_pair(group, load, first, other)})"
-    words = [("shorter", shorter), ("longer", longer)]
-    (word, most), (other_word, rest) = sorted(words, key=lambda each: -len(each[1]))
-    clauses = [_clause(group, most, word, names, first, other)]
-    clauses += [f"{other_word} {_under(*rest)}"] if rest else []
-    clauses += [f"the same {_under(*same)}"] if same else []
-    open_loads = [load for load in both if signs[load] is None]
-    clauses += [f"undecided {_under(*open_loads)}"] if open_loads else []
-    return "; ".join(clauses)
+def _words(
+    group: LatencyGroup, rows: Sequence[Comparison], first: Variant, other: Variant, margin: float, *, exact: bool
+) -> dict[str, list[str]]:
+    """Return the loads under which a variant's longest latency is ``shorter``, ``longer``, ``same``, or undecided (empty).
 
-
-def _sign(before: Latency, after: Latency, margin: float) -> int | None:
-    """Return 1 if the second has a shorter worst case in every replicate, -1 for a longer one, 0 for the same, else None.
-
-    A single replicate decides nothing.
+    On the exact clock, a difference is one in every replicate, and a single replicate decides nothing. On the wall clock the verdicts on
+    the maxima of runs decide, never the largest of all.
     """
-    found = ratios(before, after)
-    return None if found is None or found.replicates < 2 else found.sign(margin)
+    verdicts = {row.load: _VERDICTS.get(row.verdict, "") for row in rows if row.candidate == other}
+    found: dict[str, list[str]] = {word: [] for word in (*_DIFFERENT[exact], "same", "")}
+    for load in group.loads:
+        if (load, first) not in group.found or (load, other) not in group.found:
+            continue
+        signs = ratios(group.found[load, first], group.found[load, other]) if exact else None
+        sign = None if signs is None or signs.replicates < 2 else signs.sign(margin)
+        found[_SIGNS[sign] if exact else verdicts.get(load, "")].append(load)
+    return found
 
 
-def _clause(  # noqa: PLR0917 - what a clause names
-    group: LatencyGroup, loads: Sequence[str], word: str, names: tuple[str, str], first: Variant, other: Variant
-) -> str:
+def _against(group: LatencyGroup, words: dict[str, list[str]], first: Variant, other: Variant, *, exact: bool) -> str:
+    """Return a variant against the first: under the loads where it differs, the figures of the one where it differs most."""
+    new, old = formatting.safe(other.short_label), formatting.safe(first.short_label)
+    both = [load for load in group.loads if any(load in loads for loads in words.values())]
+    same, rest = words["same"], words[""]
+    if not both:
+        return f"no load was measured with both {old} and {new}"
+    clauses = [
+        f"{new} has {f'a {word} worst wake-up' if exact else f'{word} maxima'} than {old}{_where(group, loads, first, other, exact)}"
+        for word, loads in sorted(words.items(), key=lambda pair: -len(pair[1]) * exact)
+        if word in _DIFFERENT[exact] and loads
+    ]
+    if not clauses and exact:
+        load = max(both, key=lambda each: max(group.found[each, first].maxima))
+        what = "no worst case that differs in every replicate" if rest else "the same worst case"
+        return f"{new} and {old} have {what} ({_under([load], exact)}: {_pair(group, load, first, other, exact)})"
+    if not clauses and not same:
+        return f"whether {new} has other maxima than {old} is undecided{_where(group, rest, first, other, exact)}"
+    if same:
+        clauses.append(f"{'the same' if exact else f'{new} and {old} have equal maxima'} {_under(same, exact)}")
+    return "; ".join([*clauses, *([f"undecided {_under(rest, exact)}"] if rest else [])])
+
+
+def _where(group: LatencyGroup, loads: Sequence[str], first: Variant, other: Variant, exact: bool) -> str:
+    """Return the loads, and the figures under that where the variants differ most."""
+
     def size(load: str) -> float:
-        values = max(group.found[load, first].maxima), max(group.found[load, other].maxima)
+        values = [_value(group.found[load, variant], exact) for variant in (first, other)]
         return max(values) / max(1.0, min(values))
 
     load = max(loads, key=size)
+    if not exact:
+        which = f" {_under([load], exact)}" if len(loads) > 1 else ""
+        return f" {_under(loads, exact)}: {_pair(group, load, first, other, exact, which)}"
     most = ", most" if len(loads) > 1 else ","
     count = f" under {len(loads)} of {len(group.loads)} loads{most}" if len(group.loads) > 1 else ""
-    return f"{names[0]} has a {word} worst wake-up than {names[1]}{count} {_under(load)}: {_pair(group, load, first, other)}"
+    return f"{count} {_under([load], exact)}: {_pair(group, load, first, other, exact)}"
 
 
-def _pair(group: LatencyGroup, load: str, first: Variant, other: Variant) -> str:
-    """Return both worst cases and percentiles: ``31 us instead of 3.74 ms, p99.9 9 us instead of 120 us, in 4 replicates``."""
+def _pair(  # noqa: PLR0917 - what is compared
+    group: LatencyGroup, load: str, first: Variant, other: Variant, exact: bool, where: str = ""
+) -> str:
+    """Return both longest latencies: ``31 us instead of 3.74 ms, p99.9 9 us instead of 120 us, in 4 replicates``."""
     before, after = group.found[load, first], group.found[load, other]
-    text = f"{_time(max(after.maxima))} instead of {_time(max(before.maxima))}"
+    text = f"{_time(_value(after, exact))} instead of {_time(_value(before, exact))}"
     tails = percentile(after, _PERCENT), percentile(before, _PERCENT)
-    if tails[0] is not None and tails[1] is not None:
+    if exact and tails[0] is not None and tails[1] is not None:
         text += f", p99.9 {_time(tails[0])} instead of {_time(tails[1])}"
-    return f"{text}, {_replicates(after)}"
+    return f"{text}{where}, {_over(after, exact)}"
 
 
-def _replicates(each: Latency) -> str:
-    return f"in {formatting.count(len(each.maxima), 'replicate')}"
+def _value(each: Latency, exact: bool) -> float:
+    """Return the worst case on the exact clock, on the wall clock the median of the maxima of runs, in nanoseconds."""
+    return max(each.maxima) if exact else statistics.median(each.maxima)
 
 
-def _under(*loads: str) -> str:
-    names = wording.listed([formatting.safe(load) for load in loads])
-    return "on an idle machine" if loads == (IDLE,) else f"under {names}"
+def _over(each: Latency, exact: bool) -> str:
+    if exact:
+        return f"in {formatting.count(len(each.maxima), 'replicate')}"
+    length = round(total(each) / max(1, len(each.maxima)))
+    return f"at the median of {formatting.count(len(each.maxima), 'run')} of {length} wake-ups"
 
 
-def _worst_load(group: LatencyGroup, variants: Sequence[Variant]) -> str:
-    known = [load for load in group.loads if all((load, variant) in group.found for variant in variants)]
-    return max(known or list(group.loads), key=lambda load: max(group.found[load, variants[0]].maxima, default=0.0))
+def _under(loads: Sequence[str], exact: bool) -> str:
+    idle = "on an idle machine" if exact else "without a load"
+    return idle if list(loads) == [IDLE] else f"under {wording.listed([formatting.safe(load) for load in loads])}"
 
 
 def _time(nanoseconds: float) -> str:
@@ -149,6 +182,37 @@ def _few(found: Sequence[LatencyGroup]) -> list[Item]:
     return [Item("With one replicate, whether the worst cases differ is undecided: more replicates (--blocks).")]
 
 
+def _longest_rows(group: LatencyGroup, analysis: Analysis) -> tuple[Comparison, ...]:
+    """Return the comparisons of the longest latencies of a group."""
+    place = group.suite, group.workload, "max"
+    return tuple(row for row in analysis.comparisons if (row.suite, row.workload, row.metric.name) == place)
+
+
+def _unknown(found: Sequence[LatencyGroup]) -> tuple[Item, ...]:
+    """Return what maxima on the wall clock do not show."""
+    every = [each for group in found for each in group.found.values() if each.exceedance is not None]
+    if not every:
+        return ()
+    fewest = min(every, key=lambda each: len(each.maxima))
+    lengths = {round(total(each) / len(each.maxima)) for each in every}
+    count = len(fewest.maxima)
+    text = (
+        f"The largest latency seen is no worst case: if runs are exchangeable, one more run exceeds that of {count} runs with a "
+        f"probability of up to 1/{count + 1}. Maxima of runs with other numbers of wake-ups, loads or machines are not comparable"
+    )
+    if len(lengths) > 1:
+        text += f" (here {formatting.digits(min(lengths))} to {formatting.digits(max(lengths))} wake-ups)"
+    return (Item(f"{text}."),)
+
+
+def _interval(latency: Latency) -> str:
+    """Return the interval of the median of maxima behind it, such as `` (31 us to 44 us)``; empty without one."""
+    if latency.median_interval is None:
+        return ""
+    low, high = (formatting.quantity(value, "ns") for value in latency.median_interval)
+    return f" ({low} to {high})"
+
+
 def _table(group: LatencyGroup, *, exact: bool) -> Block:
     """Return the worst case, the median of the replicates' maxima, p99.9 and the average of each load and variant."""
     cells = [found for place in itertools.product(group.loads, group.variants) if (found := group.found.get(place))]
@@ -156,7 +220,7 @@ def _table(group: LatencyGroup, *, exact: bool) -> Block:
         Field("load", "", lambda each: each.load, formatting.safe, right=False),
         Field("variant", "", lambda each: each.variant.short_label, formatting.safe, right=False),
         Field("worst case" if exact else "largest seen", "", lambda each: max(each.maxima), _time),
-        Field("median of maxima", "", lambda each: _time(statistics.median(each.maxima)) + latency_wall.interval(each)),
+        Field("median of maxima", "", lambda each: _time(statistics.median(each.maxima)) + _interval(each)),
         Field("p99.9", "", lambda each: percentile(each, _PERCENT), unit("ns")),
         Field("average", "", lambda each: statistics.fmean(each.averages) if each.averages else None, unit("ns")),
     )

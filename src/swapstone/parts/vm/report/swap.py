@@ -14,7 +14,6 @@ from swapstone.core.report.document import Section
 from swapstone.core.report.plot import Point, Series
 from swapstone.core.report.tables import Datum, Field, item, known, section_of, unit
 from swapstone.core.report.topics.topic import Topic
-from swapstone.parts.vm.report.swap_answer import answer
 from swapstone.parts.vm.report.swap_data import (
     PAGE,
     SECONDS,
@@ -327,4 +326,4 @@ def _points(at_ns: Sequence[float], so: Sequence[float]) -> tuple[Point, ...]:
     )
 
 
-SWAP = Topic("swap", 60, sections, answer=answer)
+SWAP = Topic("swap", 60, sections)

@@ -1,0 +1,338 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""What a record shows: claims in the order of their weight, the sentence made of them, and the exit status of a command.
+
+The order does not depend on the topics that make the claims: decided before undecided, among them worse by more than the margin
+first, then the metrics that the user selected, then times and rates, CPU time, memory, counts, sizes, then the suite with the largest
+ratio. Claims about one suite under one load stay together, and what weighs the same is in the order of the record.
+
+A sentence contradicts no decided row: where a claim is no difference, the rows below it that differ are counted behind it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+
+from swapstone.core.model import (
+    Analysis,
+    Comparison,
+    Direction,
+    Experiment,
+    FailureRates,
+    FrozenStruct,
+    Quantity,
+    Scale,
+    Verdict,
+)
+from swapstone.core.report import formatting
+from swapstone.core.report.answer import failing as failing_runs
+from swapstone.core.report.answer import limits, tails, wording
+from swapstone.core.report.answer.answer import Answer
+from swapstone.core.report.answer.claim import Claim
+from swapstone.core.report.answer.failing import share, shown
+from swapstone.core.report.answer.means import PROCESSOR_TIMES, Standing
+from swapstone.core.report.answer.places import Place, have_numbers, places_of
+from swapstone.core.report.context import ReportContext
+from swapstone.core.report.verdict_groups import NO_NUMBERS
+
+EXIT_WORSE = 3
+"""A candidate is worse by more than the margin of ``--fail-if``, or fails more often."""
+
+EXIT_NO_RESULT = 4
+"""A variant gave no result; with ``--fail-if`` also: a row that decides gave none."""
+
+_WITHOUT_RESULT = (Verdict.INVALID, Verdict.UNAVAILABLE, Verdict.DISTURBED)
+_MOST_ROWS = 5
+_MOST_CANDIDATES = 3
+_MOST_BESIDE = 2
+"""Number of results for other suites or loads behind the first."""
+_QUANTITIES = {Quantity.TIME: 0, Quantity.RATE: 0, Quantity.MEMORY: 2, Quantity.EVENTS: 3, Quantity.SIZE: 4}
+_PROCESSOR_TIME = 1
+"""Places of quantities in the order of claims."""
+
+
+class FailIf(FrozenStruct, frozen=True, kw_only=True):
+    """A condition of ``--fail-if``.
+
+    Attributes:
+        metric: whose rows are judged; empty for the time or rate that reports read first.
+        margin: how much worse a candidate may be, as a ratio, e.g. 0.05; None for the experiment's margin.
+    """
+
+    metric: str = ""
+    margin: float | None = None
+
+    def margin_of(self, experiment: Experiment) -> float:
+        """Return how much worse a candidate may be, as a ratio."""
+        return experiment.margin if self.margin is None else self.margin
+
+
+class Outcome(FrozenStruct, frozen=True, kw_only=True):
+    """An exit status, and why.
+
+    Attributes:
+        status: 0, `EXIT_WORSE` or `EXIT_NO_RESULT`.
+        reason: one line; empty for status 0. It contains names of the record unescaped.
+    """
+
+    status: int = 0
+    reason: str = ""
+
+
+def conclude(context: ReportContext, analysis: Analysis, answers: Sequence[Answer]) -> Answer:
+    """Return the answer of a record: those of its topics as one, the parts of the claim that weighs most first.
+
+    Args:
+        context: gives the clock, and the metrics that the user selected.
+        analysis: of the record.
+        answers: of the topics, in any order.
+    """
+    groups = _ranked(context, analysis, (claim for answer in answers for claim in answer.claims))
+    place = {claim: number for number, claims in enumerate(groups) for claim in claims}
+    ordered = sorted(answers, key=lambda each: min((place[claim] for claim in each.claims), default=len(place)))
+    return Answer(
+        sentence=failing_runs.sentence(analysis) + _sentence(context, analysis, groups),
+        claims=tuple(claim for claims in groups for claim in claims),
+        figures=tuple(block for each in ordered for block in each.figures),
+        rows=tuple(block for each in ordered for block in each.rows),
+        rows_title=next((each.rows_title for each in ordered if each.rows), ""),
+        unknown=tuple(item for each in ordered for item in each.unknown),
+        commands=tuple(dict.fromkeys(command for each in ordered for command in each.commands)),
+    )
+
+
+def _weight(claim: Claim, selected: Sequence[str]) -> tuple[float, ...]:
+    """Return the key by which claims are sorted, before their size."""
+    quantity = _PROCESSOR_TIME if claim.metric in PROCESSOR_TIMES else _QUANTITIES[claim.quantity]
+    worse = any(is_worse(row, claim.floor) for row in claim.rows)
+    return (not claim.decided, not worse, claim.metric not in selected, quantity)
+
+
+def _ranked(context: ReportContext, analysis: Analysis, claims: Iterable[Claim]) -> list[list[Claim]]:
+    """Return the claims of each suite and load, those first of which one weighs most."""
+    groups: dict[tuple[str, str], list[Claim]] = {}
+    sizes: dict[str, float] = {}
+    for claim in claims:
+        groups.setdefault((claim.suite, claim.load), []).append(claim)
+        sizes[claim.suite] = max(claim.size, sizes.get(claim.suite, 0.0))
+    order = list(dict.fromkeys((row.suite, row.load) for row in analysis.comparisons))
+
+    def key(group: tuple[str, str]) -> tuple[object, ...]:
+        position = order.index(group) if group in order else len(order)
+        weight = min(_weight(claim, context.selection.metrics) for claim in groups[group])
+        return weight, -sizes[group[0]], position, group
+
+    return [groups[group] for group in sorted(groups, key=key)]
+
+
+def _sentence(context: ReportContext, analysis: Analysis, groups: Sequence[Sequence[Claim]]) -> str:
+    places = places_of(analysis)
+    if not groups:
+        return limits.missing(places) or limits.nothing_measured(analysis)
+    first, *others = groups
+    text = group_text(first) + _beside(first, [claim for claims in others for claim in claims])
+    same = [row for claim in first if claim.brief and claim.standing is Standing.SAME for row in claim.rows]
+    if limit := tails.limit_of(same, first[0].floor):
+        text += f"; {limit}"
+    timed = any(claim.quantity in {Quantity.TIME, Quantity.RATE} for claims in groups for claim in claims)
+    text += " (virtual clock)" if context.experiment.virtual and timed else ""
+    return f"{limits.opening(analysis)}{wording.sentence_case(text)}.{limits.closing(analysis, places)}"
+
+
+def group_text(claims: Sequence[Claim]) -> str:
+    """Return the claims about one suite under one load as clauses, without a full stop.
+
+    Of several candidates, the first clause names the baseline and the workloads. Of more than three, those with the smallest and the
+    largest ratio are named.
+    """
+    brief = [claim for claim in claims if claim.brief]
+    if len(claims) == 1 or not brief:
+        return "; ".join(clause for claim in claims for clause in (claim.text, *_counted(claim)))
+    ordered = sorted(brief, key=lambda claim: math.inf if claim.value is None else claim.value)
+    named = brief if len(claims) <= _MOST_CANDIDATES else [ordered[0], ordered[-1]]
+    against, where = brief[0].against, f" on {brief[0].scope}" if brief[0].scope else ""
+    rest = len(claims) - len(named)
+    if all(claim.standing is Standing.UNKNOWN for claim in brief):
+        who = formatting.count(len(claims), "variant") if rest else wording.listed([claim.subject for claim in named])
+        return f"too few runs to compare {who} with {against}{where}"
+    clauses = "; ".join(f"{claim.subject} {claim.brief}{_in_brackets(claim)}" for claim in named)
+    return f"Against {against}{where}: {clauses}" + (f"; {rest} more are between these" if rest else "")
+
+
+def _beside(first: Sequence[Claim], others: Sequence[Claim]) -> str:
+    """Return the results for other suites or loads, behind those of the first; several candidates leave no room for them."""
+    if len(first) > 1 and first[0].brief:
+        return _more(len(others))
+    clauses = []
+    for claim in others:
+        who = "it" if claim.subject == first[0].subject else claim.subject
+        brief = f"on {claim.scope} {who} {claim.brief}{_in_brackets(claim)}" if claim.brief and claim.scope else ""
+        clauses.append(brief or "; ".join((claim.text, *_counted(claim))))
+    return "".join(f"; {clause}" for clause in clauses[:_MOST_BESIDE]) + _more(len(clauses) - _MOST_BESIDE)
+
+
+def _more(count: int) -> str:
+    return f"; {formatting.count(count, 'more result')} for other suites or loads" if count > 0 else ""
+
+
+def _counted(claim: Claim) -> list[str]:
+    """Return how many rows differ against a claim, or in the tail; of a single row, its bound and its tail."""
+    bound = filter(None, map(tails.bound, claim.rows)) if len(claim.rows) == 1 else ()
+    return [*bound, *_against(claim), *(tails.clauses(claim.rows) if claim.rows else [])]
+
+
+def _against(claim: Claim) -> list[str]:
+    """Return how many rows differ against a claim: always, where it is no difference."""
+    denies = claim.standing in {Standing.SAME, Standing.OPEN}
+    return counts(claim.rows, claim.standing) if denies or not claim.names_rows else []
+
+
+def _in_brackets(claim: Claim) -> str:
+    """Return the same behind a brief claim; if that is a difference, without the rows that differ in the other direction."""
+    usable = [row for row in claim.rows if row.verdict not in NO_NUMBERS]
+    found = ([] if claim.differs else _against(claim)) + tails.clauses(usable)
+    return f" ({', '.join(found)})" if found else ""
+
+
+def counts(rows: Sequence[Comparison], standing: Standing) -> list[str]:
+    """Return how many workloads differ against the direction of the mean; of a mean without direction, in both directions."""
+    times = all(row.metric.quantity is Quantity.TIME and row.metric.better is Direction.LOWER for row in rows)
+    words = {
+        Verdict.WORSE: "slower" if times else "worse",
+        Verdict.BETTER: "faster" if times else "better",
+        Verdict.CHANGED: "different",
+    }
+    numbers = {verdict: sum(row.verdict is verdict for row in rows) for verdict in words}
+    decided = standing in {Standing.MORE, Standing.LESS}
+    lower = all(row.metric.better is not Direction.HIGHER for row in rows)
+    against = Verdict.BETTER if (standing is Standing.MORE) == lower else Verdict.WORSE
+    shown_verdicts = [against] if decided else list(words)
+    found = [(verdict, numbers[verdict]) for verdict in shown_verdicts if numbers[verdict]]
+    if not found:
+        return []
+    first, *rest = found
+    text = f"{first[1]} of {len(rows)} {'is' if first[1] == 1 else 'are'} {words[first[0]]}"
+    return [text + "".join(f" and {number} {words[verdict]}" for verdict, number in rest)]
+
+
+def worse_rows(
+    analysis: Analysis, experiment: Experiment, conditions: Sequence[FailIf] = (FailIf(),)
+) -> tuple[Comparison, ...]:
+    """Return the rows that show a candidate to be worse by more than a margin, in the order of the analysis.
+
+    A row counts if its verdict is worse, worse tail, or mixed, and if the whole interval of its ratio is beyond the margin: that of
+    the medians, or, where the tail or the mean is worse, that of the means. Copies of the baseline never count.
+
+    Args:
+        analysis: of a record.
+        experiment: gives the default margin.
+        conditions: which rows, and which margins.
+    """
+    found = []
+    for place in places_of(analysis):
+        for each in conditions:
+            margin = each.margin_of(experiment)
+            found += [row for row in _judged(place, each) if row not in found and is_worse(row, margin)]
+    return tuple(found)
+
+
+def is_worse(row: Comparison, margin: float) -> bool:
+    """Return whether the whole interval of a row is beyond a margin, on the worse side.
+
+    Args:
+        row: judged.
+        margin: as a ratio, e.g. 0.05.
+    """
+    median, mean = (row.low, row.high), (row.mean_low, row.mean_high)
+    intervals = {
+        Verdict.WORSE: (median,),
+        Verdict.WORSE_TAIL: (mean,),
+        Verdict.MIXED: (median, mean),
+    }.get(row.verdict, ())
+    return any(_beyond(row, low, high, margin) for low, high in intervals if low is not None and high is not None)
+
+
+def _beyond(row: Comparison, low: float, high: float, margin: float) -> bool:
+    if row.scale is Scale.RATIO:
+        above, below = low > 1 + margin, high < 1 / (1 + margin)
+    else:
+        ordered = sorted(row.baseline_values)
+        limit = margin * abs(ordered[len(ordered) // 2]) if ordered else 0.0
+        above, below = low > limit, high < -limit
+    return above if row.metric.better is Direction.LOWER else below if row.metric.better is Direction.HIGHER else False
+
+
+def _judged(place: Place, condition: FailIf) -> Sequence[Comparison]:
+    """Return the rows of a place that a condition judges."""
+    if condition.metric:
+        return [row for row in place.rows if row.metric.name == condition.metric]
+    return place.leads or place.rows
+
+
+def without_result(analysis: Analysis) -> tuple[Comparison, ...]:
+    """Return a row of each candidate that has no usable row at all, with the reason. Sizes of programs are no result of a run."""
+    found = []
+    places = places_of(analysis)
+    for candidate in dict.fromkeys(place.candidate for place in places):
+        rows = [
+            row
+            for place in places
+            if place.candidate == candidate
+            for row in place.rows
+            if row.metric.quantity is not Quantity.SIZE
+        ]
+        if rows and not have_numbers(rows):
+            found.append(next((row for row in rows if row.verdict in _WITHOUT_RESULT), rows[0]))
+    return tuple(found)
+
+
+def failing(analysis: Analysis) -> tuple[FailureRates, ...]:
+    """Return the failure rates of candidates that fail significantly more often than the baseline, without copies of the baseline."""
+    return tuple(each for each in shown(analysis) if each.fails_more == "candidate")
+
+
+def outcome_of(analysis: Analysis, experiment: Experiment, conditions: Sequence[FailIf] = ()) -> Outcome:
+    """Return the exit status of a comparison. A worse row decides before rows without a result: it is a finding.
+
+    A candidate that fails significantly more often than the baseline is worse, whatever the margin, unless each condition names a metric.
+
+    Args:
+        analysis: of a record.
+        experiment: of the record.
+        conditions: of ``--fail-if``; without any, no row can be too bad.
+    """
+    worse = [_worse_text(row) for row in worse_rows(analysis, experiment, conditions)]
+    if any(not each.metric for each in conditions):
+        worse += [_failing_text(each) for each in failing(analysis)]
+    if worse:
+        return Outcome(status=EXIT_WORSE, reason=f"--fail-if: {_listed(iter(worse), len(worse))}")
+    if lost := without_result(analysis):
+        return Outcome(status=EXIT_NO_RESULT, reason=_listed(map(_lost_text, lost), len(lost)))
+    if conditions:
+        rows = [row for place in places_of(analysis) for each in conditions for row in _judged(place, each)]
+        bad = tuple(dict.fromkeys(row for row in rows if row.verdict in _WITHOUT_RESULT))
+        if bad:
+            texts = (f"{row.workload}, {row.candidate.label}: {row.verdict.value}: {row.reason}" for row in bad)
+            return Outcome(status=EXIT_NO_RESULT, reason=f"--fail-if: {_listed(texts, len(bad))}")
+    return Outcome()
+
+
+def _worse_text(row: Comparison) -> str:
+    load = f" under {row.load}" if row.load != "idle" else ""
+    return f"{row.workload}{load}, {row.candidate.label}: {row.metric.name} {formatting.estimate(row)} is {row.verdict.value}"
+
+
+def _failing_text(each: FailureRates) -> str:
+    load = f" under {each.load}" if each.load != "idle" else ""
+    after, before = share(each.candidate_runs), share(each.baseline_runs)
+    return f"{each.workload}{load}, {each.candidate.label}: {after} of its runs fail, and {before} of the baseline's"
+
+
+def _lost_text(row: Comparison) -> str:
+    return f"{row.candidate.label} has no result: {row.verdict.value}: {row.reason}"
+
+
+def _listed(texts: Iterator[str], count: int) -> str:
+    shown = [text for text, _ in zip(texts, range(_MOST_ROWS), strict=False)]
+    more = f"; and {count - len(shown)} more" if count > len(shown) else ""
+    return "; ".join(shown) + more
