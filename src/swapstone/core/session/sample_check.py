@@ -148,11 +148,19 @@ class _Deriver:
             problems=(*problems, *self._unequal_work()),
         )
 
+    def _has_factors(self, run: Run) -> bool:
+        """Return whether the factors of a run's variant are installed."""
+        variant = self._variants.get(run.trial.variant)
+        try:
+            return all(find_factor(name) for name, _ in (variant.levels if variant else ()))
+        except UserError:
+            return False
+
     def _derive(self, run: Run) -> bool:
         """Derive one run. Return whether the agent's answer was there, and not only the printed text."""
         reader = self._readers.get((run.trial.suite, run.trial.workload))
         variant = self._variants.get(run.trial.variant)
-        if self._missing and reader is None:
+        if self._missing and (reader is None or not self._has_factors(run)):
             raise _UnderivableError(f"the part {', '.join(self._missing)} is not installed")
         if reader is None or variant is None:
             raise _ContradictionError("is not of this experiment")
