@@ -14,7 +14,7 @@ import pytest
 from tools.structure import import_nodes
 
 from swapstone.core.manifests import shipped_parts
-from swapstone.core.model.parts import load
+from swapstone.core.model.parts import KINDS, load
 
 TOP = Path(__file__).parents[2]
 SOURCE = TOP / "src" / "swapstone"
@@ -92,6 +92,13 @@ def test_nothing_but_its_manifest_names_what_a_part_provides() -> None:
         manifest = tomllib.loads((SOURCE / "parts" / name / "part.toml").read_text())
         for place in (place for places in manifest.get("provides", {}).values() for place in places):
             assert place.startswith(f"swapstone.parts.{name}."), place
+
+
+def test_the_core_asks_for_every_kind_that_a_manifest_names() -> None:
+    texts = "".join(path.read_text() for path in (SOURCE / "core").rglob("*.py"))
+    asked = set(re.findall(r'provided\(\s*"([\w-]+)"', texts))
+    named = {kind for part in shipped_parts() for kind in part.provides}
+    assert named == asked == set(KINDS)
 
 
 OTHER_MEANINGS = {

@@ -3,9 +3,7 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Mapping
-from types import ModuleType
 from typing import Any
 
 import click
@@ -160,7 +158,10 @@ def compare_command(
             )
         else:
             if why_max:
-                _why_max().check_why_max(given, program_of(context))
+                # Of a part, as below: the other comparisons work without it.
+                from swapstone.parts.explain.session.why_max import check_why_max  # noqa: PLC0415
+
+                check_why_max(given, program_of(context))
             for run in run_options(given, program_of(context), display()):
                 records.append(run.record)
                 beside = [*beside, run.record] if run.is_beside_others else []
@@ -173,15 +174,13 @@ def compare_command(
                     beside = []
     except Interrupted as interrupted:
         return print_interruption(interrupted)
-    for document in _why_max().worst_wakeup_documents(records, display()) if why_max else ():
-        echo("")
-        print_document(document)
+    if why_max:
+        from swapstone.parts.explain.session.why_max import worst_wakeup_documents  # noqa: PLC0415
+
+        for document in worst_wakeup_documents(records, display()):
+            echo("")
+            print_document(document)
     return print_outcomes(records, fail_if)
-
-
-def _why_max() -> ModuleType:
-    """Import what explains wake-ups: of a part without which the other comparisons work."""
-    return importlib.import_module("swapstone.parts.explain.session.why_max")
 
 
 def _resumed(name: str, given: Mapping[str, Any], *, trust: bool, every: bool) -> list[Record]:

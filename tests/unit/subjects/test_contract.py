@@ -206,11 +206,14 @@ def test_a_workload_that_needs_memory_only_runs_on_boards_that_compare_swap_devi
     workloads = (("swap", "fill (50 % random)"), ("swap", "touch (random, 1.25)"))
     board: Any = SimpleNamespace(name="ssh", offers=frozenset({"sets_swap"}))
     swaps = (FactorLevels(factor="swap", levels=("file", "none")),)
+    kernels = (FactorLevels(factor="kernel", levels=("generic", "rt")),)
     for name in workloads:
         subject_of(find_workload(*name)).check(experiment(workloads=(name,), factors=swaps), board)
         with pytest.raises(UnavailableError, match="needs one") as caught:
             subject_of(find_workload(*name)).check(experiment(workloads=(name,)), board)
         assert "swap=file,zram:lzo-rle" in caught.value.hint
+        with pytest.raises(UnavailableError, match="needs one"):  # another kernel limits no memory
+            subject_of(find_workload(*name)).check(experiment(workloads=(name,), factors=kernels), board)
     prepared = msgspec.structs.replace(
         find_workload(*workloads[0]), machine=MachineNeeds(memory_bytes=1, prepare=("x",))
     )

@@ -249,6 +249,7 @@ class Factor(Protocol):
     - ``is_root``: whether levels are root file systems of an own program.
     - ``default_architecture``: of the machine that the factor needs, where this one will not do.
     - ``tools_are_of_this_machine``: whether the tools that levels need build for this machine alone.
+    - ``limits_memory``: whether a board that sets its levels limits the memory of a trial, too.
     - ``shown_by_loader``: whether the evidence of a program without a loader is its file alone.
     - ``elsewhere``: a hint for a target on which the factor can't act.
     """

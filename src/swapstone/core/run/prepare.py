@@ -27,6 +27,7 @@ from swapstone.core.run.builder import builder
 from swapstone.core.run.recipes import VariantRecipes
 from swapstone.core.subjects import BuildContext, KeepLog, Program, Subject, subjects_of
 from swapstone.core.targets import Capabilities, Target
+from swapstone.core.targets.hints import target_hint
 from swapstone.core.workloads import find_load, shared_machine_load, workloads_of
 
 Key = tuple[str, str, str]
@@ -179,7 +180,7 @@ def check_machine(experiment: Experiment, target: Capabilities) -> None:
     if needs:
         raise UnavailableError(
             f"The target {target.name} starts no machine of its own, and {needs[0]} needs one.",
-            hint or "Measure on --target vm.",
+            hint or target_hint("boots", "Measure on {}."),
         )
     if isinstance(target, Target):
         for choice in experiment.applied_factors:

@@ -16,7 +16,7 @@ from typing import Any, ClassVar, NamedTuple
 import msgspec
 
 from swapstone.core.answers import Measured, reader_of
-from swapstone.core.factors import Evidence, ProgramFacts, Recipe, Stage, find_factor
+from swapstone.core.factors import Evidence, ProgramFacts, Recipe, find_factor
 from swapstone.core.model import IDLE, Cpus, Experiment, Load, Status, UnavailableError, UserError, Variant, Workload
 from swapstone.core.model.trial_conditions import changed_conditions, describe_conditions, interruption
 from swapstone.core.subjects.evidence import evidence_of, observed_levels, wrong_level
@@ -24,6 +24,7 @@ from swapstone.core.subjects.load_check import missing_load
 from swapstone.core.subjects.machine_config import machine_config_for, on_board
 from swapstone.core.subjects.variant_program import Program
 from swapstone.core.targets import Capabilities, MachineConfig, Target
+from swapstone.core.targets.hints import target_hint
 from swapstone.core.wire import AgentAnswer, TrialRequest
 from swapstone.core.wire.kept_answer import encode_kept, raw_output
 
@@ -176,14 +177,14 @@ class Subject(abc.ABC):
             return
         needs = self.workload.machine
         only_memory = needs.memory_bytes and not (needs.modules or needs.own_modules or needs.prepare)
-        limited = any(find_factor(choice.factor).stage is Stage.BOOT for choice in experiment.applied_factors)
+        limited = any(getattr(find_factor(each.factor), "limits_memory", False) for each in experiment.applied_factors)
         if "sets_swap" in target.offers and only_memory and limited:
             return
         raise UnavailableError(
             f"The target {target.name} starts no machine of its own, and the workload {self.workload.name} needs one.",
             "Compare swap devices, which come with a limit of the memory: swap=file,zram:lzo-rle"
             if "sets_swap" in target.offers and only_memory
-            else "Measure on --target vm.",
+            else target_hint("boots", "Measure on {}."),
         )
 
     def notes(self) -> tuple[str, ...]:

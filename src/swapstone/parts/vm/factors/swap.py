@@ -53,6 +53,7 @@ class Swap:
 
     name = "swap"
     stage = Stage.BOOT
+    limits_memory = True
     description = "the swap device of the machine"
     unseen = "The machine's /proc/swaps lists no device."
     levels: tuple[Level, ...] = (
