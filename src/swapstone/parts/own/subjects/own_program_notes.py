@@ -13,25 +13,6 @@ LARGE_FILES = 50_000
 """Sources of this size or more are announced before they are copied. A Linux kernel is about this large."""
 
 
-def script_notes(own: OwnProgram) -> tuple[str, ...]:
-    """Return a note for each program that is a script: its interpreter, and what it executes, are measured too."""
-    paths = () if own.build or own.shell else [line.words[0] for line in own.commands]
-    heads = {path: _first_line(path) for path in dict.fromkeys(paths)}
-    return tuple(
-        f"{path} is a script for {head}: what it executes is measured too." for path, head in heads.items() if head
-    )
-
-
-def _first_line(path: str) -> str:
-    """Return the interpreter that a file names in its first line; empty if it names none."""
-    try:
-        with Path(path).open("rb") as handle:
-            head = handle.readline(256)
-    except OSError:
-        return ""
-    return head[2:].strip().decode(errors="replace") if head.startswith(b"#!") else ""
-
-
 def source_notes(own: OwnProgram) -> tuple[str, ...]:
     """Return the notes on the sources and the build command."""
     return tuple(filter(None, (large_sources_note(own), build_note(own))))
