@@ -10,7 +10,7 @@ import swapstone
 from swapstone.core.factors import all_factors
 from swapstone.core.model import FactorLevels, OwnProgram
 from swapstone.core.session.request import ExperimentRequest
-from swapstone.core.session.settings import PIECES, settings_from
+from swapstone.core.session.settings import settings_from
 
 _ARGUMENTS = {"out", "progress", *(factor.name for factor in all_factors())}
 
@@ -19,7 +19,7 @@ def compared(**arguments: Any) -> swapstone.Record:
     """Run `swapstone.compare` with factors, `out` and `progress`, and with options by their names, of which it makes the settings."""
     own = {name: value for name, value in arguments.items() if name in _ARGUMENTS}
     settings = settings_from({name: value for name, value in arguments.items() if name not in _ARGUMENTS})
-    return swapstone.compare(*(getattr(settings, name) for name in PIECES), **own)
+    return swapstone.compare(*settings.pieces(), **own)
 
 
 def request_of(

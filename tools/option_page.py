@@ -31,7 +31,7 @@ is a key, and those of `Program` are keys of the table `[program]`
 Schema, for editors. The default is in brackets.
 
 `tools/option-page --write` generates this page from
-`src/swapstone/core/session/settings.py`.
+`src/swapstone/core/session/settings.py` and from what parts declare.
 """
 
 

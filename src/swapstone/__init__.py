@@ -27,9 +27,10 @@ if TYPE_CHECKING:
     from swapstone.core.session.progress import NullProgress, Progress
     from swapstone.core.session.query import Relation
     from swapstone.core.session.record_handle import Record
-    from swapstone.core.session.settings import Boards, Measuring, Place, Program, Sharing, VirtualMachine, Workloads
+    from swapstone.core.session.settings import Measuring, Place, Program, Sharing, VirtualMachine, Workloads
     from swapstone.core.session.study import StudyResult
     from swapstone.core.session.verification import Verification
+    from swapstone.parts.boards.settings import Boards
 
 _MODULES = {
     "compare": "swapstone.core.session.api",
@@ -37,7 +38,7 @@ _MODULES = {
     "load": "swapstone.core.session.api",
     "query": "swapstone.core.session.api",
     "study": "swapstone.core.session.api",
-    "Boards": "swapstone.core.session.settings",
+    "Boards": "swapstone.parts.boards.settings",
     "Interrupted": "swapstone.core.session.interrupted",
     "Measuring": "swapstone.core.session.settings",
     "NullProgress": "swapstone.core.session.progress",

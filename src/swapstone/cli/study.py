@@ -75,14 +75,10 @@ def study_command(
     """
     try:
         made = settings_from(typed(options))
-        target = complete_target(made.place.target or "", made.boards) or None
+        target = complete_target(made.place.target or "", made) or None
         result = api.study(
             name,
-            made.workloads,
-            made.measuring,
-            attrs.evolve(made.place, target=target),
-            made.machine,
-            made.sharing,
+            *attrs.evolve(made, place=attrs.evolve(made.place, target=target), of_parts=()).pieces(),
             only_parts=only_parts,
             out=out,
             resume=resume,

@@ -9,9 +9,10 @@ import pytest
 from swapstone.core.model import UnavailableError, UserError
 from swapstone.core.session.planned_commands import planned_commands
 from swapstone.core.session.server_program import server_notes
-from swapstone.core.session.settings import Boards
+from swapstone.core.session.settings import settings_of
 from swapstone.core.targets import driver_of, parse_target
 from swapstone.parts.boards.session.board_options import complete_target
+from swapstone.parts.boards.settings import Boards
 from swapstone.parts.explain.instruments.prepare_row import require_host_record
 from tests.unit.builders import experiment
 
@@ -19,10 +20,12 @@ APART = "host:driver=ssh:me@board:2222,address=10.0.0.2"
 
 
 def test_the_options_make_a_target() -> None:
-    assert complete_target("", Boards(driver_target="ssh:me@board:2222", server_address="10.0.0.2")) == APART
-    assert complete_target("host", Boards(driver_target="ssh:board")) == "host:driver=ssh:board"
-    assert complete_target("vm", Boards()) == "vm"
-    assert not complete_target("", Boards())
+    assert (
+        complete_target("", settings_of(Boards(driver_target="ssh:me@board:2222", server_address="10.0.0.2"))) == APART
+    )
+    assert complete_target("host", settings_of(Boards(driver_target="ssh:board"))) == "host:driver=ssh:board"
+    assert complete_target("vm", settings_of(Boards())) == "vm"
+    assert not complete_target("", settings_of(Boards()))
     parse_target(APART)
     assert driver_of(APART) == "me@board:2222"
     assert driver_of("host") == driver_of("vm:rt") == ""
@@ -41,7 +44,7 @@ def test_options_that_do_not_fit_are_refused(
     target: str, driver: str | None, address: str | None, message: str
 ) -> None:
     with pytest.raises(UserError, match=message):
-        complete_target(target, Boards(driver_target=driver, server_address=address))
+        complete_target(target, settings_of(Boards(driver_target=driver, server_address=address)))
 
 
 def test_a_report_states_where_the_load_generator_ran() -> None:

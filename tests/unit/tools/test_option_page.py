@@ -13,8 +13,8 @@ from tools.option_page import TOP, problems, schema
 import swapstone
 from swapstone.cli.compare import compare_command
 from swapstone.core.model import UserError
-from swapstone.core.session.option_table import Option, given_of, options_of
-from swapstone.core.session.settings import PIECES, settings_from
+from swapstone.core.session.option_table import Option, Piece, given_of, options_of
+from swapstone.core.session.settings import PIECES, Settings, settings_from
 from swapstone.core.session.study_file import decode_study, studies_dir, study_names
 from tests.json_schema import differences
 
@@ -59,8 +59,8 @@ def _differences(text: str) -> list[str]:
     return list(differences(tomllib.loads(text), schema(), schema(), "$"))
 
 
-def _pieces(settings: object) -> list[object]:
-    return [getattr(settings, name) for name in PIECES]
+def _pieces(settings: Settings) -> tuple[Piece, ...]:
+    return settings.pieces()
 
 
 def test_the_shipped_studies_fit_the_schema() -> None:

@@ -33,6 +33,7 @@ KINDS = (
     "loads",
     "reference",
     "root",
+    "settings",
     "sharing",
     "subject",
     "suite",

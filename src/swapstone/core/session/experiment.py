@@ -66,7 +66,7 @@ from swapstone.core.session.request import (
     wakeups_of,
 )
 from swapstone.core.session.run_options import DEFAULT_OPTIONS, RunOptions
-from swapstone.core.session.settings import Boards, Workloads
+from swapstone.core.session.settings import Settings, Workloads
 from swapstone.core.session.trust import require_own_record, require_trust
 from swapstone.core.session.values import duration_ns
 from swapstone.core.targets import AgentStartError, Target, TargetOptions, clock_of, find_target_kind, parse_target
@@ -75,18 +75,18 @@ from swapstone.core.workloads import find_workloads, own_names, workloads_of
 STOPPED = SessionEnd("interrupted", "the user stopped it")
 
 
-def complete_target(target: str, boards: Boards) -> str:
+def complete_target(target: str, settings: Settings) -> str:
     """Return a target whose text names what a user names elsewhere, such as the environment of a lab.
 
     Args:
         target: as typed; empty for the default one.
-        boards: options of the user.
+        settings: of the user.
 
     Raises:
         UserError: an option is wrong, or does not fit the target.
     """
     for rules in rules_of_parts():
-        target = rules.target(target, boards)
+        target = rules.target(target, settings)
     return target
 
 
@@ -116,7 +116,7 @@ def resolve(request: ExperimentRequest) -> Experiment:
     loads = check_loads(place.loads)
     confidence = default_confidence(measuring.correction)
     architecture = machine.architecture or default_architecture(factors)
-    target = complete_target(place.target or default_target_of(factors, loads, works, architecture), Boards())
+    target = complete_target(place.target or default_target_of(factors, loads, works, architecture), Settings())
     if not machine.architecture and not find_target_kind(target).has_architectures:
         architecture = ""
     boots = "boots" in find_target_kind(target).opens.offers

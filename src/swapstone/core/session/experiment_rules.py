@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from swapstone.core.model import Experiment, FactorLevels
 from swapstone.core.model.parts import provided
 from swapstone.core.session.request import ExperimentRequest
-from swapstone.core.session.settings import Boards, Settings
+from swapstone.core.session.settings import Settings
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -24,7 +24,7 @@ class ExperimentRules:
     """
 
     check: Callable[[ExperimentRequest, Sequence[FactorLevels]], None] = lambda request, factors: None  # noqa: ARG005
-    target: Callable[[str, Boards], str] = lambda target, boards: target  # noqa: ARG005
+    target: Callable[[str, Settings], str] = lambda target, settings: target  # noqa: ARG005
     complete: Callable[[Experiment, Settings], Experiment] = lambda experiment, settings: experiment  # noqa: ARG005
     prepare: Callable[[Experiment, Callable[[str], None]], None] = lambda experiment, notify: None  # noqa: ARG005
 

@@ -45,6 +45,10 @@ class Option:
     aliases: tuple[str, ...] = ()
 
 
+class Piece:
+    """The settings of one owner: a frozen class of attrs whose fields are `declared`."""
+
+
 def declared(flags: str, group: str, help: str, example: str = "", form: Any = str, **more: Any) -> dict[str, Option]:  # noqa: ANN401 - those of `Option`
     """Return the metadata of a field.
 

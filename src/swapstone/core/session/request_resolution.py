@@ -34,7 +34,7 @@ def resolve_request(factors: Sequence[str], settings: Settings) -> tuple[OwnProg
 
 def _placed(settings: Settings) -> Settings:
     """Return settings whose target names the machine of the load generator, or the environment of a lab."""
-    target = complete_target(settings.place.target or "", settings.boards) or None
+    target = complete_target(settings.place.target or "", settings) or None
     return attrs.evolve(settings, place=attrs.evolve(settings.place, target=target))
 
 

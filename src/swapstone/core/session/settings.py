@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Mapping
-from typing import Any, TypeAlias
+from typing import Any, TypeVar
 
 import attrs
 
 from swapstone.core.model import IDLE, RANDOM_ORDER, REPORT_CORRECTION, UserError
+from swapstone.core.model.parts import provided
 from swapstone.core.model.run_sharing import EXECUTORS
 from swapstone.core.session.defaults import CONFIDENCES, MARGIN
 from swapstone.core.session.given_values import (
@@ -31,12 +32,12 @@ from swapstone.core.session.given_values import (
     text_list,
     value_texts,
 )
-from swapstone.core.session.option_table import between, declared, given_of, options_of
+from swapstone.core.session.option_table import Piece, between, declared, given_of, options_of
 from swapstone.core.session.values import duration_of
 from swapstone.core.targets import target_kinds
 
 _WORKLOADS, _COMMANDS, _PROGRAM = "Workloads", "Your own commands", "Your own program"
-_SERVER, _DRIVER = "Your own server", "The machine of the load generator"
+_SERVER = "Your own server"
 _RUNS, _MEASURING, _MACHINE, _CLUSTER = ("How it runs and what it prints", "Measuring", "The machine", "Many machines")
 MOST_DISCARDED = 16
 """The largest number of discarded runs before each measured one."""
@@ -46,7 +47,7 @@ _VALUES = dict[str, str | tuple[str | int | float, ...]]
 
 
 @attrs.frozen(kw_only=True)
-class Workloads:
+class Workloads(Piece):
     """Which of Swapstone's workloads run, with what levels held, beside which published figures."""
 
     suites: tuple[str, ...] = attrs.field(
@@ -97,7 +98,7 @@ class Workloads:
 
 
 @attrs.frozen(kw_only=True)
-class Program:
+class Program(Piece):
     """An own program, own command lines, or an own server, instead of Swapstone's workloads.
 
     Relative paths start from the current folder, or from that of a study file.
@@ -400,7 +401,7 @@ class Program:
 
 
 @attrs.frozen(kw_only=True)
-class Measuring:
+class Measuring(Piece):
     """How long and in what order is measured, and what a difference must be to be stated."""
 
     budget: datetime.timedelta | None = attrs.field(
@@ -508,7 +509,7 @@ class Measuring:
 
 
 @attrs.frozen(kw_only=True)
-class Place:
+class Place(Piece):
     """Where it runs, on which clock, and what else runs there."""
 
     target: str | None = attrs.field(
@@ -546,34 +547,7 @@ class Place:
 
 
 @attrs.frozen(kw_only=True)
-class Boards:
-    """How boards of a lab, and the machine of a load generator, are reached."""
-
-    lg_env: str | None = attrs.field(
-        default=None,
-        converter=path_text,
-        metadata=declared("--lg-env FILE", _MEASURING, "labgrid's environment, for --target labgrid:PLACE.  [LG_ENV]"),
-    )
-    driver_target: str | None = attrs.field(
-        default=None,
-        metadata=declared(
-            "--driver-target ssh:[USER@]HOST[:PORT]",
-            _DRIVER,
-            "Run the load generators of servers on this machine, reached by ssh.  [beside the servers]",
-        ),
-    )
-    server_address: str | None = attrs.field(
-        default=None,
-        metadata=declared(
-            "--server-address ADDRESS",
-            _DRIVER,
-            "The address of this machine on which servers listen for --driver-target.  [that from which ssh comes there]",
-        ),
-    )
-
-
-@attrs.frozen(kw_only=True)
-class VirtualMachine:
+class VirtualMachine(Piece):
     """The virtual machine of a target `vm`, and its clock."""
 
     architecture: str = attrs.field(
@@ -651,7 +625,7 @@ class VirtualMachine:
 
 
 @attrs.frozen(kw_only=True)
-class Sharing:
+class Sharing(Piece):
     """Which other machines make an experiment's runs (docs/many-machines.md)."""
 
     store: str | None = attrs.field(
@@ -672,27 +646,39 @@ class Sharing:
     )
 
 
-Piece: TypeAlias = Workloads | Program | Measuring | Place | Boards | VirtualMachine | Sharing
-"""The settings of one owner."""
+Kind = TypeVar("Kind", bound=Piece)
 
 
 @attrs.frozen(kw_only=True)
 class Settings:
-    """All settings of an experiment."""
+    """All settings of an experiment.
+
+    Attributes:
+        of_parts: those that parts declare, at most one of each class; the others have their defaults.
+    """
 
     workloads: Workloads = Workloads()
     program: Program = Program()
     measuring: Measuring = Measuring()
     place: Place = Place()
-    boards: Boards = Boards()
     machine: VirtualMachine = VirtualMachine()
     sharing: Sharing = Sharing()
+    of_parts: tuple[Piece, ...] = ()
+
+    def of(self, kind: type[Kind]) -> Kind:
+        """Return the settings of a class that a part declares."""
+        return next((each for each in self.of_parts if isinstance(each, kind)), kind())
+
+    def pieces(self) -> tuple[Piece, ...]:
+        """Return the settings of each owner, in the order of `PIECES`."""
+        return tuple(getattr(self, name) if name in _FIELDS else self.of(kind) for name, kind in PIECES.items())
 
 
-PIECES: Mapping[str, type[Piece]] = {
-    field.name: type(field.default) for field in attrs.fields(Settings) if field.default is not None
+_FIELDS: Mapping[str, type[Piece]] = {
+    field.name: type(field.default) for field in attrs.fields(Settings) if field.name != "of_parts" and field.default
 }
-"""The class of each piece by the name of its field."""
+PIECES: Mapping[str, type[Piece]] = {**_FIELDS, **{kind.__name__: kind for kind in provided("settings", type)}}
+"""The class of each owner's settings by the name of its field, or by its own for those that parts declare."""
 
 
 def settings_of(*pieces: Piece) -> Settings:
@@ -710,7 +696,13 @@ def settings_of(*pieces: Piece) -> Settings:
             what = f"{type(piece).__name__} is given twice" if name else f"{str(piece)[:40]!a} is no settings"
             raise UserError(f"{what}.", f"Pass one of each: {known}.")
         found[name] = piece
-    return Settings(**found)
+    return _made(found)
+
+
+def _made(pieces: Mapping[str, Any]) -> Settings:
+    """Return the settings with these pieces by their names in `PIECES`."""
+    own = {name: piece for name, piece in pieces.items() if name in _FIELDS}
+    return Settings(**own, of_parts=tuple(piece for name, piece in pieces.items() if name not in _FIELDS))
 
 
 def settings_from(given: Mapping[str, object]) -> Settings:
@@ -726,7 +718,7 @@ def settings_from(given: Mapping[str, object]) -> Settings:
     for name, kind in PIECES.items():
         values: dict[str, Any] = {each: given[each] for each, _ in options_of(kind) if each in given}
         made[name] = kind(**values)
-    return Settings(**made)
+    return _made(made)
 
 
 def typed(options: Mapping[str, object]) -> dict[str, object]:
@@ -736,4 +728,4 @@ def typed(options: Mapping[str, object]) -> dict[str, object]:
 
 def given_settings(settings: Settings) -> dict[str, object]:
     """Return all options whose value is not the default, by their names."""
-    return {name: value for piece in PIECES for name, value in given_of(getattr(settings, piece)).items()}
+    return {name: value for piece in settings.pieces() for name, value in given_of(piece).items()}

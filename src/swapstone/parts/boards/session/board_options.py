@@ -5,22 +5,24 @@ from __future__ import annotations
 
 from swapstone.core.model import UserError
 from swapstone.core.session.experiment_rules import ExperimentRules
-from swapstone.core.session.settings import Boards
+from swapstone.core.session.settings import Settings
 from swapstone.core.targets import default_target
 from swapstone.parts.boards.model.driver_target import DRIVER_EXAMPLE, parse_driver_target
+from swapstone.parts.boards.settings import Boards
 from swapstone.parts.boards.targets.labgrid_target import with_environment
 
 
-def complete_target(target: str, boards: Boards) -> str:
+def complete_target(target: str, settings: Settings) -> str:
     """Return a target whose text names what options and the environment of this process name.
 
     Args:
         target: the value of ``--target``; empty without it.
-        boards: the options.
+        settings: of the user.
 
     Raises:
         UserError: an option is wrong, or does not fit the target.
     """
+    boards = settings.of(Boards)
     return with_environment(_with_driver(target, boards), boards.lg_env or "")
 
 
