@@ -10,8 +10,7 @@ import tarfile
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-import msgspec
-
+from swapstone.parts.build.build import Build
 from tests.faults.children import Action, Ended, Place, reported, run_child
 from tests.faults.injection import CRASH, Fault
 from tests.faults.scenario import COMPLETE, Scenario
@@ -224,4 +223,4 @@ def _build_allocator(archive: Path) -> None:
     step = ("cc", "-fPIC", "-w", "-c", "{source}/x.c", "-o", "x.o")
     setattr(allocators, "fetch", lambda *_, **__: archive)  # noqa: B010 - this process is a fork, and ends after it
     allocators.PLANS["mimalloc"] = lambda *_: Plan(steps=((step,),), objects=("x.o",))
-    resolve_recipe(msgspec.structs.replace(BASE_RECIPE, allocator="mimalloc"))
+    resolve_recipe(BASE_RECIPE.changed(Build, allocator="mimalloc"))

@@ -32,6 +32,7 @@ from swapstone.parts.build.artifacts.upstream_sources import (
     read_lock,
     unpack,
 )
+from swapstone.parts.build.build import Build
 from tests.unit.factors.test_allocator import MALLOC, compiled
 
 
@@ -61,7 +62,7 @@ def stand_in(folder: Path, name: str, script: str, monkeypatch: pytest.MonkeyPat
 
 
 def recipe(**changes: object) -> Recipe:
-    return msgspec.structs.replace(BASE_RECIPE, **changes)
+    return BASE_RECIPE.changed(Build, **changes)
 
 
 def test_every_level_that_is_built_has_a_locked_archive() -> None:
@@ -85,7 +86,11 @@ def test_an_invalid_lock_is_a_user_error(tmp_path: Path) -> None:
 
 def test_the_default_changes_nothing() -> None:
     base = resolve_recipe(recipe())
-    assert (base.preload, base.ldflags, base.environment) == ((), BASE_RECIPE.ldflags, BASE_RECIPE.environment)
+    assert (base.preload, base.of(Build).ldflags, base.environment) == (
+        (),
+        BASE_RECIPE.of(Build).ldflags,
+        BASE_RECIPE.environment,
+    )
 
 
 @pytest.mark.parametrize(("name", "libc"), EXCLUDED)
@@ -236,8 +241,8 @@ def test_an_allocator_is_built_once_and_linked_or_preloaded(
     static = resolve_recipe(recipe(allocator="mimalloc", linking="static"), messages.append)
     assert messages == ["building mimalloc 2.0.9 for glibc (only once)"]
     (shared,) = dynamic.preload
-    assert dynamic.ldflags == BASE_RECIPE.ldflags and static.preload == ()
-    assert static.ldflags == (*BASE_RECIPE.ldflags, "-static", shared.removesuffix(".so") + ".o")
+    assert dynamic.of(Build).ldflags == BASE_RECIPE.of(Build).ldflags and static.preload == ()
+    assert static.of(Build).ldflags == (*BASE_RECIPE.of(Build).ldflags, "-static", shared.removesuffix(".so") + ".o")
     found = read_facts(Path(shared))
     assert found is not None and found.exports == ("malloc",)
     assert "x.c" in (Path(shared).parent / "build.log").read_text()

@@ -20,6 +20,7 @@ from swapstone.parts.build.artifacts import SOURCE_RECIPE, SourceBuilder, cxx_co
 from swapstone.parts.build.artifacts.build_tools import build_tools, placeholder_values, tool_variables
 from swapstone.parts.build.artifacts.command_names import command_names, may_read_environment
 from swapstone.parts.build.artifacts.source_build import program_in
+from swapstone.parts.build.build import Build
 from tests.programs import needs
 
 needs_musl = needs("musl-gcc")
@@ -29,7 +30,7 @@ needs_cmake = needs("cmake")
 
 
 def recipe(**levels: object) -> Recipe:
-    return resolve_recipe(msgspec.structs.replace(SOURCE_RECIPE, **levels))
+    return resolve_recipe(SOURCE_RECIPE.changed(Build, **levels))
 
 
 def test_every_placeholder_has_a_value() -> None:
@@ -40,7 +41,11 @@ def test_names_of_tools_follow_compiler_and_architecture() -> None:
     native = placeholder_values(build_tools(recipe(compiler="gcc"), ("g++",)))
     assert (native["cc"], native["cxx"], native["ar"], native["pkg_config"]) == ("gcc", "g++", "ar", "pkg-config")
     cross = placeholder_values(
-        build_tools(msgspec.structs.replace(SOURCE_RECIPE, architecture="aarch64", command=("aarch64-linux-gnu-gcc",)))
+        build_tools(
+            msgspec.structs.replace(SOURCE_RECIPE, architecture="aarch64").changed(
+                Build, command=("aarch64-linux-gnu-gcc",)
+            )
+        )
     )
     assert (cross["ar"], cross["strip"]) == ("aarch64-linux-gnu-ar", "aarch64-linux-gnu-strip")
     assert cross["rust_target"] == "aarch64-unknown-linux-gnu"
@@ -58,7 +63,7 @@ def test_static_linking_asks_pkg_config_for_private_libraries(tmp_path: Path, li
 
 
 def test_flags_for_c_alone_are_no_flags_for_cxx() -> None:
-    tools = build_tools(msgspec.structs.replace(SOURCE_RECIPE, command=("cc",), cflags=("-std=gnu11", "-O3", "-g")))
+    tools = build_tools(SOURCE_RECIPE.changed(Build, command=("cc",), cflags=("-std=gnu11", "-O3", "-g")))
     assert tools.cxxflags == ("-O3", "-g") and tools.cflags == ("-std=gnu11", "-O3", "-g")
     assert tool_variables(tools)["CARGO_PROFILE_RELEASE_OPT_LEVEL"] == "3"
 

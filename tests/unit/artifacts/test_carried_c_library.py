@@ -16,10 +16,11 @@ from swapstone.core.targets.agent_target import digest_of_files
 from swapstone.parts.build.artifacts import BASE_RECIPE
 from swapstone.parts.build.artifacts.carried_c_library import carried_c_library, linked_for_folder, needs_c_library
 from swapstone.parts.build.artifacts.recipe_resolution import resolve_recipe
+from swapstone.parts.build.build import Build
 
 
 def resolved(libc: str, architecture: str = "") -> Recipe:
-    return resolve_recipe(msgspec.structs.replace(BASE_RECIPE, libc=libc, architecture=architecture))
+    return resolve_recipe(msgspec.structs.replace(BASE_RECIPE, architecture=architecture).changed(Build, libc=libc))
 
 
 @pytest.mark.parametrize("libc", ["glibc", "musl"])
@@ -35,7 +36,7 @@ def test_a_program_runs_with_the_copies_in_a_folder(tmp_path: Path, libc: str) -
     (tmp_path / "p.c").write_text(
         '#include <stdio.h>\nint main(void){int c;FILE*f=fopen("/proc/self/maps","r");while((c=getc(f))!=EOF)putchar(c);}'
     )
-    command = [*linked.command, str(tmp_path / "p.c"), "-o", str(tmp_path / "p"), *linked.ldflags]
+    command = [*linked.of(Build).command, str(tmp_path / "p.c"), "-o", str(tmp_path / "p"), *linked.of(Build).ldflags]
     subprocess.run(command, check=True)
     maps = subprocess.run([tmp_path / "p"], env={}, capture_output=True, text=True, check=True).stdout
     mapped = {line.split()[-1] for line in maps.splitlines() if ".so" in line}
@@ -55,13 +56,18 @@ def test_the_digest_depends_on_names_and_contents(tmp_path: Path) -> None:
 
 def test_what_can_t_be_carried_is_unavailable() -> None:
     recipe = resolved("glibc")
-    for changes in ({"libc": "/a/folder"}, {"float_abi": "soft"}, {"architecture": "sparc"}):
+    others = (
+        recipe.changed(Build, libc="/a/folder"),
+        recipe.changed(Build, float_abi="soft"),
+        Recipe(architecture="sparc"),
+    )
+    for other in others:
         with pytest.raises(UnavailableError, match="can't be carried"):
-            carried_c_library(msgspec.structs.replace(recipe, **changes), lambda _: None)
+            carried_c_library(other, lambda _: None)
 
 
 def test_static_programs_and_those_that_are_not_built_need_none() -> None:
     recipe = resolved("glibc")
     assert needs_c_library(recipe)
-    assert not needs_c_library(msgspec.structs.replace(recipe, linking="static"))
-    assert not needs_c_library(msgspec.structs.replace(recipe, command=()))
+    assert not needs_c_library(recipe.changed(Build, linking="static"))
+    assert not needs_c_library(recipe.changed(Build, command=()))

@@ -17,6 +17,7 @@ from swapstone.parts.build.artifacts import BASE_RECIPE, build_workload, loader_
 from swapstone.parts.build.artifacts.builder import base_recipe
 from swapstone.parts.build.artifacts.cxx_compiler import cxx_command
 from swapstone.parts.build.artifacts.toolchain import check_compiler, compiler_command, strip_command
+from swapstone.parts.build.build import Build
 from tests.unit.builders import source_of
 
 HERE = os.uname().machine
@@ -36,7 +37,7 @@ def with_compiler(folder: Path, status: int, patch: pytest.MonkeyPatch) -> str:
 def test_a_compiler_with_a_c_library_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     command = with_compiler(tmp_path, 0, monkeypatch)
     assert compiler_command(AARCH64) == (command,)
-    assert compiler_command(msgspec.structs.replace(AARCH64, compiler="gcc")) == (command,)
+    assert compiler_command(AARCH64.changed(Build, compiler="gcc")) == (command,)
     assert strip_command(AARCH64) == "aarch64-linux-gnu-strip"
     assert strip_command(Recipe()) == "strip"
 
@@ -60,9 +61,12 @@ def test_missing_headers_or_compiler_are_errors_with_the_package_to_install(
     ("recipe", "words"),
     [
         (Recipe(architecture="vax"), "Swapstone has no compiler for vax."),
-        (Recipe(architecture="aarch64", compiler="tcc"), "Swapstone can't compile for glibc on arm64 with tcc."),
         (
-            Recipe(architecture="aarch64", allocator="tcmalloc"),
+            Recipe(architecture="aarch64", pieces=(Build(compiler="tcc"),)),
+            "Swapstone can't compile for glibc on arm64 with tcc.",
+        ),
+        (
+            Recipe(architecture="aarch64", pieces=(Build(allocator="tcmalloc"),)),
             "tcmalloc is written in C++, and Swapstone builds allocators in C only for arm64.",
         ),
     ],
@@ -76,12 +80,12 @@ def test_what_there_is_not_is_unavailable(recipe: Recipe, words: str) -> None:
 def test_a_missing_clang_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with_compiler(tmp_path, 0, monkeypatch)
     with pytest.raises(UnavailableError, match="arm64 with clang needs the command 'clang'") as caught:
-        check_compiler(msgspec.structs.replace(AARCH64, compiler="clang"))
+        check_compiler(AARCH64.changed(Build, compiler="clang"))
     assert caught.value.hint == "Install it: sudo apt-get install clang"
 
 
 def test_cpp_for_musl_of_another_architecture_is_unavailable() -> None:
-    recipe = Recipe(architecture="aarch64", libc="musl", command=("x",))
+    recipe = Recipe(architecture="aarch64", pieces=(Build(libc="musl", command=("x",)),))
     with pytest.raises(UnavailableError, match="there is only g\\+\\+ for glibc"):
         cxx_command(recipe, needed=True)
     assert cxx_command(recipe, needed=False) == ()

@@ -17,6 +17,7 @@ from swapstone.parts.build.artifacts import BASE_RECIPE, build_workload, cross_m
 from swapstone.parts.build.artifacts.cross_compilers import CROSS_COMPILERS
 from swapstone.parts.build.artifacts.cross_musl import rewritten_specs
 from swapstone.parts.build.artifacts.packages import read_lock
+from swapstone.parts.build.build import Build
 from swapstone.parts.vm.artifacts.image_catalog import find_machine_architecture
 from tests.programs import require
 from tests.unit.builders import source_of
@@ -97,7 +98,9 @@ def test_a_workload_contains_musl_and_nothing_of_glibc(machine: str, compiler: s
     if os.uname().machine == machine:
         pytest.skip("this machine is the architecture")
     require(f"{cross.prefix}gcc", compiler)
-    recipe = msgspec.structs.replace(BASE_RECIPE, architecture=machine, libc="musl", compiler=compiler, linking=linking)
+    recipe = msgspec.structs.replace(BASE_RECIPE, architecture=machine).changed(
+        Build, libc="musl", compiler=compiler, linking=linking
+    )
     try:
         resolved = resolve_recipe(recipe)
     except UserError as error:

@@ -13,6 +13,7 @@ from swapstone.core.model import Source, UnavailableError
 from swapstone.parts.build.artifacts import BASE_RECIPE, build_workload, check_recipe, float_compilers, resolve_recipe
 from swapstone.parts.build.artifacts.float_compilers import check_float, float_command
 from swapstone.parts.build.artifacts.toolchain import strip_command
+from swapstone.parts.build.build import Build
 from swapstone.parts.build.factors.float_abi import FLOAT
 from tests.programs import needs
 
@@ -20,9 +21,9 @@ GCC = ("arm-linux-gnueabi-gcc", "arm-linux-gnueabihf-gcc")
 needs_gcc = needs(*GCC)
 
 
-def recipe_of(level: str, **changes: str) -> Recipe:
-    base = msgspec.structs.replace(BASE_RECIPE, architecture="arm")
-    return msgspec.structs.replace(FLOAT.apply(level, base), **changes)
+def recipe_of(level: str, architecture: str = "arm", **changes: str) -> Recipe:
+    base = msgspec.structs.replace(BASE_RECIPE, architecture=architecture)
+    return FLOAT.apply(level, base).changed(Build, **changes)
 
 
 @pytest.mark.parametrize(
@@ -81,6 +82,9 @@ def test_the_level_is_observed_in_what_the_compilers_build() -> None:
 @needs_gcc
 def test_another_switch_in_the_flags_is_another_level() -> None:
     recipe = recipe_of("softfp")
-    cflags = (*recipe.cflags, "-mfloat-abi=soft")  # the last one counts, as in a build that adds its own flags
-    built = build_workload(Source(file="float_dot.c"), resolve_recipe(msgspec.structs.replace(recipe, cflags=cflags)))
+    cflags = (
+        *recipe.of(Build).cflags,
+        "-mfloat-abi=soft",
+    )  # the last one counts, as in a build that adds its own flags
+    built = build_workload(Source(file="float_dot.c"), resolve_recipe(recipe.changed(Build, cflags=cflags)))
     assert FLOAT.observe(Evidence(interp=None, objects=(), program=built.facts)) == "soft"

@@ -25,6 +25,7 @@ from swapstone.parts.build.artifacts.missing_library import (
     needs_cxx_library,
 )
 from swapstone.parts.build.artifacts.upstream_sources import Source, read_lock
+from swapstone.parts.build.build import Build
 from swapstone.parts.own.subjects.own_program_libraries import wrong_library
 from tests.programs import needs
 
@@ -61,19 +62,19 @@ def _tiny(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def recipe(libc: str = "glibc", linking: str = "dynamic") -> Recipe:
-    return resolve_recipe(msgspec.structs.replace(SOURCE_RECIPE, libc=libc, linking=linking))
+    return resolve_recipe(SOURCE_RECIPE.changed(Build, libc=libc, linking=linking))
 
 
 def program(folder: Path, flags: Recipe) -> Path:
     """Compile a program that uses `tiny`."""
     (folder / "p.c").write_text("#include <tiny.h>\nint main(void) { return tiny(); }\n")
     command: list[str | Path] = [
-        *flags.command,
-        *flags.cflags,
+        *flags.of(Build).command,
+        *flags.of(Build).cflags,
         folder / "p.c",
         "-o",
         folder / "p",
-        *flags.ldflags,
+        *flags.of(Build).ldflags,
         "-ltiny",
     ]
     subprocess.run(command, check=True)
@@ -94,12 +95,12 @@ def test_every_library_has_a_locked_archive() -> None:
 def test_a_program_gets_the_library_of_its_variant(libc: str, linking: str, tmp_path: Path) -> None:
     notes: list[str] = []
     with_tiny = with_libraries(recipe(libc, linking), ["tiny"], notes.append)
-    assert notes[-1] == f"building tiny 1.0 with {with_tiny.command[0]} (only once)"
+    assert notes[-1] == f"building tiny 1.0 with {with_tiny.of(Build).command[0]} (only once)"
     path = program(tmp_path, with_tiny)
     assert subprocess.run([path], check=False).returncode == 7
     facts = read_facts(path)
     assert facts is not None
-    shared = (Path(with_tiny.prefix) / "lib/libtiny.so").resolve()
+    shared = (Path(with_tiny.of(Build).prefix) / "lib/libtiny.so").resolve()
     mapped = () if linking == "static" else (read_facts(shared),)
     assert (shared.name == "libtiny.so.1") == (linking == "dynamic")
     evidence = Evidence(interp=None, objects=(), program=facts, libraries=tuple(each for each in mapped if each))
@@ -107,7 +108,7 @@ def test_a_program_gets_the_library_of_its_variant(libc: str, linking: str, tmp_
     assert find_factor("compiler").observe(evidence) == "gcc"
     assert find_factor("optimization").observe(evidence) == "O2"
     file = "libtiny.a" if linking == "static" else "libtiny.so.1"
-    built = next(Path(with_tiny.prefix, "lib").glob("libtiny*")).resolve().parent / file
+    built = next(Path(with_tiny.of(Build).prefix, "lib").glob("libtiny*")).resolve().parent / file
     assert library_digests(with_tiny) == ((f"tiny 1.0 {file}", hashlib.sha256(built.read_bytes()).hexdigest()),)
     again: list[str] = []
     assert with_libraries(recipe(libc, linking), ["tiny"], again.append) == with_tiny
@@ -135,8 +136,8 @@ def test_another_file_of_the_library_is_refused(tmp_path: Path) -> None:
 def test_pkg_config_finds_only_the_library_of_the_variant() -> None:
     for libc, alone in (("glibc", False), ("musl", True)):
         with_tiny = with_libraries(recipe(), ["tiny"], lambda _: None)
-        environment = library_environment(msgspec.structs.replace(with_tiny, libc=libc))
-        assert environment["CMAKE_PREFIX_PATH"] == with_tiny.prefix
+        environment = library_environment(with_tiny.changed(Build, libc=libc))
+        assert environment["CMAKE_PREFIX_PATH"] == with_tiny.of(Build).prefix
         assert ("PKG_CONFIG_LIBDIR" in environment) == alone
         flags = subprocess.run(
             ["pkg-config", "--libs", "tiny"],

@@ -9,7 +9,6 @@ import subprocess
 import tarfile
 from pathlib import Path
 
-import msgspec
 import pytest
 
 from swapstone.core.factors.factor import SOURCE_RECIPE
@@ -19,6 +18,7 @@ from swapstone.parts.build.artifacts.c_library_tree import installed_musl, tree_
 from swapstone.parts.build.artifacts.cxx_compiler import cxx_beside, cxx_command
 from swapstone.parts.build.artifacts.libstdcxx import libstdcxx, unpack_parts, unwinder_folder
 from swapstone.parts.build.artifacts.upstream_sources import Source
+from swapstone.parts.build.build import Build
 from swapstone.parts.build.factors.c_library_files import CLibraryTree
 from tests.programs import needs, require
 from tests.unit.workloads.programs import recipe_for
@@ -140,7 +140,7 @@ def test_a_library_is_built_once_and_both_compilers_link_it(tmp_path: Path, monk
     lines: list[str] = []
     require("gcc", "clang")
     for compiler in ("gcc", "clang"):
-        command = cxx_command(msgspec.structs.replace(recipe_for("musl"), compiler=compiler), lines.append, needed=True)
+        command = cxx_command(recipe_for("musl").changed(Build, compiler=compiler), lines.append, needed=True)
         for linking in ((), ("-static",)):
             subprocess.run([*command, *linking, str(tmp_path / "a.cc"), "-o", str(tmp_path / "a")], check=True)
             assert subprocess.run([tmp_path / "a"], check=False).returncode == 7

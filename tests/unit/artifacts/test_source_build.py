@@ -7,13 +7,13 @@ import fcntl
 import os
 from pathlib import Path
 
-import msgspec
 import pytest
 
 from swapstone.core.artifacts.source_tree import copy_sources, digest_tree
 from swapstone.core.model import OwnProgram, UnavailableError, UserError
 from swapstone.parts.build.artifacts import SOURCE_RECIPE, SourceBuilder, count_sources, resolve_recipe
 from swapstone.parts.build.artifacts.build_tools import build_tools, tool_variables
+from swapstone.parts.build.build import Build
 
 RECIPE = resolve_recipe(SOURCE_RECIPE)
 
@@ -125,7 +125,7 @@ def test_no_process_of_a_build_outlives_it(source: Path, tmp_path: Path) -> None
 
 
 def test_a_missing_compiler_is_unavailable(source: Path) -> None:
-    recipe = msgspec.structs.replace(RECIPE, command=("no-such-cc",))
+    recipe = RECIPE.changed(Build, command=("no-such-cc",))
     with pytest.raises(UnavailableError, match="'no-such-cc' is not installed"):
         SourceBuilder(own(source)).build(recipe, lambda _: "")
 

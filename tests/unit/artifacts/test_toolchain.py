@@ -18,6 +18,7 @@ from swapstone.core.model import UnavailableError, Variant
 from swapstone.core.workloads import find_workload
 from swapstone.parts.build.artifacts import BASE_RECIPE, build_workload, resolve_recipe
 from swapstone.parts.build.artifacts.toolchain import clang_for_musl, compiler_command
+from swapstone.parts.build.build import Build
 from tests.unit.builders import source_of
 
 MAPS = """
@@ -166,9 +167,9 @@ def test_a_musl_gcc_that_prints_nothing_is_unavailable(tmp_path: Path, monkeypat
 @pytest.mark.parametrize(
     ("recipe", "message"),
     [
-        (Recipe(compiler="tcc"), "can't compile for glibc with tcc"),
-        (Recipe(libc="newlib"), "can't compile for newlib with cc"),
-        (Recipe(linking="prelinked"), "Unknown linking: 'prelinked'"),
+        (Recipe(pieces=(Build(compiler="tcc"),)), "can't compile for glibc with tcc"),
+        (Recipe(pieces=(Build(libc="newlib"),)), "can't compile for newlib with cc"),
+        (Recipe(pieces=(Build(linking="prelinked"),)), "Unknown linking: 'prelinked'"),
     ],
 )
 def test_an_unknown_level_is_unavailable(recipe: Recipe, message: str) -> None:
@@ -178,9 +179,9 @@ def test_an_unknown_level_is_unavailable(recipe: Recipe, message: str) -> None:
 
 def test_without_the_factors_the_commands_are_what_they_were() -> None:
     assert compiler_command(Recipe()) == ("cc",)
-    assert compiler_command(Recipe(libc="musl")) == ("musl-gcc",)
-    assert resolve_recipe(BASE_RECIPE).ldflags == BASE_RECIPE.ldflags
-    assert "-frecord-gcc-switches" not in BASE_RECIPE.cflags
+    assert compiler_command(Recipe(pieces=(Build(libc="musl"),))) == ("musl-gcc",)
+    assert resolve_recipe(BASE_RECIPE).of(Build).ldflags == BASE_RECIPE.of(Build).ldflags
+    assert "-frecord-gcc-switches" not in BASE_RECIPE.of(Build).cflags
 
 
 def test_a_link_takes_in_the_c_library_that_it_is_for() -> None:
@@ -211,8 +212,8 @@ def test_every_level_is_observed_before_and_after_stripping(
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     (tmp_path / "x.c").write_text("int main(void) { return 0; }\n")
     asked = {"libc": libc, "linking": linking, "compiler": compiler, "optimization": "Os"}
-    recipe = resolve_recipe(recipe_of(Variant(levels=tuple(asked.items())), Recipe(cflags=("-g",))))
-    run(*recipe.command, *recipe.cflags, "x.c", "-o", "x", *recipe.ldflags, cwd=tmp_path)
+    recipe = resolve_recipe(recipe_of(Variant(levels=tuple(asked.items())), Recipe(pieces=(Build(cflags=("-g",)),))))
+    run(*recipe.of(Build).command, *recipe.of(Build).cflags, "x.c", "-o", "x", *recipe.of(Build).ldflags, cwd=tmp_path)
     run("strip", "--strip-all", "x", "-o", "stripped", cwd=tmp_path)
     for name in ("x", "stripped"):
         facts = read_facts(tmp_path / name)

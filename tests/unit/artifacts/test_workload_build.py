@@ -22,6 +22,7 @@ from swapstone.parts.build.artifacts import (
     sizes_of,
     workload_build,
 )
+from swapstone.parts.build.build import Build
 from tests.unit.builders import source_of
 
 GLIBC, MUSL = (
@@ -44,7 +45,7 @@ def test_equal_input_is_built_once_and_other_input_elsewhere() -> None:
     others = [
         build_workload(source_of(STRLEN), MUSL),
         build_workload(source_of(STRLEN), GLIBC, relinked=True),
-        build_workload(source_of(STRLEN), msgspec.structs.replace(GLIBC, cflags=(*GLIBC.cflags, "-O3"))),
+        build_workload(source_of(STRLEN), msgspec.structs.replace(GLIBC, cflags=(*GLIBC.of(Build).cflags, "-O3"))),
     ]
     paths = {first.path, *(built.path for built in others)}
     assert len(paths) == 4
@@ -74,7 +75,7 @@ def test_the_manifest_has_every_source() -> None:
 
 
 def test_a_program_that_does_not_compile_is_a_user_error_with_the_compilers_words() -> None:
-    broken = msgspec.structs.replace(GLIBC, cflags=(*GLIBC.cflags, "-DWORKLOAD=nonsense"))
+    broken = GLIBC.changed(Build, cflags=(*GLIBC.of(Build).cflags, "-DWORKLOAD=nonsense"))
     with pytest.raises(UserError, match=r"(?s)Building with .* failed: ") as caught:
         build_workload(source_of(STRLEN), broken)
     assert "b_string_strlen.c" in caught.value.message

@@ -11,6 +11,7 @@ import pytest
 
 from swapstone.core.factors import Evidence, ProgramFacts, Recipe, parse_choice, read_facts
 from swapstone.core.model import UserError
+from swapstone.parts.build.build import Build
 from swapstone.parts.build.factors.allocator import ALLOCATOR
 
 LOADER = "/lib64/ld-linux-x86-64.so.2"
@@ -106,8 +107,8 @@ def test_the_allocator_of_a_static_program_is_identified_by_its_symbols(
 
 
 def test_applying_a_level_changes_only_the_allocator() -> None:
-    base = Recipe(cflags=("-O2",), environment=(("A", "b"),))
-    assert ALLOCATOR.apply("mimalloc", base) == msgspec.structs.replace(base, allocator="mimalloc")
+    base = Recipe(environment=(("A", "b"),), pieces=(Build(cflags=("-O2",)),))
+    assert ALLOCATOR.apply("mimalloc", base) == base.changed(Build, allocator="mimalloc")
 
 
 def compiled(folder: Path, name: str, text: str, *options: str, compiler: str = "cc") -> Path:

@@ -15,6 +15,7 @@ from swapstone.core.model import UnavailableError, UserError
 from swapstone.parts.build.artifacts import SOURCE_RECIPE, check_recipe, resolve_recipe
 from swapstone.parts.build.artifacts.build_tools import build_tools, tool_variables
 from swapstone.parts.build.artifacts.own_toolchain import own_tools
+from swapstone.parts.build.build import Build
 from swapstone.parts.build.factors.c_library_files import read_tree
 from swapstone.parts.build.factors.compiler import COMPILER
 from swapstone.parts.build.factors.compiler_probe import probe_compiler
@@ -142,8 +143,8 @@ def musl(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("compiler", ["gcc", pytest.param("clang", marks=needs_clang), GCC])
 def test_a_program_uses_the_trees_own_files(musl: Path, tmp_path: Path, linking: str, compiler: str) -> None:
     level = find_level(LIBC, str(musl)).name
-    recipe = resolve_recipe(msgspec.structs.replace(SOURCE_RECIPE, libc=level, compiler=compiler, linking=linking))
-    path = program(tmp_path, *recipe.command, *recipe.ldflags)
+    recipe = resolve_recipe(SOURCE_RECIPE.changed(Build, libc=level, compiler=compiler, linking=linking))
+    path = program(tmp_path, *recipe.of(Build).command, *recipe.of(Build).ldflags)
     assert subprocess.run([path], check=False).returncode == 0
     facts = read_facts(path)
     assert facts is not None and facts.interp == (f"{musl}/lib/libc.so" if linking == "dynamic" else None)
@@ -221,13 +222,13 @@ def test_a_tree_for_another_machine_is_unavailable(musl: Path, tmp_path: Path) -
 
 
 def test_an_allocator_is_unavailable_with_a_tree(tmp_path: Path) -> None:
-    recipe = msgspec.structs.replace(SOURCE_RECIPE, libc=str(tmp_path), allocator="mimalloc")
+    recipe = SOURCE_RECIPE.changed(Build, libc=str(tmp_path), allocator="mimalloc")
     with pytest.raises(UnavailableError, match="is built for the installed C libraries only"):
         resolve_recipe(recipe)
 
 
 def test_a_trees_loader_is_not_in_a_virtual_machine(tmp_path: Path) -> None:
-    recipe = msgspec.structs.replace(SOURCE_RECIPE, libc=str(tmp_path))
+    recipe = SOURCE_RECIPE.changed(Build, libc=str(tmp_path))
     with pytest.raises(UnavailableError, match="is not in a virtual machine") as caught:
         check_recipe(recipe, shares_files=False)
     assert "linking=static" in caught.value.hint
@@ -295,8 +296,8 @@ def test_yoctos_script_gives_compiler_flags_and_variables(yocto: Path, monkeypat
 @pytest.mark.slow
 def test_a_program_of_an_sdk_is_built_and_observed(yocto: Path, tmp_path: Path) -> None:
     level = find_level(COMPILER, f"sdk:{yocto}").name
-    recipe = resolve_recipe(msgspec.structs.replace(COMPILER.apply(level, SOURCE_RECIPE), linking="static"))
-    path = program(tmp_path, *recipe.command, *recipe.ldflags)
+    recipe = resolve_recipe(COMPILER.apply(level, SOURCE_RECIPE).changed(Build, linking="static"))
+    path = program(tmp_path, *recipe.of(Build).command, *recipe.of(Build).ldflags)
     assert COMPILER.observe(evidence(path, "compiler", level)) == level
     facts = read_facts(path)
     assert facts is not None and "-fno-plt" in facts.switches[0]  # of the SDK's CFLAGS

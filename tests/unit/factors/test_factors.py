@@ -3,11 +3,11 @@
 
 from __future__ import annotations
 
-import msgspec
 import pytest
 
 from swapstone.core.factors import Evidence, Recipe, all_factors, find_factor, parse_choice
 from swapstone.core.model import UserError
+from swapstone.parts.build.build import Build
 from swapstone.parts.build.factors.libc import LIBC
 
 GLIBC = ("/usr/lib/x86_64-linux-gnu/libc.so.6", "/usr/lib/x86_64-linux-gnu/ld-linux-x86-64.so.2")
@@ -42,8 +42,8 @@ def test_objects_mapped_by_the_measured_child_count() -> None:
 
 
 def test_applying_a_level_changes_the_c_library_only() -> None:
-    base = Recipe(cflags=("-O2",), environment=(("A", "b"),), nice=3)
-    assert LIBC.apply("musl", base) == msgspec.structs.replace(base, libc="musl")
+    base = Recipe(environment=(("A", "b"),), nice=3, pieces=(Build(cflags=("-O2",)),))
+    assert LIBC.apply("musl", base) == base.changed(Build, libc="musl")
 
 
 def test_every_factor_is_complete() -> None:

@@ -11,6 +11,7 @@ from tools.fuzz_binaries import elf
 
 from swapstone.core.factors import Evidence, Recipe, parse_choice, read_facts
 from swapstone.core.factors.factor import FloatFacts
+from swapstone.parts.build.build import Build
 from swapstone.parts.build.factors.float_abi import FLOAT
 
 HELPER = [call(0, 2), BX_LR, NOP]
@@ -31,12 +32,12 @@ def seen(data: bytes, folder: Path) -> str | None:
 
 
 def test_a_level_is_a_switch_beside_what_all_levels_share() -> None:
-    recipes = {level.name: FLOAT.apply(level.name, Recipe(cflags=("-O2",))) for level in FLOAT.levels}
+    recipes = {level.name: FLOAT.apply(level.name, Recipe(pieces=(Build(cflags=("-O2",)),))) for level in FLOAT.levels}
     shared = ("-O2", "-march=armv7-a", "-mfpu=vfpv3-d16", "-marm", "-ffp-contract=off")
-    assert {name: recipe.cflags for name, recipe in recipes.items()} == {
+    assert {name: recipe.of(Build).cflags for name, recipe in recipes.items()} == {
         name: (*shared, f"-mfloat-abi={name}") for name in ("soft", "softfp", "hard")
     }
-    assert {recipe.linking for recipe in recipes.values()} == {"static"}
+    assert {recipe.of(Build).linking for recipe in recipes.values()} == {"static"}
     assert parse_choice("float=soft,softfp,hard").levels == tuple(recipes)
 
 

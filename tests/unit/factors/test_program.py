@@ -7,6 +7,7 @@ import pytest
 
 from swapstone.core.factors import PROGRAM, Evidence, ProgramFacts, Recipe, find_factor, find_level, parse_choice
 from swapstone.core.model import UserError
+from swapstone.parts.build.build import Build
 
 NAMED = (("old", "/a/old"), ("new", "/a/new"))
 ELF = ProgramFacts(path="/b/new", interp="/lib/ld.so")
@@ -31,7 +32,7 @@ def test_the_started_program_is_observed(evidence: Evidence, seen: str | None) -
 def test_any_name_is_a_level_but_typed_levels_are_refused() -> None:
     assert find_factor("program") is PROGRAM
     assert find_level(PROGRAM, "anything").name == "anything"
-    assert PROGRAM.apply("anything", Recipe(libc="musl")) == Recipe(libc="musl")
+    assert PROGRAM.apply("anything", Recipe(pieces=(Build(libc="musl"),))) == Recipe(pieces=(Build(libc="musl"),))
     with pytest.raises(UserError, match="are your programs") as caught:
         parse_choice("program=a,b")
     assert "--program baseline=./old" in caught.value.hint

@@ -7,6 +7,7 @@ import msgspec
 import pytest
 
 from swapstone.core.factors import Evidence, ProgramFacts, Recipe
+from swapstone.parts.build.build import Build
 from swapstone.parts.build.factors.compiler import COMPILER
 from swapstone.parts.build.factors.libc import LIBC
 from swapstone.parts.build.factors.linking import LINKING
@@ -133,19 +134,19 @@ def test_an_unreadable_program_file_leaves_the_level_unknown(factor: object) -> 
 def test_the_level_replaces_the_optimization_switches_of_the_recipe(
     cflags: tuple[str, ...], changed: tuple[str, ...]
 ) -> None:
-    base = Recipe(cflags=cflags, nice=3)
-    assert OPTIMIZATION.apply("Os", base) == msgspec.structs.replace(base, cflags=changed)
+    base = Recipe(nice=3, pieces=(Build(cflags=cflags),))
+    assert OPTIMIZATION.apply("Os", base) == base.changed(Build, cflags=changed)
 
 
 def test_compiler_and_linking_change_only_their_own_fields() -> None:
-    base = Recipe(cflags=("-O2",), ldflags=("-pthread",), libc="musl")
-    assert LINKING.apply("static", base) == msgspec.structs.replace(base, linking="static")
+    base = Recipe(pieces=(Build(cflags=("-O2",), ldflags=("-pthread",), libc="musl"),))
+    assert LINKING.apply("static", base) == base.changed(Build, linking="static")
     recording = ("-O2", "-frecord-gcc-switches")
-    assert COMPILER.apply("clang", base) == msgspec.structs.replace(base, compiler="clang", cflags=recording)
+    assert COMPILER.apply("clang", base) == base.changed(Build, compiler="clang", cflags=recording)
 
 
 def test_the_order_of_factors_does_not_change_the_recipe() -> None:
-    base = Recipe(cflags=("-Wall", "-O2", "-g"))
+    base = Recipe(pieces=(Build(cflags=("-Wall", "-O2", "-g")),))
     steps = [(LIBC, "musl"), (LINKING, "static"), (COMPILER, "clang"), (OPTIMIZATION, "O3")]
 
     def applied(order: list[tuple[object, str]]) -> Recipe:

@@ -5,29 +5,30 @@ from __future__ import annotations
 
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 
+from swapstone.core.factors import Recipe
 from swapstone.parts.build.artifacts import builder
+from swapstone.parts.build.build import Build
 
 NUMBERS = (7, 3, 9, 1, 8, 2, 6, 4, 5)
-
-
-class _Recipe(NamedTuple):
-    command: tuple[str, ...]
 
 
 def _program(number: int) -> Any:
     artifact = SimpleNamespace(command=("cc",), path=f"/program{number}")
     return SimpleNamespace(
-        recipe=_Recipe((f"/bin/cc{number}", "-m32")), artifact=artifact, root="", load_generator=number
+        recipe=Recipe(pieces=(Build(command=(f"/bin/cc{number}", "-m32")),)),
+        artifact=artifact,
+        root="",
+        load_generator=number,
     )
 
 
 def test_tools_are_listed_once_in_the_order_of_their_names(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(builder, "compiler_version", lambda command: f"version of {command[0]}")
-    monkeypatch.setattr(builder, "c_library_version", lambda recipe: ("libc", recipe.command[0]))
+    monkeypatch.setattr(builder, "c_library_version", lambda recipe: ("libc", recipe.of(Build).command[0]))
     monkeypatch.setattr(
         builder, "loader_version", lambda path: ("loader", str(path)) if path != Path("/program5") else None
     )
@@ -50,9 +51,11 @@ def test_only_what_built_a_program_is_a_tool(monkeypatch: pytest.MonkeyPatch) ->
     one, two, three, four = (_program(number) for number in (1, 2, 3, 4))
     one.artifact.command, one.load_generator = (), None
     two.artifact, two.load_generator = None, None
-    three.recipe, three.root, three.load_generator = _Recipe(()), "/root", None
+    three.recipe, three.root, three.load_generator = Recipe(), "/root", None
     four.load_generator = None
-    monkeypatch.setattr(builder, "own_tools", lambda recipes: [("own", recipe.command[0]) for recipe in recipes])
+    monkeypatch.setattr(
+        builder, "own_tools", lambda recipes: [("own", recipe.of(Build).command[0]) for recipe in recipes]
+    )
     monkeypatch.setattr(builder, "allocator_tools", lambda recipes: [("allocators", str(len(list(recipes))))])
     assert builder.BUILDER.tools([one, two, three, four]) == [
         ("cc4 -m32", "version of /bin/cc4"),

@@ -17,6 +17,7 @@ from swapstone.core.model import Experiment, FactorLevels, UnavailableError, Use
 from swapstone.core.run import recipes
 from swapstone.core.targets import Target
 from swapstone.parts.build.artifacts import BASE_RECIPE, builder
+from swapstone.parts.build.build import Build
 from tests.unit import builders
 
 prepare: Any = importlib.import_module("swapstone.core.run.prepare")  # the package has a function of this name
@@ -91,9 +92,9 @@ def test_empty_programs_are_linked_as_the_variants_are(
     monkeypatch: pytest.MonkeyPatch, *, varied: bool, linking: str, names: list[str]
 ) -> None:
     label = "libc=glibc,linking=dynamic" if varied else GLIBC
-    monkeypatch.setattr(builder, "build_empty", lambda program, recipe: (program.name, recipe.linking))
+    monkeypatch.setattr(builder, "build_empty", lambda program, recipe: (program.name, recipe.of(Build).linking))
     monkeypatch.setattr(builder, "artifact_of", lambda suite, program, variant, built: (suite, variant.label, built))
-    known = {label: msgspec.structs.replace(BASE, linking=linking), f"{label} (again)": BASE}
+    known = {label: BASE.changed(Build, linking=linking), f"{label} (again)": BASE}
     every = [builders.variant(each) for each in (label, f"{label} (again)", "libc=unresolved")]
     assert list(builder.BUILDER.empty_programs(every, known)) == [("size", label, (name, linking)) for name in names]  # type: ignore[comparison-overlap]
 
@@ -322,7 +323,7 @@ def resolved(*, has_files: bool = True) -> tuple[Any, list[str]]:
     labels = ("libc=glibc", "libc=musl", "libc=musl (again)")
 
     def resolve(recipe: Any) -> Any:
-        if recipe.libc == "musl":
+        if recipe.of(Build).libc == "musl":
             raise UserError("no musl.", "install it")
         return msgspec.structs.replace(recipe, preload=("/lib/a.so",))
 
@@ -357,7 +358,7 @@ def test_a_target_without_the_files_gets_the_preloaded_objects(*, has_files: boo
 
 def test_recipes_of_other_bases_are_not_the_default_ones() -> None:
     made, notes = resolved()
-    other = msgspec.structs.replace(BASE, command=("other",))
+    other = BASE.changed(Build, command=("other",))
     subject: Any = SimpleNamespace(base_recipe=lambda variant, base: other)
     made.resolve([subject], with_default=False)
     assert made.default() == {} and set(made.by_label(subject)) == {"libc=glibc"}

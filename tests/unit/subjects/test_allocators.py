@@ -20,6 +20,7 @@ from swapstone.core.workloads import find_workload
 from swapstone.parts.build.artifacts import BASE_RECIPE, build_workload, resolve_recipe
 from swapstone.parts.build.artifacts.allocators import EXCLUDED
 from swapstone.parts.build.artifacts.upstream_sources import fetch, read_lock, unpack
+from swapstone.parts.build.build import Build
 from tests.programs import require
 from tests.unit.builders import source_of, trial_spec
 from tests.unit.factors.test_allocator import compiled
@@ -77,9 +78,9 @@ def ran(host: HostTarget, recipe: Recipe, level: str, name: str = "b_string_strl
 
 
 def recipe_for(libc: str, allocator: str = "default", linking: str = "dynamic") -> Recipe:
-    recipe = resolve_recipe(msgspec.structs.replace(BASE_RECIPE, libc=libc, allocator=allocator, linking=linking))
-    if linking == "static" and "-static" not in recipe.ldflags:
-        recipe = msgspec.structs.replace(recipe, ldflags=("-static", *recipe.ldflags))
+    recipe = resolve_recipe(BASE_RECIPE.changed(Build, libc=libc, allocator=allocator, linking=linking))
+    if linking == "static" and "-static" not in recipe.of(Build).ldflags:
+        recipe = recipe.changed(Build, ldflags=("-static", *recipe.of(Build).ldflags))
     return recipe
 
 
@@ -184,7 +185,7 @@ def test_an_allocator_that_is_linked_in_without_its_malloc_is_refused(
     flags = ("-O1", "-DNDEBUG", "-fPIC", "-ftls-model=initial-exec", "-I", folder / "include")
     subprocess.run([LIBCS[libc], *flags, "-c", folder / "src/static.c", "-o", target], check=True, timeout=300)
     plain = recipe_for(libc, linking="static")
-    broken = msgspec.structs.replace(plain, ldflags=(*plain.ldflags, str(target)))
+    broken = msgspec.structs.replace(plain, ldflags=(*plain.of(Build).ldflags, str(target)))
     outcome = ran(host, broken, "mimalloc")
     assert (outcome.status, outcome.observed) == (Status.REFUSED, (("allocator", "default"),))
     preloaded = recipe_for(libc, "mimalloc")

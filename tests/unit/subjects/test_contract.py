@@ -38,6 +38,7 @@ from swapstone.core.targets import open_target
 from swapstone.core.wire import AgentAnswer, ProcessOutcome, TrialRequest
 from swapstone.core.workloads import all_suites, find_workload, own_workload, workloads_of
 from swapstone.parts.build.artifacts import SOURCE_RECIPE
+from swapstone.parts.build.build import Build
 from swapstone.parts.build.subjects.bundled import Bundled
 from swapstone.parts.net.subjects.crate import CrateProgram
 from swapstone.parts.own.subjects.own_program_build import SourceProgram
@@ -103,7 +104,7 @@ def test_only_programs_with_the_harness_take_a_number_of_passes() -> None:
 
 
 def test_a_package_starts_from_the_recipe_for_programs_with_a_build_system() -> None:
-    default = Recipe(cflags=("-DDEFAULT",))
+    default = Recipe(pieces=(Build(cflags=("-DDEFAULT",)),))
     assert subject_of(find_workload("server", "redis_set(200kB)")).base_recipe(GLIBC, default) == SOURCE_RECIPE
     assert subject_of(find_workload("server", "http(c=1,t=1)")).base_recipe(GLIBC, default) == default
 

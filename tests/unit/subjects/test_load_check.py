@@ -14,6 +14,7 @@ from swapstone.core.subjects import Program, subject_of
 from swapstone.core.subjects.load_check import missing_load
 from swapstone.core.wire import AgentAnswer, ProcessOutcome
 from swapstone.core.workloads import LOADS, find_load, find_workload
+from swapstone.parts.build.build import Build
 from tests.unit.builders import trial_spec
 from tests.unit.workloads.test_cyclictest import OUTPUT
 
@@ -207,7 +208,7 @@ def verdict(load: str, grown: Mapping[str, int]) -> tuple[Status, str]:
         machine=(*seen.machine, ("version", "#1 SMP")),
     )
     variant = Variant(levels=(("kernel", "generic"),))
-    program = Program("/bin/sh", Recipe(compiler="cc"), None, None)
+    program = Program("/bin/sh", Recipe(pieces=(Build(compiler="cc"),)), None, None)
     spec = trial_spec(variant, program, load=find_load(load))
     outcome = subject_of(find_workload("latency", "cyclictest")).judge(spec, answer, lambda _path: None)
     assert bool(outcome.measured.samples) == bool(outcome.measured.histogram) == (outcome.status is Status.OK)

@@ -24,6 +24,7 @@ from swapstone.core.subjects.variant_program import stamp_of
 from swapstone.core.targets import Target, open_target
 from swapstone.core.wire import AgentAnswer, ProcessOutcome, TrialRequest
 from swapstone.core.workloads import own_workload
+from swapstone.parts.build.build import Build
 from swapstone.parts.build.factors.libc import LIBC
 from swapstone.parts.own.subjects.own_program_build import OwnProgramBuild
 from swapstone.parts.own.subjects.own_program_source_check import check_recipes
@@ -41,8 +42,8 @@ class Shade:
     levels = tuple(Level(name=name, description=name) for name in ("red", "green", "blue"))
 
     def apply(self, level: str, recipe: Recipe) -> Recipe:
-        return msgspec.structs.replace(
-            recipe, cflags=(*recipe.cflags, f"-DSHADE_{level}", f"-falign-loops={_ALIGN[level]}")
+        return recipe.changed(
+            Build, cflags=(*recipe.of(Build).cflags, f"-DSHADE_{level}", f"-falign-loops={_ALIGN[level]}")
         )
 
     def observe(self, evidence: Evidence) -> str | None:
@@ -152,7 +153,7 @@ def test_what_does_not_reach_the_build_is_refused_before_it(
 def test_what_was_provided_must_reach_the_build_too(source: Path) -> None:
     """An allocator that is linked in shows in the flags only once it is provided."""
     pair = [Variant(levels=(("preload", level),)) for level in ("none", "some")]
-    recipes = {pair[0].label: Recipe(), pair[1].label: Recipe(ldflags=("/lib/some.a",))}
+    recipes = {pair[0].label: Recipe(), pair[1].label: Recipe(pieces=(Build(ldflags=("/lib/some.a",)),))}
     with pytest.raises(UserError, match=r"preload differ in \{ldflags\}"):
         check_recipes(own(source, build="{cc} -o prog a.c"), pair, recipes)
     check_recipes(own(source, build="{cc} {ldflags}"), pair, recipes)
@@ -195,7 +196,7 @@ def test_a_program_that_is_there_already_says_which_c_library_it_has(tmp_path: P
         environment=(("A", "b"), ("PATH", "/x")),
     )
     recipe = user_program(program).base_recipe(Variant(levels=()), Recipe())
-    assert recipe.libc == libc
+    assert recipe.of(Build).libc == libc
     assert dict(recipe.environment) == {"PATH": "/x", "LC_ALL": "C", "TMPDIR": "/tmp", "A": "b"}
 
 
@@ -265,7 +266,7 @@ def judged(
     answer: AgentAnswer, subject: OwnProgram | None = None, facts: ProgramFacts | None = None
 ) -> tuple[Status, str]:
     subject = subject or OwnProgram(name="p", arguments=("/bin/sh",))
-    started = Program("/bin/sh", Recipe(command=("musl-gcc",)), None, facts, "/", stamp_of("/bin/sh"))
+    started = Program("/bin/sh", Recipe(pieces=(Build(command=("musl-gcc",)),)), None, facts, "/", stamp_of("/bin/sh"))
     spec = trial_spec(Variant(levels=(("libc", "musl"),)), started)
     verdict = user_program(subject).judge(spec, answer, lambda _: None)
     assert (verdict.measured.samples == ()) == (verdict.status is not Status.OK)

@@ -13,6 +13,7 @@ from pathlib import Path
 from swapstone.core.factors import Recipe
 from swapstone.core.model import Source, Workload
 from swapstone.parts.build.artifacts.companion_programs import companion_programs
+from swapstone.parts.build.build import Build
 from tests.shared import Shared
 from tests.unit.builders import source_of
 from tests.unit.workloads.programs import ENVIRONMENT, SOURCES, recipe_for
@@ -56,7 +57,7 @@ _HEAD = """
 
 def compile_object(recipe: Recipe, file: str, target: Path) -> Path:
     """Compile a workload's source."""
-    command = [*recipe.command, *recipe.cflags, "-I", str(SOURCES), "-c", str(SOURCES / file)]
+    command = [*recipe.of(Build).command, *recipe.of(Build).cflags, "-I", str(SOURCES), "-c", str(SOURCES / file)]
     subprocess.run([*command, "-o", str(target)], check=True, timeout=TIMEOUT_S)
     return target
 
@@ -93,7 +94,7 @@ def _common(level: str) -> Callable[[Path], None]:
 
 
 def _compile(recipe: Recipe, *arguments: str) -> None:
-    subprocess.run([*recipe.command, *recipe.cflags, *arguments], check=True, timeout=TIMEOUT_S)
+    subprocess.run([*recipe.of(Build).command, *recipe.of(Build).cflags, *arguments], check=True, timeout=TIMEOUT_S)
 
 
 def _with_stubs(source: Source, level: str, folder: Path, common: Path) -> tuple[Path, tuple[str, ...]]:
@@ -106,7 +107,7 @@ def _with_stubs(source: Source, level: str, folder: Path, common: Path) -> tuple
     stubs.write_text(_HEAD + "".join(_STUB.format(name=name, offset=8 * i) for i, name in enumerate(names)))
     program = folder / "prog"
     inputs = map(str, (compiled, stubs, common / "counters.o", common / "harness.o"))
-    _compile(recipe, *inputs, "-o", str(program), *recipe.ldflags, *source.libraries)
+    _compile(recipe, *inputs, "-o", str(program), *recipe.of(Build).ldflags, *source.libraries)
     for started in companion_programs(source, recipe):
         shutil.copy2(started, folder / started.name)
     for companion in source.companions:
@@ -116,8 +117,8 @@ def _with_stubs(source: Source, level: str, folder: Path, common: Path) -> tuple
 
 def compile_shared(recipe: Recipe, file: str, target: Path) -> Path:
     """Build a companion of a workload."""
-    flags = (*recipe.cflags, "-shared", "-fPIC", str(SOURCES / file), "-o", str(target))
-    subprocess.run([*recipe.command, *flags, *recipe.ldflags], check=True, timeout=TIMEOUT_S)
+    flags = (*recipe.of(Build).cflags, "-shared", "-fPIC", str(SOURCES / file), "-o", str(target))
+    subprocess.run([*recipe.of(Build).command, *flags, *recipe.of(Build).ldflags], check=True, timeout=TIMEOUT_S)
     return target
 
 

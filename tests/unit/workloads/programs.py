@@ -16,6 +16,7 @@ from swapstone.core.model import Variant, Workload
 from swapstone.core.model.directories import share_dir
 from swapstone.core.workloads import all_suites
 from swapstone.parts.build.artifacts import BASE_RECIPE, resolve_recipe
+from swapstone.parts.build.build import Build
 from tests.unit.builders import source_of
 
 _Item = TypeVar("_Item")
@@ -71,7 +72,9 @@ class Programs:
     def compile(self, level: str, *arguments: str | Path) -> None:
         """Call a level's compiler with the flags of every program."""
         recipe = recipe_for(level)
-        subprocess.run([*recipe.command, *recipe.cflags, *map(str, arguments)], check=True, timeout=60)
+        subprocess.run(
+            [*recipe.of(Build).command, *recipe.of(Build).cflags, *map(str, arguments)], check=True, timeout=60
+        )
 
     def build_text(self, level: str, text: str) -> Path:
         """Build a workload whose source is given, with the harness."""
@@ -79,7 +82,7 @@ class Programs:
         if not harness.exists():
             self.compile(level, "-c", SOURCES / "harness.c", "-o", harness)
         source.write_text('#include "harness.h"\n' + text)
-        self.compile(level, "-I", SOURCES, source, harness, "-o", target, *recipe_for(level).ldflags)
+        self.compile(level, "-I", SOURCES, source, harness, "-o", target, *recipe_for(level).of(Build).ldflags)
         return target
 
 

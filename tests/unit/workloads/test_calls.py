@@ -9,11 +9,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from unittest.mock import ANY
 
-import msgspec
 import pytest
 
 from swapstone.core.model import Source
 from swapstone.core.workloads import all_suites, find_workload
+from swapstone.parts.build.build import Build
 from tests.shared import Shared
 from tests.unit.builders import source_of
 from tests.unit.workloads.counted_calls import (
@@ -318,6 +318,6 @@ def test_calls_that_a_header_expands_are_missed(tmp_path: Path) -> None:
     """The check itself: with glibc's inline functions, a byte is no call."""
     file = source_of(find_workload("libc", "b_stdio_putcgetc_unlocked")).file
     recipe = recipe_for("glibc")
-    inline = msgspec.structs.replace(recipe, cflags=(*recipe.cflags, "-include", "stdio.h"))  # before harness.h
+    inline = recipe.changed(Build, cflags=(*recipe.of(Build).cflags, "-include", "stdio.h"))  # before harness.h
     symbols = undefined_symbols(compile_object(inline, file, tmp_path / "object.o"))
     assert needed(file) - set(symbols) == {"putc_unlocked", "getc_unlocked"}

@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Sequence
-from typing import Protocol, runtime_checkable
+from typing import Protocol, TypeVar, runtime_checkable
+
+import msgspec
 
 from swapstone.core.model import FrozenStruct, Observation
 
@@ -35,60 +37,61 @@ class Level(FrozenStruct, frozen=True, kw_only=True):
     package: str = ""
 
 
+Piece = TypeVar("Piece", bound=FrozenStruct)
+
+
 class Recipe(FrozenStruct, frozen=True, kw_only=True):
     """How a program is built and started. Each factor transforms one recipe into another.
 
-    Factors set names only (`libc`, `compiler`, `linking`, `allocator`), in any order. After all factors,
-    `swapstone.parts.build.artifacts.recipe_resolution` resolves the names into `command`, further flags and `preload`.
+    Factors set names only, in any order. After all factors, `swapstone.core.run.builder.Builder.resolve` finds and makes what they name.
 
     Attributes:
-        libc: name of the C library.
-        compiler: name of the C compiler: ``cc`` for the machine's default, ``gcc``, ``clang``.
-        linking: ``dynamic`` or ``static``.
-        allocator: name of the allocator, ``default`` for that of the C library; or the path of a shared object that contains one.
-        cflags: flags for compiling.
-        ldflags: flags for linking.
         environment: pairs (name, value): the whole environment of the program, except for the variable of `preload`.
         nice: priority, -20..19.
-        command: the C compiler's command; empty until it is resolved.
         preload: absolute paths for LD_PRELOAD; empty until they are resolved.
         preload_bytes: length of that list in the environment; a shorter list is padded, so that variants with and without it have
             environments of equal size; 0 for no padding.
+        preload_keeps_path: whether a target that gets copies of these objects has them at the same paths: they are the user's.
         kernel: level of the factor ``kernel``; empty for the target's default.
         swap: level of the factor ``swap``; empty for none.
         prepare: commands that prepare the machine of a trial for the levels; see `MachineConfig`.
         more_memory_bytes: what the levels add to the memory of that machine.
         architecture: of the machine that the program is for, as ``uname -m`` prints it; empty for the build machine.
         observe: values that the agent reads at the end of the process, for the factors that need them.
-        prefix: folder with ``include`` and ``lib`` of the libraries that ``--with`` names; empty for none.
-        libraries: the texts in ``.comment`` by which a program or shared object that contains one of them is recognized.
         values: pairs (placeholder, text) of the user's free factors.
         root: level of the factor ``rootfs``, a path, or of ``image``, a name; empty for the root of the target.
-        float_abi: level of the factor ``float``; empty for the compiler's default.
+        pieces: what parts add, one of each class: `of` finds it.
     """
 
-    libc: str = "glibc"
-    compiler: str = "cc"
-    linking: str = "dynamic"
-    allocator: str = "default"
-    cflags: tuple[str, ...] = ()
-    ldflags: tuple[str, ...] = ()
     environment: tuple[tuple[str, str], ...] = ()
     nice: int = 0
-    command: tuple[str, ...] = ()
     preload: tuple[str, ...] = ()
     preload_bytes: int = 0
+    preload_keeps_path: bool = False
     kernel: str = ""
     swap: str = ""
     prepare: tuple[str, ...] = ()
     more_memory_bytes: int = 0
     architecture: str = ""
     observe: tuple[Observation, ...] = ()
-    prefix: str = ""
-    libraries: tuple[str, ...] = ()
     values: tuple[tuple[str, str], ...] = ()
     root: str = ""
-    float_abi: str = ""
+    pieces: tuple[FrozenStruct, ...] = ()
+
+    def of(self, kind: type[Piece]) -> Piece:
+        """Return the piece of a class; one with its defaults if no level added it."""
+        return next((each for each in self.pieces if isinstance(each, kind)), kind())
+
+    def changed(self, kind: type[Piece], **changes: object) -> Recipe:
+        """Return this recipe with other values in the piece of a class.
+
+        Args:
+            kind: of the piece.
+            **changes: values by their field.
+        """
+        others = (each for each in self.pieces if not isinstance(each, kind))
+        made: Piece = msgspec.structs.replace(self.of(kind), **changes)
+        return msgspec.structs.replace(self, pieces=(*others, made))
 
 
 class FloatFacts(FrozenStruct, frozen=True, kw_only=True):
@@ -319,10 +322,7 @@ class TakesPaths(Protocol):
 
 
 SOURCE_RECIPE = Recipe(
-    # Flags that most projects build with. The switches are recorded in the program, so that the optimization level in force can be
-    # read from it.
-    cflags=("-O2", "-g0", "-frecord-gcc-switches"),
-    environment=(("PATH", "/usr/bin:/bin"), ("LC_ALL", "C"), ("TMPDIR", "/tmp")),  # noqa: S108 - the program's, not ours
+    environment=(("PATH", "/usr/bin:/bin"), ("LC_ALL", "C"), ("TMPDIR", "/tmp"))  # noqa: S108 - the program's, not ours
 )
 """What programs with a build system of their own start from."""
 

@@ -71,7 +71,7 @@ class VariantRecipes:
         try:
             recipe = self._resolve(recipe_of(variant, base))
             if recipe.preload and not self._has_files:
-                put = functools.partial(self._target.put_library, keep_path="/" in recipe.allocator)
+                put = functools.partial(self._target.put_library, keep_path=recipe.preload_keeps_path)
                 recipe = msgspec.structs.replace(recipe, preload=tuple(put(Path(each)) for each in recipe.preload))
             if "takes_loaders" in self._target.offers:
                 recipe = builder().with_carried_loader(recipe, self._target, self._notify)

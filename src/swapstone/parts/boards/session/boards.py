@@ -8,9 +8,7 @@ import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import msgspec
-
-from swapstone.core.factors import Recipe, find_factor, find_level
+from swapstone.core.factors import find_factor, find_level
 from swapstone.core.model import UserError
 from swapstone.core.model.architectures import ARCHITECTURES
 from swapstone.core.model.safe_text import safe
@@ -196,7 +194,7 @@ def _detail(text: str) -> str:
 def _level(machine: str, factor: str, level: str) -> Finding:
     architecture = next((each.name for each in ARCHITECTURES if each.machine == machine), "")
     recipe = base_recipe(architecture)
-    changed: Recipe = msgspec.structs.replace(recipe, **{factor: level})
+    changed = find_factor(factor).apply(level, recipe)
 
     def check() -> None:
         if machine == os.uname().machine:

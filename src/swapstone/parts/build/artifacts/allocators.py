@@ -26,6 +26,7 @@ from swapstone.parts.build.artifacts.cross_compilers import cross_command, cross
 from swapstone.parts.build.artifacts.elf_compatibility import check_preloadable
 from swapstone.parts.build.artifacts.kernel_headers import link_kernel_headers
 from swapstone.parts.build.artifacts.upstream_sources import Source, fetch, read_lock, unpack
+from swapstone.parts.build.build import Build
 from swapstone.parts.build.factors.allocator import DEFAULT
 
 SHARED = "allocator.so"
@@ -248,15 +249,17 @@ def with_allocator(recipe: Recipe, notify: Notify) -> Recipe:
         UnavailableError: the combination does not exist, or the allocator can't be built here.
         UserError: the user's object is not compatible.
     """
-    if recipe.allocator == DEFAULT:
+    if recipe.of(Build).allocator == DEFAULT:
         return recipe
-    if "/" in recipe.allocator:
+    if "/" in recipe.of(Build).allocator:
         check_preloadable(recipe)
-        return msgspec.structs.replace(recipe, preload=(*recipe.preload, recipe.allocator))
-    made = build_allocator(recipe.allocator, recipe.libc, notify, recipe.architecture)
-    if recipe.linking == "static":
+        return msgspec.structs.replace(
+            recipe, preload=(*recipe.preload, recipe.of(Build).allocator), preload_keeps_path=True
+        )
+    made = build_allocator(recipe.of(Build).allocator, recipe.of(Build).libc, notify, recipe.architecture)
+    if recipe.of(Build).linking == "static":
         # An object is always linked, so its malloc is resolved before the C library's archive is searched.
-        return msgspec.structs.replace(recipe, ldflags=(*recipe.ldflags, str(made.object), *made.static))
+        return recipe.changed(Build, ldflags=(*recipe.of(Build).ldflags, str(made.object), *made.static))
     return msgspec.structs.replace(recipe, preload=(*recipe.preload, str(_loadable(made.shared))))
 
 
@@ -331,15 +334,17 @@ def allocator_tools(recipes: Iterable[Recipe]) -> tuple[tuple[str, str], ...]:
     """Return pairs (name, version and digest) of the recipes' allocators, for the manifest."""
     found: dict[str, str] = {}
     for recipe in recipes:
-        if recipe.allocator == DEFAULT:
+        if recipe.of(Build).allocator == DEFAULT:
             continue
-        if "/" in recipe.allocator:
-            found[f"allocator {recipe.allocator}"] = f"SHA-256 {sha256_of(Path(recipe.allocator))}"
+        if "/" in recipe.of(Build).allocator:
+            found[f"allocator {recipe.of(Build).allocator}"] = f"SHA-256 {sha256_of(Path(recipe.of(Build).allocator))}"
             continue
-        inputs = _inputs(recipe.allocator, recipe.libc, recipe.architecture)
-        name = OBJECT if recipe.linking == "static" else SHARED
+        inputs = _inputs(recipe.of(Build).allocator, recipe.of(Build).libc, recipe.architecture)
+        name = OBJECT if recipe.of(Build).linking == "static" else SHARED
         digest = f"SHA-256 {sha256_of(inputs.home / name)}, sources {inputs.source.file}"
-        found[f"allocator {recipe.allocator} ({recipe.libc}, {recipe.linking})"] = f"{inputs.source.version}, {digest}"
+        found[f"allocator {recipe.of(Build).allocator} ({recipe.of(Build).libc}, {recipe.of(Build).linking})"] = (
+            f"{inputs.source.version}, {digest}"
+        )
     return tuple(sorted(found.items()))
 
 

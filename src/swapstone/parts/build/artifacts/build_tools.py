@@ -21,6 +21,7 @@ from swapstone.core.model import FrozenStruct
 from swapstone.core.model.directories import cache_dir
 from swapstone.parts.build.artifacts.own_toolchain import libc_kind
 from swapstone.parts.build.artifacts.toolchain import tool_prefix
+from swapstone.parts.build.build import Build
 from swapstone.parts.build.factors.sdk import sdk_of_level
 
 _C_ONLY = re.compile(r"-std=(c|gnu|iso9899).*|-Wstrict-prototypes|-Wmissing-prototypes|-Wimplicit-.*")
@@ -79,20 +80,20 @@ def build_tools(recipe: Recipe, cxx: tuple[str, ...] = ()) -> BuildTools:
         cxx: the command of the C++ compiler; empty if there is none.
     """
     prefix = tool_prefix(recipe)
-    own_compiler = "/" in recipe.compiler
+    own_compiler = "/" in recipe.of(Build).compiler
 
-    sdk = sdk_of_level(recipe.compiler)
+    sdk = sdk_of_level(recipe.of(Build).compiler)
 
     def tool(name: str) -> tuple[str, ...]:
         if sdk is not None and name.upper() in dict(sdk.tools):
             return dict(sdk.tools)[name.upper()]
-        return tool_of_compiler(recipe.command, name) if own_compiler else (f"{prefix}{name}",)
+        return tool_of_compiler(recipe.of(Build).command, name) if own_compiler else (f"{prefix}{name}",)
 
-    foreign = recipe.libc != "glibc" or bool(recipe.architecture)
-    headers = header_folders(recipe.command) if foreign else ()
-    cflags = recipe.cflags
+    foreign = recipe.of(Build).libc != "glibc" or bool(recipe.architecture)
+    headers = header_folders(recipe.of(Build).command) if foreign else ()
+    cflags = recipe.of(Build).cflags
     return BuildTools(
-        cc=recipe.command,
+        cc=recipe.of(Build).command,
         cxx=cxx,
         ld=tool("ld"),
         ar=tool("ar"),
@@ -101,12 +102,12 @@ def build_tools(recipe: Recipe, cxx: tuple[str, ...] = ()) -> BuildTools:
         strip=tool("strip"),
         cflags=cflags,
         cxxflags=tuple(flag for flag in cflags if not _C_ONLY.fullmatch(flag)),
-        ldflags=recipe.ldflags,
+        ldflags=recipe.of(Build).ldflags,
         machine=recipe.architecture or os.uname().machine,
         libc=libc_kind(recipe),
         # Archives do not name what they need; pkg-config prints it with --static only.
-        pkg_config=("pkg-config", "--static") if recipe.linking == "static" else ("pkg-config",),
-        linking=recipe.linking,
+        pkg_config=("pkg-config", "--static") if recipe.of(Build).linking == "static" else ("pkg-config",),
+        linking=recipe.of(Build).linking,
         roots=tuple(str(folder) for folder in headers),
         optimization=next((flag for flag in reversed(cflags) if _OPTIMIZATION.fullmatch(flag)), ""),
         # pkg-config would print the folders of the system's libraries, which are built for another C library or machine.

@@ -35,6 +35,7 @@ from swapstone.parts.build.artifacts.workload_build import (
     build_empty,
     c_library_version,
 )
+from swapstone.parts.build.build import Build
 
 
 def base_recipe(architecture: str) -> Recipe:
@@ -80,7 +81,7 @@ class _Builder(Builder):
         for variant in variants:
             if variant.copy is not Copy.FIRST or variant.label not in recipes:
                 continue
-            varied = "linking" in dict(variant.applied) or recipes[variant.label].linking == "static"
+            varied = "linking" in dict(variant.applied) or recipes[variant.label].of(Build).linking == "static"
             for program in (program for program in EMPTY_PROGRAMS if (program is EMPTY_AS_VARIED) == varied):
                 with contextlib.suppress(UserError):
                     yield artifact_of(EMPTY_SUITE, program, variant, build_empty(program, recipes[variant.label]))
@@ -89,9 +90,9 @@ class _Builder(Builder):
         recipes = {
             program.recipe
             for program in programs
-            if program.artifact and program.artifact.command and program.recipe.command
+            if program.artifact and program.artifact.command and program.recipe.of(Build).command
         }
-        compilers = sorted({recipe.command for recipe in recipes})
+        compilers = sorted({recipe.of(Build).command for recipe in recipes})
         tools = [(" ".join((Path(name).name, *rest)), compiler_version((name, *rest))) for name, *rest in compilers]
         # A C library has the version that its loader prints: the loader of a dynamic program of the same recipe, and the one that a
         # user's own program names.

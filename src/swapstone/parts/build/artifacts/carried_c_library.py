@@ -7,8 +7,6 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-import msgspec
-
 from swapstone.core.artifacts.tool_versions import first_line
 from swapstone.core.factors import Recipe
 from swapstone.core.model import UnavailableError
@@ -17,13 +15,14 @@ from swapstone.parts.build.artifacts.cross_compilers import CROSS_COMPILERS, cro
 from swapstone.parts.build.artifacts.cross_musl import musl_specs
 from swapstone.parts.build.artifacts.sdk_sysroot import loader_of
 from swapstone.parts.build.artifacts.toolchain import cross_prefix
+from swapstone.parts.build.build import Build
 
 _OF_GLIBC = ("libc.so.6", "libm.so.6", "libpthread.so.0", "libdl.so.2", "librt.so.1", "libgcc_s.so.1")
 
 
 def needs_c_library(recipe: Recipe) -> bool:
     """Return whether programs of a recipe need a loader and shared objects."""
-    return bool(recipe.command) and recipe.linking != "static"
+    return bool(recipe.of(Build).command) and recipe.of(Build).linking != "static"
 
 
 def carried_c_library(recipe: Recipe, notify: Callable[[str], None]) -> tuple[str, dict[str, Path]]:
@@ -41,12 +40,13 @@ def carried_c_library(recipe: Recipe, notify: Callable[[str], None]) -> tuple[st
         UserError: musl of another architecture can't be fetched.
     """
     machine = recipe.architecture or os.uname().machine
-    if recipe.libc not in {"glibc", "musl"} or recipe.float_abi or machine not in CROSS_COMPILERS:
+    if recipe.of(Build).libc not in {"glibc", "musl"} or recipe.of(Build).float_abi or machine not in CROSS_COMPILERS:
         raise UnavailableError(
-            f"The shared objects of {recipe.libc} can't be carried to another machine.", "Add --hold linking=static."
+            f"The shared objects of {recipe.of(Build).libc} can't be carried to another machine.",
+            "Add --hold linking=static.",
         )
-    loader = Path(loader_of(CROSS_COMPILERS[machine], recipe.libc)).name
-    if recipe.libc == "musl":
+    loader = Path(loader_of(CROSS_COMPILERS[machine], recipe.of(Build).libc)).name
+    if recipe.of(Build).libc == "musl":
         return loader, {loader: _musl(recipe, notify)}
     files: dict[str, Path] = {}
     for name in (loader, *_OF_GLIBC):
@@ -78,4 +78,4 @@ def linked_for_folder(recipe: Recipe, loader: str, folder: str) -> Recipe:
         folder: absolute path on the machine that runs the programs, without commas.
     """
     flags = (f"-Wl,--dynamic-linker={folder}/{loader}", f"-Wl,-rpath,{folder}")
-    return msgspec.structs.replace(recipe, ldflags=(*recipe.ldflags, *flags))
+    return recipe.changed(Build, ldflags=(*recipe.of(Build).ldflags, *flags))

@@ -6,14 +6,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-import msgspec
-
 from swapstone.core.artifacts.built import Built
 from swapstone.core.factors import Recipe
 from swapstone.core.model import Source
 from swapstone.parts.build.artifacts import workload_build
 from swapstone.parts.build.artifacts.servers import unpacked_builder
 from swapstone.parts.build.artifacts.workload_build import BASE_RECIPE
+from swapstone.parts.build.build import Build
 
 LOCK = "native/companions.toml"
 
@@ -32,7 +31,7 @@ _MAKES: dict[str, tuple[str, str]] = {
 }
 """The program that a build creates and the build command, by name in the lock."""
 
-_OF_THIS_PROJECT = frozenset(flag for flag in BASE_RECIPE.cflags if not flag.startswith(("-O", "-U")))
+_OF_THIS_PROJECT = frozenset(flag for flag in BASE_RECIPE.of(Build).cflags if not flag.startswith(("-O", "-U")))
 """The warnings and the dialect of this project's own sources."""
 
 
@@ -47,8 +46,8 @@ def companion_programs(source: Source, recipe: Recipe) -> tuple[Path, ...]:
         UnavailableError: the sources can't be fetched, or there is no compiler.
         UserError: a build fails; the message ends with its output.
     """
-    cflags = tuple(flag for flag in recipe.cflags if flag not in _OF_THIS_PROJECT)
-    theirs = msgspec.structs.replace(recipe, cflags=cflags)
+    cflags = tuple(flag for flag in recipe.of(Build).cflags if flag not in _OF_THIS_PROJECT)
+    theirs = recipe.changed(Build, cflags=cflags)
     return tuple(
         unpacked_builder(name, *_MAKES[name], LOCK).build(theirs, lambda _: "").path for name in source.packages
     )

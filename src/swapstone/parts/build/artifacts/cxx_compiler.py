@@ -15,6 +15,7 @@ from swapstone.parts.build.artifacts.cross_compilers import CROSS_COMPILERS
 from swapstone.parts.build.artifacts.libstdcxx import libstdcxx, unwinder_folder
 from swapstone.parts.build.artifacts.own_toolchain import is_own, own_command, tree_of
 from swapstone.parts.build.artifacts.toolchain import cross_prefix
+from swapstone.parts.build.build import Build
 from swapstone.parts.build.factors.sdk import command_of_level, sdk_of_level
 
 CXX_SUFFIXES = frozenset({".cc", ".cpp", ".cxx", ".c++", ".C", ".hpp", ".hh", ".hxx"})
@@ -45,9 +46,9 @@ def cxx_command(recipe: Recipe, notify: Callable[[str], None] = lambda _: None, 
         if recipe.architecture:
             return (_cross(recipe),)
         name = _name(recipe)
-        if recipe.libc == "glibc":
+        if recipe.of(Build).libc == "glibc":
             return (_require(name),)
-        driver, clang = ("clang++", True) if recipe.compiler == "clang" else ("g++", False)
+        driver, clang = ("clang++", True) if recipe.of(Build).compiler == "clang" else ("g++", False)
         _require(driver)
         tree = installed_musl()
         library = libstdcxx(tree, notify) if needed else None
@@ -69,10 +70,11 @@ def cxx_command(recipe: Recipe, notify: Callable[[str], None] = lambda _: None, 
 
 def _cross(recipe: Recipe) -> str:
     """Return the C++ compiler for another architecture: g++, for glibc only."""
-    if recipe.libc != "glibc" or recipe.compiler == "clang":
-        compiler = "clang" if recipe.compiler == "clang" else "g++"
+    build = recipe.of(Build)
+    if build.libc != "glibc" or build.compiler == "clang":
+        compiler = "clang" if build.compiler == "clang" else "g++"
         raise UnavailableError(
-            f"Swapstone can't compile C++ for {recipe.libc} on {recipe.architecture} with {compiler}: there is only g++ for glibc.",
+            f"Swapstone can't compile C++ for {build.libc} on {recipe.architecture} with {compiler}: there is only g++ for glibc.",
             "Compare C programs there, or C++ programs of this machine: leave --arch out.",
         )
     return _require(_name(recipe))
@@ -80,13 +82,13 @@ def _cross(recipe: Recipe) -> str:
 
 def _own(recipe: Recipe, notify: Callable[[str], None], *, needed: bool) -> tuple[str, ...]:
     """Return the C++ compiler beside the user's compiler, for the user's C library."""
-    sdk = sdk_of_level(recipe.compiler)
+    sdk = sdk_of_level(recipe.of(Build).compiler)
     if sdk is not None:
         cxx = dict(sdk.tools).get("CXX")
         if cxx is None:
             raise UnavailableError(f"{sdk.script} sets no CXX.", "Compare C programs with it.")
         return own_command(recipe, cxx)
-    options = command_of_level(recipe.compiler)[1:] if "/" in recipe.compiler else ()
+    options = command_of_level(recipe.of(Build).compiler)[1:] if "/" in recipe.of(Build).compiler else ()
     base = (_require(_name(recipe)), *options)
     tree = tree_of(recipe)
     if tree is None or not needed:
@@ -98,9 +100,9 @@ def _own(recipe: Recipe, notify: Callable[[str], None], *, needed: bool) -> tupl
 
 def _name(recipe: Recipe) -> str:
     """Return the name of the C++ compiler beside the C compiler: g++ beside gcc, clang++-16 beside clang-16."""
-    if "/" in recipe.compiler:
-        return cxx_beside(command_of_level(recipe.compiler)[0])
-    name = {"cc": "c++", "gcc": "g++", "clang": "clang++"}[recipe.compiler]
+    if "/" in recipe.of(Build).compiler:
+        return cxx_beside(command_of_level(recipe.of(Build).compiler)[0])
+    name = {"cc": "c++", "gcc": "g++", "clang": "clang++"}[recipe.of(Build).compiler]
     return f"{cross_prefix(recipe.architecture)}g++" if recipe.architecture else name
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from swapstone.core.factors import Evidence, ProgramFacts, Recipe, find_factor, read_facts
 from swapstone.core.model import UnavailableError, UserError
+from swapstone.parts.build.build import Build
 
 
 def program_libc(path: Path) -> str:
@@ -51,11 +52,11 @@ def check_preloadable(recipe: Recipe) -> None:
         UnavailableError: it was built for another C library or processor, or the program is static.
         UserError: it does not exist.
     """
-    path = recipe.allocator
+    path = recipe.of(Build).allocator
     facts = read_facts(Path(path))
     if facts is None:
         raise UserError(f"{path} does not exist any more, or can't be read as a shared object.")
-    if recipe.linking == "static":
+    if recipe.of(Build).linking == "static":
         raise UnavailableError(f"{path} can't be preloaded into a static program.", "Compare it with linking=dynamic.")
     machine = _machine()
     if _processor(facts) != machine:
@@ -64,10 +65,10 @@ def check_preloadable(recipe: Recipe) -> None:
             "Build it for this processor.",
         )
     made_for = object_libc(facts)
-    if made_for is not None and made_for != recipe.libc:
-        builder = {"glibc": "cc", "musl": "musl-gcc"}.get(recipe.libc, "that library's compiler")
+    if made_for is not None and made_for != recipe.of(Build).libc:
+        builder = {"glibc": "cc", "musl": "musl-gcc"}.get(recipe.of(Build).libc, "that library's compiler")
         raise UnavailableError(
-            f"{path} was built for {made_for}, so a program on {recipe.libc} can't load it.",
+            f"{path} was built for {made_for}, so a program on {recipe.of(Build).libc} can't load it.",
             f"Build it with {builder}, or compare with libc={made_for}.",
         )
 

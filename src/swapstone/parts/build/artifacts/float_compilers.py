@@ -10,6 +10,7 @@ from swapstone.core.artifacts.distribution_packages import install_command, requ
 from swapstone.core.artifacts.tool_versions import preprocesses
 from swapstone.core.factors import Recipe, find_level
 from swapstone.core.model import UnavailableError
+from swapstone.parts.build.build import Build
 from swapstone.parts.build.factors.allocator import DEFAULT
 from swapstone.parts.build.factors.float_abi import FLOAT, HARD, MACHINES
 
@@ -28,7 +29,7 @@ def float_command(recipe: Recipe) -> tuple[str, ...]:
         UnavailableError: as `check_float`.
     """
     check_float(recipe)
-    gcc = f"{float_prefix(recipe.float_abi)}gcc"
+    gcc = f"{float_prefix(recipe.of(Build).float_abi)}gcc"
     return (shutil.which(gcc) or gcc,)
 
 
@@ -46,17 +47,17 @@ def check_float(recipe: Recipe) -> None:
             "Run it in a virtual machine: --target vm --arch armhf",
         ),
         (
-            recipe.compiler not in {"cc", "gcc"} or recipe.libc != "glibc",
-            f"The factor float has the distribution's gcc and glibc only, not {recipe.compiler} and {recipe.libc}.",
+            recipe.of(Build).compiler not in {"cc", "gcc"} or recipe.of(Build).libc != "glibc",
+            f"The factor float has the distribution's gcc and glibc only, not {recipe.of(Build).compiler} and {recipe.of(Build).libc}.",
             "Leave these factors out.",
         ),
         (
-            recipe.linking != "static",
+            recipe.of(Build).linking != "static",
             "Programs of the factor float are linked statically: images have no loader of soft and softfp.",
             "Leave linking out, or add --hold linking=static.",
         ),
         (
-            recipe.allocator != DEFAULT,
+            recipe.of(Build).allocator != DEFAULT,
             "Allocators are built for one floating-point ABI only, so the factor float can't be combined with them.",
             "Leave allocator out.",
         ),
@@ -64,8 +65,11 @@ def check_float(recipe: Recipe) -> None:
     for unavailable, reason, hint in limits:
         if unavailable:
             raise UnavailableError(reason, hint)
-    gcc, package = f"{float_prefix(recipe.float_abi)}gcc", find_level(FLOAT, recipe.float_abi).package
-    require_command(gcc, f"float={recipe.float_abi}", package)
+    gcc, package = (
+        f"{float_prefix(recipe.of(Build).float_abi)}gcc",
+        find_level(FLOAT, recipe.of(Build).float_abi).package,
+    )
+    require_command(gcc, f"float={recipe.of(Build).float_abi}", package)
     if not preprocesses((gcc,), "stdio.h"):
         raise UnavailableError(
             f"The C library's headers for {gcc} are not installed.", f"Install them: {install_command(package)}"

@@ -31,6 +31,7 @@ from swapstone.parts.build.artifacts.build_command import build_environment, run
 from swapstone.parts.build.artifacts.kernel_headers import link_kernel_headers
 from swapstone.parts.build.artifacts.library_table import LIBRARIES, Library
 from swapstone.parts.build.artifacts.upstream_sources import Source, fetch, read_lock, unpack
+from swapstone.parts.build.build import Build
 
 LOCK = "native/libraries.toml"
 LOG = "build.log"
@@ -109,13 +110,13 @@ def with_libraries(recipe: Recipe, names: Sequence[str], notify: Notify) -> Reci
     for name in order:
         needs = tuple(built[need] for need in in_order(LIBRARIES[name].needs))
         built[name] = _library(name, recipe, needs, notify)
-    static = recipe.linking == "static"
+    static = recipe.of(Build).linking == "static"
     folder = _linked_folder(tuple(built.values()), _DYNAMIC if static else _STATIC)
     rpath = () if static else (f"-Wl,-rpath,{folder}/lib",)
-    return msgspec.structs.replace(
-        recipe,
-        cflags=(*recipe.cflags, f"-I{folder}/include"),
-        ldflags=(f"-L{folder}/lib", *rpath, *recipe.ldflags),
+    return recipe.changed(
+        Build,
+        cflags=(*recipe.of(Build).cflags, f"-I{folder}/include"),
+        ldflags=(f"-L{folder}/lib", *rpath, *recipe.of(Build).ldflags),
         prefix=str(folder),
         libraries=tuple(read_library(built[name]).ident for name in names),
     )
@@ -126,19 +127,19 @@ def library_environment(recipe: Recipe) -> dict[str, str]:
 
     For another C library than the system's, pkg-config finds only these.
     """
-    if not recipe.prefix:
+    if not recipe.of(Build).prefix:
         return {}
-    path = f"{recipe.prefix}/lib/pkgconfig"
-    alone = {} if recipe.libc == "glibc" else {"PKG_CONFIG_LIBDIR": path}
-    return {"PKG_CONFIG_PATH": path, "CMAKE_PREFIX_PATH": recipe.prefix, **alone}
+    path = f"{recipe.of(Build).prefix}/lib/pkgconfig"
+    alone = {} if recipe.of(Build).libc == "glibc" else {"PKG_CONFIG_LIBDIR": path}
+    return {"PKG_CONFIG_PATH": path, "CMAKE_PREFIX_PATH": recipe.of(Build).prefix, **alone}
 
 
 def library_digests(recipe: Recipe) -> tuple[tuple[str, str], ...]:
     """Return pairs (name, SHA-256) of the library files that a recipe's programs can be linked with, for the manifest."""
     found = []
-    for ident in recipe.libraries:
+    for ident in recipe.of(Build).libraries:
         library = read_library(cache_dir() / "libraries" / ident.split()[-1])
-        kind = _STATIC if recipe.linking == "static" else _DYNAMIC
+        kind = _STATIC if recipe.of(Build).linking == "static" else _DYNAMIC
         found += [(f"{library.name} {library.version} {file}", d) for file, d in library.files if kind.search(file)]
     return tuple(found)
 
@@ -183,20 +184,29 @@ def library_version(name: str) -> str:
 def _library(name: str, recipe: Recipe, needs: tuple[Path, ...], notify: Notify) -> Path:
     """Return the folder of a library; build it the first time."""
     library, source = LIBRARIES[name], _source(name)
-    ldflags = tuple(flag for flag in recipe.ldflags if flag.startswith("-") and not flag.startswith(("-l", "-static")))
+    ldflags = tuple(
+        flag for flag in recipe.of(Build).ldflags if flag.startswith("-") and not flag.startswith(("-l", "-static"))
+    )
     built = (library.command, library.folder, *library.pkg_config, library.version)
-    inputs = ("library 1", name, *built, source.sha256, compiler_identity(recipe.command), shlex.join(recipe.command))
-    flags = (shlex.join(recipe.cflags), shlex.join(ldflags), *map(str, needs))
+    inputs = (
+        "library 1",
+        name,
+        *built,
+        source.sha256,
+        compiler_identity(recipe.of(Build).command),
+        shlex.join(recipe.of(Build).command),
+    )
+    flags = (shlex.join(recipe.of(Build).cflags), shlex.join(ldflags), *map(str, needs))
     digest = hashlib.sha256("\n".join((*inputs, *flags)).encode(errors="surrogateescape")).hexdigest()[:32]
     home = cache_dir().resolve() / "libraries" / digest
     with locked(home.with_suffix(".lock")):
         if read_description(home / _FINISHED, BuiltLibrary) is not None:
             return home
         version = library_version(name)
-        notify(f"building {name} {version} with {Path(recipe.command[0]).name} (only once)")
+        notify(f"building {name} {version} with {Path(recipe.of(Build).command[0]).name} (only once)")
         archive = fetch(source, LOCK)
         ident = f"{IDENT} {name} {version} {digest}"
-        _build(home, library, msgspec.structs.replace(recipe, ldflags=ldflags), needs, archive=archive, ident=ident)
+        _build(home, library, recipe.changed(Build, ldflags=ldflags), needs, archive=archive, ident=ident)
         files = tuple((path.name, sha256_of(path)) for path in sorted((home / "lib").iterdir()) if _is_library(path))
         description = BuiltLibrary(name=name, version=version, ident=ident, files=files)
         (home / f"{_FINISHED}.new").write_bytes(description.encoded())
@@ -213,13 +223,18 @@ def _build(home: Path, library: Library, recipe: Recipe, needs: tuple[Path, ...]
     """Build at the final path, because pkg-config files contain it. The description of the library is written last."""
     shutil.rmtree(home, ignore_errors=True)
     home.mkdir(parents=True)
-    cflags = (*recipe.cflags, "-include", str(_ident_header(home, ident)), *_kernel_flags(home, recipe.command))
+    cflags = (
+        *recipe.of(Build).cflags,
+        "-include",
+        str(_ident_header(home, ident)),
+        *_kernel_flags(home, recipe.of(Build).command),
+    )
     below = _linked_folder(needs, _STATIC) if needs else None
     rpaths = (f"-Wl,-rpath,{home}/lib", *((f"-L{below}/lib", f"-Wl,-rpath,{below}/lib") if below else ()))
     values = {
-        "cc": shlex.join(recipe.command),
+        "cc": shlex.join(recipe.of(Build).command),
         "cflags": shlex.join(cflags),
-        "ldflags": shlex.join((*recipe.ldflags, *rpaths)),
+        "ldflags": shlex.join((*recipe.of(Build).ldflags, *rpaths)),
         "jobs": str(len(os.sched_getaffinity(0))),
         "prefix": shlex.quote(str(home)),
     }

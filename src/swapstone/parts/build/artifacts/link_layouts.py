@@ -13,13 +13,13 @@ import shlex
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-import msgspec
 from elftools.elf.elffile import ELFFile
 
 from swapstone.core.artifacts.cache_folder import new_folder
 from swapstone.core.artifacts.distribution_packages import require_command
 from swapstone.core.factors import Recipe
 from swapstone.parts.build.artifacts.build_command import run_tool
+from swapstone.parts.build.build import Build
 
 SECTIONS_FLAG = "-ffunction-sections"
 
@@ -29,7 +29,7 @@ MOST_PADDING_BYTES = 4096
 
 def with_sections(recipe: Recipe) -> Recipe:
     """Return a recipe with each function in its own section."""
-    return msgspec.structs.replace(recipe, cflags=(*recipe.cflags, SECTIONS_FLAG))
+    return recipe.changed(Build, cflags=(*recipe.of(Build).cflags, SECTIONS_FLAG))
 
 
 def environment_padding(seed: str) -> tuple[str, str]:
@@ -90,7 +90,7 @@ def with_layout_compiler(recipe: Recipe, seed: str, cache: Path) -> Recipe:
         UnavailableError: the compiler is not installed.
         UserError: it can't compile the padding.
     """
-    real = shlex.join(recipe.command)
+    real = shlex.join(recipe.of(Build).command)
     number = int(hashlib.sha256(seed.encode()).hexdigest()[:7], 16)
     described = hashlib.sha256(f"{_WRAPPER}{real}{seed}".encode()).hexdigest()[:16]
     home = cache / "layouts" / described
@@ -98,13 +98,13 @@ def with_layout_compiler(recipe: Recipe, seed: str, cache: Path) -> Recipe:
     if not script.is_file():
         with new_folder(home, ".making-") as made:
             _make_padding(
-                made, seed, lambda arguments: run_tool([*recipe.command, *arguments], "Compiling the padding")
+                made, seed, lambda arguments: run_tool([*recipe.of(Build).command, *arguments], "Compiling the padding")
             )
             padding = shlex.quote(str(home / "padding.o"))
             text = _WRAPPER.format(real=real, seed=seed, number=number, padding=padding)
             (made / "cc").write_text(text)
             (made / "cc").chmod(0o755)
-    return msgspec.structs.replace(recipe, command=(str(script),))
+    return recipe.changed(Build, command=(str(script),))
 
 
 def shuffle_objects(

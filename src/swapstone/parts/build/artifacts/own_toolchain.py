@@ -17,6 +17,7 @@ from swapstone.core.model import UnavailableError, UserError
 from swapstone.core.model.directories import cache_dir
 from swapstone.parts.build.artifacts.build_command import run_tool
 from swapstone.parts.build.artifacts.c_library_tree import compiler_script, installed_musl, tree_options
+from swapstone.parts.build.build import Build
 from swapstone.parts.build.factors.c_library_files import MARK, CLibraryTree, read_tree
 from swapstone.parts.build.factors.compiler_probe import CompilerFacts, probe_compiler
 from swapstone.parts.build.factors.sdk import Sdk, command_of_level, sdk_of_level
@@ -28,7 +29,7 @@ _RUNS_TOO = {("x86_64", "i686"), ("aarch64", "arm")}
 
 def is_own(recipe: Recipe) -> bool:
     """Return whether a recipe has a compiler or a C library by path."""
-    return "/" in recipe.compiler or "/" in recipe.libc
+    return "/" in recipe.of(Build).compiler or "/" in recipe.of(Build).libc
 
 
 def own_compiler_command(recipe: Recipe, named: tuple[str, ...]) -> tuple[str, ...]:
@@ -41,7 +42,9 @@ def own_compiler_command(recipe: Recipe, named: tuple[str, ...]) -> tuple[str, .
     Raises:
         UnavailableError: compiler or C library are for another machine, or don't fit each other.
     """
-    return own_command(recipe, command_of_level(recipe.compiler) if "/" in recipe.compiler else named)
+    return own_command(
+        recipe, command_of_level(recipe.of(Build).compiler) if "/" in recipe.of(Build).compiler else named
+    )
 
 
 def own_command(
@@ -55,10 +58,10 @@ def own_command(
         cxx: folders of a C++ library's headers.
         folders: folders of a C++ library.
     """
-    clang = recipe.compiler == "clang"
-    if "/" in recipe.compiler:
-        facts = probe_compiler(command_of_level(recipe.compiler))
-        _check_machine(f"The compiler {recipe.compiler}", facts.machine, recipe)
+    clang = recipe.of(Build).compiler == "clang"
+    if "/" in recipe.of(Build).compiler:
+        facts = probe_compiler(command_of_level(recipe.of(Build).compiler))
+        _check_machine(f"The compiler {recipe.of(Build).compiler}", facts.machine, recipe)
         clang = facts.kind == "clang"
     tree = tree_of(recipe)
     name = f"{Path(base[0]).name}-{'own' if tree is None else tree.kind}"
@@ -70,7 +73,7 @@ def own_command(
                 )
             ),
         )
-    sdk = sdk_of_level(recipe.compiler)
+    sdk = sdk_of_level(recipe.of(Build).compiler)
     if sdk is None:
         return base
     return (str(compiler_script(name, (*base, *_sdk_options(sdk, recipe, clang=clang)))),)
@@ -82,18 +85,18 @@ def tree_of(recipe: Recipe) -> CLibraryTree | None:
     Raises:
         UnavailableError: it is for another machine, or an SDK has one already.
     """
-    if recipe.libc == "glibc" or not is_own(recipe):
+    if recipe.of(Build).libc == "glibc" or not is_own(recipe):
         return None
-    if sdk_of_level(recipe.compiler) is not None:
+    if sdk_of_level(recipe.of(Build).compiler) is not None:
         raise UnavailableError(
-            f"The SDK {recipe.compiler} has a C library of its own: it can't build for {recipe.libc}.",
+            f"The SDK {recipe.of(Build).compiler} has a C library of its own: it can't build for {recipe.of(Build).libc}.",
             "Name its compiler by path: compiler=/path/to/bin/TARGET-gcc",
         )
-    if "/" not in recipe.libc:
+    if "/" not in recipe.of(Build).libc:
         return installed_musl()
-    tree = read_tree(Path(recipe.libc))
+    tree = read_tree(Path(recipe.of(Build).libc))
     _check_machine(f"The C library in {tree.root}", _MACHINES.get(tree.machine, tree.machine), recipe)
-    if recipe.linking == "dynamic" and not tree.loader:
+    if recipe.of(Build).linking == "dynamic" and not tree.loader:
         raise UnavailableError(f"The C library in {tree.root} has no dynamic loader.", "Compare with linking=static.")
     return tree
 
@@ -109,7 +112,7 @@ def _check_machine(what: str, machine: str, recipe: Recipe) -> None:
 def _sdk_options(sdk: Sdk, recipe: Recipe, *, clang: bool) -> tuple[str, ...]:
     """Return the SDK's flags, and options that make programs use the loader and the libraries of its system root."""
     options = [*sdk.cflags, *sdk.ldflags]
-    if sdk.sysroot and recipe.linking == "dynamic":
+    if sdk.sysroot and recipe.of(Build).linking == "dynamic":
         try:
             tree = read_tree(Path(sdk.sysroot).resolve())
         except UserError as error:
@@ -154,11 +157,13 @@ def own_tools(recipes: Iterable[Recipe]) -> list[tuple[str, str]]:
     """Return pairs (what, version and digest) of the compilers and C libraries by path, for the manifest."""
     found: set[tuple[str, str]] = set()
     for recipe in recipes:
-        if "/" in recipe.compiler:
-            facts: CompilerFacts = probe_compiler(command_of_level(recipe.compiler))
-            found.add((f"compiler {recipe.compiler}", f"{facts.title}, for {facts.target}, SHA-256 {facts.sha256}"))
-        if "/" in recipe.libc:
-            tree = read_tree(Path(recipe.libc))
+        if "/" in recipe.of(Build).compiler:
+            facts: CompilerFacts = probe_compiler(command_of_level(recipe.of(Build).compiler))
+            found.add(
+                (f"compiler {recipe.of(Build).compiler}", f"{facts.title}, for {facts.target}, SHA-256 {facts.sha256}")
+            )
+        if "/" in recipe.of(Build).libc:
+            tree = read_tree(Path(recipe.of(Build).libc))
             found.add(
                 (f"C library {tree.root}", f"{tree.kind}, {Path(tree.library).name} with SHA-256 {tree.digest()}")
             )
@@ -167,4 +172,4 @@ def own_tools(recipes: Iterable[Recipe]) -> list[tuple[str, str]]:
 
 def libc_kind(recipe: Recipe) -> str:
     """Return the kind of a recipe's C library: ``glibc``, ``musl`` or ``uclibc``."""
-    return read_tree(Path(recipe.libc)).kind if "/" in recipe.libc else recipe.libc
+    return read_tree(Path(recipe.of(Build).libc)).kind if "/" in recipe.of(Build).libc else recipe.of(Build).libc

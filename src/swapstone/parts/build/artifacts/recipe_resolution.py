@@ -3,13 +3,12 @@
 
 from __future__ import annotations
 
-import msgspec
-
 from swapstone.core.factors import Recipe
 from swapstone.core.model import UnavailableError
 from swapstone.parts.build.artifacts.allocators import Notify, check_allocator, with_allocator
 from swapstone.parts.build.artifacts.float_compilers import check_float
 from swapstone.parts.build.artifacts.toolchain import compiler_command, linking_flags
+from swapstone.parts.build.build import Build
 from swapstone.parts.build.factors.allocator import DEFAULT
 
 
@@ -24,13 +23,13 @@ def check_recipe(recipe: Recipe, *, shares_files: bool, preloads: bool = True) -
     Raises:
         UnavailableError: the combination does not exist.
     """
-    if recipe.float_abi:
+    if recipe.of(Build).float_abi:
         check_float(recipe)
-    named, by_path = recipe.allocator != DEFAULT, "/" in recipe.allocator
+    named, by_path = recipe.of(Build).allocator != DEFAULT, "/" in recipe.of(Build).allocator
     limits = (
         (
-            "/" in recipe.libc and recipe.linking == "dynamic" and not shares_files,
-            f"The loader of {recipe.libc} is not in a virtual machine.",
+            "/" in recipe.of(Build).libc and recipe.of(Build).linking == "dynamic" and not shares_files,
+            f"The loader of {recipe.of(Build).libc} is not in a virtual machine.",
             "Compare with linking=static there.",
         ),
         (
@@ -39,13 +38,13 @@ def check_recipe(recipe: Recipe, *, shares_files: bool, preloads: bool = True) -
             "",
         ),
         (
-            named and not preloads and recipe.linking != "static",
+            named and not preloads and recipe.of(Build).linking != "static",
             "An allocator can't be preloaded into a program of this target.",
             "Add --hold linking=static: an allocator that is linked in works there.",
         ),
         (
-            named and "/" in recipe.libc and not by_path,
-            f"The allocator {recipe.allocator} is built for the installed C libraries only, not for {recipe.libc}.",
+            named and "/" in recipe.of(Build).libc and not by_path,
+            f"The allocator {recipe.of(Build).allocator} is built for the installed C libraries only, not for {recipe.of(Build).libc}.",
             "Name a shared object that you built for it: allocator=default,/path/to/libNAME.so",
         ),
     )
@@ -53,7 +52,7 @@ def check_recipe(recipe: Recipe, *, shares_files: bool, preloads: bool = True) -
         if unavailable:
             raise UnavailableError(reason, hint)
     if named and not by_path:
-        check_allocator(recipe.allocator, recipe.libc, recipe.architecture)
+        check_allocator(recipe.of(Build).allocator, recipe.of(Build).libc, recipe.architecture)
 
 
 def resolve_recipe(recipe: Recipe, notify: Notify = lambda _: None) -> Recipe:
@@ -67,7 +66,7 @@ def resolve_recipe(recipe: Recipe, notify: Notify = lambda _: None) -> Recipe:
         UnavailableError: the combination does not exist or can't be built here.
     """
     check_recipe(recipe, shares_files=True)
-    provided = msgspec.structs.replace(
-        recipe, command=compiler_command(recipe, notify), ldflags=(*recipe.ldflags, *linking_flags(recipe))
+    provided = recipe.changed(
+        Build, command=compiler_command(recipe, notify), ldflags=(*recipe.of(Build).ldflags, *linking_flags(recipe))
     )
     return with_allocator(provided, notify)

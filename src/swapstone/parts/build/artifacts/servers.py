@@ -22,6 +22,7 @@ from swapstone.parts.build.artifacts.recipe_resolution import resolve_recipe
 from swapstone.parts.build.artifacts.source_build import SourceBuilder
 from swapstone.parts.build.artifacts.upstream_sources import read_lock, unpacked
 from swapstone.parts.build.artifacts.workload_build import run_compiler
+from swapstone.parts.build.build import Build
 
 LOCK = "native/servers.toml"
 
@@ -117,7 +118,7 @@ def build_static_load_generator(name: str) -> Path:
         UnavailableError: the sources can't be fetched, or there is no compiler.
         UserError: the build fails.
     """
-    return _build_part(name, msgspec.structs.replace(SOURCE_RECIPE, linking="static"))
+    return _build_part(name, SOURCE_RECIPE.changed(Build, linking="static"))
 
 
 def _build_part(name: str, recipe: Recipe) -> Path:
@@ -150,7 +151,7 @@ def load_generator_identity(path: str) -> tuple[str, str]:
 def _build_pace(architecture: str, more: tuple[str, ...] = ()) -> Path:
     source = share_dir() / "native" / "load_generator" / "pace.c"
     header = share_dir() / "native" / "workloads" / "figures.h"
-    command = resolve_recipe(msgspec.structs.replace(SOURCE_RECIPE, architecture=architecture)).command
+    command = resolve_recipe(msgspec.structs.replace(SOURCE_RECIPE, architecture=architecture)).of(Build).command
     flags = (*_PACE_FLAGS, *more)
     parts = (source.read_text(), header.read_text(), *flags, compiler_identity(command))
     home = cache_dir() / "drivers" / hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]

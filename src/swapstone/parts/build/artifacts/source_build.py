@@ -32,6 +32,7 @@ from swapstone.parts.build.artifacts.missing_library import (
     missing_rust_target,
     needs_cxx_library,
 )
+from swapstone.parts.build.build import Build
 
 LAST_LINES = 15
 _PROMPT = "\n$ "
@@ -90,15 +91,16 @@ class SourceBuilder:
             UnavailableError: the compiler is not installed.
             UserError: the build failed or timed out; the message ends with the last lines of its log.
         """
-        if shutil.which(recipe.command[0]) is None:
+        if shutil.which(recipe.of(Build).command[0]) is None:
             raise UnavailableError(
-                f"The compiler {recipe.command[0]!r} is not installed.", "`swapstone doctor` reports missing tools."
+                f"The compiler {recipe.of(Build).command[0]!r} is not installed.",
+                "`swapstone doctor` reports missing tools.",
             )
         tools = build_tools(recipe, self._cxx(recipe, notify))
         command = fill(self._own.build, placeholder_values(tools), dict(recipe.values))
         environment = build_environment() | tool_variables(tools) | library_environment(recipe)
         parts = ("own 1", self._sources, command, self._own.command[0], *sorted(map("=".join, environment.items())))
-        address = "\n".join((*parts, compiler_identity(recipe.command)))
+        address = "\n".join((*parts, compiler_identity(recipe.of(Build).command)))
         home = cache_dir().resolve() / "own" / sha256(address.encode(errors="surrogateescape")).hexdigest()[:32]
         with lock_copy(home) as alone:
             made = None if self._rebuild and alone else read_description(home / "made.json", FinishedBuild)
@@ -203,17 +205,20 @@ def _failure(own: OwnProgram, recipe: Recipe, status: int | None, output: bytes)
             f"failed: Rust's standard library for {target} is not installed. Install it: rustup target add {target}",
             "",
         )
-    if recipe.libc != "glibc" and "cxx" not in placeholders_in(own.build) and needs_cxx_library(text):
+    if recipe.of(Build).libc != "glibc" and "cxx" not in placeholders_in(own.build) and needs_cxx_library(text):
         again = shlex.quote(f"export CXX={{cxx}}; {own.build}")
         return (
-            f"failed: it needs a C++ library for {recipe.libc}, which is built if the command names {{cxx}}: --build {again}",
+            f"failed: it needs a C++ library for {recipe.of(Build).libc}, which is built if the command names {{cxx}}: --build {again}",
             "",
         )
     missing = missing_library(text)
     if missing is None:
         return "failed", "Try the command in a copy of the sources."
     name, library = missing
-    return f"failed: it did not find {name} for {recipe.libc}. {missing_hint(library, own.libraries, recipe.libc)}", ""
+    return (
+        f"failed: it did not find {name} for {recipe.of(Build).libc}. {missing_hint(library, own.libraries, recipe.of(Build).libc)}",
+        "",
+    )
 
 
 def _programs_in(tree: Path) -> list[str]:

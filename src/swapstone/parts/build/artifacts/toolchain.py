@@ -10,8 +10,6 @@ import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-import msgspec
-
 from swapstone.core.artifacts.cache_folder import new_folder
 from swapstone.core.artifacts.distribution_packages import require_command
 from swapstone.core.artifacts.tool_versions import first_line, link_inputs
@@ -23,6 +21,7 @@ from swapstone.parts.build.artifacts.cross_compilers import CROSS_COMPILERS, che
 from swapstone.parts.build.artifacts.cross_musl import SHIM
 from swapstone.parts.build.artifacts.float_compilers import check_float, float_command, float_prefix
 from swapstone.parts.build.artifacts.own_toolchain import is_own, own_compiler_command
+from swapstone.parts.build.build import Build
 
 _COMMANDS: dict[tuple[str, str], tuple[str, ...]] = {
     ("cc", "glibc"): ("cc",),
@@ -60,17 +59,17 @@ def compiler_command(recipe: Recipe, notify: Callable[[str], None] = lambda _: N
         UnavailableError: the combination does not exist, or a tool is missing.
         UserError: musl of another architecture can't be fetched.
     """
-    if recipe.float_abi:
+    if recipe.of(Build).float_abi:
         return float_command(recipe)
     if is_own(recipe):
-        return own_compiler_command(recipe, () if "/" in recipe.compiler else _own_base(recipe))
+        return own_compiler_command(recipe, () if "/" in recipe.of(Build).compiler else _own_base(recipe))
     if recipe.architecture:
         return _cross_command(recipe, notify)
-    if (recipe.compiler, recipe.libc) == ("clang", "musl"):
+    if (recipe.of(Build).compiler, recipe.of(Build).libc) == ("clang", "musl"):
         return (str(clang_for_musl(cache_dir())),)
-    command = _COMMANDS.get((recipe.compiler, recipe.libc))
+    command = _COMMANDS.get((recipe.of(Build).compiler, recipe.of(Build).libc))
     if command is None:
-        raise UnavailableError(f"Swapstone can't compile for {recipe.libc} with {recipe.compiler}.")
+        raise UnavailableError(f"Swapstone can't compile for {recipe.of(Build).libc} with {recipe.of(Build).compiler}.")
     return command
 
 
@@ -80,22 +79,22 @@ def check_compiler(recipe: Recipe) -> None:
     Raises:
         UnavailableError: the combination does not exist, or a package is missing; the hint names it.
     """
-    if recipe.float_abi:
+    if recipe.of(Build).float_abi:
         check_float(recipe)
     elif recipe.architecture and not is_own(recipe):
-        check_cross(recipe.architecture, recipe.compiler, recipe.libc)
+        check_cross(recipe.architecture, recipe.of(Build).compiler, recipe.of(Build).libc)
 
 
 def _own_base(recipe: Recipe) -> tuple[str, ...]:
     """Return the command of the compiler that builds for a C library of the user."""
     if recipe.architecture:
-        return _cross_command(msgspec.structs.replace(recipe, libc="glibc"), lambda _: None)
-    return _COMMANDS[recipe.compiler, "glibc"]
+        return _cross_command(recipe.changed(Build, libc="glibc"), lambda _: None)
+    return _COMMANDS[recipe.of(Build).compiler, "glibc"]
 
 
 def _cross_command(recipe: Recipe, notify: Callable[[str], None]) -> tuple[str, ...]:
-    if (recipe.compiler, recipe.libc) != ("clang", "musl"):
-        return cross_command(recipe.architecture, recipe.compiler, recipe.libc, notify)
+    if (recipe.of(Build).compiler, recipe.of(Build).libc) != ("clang", "musl"):
+        return cross_command(recipe.architecture, recipe.of(Build).compiler, recipe.of(Build).libc, notify)
     check_cross(recipe.architecture, "clang", "musl")
     (gcc,) = cross_command(recipe.architecture, "gcc", "musl", notify)
     return (str(clang_for_musl(cache_dir(), gcc, recipe.architecture)),)
@@ -108,7 +107,7 @@ def cross_prefix(architecture: str) -> str:
 
 def tool_prefix(recipe: Recipe) -> str:
     """Return the prefix of the names of a recipe's tools; empty for the build machine's."""
-    return float_prefix(recipe.float_abi) if recipe.float_abi else cross_prefix(recipe.architecture)
+    return float_prefix(recipe.of(Build).float_abi) if recipe.of(Build).float_abi else cross_prefix(recipe.architecture)
 
 
 def strip_command(recipe: Recipe) -> str:
@@ -122,15 +121,15 @@ def linking_flags(recipe: Recipe) -> tuple[str, ...]:
     Raises:
         UnavailableError: the level is unknown.
     """
-    if recipe.linking not in _LINKING:
-        raise UnavailableError(f"Unknown linking: {recipe.linking!r}.")
-    return _LINKING[recipe.linking]
+    if recipe.of(Build).linking not in _LINKING:
+        raise UnavailableError(f"Unknown linking: {recipe.of(Build).linking!r}.")
+    return _LINKING[recipe.of(Build).linking]
 
 
 def linked_dynamically(recipe: Recipe) -> Recipe:
     """Return a resolved recipe with dynamic linking; all else is unchanged."""
-    flags = tuple(flag for flag in recipe.ldflags if flag not in _LINKING["static"])
-    return msgspec.structs.replace(recipe, linking="dynamic", ldflags=flags)
+    flags = tuple(flag for flag in recipe.of(Build).ldflags if flag not in _LINKING["static"])
+    return recipe.changed(Build, linking="dynamic", ldflags=flags)
 
 
 @functools.cache

@@ -25,13 +25,16 @@ from swapstone.core.model.temporary_folder import TemporaryFolder
 from swapstone.parts.build.artifacts import link_layouts
 from swapstone.parts.build.artifacts.build_command import run_tool
 from swapstone.parts.build.artifacts.toolchain import linked_dynamically, strip_command
+from swapstone.parts.build.build import Build
 
 BASE_RECIPE = Recipe(
-    # -fno-builtin keeps calls of the C library. The other flags are those of a distribution's packages, without hardening that only
-    # one of the C libraries implements.
-    cflags=("-std=gnu11", "-O2", "-fno-builtin", "-U_FORTIFY_SOURCE", "-Wall", "-Wextra", "-Werror"),
-    ldflags=("-pthread",),
     environment=SOURCE_RECIPE.environment,
+    pieces=(
+        Build(
+            cflags=("-std=gnu11", "-O2", "-fno-builtin", "-U_FORTIFY_SOURCE", "-Wall", "-Wextra", "-Werror"),
+            ldflags=("-pthread",),
+        ),
+    ),
 )
 
 PROGRAM = "prog"
@@ -75,7 +78,15 @@ def build_whole(source: Source, recipe: Recipe, folder: Path, *, like: str) -> P
         folder.mkdir(parents=True, exist_ok=True)
         whole, stripped = folder / "whole", folder / "stripped"
         run_compiler(
-            [*recipe.command, *recipe.cflags, *_objects(job, folder), "-o", str(whole), *recipe.ldflags, *job.libraries]
+            [
+                *recipe.of(Build).command,
+                *recipe.of(Build).cflags,
+                *_objects(job, folder),
+                "-o",
+                str(whole),
+                *recipe.of(Build).ldflags,
+                *job.libraries,
+            ]
         )
         run_compiler(
             [strip_command(recipe), "--strip-all", f"--remove-section={RECORDED}", "-o", str(stripped), str(whole)]
@@ -109,7 +120,7 @@ def build_layouts(
 
 
 def _job(source: Source, recipe: Recipe, *, relinked: bool, beside: Sequence[Path] = ()) -> Job:
-    if source.companions and recipe.linking == "static":
+    if source.companions and recipe.of(Build).linking == "static":
         raise UnavailableError("The workload loads shared objects at run time, which a static program can't do.")
     folder = share_dir() / "native" / "workloads"
     harness = (folder / "harness.c",) if source.harness else ()
@@ -185,17 +196,18 @@ class Job:
 
 def _build(job: Job) -> Built:
     recipe = job.recipe
-    if shutil.which(recipe.command[0]) is None:
+    if shutil.which(recipe.of(Build).command[0]) is None:
         raise UnavailableError(
-            f"The compiler {recipe.command[0]!r} is not installed.", "`swapstone doctor` reports missing tools."
+            f"The compiler {recipe.of(Build).command[0]!r} is not installed.",
+            "`swapstone doctor` reports missing tools.",
         )
     digests = tuple((path.name, _sha256(path)) for path in (*job.sources, *job.headers, *job.companions, *job.beside))
     shown = [
-        Path(recipe.command[0]).name,
-        *recipe.command[1:],
-        *recipe.cflags,
+        Path(recipe.of(Build).command[0]).name,
+        *recipe.of(Build).command[1:],
+        *recipe.of(Build).cflags,
         *(path.name for path in job.sources),
-        *recipe.ldflags,
+        *recipe.of(Build).ldflags,
         *job.libraries,
     ]
     command = " ".join(shown) + (" (relinked)" if job.relinked else "")
@@ -204,7 +216,7 @@ def _build(job: Job) -> Built:
     parts = (
         *CACHE_VERSION,
         command,
-        compiler_identity(recipe.command),
+        compiler_identity(recipe.of(Build).command),
         facts,
         *(f"{name} {digest}" for name, digest in digests),
     )
@@ -230,12 +242,22 @@ def _compile(home: Path, job: Job) -> None:
         objects = _objects(job, job.objects or work)
         if job.layout:
             objects = link_layouts.shuffle_objects(
-                objects, work, job.layout, lambda arguments: run_compiler([*recipe.command, *arguments])
+                objects, work, job.layout, lambda arguments: run_compiler([*recipe.of(Build).command, *arguments])
             )
         elif job.relinked:
             objects = [*_padding(work, recipe), *reversed(objects)]
         whole = work / "whole"
-        run_compiler([*recipe.command, *recipe.cflags, *objects, "-o", str(whole), *recipe.ldflags, *job.libraries])
+        run_compiler(
+            [
+                *recipe.of(Build).command,
+                *recipe.of(Build).cflags,
+                *objects,
+                "-o",
+                str(whole),
+                *recipe.of(Build).ldflags,
+                *job.libraries,
+            ]
+        )
         facts = read_facts(whole)
         if facts is not None:
             (done / FACTS).write_bytes(msgspec.structs.replace(facts, path="").encoded())
@@ -252,7 +274,7 @@ def _compile(home: Path, job: Job) -> None:
         )
         for source in job.companions:
             shared = ("-shared", "-fPIC", "-s", str(source), "-o", str(done / _shared_object(source)))
-            run_compiler([*recipe.command, *recipe.cflags, *shared, *recipe.ldflags])
+            run_compiler([*recipe.of(Build).command, *recipe.of(Build).cflags, *shared, *recipe.of(Build).ldflags])
         for program in job.beside:
             run_compiler([strip_command(recipe), "--strip-all", "-o", str(done / program.name), str(program)])
 
@@ -263,8 +285,8 @@ def _objects(job: Job, folder: Path) -> list[str]:
     for source in job.sources:
         target = folder / f"{source.stem}.o"
         if not target.exists():
-            flags = (*job.recipe.cflags, "-I", str(source.parent))
-            run_compiler([*job.recipe.command, *flags, "-c", str(source), "-o", str(target)])
+            flags = (*job.recipe.of(Build).cflags, "-I", str(source.parent))
+            run_compiler([*job.recipe.of(Build).command, *flags, "-c", str(source), "-o", str(target)])
         objects.append(str(target))
     return objects
 
@@ -287,7 +309,9 @@ def _padding(work: Path, recipe: Recipe) -> list[str]:
         "__attribute__((used)) static char data[88] = {1};\n"
     )
     target = work / "padding.o"
-    run_compiler([*recipe.command, *recipe.cflags, "-Wno-unused", "-c", str(source), "-o", str(target)])
+    run_compiler(
+        [*recipe.of(Build).command, *recipe.of(Build).cflags, "-Wno-unused", "-c", str(source), "-o", str(target)]
+    )
     return [str(target)]
 
 

@@ -7,11 +7,10 @@ import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-import msgspec
-
 from swapstone.core.factors.factor import Evidence, Level, ProgramFacts, Recipe, Stage
 from swapstone.core.factors.facts import read_facts
 from swapstone.core.model import UserError
+from swapstone.parts.build.build import Build
 
 DEFAULT = "default"
 
@@ -62,7 +61,7 @@ class Allocator:
 
     def apply(self, level: str, recipe: Recipe) -> Recipe:
         """Name the level in the recipe."""
-        return msgspec.structs.replace(recipe, allocator=level)
+        return recipe.changed(Build, allocator=level)
 
     def level_of_path(self, text: str) -> Level:
         """Return the level of a shared object; see `TakesPaths`."""

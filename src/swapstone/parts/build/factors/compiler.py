@@ -9,11 +9,10 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-import msgspec
-
 from swapstone.core.factors.factor import Evidence, Level, ProgramFacts, Recipe, Stage
 from swapstone.core.factors.switches import recorded, with_recording
 from swapstone.core.model import UserError
+from swapstone.parts.build.build import Build
 from swapstone.parts.build.factors.compiler_probe import probe_compiler
 from swapstone.parts.build.factors.sdk import SDK, command_of_level
 
@@ -86,7 +85,7 @@ class Compiler:
 
     def apply(self, level: str, recipe: Recipe) -> Recipe:
         """Set the compiler, and make it record its command line."""
-        return msgspec.structs.replace(recipe, compiler=level, cflags=with_recording(recipe.cflags))
+        return recipe.changed(Build, compiler=level, cflags=with_recording(recipe.of(Build).cflags))
 
     def observe(self, evidence: Evidence) -> str | None:
         """Name the compiler by the recorded command lines, or else by the names in ``.comment``.

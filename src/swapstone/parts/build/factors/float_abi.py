@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import os
 
-import msgspec
-
 from swapstone.core.factors.factor import Evidence, Level, Recipe, Stage
+from swapstone.parts.build.build import Build
 
 SOFT, SOFTFP, HARD = "soft", "softfp", "hard"
 
@@ -62,8 +61,8 @@ class Float:
 
     def apply(self, level: str, recipe: Recipe) -> Recipe:
         """Set the ABI, with static linking: no image contains the loader of soft and softfp."""
-        cflags = (*recipe.cflags, *PROCESSOR, f"-mfloat-abi={level}")
-        return msgspec.structs.replace(recipe, float_abi=level, linking="static", cflags=cflags)
+        cflags = (*recipe.of(Build).cflags, *PROCESSOR, f"-mfloat-abi={level}")
+        return recipe.changed(Build, float_abi=level, linking="static", cflags=cflags)
 
     def observe(self, evidence: Evidence) -> str | None:
         """Name the ABI by the build attributes of the program, which its own code must not contradict.

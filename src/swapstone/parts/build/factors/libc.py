@@ -6,10 +6,9 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import msgspec
-
 from swapstone.core.factors.factor import Evidence, Level, ProgramFacts, Recipe, Stage
 from swapstone.core.model import UserError
+from swapstone.parts.build.build import Build
 from swapstone.parts.build.factors.c_library_files import read_tree
 
 # File names of each library: its dynamic loader and the library itself (one file in musl).
@@ -58,7 +57,7 @@ class Libc:
 
     def apply(self, level: str, recipe: Recipe) -> Recipe:
         """Name the level in the recipe."""
-        return msgspec.structs.replace(recipe, libc=level)
+        return recipe.changed(Build, libc=level)
 
     def level_of_path(self, text: str) -> Level:
         """Return the level of a folder with a C library; see `TakesPaths`.

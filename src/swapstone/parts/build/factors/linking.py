@@ -3,9 +3,8 @@
 
 from __future__ import annotations
 
-import msgspec
-
 from swapstone.core.factors.factor import Evidence, Level, Recipe, Stage
+from swapstone.parts.build.build import Build
 
 
 class Linking:
@@ -22,7 +21,7 @@ class Linking:
 
     def apply(self, level: str, recipe: Recipe) -> Recipe:
         """Set the linking."""
-        return msgspec.structs.replace(recipe, linking=level)
+        return recipe.changed(Build, linking=level)
 
     def observe(self, evidence: Evidence) -> str | None:
         """Name the level by the process: whether it has a loader and maps objects other than its program.

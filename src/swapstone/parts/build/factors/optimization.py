@@ -5,10 +5,9 @@ from __future__ import annotations
 
 import re
 
-import msgspec
-
 from swapstone.core.factors.factor import Evidence, Level, Recipe, Stage
 from swapstone.core.factors.switches import recorded, with_recording
+from swapstone.parts.build.build import Build
 
 _SWITCH = re.compile(r"-O\w*")
 _SPELLINGS = {"": "O0", "-O": "O1"}
@@ -32,10 +31,10 @@ class Optimization:
 
     def apply(self, level: str, recipe: Recipe) -> Recipe:
         """Replace the recipe's -O switch by the level's, and make the compiler record its command line."""
-        others = [flag for flag in recipe.cflags if not _SWITCH.fullmatch(flag)]
-        first = next((at for at, flag in enumerate(recipe.cflags) if _SWITCH.fullmatch(flag)), len(others))
+        others = [flag for flag in recipe.of(Build).cflags if not _SWITCH.fullmatch(flag)]
+        first = next((at for at, flag in enumerate(recipe.of(Build).cflags) if _SWITCH.fullmatch(flag)), len(others))
         cflags = (*others[:first], f"-{level}", *others[first:])
-        return msgspec.structs.replace(recipe, cflags=with_recording(cflags))
+        return recipe.changed(Build, cflags=with_recording(cflags))
 
     def observe(self, evidence: Evidence) -> str | None:
         """Name the level by the last -O switch of each recorded command line.

@@ -30,6 +30,7 @@ from swapstone.parts.build.artifacts import (
     with_layout_compiler,
     with_libraries,
 )
+from swapstone.parts.build.build import Build
 from swapstone.parts.build.factors.libc import LIBC
 from swapstone.parts.build.subjects.own_program_carried import carried_files, uncarried_arguments
 from swapstone.parts.own.subjects.own_program_libraries import wrong_library
@@ -176,7 +177,7 @@ class SourceProgram(UserProgram):
         rooted = any(is_root_factor(name) for name, _ in variant.applied)
         facts = None if rooted else read_facts(Path(own.arguments[0]))
         libc = LIBC.observe(Evidence(interp=facts.interp, objects=())) if facts else None
-        return msgspec.structs.replace(recipe, libc=libc or recipe.libc)
+        return recipe.changed(Build, libc=libc or recipe.of(Build).libc)
 
     def check_recipes(self, variants: Iterable[Variant], recipes: Mapping[str, Recipe]) -> None:
         """Raise if what distinguishes two variants does not reach the build command."""
@@ -212,7 +213,7 @@ class SourceProgram(UserProgram):
         loader = (facts.interp or "none") if facts else "none: it is a script"
         return (
             f"; does the build ignore {{cc}}, {{cflags}} or {{ldflags}}, or find files of an earlier build? {{cc}} was "
-            f"{' '.join(program.recipe.command)!r}; the program was built by {compiler}, its loader is {loader}"
+            f"{' '.join(program.recipe.of(Build).command)!r}; the program was built by {compiler}, its loader is {loader}"
         )
 
     def wrong_files(self, trial: TrialSpec, evidence: Evidence) -> str:

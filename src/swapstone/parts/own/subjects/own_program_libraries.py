@@ -7,6 +7,7 @@ from pathlib import Path
 
 from swapstone.core.factors import Evidence, Recipe
 from swapstone.parts.build.artifacts import LIBRARIES
+from swapstone.parts.build.build import Build
 
 
 def wrong_library(recipe: Recipe, evidence: Evidence) -> str:
@@ -23,7 +24,7 @@ def wrong_library(recipe: Recipe, evidence: Evidence) -> str:
         A sentence on the first library of which another file was mapped, or whose text was in no file; empty if there is none.
     """
     files = [*((evidence.program,) if evidence.program else ()), *evidence.libraries]
-    for ident in recipe.libraries:
+    for ident in recipe.of(Build).libraries:
         name = ident.split()[2]
         stems = tuple(f"lib{link}.so" for link in LIBRARIES[name].links)
         other = next((f for f in files if Path(f.path).name.startswith(stems) and ident not in f.comments), None)

@@ -15,6 +15,7 @@ from swapstone.core.model.architectures import machine_of
 from swapstone.core.subjects.variant_program import Program
 from swapstone.core.targets.carried_files import CarriedFiles
 from swapstone.parts.build.artifacts import may_read_environment, placeholders
+from swapstone.parts.build.build import Build
 from swapstone.parts.build.subjects.own_program_carried import carried_files, check_files
 
 _FILES = ("cmake_toolchain", "meson_cross")
@@ -85,7 +86,8 @@ def check_programs(own: OwnProgram, programs: Mapping[str, Program]) -> None:
     """
     for (label, one), (other_label, other) in itertools.combinations(programs.items() if own.build else (), 2):
         differ = any(
-            getattr(one.recipe, field) != getattr(other.recipe, field) for field in ("command", "cflags", "ldflags")
+            getattr(one.recipe.of(Build), field) != getattr(other.recipe.of(Build), field)
+            for field in ("command", "cflags", "ldflags")
         )
         compiled = one.facts is not None  # a script may start different programs
         if differ and compiled and one.artifact and other.artifact and one.artifact.sha256 == other.artifact.sha256:
@@ -127,7 +129,7 @@ def _check_placeholders(own: OwnProgram, factors: Iterable[FactorLevels]) -> Non
 def _require_placeholders(used: frozenset[str], factor: str, one: Recipe, other: Recipe) -> None:
     for placeholder, alike, fields in _PLACEHOLDERS:
         if not used.intersection((placeholder, *alike)) and any(
-            getattr(one, field) != getattr(other, field) for field in fields
+            getattr(one.of(Build), field) != getattr(other.of(Build), field) for field in fields
         ):
             variable = placeholder.upper()
             raise UserError(
