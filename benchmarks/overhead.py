@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Overhead of Swapstone in comparison with hyperfine and the Python interpreter. `benchmarks/overhead`.
+"""Overhead of Swapstone in comparison with hyperfine. `benchmarks/overhead`.
 
 Tables, each of ratios within one run, because machines differ and are noisy:
 
@@ -7,8 +7,6 @@ Tables, each of ratios within one run, because machines differ and are noisy:
                 in turns; and the two parts of that time before and after the caller of the target has the answer. Once for a
                 program without a C library, and once for one whose C library first prepares itself: the same time for both sides
     comparison  the same time in `swapstone compare`, in turns with the others; it also judges each run and syncs it to the record
-    start-up    `swapstone --help` beside `python -c pass`
-    analysis    a million values in three shapes, as benchmarks/analysis prints it alone
 """
 
 from __future__ import annotations
@@ -21,10 +19,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
 from pathlib import Path
 
-from benchmarks import analysis
 from benchmarks.shared import TOP, parser_of
 
 from swapstone.core.targets import open_target
@@ -51,9 +47,6 @@ def main() -> int:
     runs = parser.parse_args().runs
     with tempfile.TemporaryDirectory() as folder:
         _trials(Path(folder), runs)
-    _start_up()
-    print("analysis of a million values")
-    analysis.main(())
     return 0
 
 
@@ -164,23 +157,6 @@ def _line(name: str, values: list[float]) -> None:
     tenths = statistics.quantiles(values, n=10)
     middle = statistics.median(values)
     print(f"  {name:62} {middle / 1000:8.0f} us  ({tenths[0] / 1000:.0f} to {tenths[-1] / 1000:.0f})")
-
-
-def _start_up() -> None:
-    def timed(*arguments: str) -> Callable[[], float]:
-        def once() -> float:
-            start = time.perf_counter()
-            subprocess.run(arguments, check=True, capture_output=True, cwd=TOP)
-            return time.perf_counter() - start
-
-        return once
-
-    bare, ours = timed(sys.executable, "-c", "pass"), timed("./swapstone", "--help")
-    pairs = [(bare(), ours()) for _ in range(20)]
-    first, second = (statistics.median(column) for column in zip(*pairs, strict=True))
-    print("start-up, 20 interleaved runs, median")
-    print(f"  python -c pass       {first * 1000:6.0f} ms")
-    print(f"  ./swapstone --help   {second * 1000:6.0f} ms, {second / first:.1f} times as long; goal: 300 ms")
 
 
 if __name__ == "__main__":
