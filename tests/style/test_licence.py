@@ -74,7 +74,7 @@ def test_every_source_file_names_its_licence() -> None:
 
 def _fetched() -> Iterator[tuple[str, str]]:
     """Yield the name of everything that is fetched, and the file that says so."""
-    for lock in ("requirements.lock", "requirements-dev.lock", "requirements-fuzz.lock"):
+    for lock in ("requirements.lock", "requirements-dev.lock"):
         for name in re.findall(r"^([a-z0-9._-]+)==", (TOP / lock).read_text(), re.MULTILINE):
             yield name, lock
     for line in (TOP / "packages").read_text().splitlines():
