@@ -33,7 +33,6 @@ sys.path[:0] = [path for path in (str(TOP / "src"), str(TOP)) if path not in sys
 from tools.fuzz_decoders import DECODERS, Decoder, is_empty  # noqa: E402 # after the path of modules is set
 from tools.fuzz_outcome import LIMIT_S, Outcome, keep, show  # noqa: E402
 
-LONG_RUN = 100_000
 _ROOM_BYTES = 3 << 30
 _AGAIN = 16  # one of so many inputs is decoded twice
 
@@ -175,15 +174,6 @@ def count(outcome: Outcome, decoder: Decoder, data: bytes) -> None:
         outcome.defects += (keep(decoder, data, text),)
     elif outcome.executions % _AGAIN == 0 and (again := attempt(decoder, data)) != (what, text):
         outcome.defects += (keep(decoder, data, f"{text}\n{again[1]}\nThe second value differs from the first one."),)
-
-
-def long_runs(decoder: Decoder, source: random.Random) -> Iterator[bytes]:
-    """Yield the seeds with one place each in which a few characters are repeated `LONG_RUN` times."""
-    for seed in decoder.seeds():
-        for run in RUNS:
-            at = source.randint(0, len(seed))
-            changed = seed[:at] + run * (LONG_RUN // len(run)) + seed[at:]
-            yield changed if decoder.repair is None else decoder.repair(changed)
 
 
 def fuzz(chosen: Sequence[Decoder], seconds: float, seed: int) -> int:
