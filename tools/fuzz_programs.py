@@ -65,7 +65,6 @@ from swapstone.parts.explain.model.wakeup_paths import WakeupExplanation
 from swapstone.parts.explain.report import instruction_explanation, wakeup_explanation
 from swapstone.parts.explain.session import explanation_files
 from swapstone.parts.net.model.conformance import decode_script_outcome
-from swapstone.parts.net.session.conformance import decode_known
 
 # Programs of users and load generators
 
@@ -281,12 +280,6 @@ PROGRAM_DECODERS: tuple[Decoder, ...] = (
             b'{"outcome":"failed","script":"a.pkt","stack":"lwip","line":3,"reason":"r","expected":"e","seen":"s"}'
         ),
         errors=(ValueError,),
-    ),
-    Decoder(
-        "known failures",
-        "user",
-        lambda data: decode_known(data, ["rfc1/a"]),
-        constant(b'[lwip]\n"rfc1/a" = "why"\n'),
     ),
     Decoder("board", "board", _board_answer, constant(fuzz_seeds.BOARD_ANSWER)),
     Decoder("driver target", "user", _driver_target, constant(b"ssh:me@board.example:2222", b"ssh:[fe80::1]")),

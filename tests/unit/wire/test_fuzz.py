@@ -61,7 +61,6 @@ COVERED = {
     "core/record/reader.py": "record",
     "parts/published/report/published_differences.py": "",  # reasons that come with the program
     "parts/published/session/published_output.py": "",  # reads a result that comes with the program
-    "parts/net/session/conformance.py": "known failures",
     "parts/cluster/many_machines.py": "",  # decoded after its SHA-256, which the user typed, was checked
     "core/session/columns_file.py": "",  # decoded after its HMAC by the user's key
     "parts/explain/session/explanation_files.py": "evidence",
