@@ -27,7 +27,10 @@ from swapstone.core.targets import open_target
 from swapstone.core.wire import ProcessOutcome, TrialRequest
 
 TURNS = 5
-_BETWEEN = "end of one to first instruction of the next"
+_TARGET, _COMPARE, _HYPERFINE = (
+    f"{way}: end of one to first instruction of the next"
+    for way in ("target host", "swapstone compare", "hyperfine -N")
+)
 _FREESTANDING = (
     "-O2",
     "-ffreestanding",
@@ -45,61 +48,49 @@ def main() -> int:
     parser = parser_of("overhead", __doc__)
     parser.add_argument("--runs", type=int, default=300, help="of each program (default 300)")
     runs = parser.parse_args().runs
-    with tempfile.TemporaryDirectory() as folder:
-        _trials(Path(folder), runs)
-    return 0
-
-
-def _trials(folder: Path, runs: int) -> None:
-    bare, program = folder / "bare", folder / "stamp"
-    sources = [TOP / "benchmarks" / "stamp_bare.c", TOP / "native" / "agent" / "text.c"]
-    sources += sorted((TOP / "native" / "port").glob("[lm]*.c"))
-    subprocess.run(["cc", *_FREESTANDING, "-o", bare, *sources, "-lgcc"], check=True)
-    subprocess.run(["cc", "-O2", "-static", "-o", program, TOP / "benchmarks" / "stamp.c"], check=True)
     print(
         f"a trial of a static program that ends at once, {runs} runs in {TURNS} turns, median (10th to 90th percentile)"
     )
-    print("without a C library")
-    _one_program(folder, bare, runs)
-    print("with a C library")
-    _one_program(folder, program, runs)
+    with tempfile.TemporaryDirectory() as folder:
+        bare, program = Path(folder, "bare"), Path(folder, "stamp")
+        sources = [TOP / "benchmarks" / "stamp_bare.c", TOP / "native" / "agent" / "text.c"]
+        sources += sorted((TOP / "native" / "port").glob("[lm]*.c"))
+        subprocess.run(["cc", *_FREESTANDING, "-o", bare, *sources, "-lgcc"], check=True)
+        subprocess.run(["cc", "-O2", "-static", "-o", program, TOP / "benchmarks" / "stamp.c"], check=True)
+        for title, each in (("without a C library", bare), ("with a C library", program)):
+            print(title)
+            _one_program(each, runs)
+    return 0
 
 
-def _one_program(folder: Path, program: Path, runs: int) -> None:
-    has_hyperfine = shutil.which("hyperfine") is not None
-    ours: list[float] = []
-    theirs: list[float] = []
-    answers: list[float] = []
-    starts: list[float] = []
-    compared: list[float] = []
-    for turn in range(TURNS):
-        gaps, ends, begins = _by_target(program, _Stamps(folder / f"{program.name}-ours-{turn}"), runs // TURNS)
-        ours, answers, starts = ours + gaps, answers + ends, starts + begins
-        compared += _by_compare(program, _Stamps(folder / f"{program.name}-compared-{turn}"), runs // TURNS // 2)
-        if has_hyperfine:
-            theirs += _by_hyperfine(program, _Stamps(folder / f"{program.name}-theirs-{turn}"), runs // TURNS)
-    _line(f"target host: {_BETWEEN}", ours)
-    _line("  of that, end to answer", answers)
-    _line("  of that, request to first instruction", starts)
-    _line(f"swapstone compare: {_BETWEEN}", compared)
-    print(f"  ratio of the medians, compare / target: {statistics.median(compared) / statistics.median(ours):.2f}")
-    if has_hyperfine:
-        _line(f"hyperfine -N: {_BETWEEN}", theirs)
-        print(f"  ratio of the medians, target / hyperfine: {statistics.median(ours) / statistics.median(theirs):.2f}")
+def _one_program(program: Path, runs: int) -> None:
+    found: dict[str, list[float]] = {}
+    ways = (_by_target, _by_compare, *([_by_hyperfine] if shutil.which("hyperfine") else []))
+    for turn, way in itertools.product(range(TURNS), ways):
+        stamps = _Stamps(program.with_name(f"{program.name}-{turn}-{way.__name__}"))
+        for name, values in way(program, stamps, runs // TURNS).items():
+            found.setdefault(name, []).extend(values)
+    for name, values in found.items():
+        tenths, middle = statistics.quantiles(values, n=10), statistics.median(values)
+        print(f"  {name:62} {middle / 1000:8.0f} us  ({tenths[0] / 1000:.0f} to {tenths[-1] / 1000:.0f})")
+    ours, compared = (statistics.median(found[name]) for name in (_TARGET, _COMPARE))
+    print(f"  ratio of the medians, compare / target: {compared / ours:.2f}")
+    if _HYPERFINE in found:
+        print(f"  ratio of the medians, target / hyperfine: {ours / statistics.median(found[_HYPERFINE]):.2f}")
     else:
         print("  hyperfine is not installed: nothing beside it")
 
 
-def _by_compare(program: Path, stamps: _Stamps, blocks: int) -> list[float]:
+def _by_compare(program: Path, stamps: _Stamps, runs: int) -> dict[str, list[float]]:
     """Return the times between the trials of a comparison of two equal commands. Its record is on the disk of the current folder."""
     with tempfile.TemporaryDirectory(dir=Path.cwd()) as records:
-        names = ("-n", "one", "-n", "two", "--blocks", str(blocks), "--prime", "0", "--out", f"{records}/record")
+        names = ("-n", "one", "-n", "two", "--blocks", str(runs // 2), "--prime", "0", "--out", f"{records}/record")
         command = ["./swapstone", "compare", *names, f"{program} {stamps.path}", f"{program} {stamps.path} again"]
         subprocess.run(command, check=True, capture_output=True, cwd=TOP)
-    return _gaps(stamps.read())
+    return {_COMPARE: _gaps(stamps.read())}
 
 
-def _by_target(program: Path, stamps: _Stamps, runs: int) -> tuple[list[float], list[float], list[float]]:
+def _by_target(program: Path, stamps: _Stamps, runs: int) -> dict[str, list[float]]:
     """Return the times between trials, from the end of each to its answer, and from each request to the first instruction."""
     asked, answered = [], []
     with open_target("host") as target:
@@ -121,17 +112,17 @@ def _by_target(program: Path, stamps: _Stamps, runs: int) -> tuple[list[float], 
             answered.append(time.monotonic_ns())
             assert (answer.outcome, answer.code) == (ProcessOutcome.EXITED, 0), answer
     times = stamps.read()
-    return (
-        _gaps(times),
-        [at - end for at, (_, end) in zip(answered, times, strict=True)],
-        [begin - at for at, (begin, _) in zip(asked, times, strict=True)],
-    )
+    return {
+        _TARGET: _gaps(times),
+        "  of that, end to answer": [at - end for at, (_, end) in zip(answered, times, strict=True)],
+        "  of that, request to first instruction": [begin - at for at, (begin, _) in zip(asked, times, strict=True)],
+    }
 
 
-def _by_hyperfine(program: Path, stamps: _Stamps, runs: int) -> list[float]:
+def _by_hyperfine(program: Path, stamps: _Stamps, runs: int) -> dict[str, list[float]]:
     command = ["hyperfine", "-N", "--warmup", "0", "--runs", str(runs), f"{program} {stamps.path}"]
     subprocess.run(command, check=True, capture_output=True)
-    return _gaps(stamps.read())
+    return {_HYPERFINE: _gaps(stamps.read())}
 
 
 class _Stamps:
@@ -151,12 +142,6 @@ class _Stamps:
 
 def _gaps(times: list[tuple[int, int]]) -> list[float]:
     return [begin - end for (_, end), (begin, _) in itertools.pairwise(times)]
-
-
-def _line(name: str, values: list[float]) -> None:
-    tenths = statistics.quantiles(values, n=10)
-    middle = statistics.median(values)
-    print(f"  {name:62} {middle / 1000:8.0f} us  ({tenths[0] / 1000:.0f} to {tenths[-1] / 1000:.0f})")
 
 
 if __name__ == "__main__":
