@@ -1,22 +1,19 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Generates the words of the protocols for C, Python and docs/wire.md from native/wire/words.toml.
 
-Usage: tools/generate-wire [--check]
+Usage: tools/generate-wire [--write]
 
-With --check nothing is written; the exit status is 1 if a generated file is out of date.
+Without --write, the files are compared with the table.
 """
 
 from __future__ import annotations
 
-import argparse
 import hashlib
 import re
-import sys
 import tomllib
 from pathlib import Path
 from typing import Any
 
-TOP = Path(__file__).resolve().parents[1]
 TABLE = "native/wire/words.toml"
 NOTICE = f"Generated from {TABLE} by tools/generate-wire: do not edit."
 SPDX = "SPDX-License-Identifier: MIT OR Apache-2.0"
@@ -214,31 +211,15 @@ def generated(top: Path) -> dict[str, str]:
     }
 
 
-def problems(top: Path) -> list[str]:
-    """Return what is wrong with the table and with the files generated from it, one line each."""
+def problems(top: Path, *, write: bool = False) -> list[str]:
+    """Return what is wrong with the table and with the files generated from it, one line each; with `write`, write these first."""
     table = read_table(top)
     texts = generated(top)
+    for name, text in texts.items() if write else ():
+        (top / name).write_text(text)
     stale = [name for name, text in texts.items() if not (top / name).exists() or (top / name).read_text() != text]
     return [
         *version_problems(table),
         *undocumented(top, table),
-        *(f"{name} is out of date: run tools/generate-wire" for name in stale),
+        *(f"{name} is out of date: run tools/generate-wire --write" for name in stale),
     ]
-
-
-def main() -> int:
-    """Write the files, or check them."""
-    parser = argparse.ArgumentParser(prog="tools/generate-wire", description=(__doc__ or "").split("\n", maxsplit=1)[0])
-    parser.add_argument("--check", action="store_true", help="write nothing; exit with 1 if a file is out of date")
-    arguments = parser.parse_args()
-    if not arguments.check:
-        for name, text in generated(TOP).items():
-            (TOP / name).write_text(text)
-    found = problems(TOP)
-    for problem in found:
-        print(problem, file=sys.stderr)
-    return 1 if found else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -13,7 +13,6 @@ A variant is its label. Fields may be added, so that a reader ignores unknown on
 from __future__ import annotations
 
 import functools
-import sys
 import types
 import typing
 from collections.abc import Iterable, Iterator
@@ -41,7 +40,6 @@ from swapstone.parts.vm.artifacts.libc_image import LibcImage
 from swapstone.parts.vm.model.memory_fit import MemoryFit
 from swapstone.parts.vm.session.image_store import image_rows
 
-TOP = Path(__file__).resolve().parents[1]
 FOLDER = Path("docs", "schemas")
 Schema = dict[str, Any]
 Fields = dict[str, Any]
@@ -245,17 +243,3 @@ def problems(top: Path, formats: Iterable[str] = VERSIONS, *, write: bool = Fals
     yield from (
         f"{FOLDER / path.name} has no format." for path in sorted(folder.glob("*.json")) if path.stem not in VERSIONS
     )
-
-
-def main(arguments: list[str]) -> int:
-    """Print what is wrong; return the exit status."""
-    if arguments not in ([], ["--write"]):
-        print(__doc__)
-        return 0
-    found = list(problems(TOP, write=bool(arguments)))
-    print("\n".join(found) or "docs/schemas has what the types give.")
-    return 2 if found else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

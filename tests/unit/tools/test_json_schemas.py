@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tools.json_schemas import FOLDER, TOP, changes, generated, problems
+from tools.generated import TOP
+from tools.json_schemas import FOLDER, changes, generated, problems
 
 from swapstone.core.report.printed_json import VERSIONS, printed_json
 from tests.json_schema import check_printed, differences, published
