@@ -165,24 +165,20 @@ def python_text(table: Table) -> str:
     return "\n".join([*lines, "}", '"""Whole numbers that an agent may state, with the lowest value of each."""', ""])
 
 
-def markdown_tables(table: Table) -> dict[str, str]:
-    """Return the generated tables of docs/wire.md by name."""
-    facts = ["| fact | meaning |", "|---|---|"]
-    facts += [f"| `{entry['name']}` | {entry['meaning']} |" for entry in table["fact"]]
-    outcomes = ["| HOW | meaning | CODE |", "|---|---|---|"]
-    outcomes += [f"| `{entry['name']}` | {entry['meaning']} | {entry['code']} |" for entry in table["outcome"]]
-    observations = ["| KIND | what is read |", "|---|---|"]
-    observations += [f"| `{entry['name']}` | {entry['meaning']} |" for entry in table["observation"]]
-    versions = ["| protocol | version | described in |", "|---|---|---|"]
-    versions += [
-        f"| {each['name']} | `{each['header']} {each['version']}` | {each['document']} |" for each in table["protocol"]
-    ]
-    return {
-        "versions": "\n".join(versions),
-        "observations": "\n".join(observations),
-        "outcomes": "\n".join(outcomes),
-        "facts": "\n".join(facts),
-    }
+TABLES = {
+    "versions": ("protocol", "| protocol | version | described in |", "| {name} | `{header} {version}` | {document} |"),
+    "observations": ("observation", "| KIND | what is read |", "| `{name}` | {meaning} |"),
+    "outcomes": ("outcome", "| HOW | meaning | CODE |", "| `{name}` | {meaning} | {code} |"),
+    "facts": ("fact", "| fact | meaning |", "| `{name}` | {meaning} |"),
+}
+"""The generated tables of docs/wire.md: list of entries, head and row of each."""
+
+
+def markdown(table: Table, name: str) -> str:
+    """Return a generated table of docs/wire.md."""
+    entries, head, row = TABLES[name]
+    rule = "|---" * (head.count("|") - 1) + "|"
+    return "\n".join([head, rule, *(row.format_map(entry) for entry in table[entries])])
 
 
 def document_text(text: str, table: Table) -> str:
@@ -191,12 +187,12 @@ def document_text(text: str, table: Table) -> str:
     Raises:
         ValueError: it has no place for one of them.
     """
-    for name, content in markdown_tables(table).items():
+    for name in TABLES:
         before, mark, rest = text.partition(f"<!-- words: {name} -->\n")
         _, end, after = rest.partition("<!-- end -->\n")
         if not mark or not end:
             raise ValueError(f"docs/wire.md has no place for the table {name}")
-        text = f"{before}{mark}{content}\n{end}{after}"
+        text = f"{before}{mark}{markdown(table, name)}\n{end}{after}"
     return text
 
 
