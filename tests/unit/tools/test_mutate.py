@@ -4,13 +4,14 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from tools.mutate import AGENT, PACKAGES, Project, candidates, fingerprint, main, read_lists
+from tools.mutate import AGENT, PACKAGES, Project, candidates, fingerprint, main, namespaces, read_lists
 from tools.mutation_operators import mutants
 
 TOP = Path(__file__).parents[3]
@@ -246,3 +247,40 @@ def test_every_package_has_files() -> None:
     assert own and all("/record/" in name for name in own)
     assert others and not {*own} & {*others}
     assert project.tests_of([AGENT])[1] == []
+
+
+need_namespaces = pytest.mark.skipif(not namespaces(), reason="no namespaces here")
+
+
+def inside(code: str, *arguments: Path) -> str:
+    """Run Python code where a mutant is tested; return what it prints."""
+    command = [*namespaces(), sys.executable, "-c", f"import os, signal, subprocess, sys\n{code}", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, check=False).stdout
+
+
+@need_namespaces
+def test_a_signal_to_all_processes_ends_none_outside() -> None:
+    with subprocess.Popen(["sleep", "600"], start_new_session=True) as outside:
+        code = "print(os.getpid(), sorted(int(name) for name in os.listdir('/proc') if name.isdigit()), flush=True)\n"
+        seen = inside(code + "os.getpid() == 2 and os.kill(-1, signal.SIGKILL)")
+        alive = outside.poll() is None
+        outside.kill()
+    assert alive
+    assert seen == "2 [1, 2]\n"  # process 1 is a shell that waits
+
+
+@need_namespaces
+@pytest.mark.skipif(os.geteuid() != 0, reason="not root")
+def test_a_mount_does_not_reach_the_machine(tmp_path: Path) -> None:
+    code = (
+        "subprocess.run(['mount', '-t', 'tmpfs', 'none', sys.argv[1]], check=True); print(os.path.ismount(sys.argv[1]))"
+    )
+    assert inside(code, tmp_path) == "True\n"
+    assert not tmp_path.is_mount()
+
+
+@need_namespaces
+def test_what_a_mutant_started_ends_with_it(tmp_path: Path) -> None:
+    inside("subprocess.Popen(['sleep', '600'], start_new_session=True, cwd=sys.argv[1], stdout=2)", tmp_path)
+    links = [path for path in Path("/proc").glob("[0-9]*/cwd") if os.access(path, os.R_OK)]
+    assert not [path for path in links if path.exists() and path.resolve() == tmp_path]
