@@ -61,22 +61,6 @@ static uint64_t follow(void) {
     return (uint64_t)(at - memory);
 }
 
-static void prepare_chase(void) {
-    make_list(LARGE, sizeof(void *), variant);
-}
-
-static void prepare_line_chase(void) {
-    make_list(LARGE, LINE, variant);
-}
-
-static void prepare_l2_list(void) {
-    make_list(variant ? 256 << 10 : 8 << 10, LINE, 1);
-}
-
-static void prepare_memory_list(void) {
-    make_list(variant ? LARGE : 256 << 10, LINE, 1);
-}
-
 /* ==== Arrays ==== */
 
 static uint64_t strided(void) {
@@ -249,23 +233,27 @@ static uint64_t calls(void) {
 
 /* ==== */
 
+/* What a program needs before a pass: of a list, the bytes and the order of each variant, and the size of a
+ * node. */
 static const struct {
     const char *name;
     void (*prepare)(void);
     uint64_t (*pass)(void);
+    size_t bytes[2], node;
+    int shuffled[2];
 } programs[] = {
-    {"chase", prepare_chase, follow},
-    {"l2-list", prepare_l2_list, follow},
-    {"memory-list", prepare_memory_list, follow},
-    {"stride", NULL, strided},
-    {"fill", NULL, fill},
-    {"branch", prepare_branches, branches},
-    {"divide", NULL, divide},
-    {"divide-double", NULL, divide_double},
-    {"code", NULL, calls},
-    {"line-chase", prepare_line_chase, follow},
-    {"additions", NULL, additions},
-    {"atomic", NULL, atomic},
+    {"chase", NULL, follow, {LARGE, LARGE}, sizeof(void *), {0, 1}},
+    {"l2-list", NULL, follow, {8 << 10, 256 << 10}, LINE, {1, 1}},
+    {"memory-list", NULL, follow, {256 << 10, LARGE}, LINE, {1, 1}},
+    {"stride", NULL, strided, {0}, 0, {0}},
+    {"fill", NULL, fill, {0}, 0, {0}},
+    {"branch", prepare_branches, branches, {0}, 0, {0}},
+    {"divide", NULL, divide, {0}, 0, {0}},
+    {"divide-double", NULL, divide_double, {0}, 0, {0}},
+    {"code", NULL, calls, {0}, 0, {0}},
+    {"line-chase", NULL, follow, {LARGE, LARGE}, LINE, {0, 1}},
+    {"additions", NULL, additions, {0}, 0, {0}},
+    {"atomic", NULL, atomic, {0}, 0, {0}},
 };
 
 enum { PROGRAMS = sizeof programs / sizeof *programs };
@@ -294,6 +282,8 @@ int main(int count, char **arguments) {
         if (!memory)
             return 1;
         memset(memory, 1, LARGE);
+        if (programs[i].node)
+            make_list(programs[i].bytes[variant], programs[i].node, programs[i].shuffled[variant]);
         if (programs[i].prepare)
             programs[i].prepare();
         uint64_t before = programs[i].pass();

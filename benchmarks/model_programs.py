@@ -19,7 +19,6 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from benchmarks.plugin_equality import differences
 from benchmarks.shared import children_s, parser_of
 
 from swapstone.core.record import read_regular
@@ -27,9 +26,10 @@ from swapstone.core.session.experiment import resolve
 from swapstone.core.session.machines import open_experiment_target
 from swapstone.core.session.request import ExperimentRequest, parse_factors
 from swapstone.core.session.settings import Measuring, Place, Settings, VirtualMachine, Workloads
+from swapstone.core.subjects import raw_output
 from swapstone.core.targets import DEFAULT_MACHINE
-from swapstone.core.targets.observed_target import ObservedTarget
-from swapstone.core.wire import TrialRequest
+from swapstone.core.targets.observed_target import MachineRun, ObservedTarget
+from swapstone.core.wire import AgentAnswer, TrialRequest
 from swapstone.parts.explain.instruments.counted_runs import (
     MARK,
     kernel_symbols,
@@ -217,6 +217,19 @@ def _observe(
         found.append((one, (sides[0], sides[1])))
         print(f"  {len(found)} of {len(chosen)}", file=sys.stderr, flush=True)
     return found
+
+
+def differences(plain: tuple[AgentAnswer, MachineRun], observed: tuple[AgentAnswer, MachineRun]) -> tuple[str, ...]:
+    """Return the facts in which two runs of a trial differ."""
+    (answer, run), (other_answer, other_run) = plain, observed
+    facts = {
+        "name": (answer.name, other_answer.name),
+        "output": (raw_output(answer), raw_output(other_answer)),
+        "report": (run.output, other_run.output),
+        "console": (run.console, other_run.console),
+        "end": (run.end, other_run.end),
+    }
+    return tuple(name for name, (one, two) in facts.items() if one != two)
 
 
 def _on_host(program: Path, words: Sequence[str], runs: int) -> float:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Overhead of Swapstone in comparison with hyperfine and the Python interpreter. `benchmarks/overhead`.
+"""Overhead of Swapstone in comparison with hyperfine. `benchmarks/overhead`.
 
 Tables, each of ratios within one run, because machines differ and are noisy:
 
@@ -7,8 +7,6 @@ Tables, each of ratios within one run, because machines differ and are noisy:
                 in turns; and the two parts of that time before and after the caller of the target has the answer. Once for a
                 program without a C library, and once for one whose C library first prepares itself: the same time for both sides
     comparison  the same time in `swapstone compare`, in turns with the others; it also judges each run and syncs it to the record
-    start-up    `swapstone --help` beside `python -c pass`
-    analysis    a million values in three shapes, as benchmarks/analysis prints it alone
 """
 
 from __future__ import annotations
@@ -21,17 +19,18 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
 from pathlib import Path
 
-from benchmarks import analysis
 from benchmarks.shared import TOP, parser_of
 
 from swapstone.core.targets import open_target
 from swapstone.core.wire import ProcessOutcome, TrialRequest
 
 TURNS = 5
-_BETWEEN = "end of one to first instruction of the next"
+_TARGET, _COMPARE, _HYPERFINE = (
+    f"{way}: end of one to first instruction of the next"
+    for way in ("target host", "swapstone compare", "hyperfine -N")
+)
 _FREESTANDING = (
     "-O2",
     "-ffreestanding",
@@ -49,64 +48,49 @@ def main() -> int:
     parser = parser_of("overhead", __doc__)
     parser.add_argument("--runs", type=int, default=300, help="of each program (default 300)")
     runs = parser.parse_args().runs
-    with tempfile.TemporaryDirectory() as folder:
-        _trials(Path(folder), runs)
-    _start_up()
-    print("analysis of a million values")
-    analysis.main(())
-    return 0
-
-
-def _trials(folder: Path, runs: int) -> None:
-    bare, program = folder / "bare", folder / "stamp"
-    sources = [TOP / "benchmarks" / "stamp_bare.c", TOP / "native" / "agent" / "text.c"]
-    sources += sorted((TOP / "native" / "port").glob("[lm]*.c"))
-    subprocess.run(["cc", *_FREESTANDING, "-o", bare, *sources, "-lgcc"], check=True)
-    subprocess.run(["cc", "-O2", "-static", "-o", program, TOP / "benchmarks" / "stamp.c"], check=True)
     print(
         f"a trial of a static program that ends at once, {runs} runs in {TURNS} turns, median (10th to 90th percentile)"
     )
-    print("without a C library")
-    _one_program(folder, bare, runs)
-    print("with a C library")
-    _one_program(folder, program, runs)
+    with tempfile.TemporaryDirectory() as folder:
+        bare, program = Path(folder, "bare"), Path(folder, "stamp")
+        sources = [TOP / "benchmarks" / "stamp_bare.c", TOP / "native" / "agent" / "text.c"]
+        sources += sorted((TOP / "native" / "port").glob("[lm]*.c"))
+        subprocess.run(["cc", *_FREESTANDING, "-o", bare, *sources, "-lgcc"], check=True)
+        subprocess.run(["cc", "-O2", "-static", "-o", program, TOP / "benchmarks" / "stamp.c"], check=True)
+        for title, each in (("without a C library", bare), ("with a C library", program)):
+            print(title)
+            _one_program(each, runs)
+    return 0
 
 
-def _one_program(folder: Path, program: Path, runs: int) -> None:
-    has_hyperfine = shutil.which("hyperfine") is not None
-    ours: list[float] = []
-    theirs: list[float] = []
-    answers: list[float] = []
-    starts: list[float] = []
-    compared: list[float] = []
-    for turn in range(TURNS):
-        gaps, ends, begins = _by_target(program, _Stamps(folder / f"{program.name}-ours-{turn}"), runs // TURNS)
-        ours, answers, starts = ours + gaps, answers + ends, starts + begins
-        compared += _by_compare(program, _Stamps(folder / f"{program.name}-compared-{turn}"), runs // TURNS // 2)
-        if has_hyperfine:
-            theirs += _by_hyperfine(program, _Stamps(folder / f"{program.name}-theirs-{turn}"), runs // TURNS)
-    _line(f"target host: {_BETWEEN}", ours)
-    _line("  of that, end to answer", answers)
-    _line("  of that, request to first instruction", starts)
-    _line(f"swapstone compare: {_BETWEEN}", compared)
-    print(f"  ratio of the medians, compare / target: {statistics.median(compared) / statistics.median(ours):.2f}")
-    if has_hyperfine:
-        _line(f"hyperfine -N: {_BETWEEN}", theirs)
-        print(f"  ratio of the medians, target / hyperfine: {statistics.median(ours) / statistics.median(theirs):.2f}")
+def _one_program(program: Path, runs: int) -> None:
+    found: dict[str, list[float]] = {}
+    ways = (_by_target, _by_compare, *([_by_hyperfine] if shutil.which("hyperfine") else []))
+    for turn, way in itertools.product(range(TURNS), ways):
+        stamps = _Stamps(program.with_name(f"{program.name}-{turn}-{way.__name__}"))
+        for name, values in way(program, stamps, runs // TURNS).items():
+            found.setdefault(name, []).extend(values)
+    for name, values in found.items():
+        tenths, middle = statistics.quantiles(values, n=10), statistics.median(values)
+        print(f"  {name:62} {middle / 1000:8.0f} us  ({tenths[0] / 1000:.0f} to {tenths[-1] / 1000:.0f})")
+    ours, compared = (statistics.median(found[name]) for name in (_TARGET, _COMPARE))
+    print(f"  ratio of the medians, compare / target: {compared / ours:.2f}")
+    if _HYPERFINE in found:
+        print(f"  ratio of the medians, target / hyperfine: {ours / statistics.median(found[_HYPERFINE]):.2f}")
     else:
         print("  hyperfine is not installed: nothing beside it")
 
 
-def _by_compare(program: Path, stamps: _Stamps, blocks: int) -> list[float]:
+def _by_compare(program: Path, stamps: _Stamps, runs: int) -> dict[str, list[float]]:
     """Return the times between the trials of a comparison of two equal commands. Its record is on the disk of the current folder."""
     with tempfile.TemporaryDirectory(dir=Path.cwd()) as records:
-        names = ("-n", "one", "-n", "two", "--blocks", str(blocks), "--prime", "0", "--out", f"{records}/record")
+        names = ("-n", "one", "-n", "two", "--blocks", str(runs // 2), "--prime", "0", "--out", f"{records}/record")
         command = ["./swapstone", "compare", *names, f"{program} {stamps.path}", f"{program} {stamps.path} again"]
         subprocess.run(command, check=True, capture_output=True, cwd=TOP)
-    return _gaps(stamps.read())
+    return {_COMPARE: _gaps(stamps.read())}
 
 
-def _by_target(program: Path, stamps: _Stamps, runs: int) -> tuple[list[float], list[float], list[float]]:
+def _by_target(program: Path, stamps: _Stamps, runs: int) -> dict[str, list[float]]:
     """Return the times between trials, from the end of each to its answer, and from each request to the first instruction."""
     asked, answered = [], []
     with open_target("host") as target:
@@ -128,17 +112,17 @@ def _by_target(program: Path, stamps: _Stamps, runs: int) -> tuple[list[float], 
             answered.append(time.monotonic_ns())
             assert (answer.outcome, answer.code) == (ProcessOutcome.EXITED, 0), answer
     times = stamps.read()
-    return (
-        _gaps(times),
-        [at - end for at, (_, end) in zip(answered, times, strict=True)],
-        [begin - at for at, (begin, _) in zip(asked, times, strict=True)],
-    )
+    return {
+        _TARGET: _gaps(times),
+        "  of that, end to answer": [at - end for at, (_, end) in zip(answered, times, strict=True)],
+        "  of that, request to first instruction": [begin - at for at, (begin, _) in zip(asked, times, strict=True)],
+    }
 
 
-def _by_hyperfine(program: Path, stamps: _Stamps, runs: int) -> list[float]:
+def _by_hyperfine(program: Path, stamps: _Stamps, runs: int) -> dict[str, list[float]]:
     command = ["hyperfine", "-N", "--warmup", "0", "--runs", str(runs), f"{program} {stamps.path}"]
     subprocess.run(command, check=True, capture_output=True)
-    return _gaps(stamps.read())
+    return {_HYPERFINE: _gaps(stamps.read())}
 
 
 class _Stamps:
@@ -158,29 +142,6 @@ class _Stamps:
 
 def _gaps(times: list[tuple[int, int]]) -> list[float]:
     return [begin - end for (_, end), (begin, _) in itertools.pairwise(times)]
-
-
-def _line(name: str, values: list[float]) -> None:
-    tenths = statistics.quantiles(values, n=10)
-    middle = statistics.median(values)
-    print(f"  {name:62} {middle / 1000:8.0f} us  ({tenths[0] / 1000:.0f} to {tenths[-1] / 1000:.0f})")
-
-
-def _start_up() -> None:
-    def timed(*arguments: str) -> Callable[[], float]:
-        def once() -> float:
-            start = time.perf_counter()
-            subprocess.run(arguments, check=True, capture_output=True, cwd=TOP)
-            return time.perf_counter() - start
-
-        return once
-
-    bare, ours = timed(sys.executable, "-c", "pass"), timed("./swapstone", "--help")
-    pairs = [(bare(), ours()) for _ in range(20)]
-    first, second = (statistics.median(column) for column in zip(*pairs, strict=True))
-    print("start-up, 20 interleaved runs, median")
-    print(f"  python -c pass       {first * 1000:6.0f} ms")
-    print(f"  ./swapstone --help   {second * 1000:6.0f} ms, {second / first:.1f} times as long; goal: 300 ms")
 
 
 if __name__ == "__main__":

@@ -42,10 +42,9 @@ STATED: dict[str, tuple[str, ...]] = {
     "swapstone": (),  # imports the names of the Python API when they are used
     "tests.conftest": (),  # names files of tests
     "tests.programs": (),  # names programs that it does not start
-    "tests.unit.tools.test_mutate": ("tools/call_map.py",),  # its slow tests change a project of their own
+    "tests.unit.tools.test_mutate": (),  # its slow tests change a project of their own
     "tests.unit.tools.test_reuse": ("src/swapstone/core/model/directories.py",),  # as above; it copies this file
-    "tools.mutate": ("tools/call_map.py",),  # the project that it changes is named by its caller
-    "tools.mutation_runner": (),  # as above
+    "tools.mutate": (),  # the project that it changes is named by its caller
     "tests.reuse": (),  # names files of tests
     "tests.input_digests": (),  # this module
     "tests.unit.artifacts.conftest": (),  # names the cache

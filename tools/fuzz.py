@@ -3,15 +3,12 @@
 """Feed changed inputs to every decoder of outside input, and print what each did.
 
     tools/fuzz [--seconds 60] [--seed N] [--only NAME]
-    tools/fuzz --coverage-guided [--seconds 600] [--seed N] [--only NAME]
     tools/fuzz --only NAME --input FILE
 
 For any bytes, a decoder returns a value or raises its documented error; equal bytes give equal values; and no input of a
 megabyte takes more than 10 s of processor time. An input that breaks this is written to build/fuzz, with the command that
 reproduces it, and the exit status is 1. The table counts the executions, and the share of inputs that were accepted: a
 decoder that rejects everything would be tested for nothing but its first check.
-
-With --coverage-guided, atheris (libFuzzer) keeps inputs that reach new code, in build/fuzz/corpus.
 """
 
 from __future__ import annotations
@@ -26,20 +23,16 @@ import sys
 import time
 import traceback
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING
 
 TOP = Path(__file__).resolve().parent.parent
 sys.path[:0] = [path for path in (str(TOP / "src"), str(TOP)) if path not in sys.path]
 
-from tools.fuzz_outcome import FOLDER, LIMIT_S, Outcome, keep, show  # noqa: E402 # after the path of modules is set
+from tools.fuzz_decoders import DECODERS, Decoder, is_empty  # noqa: E402 # after the path of modules is set
+from tools.fuzz_outcome import LIMIT_S, Outcome, keep, show  # noqa: E402
 
-if TYPE_CHECKING:
-    from tools.fuzz_decoders import Decoder
-
-LONG_RUN = 100_000
 _ROOM_BYTES = 3 << 30
 _AGAIN = 16  # one of so many inputs is decoded twice
 
@@ -144,8 +137,6 @@ def limits() -> Iterator[None]:
 
 def attempt(decoder: Decoder, data: bytes) -> tuple[str, str]:
     """Decode once. Return what happened, and the value, the message or the traceback."""
-    from tools.fuzz_decoders import is_empty  # noqa: PLC0415 # under atheris, decoders are imported with instrumentation
-
     signal.setitimer(signal.ITIMER_VIRTUAL, LIMIT_S)
     try:
         value = decoder.decode(data)
@@ -185,15 +176,6 @@ def count(outcome: Outcome, decoder: Decoder, data: bytes) -> None:
         outcome.defects += (keep(decoder, data, f"{text}\n{again[1]}\nThe second value differs from the first one."),)
 
 
-def long_runs(decoder: Decoder, source: random.Random) -> Iterator[bytes]:
-    """Yield the seeds with one place each in which a few characters are repeated `LONG_RUN` times."""
-    for seed in decoder.seeds():
-        for run in RUNS:
-            at = source.randint(0, len(seed))
-            changed = seed[:at] + run * (LONG_RUN // len(run)) + seed[at:]
-            yield changed if decoder.repair is None else decoder.repair(changed)
-
-
 def fuzz(chosen: Sequence[Decoder], seconds: float, seed: int) -> int:
     """Run each decoder for its part of the time; print the table; return the exit status."""
     with limits():
@@ -218,18 +200,8 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=None, help="of the changes [from the clock]")
     parser.add_argument("--only", default="", metavar="NAME", help="one decoder; an unknown name lists all")
     parser.add_argument("--input", type=Path, help="decode this file once, and print the value or the traceback")
-    parser.add_argument("--coverage-guided", action="store_true", help="with atheris, which tools/fuzz installs for it")
     options = parser.parse_args()
     seed = options.seed if options.seed is not None else time.time_ns() % 1_000_000
-    guide: Callable[[Sequence[Decoder], float, int], list[Outcome]] | None = None
-    if options.coverage_guided:
-        sys.path.append(str(FOLDER / "site"))
-        from tools import fuzz_guided  # noqa: PLC0415 # atheris is installed for this option alone
-
-        guide = fuzz_guided.guide
-        fuzz_guided.import_decoders()
-    from tools.fuzz_decoders import DECODERS  # noqa: PLC0415 # after atheris, which instruments what is imported
-
     chosen = [decoder for decoder in DECODERS if options.only in {"", decoder.name}]
     if not chosen:
         print(
@@ -241,8 +213,6 @@ def main() -> int:
             print("--input needs --only NAME.", file=sys.stderr)
             return 2
         return repeat(chosen[0], options.input.read_bytes())
-    if guide is not None:
-        return show(guide(chosen, options.seconds, seed), f"guided by coverage, seed {seed}")
     return fuzz(chosen, options.seconds, seed)
 
 

@@ -39,10 +39,6 @@ from swapstone.parts.vm.artifacts.kernel_modules import Modules
 # ELF files and images
 
 
-def _arm_elves() -> tuple[bytes, ...]:
-    return float_elf("soft", [call(0, 2), BX_LR, NOP], "__aeabi_fadd"), float_elf("hard", [VADD, BX_LR])
-
-
 def _facts(data: bytes) -> object:
     facts = program_facts._read.__wrapped__(in_file(data), 0, 0)
     if facts is None:
@@ -170,7 +166,13 @@ IMAGE_DECODERS: tuple[Decoder, ...] = (
         constant(bytes.fromhex("c5f96ec6c4e27d78c04889f8")),
     ),
     Decoder("program facts", "ELF file", _facts, _elves, errors=(DamagedElfError,)),
-    Decoder("ARM program facts", "ELF file", _facts, _arm_elves, errors=(DamagedElfError,)),
+    Decoder(
+        "ARM program facts",
+        "ELF file",
+        _facts,
+        lambda: (float_elf("soft", [call(0, 2), BX_LR, NOP], "__aeabi_fadd"), float_elf("hard", [VADD, BX_LR])),
+        errors=(DamagedElfError,),
+    ),
     Decoder(
         "ARM build attributes",
         "ELF file",

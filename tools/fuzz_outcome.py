@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 TOP = Path(__file__).resolve().parent.parent
 FOLDER = TOP / "build" / "fuzz"
 LIMIT_S = 10.0
-"""Processor time of one execution. A pattern with quadratic time takes longer for `LONG_RUN` characters."""
+"""Processor time of one execution. A pattern with quadratic time takes longer for 100,000 characters."""
 
 
 @dataclasses.dataclass(frozen=True)

@@ -65,7 +65,6 @@ from swapstone.parts.explain.model.wakeup_paths import WakeupExplanation
 from swapstone.parts.explain.report import instruction_explanation, wakeup_explanation
 from swapstone.parts.explain.session import explanation_files
 from swapstone.parts.net.model.conformance import decode_script_outcome
-from swapstone.parts.net.session.conformance import decode_known
 
 # Programs of users and load generators
 
@@ -157,10 +156,6 @@ def _plugin_counts(data: bytes) -> object:
     return found, found.instructions
 
 
-def _plugin_model(data: bytes) -> object:
-    return model_counts.decode_model(data)
-
-
 def _wakeups(data: bytes) -> object:
     found = wakeup_trace.decode_wakeups(data)
     paths = [_path(found, processor) for processor in PROCESSORS.values() if found.steps]
@@ -218,10 +213,6 @@ def _code_file(data: bytes) -> object:
     return found, code_files.CodeMap([code_files.CodeFile("a", "a", *found, Path("a"))], [block]).owners(block)
 
 
-def _small_elves() -> tuple[bytes, ...]:
-    return small_elf(loader="/lib/ld.so"), small_elf(soname="liba.so", machine=AARCH64)
-
-
 def _counted_row(data: bytes) -> object:
     found = explanation_files._decoded(data, InstructionExplanation)
     if found is None or found.problem():
@@ -248,10 +239,6 @@ def _toml_classes(data: bytes) -> object:
     return rules, classes, sentences, table.of([Frame(symbol="my_alloc.part.0", object="prog")])
 
 
-def _output(data: bytes) -> object:
-    return OutputDigests().of_bytes("stdout", data)
-
-
 def _board_answer(data: bytes) -> object:
     found = decode_board_answer(data, fuzz_seeds.BOARD_WORD)
     read = cpus_of(found), uname_of(found), machine_of(found), sensor_facts(found.files, "before")
@@ -274,7 +261,12 @@ PROGRAM_DECODERS: tuple[Decoder, ...] = (
     Decoder("cost classes", "user", _toml_classes, constant(fuzz_seeds.CLASSES)),
     Decoder("makefile", "user", _makefile, constant(fuzz_seeds.MAKEFILE)),
     Decoder("printed number", "own program", _printed, constant(fuzz_seeds.PRINTED)),
-    Decoder("output", "own program", _output, constant(fuzz_seeds.PRINTED, b"pid 0x7ffe12 12345abcdef, 1.5e3 s\n")),
+    Decoder(
+        "output",
+        "own program",
+        lambda data: OutputDigests().of_bytes("stdout", data),
+        constant(fuzz_seeds.PRINTED, b"pid 0x7ffe12 12345abcdef, 1.5e3 s\n"),
+    ),
     Decoder("wrk", "load generator", _read_by("wrk"), recorded("wrk-good.txt", "wrk-without-latency.txt")),
     Decoder("ab", "load generator", _read_by("ab"), recorded("ab-good.txt")),
     Decoder("redis-benchmark", "load generator", _read_by("redis-benchmark"), recorded("redis-benchmark-good.txt")),
@@ -288,12 +280,6 @@ PROGRAM_DECODERS: tuple[Decoder, ...] = (
             b'{"outcome":"failed","script":"a.pkt","stack":"lwip","line":3,"reason":"r","expected":"e","seen":"s"}'
         ),
         errors=(ValueError,),
-    ),
-    Decoder(
-        "known failures",
-        "user",
-        lambda data: decode_known(data, ["rfc1/a"]),
-        constant(b'[lwip]\n"rfc1/a" = "why"\n'),
     ),
     Decoder("board", "board", _board_answer, constant(fuzz_seeds.BOARD_ANSWER)),
     Decoder("driver target", "user", _driver_target, constant(b"ssh:me@board.example:2222", b"ssh:[fe80::1]")),
@@ -311,13 +297,18 @@ PROGRAM_DECODERS: tuple[Decoder, ...] = (
     Decoder("callgrind", "valgrind", _callgrind, constant(fuzz_seeds.CALLGRIND, fuzz_seeds.CACHEGRIND)),
     Decoder("stack heights", "objdump", _stack_heights, constant(fuzz_seeds.OBJDUMP)),
     Decoder("plugin counts", "emulator", _plugin_counts, constant(*fuzz_seeds.COUNTS)),
-    Decoder("plugin model", "emulator", _plugin_model, constant(fuzz_seeds.MODEL)),
+    Decoder("plugin model", "emulator", model_counts.decode_model, constant(fuzz_seeds.MODEL)),
     Decoder("plugin paths", "emulator", _call_paths, constant(*fuzz_seeds.CALL_PATHS)),
     Decoder("paths of a row", "record", _paths_of_row, constant(fuzz_seeds.PATHS_OF_ROW)),
     Decoder("plugin wakeups", "emulator", _wakeups, constant(*fuzz_seeds.WAKEUPS)),
     Decoder("wakeup row", "record", _wakeup_row, constant(fuzz_seeds.WAKEUP_ROW)),
     Decoder("kallsyms", "guest", _kallsyms, constant(*fuzz_seeds.KALLSYMS)),
-    Decoder("code", "ELF file", _code_file, _small_elves),
+    Decoder(
+        "code",
+        "ELF file",
+        _code_file,
+        lambda: (small_elf(loader="/lib/ld.so"), small_elf(soname="liba.so", machine=AARCH64)),
+    ),
     Decoder("counted row", "record", _counted_row, constant(fuzz_seeds.COUNTED_ROW, fuzz_seeds.MODELLED_ROW)),
     Decoder("build output", "compiler", _build_output, constant(fuzz_seeds.BUILD_OUTPUT)),
 )

@@ -162,10 +162,6 @@ def repair_answers(data: bytes) -> bytes:
 _RUN_NAME = "ab" * 32
 
 
-def _stored_run(data: bytes) -> object:
-    return decode_run(data, _RUN_NAME)
-
-
 def repair_stored_run(data: bytes) -> bytes:
     """Return a finished run of a store with the digest of its name and content made valid."""
     body = data.partition(b"\n")[2]
@@ -305,10 +301,6 @@ def _study_runs() -> tuple[bytes, ...]:
     return (msgspec.json.encode(content),)
 
 
-def _studies() -> tuple[bytes, ...]:
-    return tuple(path.read_bytes() for path in sorted((TOP / "studies").glob("*.toml")))
-
-
 def _console(data: bytes) -> object:
     text = text_of(data)
     model = MACHINE_MODELS["x86_64"]
@@ -341,11 +333,22 @@ RECORD_DECODERS: tuple[Decoder, ...] = (
     Decoder("record", "record", _record, _records, repair_record),
     Decoder("kept answer", "record", decode_kept, lambda: (encode_kept(_ANSWER, _ANSWER),)),
     Decoder("stored trial", "store", lambda data: decode_trial(data, "an entry"), constant(fuzz_seeds.STORED_TRIAL)),
-    Decoder("stored run", "store", _stored_run, constant(repair_stored_run(fuzz_seeds.STORED_RUN)), repair_stored_run),
+    Decoder(
+        "stored run",
+        "store",
+        lambda data: decode_run(data, _RUN_NAME),
+        constant(repair_stored_run(fuzz_seeds.STORED_RUN)),
+        repair_stored_run,
+    ),
     Decoder("lab", "labgrid", decode_answer, constant(fuzz_seeds.LAB), refused=(_LAB_ERROR,)),
     Decoder("raw output", "record", split_raw, constant(b"--- stdout\none\n--- stderr\ntwo\n--- agent\n")),
     Decoder("study run", "record", _study_run, _study_runs),
     Decoder("marks", "record", _marks, constant(b'{"key":"0123456789abcdef","marks":[["experiment.json","00ff"]]}')),
     Decoder("evidence", "record", _row_evidence, constant(fuzz_seeds.EVIDENCE, fuzz_seeds.evidence_by_run())),
-    Decoder("study", "user", lambda data: decode_study(data, "a study"), _studies),
+    Decoder(
+        "study",
+        "user",
+        lambda data: decode_study(data, "a study"),
+        lambda: tuple(path.read_bytes() for path in sorted((TOP / "studies").glob("*.toml"))),
+    ),
 )

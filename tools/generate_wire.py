@@ -1,22 +1,19 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Generates the words of the protocols for C, Python and docs/wire.md from native/wire/words.toml.
 
-Usage: tools/generate-wire [--check]
+Usage: tools/generate-wire [--write]
 
-With --check nothing is written; the exit status is 1 if a generated file is out of date.
+Without --write, the files are compared with the table.
 """
 
 from __future__ import annotations
 
-import argparse
 import hashlib
 import re
-import sys
 import tomllib
 from pathlib import Path
 from typing import Any
 
-TOP = Path(__file__).resolve().parents[1]
 TABLE = "native/wire/words.toml"
 NOTICE = f"Generated from {TABLE} by tools/generate-wire: do not edit."
 SPDX = "SPDX-License-Identifier: MIT OR Apache-2.0"
@@ -168,24 +165,20 @@ def python_text(table: Table) -> str:
     return "\n".join([*lines, "}", '"""Whole numbers that an agent may state, with the lowest value of each."""', ""])
 
 
-def markdown_tables(table: Table) -> dict[str, str]:
-    """Return the generated tables of docs/wire.md by name."""
-    facts = ["| fact | meaning |", "|---|---|"]
-    facts += [f"| `{entry['name']}` | {entry['meaning']} |" for entry in table["fact"]]
-    outcomes = ["| HOW | meaning | CODE |", "|---|---|---|"]
-    outcomes += [f"| `{entry['name']}` | {entry['meaning']} | {entry['code']} |" for entry in table["outcome"]]
-    observations = ["| KIND | what is read |", "|---|---|"]
-    observations += [f"| `{entry['name']}` | {entry['meaning']} |" for entry in table["observation"]]
-    versions = ["| protocol | version | described in |", "|---|---|---|"]
-    versions += [
-        f"| {each['name']} | `{each['header']} {each['version']}` | {each['document']} |" for each in table["protocol"]
-    ]
-    return {
-        "versions": "\n".join(versions),
-        "observations": "\n".join(observations),
-        "outcomes": "\n".join(outcomes),
-        "facts": "\n".join(facts),
-    }
+TABLES = {
+    "versions": ("protocol", "| protocol | version | described in |", "| {name} | `{header} {version}` | {document} |"),
+    "observations": ("observation", "| KIND | what is read |", "| `{name}` | {meaning} |"),
+    "outcomes": ("outcome", "| HOW | meaning | CODE |", "| `{name}` | {meaning} | {code} |"),
+    "facts": ("fact", "| fact | meaning |", "| `{name}` | {meaning} |"),
+}
+"""The generated tables of docs/wire.md: list of entries, head and row of each."""
+
+
+def markdown(table: Table, name: str) -> str:
+    """Return a generated table of docs/wire.md."""
+    entries, head, row = TABLES[name]
+    rule = "|---" * (head.count("|") - 1) + "|"
+    return "\n".join([head, rule, *(row.format_map(entry) for entry in table[entries])])
 
 
 def document_text(text: str, table: Table) -> str:
@@ -194,12 +187,12 @@ def document_text(text: str, table: Table) -> str:
     Raises:
         ValueError: it has no place for one of them.
     """
-    for name, content in markdown_tables(table).items():
+    for name in TABLES:
         before, mark, rest = text.partition(f"<!-- words: {name} -->\n")
         _, end, after = rest.partition("<!-- end -->\n")
         if not mark or not end:
             raise ValueError(f"docs/wire.md has no place for the table {name}")
-        text = f"{before}{mark}{content}\n{end}{after}"
+        text = f"{before}{mark}{markdown(table, name)}\n{end}{after}"
     return text
 
 
@@ -214,31 +207,15 @@ def generated(top: Path) -> dict[str, str]:
     }
 
 
-def problems(top: Path) -> list[str]:
-    """Return what is wrong with the table and with the files generated from it, one line each."""
+def problems(top: Path, *, write: bool = False) -> list[str]:
+    """Return what is wrong with the table and with the files generated from it, one line each; with `write`, write these first."""
     table = read_table(top)
     texts = generated(top)
+    for name, text in texts.items() if write else ():
+        (top / name).write_text(text)
     stale = [name for name, text in texts.items() if not (top / name).exists() or (top / name).read_text() != text]
     return [
         *version_problems(table),
         *undocumented(top, table),
-        *(f"{name} is out of date: run tools/generate-wire" for name in stale),
+        *(f"{name} is out of date: run tools/generate-wire --write" for name in stale),
     ]
-
-
-def main() -> int:
-    """Write the files, or check them."""
-    parser = argparse.ArgumentParser(prog="tools/generate-wire", description=(__doc__ or "").split("\n", maxsplit=1)[0])
-    parser.add_argument("--check", action="store_true", help="write nothing; exit with 1 if a file is out of date")
-    arguments = parser.parse_args()
-    if not arguments.check:
-        for name, text in generated(TOP).items():
-            (TOP / name).write_text(text)
-    found = problems(TOP)
-    for problem in found:
-        print(problem, file=sys.stderr)
-    return 1 if found else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

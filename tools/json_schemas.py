@@ -13,12 +13,11 @@ A variant is its label. Fields may be added, so that a reader ignores unknown on
 from __future__ import annotations
 
 import functools
-import sys
 import types
 import typing
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 from msgspec import UnsetType
@@ -41,7 +40,6 @@ from swapstone.parts.vm.artifacts.libc_image import LibcImage
 from swapstone.parts.vm.model.memory_fit import MemoryFit
 from swapstone.parts.vm.session.image_store import image_rows
 
-TOP = Path(__file__).resolve().parents[1]
 FOLDER = Path("docs", "schemas")
 Schema = dict[str, Any]
 Fields = dict[str, Any]
@@ -187,66 +185,42 @@ def _plain(schema: Schema) -> Schema:
 
 
 def changes(old: Schema, new: Schema) -> list[str]:
-    """Return what a new schema changes so that a reader of the old one may fail: nothing where it only adds fields and words."""
-    return list(_changes(_Place("$", old, new), old, new))
+    """Return what a new schema changes so that a reader of the old one may fail: nothing where it only adds fields, words and types."""
+    before, after = (dict.fromkeys(_promises(each, each)) for each in (old, new))
+    paths = {path for path, _ in before}
+    gone = [f"{path} {what} no longer" for path, what in before if (path, what) not in after]
+    other = [(path, what) for path, what in after if path in paths and (path, what) not in before]
+    return gone + [f"{path} {what} now" for path, what in other if what.startswith(_FORM)]
 
 
-class _Place(NamedTuple):
-    """Where two schemas are compared: the path to a value, both documents, and the pairs of definitions around it."""
-
-    path: str
-    old: Schema
-    new: Schema
-    inside: frozenset[tuple[str, str]] = frozenset()
-
-    def below(self, path: str) -> _Place:
-        return self._replace(path=f"{self.path}{path}")
+_FORM = "has the "
 
 
-def _changes(at: _Place, one: Schema, other: Schema) -> Iterator[str]:
-    if "$ref" in one or "$ref" in other:
-        pair = (one.get("$ref", ""), other.get("$ref", ""))
-        if pair in at.inside:  # a type that contains itself
+def _promises(schema: Schema, root: Schema, path: str = "$", inside: tuple[str, ...] = ()) -> Iterator[tuple[str, str]]:
+    """Yield what readers of a value rely on: pairs of its path and a predicate. Types that contain themselves are followed once."""
+    if "$ref" in schema:
+        name = schema["$ref"].rpartition("/")[2]
+        if name in inside:
             return
-        at = at._replace(inside=at.inside | {pair})
-        one, other = _resolved(one, at.old), _resolved(other, at.new)
-    if "anyOf" in one or "anyOf" in other:
-        yield from _changed_forms(at, one.get("anyOf", [one]), other.get("anyOf", [other]))
-    for name, each in one.get("properties", {}).items():
-        if name not in other.get("properties", {}):
-            yield f"{at.path}.{name} is gone"
-        else:
-            yield from _changes(at.below(f".{name}"), each, other["properties"][name])
-            if name in one["required"] and name not in other["required"]:
-                yield f"{at.path}.{name} may be left out"
-    for key in ("items", "additionalProperties"):
-        if isinstance(one.get(key), dict) and isinstance(other.get(key), dict):
-            yield from _changes(at.below("[]"), one[key], other[key])
-    for place, (left, right) in enumerate(zip(one.get("prefixItems", ()), other.get("prefixItems", ()), strict=False)):
-        yield from _changes(at.below(f"[{place}]"), left, right)
-    yield from (f"{at.path} is never {word!r}" for word in one.get("enum", ()) if word not in other.get("enum", ()))
-    if _form(one) != _form(other):
-        yield f"{at.path} is {_form(other)} instead of {_form(one)}"
-
-
-def _changed_forms(at: _Place, old: list[Schema], new: list[Schema]) -> Iterator[str]:
-    """Compare the forms that a value may have. A further one is allowed if it is a type of its own: readers ignore unknown types."""
-    fits = [[next(_changes(at, left, right), None) is None for right in new] for left in old]
-    yield from (f"{at.path} is never {left}" for left, row in zip(old, fits, strict=True) if not any(row))
-    columns = zip(new, zip(*fits, strict=True), strict=True)
-    yield from (f"{at.path} may be {right}" for right, column in columns if not any(column) and "$ref" not in right)
-
-
-def _resolved(schema: Schema, root: Schema) -> Schema:
-    found: Schema = root["$defs"][schema["$ref"].rpartition("/")[2]] if "$ref" in schema else schema
-    return found
-
-
-def _form(schema: Schema) -> object:
-    """Return what may not change at all: the kind of value, and how long an array is."""
+        schema, inside = root["$defs"][name], (*inside, name)
+    forms = schema.get("anyOf", ())
+    several = sum("$ref" in form for form in forms) > 1  # readers ignore unknown types, so each has paths of its own
+    for form in forms:
+        yield from _promises(form, root, f"{path}<{form['$ref']}>" if several and "$ref" in form else path, inside)
+    for name, each in schema.get("properties", {}).items():
+        yield f"{path}.{name}", "is printed"
+        if name in schema["required"]:
+            yield f"{path}.{name}", "is always printed"
+        yield from _promises(each, root, f"{path}.{name}", inside)
+    nested = {"[]": schema.get("items"), "{}": schema.get("additionalProperties")}
+    for place, each in (
+        nested | {f"[{number}]": part for number, part in enumerate(schema.get("prefixItems", ()))}
+    ).items():
+        if isinstance(each, dict):
+            yield from _promises(each, root, f"{path}{place}", inside)
+    yield from ((path, f"may be {word!r}") for word in schema.get("enum", ()))
     keys = ("type", "const", "format", "contentEncoding", "minItems", "maxItems")
-    nested = {key: type(schema[key]).__name__ for key in ("items", "additionalProperties") if key in schema}
-    return {key: schema[key] for key in keys if key in schema} | nested
+    yield from ((path, f"{_FORM}{key} {schema[key]}") for key in keys if key in schema)
 
 
 def problems(top: Path, formats: Iterable[str] = VERSIONS, *, write: bool = False) -> Iterator[str]:
@@ -269,17 +243,3 @@ def problems(top: Path, formats: Iterable[str] = VERSIONS, *, write: bool = Fals
     yield from (
         f"{FOLDER / path.name} has no format." for path in sorted(folder.glob("*.json")) if path.stem not in VERSIONS
     )
-
-
-def main(arguments: list[str]) -> int:
-    """Print what is wrong; return the exit status."""
-    if arguments not in ([], ["--write"]):
-        print(__doc__)
-        return 0
-    found = list(problems(TOP, write=bool(arguments)))
-    print("\n".join(found) or "docs/schemas has what the types give.")
-    return 2 if found else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

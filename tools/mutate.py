@@ -2,15 +2,15 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Change the code in one place at a time and count how many changes the tests find.
 
-    tools/mutate [--sample 100] [--seed 1] [--part 1/4] [--only PLACE]... [--by-hand | --again FILE] [--json FILE]
+    tools/mutate [--sample 100] [--seed 1] [--only PLACE]... [--by-hand] [--state FILE]
 
-Each change (a mutant) is made in a copy of the tree; the working tree is never written. The tests of a Python mutant are those that
-called the function before, in any process; of the agent, those of tests/unit/agent. Which test calls which function is found by one run
-of the short tests, and kept in the cache folder until the code or a test changes. A mutant is killed if a test fails or takes ten times
-as long. A run of pytest that crashes is no verdict: it is listed, left out of the score, and makes the exit status 1. Each runs in a
-PID and a mount namespace of its own, so that it can't signal or mount outside. A line of the output reports where the machine does not
-allow that.
+Each change (a mutant) is made in a copy of the tree; the working tree is never written. First all tests run without a change, and those
+that fail are left out. The tests of a mutant are those of its package, and if they pass, all others; of the agent, those of
+tests/unit/agent. A mutant is killed if a test fails or takes longer than 5 min. A test that failed must pass again without the change,
+else there is no verdict. A run of pytest that crashes is no verdict either, and makes the exit status 1. Each run has a PID and a mount
+namespace of its own (unshare(1)), so that it can't signal or mount outside; a line of the output reports where that is not allowed.
 
+--state keeps every result in a file. After SIGINT the same command goes on from there. A mutant whose entry is removed runs again.
 tools/mutants.toml has the mutants made by hand (--by-hand), and the equivalent ones, each with the reason why no test can find it.
 """
 
@@ -18,52 +18,70 @@ from __future__ import annotations
 
 import argparse
 import collections
-import contextlib
-import dataclasses
-import hashlib
-import itertools
+import concurrent.futures
+import enum
+import functools
 import json
-import math
 import os
+import queue
 import random
+import re
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
-import time
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
 TOP = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(TOP)]
+sys.path[:0] = [str(TOP), str(TOP / "src")]
 
-from tools.mutation_namespace import obstacle  # noqa: E402
-from tools.mutation_operators import Mutant, is_valid, mutants, substitution  # noqa: E402
-from tools.mutation_runner import (  # noqa: E402 # the path comes first
-    Result,
-    Slot,
-    Status,
-    build_agent,
-    copy_tree,
-    preload,
-)
+from tools.mutation_operators import Mutant, mutants, substitution  # noqa: E402 # the path comes first
+
+from swapstone.core.stats import wilson  # noqa: E402
 
 AGENT = "agent"
 PACKAGES = ("record", "wire", "stats", "comparison", "plan", "run", AGENT)
+LIMIT_S = 300
+"""A test that takes longer is ended. With its fixtures: the first one that needs the compiled agent waits for the compiler."""
 
-SLOWER = 10
-"""A test is ended after this multiple of what it took before, and `GRACE_S`."""
+IMPORT_S = 3600
+"""A whole run of pytest is ended after this time: the import of a changed module may never end."""
 
-GRACE_S = 30.0
-CONTROLS = 20
-"""One unchanged run is made for so many mutants."""
+MEMORY_BYTES = 6 << 30
+"""Address space of a process under test: a mutant may allocate without end."""
 
 
-@dataclasses.dataclass(frozen=True)
-class Project:
+class Status(enum.StrEnum):
+    """What became of a mutant."""
+
+    KILLED = "killed"
+    TIMED_OUT = "killed by the time limit"
+    SURVIVED = "survived"
+    INVALID = "does not compile"
+    EQUAL = "compiles to the same program"
+    CRASHED = "the test run crashed"
+    UNCERTAIN = "the test that failed also fails without the change"
+
+
+KILLED = (Status.KILLED, Status.TIMED_OUT)
+
+
+class Result(NamedTuple):
+    """The run of one mutant: what it changed, its status, and the test that failed or the end of the output of a crash."""
+
+    file: str
+    line: int
+    kind: str
+    before: str
+    after: str
+    status: str
+    test: str = ""
+
+
+class Project(NamedTuple):
     """What is changed, and where its tests are.
 
     Attributes:
@@ -71,216 +89,59 @@ class Project:
         source: folder of the packages, below it.
         packages: names below `source`, and `AGENT`.
         tests: folders or files with tests, below `top`.
-        left_out: folders below `top` whose tests examine the text of the code.
-        agent: folder of the C sources; empty for none.
-        agent_tests: folder of their tests.
+        left_out: folders whose tests examine the text of the code.
     """
 
     top: Path
-    source: str = "src/swapstone"
+    source: str = "src/swapstone/core"
     packages: tuple[str, ...] = PACKAGES
     tests: tuple[str, ...] = ("tests",)
-    left_out: tuple[str, ...] = ("tests/style", "tests/unit/tools")
-    agent: str = "native/agent"
-    agent_tests: str = "tests/unit/agent"
+    left_out: tuple[str, ...] = ("tests/style/", "tests/unit/tools/")
 
     def files(self, package: str) -> list[str]:
         """Return the source files of a package, sorted."""
-        source = self.top / self.source
-        core = source / "core" / package
-        folder = self.top / self.agent if package == AGENT else core if core.is_dir() else source / package
-        return sorted(str(path.relative_to(self.top)) for path in folder.glob("*.c" if package == AGENT else "**/*.py"))
+        paths = self.top.glob("native/agent/*.c" if package == AGENT else f"{self.source}/{package}/**/*.py")
+        return sorted(str(path.relative_to(self.top)) for path in paths)
 
     def package_of(self, file: str) -> str:
         """Return the package of a source file."""
-        first, second, *_ = *file.removeprefix(f"{self.source}/").split("/"), ""
-        return AGENT if file.endswith(".c") else second if first == "core" else first
+        return AGENT if file.endswith(".c") else file.removeprefix(f"{self.source}/").partition("/")[0]
 
-
-# Which test calls which function
-
-
-@dataclasses.dataclass
-class CallMap:
-    """Which test calls which function.
-
-    Attributes:
-        seconds: of each test that passed.
-        calls: node identifiers by (file below the packages' folder, qualified name).
-    """
-
-    seconds: dict[str, float] = dataclasses.field(default_factory=dict)
-    calls: dict[tuple[str, str], set[str]] = dataclasses.field(default_factory=lambda: collections.defaultdict(set))
-
-    def tests(self, project: Project, mutant: Mutant, most_s: float) -> tuple[str, ...]:
-        """Return the tests to run for a mutant, until together they would take longer than `most_s`.
-
-        The tests of the mutant's package come first, and of each kind the shortest. Of the agent all tests run: most of the time of the
-        longest ones is that of compiling its parts, once for many tests.
-        """
-        package = project.package_of(mutant.file)
-        if package == AGENT:
-            found = {test for test in self.seconds if test.startswith(f"{project.agent_tests}/")}
-            most_s = math.inf
-        else:
-            file = mutant.file.removeprefix(f"{project.source}/")
-            found = set(self.calls.get((file, mutant.function), ()))
-            if not found:  # outside functions, or in a function that is called when the module is imported
-                found = {test for (called, _), tests in self.calls.items() if called == file for test in tests}
-                found |= {test for test in self.seconds if f"/{package}/" in test.partition("::")[0]}
-        chosen, total = [], 0.0
-        own = f"/{package}/"
-        for test in sorted(
-            found, key=lambda test: (own not in test.partition("::")[0], self.seconds.get(test, 0.0), test)
-        ):
-            if test in self.seconds and total + self.seconds[test] <= most_s:
-                chosen.append(test)
-                total += self.seconds[test]
-        return tuple(chosen)
-
-    def limits_s(self, tests: Iterable[str]) -> dict[str, float]:
-        """Return after how long each of these tests is ended, and the run with it."""
-        return {test: GRACE_S + SLOWER * self.seconds[test] for test in tests}
-
-
-def call_map(project: Project, cache: Path, jobs: int, *, keep: bool) -> CallMap:
-    """Return the map of a project, from the cache as far as code and tests are unchanged.
-
-    Args:
-        project: whose tests are run.
-        cache: JSON file.
-        jobs: number of workers of pytest.
-        keep: whether to use the cached map for changed code too. New and changed files of tests are run in any case.
-    """
-    code = _digest(sorted((project.top / project.source).rglob("*.py")))
-    stored: dict[str, Any] = {}
-    try:
-        stored = json.loads(cache.read_text())
-    except (OSError, ValueError):
-        keep = False
-    entries: dict[str, Any] = stored["files"] if keep or stored.get("code") == code else {}
-    used = _test_files(project)
-    present = {file: _digest([project.top / file]) for file in {*used, *entries} if (project.top / file).exists()}
-    entries = {file: entry for file, entry in entries.items() if present.get(file) == entry["digest"]}
-    wanted = [file for file in used if file not in entries]
-    if wanted:
-        entries |= _traced(project, wanted, present, jobs)
-        cache.parent.mkdir(parents=True, exist_ok=True)
-        temporary = cache.with_name(f"{cache.name}.{os.getpid()}")
-        temporary.write_text(json.dumps({"code": code, "files": entries}))
-        temporary.replace(cache)
-    found = CallMap()
-    for entry in (entries[file] for file in used):
-        found.seconds |= entry["tests"]
-        names = list(entry["tests"])
-        for file, function, numbers in entry["calls"]:
-            found.calls[file, function].update(names[number] for number in numbers)
-    return found
-
-
-@contextlib.contextmanager
-def _temporary_folder() -> Iterator[Path]:
-    with tempfile.TemporaryDirectory(prefix="swapstone-mutate-", ignore_cleanup_errors=True) as folder:
-        yield Path(folder).resolve()
-
-
-def _digest(paths: Iterable[Path]) -> str:
-    digest = hashlib.sha256()
-    for path in paths:
-        digest.update(f"{path.name}\0".encode() + path.read_bytes() + b"\0")
-    return digest.hexdigest()
-
-
-def _test_files(project: Project) -> list[str]:
-    paths = {
-        path
-        for place in project.tests
-        for path in ([project.top / place] if place.endswith(".py") else (project.top / place).rglob("test_*.py"))
-    }
-    names = sorted(str(path.relative_to(project.top)) for path in paths)
-    return [name for name in names if not name.startswith(tuple(f"{folder}/" for folder in project.left_out))]
-
-
-def _traced(project: Project, files: Sequence[str], digests: Mapping[str, str], jobs: int) -> dict[str, Any]:
-    """Run tests and return, for each of their files: digest, seconds of each test that passed, and calls.
-
-    A call is (file, function, numbers of the tests in the order of the second).
-    """
-    progress(f"Running the tests of {len(files)} files once, to find which test calls which function")
-    with _temporary_folder() as folder:
-        tree = folder / "tree"
-        copy_tree(project.top, tree)
-        source = tree / project.source.partition("/")[0]
-        shutil.copy2(Path(__file__).parent / "call_map.py", source)
-        (source / "sitecustomize.py").write_text("import call_map\ncall_map.start()\n")
-        calls, tests = folder / "calls", folder / "tests.json"
-        environment = {
-            **os.environ,
-            "PYTHONPATH": str(source),
-            "CALL_MAP_CALLS": str(calls),
-            "CALL_MAP_TESTS": str(tests),
-            "CALL_MAP_SOURCE": str(tree / project.source),
+    def tests_of(self, packages: Iterable[str]) -> tuple[list[str], list[str]]:
+        """Return the files with tests of these packages, and all others; none of these if only the agent is changed."""
+        found = {
+            path
+            for place in self.tests
+            for path in ([self.top / place] if ".py" in place else (self.top / place).rglob("test_*.py"))
         }
-        command = [sys.executable, "-m", "pytest", "-q", "-p", "call_map", "-p", "no:cacheprovider", "-m", "not slow"]
-        command += ["-n", str(jobs), "--maxschedchunk", "1", f"--basetemp={folder}/t", *files]
-        result = subprocess.run(
-            command, cwd=tree, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
-        )
-        if not tests.exists():
-            raise SystemExit(f"The tests could not be run:\n{result.stdout[-3000:]}")
-        outcomes: dict[str, tuple[str, float]] = json.loads(tests.read_text())
-        lines = {tuple(line.split("\t")) for line in calls.read_text().splitlines()} if calls.exists() else set()
-    failed = sorted(test for test, (outcome, _) in outcomes.items() if outcome == "failed")
-    if failed:
-        progress(f"Tests that fail without a change are left out ({len(failed)}): {', '.join(failed[:5])}")
-    passed: dict[str, dict[str, float]] = {file: {} for file in files}
-    for test, (outcome, seconds) in sorted(outcomes.items()):
-        if outcome == "passed":
-            passed[test.partition("::")[0]][test] = round(seconds, 3)
-    numbers = {test: number for found in passed.values() for number, test in enumerate(found)}
-    called: dict[str, dict[tuple[str, str], list[int]]] = {file: {} for file in files}
-    for test, source_file, function in sorted(line for line in lines if len(line) == 3):
-        if test in numbers:
-            called[test.partition("::")[0]].setdefault((source_file, function), []).append(numbers[test])
-    return {
-        file: {
-            "digest": digests[file],
-            "tests": passed[file],
-            "calls": [(*place, tests) for place, tests in called[file].items()],
-        }
-        for file in files
-    }
+        names = sorted(str(path.relative_to(self.top)) for path in found)
+        names = [name for name in names if not name.startswith(self.left_out)]
+        own = [name for name in names if {*packages} & {*Path(name).parent.parts}]
+        return own, [name for name in names if name not in own] if {*packages} - {AGENT} else []
 
 
 # Which mutants
 
 
-@dataclasses.dataclass(frozen=True)
-class Lists:
-    """The content of tools/mutants.toml.
-
-    Attributes:
-        by_hand: name and mutant.
-        equivalent: (file, line before, line after) of mutants that no test can find.
-    """
-
-    by_hand: tuple[tuple[str, Mutant], ...]
-    equivalent: frozenset[tuple[str, str, str]]
-
-
-def read_lists(path: Path, top: Path) -> Lists:
-    """Read the lists of mutants.
+def read_lists(path: Path, top: Path) -> tuple[dict[Mutant, str], set[tuple[str, ...]]]:
+    """Return the mutants made by hand with their names, and the equivalent ones as `fingerprint` gives them.
 
     Raises:
         ValueError: an entry does not fit the code.
     """
     data = tomllib.loads(path.read_text()) if path.exists() else {}
-    by_hand = [
-        (entry["name"], substitution(entry["file"], (top / entry["file"]).read_bytes(), entry["old"], entry["new"]))
+    by_hand = {
+        substitution(entry["file"], (top / entry["file"]).read_bytes(), entry["old"], entry["new"]): entry["name"]
         for entry in data.get("by-hand", ())
-    ]
-    equivalent = [(entry["file"], entry["before"], entry["after"]) for entry in data.get("equivalent", ())]
-    return Lists(tuple(by_hand), frozenset(equivalent))
+    }
+    return by_hand, {
+        fingerprint(entry["file"], entry["before"], entry["after"]) for entry in data.get("equivalent", ())
+    }
+
+
+def fingerprint(file: str, before: str, after: str) -> tuple[str, ...]:
+    """Return file and changed lines without what a formatter may change: blanks, parentheses and quotes."""
+    return (file, *(re.sub(r"[\s()'\"]", "", line) for line in (before, after)))
 
 
 def candidates(project: Project, places: Sequence[str] = ()) -> list[Mutant]:
@@ -301,46 +162,6 @@ def candidates(project: Project, places: Sequence[str] = ()) -> list[Mutant]:
     return [mutant for file in chosen for mutant in mutants(file, (project.top / file).read_bytes())]
 
 
-def sample(every: Sequence[Mutant], size: int, seed: int, top: Path) -> list[Mutant]:
-    """Draw mutants without replacement; those that are no program, or the same program, are passed over."""
-    order = list(range(len(every)))
-    random.Random(seed).shuffle(order)  # noqa: S311 # a reproducible sample, not a secret
-    valid = (each for each in (every[number] for number in order) if is_valid(each, (top / each.file).read_bytes()))
-    return list(itertools.islice(valid, size))
-
-
-def part(text: str) -> tuple[int, int]:
-    """Parse ``NUMBER/COUNT``, as in ``2/4``: the second of four parts.
-
-    Raises:
-        ValueError: it has another form, or there is no such part.
-    """
-    number, count = map(int, text.split("/"))
-    if not 1 <= number <= count:
-        raise ValueError(text)
-    return number, count
-
-
-def again(path: Path, top: Path) -> list[Mutant]:
-    """Return the survivors and crashes of an earlier run, by their lines: other lines of the file may have changed.
-
-    Raises:
-        ValueError: a line is not in the file any more.
-    """
-    found = []
-    for entry in json.loads(path.read_text())["results"]:
-        if Status(entry["status"]).killed:
-            continue
-        file, data = entry["file"], (top / entry["file"]).read_bytes()
-        matching = [
-            each for each in mutants(file, data) if (each.before, each.after) == (entry["before"], entry["after"])
-        ]
-        if not matching:
-            raise ValueError(f"{file} has no such line any more: {entry['before']}")
-        found.append(min(matching, key=lambda each: abs(each.line - entry["line"])))
-    return found
-
-
 # Running
 
 
@@ -349,288 +170,246 @@ def progress(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
-@dataclasses.dataclass
-class Work:
-    """A list of runs, and what they found so far.
+def copy_checkout(top: Path, folder: Path) -> None:
+    """Copy the files of a checkout that git does not ignore, with their times. ``.venv`` is linked."""
+    command = ["git", "-C", str(top), "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    listed = subprocess.run(command, capture_output=True, check=True, text=True).stdout
+    for name in filter(None, listed.split("\0")):
+        if (top / name).is_file():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(top / name, folder / name, follow_symlinks=False)
+    if (top / ".venv").exists():
+        (folder / ".venv").symlink_to((top / ".venv").resolve())
 
-    Attributes:
-        project: that is changed.
-        runs: mutant, or None for unchanged code, and the limit of each test, in seconds, in the order of the tests.
-        results: what was found.
+
+@functools.cache
+def namespaces() -> tuple[str, ...]:
+    """Return the command that runs another one in namespaces of its own; empty if this machine does not allow it."""
+    user = ("--user", "--map-current-user") if os.geteuid() else ()
+    command = ("unshare", *user, "--pid", "--fork", "--kill-child", "--mount-proc")
+    if subprocess.run([*command, "true"], capture_output=True, check=False).returncode:
+        return ()
+    return (*command, "sh", "-c", '"$@"; exit $?', "sh")  # process 1 must wait for processes without a parent
+
+
+def run_tests(tree: Path, *arguments: str) -> tuple[Status, list[str], str]:
+    """Run pytest in a tree.
+
+    Returns:
+        The status of the tree, the node identifiers of those that failed, and the end of the output.
     """
-
-    project: Project
-    runs: Sequence[tuple[Mutant | None, dict[str, float]]]
-    results: list[Result] = dataclasses.field(default_factory=list)
-
-    def all(self, jobs: int) -> bool:
-        """Make every run. Return False if SIGINT ended it early; `results` then has what is finished."""
-        with _temporary_folder() as folder:
-            slots = [Slot(self.project.top, folder / str(number)) for number in range(min(jobs, len(self.runs)))]
-            if any(mutant and mutant.file.endswith(".c") for mutant, _ in self.runs):
-                for slot in slots:
-                    (slot.scratch.parent / "agent").write_bytes(
-                        build_agent(slot.tree, slot.scratch.parent / "unchanged") or b""
-                    )
+    with tempfile.TemporaryDirectory(prefix="swapstone-mutate-", ignore_cleanup_errors=True) as scratch:
+        command = [*namespaces(), "prlimit", f"--as={MEMORY_BYTES}", sys.executable, "-m", "pytest", "-q", "-rfE"]
+        command += ["-p", "no:cacheprovider", "-m", "not slow", "--hypothesis-seed=0", f"--basetemp={scratch}/t"]
+        command += ["-o", f"faulthandler_timeout={LIMIT_S}", "-o", "faulthandler_exit_on_timeout=true", *arguments]
+        kept = {name: text for name, text in os.environ.items() if not name.startswith(("PYTEST_", "SWAPSTONE_"))}
+        environment = {**kept, "PYTHONPATH": f"{tree}/src", "TMPDIR": scratch, "OPENBLAS_NUM_THREADS": "1"}
+        with Path(scratch, "log").open("w+", errors="replace") as log:
             try:
-                self._loop(slots)
-            except KeyboardInterrupt:
-                return False
-            finally:
-                for slot in slots:
-                    slot.stop()
-        return True
-
-    def _loop(self, slots: Sequence[Slot]) -> None:
-        began, waiting = time.monotonic(), list(self.runs)
-        busy: dict[int, Slot] = {}
-        free = list(slots)
-        while waiting or busy:
-            while waiting and free:
-                mutant, tests = waiting.pop(0)
-                if mutant and not tests:
-                    self._add(Result(mutant, Status.UNTESTED), began)
-                    continue
-                slot = free.pop()
-                slot.start(mutant, tests)
-                busy[slot.keeper] = slot
-            if busy:
-                ended, _ = os.wait()
-                if ended in busy:
-                    slot = busy.pop(ended)
-                    free.append(slot)
-                    self._add(slot.finish(), began)
-
-    def _add(self, result: Result, began: float) -> None:
-        self.results.append(result)
-        done, total = len(self.results), len(self.runs)
-        left_s = (time.monotonic() - began) / done * (total - done)
-        if result.mutant and not result.status.killed:
-            progress(f"{result.mutant.file}:{result.mutant.line}: {result.status.value}: {result.mutant.after}")
-        progress(f"{done} of {total} runs, about {left_s / 60:.0f} min left")
+                status = subprocess.run(
+                    command,
+                    cwd=tree,
+                    env=environment,
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=subprocess.STDOUT,
+                    timeout=IMPORT_S,
+                    start_new_session=True,  # without the terminal's SIGINT
+                    check=False,
+                ).returncode
+            except subprocess.TimeoutExpired:
+                return Status.TIMED_OUT, [], ""
+            log.seek(0)
+            output = log.read()
+    failed = re.findall(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", output, re.MULTILINE)
+    end = "\n".join(output.splitlines()[-15:])
+    if re.search(r"Timeout \([\d:.]+\)!\n", output):
+        return Status.TIMED_OUT, failed, end
+    if status in {0, 5}:  # passed, or no test was chosen
+        return Status.SURVIVED, [], end
+    return Status.KILLED if failed and status in {1, 2} else Status.CRASHED, failed, end
 
 
-def _runs(
-    project: Project, found: CallMap, chosen: Sequence[Mutant], most_s: float
-) -> list[tuple[Mutant | None, dict[str, float]]]:
-    """Return the runs of mutants, with one of unchanged code after each `CONTROLS` of them."""
-    runs: list[tuple[Mutant | None, dict[str, float]]] = []
-    for number, mutant in enumerate(chosen):
-        tests = found.limits_s(found.tests(project, mutant, most_s))
-        if number % CONTROLS == 0 and tests:
-            runs.append((None, tests))
-        runs.append((mutant, tests))
-    return runs
+def build_agent(tree: Path) -> bytes:
+    """Compile the agent of a tree; return the program, or nothing if that fails."""
+    code = "import sys; from pathlib import Path; from swapstone.core.targets.agent_build import build_agent\n"
+    code += "sys.stdout.buffer.write(build_agent(Path(sys.argv[1])).read_bytes())"
+    with tempfile.TemporaryDirectory() as folder:
+        command, environment = [sys.executable, "-c", code, folder], {**os.environ, "PYTHONPATH": str(tree / "src")}
+        return subprocess.run(command, env=environment, capture_output=True, check=False).stdout
 
 
-def _confirmed(project: Project, results: Sequence[Result], found: CallMap, jobs: int) -> list[Result]:
-    """Run what killed a mutant once without a change. What fails then, too, killed nothing.
+def judge(mutant: Mutant, project: Project, tree: Path, left_out: Sequence[str]) -> Result:
+    """Run the tests against a mutant in a copied tree, and undo the change."""
+    path, of_agent = tree / mutant.file, mutant.file.endswith(".c")
+    unchanged = build_agent(tree) if of_agent else b""
+    path.write_bytes(mutant.applied(path.read_bytes()))
+    status, failed, output = Status.SURVIVED, [""], ""
+    try:
+        program = build_agent(tree) if of_agent else b"other"
+        if program in {b"", unchanged}:
+            status = Status.EQUAL if program else Status.INVALID
+        for files in project.tests_of([project.package_of(mutant.file)]):
+            if status is Status.SURVIVED and files:
+                status, failed, output = run_tests(tree, "-x", *left_out, *files)
+    finally:
+        shutil.copy2(project.top / mutant.file, path)  # with its time, by which Python recognises compiled modules
+    test = output if status is Status.CRASHED else "".join(failed[:1])
+    return Result(mutant.file, mutant.line, mutant.kind, mutant.before, mutant.after, status, test)
 
-    That is a test, or a file of tests that was not imported: one of its tests stands for it, if the map has any.
+
+def run(project: Project, chosen: Sequence[Mutant], state: Path | None, jobs: int) -> tuple[list[Result], bool]:
+    """Run mutants that have no result in the file `state`, and store each result there.
+
+    Returns:
+        The results in the order of the mutants, and whether all were run: not after SIGINT.
     """
-    names = {each.test for each in results if each.status is Status.KILLED and each.test}
-    of_file = {test.partition("::")[0]: test for test in sorted(found.seconds, reverse=True)}
-    tests = sorted({test for name in names if (test := name if name in found.seconds else of_file.get(name))})
-    checks = Work(project, [(None, found.limits_s((test,))) for test in tests])
-    progress(f"Running {len(tests)} tests that failed without a change")
-    checks.all(jobs)
-    failing = {each.test for each in checks.results if each.test}
-    failing |= {name for name in names if name not in found.seconds and name not in of_file}
-    return [
-        dataclasses.replace(each, status=Status.UNCERTAIN) if each.mutant and each.test in failing else each
-        for each in results
-    ]
+    stored = [Result(**entry) for entry in json.loads(state.read_text())] if state and state.exists() else []
+    done: dict[tuple[object, ...], Result] = {each[:5]: each for each in stored}
+    waiting = [each for each in chosen if _key(each) not in done]
+    whole = True
+    with tempfile.TemporaryDirectory(prefix="swapstone-mutate-", ignore_cleanup_errors=True) as folder:
+        trees: queue.SimpleQueue[Path] = queue.SimpleQueue()
+        for number in range(max(1, min(jobs, len(waiting)))):
+            shutil.copytree(project.top, Path(folder, str(number)), symlinks=True)
+            trees.put(Path(folder, str(number)))
+        own, others = project.tests_of({project.package_of(each.file) for each in chosen})
+        progress(f"Running the tests of {len(own + others)} files without a change")
+        _, failing, output = run_tests(Path(folder, "0"), "-n", str(jobs), *own, *others)
+        if not failing and " passed" not in output:
+            raise SystemExit(f"The tests could not be run:\n{output}")
+        progress(f"{len(failing)} tests that fail without a change are left out {' '.join(failing[:5])}")
+        left_out = [f"--ignore={test}" if test.endswith(".py") else f"--deselect={test}" for test in failing]
+
+        def judged(mutant: Mutant) -> Result:
+            tree = trees.get()
+            try:
+                return judge(mutant, project, tree, left_out)
+            finally:
+                trees.put(tree)
+
+        with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+            futures = [pool.submit(judged, mutant) for mutant in waiting]
+            try:
+                for number, future in enumerate(concurrent.futures.as_completed(futures), 1):
+                    result = future.result()
+                    done[result[:5]] = result
+                    if state:
+                        state.write_text(json.dumps([each._asdict() for each in done.values()], indent=1) + "\n")
+                    progress(
+                        f"{number} of {len(waiting)} runs: {result.file}:{result.line}: {result.status}: {result.after}"
+                    )
+            except KeyboardInterrupt:
+                whole = False
+                pool.shutdown(cancel_futures=True)
+        results = [done[_key(each)] for each in chosen if _key(each) in done]
+        tests = sorted({each.test for each in results if each.status == Status.KILLED})
+        if whole and tests:
+            progress(f"Running {len(tests)} tests that failed without a change")
+            failing = run_tests(Path(folder, "0"), *tests)[1]
+            results = [each._replace(status=Status.UNCERTAIN) if each.test in failing else each for each in results]
+    return results, whole
+
+
+def _key(mutant: Mutant) -> tuple[object, ...]:
+    return mutant.file, mutant.line, mutant.kind, mutant.before, mutant.after
 
 
 # Reporting
 
 
-def report(results: Sequence[Result], project: Project, origin: str, names: Mapping[Mutant, str]) -> str:
+def report(results: Sequence[Result], project: Project, origin: str, names: Mapping[tuple[object, ...], str]) -> str:
     """Return the report: the score first, then a table of packages, the survivors and whatever gave no verdict.
 
     Args:
-        results: of mutants and controls.
+        results: of mutants.
         project: that was changed.
         origin: how the mutants were chosen; ends the first line.
         names: of mutants that were made by hand.
     """
-    judged = [each for each in results if each.mutant and (each.status.killed or each.status.survived)]
-    killed = [each for each in judged if each.status.killed]
-    low, high = _interval(len(killed), len(judged))
-    share = f"{100 * len(killed) / len(judged):.1f} %" if judged else "no score"
-    lines = [
-        f"{len(killed)} of {len(judged)} {origin} were killed: {share} (95 % interval {low:.1f} % to {high:.1f} %)"
-    ]
-    lines += ["", f"{'package':<12}{'killed':>8}{'of':>6}"]
-    packages = [project.package_of(each.mutant.file) for each in judged if each.mutant]
-    found_in = collections.Counter(
-        package for package, each in zip(packages, judged, strict=True) if each.status.killed
+    judged = collections.Counter(
+        project.package_of(each.file) for each in results if each.status in {*KILLED, Status.SURVIVED}
     )
-    lines += [f"{package:<12}{found_in[package]:>8}{packages.count(package):>6}" for package in sorted(set(packages))]
+    killed = collections.Counter(project.package_of(each.file) for each in results if each.status in KILLED)
+    low, high = wilson(killed.total(), judged.total()) if judged else (0.0, 1.0)
+    share = f"{100 * killed.total() / judged.total():.1f} %" if judged else "no score"
+    lines = [
+        f"{killed.total()} of {judged.total()} {origin} were killed: {share} (95 % interval {100 * low:.1f} % to {100 * high:.1f} %)",
+        "",
+        f"{'package':<12}{'killed':>8}{'of':>6}",
+        *(f"{package:<12}{killed[package]:>8}{judged[package]:>6}" for package in sorted(judged)),
+    ]
     for status in Status:
-        found = [each for each in results if each.status is status and each.mutant]
-        if found and not status.killed:
-            lines += ["", f"{len(found)}: {status.value}"]
-            lines += [line for each in found for line in _shown(each, names)]
-    controls = [each for each in results if not each.mutant]
-    bad = [each for each in controls if each.status is not Status.SURVIVED]
-    lines += ["", f"{len(controls) - len(bad)} of {len(controls)} runs of unchanged code passed"]
-    lines += [f"  {each.status.value}: {each.test}{each.detail}" for each in bad]
+        found = [each for each in results if each.status == status]
+        if found and status not in KILLED:
+            lines += ["", f"{len(found)}: {status}"]
+            for each in found:
+                name = f" ({names[each[:5]]})" if each[:5] in names else ""
+                lines += [f"  {each.file}:{each.line}{name}", f"    - {each.before}", f"    + {each.after}"]
+                lines += [f"    {line}" for line in each.test.splitlines()]
     return "\n".join(lines)
 
 
-def _shown(result: Result, names: Mapping[Mutant, str]) -> list[str]:
-    mutant = result.mutant
-    assert mutant is not None
-    name = f" ({names[mutant]})" if mutant in names else f" in {mutant.function}" if mutant.function else ""
-    lines = [f"  {mutant.file}:{mutant.line}{name}", f"    - {mutant.before}", f"    + {mutant.after}"]
-    lines += [f"    {result.tests} tests passed"] if result.status is Status.SURVIVED else []
-    return lines + [f"    {line}" for line in result.detail.splitlines()]
-
-
-def _interval(hits: int, trials: int) -> tuple[float, float]:
-    """Return Wilson's interval in percent."""
-    sys.path.insert(0, str(TOP / "src"))
-    from swapstone.core.stats import wilson  # noqa: PLC0415 # after the forks: they import the changed one
-
-    low, high = wilson(hits, trials) if trials else (0.0, 1.0)
-    return 100 * low, 100 * high
-
-
-def as_json(results: Sequence[Result], seed: int, every: int) -> dict[str, Any]:
-    """Return the results for a file."""
-    return {
-        "seed": seed,
-        "candidates": every,
-        "controls": sum(not each.mutant for each in results),
-        "controls_passed": sum(not each.mutant and each.status is Status.SURVIVED for each in results),
-        "results": [
-            {
-                "file": each.mutant.file,
-                "line": each.mutant.line,
-                "function": each.mutant.function,
-                "kind": each.mutant.kind,
-                "before": each.mutant.before,
-                "after": each.mutant.after,
-                "status": each.status.value,
-                "test": each.test,
-                "tests": each.tests,
-                "seconds": each.seconds,
-            }
-            for each in results
-            if each.mutant
-        ],
-    }
-
-
-def main(arguments: Sequence[str] | None = None, project: Project | None = None, cache: Path | None = None) -> int:
+def main(arguments: Sequence[str] | None = None, project: Project | None = None) -> int:
     """Parse the command line and run.
 
     Args:
         arguments: of the command line.
         project: the repository by default.
-        cache: JSON file for the call map.
 
     Returns:
-        The exit status: 0 if every run ended with a verdict and unchanged code passed, 130 after SIGINT, 2 if the lists
-        do not fit the code, else 1.
+        The exit status: 0 if no run crashed, 130 after SIGINT, 2 if the lists do not fit the code, else 1.
     """
-    options = _parser().parse_args(arguments)
-    project = project or Project(TOP)
-    try:
-        with _temporary_folder() as folder:
-            copy_tree(project.top, folder / "tree")  # the tree may change during the run
-            return _run(options, dataclasses.replace(project, top=folder / "tree"), cache or _cache())
-    except ValueError as error:
-        print(error, file=sys.stderr)
-        return 2
-
-
-def _run(options: argparse.Namespace, project: Project, cache: Path) -> int:
-    if options.tests:
-        project = dataclasses.replace(project, tests=tuple(options.tests))
-    lists = read_lists(project.top / "tools/mutants.toml", project.top)
-    every = [] if options.by_hand or options.again else candidates(project, options.only or ())
-    names: dict[Mutant, str] = {}
-    if options.by_hand:
-        names = {mutant: name for name, mutant in lists.by_hand}
-        chosen, origin = list(names), "mutants made by hand"
-    elif options.again:
-        chosen = again(options.again, project.top)
-        origin = f"earlier survivors ({options.again.name})"
-    else:
-        chosen = sample(every, options.sample, options.seed, project.top)
-        origin = f"mutants, a sample of {len(every)} with seed {options.seed},"
-    number, count = options.part
-    chosen = chosen[number - 1 :: count]
-    equal = [each for each in chosen if (each.file, each.before, each.after) in lists.equivalent]
-    chosen = [each for each in chosen if each not in equal]
-    if options.list:
-        print("\n".join(f"{each.file}:{each.line}: {each.kind}: {each.before}  =>  {each.after}" for each in chosen))
-        return 0
-    os.environ["OPENBLAS_NUM_THREADS"] = "1"
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
-    found = call_map(project, cache, options.jobs, keep=options.keep_map)
-    where = (
-        f"outside: a mutant can harm the machine ({obstacle()})"
-        if obstacle()
-        else "in PID and mount namespaces of their own"
-    )
-    progress(f"The mutants run {where}")
-    preload()
-    work = Work(project, _runs(project, found, chosen, options.most_seconds))
-    whole = work.all(options.jobs)
-    results = _confirmed(project, work.results, found, options.jobs) if whole else work.results
-    print(report(results, project, origin, names))
-    if equal:
-        print(f"{len(equal)} of the sample are equivalent by tools/mutants.toml and left out")
-    if not whole:
-        print(f"interrupted: {len(work.results)} of {len(work.runs)} runs were made")
-    if options.json:
-        options.json.write_text(json.dumps(as_json(results, options.seed, len(every)), indent=1) + "\n")
-    good = all(
-        each.status is Status.SURVIVED if each.mutant is None else each.status is not Status.CRASHED for each in results
-    )
-    return (0 if good else 1) if whole else 130
-
-
-def _cache() -> Path:
-    base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    return Path(base) / "swapstone" / "mutation" / f"{hashlib.sha256(str(TOP).encode()).hexdigest()[:16]}.json"
-
-
-def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="tools/mutate", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    chosen = parser.add_mutually_exclusive_group()
-    chosen.add_argument("--sample", type=int, default=100, metavar="N", help="number of mutants [100]")
-    chosen.add_argument("--by-hand", action="store_true", help="the mutants of tools/mutants.toml")
-    chosen.add_argument("--again", type=Path, metavar="FILE", help="the survivors of an earlier run's --json FILE")
+    parser.add_argument("--sample", type=int, default=100, metavar="N", help="number of mutants [100]")
+    parser.add_argument("--by-hand", action="store_true", help="the mutants of tools/mutants.toml instead of a sample")
     parser.add_argument("--seed", type=int, default=1, help="of the sample [1]")
-    parser.add_argument(
-        "--part",
-        type=part,
-        default=(1, 1),
-        metavar="N/M",
-        help="each M-th mutant, from the N-th on, for runs in pieces",
-    )
     parser.add_argument(
         "--only", action="append", metavar="PLACE", help=f"a package ({', '.join(PACKAGES)}), or the path of a file"
     )
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write every result to a file")
+    parser.add_argument("--state", type=Path, metavar="FILE", help="keep every result there, and go on from it")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, metavar="N", help="runs at once [processors]")
-    parser.add_argument(
-        "--most-seconds",
-        type=float,
-        default=600.0,
-        metavar="S",
-        help="of tests for one mutant of Python code, the shortest first [600]",
-    )
     parser.add_argument("--tests", action="append", metavar="PATH", help="folder or file of tests to use [tests]")
-    parser.add_argument("--keep-map", action="store_true", help="use the kept map of calls although the code changed")
     parser.add_argument("--list", action="store_true", help="print the chosen mutants and run nothing")
-    return parser
+    options = parser.parse_args(arguments)
+    project = project or Project(TOP)
+    with tempfile.TemporaryDirectory(prefix="swapstone-mutate-", ignore_cleanup_errors=True) as folder:
+        copy_checkout(project.top, Path(folder, "tree"))  # the tree may change during the run
+        project = project._replace(top=Path(folder, "tree"), tests=tuple(options.tests or project.tests))
+        try:
+            return _run(options, project)
+        except ValueError as error:
+            print(error, file=sys.stderr)
+            return 2
+
+
+def _run(options: argparse.Namespace, project: Project) -> int:
+    by_hand, equivalent = read_lists(project.top / "tools/mutants.toml", project.top)
+    if options.by_hand:
+        chosen, origin = list(by_hand), "mutants made by hand"
+    else:
+        chosen = candidates(project, options.only or ())
+        origin = f"mutants, a sample of {len(chosen)} with seed {options.seed},"
+        random.Random(options.seed).shuffle(chosen)  # noqa: S311 # a reproducible sample, not a secret
+        chosen = chosen[: options.sample]
+    count = len(chosen)
+    chosen = [each for each in chosen if fingerprint(each.file, each.before, each.after) not in equivalent]
+    if options.list:
+        print("\n".join(f"{each.file}:{each.line}: {each.kind}: {each.before}  =>  {each.after}" for each in chosen))
+        return 0
+    progress(
+        f"The mutants run {'in' if namespaces() else 'outside, where they can harm the machine, not in'} namespaces of their own"
+    )
+    results, whole = run(project, chosen, options.state, options.jobs)
+    print(report(results, project, origin, {_key(each): name for each, name in by_hand.items()}))
+    if len(chosen) < count:
+        print(f"\n{count - len(chosen)} of the sample are equivalent by tools/mutants.toml and left out")
+    if not whole:
+        print(f"\ninterrupted: {len(results)} of {len(chosen)} runs were made")
+        return 130
+    return int(any(each.status == Status.CRASHED for each in results))
 
 
 if __name__ == "__main__":

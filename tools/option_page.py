@@ -8,7 +8,6 @@ Without --write, the files are compared with what the table gives.
 
 from __future__ import annotations
 
-import sys
 import textwrap
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,7 +19,6 @@ from swapstone.core.session.option_table import options_of
 from swapstone.core.session.settings import PIECES
 from swapstone.core.session.study_file import KEYS, PROGRAM_KEYS, STUDY_FILE
 
-TOP = Path(__file__).resolve().parents[1]
 _HEAD = """# Options: one table
 
 An option has one name in Python and in study files, and a flag on the command
@@ -79,17 +77,3 @@ def problems(top: Path, *, write: bool = False) -> Iterator[str]:
             path.write_bytes(content)
         elif not path.is_file() or path.read_bytes() != content:
             yield f"{name} differs from the table of options. Run: tools/option-page --write"
-
-
-def main(arguments: list[str]) -> int:
-    """Print what is wrong; return the exit status."""
-    if arguments not in ([], ["--write"]):
-        print(__doc__)
-        return 0
-    found = list(problems(TOP, write=bool(arguments)))
-    print("\n".join(found) or "docs/options.md and docs/study-schema.json have what the table gives.")
-    return 2 if found else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

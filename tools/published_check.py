@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import csv
 import math
-import sys
 import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
@@ -27,7 +26,7 @@ from swapstone.parts.published.data import baselines, figures, further, sources
 
 TOP = Path(__file__).resolve().parents[1]
 DATA = TOP / "tools" / "published"
-RESULT = TOP / "src" / "swapstone" / "parts" / "published" / "check.json"
+RESULT = Path("src", "swapstone", "parts", "published", "check.json")
 
 _INDEX, _FITS = "geometric mean of 10 x result / baseline", "table 7 load / idle = table 8 generic / rt"
 FORMULAS: dict[str, Callable[[list[Decimal], list[Decimal]], Decimal]] = {
@@ -87,8 +86,18 @@ def _range(sides: list[Decimal]) -> tuple[Decimal, Decimal]:
     return (above - more) / (below + less), (above + more) / (below - less)
 
 
-def problems() -> Iterator[str]:
-    """Yield each number in a sentence that its formula does not give, and each input that no page has."""
+def problems(top: Path, *, write: bool = False) -> Iterator[str]:
+    """Yield each number in a sentence that its formula does not give, each input that no page has, and whether the result differs.
+
+    Args:
+        top: folder of the checkout.
+        write: whether to store the result first.
+    """
+    made = msgspec.json.format(msgspec.json.encode(msgspec.to_builtins(document())), indent=1) + b"\n"
+    if write:
+        (top / RESULT).write_bytes(made)
+    if (top / RESULT).read_bytes() != made:
+        yield f"{RESULT} is not the result. Then run: tools/published-check --write"
     quoted = [
         (each["numbers"], {"row": each["words"], **dict(zip(("formula", "a", "b", "printed"), row, strict=True))})
         for each in statements()
@@ -166,24 +175,3 @@ def _words(source: str) -> Iterator[BulletList]:
     yield from (
         BulletList(items=tuple(found), title=title) for title, found in (("", against), ("Borne out:", held)) if found
     )
-
-
-def main(arguments: list[str]) -> int:
-    """Print what is wrong; return the exit status."""
-    if arguments not in ([], ["--write"]):
-        print(__doc__)
-        return 0
-    made = msgspec.json.format(msgspec.json.encode(msgspec.to_builtins(document())), indent=1) + b"\n"
-    if arguments:
-        RESULT.write_bytes(made)
-    found = list(problems())
-    if RESULT.read_bytes() != made:
-        found.append(
-            "src/swapstone/parts/published/check.json is not the result. Then run: tools/published-check --write"
-        )
-    print("\n".join(found) or "The pages' numbers give what `swapstone published check` prints.")
-    return 2 if found else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

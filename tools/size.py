@@ -14,9 +14,11 @@ The sum has src, tools, benchmarks and native. Tests, the crates and the Markdow
 from __future__ import annotations
 
 import ast
+import io
 import re
 import subprocess
 import sys
+import tarfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
@@ -105,16 +107,10 @@ def contents(top: Path, revision: str | None) -> Iterator[tuple[str, str]]:
         names = _git(top, "ls-files", "-z", "--cached", "--others", "--exclude-standard").decode().split("\0")
         yield from ((name, (top / name).read_text(errors="replace")) for name in names if (top / name).is_file())
         return
-    entries = [
-        line.split("\t") for line in _git(top, "ls-tree", "-r", "-z", revision).decode().split("\0") if " blob " in line
-    ]
-    data = _git(top, "cat-file", "--batch", given="".join(f"{about.split()[2]}\n" for about, _ in entries).encode())
-    start = 0
-    for _, path in entries:
-        begin = data.index(b"\n", start) + 1
-        size = int(data[start:begin].split()[2])
-        yield path, data[begin : begin + size].decode(errors="replace")
-        start = begin + size + 1
+    with tarfile.open(fileobj=io.BytesIO(_git(top, "archive", revision))) as archive:
+        for member in archive:
+            if member.isfile() and (file := archive.extractfile(member)):
+                yield member.name, file.read().decode(errors="replace")
 
 
 def sizes(files: Iterable[tuple[str, str]]) -> dict[str, Size]:
@@ -166,8 +162,8 @@ def _sum(found: Iterable[Size]) -> Size:
     return Size(*map(sum, zip(Size(), *found, strict=True)))
 
 
-def _git(top: Path, *arguments: str, given: bytes | None = None) -> bytes:
-    return subprocess.run(["git", "-C", str(top), *arguments], check=True, capture_output=True, input=given).stdout
+def _git(top: Path, *arguments: str) -> bytes:
+    return subprocess.run(["git", "-C", str(top), *arguments], check=True, capture_output=True).stdout
 
 
 if __name__ == "__main__":

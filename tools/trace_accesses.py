@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Run Swapstone's commands under strace, and list each privileged call, each write outside a record, and each network access.
 
-    tools/trace-accesses [--jobs NAME,...] [--keep-cache] [--folder DIR] [--write-docs]
+    tools/trace-accesses [--jobs NAME,...] [--write-docs]
 
 The cache is empty at the beginning, so that everything is fetched and built. tools/accesses.toml has a reason for each access. One
 without a reason is printed, and the exit status is 1. The accesses of all child processes count: compilers, emulators, package managers,
@@ -9,7 +9,6 @@ programs under test. --write-docs renews the tables of docs/security-accesses.md
 
 A call that fails is left out, except for connections. The agent cannot trace a program that strace traces already, so trials on the
 host are refused here; what they access up to that is listed. Later jobs read a record that was made without strace.
-With --folder, what was found is kept in that folder after each job: a later start with the same folder goes on with the other jobs.
 Operations of io_uring are not listed.
 """
 
@@ -17,9 +16,7 @@ from __future__ import annotations
 
 import argparse
 import codecs
-import contextlib
 import dataclasses
-import json
 import os
 import re
 import shlex
@@ -152,9 +149,6 @@ def _job(name: str, line: str, *expect: int) -> Job:
 _COMPARE = "{top}/swapstone compare libc=glibc,musl --only b_string_strlen --blocks"
 _BOARD = "PATH={folder}/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 """With a program in ssh's place that runs the board's commands on this machine: ssh's own accesses are not Swapstone's."""
-RECORD = Job("record", tuple(f"{_COMPARE} 5 --out {{record}}".split()), traced=False)
-"""Makes the record that the jobs read."""
-
 JOBS: tuple[Job, ...] = (
     _job("list", "{top}/swapstone list factors"),
     _job("doctor", "{top}/swapstone doctor", 0, 2),
@@ -201,6 +195,8 @@ JOBS: tuple[Job, ...] = (
     _job("compare --resume", "{top}/swapstone compare --resume {records}/first --budget 10s"),
     _job("rerun", "{top}/swapstone rerun {records}/first --out {records}/again"),
     _job("agree", "{top}/swapstone agree {records}/first {records}/again"),
+    # As late as possible, so that what the first record of a user needs is traced.
+    Job("record", tuple(f"{_COMPARE} 5 --out {{record}}".split()), traced=False),
     _job("show", "{top}/swapstone show {record}"),
     _job("report --html", "{top}/swapstone report {record} --html"),
     _job("explain", "{top}/swapstone explain {record}", 0, 2),
@@ -362,7 +358,7 @@ def explained(
 
 def tables(used: Mapping[Reason, Iterable[str]], reasons: Sequence[Reason]) -> str:
     """Return the Markdown tables of all reasons: those that no job met have ``not traced``."""
-    order = [job.name for job in JOBS]
+    order = [job.name for job in JOBS if job.traced]
     lines = []
     for kind, title in TITLES.items():
         lines += [f"### {title}", "", "| place | reason | commands |", "|---|---|---|"]
@@ -373,19 +369,6 @@ def tables(used: Mapping[Reason, Iterable[str]], reasons: Sequence[Reason]) -> s
                 lines.append(f"| `{one.pattern}` | {one.reason} | {by or 'not traced'} |")
         lines.append("")
     return "\n".join(lines)
-
-
-def grouped(unknown: Mapping[Access, Iterable[str]]) -> list[str]:
-    """Return a line for each access; for many of one folder, the first and their number."""
-    folders: dict[tuple[str, str], list[Access]] = {}
-    for access in sorted(unknown):
-        folders.setdefault((access.kind, access.place.rpartition("/")[0] or access.place), []).append(access)
-    lines = []
-    for (kind, _), found in folders.items():
-        more = f" and {len(found) - 1} more in its folder" if len(found) > 1 else ""
-        jobs = sorted({job for access in found for job in unknown[access]})
-        lines.append(f"{kind}: {found[0].place}{more} ({', '.join(jobs)})")
-    return lines
 
 
 def trace(job: Job, folder: Path, environment: Mapping[str, str], names: Mapping[str, str]) -> set[Access]:
@@ -426,13 +409,13 @@ def prepare(folder: Path) -> None:
     (folder / "study.toml").write_text(STUDY)
     key = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(folder / "key")]
     subprocess.run(key, check=True, stdin=subprocess.DEVNULL)
-    for name in ("src", "cache", "state"):
-        (folder / name).mkdir(exist_ok=True)
+    for name in ("src", "cache", "state", "tmp"):
+        (folder / name).mkdir()
     FakeSsh(folder / "board")
     (folder / "bin").symlink_to(folder / "board" / "bin")
     (folder / "src" / "x.c").write_text("int main(void) { return 0; }\n")
     for name in ("root-a", "root-b"):
-        (folder / name).mkdir(exist_ok=True)
+        (folder / name).mkdir()
         (folder / name / "name").write_text(name)
         subprocess.run(["cc", "-static", "-o", folder / name / "x", folder / "src" / "x.c"], check=True)
     for name in ("swapstone", "packages", "requirements.lock", "tools", "src"):
@@ -441,56 +424,31 @@ def prepare(folder: Path) -> None:
         (shutil.copytree if source.is_dir() else shutil.copy)(source, target)
 
 
-def _found(folder: Path) -> dict[Access, set[str]]:
-    """Return the jobs of each access that earlier starts found; none in a new folder."""
-    file = folder / "found.json"
-    entries = json.loads(file.read_text()) if file.is_file() else []
-    return {Access(kind, place): set(jobs) for kind, place, jobs in entries}
-
-
-def _keep(folder: Path, seen: Mapping[Access, Iterable[str]], done: Iterable[str]) -> None:
-    """Store what was found, and the names of the jobs that were traced."""
-    entries = [(access.kind, access.place, sorted(jobs)) for access, jobs in sorted(seen.items())]
-    (folder / "found.json").write_text(json.dumps(entries, indent=0))
-    (folder / "done.json").write_text(json.dumps(sorted(done)))
-
-
 def main(arguments: Sequence[str]) -> int:
     """Trace the jobs, print the tables and the accesses without a reason."""
     parser = argparse.ArgumentParser(
         prog="tools/trace-accesses", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--jobs", default="", help=f"some of: {', '.join(job.name for job in JOBS)} [all]")
+    parser.add_argument(
+        "--jobs",
+        default="",
+        help=f"some of: {', '.join(job.name for job in JOBS)}; record before those that read one [all]",
+    )
     parser.add_argument("--write-docs", action="store_true", help=f"renew the tables of {PAGE.relative_to(TOP)}")
-    parser.add_argument(
-        "--keep-cache", action="store_true", help="use the user's cache; nothing is fetched that it has"
-    )
-    parser.add_argument(
-        "--folder", type=Path, metavar="DIR", help="work in this folder, and keep it  [a temporary one]"
-    )
     asked = parser.parse_args(arguments)
     chosen = [job for job in JOBS if not asked.jobs or job.name in asked.jobs.split(",")]
     if not chosen or shutil.which("strace") is None:
-        parser.error("strace is not installed." if chosen else f"There is no job {asked.jobs!r}.")
-    with contextlib.ExitStack() as undo:
-        folder = (
-            asked.folder or Path(undo.enter_context(tempfile.TemporaryDirectory(prefix="swapstone-trace-")))
-        ).resolve()
-        seen = _found(folder)
-        done = set(json.loads((folder / "done.json").read_text())) if seen else set()
-        if not done:
-            folder.mkdir(exist_ok=True)
-            prepare(folder)
-        cache = str(folder / "cache")
-        if asked.keep_cache:
-            cache = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-        (folder / "tmp").mkdir(exist_ok=True)
+        parser.error(f"strace is not installed, or there is no job {asked.jobs!r}.")
+    seen: dict[Access, set[str]] = {}
+    with tempfile.TemporaryDirectory(prefix="swapstone-trace-") as made:
+        folder = Path(made).resolve()
+        prepare(folder)
         names = {
             "folder": str(folder),
             "record": str(folder / "records" / "traced"),
             "records": str(folder / "records"),
             "tmp": str(folder / "tmp"),
-            "cache": f"{cache}/swapstone",
+            "cache": str(folder / "cache" / "swapstone"),
             "state": str(folder / "state" / "swapstone"),
             "top": str(TOP),
             "home": str(Path.home()),
@@ -498,19 +456,14 @@ def main(arguments: Sequence[str]) -> int:
         environment = {
             **{name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "SWAPSTONE_"))},
             "TMPDIR": names["tmp"],
-            "XDG_CACHE_HOME": cache,
+            "XDG_CACHE_HOME": str(folder / "cache"),
             "XDG_STATE_HOME": str(folder / "state"),
             "SWAPSTONE_RECORDS": names["records"],
         }
-        # The record is made as late as possible, so that what the first record of a user needs is traced.
-        first = next((at for at, job in enumerate(chosen) if "{record}" in " ".join(job.command)), len(chosen))
-        for job in (*chosen[:first], RECORD, *chosen[first:]) if first < len(chosen) else chosen:
-            if job.name in done:
-                continue
+        for job in chosen:
             print(f"{'tracing' if job.traced else 'running'} {job.name}", file=sys.stderr)
             for access in trace(job, folder, environment, names):
                 seen.setdefault(access, set()).add(job.name)
-            _keep(folder, seen, done := done | {job.name})
     reasons = read_reasons()
     used, unknown = explained(seen, reasons)
     text = tables(used, reasons)
@@ -518,8 +471,8 @@ def main(arguments: Sequence[str]) -> int:
     if asked.write_docs:
         before, _, rest = PAGE.read_text().partition(BEGIN)
         PAGE.write_text(f"{before}{BEGIN}\n\n{text}\n{END}{rest.partition(END)[2]}")
-    for line in grouped(unknown):
-        print(f"no reason: {line}")
+    for access in sorted(unknown):
+        print(f"no reason: {access.kind}: {access.place} ({', '.join(sorted(unknown[access]))})")
     if not asked.jobs:
         for one in reasons:
             if one.traced and one not in used:

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from benchmarks.poking import poked
 
 from swapstone.core.model.cpio import archive, folder
 from swapstone.core.targets import TargetError
@@ -23,6 +22,7 @@ from swapstone.parts.vm.machine.guest import encode_order
 from swapstone.parts.vm.machine.machine_models import MACHINE_MODELS, EmulatedMachine
 from swapstone.parts.vm.machine.qemu import GuestEnd, Limits, Setup
 from swapstone.parts.vm.machine.vm_target import VmOptions, VmTarget
+from tests.contract.poking import poked
 from tests.contract.test_vm import hog
 from tests.contract.vm_fixture import vm_fixture
 from tests.contract.vm_images import image_parts, need_emulator

@@ -96,11 +96,11 @@ def test_no_program_of_a_relative_entry_of_path_runs(hostile: Path, entry: str) 
         assert not list(hostile.rglob("*.ran"))
 
 
-@pytest.mark.parametrize("script", ["benchmarks/vm-equality", "tools/fuzz", "tools/check-spdx"])
+@pytest.mark.parametrize("script", ["benchmarks/libc-images", "tools/fuzz", "tools/check-spdx"])
 def test_benchmarks_and_tools_do_not_either(hostile: Path, script: str) -> None:
     every = {name: value for variables in VARIABLES.values() for name, value in variables.items()}
     result = _started(hostile, script, "--help", **every | VARIABLES["PYTHONPATH"])
-    assert (result.returncode, result.stderr) == (0, "") and "usage:" in result.stdout
+    assert (result.returncode, result.stderr) == (0, "") and "usage:" in result.stdout.lower()
     assert not list(hostile.rglob("*.ran"))
 
 

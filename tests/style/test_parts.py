@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tools.structure import import_nodes
 
 from swapstone.core.manifests import shipped_parts
 from swapstone.core.model.parts import KINDS, load
@@ -35,10 +34,12 @@ BESIDE = {"version", "standard_streams"}
 def _imports(path: Path) -> frozenset[tuple[str, ...]]:
     """Return the first three names below ``swapstone`` of each module of ours that a file imports, wherever in it."""
     found = set()
-    for node in import_nodes(path.read_text()):
+    for node in ast.walk(ast.parse(path.read_text())):
         names: list[str] = []
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
+        elif not isinstance(node, ast.ImportFrom):
+            continue
         elif node.module and node.level == 0:
             names = [f"{node.module}.{alias.name}" for alias in node.names]
         elif node.level > 0:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -93,7 +94,8 @@ def test_the_hint_for_the_network_stacks_installs_the_rust_that_they_need(
     (tmp_path / "dev" / "net").mkdir(parents=True)
     (tmp_path / "dev" / "net" / "tun").touch()
     monkeypatch.setattr(os, "geteuid", lambda: 0)
-    monkeypatch.setattr(crates, "_ip", lambda: "/sbin/ip")
+    which = shutil.which
+    monkeypatch.setattr(shutil, "which", lambda name, path=None: "/sbin/ip" if name == "ip" else which(name, path=path))
     assert missing_crate_requirement(tmp_path) == (
         "The command cargo, which builds the network stacks, is not installed.",
         "Install Rust 1.91 or newer: sudo apt-get install cargo-web rustc-web",

@@ -8,20 +8,24 @@ import subprocess
 from pathlib import Path
 
 import msgspec
+import pytest
 from benchmarks.model_programs import (
     PROGRAMS,
     SOURCE,
     MicroProgram,
     Observed,
     cost_lines,
+    differences,
     event_table,
     problems,
     ratio_table,
 )
 from tools.plugin_output import model_file
 
+from swapstone.core.wire import AgentAnswer, ProcessOutcome
 from swapstone.parts.explain.instruments.model_counts import decode_model
 from swapstone.parts.explain.model.modelled_cycles import MEMORY, ProcessorEvents
+from swapstone.parts.vm.machine.qemu import GuestEnd, GuestRun
 
 FIELDS = {field.name for field in msgspec.structs.fields(ProcessorEvents)}
 HOPS = 1_000_000
@@ -68,3 +72,22 @@ def test_every_program_exists_and_its_events_are_counted(tmp_path: Path) -> None
         printed = subprocess.run(words, check=True, capture_output=True, text=True).stdout.split()
         assert printed[0] == "additions" and int(printed[2]) > 0
     assert subprocess.run([tmp_path / "programs", "nothing", "0"], check=False).returncode == 1
+
+
+ANSWER = AgentAnswer(id="a", outcome=ProcessOutcome.EXITED, code=0, name="n", stdout=b"1\n")
+RUN = GuestRun(end=GuestEnd.FINISHED, output=b"report", console="booted")
+
+
+@pytest.mark.parametrize(
+    ("answer", "run", "expected"),
+    [
+        (ANSWER, RUN, ()),
+        (msgspec.structs.replace(ANSWER, stdout=b"2\n"), RUN, ("output",)),
+        (msgspec.structs.replace(ANSWER, name="m"), RUN, ("name",)),
+        (ANSWER, GuestRun(end=GuestEnd.FINISHED, output=b"Report", console="booted"), ("report",)),
+        (ANSWER, GuestRun(end=GuestEnd.FINISHED, output=b"report", console="booted!"), ("console",)),
+        (ANSWER, GuestRun(end=GuestEnd.SILENT, output=b"report", console="booted"), ("end",)),
+    ],
+)
+def test_every_fact_is_compared(answer: AgentAnswer, run: GuestRun, expected: tuple[str, ...]) -> None:
+    assert differences((ANSWER, RUN), (answer, run)) == expected

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as some
-from tools.large_elf import FIRST, SIZE, elf_with_functions, elf_with_names, name_of
 
 from swapstone.core.factors.elf_file import DamagedElfError, open_elf, symbols_of
 from swapstone.core.factors.facts import read_facts
 from swapstone.parts.explain.instruments.symbol_tables import Symbol, Table, table_of
+from tests.large_elf import FIRST, SIZE, elf_with_functions, elf_with_names, name_of
 
 MANY, MILLION = 300_000, 1_000_000
 

@@ -12,12 +12,11 @@ import pytest
 
 from swapstone.core.model import UserError
 from swapstone.core.model.directories import share_dir
-from swapstone.parts.net.model.conformance import Conformance, ScriptOutcome, decode_script_outcome
+from swapstone.parts.net.model.conformance import STACKS, Conformance, ScriptOutcome, decode_script_outcome
 from swapstone.parts.net.report.conformance_table import answer, rfc_table, text_of
 from swapstone.parts.net.session import conformance
 from swapstone.parts.net.session.conformance import (
     conform,
-    decode_known,
     documented_table,
     known_failures,
     shipped_scripts,
@@ -139,19 +138,11 @@ def test_failures_are_compared_with_the_list_in_both_directions() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("content", "part"),
-    [
-        (b'[lwip]\n"rfc1/missing" = "x"\n', "does not exist"),
-        (b'[lwip]\n"rfc1/a" = " "\n', "gives no reason"),
-        (b'[tcp]\n"rfc1/a" = "x"\n', "names no stack"),
-        (b"[lwip]\na = 1\n", "can't be read"),
-        (b"[", "can't be read"),
-    ],
-)
-def test_a_wrong_list_is_refused(content: bytes, part: str) -> None:
-    with pytest.raises(UserError, match=part):
-        decode_known(content, ["rfc1/a"])
+def test_the_known_failures_are_of_stacks_and_shipped_scripts_and_have_reasons() -> None:
+    known = known_failures()
+    assert set(known) <= set(STACKS)
+    assert all(set(reasons) <= set(shipped_scripts().values()) for reasons in known.values())
+    assert all(reason.strip() for reasons in known.values() for reason in reasons.values())
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import click
 import pytest
-from tools.option_page import TOP, problems, schema
+from tools.generated import TOP
+from tools.option_page import problems, schema
 
 import swapstone
 from swapstone.cli.compare import compare_command

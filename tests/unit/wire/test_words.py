@@ -55,7 +55,7 @@ def test_the_generated_files_are_up_to_date() -> None:
 
 def test_an_edited_file_is_out_of_date(copy: Path) -> None:
     edit(copy, '    "nice": -20,', '    "nice": 0,', "src/swapstone/core/wire/words.py")
-    assert problems(copy) == ["src/swapstone/core/wire/words.py is out of date: run tools/generate-wire"]
+    assert problems(copy) == ["src/swapstone/core/wire/words.py is out of date: run tools/generate-wire --write"]
 
 
 def test_a_word_without_a_new_version_is_a_problem(copy: Path) -> None:

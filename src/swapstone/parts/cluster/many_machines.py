@@ -25,7 +25,7 @@ from swapstone.core.session.record_handle import Record
 from swapstone.core.session.run_options import RunOptions
 from swapstone.core.session.values import duration_seconds, format_duration
 from swapstone.parts.cluster.content_store import PLANS, RUNS, ContentStore, DamagedEntryError
-from swapstone.parts.cluster.stored_trial import get_run, put_run, put_trial
+from swapstone.parts.cluster.stored_trial import put_run, put_trial, usable_run
 from swapstone.parts.cluster.worker_pools import make_run
 from swapstone.parts.vm.machine.qemu import HOST_LIMIT_S, GuestEnd, GuestRun
 from swapstone.parts.vm.machine.vm_target import VmTarget
@@ -209,11 +209,7 @@ def make_runs(
             told = time.monotonic()
             left = format_duration(round((told - began) / done * (len(wanted) - done) * 1e9))
             note(f"about {left} left; {done} of {len(wanted)} runs are done")
-        try:
-            run = get_run(store, name)
-        except DamagedEntryError as error:
-            note(f"warning: {error.message} The run is made again.")
-            run = None
+        run = usable_run(store, name, note, "The run is made again.")
         if run is None:
             run = make_run(store, name, host_s)
             if run.end is GuestEnd.FINISHED:
@@ -245,20 +241,12 @@ def collect_runs(plan: str, url: str | None, out: Path | None, progress: Progres
     """
     store = ContentStore(_required(url))
     found = read_plan(store, plan)
-    missing: list[str] = []
-    for name in (*found.made, *found.runs):
-        try:
-            run = get_run(store, name)
-        except DamagedEntryError as error:
-            progress.note(f"warning: {error.message}")
-            run = None
-        if run is None:
-            missing.append(name)
-    if missing:
+    names = (*found.made, *found.runs)
+    if missing := [name for name in names if usable_run(store, name, progress.note) is None]:
         raise UserError(
-            f"{len(missing)} of {len(found.runs) + len(found.made)} runs are not finished; the first is {missing[0]}.",
+            f"{len(missing)} of {len(names)} runs are not finished; the first is {missing[0]}.",
             f"Make them on any machine: swapstone run-trial --plan {plan} --store {store.shown}",
         )
-    sharing = RunSharing(store=store.url, planned=(*found.made, *found.runs))
+    sharing = RunSharing(store=store.url, planned=names)
     passes = {(suite, name): number for suite, name, number in found.passes}
     return Record(start(found.experiment, out, passes=passes, options=RunOptions(sharing=sharing), progress=progress))

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
@@ -176,3 +177,22 @@ def get_run(store: ContentStore, name: str) -> GuestRun | None:
     if run is not None and run.end is not GuestEnd.FINISHED:
         raise DamagedEntryError(store.path_of(RUNS, name), "the run did not finish")
     return run
+
+
+def usable_run(store: ContentStore, name: str, note: Callable[[str], None], then: str = "") -> GuestRun | None:
+    """Return a finished run; None if the store has none of this name, or a damaged one.
+
+    Args:
+        store: where it is.
+        name: of the run.
+        note: called with a warning about a damaged one.
+        then: what follows, a sentence for the warning.
+
+    Raises:
+        UserError: the store can't be read.
+    """
+    try:
+        return get_run(store, name)
+    except DamagedEntryError as error:
+        note(f"warning: {error.message} {then}".rstrip())
+        return None

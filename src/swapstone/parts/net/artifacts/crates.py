@@ -36,16 +36,21 @@ def missing_crate_requirement(root: Path = Path("/")) -> tuple[str, str] | None:
     Args:
         root: root of the file system in which ``dev/net/tun`` is expected.
     """
-    if os.geteuid() != 0:
-        return "The trial creates network namespaces, which needs root.", "Start swapstone as root."
-    if not (root / "dev/net/tun").exists():
-        return "/dev/net/tun does not exist, so no TAP device can be created.", "Load the module: modprobe tun"
-    if _ip() is None:
-        return (
+    ip = shutil.which("ip") or shutil.which("ip", path="/usr/sbin:/sbin")
+    checks = (
+        (os.geteuid() == 0, "The trial creates network namespaces, which needs root.", "Start swapstone as root."),
+        (
+            (root / "dev/net/tun").exists(),
+            "/dev/net/tun does not exist, so no TAP device can be created.",
+            "Load the module: modprobe tun",
+        ),
+        (
+            ip,
             "The command ip, which creates network devices, is not installed.",
             f"Install it: {install_command('iproute2')}",
-        )
-    return missing_rust()
+        ),
+    )
+    return next(((problem, hint) for there, problem, hint in checks if not there), None) or missing_rust()
 
 
 def missing_rust() -> tuple[str, str] | None:
@@ -62,10 +67,6 @@ def missing_rust() -> tuple[str, str] | None:
 
 def _newer() -> str:
     return f"Install Rust {OLDEST_RUST[0]}.{OLDEST_RUST[1]} or newer: {rust_command(OLDEST_RUST)}"
-
-
-def _ip() -> str | None:
-    return shutil.which("ip") or shutil.which("ip", path="/usr/sbin:/sbin")
 
 
 def require_crate() -> None:

@@ -86,26 +86,26 @@ def missing_guest_requirement(stacks: Iterable[str] = (_C_STACK,)) -> tuple[str,
     Args:
         stacks: in the guest; lwIP needs a C compiler.
     """
-    if (missing := missing_crate_requirement()) is not None:
-        return missing
-    if shutil.which(GUEST_EMULATOR) is None:
-        return (
+    checks: tuple[tuple[Callable[[], object], str, str], ...] = (
+        (
+            lambda: shutil.which(GUEST_EMULATOR),
             f"The command {GUEST_EMULATOR}, which emulates the machine, is not installed.",
             f"Install it: {install_command('qemu-system-misc')}",
-        )
-    if guest_library() is None:
-        return f"There is no Rust library for {GUEST_TARGET}.", f"Install it: {_library_command()}"
-    if guest_linker() is None:
-        return (
+        ),
+        (guest_library, f"There is no Rust library for {GUEST_TARGET}.", f"Install it: {_library_command()}"),
+        (
+            lambda: guest_linker() is not None,
             "There is no linker for riscv64: this Rust has no rust-lld.",
             f"Install one: {install_command('binutils-riscv64-linux-gnu')}",
-        )
-    if _C_STACK in stacks and guest_compiler() is None:
-        return (
+        ),
+        (
+            lambda: _C_STACK not in stacks or guest_compiler() is not None,
             "There is no C compiler for riscv64, which lwIP needs.",
             f"Install one: {install_command('gcc-riscv64-linux-gnu')}",
-        )
-    return None
+        ),
+    )
+    missing = ((problem, hint) for is_there, problem, hint in checks if not is_there())
+    return missing_crate_requirement() or next(missing, None)
 
 
 def _library_command() -> str:

@@ -131,17 +131,19 @@ def _clause(work: str, rows: Sequence[Comparison], most: int) -> str:
         if row.verdict in MEDIAN_DIFFERS and (row.metric.name != _COPIED or alone)
     ][:most]
     where = f"for a request ({formatting.safe(counted_program(work))})"
-    if parts:
-        return f"{candidate} makes {', '.join(parts)} with {baseline} {where}"
-    if tails.clauses(rows):
-        return f"no difference in the median found between {baseline} and {candidate} {where}"
-    if all(row.verdict is Verdict.EQUIVALENT for row in rows):
-        return f"{candidate} and {baseline} copy and allocate equally often {where}"
-    if all(row.verdict in SAME_CENTRE for row in rows):
-        return f"{candidate} and {baseline} copy and allocate equally often in the median {where}"
-    if not any(row.low is not None or row.exact for row in rows):
-        return f"too few runs to compare {candidate} with {baseline} {where}"
-    return f"no difference found between {baseline} and {candidate} {where}"
+    verdicts = {row.verdict for row in rows}
+    clauses = (
+        (parts, f"{candidate} makes {', '.join(parts)} with {baseline}"),
+        (tails.clauses(rows), f"no difference in the median found between {baseline} and {candidate}"),
+        (verdicts == {Verdict.EQUIVALENT}, f"{candidate} and {baseline} copy and allocate equally often"),
+        (verdicts <= SAME_CENTRE, f"{candidate} and {baseline} copy and allocate equally often in the median"),
+        (
+            not any(row.low is not None or row.exact for row in rows),
+            f"too few runs to compare {candidate} with {baseline}",
+        ),
+        (True, f"no difference found between {baseline} and {candidate}"),
+    )
+    return f"{next(text for holds, text in clauses if holds)} {where}"
 
 
 def counted_program(work: str) -> str:

@@ -56,29 +56,20 @@ class CrateProgram(BuiltProgram):
         if not self._origin.bare:
             _require_crate_once()
             return
-        levels = [
-            level for choice in experiment.applied_factors if choice.factor == NETSTACK.name for level in choice.levels
-        ]
+        levels = experiment.levels_of(NETSTACK.name)
         _require_guest_once(tuple(sorted({level.partition(":")[0] for level in levels})))
 
     def compile(self, variant: Variant, recipe: Recipe, context: BuildContext) -> Built:
         """Build with cargo. The recipe has no influence; a level of ``netstack`` may set options that are compiled in."""
         del recipe
-        variables: tuple[tuple[str, str], ...] = ()
-        stack = ""
         if variant.copy is Copy.RELINKED:
             raise UnavailableError("It is built by cargo and can't be relinked.")
-        for name, level in variant.applied:
-            if name == NETSTACK.name:
-                if self._origin.bare and (refusal := needs_system(level)):
-                    raise UnavailableError(refusal)
-                if (reason := missing_control(level)) is not None:
-                    raise UnavailableError(reason)
-                variables = build_variables(level)
-                stack = level.partition(":")[0]
+        level = dict(variant.applied).get(NETSTACK.name, "")
+        if reason := (needs_system(level) if self._origin.bare else "") or missing_control(level):
+            raise UnavailableError(reason)
         if self._origin.bare:
-            return build_bare(self._origin, stack, context.notify, variables)
-        return build_crate(self._origin, context.notify, variables)
+            return build_bare(self._origin, level.partition(":")[0], context.notify, build_variables(level))
+        return build_crate(self._origin, context.notify, build_variables(level))
 
 
 SUBJECT = SubjectKind(Crate, CrateProgram)

@@ -8,10 +8,9 @@ TAP the machine is.
 from __future__ import annotations
 
 import functools
-import shutil
-import subprocess
 from collections.abc import Iterator, Sequence
 
+from swapstone.core.artifacts.tool_versions import first_line
 from swapstone.core.model import IDLE, Experiment, FrozenStruct, UnavailableError, UserError
 from swapstone.core.model.safe_text import safe
 from swapstone.core.targets.host import HostTarget, check_nice
@@ -20,7 +19,6 @@ from swapstone.core.targets.target_kind import Notify, TargetKind, TargetOptions
 from swapstone.parts.net.factors.netstack import NETSTACK, needs_system
 
 EMULATOR = "qemu-system-riscv64"
-_VERSION_TIMEOUT_S = 30
 _SUITE = "netstack-bare"
 _HOST = "Measure on --target host."
 _DEFAULT = ("kernel",)
@@ -72,20 +70,8 @@ class BareTarget(HostTarget):
 
 @functools.cache
 def emulator_version() -> str:
-    """Return the first line that the emulator prints of itself, or that it prints none."""
-    path = shutil.which(EMULATOR) or EMULATOR
-    try:
-        done = subprocess.run(
-            (path, "--version"),
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=_VERSION_TIMEOUT_S,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return f"{EMULATOR} of an unknown version"
-    return safe(done.stdout.partition("\n")[0].strip()[:200]) or f"{EMULATOR} of an unknown version"
+    """Return the first line that the emulator prints of itself, or why it prints none."""
+    return safe(first_line([EMULATOR, "--version"])[:200])
 
 
 class BareSpec(FrozenStruct, frozen=True):

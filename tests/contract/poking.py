@@ -28,7 +28,7 @@ def poked() -> Iterator[list[int]]:
     pokers: list[threading.Thread] = []
 
     class Poking(snapshot._Monitor):  # the connection to a machine's monitor
-        def execute(self, command: str, fd: int | None = None, **values: object) -> Any:  # noqa: ANN401 - as its base
+        def execute(self, command: str, fd: int | None = None, **values: object) -> Any:
             answer = super().execute(command, fd, **values)
             if command == "cont":
                 pokers.append(threading.Thread(target=self._poke))
