@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Time and memory of analysing a million values, in three shapes, or as many as a number of runs has.
+"""Time and memory of analysing many runs.
 
     benchmarks/analysis                  100,000 runs, held in memory: some seconds
     benchmarks/analysis --runs 1000000   a million runs, each made when it is read, as a record's are: half a minute
@@ -34,31 +34,11 @@ from swapstone.core.model import (
     Workload,
 )
 from swapstone.core.plan import variants
-from swapstone.core.stats import SignedRank, log_ratios
 
 METRICS = tuple(
     Metric(name=name, unit="ns", quantity=Quantity.TIME, better=Direction.LOWER, meaning=name, leads=name == "cpu")
     for name in ("wall", "cpu", "m2", "m3", "m4", "m5", "m6", "m7", "m8", "m9")
 )
-
-
-def whole(found: SignedRank) -> None:
-    """Compute everything that a row needs."""
-    _ = found.p_value, found.estimate(), found.interval(0.05), found.smallest_visible(0.05)
-
-
-def thousand_rows() -> None:
-    """1000 comparisons of 500 pairs: 1000 values each."""
-    random = np.random.default_rng(1)
-    for _ in range(1000):
-        baseline, candidate = random.lognormal(10, 0.1, (2, 500))
-        whole(log_ratios(baseline, candidate))
-
-
-def one_row() -> None:
-    """One comparison of 500 thousand pairs."""
-    baseline, candidate = np.random.default_rng(2).lognormal(10, 0.1, (2, 500_000))
-    whole(log_ratios(baseline, candidate))
 
 
 WORKLOADS, RUNS = 50, 100_000
@@ -142,7 +122,7 @@ def timed(name: str, act: Callable[[], object]) -> None:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Print the table."""
     parser = parser_of("analysis", __doc__)
-    parser.add_argument("--runs", type=int, help="analyse this number of runs, a multiple of 100, and no other shape")
+    parser.add_argument("--runs", type=int, help="analyse this number of runs, a multiple of 100")
     wanted = parser.parse_args(arguments).runs
     experiment, workloads = experiment_of_runs()
     both = variants(experiment)
@@ -150,8 +130,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if wanted:
         timed(f"{len(runs):,} runs are made", lambda: sum(1 for _ in runs))
     else:
-        timed("1000 comparisons x 1000 values, statistics alone", thousand_rows)
-        timed("1 comparison x 10^6 values, statistics alone", one_row)
         runs = list(runs)
     for words, rules in (("the first rules", 1), ("the current rules", CURRENT_RULES)):
         judged = msgspec.structs.replace(experiment, rules=rules)

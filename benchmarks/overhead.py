@@ -7,12 +7,11 @@ Tables, each of ratios within one run, because machines differ and are noisy:
                 in turns; and the two parts of that time before and after the caller of the target has the answer. Once for a
                 program without a C library, and once for one whose C library first prepares itself: the same time for both sides
     comparison  the same time in `swapstone compare`, in turns with the others; it also judges each run and syncs it to the record
-    start-up    `swapstone --help` beside `python -c pass`
-    analysis    a million values in three shapes, as benchmarks/analysis prints it alone
 """
 
 from __future__ import annotations
 
+import collections
 import itertools
 import os
 import shutil
@@ -21,10 +20,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
 from pathlib import Path
 
-from benchmarks import analysis
 from benchmarks.shared import TOP, parser_of
 
 from swapstone.core.targets import open_target
@@ -51,9 +48,6 @@ def main() -> int:
     runs = parser.parse_args().runs
     with tempfile.TemporaryDirectory() as folder:
         _trials(Path(folder), runs)
-    _start_up()
-    print("analysis of a million values")
-    analysis.main(())
     return 0
 
 
@@ -66,35 +60,29 @@ def _trials(folder: Path, runs: int) -> None:
     print(
         f"a trial of a static program that ends at once, {runs} runs in {TURNS} turns, median (10th to 90th percentile)"
     )
-    print("without a C library")
-    _one_program(folder, bare, runs)
-    print("with a C library")
-    _one_program(folder, program, runs)
+    for title, built in (("without a C library", bare), ("with a C library", program)):
+        print(title)
+        _one_program(folder, built, runs)
 
 
 def _one_program(folder: Path, program: Path, runs: int) -> None:
     has_hyperfine = shutil.which("hyperfine") is not None
-    ours: list[float] = []
-    theirs: list[float] = []
-    answers: list[float] = []
-    starts: list[float] = []
-    compared: list[float] = []
+    found: dict[str, list[float]] = collections.defaultdict(list)
     for turn in range(TURNS):
-        gaps, ends, begins = _by_target(program, _Stamps(folder / f"{program.name}-ours-{turn}"), runs // TURNS)
-        ours, answers, starts = ours + gaps, answers + ends, starts + begins
-        compared += _by_compare(program, _Stamps(folder / f"{program.name}-compared-{turn}"), runs // TURNS // 2)
+        stamps = [_Stamps(folder / f"{program.name}-{number}-{turn}") for number in range(3)]
+        for name, values in _by_target(program, stamps[0], runs // TURNS).items():
+            found[name] += values
+        found[f"swapstone compare: {_BETWEEN}"] += _by_compare(program, stamps[1], runs // TURNS // 2)
         if has_hyperfine:
-            theirs += _by_hyperfine(program, _Stamps(folder / f"{program.name}-theirs-{turn}"), runs // TURNS)
-    _line(f"target host: {_BETWEEN}", ours)
-    _line("  of that, end to answer", answers)
-    _line("  of that, request to first instruction", starts)
-    _line(f"swapstone compare: {_BETWEEN}", compared)
-    print(f"  ratio of the medians, compare / target: {statistics.median(compared) / statistics.median(ours):.2f}")
-    if has_hyperfine:
-        _line(f"hyperfine -N: {_BETWEEN}", theirs)
-        print(f"  ratio of the medians, target / hyperfine: {statistics.median(ours) / statistics.median(theirs):.2f}")
-    else:
-        print("  hyperfine is not installed: nothing beside it")
+            found[f"hyperfine -N: {_BETWEEN}"] += _by_hyperfine(program, stamps[2], runs // TURNS)
+    for name, values in found.items():
+        tenths, middle = statistics.quantiles(values, n=10), statistics.median(values)
+        print(f"  {name:62} {middle / 1000:8.0f} us  ({tenths[0] / 1000:.0f} to {tenths[-1] / 1000:.0f})")
+    ours, _, _, compared, *theirs = map(statistics.median, found.values())
+    print(f"  ratio of the medians, compare / target: {compared / ours:.2f}")
+    print(
+        f"  ratio of the medians, target / hyperfine: {ours / theirs[0]:.2f}" if theirs else "  there is no hyperfine"
+    )
 
 
 def _by_compare(program: Path, stamps: _Stamps, blocks: int) -> list[float]:
@@ -106,7 +94,7 @@ def _by_compare(program: Path, stamps: _Stamps, blocks: int) -> list[float]:
     return _gaps(stamps.read())
 
 
-def _by_target(program: Path, stamps: _Stamps, runs: int) -> tuple[list[float], list[float], list[float]]:
+def _by_target(program: Path, stamps: _Stamps, runs: int) -> dict[str, list[float]]:
     """Return the times between trials, from the end of each to its answer, and from each request to the first instruction."""
     asked, answered = [], []
     with open_target("host") as target:
@@ -128,11 +116,11 @@ def _by_target(program: Path, stamps: _Stamps, runs: int) -> tuple[list[float], 
             answered.append(time.monotonic_ns())
             assert (answer.outcome, answer.code) == (ProcessOutcome.EXITED, 0), answer
     times = stamps.read()
-    return (
-        _gaps(times),
-        [at - end for at, (_, end) in zip(answered, times, strict=True)],
-        [begin - at for at, (begin, _) in zip(asked, times, strict=True)],
-    )
+    return {
+        f"target host: {_BETWEEN}": _gaps(times),
+        "  of that, end to answer": [at - end for at, (_, end) in zip(answered, times, strict=True)],
+        "  of that, request to first instruction": [begin - at for at, (begin, _) in zip(asked, times, strict=True)],
+    }
 
 
 def _by_hyperfine(program: Path, stamps: _Stamps, runs: int) -> list[float]:
@@ -158,29 +146,6 @@ class _Stamps:
 
 def _gaps(times: list[tuple[int, int]]) -> list[float]:
     return [begin - end for (_, end), (begin, _) in itertools.pairwise(times)]
-
-
-def _line(name: str, values: list[float]) -> None:
-    tenths = statistics.quantiles(values, n=10)
-    middle = statistics.median(values)
-    print(f"  {name:62} {middle / 1000:8.0f} us  ({tenths[0] / 1000:.0f} to {tenths[-1] / 1000:.0f})")
-
-
-def _start_up() -> None:
-    def timed(*arguments: str) -> Callable[[], float]:
-        def once() -> float:
-            start = time.perf_counter()
-            subprocess.run(arguments, check=True, capture_output=True, cwd=TOP)
-            return time.perf_counter() - start
-
-        return once
-
-    bare, ours = timed(sys.executable, "-c", "pass"), timed("./swapstone", "--help")
-    pairs = [(bare(), ours()) for _ in range(20)]
-    first, second = (statistics.median(column) for column in zip(*pairs, strict=True))
-    print("start-up, 20 interleaved runs, median")
-    print(f"  python -c pass       {first * 1000:6.0f} ms")
-    print(f"  ./swapstone --help   {second * 1000:6.0f} ms, {second / first:.1f} times as long; goal: 300 ms")
 
 
 if __name__ == "__main__":
