@@ -20,7 +20,7 @@ from swapstone.core.stats.mean_ratio import student_quantile
 from swapstone.core.stats.predecessor_test import draws_of, normal_scores, student_tail
 from swapstone.core.stats.signed_rank import critical, difference_quantum, tail
 from swapstone.core.stats.summary import run_value
-from swapstone.core.stats.walsh_averages import PairSums, probes
+from swapstone.core.stats.walsh_averages import PairSums
 
 QUANTUM = 2.0**-40
 
@@ -85,12 +85,6 @@ def test_up_to_64_pairs_200_samples_are_drawn_with_the_seed_1945(n: int) -> None
 )
 def test_differences_are_rounded_50_bits_below_the_largest_magnitude(largest: float, exponent: int) -> None:
     assert difference_quantum(largest) == 2.0**exponent
-
-
-def test_a_bracket_is_probed_at_the_middle_or_on_both_sides_of_the_interpolated_rank() -> None:
-    assert probes(0, 6401, 0.25, True) == (3200,)
-    assert probes(100, 6500, 0.25, False) == (1600, 1800)
-    assert probes(0, 10, 0.5, False) == (4, 6)
 
 
 def test_sums_that_were_counted_are_not_counted_again() -> None:
