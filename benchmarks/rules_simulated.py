@@ -80,28 +80,17 @@ def _normal(random: np.random.Generator, runs: int) -> Floats:
     return np.exp(random.normal(0, 0.02, (2, runs)))
 
 
-def _skewed(random: np.random.Generator, runs: int) -> Floats:
-    return np.exp(random.lognormal(-4, 1, (2, runs)))
-
-
-def _student(random: np.random.Generator, runs: int) -> Floats:
-    return 1 + np.minimum(np.abs(0.01 * random.standard_t(1.5, (2, runs))), 20)
-
-
-def _delayed(random: np.random.Generator, runs: int) -> Floats:
-    return _normal(random, runs) * np.where(random.random((2, runs)) < 0.05, 3.0, 1.0)
-
-
-def _bimodal(random: np.random.Generator, runs: int) -> Floats:
-    return _normal(random, runs) * np.where(random.random((2, runs)) < 0.2, 10.0, 1.0)
+def _slow(share: float, times: float) -> Noise:
+    """Return the noise in which a share of all runs takes so many times as long."""
+    return lambda random, runs: _normal(random, runs) * np.where(random.random((2, runs)) < share, times, 1.0)
 
 
 NOISES: dict[str, Noise] = {
     "normal, 2 %": _normal,
-    "lognormal delays": _skewed,
-    "Student's t, 1.5 d.f.": _student,
-    "5 % of the runs x 3": _delayed,
-    "20 % of the runs x 10": _bimodal,
+    "lognormal delays": lambda random, runs: np.exp(random.lognormal(-4, 1, (2, runs))),
+    "Student's t, 1.5 d.f.": lambda random, runs: 1 + np.minimum(np.abs(0.01 * random.standard_t(1.5, (2, runs))), 20),
+    "5 % of the runs x 3": _slow(0.05, 3.0),
+    "20 % of the runs x 10": _slow(0.2, 10.0),
 }
 
 
@@ -168,11 +157,6 @@ class Effort:
     rows: int
     reports: int
 
-    @property
-    def experiments(self) -> int:
-        """Return the number of reports where each is a whole experiment, which takes longer than its rows alone."""
-        return math.ceil(self.reports / 15)
-
 
 def null_reports(effort: Effort) -> Iterator[str]:
     """Count reports without any difference that contain a mark."""
@@ -198,9 +182,8 @@ def power(effort: Effort) -> Iterator[str]:
                 found = {REPORT_CORRECTION: 0, FAMILY_CORRECTION: 0}
                 for seed in range(reports):
                     random = np.random.default_rng((2, seed))
-                    noise = NOISES["normal, 2 %"]
                     rows = [
-                        row(*drawn(random, noise, pairs, 1.05 if number < true else 1.0), number)
+                        row(*drawn(random, _normal, pairs, 1.05 if number < true else 1.0), number)
                         for number in range(count)
                     ]
                     for correction in found:
@@ -255,7 +238,7 @@ def few_pairs(effort: Effort) -> Iterator[str]:
     yield f"Bounds of few pairs without a difference, 20 % of the runs x 10 on both sides, {20 * effort.rows} each"
     for pairs in (3, 4, 5, 6):
         random = np.random.default_rng((6, pairs))
-        made = (bounds(row(*drawn(random, _bimodal, pairs)), MARGIN) for _ in range(20 * effort.rows))
+        made = (bounds(row(*drawn(random, _slow(0.2, 10.0), pairs)), MARGIN) for _ in range(20 * effort.rows))
         yield f"  {pairs} pairs: {share(sum(each is not None for each in made), 20 * effort.rows, 2)}"
 
 
@@ -344,23 +327,21 @@ def verdicts(design: Design, noise: float, seed: int, left_behind: float = LEFT_
     return [row.verdict for row in elapsed_rows(analysed(experiment, runs))]
 
 
-def _wrong(verdict: Verdict) -> bool:
-    return verdict.value in DIRECTED
+def _wrong(report: Sequence[Verdict]) -> bool:
+    return any(each.value in DIRECTED for each in report)
 
 
 def left_behind(effort: Effort) -> Iterator[str]:
     """Count reports with a wrong verdict, where the baseline slows the runs after it."""
-    reports = effort.experiments
+    reports = math.ceil(effort.reports / 15)  # each is a whole experiment, which takes longer than its rows alone
     yield f"{100 * LEFT_BEHIND:.0f} % left behind by one of equal variants; reports of {reports} with a wrong verdict / with an invalid row"
     yield f"  {'noise of a run':52}" + "".join(f"{100 * noise:>11g} %" for noise in CARRY_OVER_NOISES)
     for design in DESIGNS:
         cells = []
         for noise in CARRY_OVER_NOISES:
             found = [verdicts(design, noise, seed) for seed in range(reports)]
-            wrong = sum(any(map(_wrong, report)) for report in found)
-            invalid = sum(Verdict.INVALID in report for report in found)
-            cells.append(f"{f'{wrong} / {invalid}':>13}")
-        yield f"  {design.name:52}" + "".join(cells)
+            cells.append(f"{sum(map(_wrong, found))} / {sum(Verdict.INVALID in report for report in found)}")
+        yield f"  {design.name:52}" + "".join(f"{cell:>13}" for cell in cells)
 
 
 def nothing_left(effort: Effort) -> Iterator[str]:
@@ -372,7 +353,7 @@ def nothing_left(effort: Effort) -> Iterator[str]:
         "drift": Machine(0.005, drift=1e-4),
         "each run slows one of another variant": Machine(0.01, carried=left_by_all(LEFT_BEHIND)),
     }
-    each = 10 * effort.experiments
+    each = 10 * math.ceil(effort.reports / 15)
     yield f"No carry-over that differs; of {each} reports: with an invalid row / with a wrong verdict"
     for name, machine in shapes.items():
         invalid = wrong = 0
@@ -380,7 +361,7 @@ def nothing_left(effort: Effort) -> Iterator[str]:
             experiment = experiment_on(machine, 1000 + number // 2, prime=number % 2)
             report = [row.verdict for row in elapsed_rows(analysed(experiment, simulated(machine, experiment)[0]))]
             invalid += Verdict.INVALID in report
-            wrong += any(map(_wrong, report))
+            wrong += _wrong(report)
         yield f"  {name:52}{share(invalid, each, 2)} / {share(wrong, each, 2)}"
 
 

@@ -40,7 +40,6 @@ class Case:
         excusing: kinds of caveats with which a contradiction counts as not stated.
         refused: whether the budget holds no interval, so that the comparison is refused or extended.
         needs_disk: whether the scratch folder must lie on a storage device, not in memory.
-        alone: whether each command can be run after itself at length, for the check of the truth.
     """
 
     name: str
@@ -60,11 +59,14 @@ class Case:
     excusing: frozenset[str] = frozenset()
     refused: bool = False
     needs_disk: bool = False
-    alone: bool = True
 
     def truth_of(self, metric: str) -> Truth | None:
         """Return the truth of a metric; None if it is not judged."""
         return self.truth.get(metric, self.truth.get(ALL))
+
+    def truth_text(self, metric: str) -> str:
+        """Return the truth of a metric as text."""
+        return str(self.truth_of(metric)) if self.same_work else "different work"
 
 
 def exchanged(case: Case, name: str, why: str) -> Case:
@@ -216,7 +218,6 @@ CASES: tuple[Case, ...] = (
         truth=times(SAME, Bounds(0.9, 1.3)),
         why="The candidate is slow in its first five runs ever.",
         excusing=PERSISTING,
-        alone=False,
     ),
     Case(
         name="grows-a-file-that-both-read",
@@ -225,7 +226,6 @@ CASES: tuple[Case, ...] = (
         truth={"wall": IDENTICAL, "cpu": IDENTICAL},
         why="Both append to one file and read it: every run is slower than the one before, on either side.",
         excusing=PERSISTING,
-        alone=False,
     ),
     Case(
         name="slow-in-every-second-run",
@@ -461,7 +461,6 @@ CASES: tuple[Case, ...] = (
         baseline="./adversary loop:4000 print:42",
         candidate="./adversary loop:2000 print:42 orphan:20000",
         why="The candidate leaves the rest of its work to a process in the background.",
-        alone=False,
     ),
     Case(
         name="output-with-the-time",
@@ -578,6 +577,5 @@ CASES: tuple[Case, ...] = (
         why="The budget holds one or two pairs, and no interval.",
         seconds=3,
         refused=True,
-        alone=False,
     ),
 )

@@ -75,8 +75,7 @@ class Truth:
 
     def differs(self, margin: float) -> bool:
         """Return whether median or mean differ by more than the margin."""
-        inside = within(margin)
-        return not (self.median.meets(inside) and self.mean.meets(inside))
+        return not all(each.meets(within(margin)) for each in (self.median, self.mean))
 
     def __str__(self) -> str:
         if self.median == self.mean:
@@ -96,7 +95,6 @@ class Statement:
         metric: its name.
         verdict: as in the report.
         effect, low, high: ratio candidate / baseline and its interval; None where there is none, or where it is a difference.
-        reason: of a verdict that states nothing.
         better: ``lower``, ``higher`` or ``neither``.
     """
 
@@ -105,8 +103,11 @@ class Statement:
     effect: float | None = None
     low: float | None = None
     high: float | None = None
-    reason: str = ""
     better: str = "lower"
+
+    def __str__(self) -> str:
+        interval = "" if self.low is None or self.high is None else f" ({self.low:.3f}-{self.high:.3f})"
+        return self.verdict if self.effect is None else f"{self.verdict} {self.effect:.3f}{interval}"
 
 
 def within(margin: float) -> Bounds:
@@ -156,44 +157,27 @@ def judge(
 
 def _contradiction(row: Statement, truth: Truth, margin: float) -> str:
     """Return what contradicts the truth; empty for nothing."""
-    stated = _interval(row)
+    stated = None if row.low is None or row.high is None else Bounds(row.low, row.high)
     if truth.size and stated is not None and row.verdict in DIRECTED and not stated.meets(truth.median):
         return f"the interval {stated} does not meet {truth.median}"
-    cost = truth.inverse() if row.better == "higher" else truth
     same = within(margin)
+    # Of what the verdict states to be larger.
+    cost = truth.inverse() if (row.better == "higher") != row.verdict.startswith("better") else truth
+    parts = {"median": cost.median, "mean": cost.mean}
     match row.verdict:
-        case "equivalent":
-            parts = {"median": cost.median, "mean": cost.mean}
-            return "; ".join(f"the {name} is {part}" for name, part in parts.items() if not part.meets(same))
-        case "same median":
-            return "" if cost.median.meets(same) else f"the median is {cost.median}"
+        case "equivalent" | "same median":
+            named = parts if row.verdict == "equivalent" else ("median",)
+            return "; ".join(f"the {name} is {parts[name]}" for name in named if not parts[name].meets(same))
         case "changed":
             return "nothing differs" if truth.median == truth.mean == SAME else ""
-        case "worse" | "better":
-            seen = cost if row.verdict == "worse" else cost.inverse()
-            return _not_worse(seen, margin)
         case "worse tail" | "better tail":
-            mean = cost.mean if row.verdict == "worse tail" else cost.inverse().mean
-            return "" if mean.high > 1 else f"the mean is not {row.verdict.split()[0]}: {cost.mean}"
+            return "" if cost.mean.high > 1 else f"the mean is not {row.verdict.split()[0]}: {cost.mean}"
         case "mixed":
             opposite = (cost.median.high > 1 and cost.mean.low < 1) or (cost.median.low < 1 and cost.mean.high > 1)
             return "" if opposite else f"median and mean agree: {cost}"
-    raise AssertionError(row.verdict)
-
-
-def _not_worse(cost: Truth, margin: float) -> str:
-    """Return why "worse" is wrong; empty if it is right."""
-    lowest = within(margin).low
-    if cost.median.high <= 1 and cost.mean.high <= 1:
+    if max(cost.median.high, cost.mean.high) <= 1:
         return "no difference that way"
-    for name, bounds in (("median", cost.median), ("mean", cost.mean)):
-        if bounds.high < lowest:
-            return f"the {name} differs the other way"
-    return ""
-
-
-def _interval(row: Statement) -> Bounds | None:
-    return None if row.low is None or row.high is None else Bounds(row.low, row.high)
+    return next((f"the {name} differs the other way" for name, part in parts.items() if part.high < same.low), "")
 
 
 def judge_refusal(status: int, message: str, rows: Sequence[Statement]) -> tuple[Judgement, str]:
@@ -204,10 +188,9 @@ def judge_refusal(status: int, message: str, rows: Sequence[Statement]) -> tuple
         message: what it printed to standard error.
         rows: of the report; none without a record.
     """
-    if status != 0:
-        named = "budget" in message
-        return (Judgement.RIGHT, "") if named else (Judgement.WRONG, "the message does not name the budget")
-    wall = [row for row in rows if row.metric == "wall"]
-    if any(row.verdict not in NOT_STATED for row in wall):
-        return Judgement.RIGHT, ""
-    return Judgement.WRONG, "the budget was spent for a row without a statement"
+    if status:
+        why = "" if "budget" in message else "the message does not name the budget"
+    else:
+        stated = any(row.metric == "wall" and row.verdict not in NOT_STATED for row in rows)
+        why = "" if stated else "the budget was spent for a row without a statement"
+    return (Judgement.WRONG, why) if why else (Judgement.RIGHT, "")

@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
-import json
 import math
 import os
 import signal
@@ -203,41 +203,42 @@ def case_of(**fields: object) -> Case:
     return Case(**given)  # type: ignore[arg-type]
 
 
-def report_of(*rows: tuple[str, str], caveats: tuple[str, ...] = ()) -> verdicts.Report:
-    return verdicts.Report(0, "", tuple(Statement(metric, verdict, 1.3, 1.2, 1.4) for metric, verdict in rows), caveats)
+def report_of(*rows: tuple[str, str], case: str = "x", condition: str = "idle") -> verdicts.Report:
+    stated = tuple(Statement(metric, verdict, 1.3, 1.2, 1.4) for metric, verdict in rows)
+    return verdicts.Report(condition, case, 0, "", stated)
 
 
 def test_rows_without_a_truth_are_left_out() -> None:
-    found = verdicts.judged(case_of(), "idle", report_of(("wall", "worse"), ("cpu", "better"), ("majflt", "worse")))
-    assert [(r.row.metric, r.judgement) for r in found.results] == [("wall", RIGHT), ("cpu", WRONG)]
+    report = report_of(("wall", "worse"), ("cpu", "better"), ("majflt", "worse"))
+    found = verdicts.judged(report, [case_of()])
+    assert [(r.row.metric, r.judgement) for r in found] == [("wall", RIGHT), ("cpu", WRONG)]
 
 
 def test_a_comparison_without_rows_is_a_failure_and_shown() -> None:
-    found = verdicts.judged(case_of(), "idle", verdicts.Report(2, "No such option: --x\n", ()))
-    assert found.failures == [verdicts.Failure("idle", "x", "No such option: --x")]
-    assert "FAILED idle x: No such option: --x" in verdicts.summary(found)
+    report = verdicts.Report("idle", "x", 2, "No such option: --x\n", ())
+    assert verdicts.judged(report, [case_of()]) == []
+    assert "FAILED idle x: No such option: --x" in verdicts.summary([report], [case_of()])
 
 
 def test_the_verdicts_that_a_case_excludes_are_about_elapsed_time() -> None:
-    found = verdicts.judged(
-        case_of(never=frozenset({"invalid"})), "idle", report_of(("wall", "invalid"), ("cpu", "invalid"))
-    )
-    assert [r.judgement for r in found.results] == [WRONG, NOTHING]
+    case = case_of(never=frozenset({"invalid"}))
+    found = verdicts.judged(report_of(("wall", "invalid"), ("cpu", "invalid")), [case])
+    assert [r.judgement for r in found] == [WRONG, NOTHING]
 
 
 def test_the_summary_counts_statements_differences_and_refusals() -> None:
-    outcome = verdicts.Outcome()
-    for name, fields, report in (
-        ("found", {}, report_of(("wall", "worse"), ("cpu", "worse tail"))),
-        ("missed", {}, report_of(("wall", "inconclusive"))),
-        ("reversed", {}, report_of(("wall", "better"))),
-        ("equal", {"truth": times(SAME)}, report_of(("wall", "equivalent"), ("cpu", "inconclusive"))),
-        ("other", {"same_work": False}, report_of(("wall", "invalid"))),
-        ("other2", {"same_work": False}, report_of(("wall", "equivalent"))),
+    cases, reports = [], []
+    for name, fields, rows in (
+        ("found", {}, (("wall", "worse"), ("cpu", "worse tail"))),
+        ("missed", {}, (("wall", "inconclusive"),)),
+        ("reversed", {}, (("wall", "better"),)),
+        ("equal", {"truth": times(SAME)}, (("wall", "equivalent"), ("cpu", "inconclusive"))),
+        ("other", {"same_work": False}, (("wall", "invalid"),)),
+        ("other2", {"same_work": False}, (("wall", "equivalent"),)),
     ):
-        found = verdicts.judged(case_of(name=name, **fields), "idle", report)
-        outcome.results += found.results
-    first, *rest = verdicts.summary(outcome).splitlines()
+        cases.append(case_of(name=name, **fields))
+        reports.append(report_of(*rows, case=name))
+    first, *rest = verdicts.summary(reports, cases).splitlines()
     assert first == (
         "2 of 5 statements wrong; 2 of 4 true differences stated; 1 of 2 equal rows stated as equal; "
         "1 of 2 pairs of different work not judged"
@@ -246,34 +247,35 @@ def test_the_summary_counts_statements_differences_and_refusals() -> None:
         "WRONG idle reversed, wall: better 1.300 (1.200-1.400); truth: 1.2 to 1.4; no difference that way",
         "WRONG idle other2, wall: equivalent 1.300 (1.200-1.400); truth: different work; a number for different work",
     ]
-    json.dumps(verdicts.as_json(outcome))
 
 
 def test_wrong_rows_of_a_case_for_one_reason_are_one_line() -> None:
-    report = report_of(("wall", "better"), ("cpu", "better"), ("maxrss", "equivalent"))
-    found = verdicts.judged(case_of(same_work=False, truth={"*": Truth()}), "io", report)
-    assert verdicts.summary(found).splitlines()[1:] == [
+    report = report_of(("wall", "better"), ("cpu", "better"), ("maxrss", "equivalent"), condition="io")
+    case = case_of(same_work=False, truth={"*": Truth()})
+    assert verdicts.summary([report], [case]).splitlines()[1:] == [
         "WRONG io x, wall: better 1.300 (1.200-1.400); truth: different work; a number for different work; 2 more rows"
     ]
 
 
 def test_a_wrong_direction_is_no_true_difference_stated() -> None:
-    found = verdicts.judged(case_of(), "idle", report_of(("wall", "better")))
-    assert "0 of 1 true differences stated" in verdicts.totals(found.results)
-    assert found.results[0].row.verdict in DIRECTED
+    found = verdicts.judged(report_of(("wall", "better")), [case_of()])
+    assert "0 of 1 true differences stated" in verdicts.totals(found)
+    assert found[0].row.verdict in DIRECTED
 
 
 def test_the_table_has_a_row_for_each_case_and_a_column_for_each_condition() -> None:
     cases = [case_of(), case_of(name="y", same_work=False)]
-    outcome = verdicts.judged(cases[0], "idle", report_of(("wall", "worse"), ("cpu", "better")))
-    outcome.results += verdicts.judged(cases[0], "io", report_of(("wall", "disturbed"))).results
-    outcome.results += verdicts.judged(cases[1], "idle", report_of(("wall", "invalid"))).results
-    outcome.failures.append(verdicts.Failure("io", "y", "no"))
-    assert verdicts.table(outcome, cases).splitlines() == [
-        "| case | truth | idle | io |",
-        "|---|---|---|---|",
-        "| x | 1.2 to 1.4 | worse 1.3, **cpu better 1.3: wrong** | disturbed |",
-        "| y | different work | invalid | failed |",
+    reports = [
+        report_of(("wall", "worse"), ("cpu", "better")),
+        report_of(("wall", "disturbed"), condition="io"),
+        report_of(("wall", "invalid"), case="y"),
+        verdicts.Report("io", "y", 1, "no", ()),
+    ]
+    shown = verdicts.table(reports, cases).splitlines()
+    assert [[cell.strip() for cell in line.strip("|").split("|")] for line in (shown[0], *shown[2:])] == [
+        ["case", "truth", "idle", "io"],
+        ["x", "1.2 to 1.4", "worse 1.3, **cpu better 1.3: wrong**", "disturbed"],
+        ["y", "different work", "invalid", "failed"],
     ]
 
 
@@ -285,17 +287,9 @@ def test_a_row_of_the_export_becomes_a_statement() -> None:
         "effect": 2.0,
         "low": 1.5,
         "high": 2.5,
-        "reason": "",
     }
     assert verdicts.statement_of(row) == Statement("wall", "worse", 2.0, 1.5, 2.5)
     assert verdicts.statement_of(row | {"scale": "difference"}) == Statement("wall", "worse")
-
-
-def test_a_measured_ratio_is_near_a_range() -> None:
-    assert verdicts.near(SAME, 1.09)
-    assert not verdicts.near(SAME, 1.11)
-    assert not verdicts.near(SAME, 0.9)
-    assert verdicts.near(Bounds(1.2, math.inf), 500)
 
 
 # the command line
@@ -453,35 +447,20 @@ def group_alive(group: int) -> bool:
     return False
 
 
-def test_earlier_results_are_read_and_a_later_file_replaces_its_cases(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_what_was_compared_before_is_not_compared_again(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def saved(name: str, *cases: tuple[str, str, float]) -> str:
-        outcome = verdicts.Outcome()
-        for condition, case, ratio in cases:
-            row = Statement("wall", "worse", ratio, 0.99 * ratio, 1.01 * ratio)
-            outcome.results.append(
-                verdicts.Result(
-                    condition=condition,
-                    case=case,
-                    row=row,
-                    truth="≥ 1.1",
-                    judgement=RIGHT if ratio > 1.1 else WRONG,
-                    why="" if ratio > 1.1 else "too small",
-                    differs=True,
-                    same_work=True,
-                    caveats=("carry-over",),
-                )
-            )
-        (tmp_path / name).write_text(json.dumps(verdicts.as_json(outcome)))
-        assert verdicts.from_json([verdicts.as_json(outcome)]) == outcome
-        return str(tmp_path / name)
+    def compare(case: Case, condition: str, *_: object) -> verdicts.Report:
+        ratio = 1.5 if condition == "idle" else 1.05
+        return verdicts.Report(condition, case.name, 0, "", (Statement("wall", "worse", ratio, ratio, ratio),))
 
-    first = saved("a", ("idle", "dd-nocache", 1.05), ("idle", "evict-names", 1.3), ("io", "dd-nocache", 1.4))
-    second = saved("b", ("idle", "dd-nocache", 1.5))
-    assert verdicts.main(["--table", "--read", first]) == 1
-    assert "1 of 3 statements wrong" in capsys.readouterr().out
-    assert verdicts.main(["--table", "--read", first, "--read", second]) == 0
-    out = capsys.readouterr().out
-    assert "0 of 3 statements wrong; 3 of 3 true differences stated" in out
-    assert "| dd-nocache | ≥ 1.1 | worse 1.5 | worse 1.4 |" in out
+    monkeypatch.setattr(verdicts, "compare", compare)
+    monkeypatch.setattr(verdicts, "load", lambda *_: contextlib.nullcontext())
+    monkeypatch.setattr(verdicts, "build", lambda scratch: scratch)
+    words = ["--only", "leaves-work", "--results", str(tmp_path / "results.json")]
+    assert verdicts.main([*words, "--condition", "idle"]) == 0
+    monkeypatch.setattr(verdicts, "CONDITIONS", ("idle", "io"))
+    assert verdicts.main([*words, "--condition", "idle,io"]) == 0
+    shown = capsys.readouterr()
+    assert "0 of 2 statements wrong; 2 of 2 true differences stated" in shown.out
+    assert [line.split(":")[0] for line in shown.err.splitlines()] == ["idle leaves-work", "io leaves-work"]

@@ -86,7 +86,7 @@ def one(facts: dict[str, int], **changes: Any) -> Disturbance | None:
 
 
 def test_uses_are_added() -> None:
-    assert ProcessorUse(1, 2.0, 3.0, 4.0).plus(ProcessorUse(10, 20.0, 30.0, 40.0)) == ProcessorUse(11, 22.0, 33.0, 44.0)
+    assert ProcessorUse(1, 2.0, 3.0, 4.0) + ProcessorUse(10, 20.0, 30.0, 40.0) == ProcessorUse(11, 22.0, 33.0, 44.0)
     use = ProcessorUse(9, 2.0, 3.0, 4.0)
     assert use.usable == 1.5 and use.error == pytest.approx(3 * TRUNCATION_S / 2)
 

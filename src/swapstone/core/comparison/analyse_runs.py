@@ -104,7 +104,7 @@ def analyse(
     worded = _worded(experiment, needed, _judged(experiment, rows, busy, rates))
     comparisons = _with_carry_over(worded, findings.carry_overs)
     noise = noise_of(table, workloads, virtual=experiment.virtual)
-    crossing = judged(of_effects, rates=rates, margin=experiment.margin, rules=experiment.rules)
+    effects, interactions = judged(of_effects, rates=rates, margin=experiment.margin, rules=experiment.rules)
     every_index = indices(of_indices, rates, layouts=bool(experiment.layouts))
     copies = [variant for variant in variants if variant.copy is not Copy.FIRST]
     return Analysis(
@@ -130,8 +130,8 @@ def analyse(
         runs=len(table),
         correction=CORRECTIONS.get(experiment.correction, CORRECTIONS[FAMILY_CORRECTION]),
         layouts=tuple(spreads(experiment, variants, workloads, cells, busy)) if experiment.layouts else (),
-        effects=_worded(experiment, needed, crossing.effects),
-        interactions=_worded(experiment, needed, crossing.interactions),
+        effects=_worded(experiment, needed, effects),
+        interactions=_worded(experiment, needed, interactions),
         latencies=latencies(experiment, variants, table),
         time_series=time_series(experiment, variants, table),
         failure_rates=findings.failure_rates,

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from swapstone.core.comparison.cells import Group, collect
-from swapstone.core.comparison.findings import Findings, Place
+from swapstone.core.comparison.findings import Findings, Place, shortened
 from swapstone.core.comparison.group_runs import GroupRuns, group_runs
 from swapstone.core.comparison.rows import Row, run_rows
 from swapstone.core.comparison.run_columns import as_table
@@ -259,7 +259,7 @@ def _tested(
     """Return the rows that can be tested: ratios that vary, of enough blocks. With `leading`, only those that decide, without nulls."""
     wanted = {m.name for workload in workloads.values() for m in workload.metrics if m.leads or not leading}
     table = as_table(runs, wanted)
-    groups = group_runs(experiment, table)
+    groups = group_runs(table)
     found: list[Tested] = []
     if not any(len(group.blocks) >= FEWEST_BLOCKS for group in groups.values()):
         return found  # no row of a record of few blocks is made for nothing
@@ -391,7 +391,6 @@ def _settled(experiment: Experiment, judged: Sequence[Judged], variants: int) ->
         if not found:
             continue
         names = [f"{each.tested.row.group[1]} {each.tested.row.metric.name}" for each in found]
-        shown = ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
         rows = f"{len(found)} of {len(judged)} rows" if len(judged) > 1 else "the only row"
         consequence = (
             "The figures are of runs that directly follow a run of the same variant."
@@ -400,7 +399,7 @@ def _settled(experiment: Experiment, judged: Sequence[Judged], variants: int) ->
         )
         yield Caveat(
             kind=CaveatKind.CARRY_OVER,
-            message=f"A run depends on what ran before it in {rows} ({shown}). In {names[0]}, "
+            message=f"A run depends on what ran before it in {rows} ({shortened(names)}). In {names[0]}, "
             f"{_described(found[0], variants)}. {consequence}",
             hint="If the programs never follow themselves in use, reset the state with --prepare CMD."
             if discarded

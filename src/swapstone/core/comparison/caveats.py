@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from swapstone.core.comparison.error_rate import ErrorRates, Family
+from swapstone.core.comparison.findings import shortened
 from swapstone.core.comparison.rows import Row
 from swapstone.core.comparison.run_columns import as_table
 from swapstone.core.comparison.run_table import STATUSES, Runs, RunTable
@@ -133,7 +134,7 @@ def _without_numbers(table: RunTable) -> Iterator[Caveat]:
             workloads = sorted({table.places[place][1] for place in np.unique(table.place[found]).tolist()})
             yield Caveat(
                 kind=kind,
-                message=f"{found.size} of {len(table)} trials {what} ({_shortened(workloads)}). {consequence}",
+                message=f"{found.size} of {len(table)} trials {what} ({shortened(workloads)}). {consequence}",
                 hint="The report lists each of them with its reason.",
             )
 
@@ -161,7 +162,7 @@ def _dependent(rows: Sequence[Row]) -> Iterator[Caveat]:
         yield Caveat(
             kind=CaveatKind.DEPENDENT_RUNS,
             message=f"Neighbouring pairs are correlated in {len(found)} of {len(timed)} rows of times "
-            f"({_shortened(names)}): their intervals may be too narrow.",
+            f"({shortened(names)}): their intervals may be too narrow.",
             hint="Raise --budget, or repeat the experiment at another time and compare the verdicts.",
         )
 
@@ -182,9 +183,3 @@ def _nulls(rows: Sequence[Row], comparisons: Sequence[Comparison], rates: ErrorR
             hint="Read the null results of a workload before relying on its verdict. If only the relinked copy differs, the "
             "effect comes from where the linker places the code, and not from the level.",
         )
-
-
-def _shortened(names: Sequence[str], most: int = 4) -> str:
-    """Join the first names of a list, with the number of the rest."""
-    rest = len(names) - most
-    return ", ".join(names[:most]) + (f" and {rest} more" if rest > 0 else "")

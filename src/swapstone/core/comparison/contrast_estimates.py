@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Mapping, Sequence
+import math
+from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
 import numpy as np
@@ -16,7 +17,7 @@ from swapstone.core.comparison.factorial_contrasts import Contrast, Term
 from swapstone.core.comparison.layout_spread import by_layout
 from swapstone.core.comparison.rows import scale_of
 from swapstone.core.comparison.run_table import Ints
-from swapstone.core.model import Metric, Scale, Verdict
+from swapstone.core.model import Metric, Scale, Verdict, layout_of
 from swapstone.core.stats import LOG_QUANTUM, Interval, SignedRank, difference_quantum, median
 
 Floats = NDArray[np.float64]
@@ -133,6 +134,15 @@ class Estimate:
         """Return the inference; None if the values are constant or absent."""
         return None if self.numbers is None else self.numbers.inference
 
+    def interval(self, alpha: float) -> Interval | None:
+        """Return the interval on the scale of inference; None with too few blocks or without values."""
+        return None if self.numbers is None else self.numbers.interval(alpha)
+
+    def shown(self, value: float | None) -> float | None:
+        """Convert a value from the scale of inference to a ratio or a difference."""
+        ratio = self.numbers is not None and self.numbers.scale is Scale.RATIO
+        return math.exp(value) if ratio and value is not None else value
+
     @property
     def missing(self) -> tuple[str, ...]:
         """Return the combinations that could not enter."""
@@ -149,7 +159,7 @@ def block_values(series: Sequence[Series], layouts: int) -> tuple[Ints, Floats]:
     )
     values = np.array([found[np.searchsorted(each, blocks)] for each, found in series])
     if layouts and blocks.size:
-        present, reduced = by_layout(blocks.tolist(), list(values), layouts)
+        present, reduced = by_layout([layout_of(block, layouts) for block in blocks.tolist()], list(values))
         return present, np.array(reduced)
     return blocks, values
 
@@ -167,8 +177,9 @@ def estimate(measured: Measured, contrast: Contrast, needed: int) -> Estimate:
     exclusion = None
     if numbers is None:
         none = Verdict.INCONCLUSIVE, "no block has a run of every variant that this needs"
-        exclusion = none if terms else _exclusion_of(measured, contrast)
-    return _estimate(measured, contrast, terms, numbers, exclusion=exclusion)
+        lost = next((label for label in _labels(contrast.terms) if label in measured.lost), "")
+        exclusion = none if terms else measured.lost[lost]
+    return _estimate(measured, contrast, terms, numbers, exclusion)
 
 
 def index_estimate(members: Sequence[Measured], contrast: Contrast) -> Estimate | None:
@@ -194,7 +205,7 @@ def index_estimate(members: Sequence[Measured], contrast: Contrast) -> Estimate 
         return None
     logs = np.log(values).reshape(len(chosen), len(labels), -1).mean(axis=0)
     numbers = _combined(terms, dict(zip(labels, logs, strict=True)), Scale.RATIO, LOG_QUANTUM, reference=1.0)
-    found = _estimate(chosen[0], contrast, terms, numbers, exclusion=None)
+    found = _estimate(chosen[0], contrast, terms, numbers, None)
     return dataclasses.replace(found, workload="", workloads=len(chosen))
 
 
@@ -203,7 +214,6 @@ def _estimate(
     contrast: Contrast,
     terms: tuple[Term, ...],
     numbers: Numbers | None,
-    *,
     exclusion: tuple[Verdict, str] | None,
 ) -> Estimate:
     return Estimate(
@@ -245,30 +255,15 @@ def _combined(
     terms: Sequence[Term], inner: Mapping[str, Floats], scale: Scale, quantum: float, *, reference: float
 ) -> Numbers:
     """Return the mean of the terms in each block: the sum of the added variants less the sum of the subtracted ones."""
-
-    def mean(of: Callable[[Term], Floats]) -> Floats:
-        averaged: Floats = np.mean([of(term) for term in terms], axis=0)
-        return averaged
-
-    def without(term: Term) -> Floats:
-        return inner[term.minus[0]] - inner[term.plus[1]]
-
-    def within(term: Term) -> Floats:
-        return inner[term.plus[0]] - inner[term.minus[1]]
-
-    both, none = len(terms[0].plus) == 2, np.empty(0)
+    within = [inner[term.plus[0]] - inner[term.minus[-1]] for term in terms]
+    without = [inner[term.minus[0]] - inner[term.plus[1]] for term in terms if len(term.plus) == 2]
+    values = [one - other for one, other in zip(within, without, strict=True)] if without else within
     return Numbers(
         scale=scale,
-        values=mean(lambda term: within(term) - without(term) if both else inner[term.plus[0]] - inner[term.minus[0]]),
-        without=mean(without) if both else none,
-        within=mean(within) if both else none,
+        values=np.mean(values, axis=0),
+        without=np.mean(without, axis=0) if without else np.empty(0),
+        within=np.mean(within, axis=0) if without else np.empty(0),
         reference=reference,
         quantum=quantum,
         constant=False,
     )
-
-
-def _exclusion_of(measured: Measured, contrast: Contrast) -> tuple[Verdict, str]:
-    """Return the verdict and reason of the first variant without values."""
-    label = next(label for label in _labels(contrast.terms) if label in measured.lost)
-    return measured.lost[label]

@@ -3,14 +3,13 @@
 
 from __future__ import annotations
 
-import dataclasses
-import math
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import msgspec
 
 from swapstone.core.comparison.caveats import DIFFERENT
-from swapstone.core.comparison.contrast_estimates import Estimate, Numbers
+from swapstone.core.comparison.contrast_estimates import Estimate
 from swapstone.core.comparison.error_rate import ErrorRates
 from swapstone.core.comparison.factorial_contrasts import Kind
 from swapstone.core.comparison.verdicts import too_few_pairs_reason, undecided_reason, verdict_of
@@ -25,7 +24,6 @@ from swapstone.core.model import (
     Scale,
     Verdict,
 )
-from swapstone.core.stats import Interval
 
 Place = tuple[str, str, str, str]
 """(suite, workload, load, metric)"""
@@ -33,16 +31,12 @@ Place = tuple[str, str, str, str]
 Gap = tuple[Place, LevelChange, tuple[str, str]]
 """(where, the change, the (factor, level) that is held)."""
 
-
-@dataclasses.dataclass(frozen=True)
-class FactorialEffects:
-    """Effects and interactions of crossed factors, as `Analysis` holds them."""
-
-    effects: tuple[FactorEffect, ...]
-    interactions: tuple[Interaction, ...]
+_PRESENCES = {Verdict.CHANGED: Presence.PRESENT, Verdict.EQUIVALENT: Presence.ABSENT}
 
 
-def judged(estimates: Sequence[Estimate], *, rates: ErrorRates, margin: float, rules: int) -> FactorialEffects:
+def judged(
+    estimates: Sequence[Estimate], *, rates: ErrorRates, margin: float, rules: int
+) -> tuple[tuple[FactorEffect, ...], tuple[Interaction, ...]]:
     """Judge every estimate at its corrected level, and relate main effects to interactions.
 
     Args:
@@ -50,6 +44,9 @@ def judged(estimates: Sequence[Estimate], *, rates: ErrorRates, margin: float, r
         rates: with the hypotheses of all estimates.
         margin: relative size of an effect that is of no interest.
         rules: of the experiment. By the current ones effects inside the margin are no more than the same median, as means are not examined.
+
+    Returns:
+        The effects and the interactions, as `Analysis` holds them.
     """
     level = {id(each): rates.level(each.family) if each.inference is not None else rates.plain for each in estimates}
     effects = {
@@ -67,7 +64,7 @@ def judged(estimates: Sequence[Estimate], *, rates: ErrorRates, margin: float, r
         if each.contrast.kind is Kind.INTERACTION
     )
     main = _marked(effects[Kind.MAIN], interactions)
-    return FactorialEffects((*main, *effects[Kind.SIMPLE]), interactions)
+    return (*main, *effects[Kind.SIMPLE]), interactions
 
 
 def _place(estimate: FactorEffect | Interaction) -> Place:
@@ -87,143 +84,78 @@ def _marked(effects: Sequence[FactorEffect], interactions: Sequence[Interaction]
 
 
 def _effect(estimate: Estimate, alpha: float, margin: float, rules: int) -> FactorEffect:
-    inferred = _inferred(estimate, alpha)
-    verdict, reason = estimate.exclusion or _verdict(inferred, margin, estimate.metric.better)
+    verdict, reason = estimate.exclusion or _verdict(estimate, alpha, margin, estimate.metric.better)
     if verdict is Verdict.EQUIVALENT and rules >= CURRENT_RULES and estimate.metric.quantity is not Quantity.SIZE:
         verdict, reason = Verdict.SAME_MEDIAN, "same median; the means of effects are not examined"
     # Not reported for simple effects, and costly for so many.
     open_still = verdict is Verdict.INCONCLUSIVE and estimate.contrast.kind is Kind.MAIN
     return FactorEffect(
-        suite=estimate.suite,
-        workload=estimate.workload,
-        load=estimate.load,
-        metric=estimate.metric,
-        change=estimate.contrast.changes[0],
+        **_estimated(estimate, alpha, visible=open_still),
         held=estimate.contrast.held,
-        averaged=tuple(term.averaged for term in estimate.terms),
-        missing=estimate.missing,
-        workloads=estimate.workloads,
-        blocks=inferred.blocks,
-        scale=inferred.scale,
-        effect=inferred.shown(inferred.middle),
-        low=inferred.shown(inferred.low),
-        high=inferred.shown(inferred.high),
-        confidence=1 - alpha,
-        p_value=inferred.p_value,
-        smallest_visible=inferred.shown(_smallest(estimate, alpha)) if open_still else None,
-        exact=inferred.exact,
         verdict=verdict,
         reason=reason,
-        preferred=estimate.preferred,
     )
 
 
 def _interaction(estimate: Estimate, alpha: float, margin: float, gaps: Mapping[Gap, FactorEffect]) -> Interaction:
-    inferred = _inferred(estimate, alpha)
     change, by = estimate.contrast.changes
-    presence, reason = (
-        (Presence.UNAVAILABLE, estimate.exclusion[1]) if estimate.exclusion else _presence(inferred, margin)
-    )
-    if estimate.exclusion and estimate.exclusion[0] is Verdict.INCONCLUSIVE:
-        presence = Presence.UNDECIDED
+    if estimate.exclusion:
+        inconclusive = estimate.exclusion[0] is Verdict.INCONCLUSIVE
+        presence, reason = Presence.UNDECIDED if inconclusive else Presence.UNAVAILABLE, estimate.exclusion[1]
+    else:
+        # The rule is that of verdicts, without a better direction.
+        verdict, reason = _verdict(estimate, alpha, margin, Direction.NEITHER, "interaction")
+        presence = _PRESENCES.get(verdict, Presence.UNDECIDED)
     numbers = estimate.numbers
     without, within = (
         (None, None) if numbers is None else (numbers.middle(numbers.without), numbers.middle(numbers.within))
     )
     place = estimate.suite, estimate.workload, estimate.load, estimate.metric.name
-    gap = gaps.get((place, change, (by.factor, by.baseline)))
     return Interaction(
-        suite=estimate.suite,
-        workload=estimate.workload,
-        load=estimate.load,
-        metric=estimate.metric,
-        change=change,
+        **_estimated(estimate, alpha, visible=presence is Presence.UNDECIDED),
         by=by,
-        averaged=tuple(term.averaged for term in estimate.terms),
-        missing=estimate.missing,
-        workloads=estimate.workloads,
-        blocks=inferred.blocks,
-        scale=inferred.scale,
-        effect=inferred.shown(inferred.middle),
-        low=inferred.shown(inferred.low),
-        high=inferred.shown(inferred.high),
-        confidence=1 - alpha,
-        p_value=inferred.p_value,
-        smallest_visible=inferred.shown(_smallest(estimate, alpha)) if presence is Presence.UNDECIDED else None,
-        exact=inferred.exact,
-        without=inferred.shown(without),
-        within=inferred.shown(within),
-        closed=closed_share(presence, gap, without, within),
+        without=estimate.shown(without),
+        within=estimate.shown(within),
+        closed=closed_share(presence, gaps.get((place, change, (by.factor, by.baseline))), without, within),
         presence=presence,
         reason=reason,
-        preferred=estimate.preferred,
     )
 
 
-@dataclasses.dataclass(frozen=True)
-class Inference:
-    """Inference on an estimate at one level, on the scale of inference; all None without values."""
-
-    numbers: Numbers | None
-    blocks: int
-    scale: Scale
-    middle: float | None
-    interval: Interval | None
-    alpha: float
-
-    @property
-    def low(self) -> float | None:
-        """Return the lower end of the interval."""
-        return None if self.interval is None else self.interval.low
-
-    @property
-    def high(self) -> float | None:
-        """Return the upper end of the interval."""
-        return None if self.interval is None else self.interval.high
-
-    @property
-    def exact(self) -> bool:
-        """Return whether the value is constant, so that no inference was needed."""
-        return self.numbers is not None and self.numbers.constant
-
-    @property
-    def p_value(self) -> float | None:
-        """Return the uncorrected p-value of no effect."""
-        inference = None if self.numbers is None else self.numbers.inference
-        return None if inference is None else inference.p_value
-
-    def shown(self, value: float | None) -> float | None:
-        """Convert a value from the scale of inference to a ratio or a difference."""
-        return value if value is None or self.scale is Scale.DIFFERENCE else math.exp(value)
+def _estimated(estimate: Estimate, alpha: float, *, visible: bool) -> dict[str, Any]:
+    """Return the fields that effects and interactions share; `visible` for the smallest visible one, too."""
+    numbers, inference, interval = estimate.numbers, estimate.inference, estimate.interval(alpha)
+    return {
+        "suite": estimate.suite,
+        "workload": estimate.workload,
+        "load": estimate.load,
+        "metric": estimate.metric,
+        "change": estimate.contrast.changes[0],
+        "averaged": tuple(term.averaged for term in estimate.terms),
+        "missing": estimate.missing,
+        "workloads": estimate.workloads,
+        "blocks": 0 if numbers is None else numbers.values.size,
+        "scale": Scale.RATIO if numbers is None else numbers.scale,
+        "effect": None if numbers is None else estimate.shown(numbers.middle(numbers.values)),
+        "low": None if interval is None else estimate.shown(interval.low),
+        "high": None if interval is None else estimate.shown(interval.high),
+        "confidence": 1 - alpha,
+        "p_value": None if inference is None else inference.p_value,
+        "smallest_visible": estimate.shown(inference.smallest_visible(alpha)) if visible and inference else None,
+        "exact": numbers is not None and numbers.constant,
+        "preferred": estimate.preferred,
+    }
 
 
-def _inferred(estimate: Estimate, alpha: float) -> Inference:
-    numbers = estimate.numbers
-    if numbers is None:
-        return Inference(None, 0, Scale.RATIO, None, None, alpha)
-    middle, interval = numbers.middle(numbers.values), numbers.interval(alpha)
-    return Inference(numbers, numbers.values.size, numbers.scale, middle, interval, alpha)
-
-
-def _verdict(inferred: Inference, margin: float, better: Direction) -> tuple[Verdict, str]:
-    assert inferred.numbers is not None, "an estimate without values has an exclusion"
-    if inferred.interval is None:
-        return Verdict.INCONCLUSIVE, too_few_pairs_reason(inferred.alpha, inferred.blocks)
-    verdict = verdict_of(inferred.interval, inferred.numbers.limit(margin), better)
-    return verdict, undecided_reason(inferred.interval) if verdict is Verdict.INCONCLUSIVE else ""
-
-
-def _presence(inferred: Inference, margin: float) -> tuple[Presence, str]:
-    """Return whether there is an interaction. The rule is that of verdicts, without a better direction."""
-    verdict, reason = _verdict(inferred, margin, Direction.NEITHER)
-    names = {Verdict.CHANGED: Presence.PRESENT, Verdict.EQUIVALENT: Presence.ABSENT}
-    if verdict in names:
-        return names[verdict], ""
-    return Presence.UNDECIDED, undecided_reason(inferred.interval, "interaction") if inferred.interval else reason
-
-
-def _smallest(estimate: Estimate, alpha: float) -> float | None:
-    return None if estimate.inference is None else estimate.inference.smallest_visible(alpha)
+def _verdict(
+    estimate: Estimate, alpha: float, margin: float, better: Direction, what: str = "difference"
+) -> tuple[Verdict, str]:
+    numbers, interval = estimate.numbers, estimate.interval(alpha)
+    assert numbers is not None, "an estimate without values has an exclusion"
+    if interval is None:
+        return Verdict.INCONCLUSIVE, too_few_pairs_reason(alpha, numbers.values.size)
+    verdict = verdict_of(interval, numbers.limit(margin), better)
+    return verdict, undecided_reason(interval, what) if verdict is Verdict.INCONCLUSIVE else ""
 
 
 def closed_share(

@@ -10,17 +10,14 @@ however failures depend on time. `benchmarks/rules-simulated failures` compares 
 
 from __future__ import annotations
 
-import collections
-import dataclasses
 from collections.abc import Mapping, Sequence
 
 import msgspec
 import numpy as np
 
-from swapstone.core.comparison.cells import Group
 from swapstone.core.comparison.findings import Findings, Place
 from swapstone.core.comparison.run_columns import as_table
-from swapstone.core.comparison.run_table import FAILED, REFUSED, STATUSES, UNAVAILABLE, Runs, RunTable, by_number
+from swapstone.core.comparison.run_table import FAILED, REFUSED, UNAVAILABLE, Ints, Runs, RunTable, by_number
 from swapstone.core.model import (
     FAST_ONES,
     KILLED,
@@ -56,19 +53,19 @@ def rates(experiment: Experiment, variants: Sequence[Variant], runs: Runs) -> tu
         runs: in any order.
     """
     table = as_table(runs, ())
-    counted = _counted(table)
-    blocks = _differences(table, counted)
-    groups = {group for group, _ in counted}
+    made = np.flatnonzero(table.status != UNAVAILABLE)
+    rows_of = {table.places[place]: made[rows] for place, rows in by_number(table.place[made])}
+    groups, nothing = {place[:3] for place in rows_of}, made[:0]
     baseline = variants[0]
     found = []
     for suite, workload in experiment.workloads:
         for load in experiment.loads:
-            group = (suite, workload, load)
-            for candidate in variants[1:] if group in groups else ():
-                signed = blocks.get(group, _Blocks()).differences(baseline.label, candidate.label)
-                before, after = (counted.get((group, each.label), _Side()) for each in (baseline, candidate))
-                if not before.runs and not after.runs:
+            for candidate in variants[1:] if (suite, workload, load) in groups else ():
+                sides = [rows_of.get((suite, workload, load, each.label), nothing) for each in (baseline, candidate)]
+                if not any(rows.size for rows in sides):
                     continue  # programs that are never run, or were not built
+                before, after = (_counts(table, rows, experiment.confidence) for rows in sides)
+                signed = _differences(table, sides)
                 found.append(
                     FailureRates(
                         suite=suite,
@@ -76,12 +73,12 @@ def rates(experiment: Experiment, variants: Sequence[Variant], runs: Runs) -> tu
                         load=load,
                         baseline=baseline,
                         candidate=candidate,
-                        baseline_runs=_counts(before, experiment.confidence),
-                        candidate_runs=_counts(after, experiment.confidence),
+                        baseline_runs=before,
+                        candidate_runs=after,
                         confidence=experiment.confidence,
-                        discordant=len(signed),
-                        p_value=sign_flip_p_value(np.array(signed, dtype=np.float64)),
-                        fails_more=_larger(signed),
+                        discordant=signed.size,
+                        p_value=sign_flip_p_value(signed.astype(np.float64)),
+                        fails_more=SIDES[int(signed.sum() > 0)] if signed.sum() else "",
                     )
                 )
     return tuple(decided(found, 1 - experiment.confidence, tested=experiment.failures_count))
@@ -106,125 +103,55 @@ def check(
 
 def reason_of(each: FailureRates) -> str:
     """Return why rows of a side that fails are invalid, with the rates of both sides."""
-    side = each.unfit[0]
-    own, other = _sides(each)[side], _sides(each)[_opposite(side)]
+    sides, side = _sides(each), each.unfit[0]
+    other = SIDES[1 - SIDES.index(side)]
     more = "significantly more often: " if each.fails_more == side else ""
+    shown = {name: share_with_interval(one.share, one.low, one.high) for name, one in sides.items()}
     return (
-        f"{side} fails {more}in {own.failed} of {own.runs} runs, {_text(own)}, and {_opposite(side)} in {other.failed} of {other.runs}, "
-        f"{_text(other)}; {FAST_ONES}"
+        f"{side} fails {more}in {sides[side].failed} of {sides[side].runs} runs, {shown[side]}, and {other} in {sides[other].failed} of "
+        f"{sides[other].runs}, {shown[other]}; {FAST_ONES}"
     )
-
-
-def _text(counts: FailureCounts) -> str:
-    return share_with_interval(counts.share, counts.low, counts.high)
 
 
 def _sides(each: FailureRates) -> dict[str, FailureCounts]:
     return dict(zip(SIDES, (each.baseline_runs, each.candidate_runs), strict=True))
 
 
-def _opposite(side: str) -> str:
-    return SIDES[1 - SIDES.index(side)]
-
-
-@dataclasses.dataclass
-class _Side:
-    """The runs of one variant of a group, by how they ended.
-
-    Attributes:
-        failed: number of failed runs by block.
-    """
-
-    runs: int = 0
-    timed_out: int = 0
-    crashed: int = 0
-    others: int = 0
-    refused: int = 0
-    failed: collections.Counter[int] = dataclasses.field(default_factory=collections.Counter)
-
-    def add_failure(self, block: int, reason: str) -> None:
-        """Count a failed run."""
-        self.failed[block] += 1
-        if reason.startswith(TIMED_OUT):
-            self.timed_out += 1
-        elif reason.startswith(KILLED):
-            self.crashed += 1
-        else:
-            self.others += 1
-
-
-def _counted(table: RunTable) -> dict[tuple[Group, str], _Side]:
-    found: dict[tuple[Group, str], _Side] = {}
-    statuses = len(STATUSES)
-    counts = np.bincount(table.place * statuses + table.status, minlength=len(table.places) * statuses)
-    for number, (suite, workload, load, variant) in enumerate(table.places):
-        of_place = counts[number * statuses : (number + 1) * statuses].tolist()
-        runs = sum(of_place) - of_place[UNAVAILABLE]
-        if runs:
-            found[(suite, workload, load), variant] = _Side(runs=runs, refused=of_place[REFUSED])
-    for row in np.flatnonzero(table.status == FAILED).tolist():
-        suite, workload, load, variant = table.places[int(table.place[row])]
-        side = found[(suite, workload, load), variant]
-        side.add_failure(int(table.block[row]), table.reasons[int(table.reason[row])])
-    return found
-
-
-def _counts(side: _Side, confidence: float) -> FailureCounts:
-    failed = side.failed.total()
-    low, high = wilson(failed, side.runs, confidence) if side.runs else (0.0, 1.0)
+def _counts(table: RunTable, rows: Ints, confidence: float) -> FailureCounts:
+    """Return how the runs of one variant of a group ended."""
+    failed, runs = rows[table.status[rows] == FAILED], rows.size
+    reasons = [table.reasons[number] for number in table.reason[failed].tolist()]
+    timed_out, crashed = (sum(reason.startswith(words) for reason in reasons) for words in (TIMED_OUT, KILLED))
+    low, high = wilson(failed.size, runs, confidence) if runs else (0.0, 1.0)
     return FailureCounts(
-        runs=side.runs,
-        failed=failed,
-        timed_out=side.timed_out,
-        crashed=side.crashed,
-        others=side.others,
-        refused=side.refused,
-        share=failed / side.runs if side.runs else 0.0,
+        runs=runs,
+        failed=failed.size,
+        timed_out=timed_out,
+        crashed=crashed,
+        others=failed.size - timed_out - crashed,
+        refused=int((table.status[rows] == REFUSED).sum()),
+        share=failed.size / runs if runs else 0.0,
         low=low,
         high=high,
     )
 
 
-def _differences(table: RunTable, counted: Mapping[tuple[Group, str], _Side]) -> Mapping[Group, _Blocks]:
-    """Return the blocks of each group in which a run failed."""
-    found: dict[Group, _Blocks] = {}
-    for (group, label), side in counted.items():
-        for block, number in side.failed.items():
-            found.setdefault(group, _Blocks()).failed[block, label] = number
-    for number, rows in by_number(table.group) if found else ():
-        each = found.get(table.groups[number], _Blocks())
-        blocks = np.array(sorted({block for block, _ in each.failed}), dtype=np.int64)
-        mine = rows[(table.status[rows] != UNAVAILABLE) & np.isin(table.block[rows], blocks)]
-        for block, label in zip(table.block[mine].tolist(), table.label[mine].tolist(), strict=True):
-            each.made[block, table.labels[label]] += 1
-    return found
+def _differences(table: RunTable, sides: Sequence[Ints]) -> Ints:
+    """Return the failed runs of the second side less those of the first in each block, where these differ.
 
+    Blocks with another number of runs of one side than of the other are left out: one that was interrupted, or in which a variant is
+    not run any more.
+    """
+    failed = [table.block[rows[table.status[rows] == FAILED]] for rows in sides]
+    blocks = np.unique(np.concatenate(failed))
 
-@dataclasses.dataclass
-class _Blocks:
-    """The runs of a group in the blocks in which one failed, and how many of them failed, by block and variant."""
+    def counts(found: Ints) -> Ints:
+        return np.bincount(np.searchsorted(blocks, found[np.isin(found, blocks)]), minlength=blocks.size)
 
-    made: collections.Counter[tuple[int, str]] = dataclasses.field(default_factory=collections.Counter)
-    failed: collections.Counter[tuple[int, str]] = dataclasses.field(default_factory=collections.Counter)
-
-    def differences(self, baseline: str, candidate: str) -> list[int]:
-        """Return failed runs of the candidate less those of the baseline, where these differ.
-
-        Blocks with another number of runs of one side than of the other are left out: one that was interrupted, or in which a variant is
-        not run any more.
-        """
-        blocks = sorted({block for block, _ in self.failed})
-        return [
-            difference
-            for block in blocks
-            if self.made[block, baseline] == self.made[block, candidate]
-            and (difference := self.failed[block, candidate] - self.failed[block, baseline])
-        ]
-
-
-def _larger(signed: Sequence[int]) -> str:
-    total = sum(signed)
-    return SIDES[total > 0] if total else ""
+    made = [counts(table.block[rows]) for rows in sides]
+    difference = counts(failed[1]) - counts(failed[0])
+    kept: Ints = difference[(made[0] == made[1]) & (difference != 0)]
+    return kept
 
 
 def decided(found: Sequence[FailureRates], alpha: float, *, tested: bool) -> list[FailureRates]:
@@ -243,7 +170,9 @@ def decided(found: Sequence[FailureRates], alpha: float, *, tested: bool) -> lis
         significant.add(number)
     judged = []
     for number, each in enumerate(found):
-        unfit = [side for side, counts in _sides(each).items() if _too_many(counts)]
+        unfit = [
+            side for side, counts in _sides(each).items() if counts.failed >= FEWEST and counts.share > LARGEST_SHARE
+        ]
         if tested and each.p_value <= alpha and each.fails_more and each.fails_more not in unfit:
             unfit.append(each.fails_more)
         more = each.fails_more if number in significant else ""
@@ -251,7 +180,3 @@ def decided(found: Sequence[FailureRates], alpha: float, *, tested: bool) -> lis
         ordered = tuple(sorted(unfit, key=lambda side: -_sides(each)[side].share))
         judged.append(msgspec.structs.replace(each, fails_more=more, unfit=ordered))
     return judged
-
-
-def _too_many(counts: FailureCounts) -> bool:
-    return counts.failed >= FEWEST and counts.share > LARGEST_SHARE

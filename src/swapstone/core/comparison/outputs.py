@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from swapstone.core.comparison.cells import Group
-from swapstone.core.comparison.findings import Findings, Place
+from swapstone.core.comparison.findings import Findings, Place, shortened
 from swapstone.core.comparison.run_columns import EXIT_STATUS, as_table
 from swapstone.core.comparison.run_table import OK, Runs, by_number
 from swapstone.core.model import Caveat, CaveatKind, Experiment, OwnProgram, Variant, Verdict, WorkSpec
@@ -216,8 +216,8 @@ def _content(baseline: _Side, candidate: _Side, name: str, *, by_shape: bool = F
         name: of the output.
         by_shape: whether to compare only the shape, because a metric is read from it.
     """
-    old, new = _digests(baseline, name), _digests(candidate, name)
-    if None in old or None in new:
+    old, new = ({digests.get(name) for digests in side.digests} for side in (baseline, candidate))
+    if None in old | new:
         return Relation(Agreement.UNKNOWN)
     if old == new and len(old) == 1:
         digest = next(iter(old)) or ""
@@ -227,37 +227,33 @@ def _content(baseline: _Side, candidate: _Side, name: str, *, by_shape: bool = F
     if len(old) == len(new) == 1 and not by_shape:
         one, other = (next(iter(side)) or "" for side in (old, new))
         return Relation(Agreement.DIFFERENT, f"{_shown(other)} in every run, and the baseline {_shown(one)}")
-    shapes = _shapes(baseline, name), _shapes(candidate, name)
-    if any(len(side) != 1 for side in shapes) or None in shapes[0] or None in shapes[1]:
+    # The shape of an empty output is not stored.
+    old, new = (
+        {"" if digests.get(name) == _EMPTY else digests.get(SHAPE + name) for digests in side.digests}
+        for side in (baseline, candidate)
+    )
+    if len(old) != 1 or len(new) != 1 or None in old | new:
         return Relation(Agreement.UNKNOWN)
-    if shapes[0] != shapes[1]:
+    if old != new:
         return Relation(Agreement.DIFFERENT, "in every run, its text without numbers differs from the baseline's")
     if not by_shape and _constant_parts_differ(baseline, candidate, SECTIONS + name):
         return Relation(Agreement.DIFFERENT, "a part that is the same in all runs differs from the baseline's")
     return Relation(Agreement.SIMILAR)
 
 
-def _digests(side: _Side, name: str) -> set[str | None]:
-    return {digests.get(name) for digests in side.digests}
-
-
-def _shapes(side: _Side, name: str) -> set[str | None]:
-    """Return the shapes of an output; that of an empty one is not stored."""
-    return {"" if digests.get(name) == _EMPTY else digests.get(SHAPE + name) for digests in side.digests}
-
-
 def _constant_parts_differ(baseline: _Side, candidate: _Side, name: str) -> bool:
     """Return whether a section is constant on each side, and not the same on both. Equal shapes have equally many lines."""
-    sides = [[_sections(digests, name) for digests in side.digests] for side in (baseline, candidate)]
+    sides = [
+        [
+            [text[at : at + _SECTION_DIGITS] for at in range(0, len(text), _SECTION_DIGITS)]
+            for text in (digests.get(name, "") for digests in side.digests)
+        ]
+        for side in (baseline, candidate)
+    ]
     if len({len(sections) for side in sides for sections in side}) != 1:
         return False
     parts = zip(*(zip(*side, strict=True) for side in sides), strict=True)
     return any(len(set(old)) == len(set(new)) == 1 and old[0] != new[0] for old, new in parts)
-
-
-def _sections(digests: Mapping[str, str], name: str) -> list[str]:
-    text = digests.get(name, "")
-    return [text[at : at + _SECTION_DIGITS] for at in range(0, len(text), _SECTION_DIGITS)]
 
 
 def _shown(digest: str) -> str:
@@ -279,10 +275,9 @@ def _discarded(experiment: Experiment) -> Iterator[Caveat]:
 def _not_compared(unknown: Mapping[str, Sequence[str]]) -> Iterator[Caveat]:
     for name, workloads in unknown.items():
         what = "standard output" if name == STDOUT else f"the file {name!r}"
-        more = f" and {len(workloads) - 3} more" if len(workloads) > 3 else ""
         yield Caveat(
             kind=CaveatKind.OUTPUT_NOT_COMPARED,
-            message=f"Whether the variants do the same work is not known for {', '.join(workloads[:3])}{more}: {what} varies from run to "
+            message=f"Whether the variants do the same work is not known for {shortened(workloads, 3)}: {what} varies from run to "
             "run, and not in numbers alone, or could not be read.",
             hint="Let the program write its result to a file, without times or random data, and name it: --artifact FILE. "
             "If the outputs are meant to differ: --output-may-differ",

@@ -27,10 +27,9 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from swapstone.core.comparison.cells import Group
-from swapstone.core.comparison.findings import Findings, Place
+from swapstone.core.comparison.findings import Findings, Place, shortened
 from swapstone.core.comparison.run_columns import as_table
 from swapstone.core.comparison.run_table import (
-    ABSENT,
     OK,
     Ints,
     Mask,
@@ -84,8 +83,12 @@ START_NS = 5_000_000
 _LARGEST = 2**53
 """Larger numbers of a record are no measurements."""
 
-_REQUIRED = ("cpu_ticks", "idle_ticks", "trial_cpu_us", "ticks_ns", "wall_ns")
-_OPTIONAL = ("cpus_allowed", "user_us", "system_us", "driver_system_us", "steal_ticks", "psi_cpu_us")
+_FACTS = {
+    **dict.fromkeys(("cpu_ticks", "idle_ticks", "trial_cpu_us", "ticks_ns", "wall_ns")),
+    "cpus_allowed": 1,
+    **dict.fromkeys(("user_us", "system_us", "driver_system_us", "steal_ticks", "psi_cpu_us"), 0),
+}
+"""The facts that are read, with the value for runs that lack them; None where a run without it is not judged."""
 
 OF_ONE_PROCESSOR = ("cpu", "user_cpu", "system_cpu", "requests_per_cpu_s")
 """Metrics of processor time. In work that is pinned to one processor they don't depend on other processes as elapsed time does."""
@@ -107,8 +110,7 @@ class ProcessorUse:
     usable_s: float
     steal_s: float
 
-    def plus(self, other: ProcessorUse) -> ProcessorUse:
-        """Return the use during the runs of both."""
+    def __add__(self, other: ProcessorUse) -> ProcessorUse:
         return ProcessorUse(
             self.runs + other.runs,
             self.window_s + other.window_s,
@@ -247,22 +249,18 @@ def _caveats(found: Mapping[Group, Disturbance], lost: Sequence[Group]) -> Itera
     partly = [group for group in found if group not in lost]
     texts = []
     if lost:
-        texts.append(f"{_named(lost)}: no verdict, because {found[lost[0]].reason}.")
+        texts.append(f"{shortened([name for _, name, _ in lost])}: no verdict, because {found[lost[0]].reason}.")
     if partly:
         blocks = sum(len(found[group].disturbed) for group in partly)
-        texts.append(f"{_named(partly)}: {blocks} disturbed block{'s' * (blocks != 1)} left out.")
+        texts.append(
+            f"{shortened([name for _, name, _ in partly])}: {blocks} disturbed block{'s' * (blocks != 1)} left out."
+        )
     yield Caveat(
         kind=CaveatKind.DISTURBED_RUNS,
         message="Work that needs several processors did not always have them. " + " ".join(texts),
         hint="Stop other programs on this machine and repeat the experiment with `swapstone rerun`. CPU time depends on the "
         "other processes too.",
     )
-
-
-def _named(groups: Sequence[Group], most: int = 4) -> str:
-    names = [workload for _, workload, _ in groups]
-    rest = len(names) - most
-    return ", ".join(names[:most]) + (f" and {rest} more" if rest > 0 else "")
 
 
 def _affected(workload: WorkSpec) -> list[Metric]:
@@ -277,10 +275,10 @@ def _affected(workload: WorkSpec) -> list[Metric]:
 
 
 def _disturbance(workload: WorkSpec, table: RunTable, rows: Ints) -> Disturbance | None:
-    facts = _Facts.of(table, rows)
-    if not facts.block.size:
+    facts = _facts(table, rows)
+    if not facts["block"].size:
         return None
-    allowed = max(1, int(facts.get("cpus_allowed", 1).max()))
+    allowed = max(1, int(facts["cpus_allowed"].max()))
     processors = _processors(allowed, facts)
     # Work that is pinned to one processor has a load generator on the others.
     needed = _needed(workload, allowed if workload.cpus is Cpus.ALL else processors, facts)
@@ -288,7 +286,10 @@ def _disturbance(workload: WorkSpec, table: RunTable, rows: Ints) -> Disturbance
         return None
     used = _used(facts)
     together = {
-        block: total for members in neighbours(used, needed) for total in (_sum(used, members),) for block in members
+        block: total
+        for members in neighbours(used, needed)
+        for total in (sum((used[each] for each in members), _NOTHING),)
+        for block in members
     }
     lacking = [
         block
@@ -306,44 +307,26 @@ def _disturbance(workload: WorkSpec, table: RunTable, rows: Ints) -> Disturbance
     )
 
 
-@dataclasses.dataclass(frozen=True)
-class _Facts:
-    """Facts of the successful runs of a group that have enough of them.
-
-    Attributes:
-        block: of each run, shape (runs,).
-        columns: by name, each of shape (runs,); `ABSENT` for none.
-    """
-
-    block: Ints
-    columns: Mapping[str, Ints]
-
-    @classmethod
-    def of(cls, table: RunTable, rows: Ints) -> _Facts:
-        """Return the facts of some rows of a table."""
-        rows = rows[table.status[rows] == OK]
-        columns = {}
-        for name in (*_REQUIRED, *_OPTIONAL):
-            column = table.fact(name)[rows]
-            columns[name] = np.where((column >= 0) & (column < _LARGEST), column, ABSENT)
-        kept = (columns["ticks_ns"] > 0) & (columns["wall_ns"] > 0)
-        for name in _REQUIRED:
-            kept &= columns[name] != ABSENT
-        return cls(table.block[rows][kept], {name: column[kept] for name, column in columns.items()})
-
-    def get(self, name: str, otherwise: int = 0) -> Ints:
-        """Return a column, with a number where a run does not have the fact."""
-        column = self.columns[name]
-        return np.where(column == ABSENT, otherwise, column)
+def _facts(table: RunTable, rows: Ints) -> dict[str, Ints]:
+    """Return the block of each successful run that has the facts of `_FACTS` which are needed, and the facts; each of shape (runs,)."""
+    rows = rows[table.status[rows] == OK]
+    columns, kept = {"block": table.block[rows]}, np.ones(rows.size, dtype=np.bool_)
+    for name, otherwise in _FACTS.items():
+        column = table.fact(name)[rows]
+        known = (column >= 0) & (column < _LARGEST)
+        kept &= known | (otherwise is not None)
+        columns[name] = np.where(known, column, otherwise or 0)
+    kept &= (columns["ticks_ns"] > 0) & (columns["wall_ns"] > 0)
+    return {name: column[kept] for name, column in columns.items()}
 
 
-def _used(facts: _Facts) -> dict[int, ProcessorUse]:
+def _used(facts: Mapping[str, Ints]) -> dict[int, ProcessorUse]:
     """Return the use of each block, in the order of its first run."""
-    system_us = facts.get("system_us") + facts.get("driver_system_us")
-    window_s = facts.columns["ticks_ns"] / 1e9
-    usable_s = (facts.columns["trial_cpu_us"] + KERNEL_SHARE * system_us) / 1e6 + facts.columns["idle_ticks"] * TICK_S
-    steal_s = facts.get("steal_ticks") * TICK_S
-    blocks, first, number = np.unique(facts.block, return_index=True, return_inverse=True)
+    system_us = facts["system_us"] + facts["driver_system_us"]
+    window_s = facts["ticks_ns"] / 1e9
+    usable_s = (facts["trial_cpu_us"] + KERNEL_SHARE * system_us) / 1e6 + facts["idle_ticks"] * TICK_S
+    steal_s = facts["steal_ticks"] * TICK_S
+    blocks, first, number = np.unique(facts["block"], return_index=True, return_inverse=True)
     number = number.reshape(-1)
     sums = [np.bincount(number, each).tolist() for each in (window_s, usable_s, steal_s)]
     runs, names = np.bincount(number).tolist(), blocks.tolist()
@@ -353,16 +336,16 @@ def _used(facts: _Facts) -> dict[int, ProcessorUse]:
     }
 
 
-def _processors(allowed: int, facts: _Facts) -> int:
+def _processors(allowed: int, facts: Mapping[str, Ints]) -> int:
     """Return the number of processors of the machine: all that a process may use, or many more if /proc/stat counts those.
 
     It does where a process may use a part of the processors only. Other processes are then assumed to use the rest first.
     """
-    counted = exact_sum(facts.columns["cpu_ticks"]) * TICK_S / (exact_sum(facts.columns["ticks_ns"]) / 1e9)
+    counted = exact_sum(facts["cpu_ticks"]) * TICK_S / (exact_sum(facts["ticks_ns"]) / 1e9)
     return round(counted) if counted > 1.5 * allowed else allowed
 
 
-def _needed(workload: WorkSpec, processors: int, facts: _Facts) -> int:
+def _needed(workload: WorkSpec, processors: int, facts: Mapping[str, Ints]) -> int:
     """Return how many of the processors the work needs.
 
     Of a program whose threads are not declared: as many as it used at once in any run of either side. A program with several threads
@@ -373,14 +356,14 @@ def _needed(workload: WorkSpec, processors: int, facts: _Facts) -> int:
         return processors
     if workload.threads != UNKNOWN_THREADS:
         return min(workload.threads, processors)
-    wall_ns = facts.columns["wall_ns"]
+    wall_ns = facts["wall_ns"]
     # Processor times of more than 2 ** 52 us are no measurements either.
-    used_us = np.minimum(facts.get("user_us") + facts.get("system_us"), 2**52)
+    used_us = np.minimum(facts["user_us"] + facts["system_us"], 2**52)
     rates = quotients(np.maximum(0, 1000 * used_us - START_NS), wall_ns)
     most = float(rates.max())
     if most > AT_ONCE:
         return min(processors, math.ceil(most - (AT_ONCE - 1)))
-    waiting = quotients(facts.get("psi_cpu_us"), wall_ns, 1000)
+    waiting = quotients(facts["psi_cpu_us"], wall_ns, 1000)
     competes = median(rates) > 0.9 and median(waiting) > 0.5
     return min(processors, 2) if competes else 1
 
@@ -400,7 +383,7 @@ def neighbours(used: Mapping[int, ProcessorUse], needed: int) -> list[list[int]]
     total = _NOTHING
     for block in sorted(used):
         members.append(block)
-        total = total.plus(used[block])
+        total += used[block]
         if DEVIATIONS * total.error <= LIMIT * needed:
             groups.append(members)
             members, total = [], _NOTHING
@@ -409,13 +392,6 @@ def neighbours(used: Mapping[int, ProcessorUse], needed: int) -> list[list[int]]
     elif members:
         groups.append(members)
     return groups
-
-
-def _sum(used: Mapping[int, ProcessorUse], blocks: Sequence[int]) -> ProcessorUse:
-    total = _NOTHING
-    for block in blocks:
-        total = total.plus(used[block])
-    return total
 
 
 def lacks_processors(use: ProcessorUse, needed: int, *, known: bool) -> bool:

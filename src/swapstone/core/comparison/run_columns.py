@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
+import array
+import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property
-from typing import Generic, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,15 +23,12 @@ from swapstone.core.comparison.run_table import (
     RunSource,
     RunTable,
 )
-from swapstone.core.model import Run, Sample, WorkSpec
+from swapstone.core.model import Run, WorkSpec
 from swapstone.core.model.trial_conditions import INHERITED
 from swapstone.core.stats import run_value
 
 EXIT_STATUS = "exit_status"
 """The metric whose first value is the exit status of an own program."""
-
-CHUNK = 8192
-"""Runs that are kept as Python's numbers before they become arrays."""
 
 FACTS = frozenset(
     (
@@ -46,71 +45,38 @@ FACTS = frozenset(
 
 _STATUS = {status: number for number, status in enumerate(STATUSES)}
 _HEAD = ("place", "status", "reason", "output", "found", "block", "position", "prime", "started", "elapsed", "extras")
-_Text = TypeVar("_Text")
 
 
-class _Numbers(Generic[_Text]):
-    """Gives each value a number, in the order of first use."""
-
-    def __init__(self) -> None:
-        self.known: dict[_Text, int] = {}
-
-    def of(self, value: _Text) -> int:
-        return self.known.setdefault(value, len(self.known))
-
-
-class _Wide:
+class _Columns:
     """Columns by name, of rows which have some of them each.
 
     Args:
-        absent: what the rows have that lack a name.
+        absent: what the rows have that lack a name; its type is that of the columns.
     """
 
     def __init__(self, absent: float) -> None:
-        self._absent = absent
         self._type = np.int64 if isinstance(absent, int) else np.float64
-        self._waiting: dict[tuple[str, ...], tuple[list[int], list[Sequence[float]]]] = {}
-        self.chunks: list[dict[str, NDArray[np.int64 | np.float64]]] = []
+        self._absent = array.array("q" if isinstance(absent, int) else "d", [absent])
+        self._of: dict[str, array.array[Any]] = {}
 
-    def add(self, row: int, names: tuple[str, ...], values: Sequence[float]) -> None:
-        """Add the values of a row of this chunk."""
-        rows, waiting = self._waiting.setdefault(names, ([], []))
-        rows.append(row)
-        waiting.append(values)
+    def add(self, row: int, values: Iterable[tuple[str, float]]) -> None:
+        """Add the values of a row, which has no smaller number than those before; of several of one name the last one counts."""
+        for name, value in values:
+            column = self._of.get(name)
+            if column is None:
+                column = self._of[name] = self._absent * row
+            if len(column) == row:
+                column.append(value)
+            else:
+                column.extend(self._absent * (row + 1 - len(column)))
+                column[row] = value
 
-    def flush(self, count: int) -> None:
-        """End a chunk of `count` rows.
-
-        Raises:
-            ValueError: a value is not finite.
-        """
-        found: dict[str, NDArray[np.int64 | np.float64]] = {}
-        for names, (rows, waiting) in self._waiting.items():
-            matrix = np.array(waiting, dtype=self._type).reshape(len(rows), len(names))
-            if not np.isfinite(matrix).all():
-                raise ValueError("a run's values must be finite")
-            for place, name in enumerate(names):
-                column = found.get(name)
-                if column is None:
-                    column = found[name] = np.full(count, self._absent, dtype=self._type)
-                column[rows] = matrix[:, place]
-        self._waiting = {}
-        self.chunks.append(found)
-
-    @property
-    def names(self) -> list[str]:
-        """Return all names, in the order of first use."""
-        return list(dict.fromkeys(name for chunk in self.chunks for name in chunk))
-
-    def column(self, name: str, counts: Sequence[int], *, keep: bool) -> NDArray[np.int64 | np.float64]:
-        """Return a whole column, and forget its parts unless they are kept."""
-        parts = [
-            (chunk[name] if keep else chunk.pop(name))
-            if name in chunk
-            else np.full(count, self._absent, dtype=self._type)
-            for chunk, count in zip(self.chunks, counts, strict=True)
-        ]
-        return np.concatenate(parts) if parts else np.empty(0, dtype=self._type)
+    def table(self, rows: int, *, keep: bool) -> dict[str, NDArray[Any]]:
+        """Return all columns, of shape (rows,): copies if more rows will be added."""
+        for column in self._of.values():
+            column.extend(self._absent * (rows - len(column)))
+        take = np.array if keep else np.frombuffer
+        return {name: take(column, dtype=self._type) for name, column in self._of.items()}
 
 
 class RunColumns:
@@ -122,65 +88,43 @@ class RunColumns:
 
     def __init__(self, wanted: Collection[str] | None = None) -> None:
         self._wanted = wanted
-        self._places: _Numbers[Place] = _Numbers()
-        self._reasons: _Numbers[str] = _Numbers()
-        self._outputs: _Numbers[Output] = _Numbers()
-        self._left: _Numbers[tuple[str, ...]] = _Numbers()
-        self._head: list[tuple[int, ...]] = []
-        self._heads: list[NDArray[np.int64]] = []
-        self._metrics, self._facts = _Wide(float("nan")), _Wide(ABSENT)
-        self._layouts: dict[tuple[str, ...], tuple[tuple[str, ...], list[int]]] = {}
+        self._rows = 0
+        self._places: dict[Place, int] = {}
+        self._reasons: dict[str, int] = {}
+        self._outputs: dict[Output, int] = {}
+        self._left: dict[tuple[str, ...], int] = {}
+        self._head, self._metrics, self._facts = _Columns(0), _Columns(math.nan), _Columns(ABSENT)
 
     def add(self, run: Run) -> None:
-        """Add a run."""
-        trial, row = run.trial, len(self._head)
+        """Add a run.
+
+        Raises:
+            ValueError: a value is not finite.
+        """
+        trial, row, wanted = run.trial, self._rows, self._wanted
         status = next((each.values[0] for each in run.samples if each.metric == EXIT_STATUS and each.values), 0.0)
-        self._head.append(
-            (
-                self._places.of((trial.suite, trial.workload, trial.load, trial.variant)),
-                _STATUS[run.status],
-                self._reasons.of(run.reason),
-                self._outputs.of((run.digests, status)),
-                self._left.of(run.found_files),
-                trial.block,
-                trial.position,
-                trial.prime,
-                run.started_unix_ns,
-                run.elapsed_ns,
-                (HISTOGRAM if run.histogram else 0) | (SERIES if run.series else 0),
-            )
+        place = trial.suite, trial.workload, trial.load, trial.variant
+        numbers = (
+            self._places.setdefault(place, len(self._places)),
+            _STATUS[run.status],
+            self._reasons.setdefault(run.reason, len(self._reasons)),
+            self._outputs.setdefault((run.digests, status), len(self._outputs)),
+            self._left.setdefault(run.found_files, len(self._left)),
+            trial.block,
+            trial.position,
+            trial.prime,
+            run.started_unix_ns,
+            run.elapsed_ns,
+            (HISTOGRAM if run.histogram else 0) | (SERIES if run.series else 0),
         )
-        if run.facts:
-            self._add_facts(row, run.facts)
-        if run.samples:
-            self._add_samples(row, run.samples)
-        if len(self._head) >= CHUNK:
-            self._flush()
-
-    def _add_facts(self, row: int, facts: Sequence[tuple[str, int]]) -> None:
-        every, values = zip(*facts, strict=True)
-        layout = self._layouts.get(every)
-        if layout is None:
-            places = [place for place, name in enumerate(every) if name in FACTS]
-            layout = self._layouts[every] = tuple(every[place] for place in places), places
-        names, places = layout
-        self._facts.add(row, names, [values[place] for place in places])
-
-    def _add_samples(self, row: int, samples: Iterable[Sample]) -> None:
-        wanted = self._wanted
-        kept = [each for each in samples if each.values and (wanted is None or each.metric in wanted)]
-        names = tuple([each.metric for each in kept])
-        self._metrics.add(
-            row, names, [each.values[0] if len(each.values) == 1 else run_value(each.values) for each in kept]
-        )
-
-    def _flush(self) -> None:
-        count = len(self._head)
-        self._heads.append(np.array(self._head, dtype=np.int64).reshape(count, len(_HEAD)).T.copy())
-        self._head = []
-        self._metrics.flush(count)
-        self._facts.flush(count)
-        self._layouts = {}
+        self._head.add(row, zip(_HEAD, numbers, strict=True))
+        self._facts.add(row, [fact for fact in run.facts if fact[0] in FACTS])
+        kept = [each for each in run.samples if each.values and (wanted is None or each.metric in wanted)]
+        values = [each.values[0] if len(each.values) == 1 else run_value(each.values) for each in kept]
+        if not all(map(math.isfinite, values)):
+            raise ValueError("a run's values must be finite")
+        self._metrics.add(row, ((each.metric, value) for each, value in zip(kept, values, strict=True)))
+        self._rows += 1
 
     def table(self, source: RunSource, *, keep: bool = False) -> RunTable:
         """Return the table of the runs so far.
@@ -189,27 +133,16 @@ class RunColumns:
             source: the same runs, by their number.
             keep: whether there will be a table of these and more runs, which takes memory for both.
         """
-        if self._head:
-            self._flush()
-        counts = [head.shape[1] for head in self._heads]
-        head = {
-            name: np.concatenate([each[place] for each in self._heads]) if counts else np.empty(0, dtype=np.int64)
-            for place, name in enumerate(_HEAD)
-        }
-        if not keep:
-            self._heads = []
         return RunTable(
             source=source,
-            numbers=np.arange(sum(counts), dtype=np.int64),
-            places=tuple(self._places.known),
-            reasons=tuple(self._reasons.known),
-            outputs=tuple(self._outputs.known),
-            left=tuple(self._left.known),
-            metrics={
-                name: self._metrics.column(name, counts, keep=keep).astype(np.float64) for name in self._metrics.names
-            },
-            facts={name: self._facts.column(name, counts, keep=keep).astype(np.int64) for name in self._facts.names},
-            **head,
+            numbers=np.arange(self._rows, dtype=np.int64),
+            places=tuple(self._places),
+            reasons=tuple(self._reasons),
+            outputs=tuple(self._outputs),
+            left=tuple(self._left),
+            metrics=self._metrics.table(self._rows, keep=keep),
+            facts=self._facts.table(self._rows, keep=keep),
+            **{name: np.empty(0, dtype=np.int64) for name in _HEAD} | self._head.table(self._rows, keep=keep),
         )
 
 

@@ -34,7 +34,6 @@ from swapstone.core.model.errors import (
     unknown,
 )
 from swapstone.core.model.experiment import (
-    BALANCED_ORDER,
     BOOT_ORDER,
     CLOCK_SCALES,
     CURRENT_RULES,
@@ -51,7 +50,6 @@ from swapstone.core.model.experiment import (
     Trial,
     Variant,
     check_scale,
-    cycle_of,
     layout_of,
 )
 from swapstone.core.model.failure_counts import FAST_ONES, FailureCounts, FailureRates
@@ -96,7 +94,6 @@ from swapstone.core.model.workload import (
 
 __all__ = [
     "ALL_PROCESSORS",
-    "BALANCED_ORDER",
     "BOOT_ORDER",
     "CLOCK_SCALES",
     "COMMAND",
@@ -181,7 +178,6 @@ __all__ = [
     "cgroup_file",
     "check_scale",
     "counted_blocks",
-    "cycle_of",
     "discarded_by_block",
     "environment_variable",
     "filled_text",

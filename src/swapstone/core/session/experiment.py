@@ -60,7 +60,6 @@ from swapstone.core.session.progress import NO_PROGRESS, Progress
 from swapstone.core.session.request import (
     ExperimentRequest,
     check_loads,
-    check_order,
     discarded_runs,
     parse_held,
     wakeups_of,
@@ -159,7 +158,7 @@ def resolve(request: ExperimentRequest) -> Experiment:
         correction=measuring.correction,
         prime=prime,
         prime_more=prime_more,
-        order=_order(request, target, factors, clock),
+        order=_order(target, factors),
         held=held,
         budget_extends=measuring.budget is None or request.budget_extends,
         failures_count=True,
@@ -181,23 +180,10 @@ def suites_of(target: str | None) -> tuple[str, ...]:
     return find_target_kind(target).opens.suites if target else ()
 
 
-def _order(request: ExperimentRequest, target: str, factors: Sequence[FactorLevels], clock: str) -> str:
-    """Return the order of a block: by boot, where a board boots another kernel or root for each variant.
-
-    Raises:
-        UserError: the request has another order, or layouts, which would change within a boot.
-    """
-    measuring = request.settings.measuring
-    order = check_order(measuring.order, measuring.layouts or 0, clock)
+def _order(target: str, factors: Sequence[FactorLevels]) -> str:
+    """Return the order of a block: by boot, where a board boots another kernel or root for each variant."""
     boots_variants = any(reboots(find_factor(choice.factor)) for choice in factors)
-    if "reboots" not in find_target_kind(target).opens.offers or not boots_variants:
-        return order
-    if order != RANDOM_ORDER:
-        raise UserError(
-            f"--order {order} can't be had on a board that boots for each variant: a block has one boot of each, in random order.",
-            "Leave --order out.",
-        )
-    return BOOT_ORDER
+    return BOOT_ORDER if "reboots" in find_target_kind(target).opens.offers and boots_variants else RANDOM_ORDER
 
 
 def _is_left_out(work: Workload, factors: Sequence[FactorLevels], *, boots: bool) -> bool:

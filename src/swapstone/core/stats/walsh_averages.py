@@ -20,9 +20,6 @@ FULL_LIMIT = 256
 ENUMERATE_LIMIT = 1 << 14
 """Selection narrows its bracket to at most this number of sums, then lists them: as long as counting once more takes, and 128 KB."""
 
-THINNED = 64
-"""The first bracket comes from this number of evenly spaced values."""
-
 _SORTED = 8
 """So many sets of sorted sums are kept: the figures of one set of values are computed one after another."""
 
@@ -41,7 +38,6 @@ class PairSums:
         # What was counted before: an estimate and several intervals look for neighbouring ranks.
         self._limits = [2 * int(self.values[0]) - 1, 2 * int(self.values[-1])]
         self._counts = [0, self.count]
-        self._selected: dict[int, int] = {}
 
     def at_most(self, limit: int) -> int:
         """Return the number of sums <= `limit`."""
@@ -64,7 +60,7 @@ class PairSums:
     def select(self, rank: int) -> int:
         """Return the `rank`-th smallest sum, from 1.
 
-        Takes O(n log n) steps for evenly spread values, and never more than 2 x 61 bisections; memory O(n).
+        Takes O(n log n) steps for each of at most 61 bisections; memory O(n).
 
         Args:
             rank: 1..M.
@@ -72,47 +68,14 @@ class PairSums:
         assert 1 <= rank <= self.count, f"rank {rank} of {self.count}"
         if self._few:
             return int(_sorted_sums(self.values.tobytes())[rank - 1])
-        found = self._selected.get(rank)
-        if found is None:
-            found = self._selected[rank] = self._narrowed(rank)
-        return found
-
-    def _narrowed(self, rank: int) -> int:
-        low, high, below, upto = self._bracket(rank)
-        halve = False
-        while high - low > 1 and upto - below > ENUMERATE_LIMIT:
-            for probe in probes(low, high, (rank - below) / (upto - below), halve):
-                if not low < probe < high:
-                    continue
-                seen = self.at_most(probe)
-                if seen >= rank:
-                    high, upto = probe, seen
-                else:
-                    low, below = probe, seen
-            halve = not halve
-        if high - low == 1:
-            return high
-        return int(np.partition(self._between(low, high), rank - below - 1)[rank - below - 1])
-
-    def _bracket(self, rank: int) -> tuple[int, int, int, int]:
-        """Return (low, high, count <= low, count <= high) with low < the wanted sum <= high."""
-        place = bisect.bisect_left(self._counts, rank)
-        low, high = self._limits[place - 1], self._limits[place]
-        below, upto = self._counts[place - 1], self._counts[place]
-        if upto - below <= ENUMERATE_LIMIT:
-            return low, high, below, upto
-        guess = _sorted_sums(self.values[_evenly(self.values.size)].tobytes())
-        near = rank / self.count * guess.size
-        for offset in (-0.02, 0.02):
-            index = round(near + offset * guess.size)
-            probe = int(guess[min(max(index, 0), guess.size - 1)])
-            if low < probe < high:
-                seen = self.at_most(probe)
-                if seen >= rank:
-                    high, upto = probe, seen
-                else:
-                    low, below = probe, seen
-        return low, high, below, upto
+        while True:
+            place = bisect.bisect_left(self._counts, rank)
+            low, high, below = self._limits[place - 1], self._limits[place], self._counts[place - 1]
+            if high - low == 1:
+                return high
+            if self._counts[place] - below <= ENUMERATE_LIMIT:
+                return int(np.partition(self._between(low, high), rank - below - 1)[rank - below - 1])
+            self.at_most((low + high) // 2)
 
     def _between(self, low: int, high: int) -> Integers:
         """Return every sum in (low, high], unsorted."""
@@ -142,20 +105,3 @@ def _sorted_sums(values: bytes) -> Integers:
 @functools.lru_cache(maxsize=_SORTED)
 def _pairs(n: int) -> tuple[Integers, Integers]:
     return np.triu_indices(n)
-
-
-@functools.lru_cache(maxsize=_SORTED)
-def _evenly(n: int) -> Integers:
-    """Return about `THINNED` evenly spaced places of n."""
-    places: Integers = np.linspace(0, n - 1, THINNED).round().astype(np.int64)
-    return places
-
-
-def probes(low: int, high: int, share: float, halve: bool) -> tuple[int, ...]:
-    """Return where to count next inside a bracket: the middle, or next to the linear interpolation of the rank."""
-    if halve:
-        return ((low + high) // 2,)
-    width = high - low
-    centre = low + round(share * width)
-    pad = max(width // 64, 1)
-    return centre - pad, centre + pad
