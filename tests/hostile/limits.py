@@ -113,6 +113,9 @@ _LARGEST = [
     ),
     Kind("six crossed factors", _runs_of({"factors": _CROSSED}, _crossed), ""),
     Kind("a run in block 10^6 of 98,304 trials", _far_block, ""),
+    Kind(
+        "1024 levels in balanced order", _runs_of({"factors": factor(*_LEVELS), "order": "balanced"}, _many_levels), ""
+    ),
     Kind("1000 metrics of 10,000 combinations", _many_metrics, ""),
     Kind("20,000 metrics in a run", _metrics_in_run(20_000), ""),
     Kind("10^6 values in a run", run_edited(samples=[{"metric": "wall", "values": [1.5] * 1_000_000}]), ""),

@@ -37,7 +37,7 @@ _NOT_HERE = (
         "confidence",
         "correction",
     ),
-    *("null", "layouts", "prime", "loads"),
+    *("null", "layouts", "prime", "order", "loads"),
 )
 """Options of a comparison, which this search does not make."""
 

@@ -14,6 +14,7 @@ from swapstone.core import plan
 from swapstone.core.comparison import SizeValues
 from swapstone.core.model import (
     ALL_PROCESSORS,
+    BALANCED_ORDER,
     CURRENT_RULES,
     KILLED,
     REPORT_CORRECTION,
@@ -31,6 +32,7 @@ from swapstone.core.model import (
     Sample,
     Source,
     Status,
+    Trial,
     Workload,
 )
 from tests.unit.comparison.conftest import METRICS
@@ -372,6 +374,23 @@ def few_blocks() -> Example:
     return Example(asked, {each.name: each for each in works}, made(asked, works, 4, change=change))
 
 
+def balanced() -> Example:
+    """Balanced orders of three variants, in which a run depends on the one before it."""
+    works = [workload("a", "wall", "cpu")]
+    asked = experiment({"libc": ("glibc", "musl", "other")}, works, order=BALANCED_ORDER)
+    last: list[Trial] = []
+
+    def change(run: Run, _: int) -> Run:
+        after_baseline = bool(last) and last[-1].variant == "libc=glibc"
+        last.append(run.trial)
+        factor = 1.15 if after_baseline else 1.0
+        return altered(
+            run, samples=tuple(Sample(metric=each.metric, values=(factor * each.values[0],)) for each in run.samples)
+        )
+
+    return Example(asked, {"a": works[0]}, made(asked, works, 32, change=change, ratio=1.02, noise=0.003))
+
+
 EXAMPLES: dict[str, Callable[[], Example]] = {
     each.__name__: each
     for each in (
@@ -385,6 +404,7 @@ EXAMPLES: dict[str, Callable[[], Example]] = {
             replicates,
             first_rules,
             few_blocks,
+            balanced,
         ),
     )
 }

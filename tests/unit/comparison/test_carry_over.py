@@ -201,6 +201,29 @@ def test_noise_is_no_carry_over(machine: Machine, prime: int, exhaustive: bool) 
             assert each.carry_over is None or not each.carry_over.matters, (seed, each.reason)
 
 
+@pytest.mark.slow
+def test_balanced_orders_are_judged_by_whole_cycles() -> None:
+    machine = Machine(0.02, (0.0, 0.0, 0.2))
+    experiment = experiment_on(machine, 1, order="balanced", prime_more=False, blocks=62)
+    runs, _ = simulated(machine, experiment)
+    same, other = elapsed_rows(analysed(experiment, runs))
+    assert (
+        len(same.baseline_values) == len(other.baseline_values) == 10
+    )  # cycles of 6 blocks; the last 2 blocks are left out
+    assert same.verdict in TRUE and other.verdict is Verdict.WORSE
+    assert other.carry_over is not None and not other.carry_over.matters
+
+
+@pytest.mark.slow
+def test_three_variants_in_balanced_orders_meet_the_one_that_leaves_something_alike() -> None:
+    """What the baseline leaves is no difference between the other two, and its own rows are found out."""
+    machine = Machine(0.01, (0.0, 0.0, 0.0), left_by_baseline(0.2))
+    experiment = experiment_on(machine, 2, order="balanced", prime_more=False, blocks=24)
+    runs, _ = simulated(machine, experiment)
+    found = elapsed_rows(analysed(experiment, runs))
+    assert [row.verdict for row in found] == [Verdict.INVALID] * 2
+
+
 @pytest.mark.parametrize(
     ("p_values", "rejected"),
     [

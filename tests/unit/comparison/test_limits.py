@@ -24,7 +24,7 @@ from swapstone.core.comparison.rows import Row, scale_of
 from swapstone.core.comparison.run_columns import as_table
 from swapstone.core.comparison.side_by_side import spread
 from swapstone.core.comparison.verdicts import bounds, comparison, separation_needed, verdict_with_tail
-from swapstone.core.model import CURRENT_RULES, Caveat, Experiment, OwnProgram, Sample, Scale, Verdict
+from swapstone.core.model import BALANCED_ORDER, CURRENT_RULES, Caveat, Experiment, OwnProgram, Sample, Scale, Verdict
 from swapstone.core.stats import Interval, MeanEffect, median
 from tests.unit import builders
 from tests.unit.comparison.conftest import METRICS, Bench
@@ -422,9 +422,27 @@ def test_before_the_first_block_nothing_ran_and_before_others_the_last_of_the_bl
     experiment = builders.experiment()
     runs = list(builders.runs(experiment, 4))
     for first, found in ((0, runs), (1, [run for run in runs if run.trial.block > 0])):
-        group = next(iter(group_runs(as_table(found)).values()))
+        group = next(iter(group_runs(experiment, as_table(found)).values()))
         assert group.blocks == (1, 2, 3, 4)
         mine = [run.trial for run in runs if run.trial.workload == runs[0].trial.workload]
         last = {number: [trial.variant for trial in mine if trial.block == number][-1] for number in range(5)}
         before = [group.labels.index(last[number]) for number in range(4)]
         assert group.before.tolist() == (before if first == 0 else [-1, *before[1:]])
+
+
+# Cycles of balanced orders
+
+
+def grouped(experiment: Experiment, blocks: list[int]) -> Any:
+    runs = [run for run in builders.runs(experiment, 12) if run.trial.block in blocks]
+    return next(iter(group_runs(experiment, as_table(runs)).values()))
+
+
+@pytest.mark.parametrize(
+    ("blocks", "whole"), [([1, 2, 3, 4], True), ([2, 3, 4, 5], True), ([1, 2, 4, 5], False), ([1, 2, 3, 5], False)]
+)
+def test_only_successive_blocks_have_the_cycles_of_balanced_orders(blocks: list[int], whole: bool) -> None:
+    found = grouped(builders.experiment(order=BALANCED_ORDER), blocks)
+    assert found.blocks == tuple(blocks)
+    assert found.cycle == ((2, (blocks[0] - 1) % 2) if whole else (1, 0))
+    assert grouped(builders.experiment(), blocks).cycle == (1, 0)

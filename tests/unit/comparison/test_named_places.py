@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 import numpy as np
 import pytest
@@ -10,9 +12,11 @@ import pytest
 from swapstone.core.comparison import carry_over, outputs
 from swapstone.core.comparison.cells import collect
 from swapstone.core.comparison.layout_spread import spread_of, spreads
+from swapstone.core.comparison.rows import run_rows
 from swapstone.core.comparison.run_columns import as_table
 from swapstone.core.model import (
     ALL_PROCESSORS,
+    BALANCED_ORDER,
     CURRENT_RULES,
     UNKNOWN_THREADS,
     CaveatKind,
@@ -79,6 +83,20 @@ def test_pressure_is_named_for_work_with_one_thread(threads: tuple[int, ...], ru
     subject, others = builders.experiment(rules=rules), [compared(1)] * len(rows)
     assert len(caveats(CaveatKind.BUSY_MACHINE, subject, rows, others, noise=busy)) == named
     assert caveats(CaveatKind.BUSY_MACHINE, subject, rows, others, noise=noise(cpu_pressure_percent=12.3)) == []
+
+
+def test_in_balanced_orders_the_cycle_is_the_unit_of_the_means() -> None:
+    bench = Bench(rules=CURRENT_RULES)
+    bench.pairs("w", "wall", [1.0, 3.0, 5.0, 9.0], [2.0, 4.0, 6.0, 12.0])
+    subject = msgspec.structs.replace(bench.experiment, order=BALANCED_ORDER)
+    (found,) = run_rows(subject, variants(subject), bench.workloads, collect(as_table(bench.runs)))
+    means: Any = found.means
+    assert [each.tolist() for each in means] == [[2.0, 7.0], [3.0, 9.0]]
+    assert found.blocks.size and found.runs is not None and np.sort(found.runs[0]).tolist() == [1.0, 3.0, 5.0, 9.0]
+    alone = msgspec.structs.replace(bench.experiment, order=bench.experiment.order)
+    (found,) = run_rows(alone, variants(alone), bench.workloads, collect(as_table(bench.runs)))
+    means = found.means
+    assert [each.tolist() for each in means] == [[1.0, 3.0, 5.0, 9.0], [2.0, 4.0, 6.0, 12.0]]
 
 
 @pytest.mark.parametrize(

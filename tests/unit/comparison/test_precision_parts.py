@@ -141,7 +141,7 @@ def test_logarithms_of_runs_are_in_the_order_of_the_measured_ones() -> None:
                 bench.run("w", f"libc={level}", block, status, wall=value)
                 trial = msgspec.structs.replace(bench.runs[-1].trial, position=3 * position + 2 - prime, prime=prime)
                 bench.runs[-1] = msgspec.structs.replace(bench.runs[-1], trial=trial)
-    (group,) = group_runs(as_table(bench.runs)).values()
+    (group,) = group_runs(bench.experiment, as_table(bench.runs)).values()
     assert (group.labels, group.blocks, group.discarded) == (("libc=glibc", "libc=musl"), (1, 2, 3), 2)
     assert group.order.tolist() == [[0, 1], [1, 0], [0, 1]] and group.before.tolist() == [-1, 1, 0]
 

@@ -9,9 +9,11 @@ import math
 import pytest
 
 from swapstone.core import plan
-from swapstone.core.model import Status, WorkloadPrecision
+from swapstone.core.model import BALANCED_ORDER, FactorLevels, Status, WorkloadPrecision
 from swapstone.core.plan import stopping
 from tests.unit import builders
+
+THREE = (FactorLevels(factor="libc", levels=("glibc", "musl", "other")),)
 
 
 @pytest.mark.parametrize(
@@ -19,6 +21,8 @@ from tests.unit import builders
     [
         ({}, "f2c5ad3ac93f8607"),
         ({"null": True}, "c37bb7b1950a7cf3"),
+        ({"order": BALANCED_ORDER}, "2befb2a182ba8222"),
+        ({"order": BALANCED_ORDER, "factors": THREE}, "6efab15e8e260bed"),
         ({"seed": 8, "loads": ("idle", "cpu")}, "1dabcf70958a08d0"),
     ],
 )

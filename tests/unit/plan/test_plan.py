@@ -86,6 +86,26 @@ def test_discarded_runs_come_directly_before_the_measured_run_of_their_variant()
         assert len({trial.key for trial in primed}) == len(primed)
 
 
+@pytest.mark.parametrize("count", range(2, 9))
+def test_each_treatment_of_a_williams_square_follows_each_other_equally_often(count: int) -> None:
+    rows = plan.williams_square(count)
+    pairs = collections.Counter(pair for row in rows for pair in itertools.pairwise(row))
+    assert set(pairs) == set(itertools.permutations(range(count), 2)) and len(set(pairs.values())) == 1
+    places = collections.Counter(place for row in rows for place in enumerate(row))
+    assert len(places) == count * count and len(set(places.values())) == 1
+
+
+def test_balanced_orders_are_whole_squares_with_names_and_rows_drawn_for_each_cycle() -> None:
+    subject = builders.experiment(order="balanced", factors=(FactorLevels(factor="x", levels=("1", "2", "3")),))
+    group = plan.groups(subject)[0]
+    orders = [tuple(trial.variant for trial in plan.block(subject, index, (group,))) for index in range(1, 61)]
+    cycles = [orders[start : start + 6] for start in range(0, 60, 6)]
+    for cycle in cycles:
+        pairs = collections.Counter(pair for row in cycle for pair in itertools.pairwise(row))
+        assert set(pairs.values()) == {2} and len(pairs) == 6
+    assert len(set(map(tuple, cycles))) > 5
+
+
 def test_seeds_of_links_are_those_that_records_were_made_with() -> None:
     """A resumed experiment must build the same links again, so their seeds never change."""
     subject = builders.experiment(layouts=2, seed=7)

@@ -190,7 +190,7 @@ def test_the_most_values_that_are_decoded(count: int, read: bool) -> None:
         *(({"ns_per_instruction": 1 << shift}, "") for shift in (0, 1, 10)),
         ({"ns_per_instruction": 3}, "its time of an instruction is 3 ns, which the virtual clock can't count"),
         ({"ns_per_instruction": 2048}, "its time of an instruction is 2048 ns"),
-        ({"order": "balanced"}, "its order, 'balanced', is none of"),
+        ({"order": "balanced"}, ""),
         ({"correction": "family"}, ""),
         ({"clock": "virtual"}, ""),
     ],

@@ -66,7 +66,7 @@ WRK = LoadGenerator(command=("wrk",), reader="wrk")
         ({"rules": 1}, ""),
         ({"clock": "sun"}, "its clock, 'sun', is none of wall, virtual"),
         ({"correction": "none"}, "its correction, 'none', is none of"),
-        ({"order": "best"}, "its order, 'best', is none of random, boot"),
+        ({"order": "best"}, "its order, 'best', is none of random, balanced"),
         ({"confidence": 0.01}, ""),
         ({"confidence": 0.0099}, "its confidence is 0.0099, not between 0.01 and"),
         ({"confidence": 0.999999}, ""),

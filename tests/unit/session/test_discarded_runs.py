@@ -46,3 +46,11 @@ def test_a_number_out_of_range_is_refused(number: int) -> None:
 def test_on_the_virtual_clock_it_is_refused() -> None:
     with pytest.raises(UserError, match="no effect on the virtual clock"):
         discarded(only=("b_malloc_tiny1",), target="vm", prime=1)
+
+
+def test_orders() -> None:
+    assert resolve(request_of(name="compare", factors=LIBC, order="balanced")).order == "balanced"
+    with pytest.raises(UserError, match="order"):
+        resolve(request_of(name="compare", factors=LIBC, order="sorted"))
+    with pytest.raises(UserError, match="can't be combined with --layouts"):
+        resolve(request_of(name="compare", factors=LIBC, order="balanced", layouts=20))

@@ -28,6 +28,8 @@ def test_a_board_of_a_lab_has_one_boot_for_each_root_in_a_block() -> None:
         )
     )
     assert held.order == BOOT_ORDER
+    with pytest.raises(UserError, match="on a board that boots for each variant"):
+        resolve(request_of(name="t", factors=ROOTS, target=LAB, order="balanced"))
     other = (FactorLevels(factor="libc", levels=("glibc", "musl")),)
     assert resolve(request_of(name="t", factors=other, target=LAB)).order == RANDOM_ORDER
 

@@ -239,32 +239,37 @@ def test_262144_runs_are_drawn_and_16_orders_at_least() -> None:
     assert [draws_of(runs) for runs in (4098, 10_000, 262_144 // 17, 262_144 // 16, 10**6)] == [64, 27, 18, 16, 16]
 
 
-def randomised(blocks: int, count: int, carry: float) -> float:
+def randomised(blocks: int, count: int, cycles: int, carry: float) -> float:
     """Return the p-value over new draws of the orders, of values in which treatment 0 leaves something behind for treatment 1."""
     random = np.random.default_rng(blocks + count)
     order = np.array([random.permutation(count) for _ in range(blocks)])
     before = np.concatenate([[-1], order[:-1, -1]])
-    runs = RunOrder(order, before)
+    runs = RunOrder(order, before, cycles, 1 if cycles > 1 else 0)
     values = random.normal(0, 1, order.shape) + carry * ((order == 1) & (runs.previous == 0))
     valid = random.random(order.shape) > 0.05
     cells = runs.cells_of(order, runs.previous, 0, 1) & valid
-    return runs.randomised_p_value(normal_scores(values.ravel()).reshape(order.shape), valid, cells)
+    return runs.randomised_p_value(normal_scores(values.ravel()).reshape(order.shape), valid, cells, 0, 1)
 
 
 FIGURES = {
-    (15, 2, 0.0): 0.46849593,
-    (15, 2, 2.0): 0.022497988,
-    (40, 2, 0.3): 0.66933067,
-    (40, 2, -0.7): 0.036168485,
-    (40, 3, 0.7): 0.090909091,
-    (2100, 2, 0.1): 0.029635941,
-    (1400, 3, -0.1): 0.021907758,
+    (15, 2, 1, 0.0): 0.46849593,
+    (15, 2, 1, 2.0): 0.022497988,
+    (40, 2, 1, 0.3): 0.66933067,
+    (40, 2, 1, -0.7): 0.036168485,
+    (40, 3, 1, 0.7): 0.090909091,
+    (40, 2, 2, 0.5): 0.53846154,
+    (41, 3, 6, -0.8): 0.21578422,
+    (2100, 2, 1, 0.1): 0.029635941,
+    (2100, 2, 2, 0.1): 0.02667511,
+    (1400, 3, 1, -0.1): 0.021907758,
+    (1400, 3, 6, -0.1): 0.02199244,
+    (1400, 3, 3, 0.0): 0.31036618,
 }
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("key", FIGURES)
-def test_p_values_of_fixed_draws(key: tuple[int, int, float]) -> None:
+def test_p_values_of_fixed_draws(key: tuple[int, int, int, float]) -> None:
     assert randomised(*key) == pytest.approx(FIGURES[key], rel=1e-4)
 
 
@@ -273,7 +278,7 @@ def test_a_value_that_never_changes_has_the_p_value_1() -> None:
     runs = RunOrder(order, np.concatenate([[-1], order[:-1, -1]]))
     valid = np.ones(order.shape, dtype=np.bool_)
     cells = runs.cells_of(order, runs.previous, 0, 1)
-    assert runs.randomised_p_value(np.zeros(order.shape), valid, cells) == 1.0
+    assert runs.randomised_p_value(np.zeros(order.shape), valid, cells, 0, 1) == 1.0
 
 
 @pytest.mark.parametrize("n", [201, 202, 333])

@@ -259,7 +259,7 @@ def _tested(
     """Return the rows that can be tested: ratios that vary, of enough blocks. With `leading`, only those that decide, without nulls."""
     wanted = {m.name for workload in workloads.values() for m in workload.metrics if m.leads or not leading}
     table = as_table(runs, wanted)
-    groups = group_runs(table)
+    groups = group_runs(experiment, table)
     found: list[Tested] = []
     if not any(len(group.blocks) >= FEWEST_BLOCKS for group in groups.values()):
         return found  # no row of a record of few blocks is made for nothing

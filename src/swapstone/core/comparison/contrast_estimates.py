@@ -17,7 +17,7 @@ from swapstone.core.comparison.factorial_contrasts import Contrast, Term
 from swapstone.core.comparison.layout_spread import by_layout
 from swapstone.core.comparison.rows import scale_of
 from swapstone.core.comparison.run_table import Ints
-from swapstone.core.model import Metric, Scale, Verdict, layout_of
+from swapstone.core.model import Metric, Scale, Verdict
 from swapstone.core.stats import LOG_QUANTUM, Interval, SignedRank, difference_quantum, median
 
 Floats = NDArray[np.float64]
@@ -159,7 +159,7 @@ def block_values(series: Sequence[Series], layouts: int) -> tuple[Ints, Floats]:
     )
     values = np.array([found[np.searchsorted(each, blocks)] for each, found in series])
     if layouts and blocks.size:
-        present, reduced = by_layout([layout_of(block, layouts) for block in blocks.tolist()], list(values))
+        present, reduced = by_layout(blocks.tolist(), list(values), layouts)
         return present, np.array(reduced)
     return blocks, values
 

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from swapstone.core.comparison.run_table import OK, UNAVAILABLE, Floats, Group, RunTable, by_number
+from swapstone.core.model import BALANCED_ORDER, Experiment, cycle_of
 from swapstone.core.stats import RunOrder
 
 
@@ -28,6 +29,7 @@ class GroupRuns:
         table: of all runs.
         rows: of the successful runs of the group, ascending by block and label, for each number of runs before the measured one: the
             numbers of their places in `order`, and their rows.
+        cycle: number of blocks of a cycle of orders, 1 for independent orders, and the place of the first block in it.
     """
 
     labels: tuple[str, ...]
@@ -37,11 +39,12 @@ class GroupRuns:
     discarded: int
     table: RunTable
     rows: Mapping[int, tuple[NDArray[np.int64], NDArray[np.int64]]]
+    cycle: tuple[int, int]
 
     @functools.cached_property
     def runs(self) -> RunOrder:
         """Return the order of the measured runs, for the test by predecessors."""
-        return RunOrder(self.order, self.before)
+        return RunOrder(self.order, self.before, *self.cycle)
 
     def logarithms(self, metric: str, discarded: int) -> Floats:
         """Return the logarithms of the runs so many before the measured ones, in the order of the runs; NaN for missing ones."""
@@ -55,18 +58,18 @@ class GroupRuns:
         return found.reshape(self.order.shape)
 
 
-def group_runs(table: RunTable) -> dict[Group, GroupRuns]:
+def group_runs(experiment: Experiment, table: RunTable) -> dict[Group, GroupRuns]:
     """Return the runs of each group that has several variants."""
     found = {}
     available = np.flatnonzero(table.status != UNAVAILABLE)
     for number, mine in by_number(table.group[available]):
-        group = _of_group(table, available[mine])
+        group = _of_group(experiment, table, available[mine])
         if group is not None:
             found[table.groups[number]] = group
     return found
 
 
-def _of_group(table: RunTable, rows: NDArray[np.int64]) -> GroupRuns | None:
+def _of_group(experiment: Experiment, table: RunTable, rows: NDArray[np.int64]) -> GroupRuns | None:
     """Return the runs of one group, all of whose rows are given."""
     every, turn = np.unique(table.block[rows], return_inverse=True)
     turn = turn.reshape(-1)
@@ -99,6 +102,9 @@ def _of_group(table: RunTable, rows: NDArray[np.int64]) -> GroupRuns | None:
     before = np.where(fits > 0, treatment[ends[np.maximum(fits - 1, 0)]], -1)
     blocks = tuple(every[turns[fits]].tolist())
     labels = tuple(table.labels[each] for each in chosen.tolist())
+    cycle = (1, 0)
+    if experiment.order == BALANCED_ORDER and blocks == tuple(range(blocks[0], blocks[-1] + 1)):
+        cycle = (count * (1 + count % 2), cycle_of(blocks[0], count)[1])
     # The place in `order` of each run of a label in a block.
     place_of = np.full((every.size, count), -1, dtype=np.int64)
     place_of[turns[fits][:, None], order] = np.arange(fits.size * count).reshape(order.shape)
@@ -118,4 +124,5 @@ def _of_group(table: RunTable, rows: NDArray[np.int64]) -> GroupRuns | None:
         discarded=level,
         table=table,
         rows=by_prime,
+        cycle=cycle,
     )

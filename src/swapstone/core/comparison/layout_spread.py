@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from swapstone.core.comparison.cells import Cell, Cells
 from swapstone.core.comparison.machine_noise import preferred_time
-from swapstone.core.model import Copy, Experiment, LayoutSpread, Variant, WorkSpec, layout_of
+from swapstone.core.model import Copy, Experiment, LayoutSpread, Variant, WorkSpec, cycle_of, layout_of
 from swapstone.core.stats import median
 
 Floats = NDArray[np.float64]
@@ -22,16 +22,45 @@ ASSIGNMENTS = 999
 ASSIGNMENT_SEED = 2009
 
 
-def by_layout(turns: Sequence[int], sides: Sequence[Floats]) -> tuple[NDArray[np.int64], list[Floats]]:
+def by_layout(blocks: Sequence[int], sides: Sequence[Floats], layouts: int) -> tuple[NDArray[np.int64], list[Floats]]:
     """Reduce blocks to layouts. Blocks of one layout ran the same two programs, so they are no independent sample of links.
 
     Args:
-        turns: number of the layout of each block with a pair.
+        blocks: numbers of the blocks with a pair.
         sides: values by block, each of shape (blocks,).
+        layouts: number of links that take turns.
 
     Returns:
         The numbers of the layouts that occur, ascending, and each side's mean over their blocks. The mean is geometric if all
         values of all sides are above 0, so that the ratio of means is the mean of ratios; else it is arithmetic.
+    """
+    return by_turn([layout_of(block, layouts) for block in blocks], sides)
+
+
+def whole_cycles(blocks: Sequence[int], variants: int) -> tuple[tuple[int, ...], NDArray[np.bool_]]:
+    """Return which blocks belong to whole cycles of balanced orders: only those are independent of each other.
+
+    Args:
+        blocks: numbers of the blocks with a pair.
+        variants: number of variants in a block.
+
+    Returns:
+        The number of the cycle of each block that belongs to a whole one, and which blocks these are, shape (blocks,).
+    """
+    cycles = np.array([cycle_of(block, variants)[0] for block in blocks], dtype=np.int64)
+    whole = np.isin(cycles, np.flatnonzero(np.bincount(cycles) == variants * (1 + variants % 2)))
+    return tuple(map(int, cycles[whole])), whole
+
+
+def by_turn(turns: Sequence[int], sides: Sequence[Floats]) -> tuple[NDArray[np.int64], list[Floats]]:
+    """Reduce blocks to turns, which are layouts or cycles of orders.
+
+    Args:
+        turns: number of the turn of each block.
+        sides: values by block, each of shape (blocks,).
+
+    Returns:
+        The numbers of the turns that occur, ascending, and each side's mean over their blocks, as of `by_layout`.
     """
     numbers = np.array(turns, dtype=np.int64)
     if not numbers.size:

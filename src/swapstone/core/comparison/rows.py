@@ -13,12 +13,13 @@ from numpy.typing import NDArray
 
 from swapstone.core.comparison.cells import Cell, Cells, Group
 from swapstone.core.comparison.error_rate import Family
-from swapstone.core.comparison.layout_spread import by_layout
+from swapstone.core.comparison.layout_spread import by_turn, whole_cycles
 from swapstone.core.comparison.means import tail_p_value, unit_means
 from swapstone.core.comparison.pairs import pairs_for
 from swapstone.core.comparison.run_table import Ints
 from swapstone.core.comparison.unmeasured import CandidatesOf
 from swapstone.core.model import (
+    BALANCED_ORDER,
     CURRENT_RULES,
     Copy,
     Direction,
@@ -60,8 +61,8 @@ class Row:
         metric, workload: what was measured.
         baseline, candidate: the two variants.
         null: whether the candidate is a copy of the baseline.
-        blocks: numbers of the blocks with a pair of runs, ascending; with layouts, of the layouts with such a block.
-            Shape (pairs,).
+        blocks: numbers of the blocks with a pair of runs, ascending; with layouts, of the layouts with such a block; with
+            balanced orders, of the complete cycles. Shape (pairs,).
         before, after: the values of baseline and candidate, shape (pairs,).
         constant: whether each side had the same value in all blocks, in enough blocks to rely on it.
         exclusion: verdict and reason if the two can't be compared.
@@ -206,7 +207,13 @@ def run_rows(
                     if experiment.layouts:
                         turns = [layout_of(block, experiment.layouts) for block in blocks.tolist()]
                         means = unit_means(before, turns), unit_means(after, turns)
-                        blocks, (before, after) = by_layout(turns, (before, after))
+                        blocks, (before, after) = by_turn(turns, (before, after))
+                    elif experiment.order == BALANCED_ORDER:
+                        cycles, whole = whole_cycles(blocks.tolist(), len(variants))
+                        runs = means = before[whole], after[whole]
+                        if cycles:
+                            means = unit_means(before[whole], cycles), unit_means(after[whole], cycles)
+                        blocks, (before, after) = by_turn(cycles, (before[whole], after[whole]))
                     yield Row(
                         group=(suite, name, load),
                         workload=workloads[name],

@@ -34,6 +34,7 @@ from swapstone.core.model.errors import (
     unknown,
 )
 from swapstone.core.model.experiment import (
+    BALANCED_ORDER,
     BOOT_ORDER,
     CLOCK_SCALES,
     CURRENT_RULES,
@@ -50,6 +51,7 @@ from swapstone.core.model.experiment import (
     Trial,
     Variant,
     check_scale,
+    cycle_of,
     layout_of,
 )
 from swapstone.core.model.failure_counts import FAST_ONES, FailureCounts, FailureRates
@@ -94,6 +96,7 @@ from swapstone.core.model.workload import (
 
 __all__ = [
     "ALL_PROCESSORS",
+    "BALANCED_ORDER",
     "BOOT_ORDER",
     "CLOCK_SCALES",
     "COMMAND",
@@ -178,6 +181,7 @@ __all__ = [
     "cgroup_file",
     "check_scale",
     "counted_blocks",
+    "cycle_of",
     "discarded_by_block",
     "environment_variable",
     "filled_text",

@@ -131,6 +131,9 @@ FAMILY_CORRECTION = "family"
 RANDOM_ORDER = "random"
 """The order of a block's variants is drawn independently in each block."""
 
+BALANCED_ORDER = "balanced"
+"""Orders come in cycles in which each variant follows each other one equally often (Williams 1949), at random otherwise."""
+
 BOOT_ORDER = "boot"
 """A block has all trials of a variant one after another, on one boot of the board. The order of the variants is drawn in each block."""
 
@@ -169,7 +172,7 @@ class Experiment(FrozenStruct, frozen=True, kw_only=True):
         correction: `REPORT_CORRECTION` or `FAMILY_CORRECTION`: which rows share one rate of false differences.
         prime: how many runs of the same variant are made and discarded directly before each measured run.
         prime_more: whether `prime` grows for workloads with carry-over while measuring.
-        order: `RANDOM_ORDER` or `BOOT_ORDER`: how the variants of a block are ordered.
+        order: `RANDOM_ORDER`, `BALANCED_ORDER` or `BOOT_ORDER`: how the variants of a block are ordered.
         held: pairs (factor, level): levels that all variants share, of factors that are not varied.
         budget_extends: whether the budget is a default, which is extended to the pairs that an interval needs.
         failures_count: whether failures are a result: a variant is run on as long as any of its runs succeeds, and a side that fails
@@ -248,6 +251,16 @@ def layout_of(block: int, layouts: int) -> int:
         A number from 0.
     """
     return max(0, block - 1) % layouts
+
+
+def cycle_of(block: int, variants: int) -> tuple[int, int]:
+    """Return the cycle of orders that a block belongs to, and its place in it, both from 0: see `BALANCED_ORDER`.
+
+    Args:
+        block: its number, from 1.
+        variants: how many there are. A cycle has as many blocks, twice as many for an odd number.
+    """
+    return divmod(block - 1, variants * (1 + variants % 2))
 
 
 class Trial(FrozenStruct, frozen=True, kw_only=True):

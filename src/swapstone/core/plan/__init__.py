@@ -9,6 +9,7 @@ import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from swapstone.core.model import (
+    BALANCED_ORDER,
     BOOT_ORDER,
     Copy,
     Experiment,
@@ -17,6 +18,7 @@ from swapstone.core.model import (
     Status,
     Trial,
     Variant,
+    cycle_of,
     discarded_by_block,
 )
 
@@ -87,11 +89,7 @@ def block(
         booted = sorted(labels, key=lambda label: _rank(experiment.seed, index, "boot", label))
         pairs = [(group, label) for label in booted for group in ordered]
     else:
-        pairs = [
-            (group, label)
-            for group in ordered
-            for label in sorted(labels, key=lambda label: _rank(experiment.seed, index, *group, label))
-        ]
+        pairs = [(group, label) for group in ordered for label in _order(experiment, index, group, labels)]
     runs = (
         (group, label, before) for group, label in pairs for before in range((discarded or {}).get(group, 0), -1, -1)
     )
@@ -99,6 +97,36 @@ def block(
         Trial(suite=suite, workload=workload, load=load, variant=label, block=index, position=position, prime=before)
         for position, ((suite, workload, load), label, before) in enumerate(runs)
     )
+
+
+def _order(experiment: Experiment, index: int, group: Group, labels: Sequence[str]) -> list[str]:
+    """Return the order of a group's variants in a block."""
+    if experiment.order != BALANCED_ORDER or index == 0:
+        return sorted(labels, key=lambda label: _rank(experiment.seed, index, *group, label))
+    cycle, turn = cycle_of(index, len(labels))
+    named = sorted(labels, key=lambda label: _rank(experiment.seed, "cycle", cycle, *group, label))
+    rows = williams_square(len(labels))
+    row = sorted(range(len(rows)), key=lambda number: _rank(experiment.seed, "row", cycle, *group, number))[turn]
+    return [named[number] for number in rows[row]]
+
+
+def williams_square(count: int) -> tuple[tuple[int, ...], ...]:
+    """Return orders of `count` treatments in which each is directly preceded by each other one equally often.
+
+    Williams (1949), Experimental designs balanced for the estimation of residual effects of treatments. The first row of an even number
+    is 0, 1, n - 1, 2, n - 2, ...; each further row adds 1 modulo n. Of an odd number there are the mirrored rows too.
+
+    Args:
+        count: of treatments, at least 2.
+
+    Returns:
+        `count` rows, or twice as many for an odd number. Each treatment is equally often in each position.
+    """
+    first = [0]
+    for step in range(1, count):
+        first.append((step + 1) // 2 if step % 2 else count - step // 2)
+    rows = [tuple((each + shift) % count for each in first) for shift in range(count)]
+    return tuple(rows if count % 2 == 0 else [*rows, *(row[::-1] for row in rows)])
 
 
 Place = tuple[str, str, str, str]

@@ -17,6 +17,7 @@ from collections.abc import Iterable, Iterator
 import msgspec
 
 from swapstone.core.model import (
+    BALANCED_ORDER,
     BOOT_ORDER,
     CLOCK_SCALES,
     COMMAND,
@@ -165,7 +166,7 @@ def _experiment_problems(experiment: Experiment) -> Iterator[str]:
         yield f"it follows the rules {rules}, and this version of Swapstone has rules up to {CURRENT_RULES}"
     yield _among("clock", experiment.clock, (WALL_CLOCK, VIRTUAL_CLOCK))
     yield _among("correction", experiment.correction, (REPORT_CORRECTION, FAMILY_CORRECTION))
-    yield _among("order", experiment.order, (RANDOM_ORDER, BOOT_ORDER))
+    yield _among("order", experiment.order, (RANDOM_ORDER, BALANCED_ORDER, BOOT_ORDER))
     yield _within("rules", rules, 1, CURRENT_RULES)
     yield _within("confidence", experiment.confidence, LOWEST_CONFIDENCE, HIGHEST_CONFIDENCE)
     yield _within("margin", experiment.margin, SMALLEST_MARGIN, 1)

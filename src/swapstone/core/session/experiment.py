@@ -60,6 +60,7 @@ from swapstone.core.session.progress import NO_PROGRESS, Progress
 from swapstone.core.session.request import (
     ExperimentRequest,
     check_loads,
+    check_order,
     discarded_runs,
     parse_held,
     wakeups_of,
@@ -158,7 +159,7 @@ def resolve(request: ExperimentRequest) -> Experiment:
         correction=measuring.correction,
         prime=prime,
         prime_more=prime_more,
-        order=_order(target, factors),
+        order=_order(request, target, factors, clock),
         held=held,
         budget_extends=measuring.budget is None or request.budget_extends,
         failures_count=True,
@@ -180,10 +181,23 @@ def suites_of(target: str | None) -> tuple[str, ...]:
     return find_target_kind(target).opens.suites if target else ()
 
 
-def _order(target: str, factors: Sequence[FactorLevels]) -> str:
-    """Return the order of a block: by boot, where a board boots another kernel or root for each variant."""
+def _order(request: ExperimentRequest, target: str, factors: Sequence[FactorLevels], clock: str) -> str:
+    """Return the order of a block: by boot, where a board boots another kernel or root for each variant.
+
+    Raises:
+        UserError: the request has another order, or layouts, which would change within a boot.
+    """
+    measuring = request.settings.measuring
+    order = check_order(measuring.order, measuring.layouts or 0, clock)
     boots_variants = any(reboots(find_factor(choice.factor)) for choice in factors)
-    return BOOT_ORDER if "reboots" in find_target_kind(target).opens.offers and boots_variants else RANDOM_ORDER
+    if "reboots" not in find_target_kind(target).opens.offers or not boots_variants:
+        return order
+    if order != RANDOM_ORDER:
+        raise UserError(
+            f"--order {order} can't be had on a board that boots for each variant: a block has one boot of each, in random order.",
+            "Leave --order out.",
+        )
+    return BOOT_ORDER
 
 
 def _is_left_out(work: Workload, factors: Sequence[FactorLevels], *, boots: bool) -> bool:

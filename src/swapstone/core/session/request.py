@@ -9,11 +9,14 @@ import attrs
 
 from swapstone.core.factors import all_factors, find_factor, find_level, parse_choice
 from swapstone.core.model import (
+    BALANCED_ORDER,
+    RANDOM_ORDER,
     VIRTUAL_CLOCK,
     FactorLevels,
     OwnProgram,
     UserError,
     Workload,
+    unknown,
 )
 from swapstone.core.model.experiment import FEWEST_WAKEUPS, MOST_WAKEUPS, WAKEUP_INTERVAL_US
 from swapstone.core.session.settings import Settings
@@ -155,6 +158,23 @@ def discarded_runs(
     if clock == VIRTUAL_CLOCK or serves or (request.own is not None and request.own.load_generators):
         return 0, False
     return int(request.own is not None and not boots), True
+
+
+def check_order(order: str, layouts: int, clock: str) -> str:
+    """Return a kind of order.
+
+    Raises:
+        UserError: there is no such kind, or balanced orders can't be combined with the layouts or the clock.
+    """
+    if order not in (RANDOM_ORDER, BALANCED_ORDER):
+        raise unknown("order", order, (RANDOM_ORDER, BALANCED_ORDER))
+    if order == BALANCED_ORDER and (layouts or clock == VIRTUAL_CLOCK):
+        what = "--layouts" if layouts else "--clock virtual"
+        raise UserError(
+            f"--order balanced can't be combined with {what}: a cycle of orders would have several layouts or no noise.",
+            "Leave --order out.",
+        )
+    return order
 
 
 def check_loads(names: Iterable[str]) -> tuple[str, ...]:

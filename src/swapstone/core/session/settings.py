@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 import attrs
 
-from swapstone.core.model import IDLE, REPORT_CORRECTION, UserError
+from swapstone.core.model import IDLE, RANDOM_ORDER, REPORT_CORRECTION, UserError
 from swapstone.core.model.parts import provided
 from swapstone.core.model.run_sharing import EXECUTORS
 from swapstone.core.session.defaults import CONFIDENCES, MARGIN
@@ -485,6 +485,15 @@ class Measuring(Piece):
         validator=between(0, MOST_DISCARDED),
         metadata=declared(
             "--prime N", _MEASURING, "Discarded runs before each measured one.  [1 for own programs]", "prime = 2", int
+        ),
+    )
+    order: str = attrs.field(
+        default=RANDOM_ORDER,
+        metadata=declared(
+            "--order TEXT",
+            _MEASURING,
+            "Or balanced: each variant follows each other one equally often.",
+            'order = "balanced"',
         ),
     )
     duration: datetime.timedelta | None = attrs.field(

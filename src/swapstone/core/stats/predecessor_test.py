@@ -83,15 +83,20 @@ class RunOrder:
     Args:
         order: treatment of each run, shape (blocks, k), each row a permutation of 0..k-1.
         before: treatment that ran before each block, shape (blocks,); -1 for none.
-
-    Attributes:
-        order: as given.
-        previous: the treatment before each run, shape (blocks, k).
+        cycles: length of the cycles in which orders were drawn, in blocks; 1 for independent blocks. A cycle that is cut off at either
+            end stays in the order that it has.
+        first: place of the first block in its cycle.
     """
 
-    def __init__(self, order: Ints, before: Ints) -> None:
+    def __init__(self, order: Ints, before: Ints, cycles: int = 1, first: int = 0) -> None:
         self.order = order
-        self.previous = np.concatenate([before[:, None], order[:, :-1]], axis=1)
+        self.before = before
+        self._cycles, self._first = cycles, first
+
+    @functools.cached_property
+    def previous(self) -> Ints:
+        """Return the treatment before each run, shape (blocks, k)."""
+        return np.concatenate([self.before[:, None], self.order[:, :-1]], axis=1)
 
     def test(self, values: Floats, a: int, b: int) -> PredecessorTest | None:
         """Test the values of one quantity.
@@ -117,7 +122,7 @@ class RunOrder:
         for each in range(values.shape[1]):
             mine = (self.order == each) & valid
             scores[mine] = normal_scores(residuals[mine])
-        by_scores = self.randomised_p_value(scores, valid, cells)
+        by_scores = self.randomised_p_value(scores, valid, cells, a, b)
         means, variances, freedom = _fitted(centred, weights, cells)
         # Test 2 has one variance for each treatment: the smaller cell alone would have too few values.
         error = math.sqrt(sum(variances))
@@ -133,13 +138,15 @@ class RunOrder:
             share=float((self.previous != self.order)[pair].mean()),
         )
 
-    def randomised_p_value(self, scores: Floats, valid: NDArray[np.bool_], cells: NDArray[np.bool_]) -> float:
+    def randomised_p_value(
+        self, scores: Floats, valid: NDArray[np.bool_], cells: NDArray[np.bool_], a: int, b: int
+    ) -> float:
         """Return the p-value of T of the scores over new draws of the orders: normal, and not below the share of the draws."""
         if self.order.size > LARGEST_DRAWN:
             observed = float(_contrast(cells.reshape(1, 4, -1), scores.ravel(), valid.ravel().astype(np.float64))[0])
             deviation = self._deviation(np.where(valid, scores, 0.0), valid.astype(np.float64))
             return math.erfc(abs(observed) / deviation / math.sqrt(2)) if deviation > 0 else 1.0
-        statistic, drawn = self._statistics(scores, valid, cells)
+        statistic, drawn = self._statistics(scores, valid, cells, a, b)
         deviation = float(drawn.std())
         if not deviation > 0:
             return 1.0
@@ -148,17 +155,20 @@ class RunOrder:
         farther = int((np.abs(drawn - drawn.mean()) >= distance).sum())
         return max(p_value, (farther + 1) / (drawn.size + 1)) if farther else p_value
 
-    def _statistics(self, scores: Floats, valid: NDArray[np.bool_], cells: NDArray[np.bool_]) -> tuple[float, Floats]:
+    def _statistics(
+        self, scores: Floats, valid: NDArray[np.bool_], cells: NDArray[np.bool_], a: int, b: int
+    ) -> tuple[float, Floats]:
         """Return T of the scores, and T for each draw of the orders in which no mean is empty."""
         flat, present = scores.ravel().astype(np.float32), valid.ravel().astype(np.float32)
         observed = _contrast(cells.reshape(1, 4, -1).astype(np.float32), flat, present)
-        counts = _random_counts(*self.order.shape) if valid.all() else None
-        return float(observed[0]), _contrast(_random_cells(*self.order.shape), flat, present, counts)
+        whole = self._cycles == 1 and bool(valid.all())
+        counts = _random_counts(*self.order.shape) if whole else None
+        return float(observed[0]), _contrast(self._drawn(a, b), flat, present, counts)
 
     def _deviation(self, scores: Floats, present: Floats) -> float:
         """Return the standard deviation of T over new draws of the orders, for many blocks.
 
-        The treatments are exchangeable, so the mean of T is 0. T is nearly the sum of one term for each independently drawn block
+        The treatments are exchangeable, so the mean of T is 0. T is nearly the sum of one term for each independently drawn block or cycle
         (the delta method for its four quotients), and only successive terms are correlated. So the variance of T is the sum of the terms'
         variances and of twice their successive covariances. Each is estimated over a few draws; their sum is precise, as there are many.
 
@@ -166,7 +176,8 @@ class RunOrder:
             scores: in the order of the runs, shape (blocks, k); 0 for missing ones.
             present: 1, and 0 for missing ones, the same shape.
         """
-        codes = _random_codes(*self.order.shape)
+        codes = self._codes
+        units = (np.arange(self.order.shape[0]) + self._first) // self._cycles
         # Expected means and numbers, of a run after the other treatment (cells 1 and 3) and after any other: those of the first draw.
         first = codes[0].ravel()
         sums, counts = (np.bincount(first, each.ravel(), minlength=5)[:4] for each in (scores, present))
@@ -174,10 +185,55 @@ class RunOrder:
         mean = np.array([sums[0] + sums[2], sums[1] + sums[3]])[[0, 1, 0, 1]] / 2 / number
         share = np.append(np.array([1.0, -1.0, -1.0, 1.0]) / number, 0.0)
         offset = share * np.append(mean, 0.0)
-        terms = np.array([(share[code] * scores - offset[code] * present).sum(axis=1) for code in codes])
+        terms = np.empty((codes.shape[0], int(units[-1]) + 1))
+        for draw, code in enumerate(codes):
+            found = (share[code] * scores - offset[code] * present).sum(axis=1)
+            terms[draw] = np.bincount(units, found, minlength=terms.shape[1])
         terms -= terms.mean(axis=0)
         variance = (np.square(terms).sum() + 2 * (terms[:, 1:] * terms[:, :-1]).sum()) / (codes.shape[0] - 1)
         return math.sqrt(max(0.0, float(variance)))
+
+    @functools.cached_property
+    def _codes(self) -> NDArray[np.int8]:
+        """Return to which of the four means each run belongs in draws of the orders, 4 for none, shape (draws, blocks, k)."""
+        blocks, count = self.order.shape
+        if self._cycles == 1:
+            return _random_codes(blocks, count)  # the same for all groups of so many blocks
+        random = np.random.default_rng(DRAW_SEED)
+        return np.stack([_codes_of(*self._new_order(random)) for _ in range(draws_of(blocks * count))])
+
+    def _new_order(self, random: np.random.Generator) -> tuple[Ints, Ints]:
+        """Shuffle the orders of each whole cycle; return them, shape (blocks, k), and the treatment before each block, shape (blocks,)."""
+        blocks, count = self.order.shape
+        order = self.order.copy()
+        head = -self._first % self._cycles
+        whole = (blocks - head) // self._cycles
+        cycles = order[head : head + whole * self._cycles].reshape(whole, self._cycles, count)
+        rows = random.random((whole, self._cycles)).argsort(axis=1)
+        names = random.random((whole, count)).argsort(axis=1)
+        shuffled = np.take_along_axis(cycles, rows[:, :, None], axis=1)
+        renamed = np.take_along_axis(names, shuffled.reshape(whole, -1), axis=1)
+        order[head : head + whole * self._cycles] = renamed.reshape(-1, count)
+        return order, np.concatenate([self.before[:1], order[:-1, -1]])
+
+    def _drawn(self, a: int, b: int) -> NDArray[np.float32]:
+        """Return the four cells for each draw of the orders, shape (DRAWS, 4, blocks * k)."""
+        blocks, count = self.order.shape
+        if self._cycles == 1:
+            return _random_cells(blocks, count)  # the names of the treatments make no difference
+        random = np.random.default_rng(DRAW_SEED)
+        found = np.empty((DRAWS, 4, blocks * count), dtype=np.float32)
+        places = (np.arange(blocks) + self._first) // self._cycles
+        sizes = np.bincount(places)
+        for draw in range(DRAWS):
+            order = self.order.copy()
+            for cycle in np.flatnonzero(sizes == self._cycles):
+                rows = order[places == cycle]
+                order[places == cycle] = random.permutation(count)[random.permutation(rows)]
+            before = np.concatenate([self.before[:1], order[:-1, -1]])
+            previous = np.concatenate([before[:, None], order[:, :-1]], axis=1)
+            found[draw] = self.cells_of(order, previous, a, b).reshape(4, -1)
+        return found
 
     @staticmethod
     def cells_of(order: Ints, previous: Ints, a: int, b: int) -> NDArray[np.bool_]:
@@ -218,10 +274,7 @@ def draws_of(runs: int) -> int:
 
 @functools.lru_cache(maxsize=8)
 def _random_codes(blocks: int, count: int) -> NDArray[np.int8]:
-    """Return to which of the four means each run belongs in random orders of independent blocks, 4 for none, shape (draws, blocks, k).
-
-    The names of the treatments make no difference, and groups of as many blocks share them.
-    """
+    """Return `RunOrder._codes` for random orders of independent blocks."""
     return np.concatenate(list(_new_codes(blocks, count, draws_of(blocks * count))))
 
 
@@ -230,11 +283,20 @@ def _new_codes(blocks: int, count: int, draws: int) -> Iterator[NDArray[np.int8]
     random = np.random.default_rng(DRAW_SEED)
     several = max(1, DRAWN_AT_ONCE // ((blocks + 1) * count))
     for first in range(0, draws, several):
-        drawn = random.random((min(several, draws - first), blocks + 1, count)).argsort(axis=-1)
-        order = drawn[:, 1:]
-        previous = np.concatenate([drawn[:, :-1, -1:], order[..., :-1]], axis=-1)
-        code = np.where(order == 0, np.where(previous == 1, 1, 0), np.where(previous == 0, 3, 2))
-        yield np.where(order <= 1, code, 4).astype(np.int8)
+        order = random.random((min(several, draws - first), blocks + 1, count)).argsort(axis=-1)
+        yield _codes_of(order[:, 1:], order[:, :-1, -1])
+
+
+def _codes_of(order: Ints, before: Ints) -> NDArray[np.int8]:
+    """Return to which of the four means of treatments 0 and 1 each run belongs, 4 for none.
+
+    Args:
+        order: of treatments, shape (..., blocks, k).
+        before: the treatment of the run before each block, shape (..., blocks).
+    """
+    previous = np.concatenate([before[..., None], order[..., :-1]], axis=-1)
+    code = np.where(order == 0, np.where(previous == 1, 1, 0), np.where(previous == 0, 3, 2))
+    return np.where((order <= 1) & (previous >= 0), code, 4).astype(np.int8)
 
 
 def _contrast(
