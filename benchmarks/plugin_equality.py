@@ -2,8 +2,8 @@
 """Check that the emulator's plugin does not change a run, and measure its processor time. `benchmarks/plugin-equality`.
 
 Each trial of a workload runs twice in a virtual machine on the exact clock, in turns: without the plugin, and with the plugin of
-`swapstone explain`, which counts instructions, models a processor (`--mode model`), follows calls (`--mode paths`), or keeps the path
-of the worst wake-up (`--mode wakeups`). The program's output, the machine's whole report and its console must be equal to the byte. The
+`swapstone explain`, which counts instructions by call path, models a processor (`--mode model`), or keeps the path of the worst wake-up
+(`--mode wakeups`). The program's output, the machine's whole report and its console must be equal to the byte. The
 processor time is that of the emulators. The cache of runs is not used.
 """
 
@@ -25,7 +25,7 @@ from swapstone.core.wire import AgentAnswer, TrialRequest
 from swapstone.core.workloads.cyclictest import decode_cyclictest
 from swapstone.parts.explain.instruments.counted_runs import kernel_symbols, machine_target, mode_words, plugin_option
 from swapstone.parts.explain.instruments.observed_paths import MODE as PATHS
-from swapstone.parts.explain.instruments.observed_paths import path_words
+from swapstone.parts.explain.instruments.observed_paths import path_words, unfollowed
 from swapstone.parts.explain.instruments.traced_wakeups import watched_program
 from swapstone.parts.explain.instruments.wakeup_trace import decode_wakeups, find_mark
 
@@ -55,9 +55,9 @@ def main() -> int:
     add_trials(parser, factor="libc=glibc,musl", suite="libc", only="b_string_strlen", load="idle")
     parser.add_argument(
         "--mode",
-        default="counts",
-        choices=("counts", "model", "paths", "wakeups"),
-        help="of the plugin (default counts)",
+        default="paths",
+        choices=("paths", "model", "wakeups"),
+        help="of the plugin (default paths)",
     )
     parser.add_argument("--trials", type=int, default=10, help="trials, shared among the levels (default 10)")
     asked = parser.parse_args()
@@ -84,8 +84,8 @@ def _pairs(chosen: Trials, target: ObservedTarget, trials: int, mode: str, ns_pe
             answer, _ = target.run_observed(request, config)
             if mode == "wakeups":
                 marks[label] = _mark(target, request, config, answer)
-            if mode == PATHS:
-                words[label] = path_words(target.architecture, kernel_symbols(target, config))
+            if mode == PATHS and not unfollowed(target.architecture, symbols := kernel_symbols(target, config)):
+                words[label] = path_words(target.architecture, symbols)
             continue
         runs, times = {}, {}
         with tempfile.TemporaryDirectory() as scratch:

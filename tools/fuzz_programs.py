@@ -32,7 +32,6 @@ from swapstone.parts.build.artifacts.replaced_flags import replaced_flags_warnin
 from swapstone.parts.explain.explanation import folded, folded_difference
 from swapstone.parts.explain.explanation.cost_classes import CostClasses, decode_classes
 from swapstone.parts.explain.instruments import (
-    block_counts,
     call_paths,
     callgrind_output,
     code_files,
@@ -152,11 +151,6 @@ def _stack_heights(data: bytes) -> object:
     return entries, known, list(unwind_tables.directives(code, known, entries))
 
 
-def _plugin_counts(data: bytes) -> object:
-    found = block_counts.decode_counts(data)
-    return found, found.instructions
-
-
 def _plugin_model(data: bytes) -> object:
     return model_counts.decode_model(data)
 
@@ -194,7 +188,7 @@ def _call_paths(data: bytes) -> object:
     found = call_paths.decode_paths(data)
     tree = path_tree.tree_of(found, lambda _: name_at, most=2)
     assert tree.total == found.instructions - found.lost
-    return tree, folded(tree.profile(1.0)), found.by_address()
+    return tree, folded(tree.profile(1.0)), found.left
 
 
 def _paths_of_row(data: bytes) -> object:
@@ -310,7 +304,6 @@ PROGRAM_DECODERS: tuple[Decoder, ...] = (
     Decoder("strace", "strace", _strace, constant(fuzz_seeds.STRACE)),
     Decoder("callgrind", "valgrind", _callgrind, constant(fuzz_seeds.CALLGRIND, fuzz_seeds.CACHEGRIND)),
     Decoder("stack heights", "objdump", _stack_heights, constant(fuzz_seeds.OBJDUMP)),
-    Decoder("plugin counts", "emulator", _plugin_counts, constant(*fuzz_seeds.COUNTS)),
     Decoder("plugin model", "emulator", _plugin_model, constant(fuzz_seeds.MODEL)),
     Decoder("plugin paths", "emulator", _call_paths, constant(*fuzz_seeds.CALL_PATHS)),
     Decoder("paths of a row", "record", _paths_of_row, constant(fuzz_seeds.PATHS_OF_ROW)),

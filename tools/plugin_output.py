@@ -6,32 +6,9 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 
-Instructions = Sequence[tuple[bytes, int]]
-"""Pairs (bytes, executions)."""
-
-
-def block(address: int, instructions: Instructions) -> bytes:
-    """Return a block of instructions at an address."""
-    code = b"".join(data for data, _ in instructions)
-    sizes = bytes(len(data) for data, _ in instructions)
-    counts = struct.pack(f"<{len(instructions)}Q", *(count for _, count in instructions))
-    return struct.pack("<QHH", address, len(instructions), len(code)) + sizes + code + counts
-
-
-def counts_file(blocks: Sequence[bytes], **values: int) -> bytes:
-    """Return a file of counts.
-
-    Args:
-        blocks: made by `block`.
-        values: of the lines of text that are not 0.
-    """
-    names = ("begins", "windows", "open", "left", "accesses", "lost")
-    lines = [f"{name} {values.get(name, 0)}\n" for name in names] + [f"blocks {len(blocks)}\n\n"]
-    return b"swapstone-counts 1\n" + "".join(lines).encode() + b"".join(blocks) + b"end\n"
-
 
 def traced_block(address: int, instructions: Sequence[bytes]) -> bytes:
-    """Return a block of a trace of wake-ups."""
+    """Return a block of instructions at an address."""
     code, sizes = b"".join(instructions), bytes(map(len, instructions))
     return struct.pack("<QHH", address, len(instructions), len(code)) + sizes + code
 
@@ -98,8 +75,8 @@ def paths_file(
         values: of the other lines of text that are not 0.
     """
     counts = {"blocks": len(blocks), "paths": len(paths), "leaves": len(leaves), **values}
-    names = ("begins", "windows", "open", "lost", "full", "deep", "blocks", "paths", "leaves")
+    names = ("begins", "windows", "open", "accesses", "lost", "full", "deep", "blocks", "paths", "leaves")
     lines = "".join(f"{name} {counts.get(name, 0)}\n" for name in names)
     tables = [struct.pack("<2I", *each) for each in paths]
     tables += [struct.pack("<4IQ", *each[:3], 0, each[3]) for each in leaves]
-    return b"swapstone-paths 1\n" + lines.encode() + b"\n" + b"".join((*blocks, *tables)) + b"end\n"
+    return b"swapstone-paths 2\n" + lines.encode() + b"\n" + b"".join((*blocks, *tables)) + b"end\n"

@@ -22,7 +22,7 @@ from swapstone.core.targets.observed_target import MachineRun, ObservedTarget
 from swapstone.core.wire import AgentAnswer, TrialRequest, decode_workload_report
 from swapstone.core.workloads import find_load
 from swapstone.parts.explain.instruments.arm_kinds import count_arm
-from swapstone.parts.explain.instruments.block_counts import MOST_BYTES, BlockCounts, decode_counts
+from swapstone.parts.explain.instruments.call_paths import MOST_BYTES, CallPaths, decode_paths
 from swapstone.parts.explain.instruments.code_files import CodeFile, read_code
 from swapstone.parts.explain.instruments.debug_files import DebugFiles
 from swapstone.parts.explain.instruments.function_names import FunctionKey, NamesOf, names_of
@@ -30,7 +30,8 @@ from swapstone.parts.explain.instruments.kernel_symbols import COMMAND, KernelSy
 from swapstone.parts.explain.instruments.kernel_symbols import MOST_BYTES as MOST_SYMBOL_BYTES
 from swapstone.parts.explain.instruments.model_counts import ModelCounts, read_model
 from swapstone.parts.explain.instruments.observed_paths import MODE as PATHS
-from swapstone.parts.explain.instruments.observed_paths import path_words, read_paths, unfollowed
+from swapstone.parts.explain.instruments.observed_paths import path_words, unfollowed
+from swapstone.parts.explain.instruments.path_tree import tree_of
 from swapstone.parts.explain.instruments.plugin_build import build_plugin
 from swapstone.parts.explain.instruments.plugin_file import Block, read_output
 from swapstone.parts.explain.model.instruction_counts import (
@@ -194,7 +195,12 @@ def count_run(context: CountContext, run: Run) -> CountedRun:
     kernel, program, origin = trial.kernel, trial.program, trial.subject.workload.origin
     passes = isinstance(origin, Source) and origin.harness and run.trial.load == IDLE.name
     mark = kernel.address(MARK[architecture]) if passes else None
-    counts = read_output(trial.observe("counts", *mode_words(mark)), MOST_BYTES, decode_counts)
+    no_paths = unfollowed(architecture, kernel)
+    words = () if no_paths else path_words(architecture, kernel)
+    counts = read_output(trial.observe(PATHS, *mode_words(mark, PATHS, *words)), MOST_BYTES, decode_paths)
+    if counts.lost and words:
+        no_paths = f"{counts.lost} instructions found no room in the plugin's table of call paths"
+        counts = read_output(trial.observe("counts", *mode_words(mark)), MOST_BYTES, decode_paths)
     operations, clock_ns = 1.0, 0
     if mark is not None:
         report = decode_workload_report(trial.answer.stdout)
@@ -209,10 +215,6 @@ def count_run(context: CountContext, run: Run) -> CountedRun:
     files = code_files(entries, trial.request, trial.folder, trial.with_symbols)
     names = names_of(counts.blocks, files, kernel, KERNEL_START[architecture], table=context.debug.table)
     functions = by_function(counts.blocks, names)
-    paths, no_paths = None, unfollowed(architecture, kernel)
-    if not no_paths:
-        words = mode_words(mark, PATHS, *path_words(architecture, kernel))
-        paths, no_paths = read_paths(trial.observe(PATHS, *words), counts, names)
     side = CountedSide(
         variant=run.trial.variant,
         trial=run.trial.key,
@@ -226,10 +228,11 @@ def count_run(context: CountContext, run: Run) -> CountedRun:
         lost=counts.lost,
         arm=count_arm(counts.blocks, files, KERNEL_START["arm"]) if architecture == "arm" else None,
     )
+    paths = None if no_paths else tree_of(counts, names)
     return CountedRun(side, functions, PASSES if mark is not None else WHOLE_RUN, model, paths, no_paths)
 
 
-def mode_words(mark: int | None = None, mode: str = "counts", *words: str) -> tuple[str, ...]:
+def mode_words(mark: int | None = None, mode: str = PATHS, *words: str) -> tuple[str, ...]:
     """Return the plugin's arguments for the windows of passes.
 
     Args:
@@ -351,9 +354,9 @@ def by_function(blocks: Iterable[Block], names: NamesOf) -> dict[FunctionKey, tu
 
 
 def repeated_instructions(
-    counts: BlockCounts, functions: Mapping[FunctionKey, tuple[int, int]], architecture: str
+    counts: CallPaths, functions: Mapping[FunctionKey, tuple[int, int]], architecture: str
 ) -> int:
-    """Return about how many instructions were counted twice: page faults, less those seen inside a block (native/plugin/counts.c)."""
+    """Return about how many instructions were counted twice: page faults, less those seen inside a block (native/plugin/paths.c)."""
     faults = sum(
         entries
         for (name, _, kind), (_, entries) in functions.items()

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from swapstone.core.model import UnavailableError, UserError
-from swapstone.parts.explain.instruments.block_counts import BlockCounts
+from swapstone.parts.explain.instruments.call_paths import CallPaths
 from swapstone.parts.explain.instruments.plugin_file import damaged, decode_numbers, read_output, require_end
 from swapstone.parts.explain.model.modelled_cycles import Caches, CacheSize, ProcessorEvents
 
@@ -82,7 +82,7 @@ def decode_model(data: bytes) -> ModelCounts:
     return ModelCounts(found["begins"], found["windows"], bool(found["open"]), found["lost"], caches, decoded)
 
 
-def read_model(path: Path, counts: BlockCounts) -> ModelCounts:
+def read_model(path: Path, counts: CallPaths) -> ModelCounts:
     """Read the plugin's file, and check it against the instructions that were counted in another run of the same trial.
 
     Raises:
