@@ -112,7 +112,7 @@ def _perf(data: bytes) -> object:
     windows = [measured_region.windows(found, region, "prog") for region in Region]
     lost = sum(int(event.trace) for event in found if event.what == "lost")
     fields = [heap.fields_of(event.trace) for event in found]
-    classes = CostClasses(*decode_classes(fuzz_seeds.CLASSES, "the seed"))
+    classes = CostClasses(decode_classes(fuzz_seeds.CLASSES, "the seed"))
     stacks = [[Frame(symbol=symbol, object=path) for _, symbol, path in event.stack] for event in found]
     return found, maps, windows, lost, fields, [classes.of(stack) for stack in stacks]
 
@@ -236,10 +236,10 @@ def _makefile(data: bytes) -> object:
 
 
 def _toml_classes(data: bytes) -> object:
-    rules, classes = decode_classes(data, "classes.toml")
-    table = CostClasses(rules, classes)
-    sentences = [table.named(one["name"]).sentence("musl", "futex", "malloc") for one in classes]
-    return rules, classes, sentences, table.of([Frame(symbol="my_alloc.part.0", object="prog")])
+    found = decode_classes(data, "classes.toml")
+    table = CostClasses(found)
+    sentences = [table.named(one.name).worded("musl", "futex", "malloc") for one in found.classes]
+    return found, sentences, table.of([Frame(symbol="my_alloc.part.0", object="prog")])
 
 
 def _output(data: bytes) -> object:

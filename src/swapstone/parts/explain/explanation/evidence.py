@@ -163,7 +163,7 @@ class ClassEvidence:
         return sorted(found, key=lambda one: -one.cover)[:MOST_NAMES]
 
     def _of_functions(self) -> list[Evidence]:
-        named = self._functions[:MOST_NAMES] if self._kind.has_functions else []
+        named = self._functions[:MOST_NAMES] if self._kind.functions else []
         if not named:
             return []
         text = ", ".join(f"{name} {duration(more)} (other variant: {duration(less)})" for name, more, less in named)
@@ -187,7 +187,7 @@ class ClassEvidence:
     def _of_calls(self) -> list[Evidence]:
         """Return the calls of functions of this class that the slower variant makes more often."""
         found = []
-        for each in calls(self._counts) if self._kind.has_functions else ():
+        for each in calls(self._counts) if self._kind.functions else ():
             more, less = self._pair.order(each.baseline, each.candidate)
             if self._classes.of([each.frame])[0] != self._kind.name or not _is_more(more, less):
                 continue

@@ -194,7 +194,7 @@ def _finding(
     evidence = ClassEvidence(kind, lines, facts)
     functions = ", ".join(evidence.functions()[:3])
     details = _details(lines, pair) or functions or "no single call dominates"
-    sentence = kind.sentence(short_label(pair.slow.variant), details, functions)
+    sentence = kind.worded(short_label(pair.slow.variant), details, functions)
     waits = wait_name(seen, pair, cause, abs(sum(line.difference for line in lines)))
     if cause == WAITING and not waits.how:
         waits = sleep_name(lines) or waits
