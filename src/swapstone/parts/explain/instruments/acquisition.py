@@ -145,10 +145,9 @@ def run_instruments(
                 _measured(INSTRUMENTS[name], variant, reference, each, notify)
                 for variant, reference, each in zip(pair, medians, runs, strict=True)
             ]
-        except UnavailableError as error:
-            missing.append(MissingInstrument(instrument=name, reason=error.message, remedy=error.hint))
         except UserError as error:
-            missing.append(MissingInstrument(instrument=name, reason=f"it failed: {error.message}", remedy=error.hint))
+            reason = error.message if isinstance(error, UnavailableError) else f"it failed: {error.message}"
+            missing.append(MissingInstrument(instrument=name, reason=reason, remedy=error.hint))
         took[name] = time.monotonic() - start
     _run_plain(pair, runs, range(references // 2, references), references, notify)
     medians = [_medians(each) for each in runs]
@@ -204,16 +203,16 @@ def _run_plain(
 
 def _plain(variant: RowVariant, number: int) -> ReferenceRun:
     """Make a reference run. A failure of the target is retried once, because a busy machine may cause it."""
-    for last in (False, True):
+
+    def once() -> ReferenceRun:
         start = time.monotonic()
-        try:
-            run = variant.run(number, unchanged)
-        except TargetError:
-            if last:
-                raise
-        else:
-            return dataclasses.replace(run, took_s=time.monotonic() - start)
-    raise AssertionError
+        run = variant.run(number, unchanged)
+        return dataclasses.replace(run, took_s=time.monotonic() - start)
+
+    try:
+        return once()
+    except TargetError:
+        return once()
 
 
 def _medians(runs: Sequence[ReferenceRun]) -> dict[str, float]:
@@ -229,18 +228,19 @@ def _measured(
     notify: Callable[[str], None],
 ) -> InstrumentResult:
     """Measure one variant. A failure is retried once, because a busy machine may stop a load generator or a recording."""
-    for last in (False, True):
+
+    def once() -> InstrumentResult:
         with TemporaryFolder("explain") as folder:
             longest_s = max(run.took_s for run in runs)
             reference = ReferenceRuns(medians, runs[0].objects, variant.preload, Path(folder), longest_s, notify)
-            try:
-                return measure(variant.tracee, reference)
-            except UnavailableError:
-                raise
-            except UserError:
-                if last:
-                    raise
-    raise AssertionError
+            return measure(variant.tracee, reference)
+
+    try:
+        return once()
+    except UnavailableError:
+        raise
+    except UserError:
+        return once()
 
 
 def _counters(variant: RowVariant, medians: Mapping[str, float]) -> InstrumentResult:

@@ -109,7 +109,7 @@ def probes(tracee: Tracee, reference: ReferenceRuns, symbolizer: Symbolizer) -> 
             found.append(Probe(f"f{len(found)}", function, kind, place[0], offset, _ALLOCATING.get(function, ())))
     if not any(probe.function == "malloc" for probe in found):
         raise UnavailableError("No mapped file has a symbol malloc", "don't strip the program, or link it dynamically")
-    return found + _copies(tables, len(found))
+    return found + _copies(tables)
 
 
 def breakpoint_after_vectors(code: bytes) -> int | None:
@@ -143,16 +143,6 @@ def _breakpoint_offset(path: str, offset: int) -> int | None:
     return None if after is None else offset + after
 
 
-def events_have_several_probes(release: str) -> bool:
-    """Return whether an event can have several uprobes: since Linux 5.4.
-
-    Args:
-        release: of the kernel, as ``uname -r`` prints it.
-    """
-    numbers = re.match(r"(\d{1,4})\.(\d{1,4})", release)
-    return numbers is not None and (int(numbers[1]), int(numbers[2])) >= (5, 4)
-
-
 def _first(tables: Mapping[str, Table], function: str) -> tuple[str, int] | None:
     for path, table in tables.items():
         address = table.address(function)
@@ -161,12 +151,11 @@ def _first(tables: Mapping[str, Table], function: str) -> tuple[str, int] | None
     return None
 
 
-def _copies(tables: Mapping[str, Table], count: int) -> list[Probe]:
+def _copies(tables: Mapping[str, Table]) -> list[Probe]:
     """Return probes on every copying function: an x86 C library has several variants, and selects one at start (IFUNC).
 
-    Those of a kind share an event: perf opens and closes each event by itself, which takes a tenth of a second.
+    Those of a kind share an event (since Linux 5.4): perf opens and closes each event by itself, which takes a tenth of a second.
     """
-    shared = events_have_several_probes(os.uname().release)
     found: list[Probe] = []
     seen: set[tuple[str, int]] = set()
     for path, table in tables.items():
@@ -179,8 +168,7 @@ def _copies(tables: Mapping[str, Table], count: int) -> list[Probe]:
                 seen.add((path, offset))
                 kind = "set" if hit[1] == "memset" else "copy"
                 if (safe := _breakpoint_offset(path, offset)) is not None:
-                    event = kind if shared else f"f{count + len(found)}"
-                    found.append(Probe(event, hit[1], kind, path, safe, (2,)))
+                    found.append(Probe(kind, hit[1], kind, path, safe, (2,)))
     return found
 
 

@@ -8,24 +8,13 @@ import hashlib
 
 from swapstone.core.model import FrozenStruct
 from swapstone.core.record import RecordView
-from swapstone.parts.explain.model.explanation import InstrumentResult, Profile, Reference, RowKey, RowMeasurements
+from swapstone.parts.explain.model.explanation import InstrumentResult, InstrumentRun, Profile, RowKey, RowMeasurements
 from swapstone.version import __version__
 
 MOST_RUNS = 1000
 """Evidence with more runs of a profile is not read."""
 MOST_FRAMES, MOST_STACKS, MOST_DEPTH = 100_000, 200_000, 300
 """Nor evidence with more functions or stacks, or with deeper ones, of which graphs would be drawn and classes found for very long."""
-
-
-class EvidenceRun(FrozenStruct, frozen=True, kw_only=True):
-    """One run under an instrument, as the manifest lists it."""
-
-    instrument: str
-    tool: str
-    variant: str
-    command: str
-    operations: float
-    overhead: float | None
 
 
 class EvidenceCost(FrozenStruct, frozen=True, kw_only=True):
@@ -65,7 +54,7 @@ class EvidenceManifest(FrozenStruct, frozen=True, kw_only=True):
     place: RowKey
     programs: tuple[tuple[str, str], ...]
     seen: str
-    runs: tuple[EvidenceRun, ...]
+    runs: tuple[InstrumentRun, ...]
     costs: tuple[EvidenceCost, ...] = ()
 
 
@@ -86,15 +75,7 @@ def manifest_of(view: RecordView, seen: RowMeasurements, data: bytes) -> Evidenc
         programs=tuple((side.variant, side.program_sha256) for side in seen.references),
         seen=hashlib.sha256(data).hexdigest(),
         runs=tuple(
-            EvidenceRun(
-                instrument=run.instrument,
-                tool=run.tool,
-                variant=run.variant,
-                command=run.command,
-                operations=run.operations,
-                overhead=run.overhead,
-            )
-            for run in seen.runs
+            InstrumentRun(**{name: getattr(run, name) for name in InstrumentRun.__struct_fields__}) for run in seen.runs
         ),
         costs=tuple(
             EvidenceCost(
@@ -110,12 +91,8 @@ def manifest_of(view: RecordView, seen: RowMeasurements, data: bytes) -> Evidenc
 
 def is_usable(seen: RowMeasurements) -> bool:
     """Return whether stored measurements can be computed with: they are consistent, and of no more runs than any version makes."""
-    return all(map(_usable, seen.runs)) and all(map(_is_bounded, seen.references))
-
-
-def _is_bounded(reference: Reference) -> bool:
-    """Return whether the reference runs of a variant are no more than any version makes."""
-    return all(len(values) <= MOST_RUNS for _, values in reference.values)
+    bounded = all(len(values) <= MOST_RUNS for reference in seen.references for _, values in reference.values)
+    return bounded and all(map(_usable, seen.runs))
 
 
 def _usable(run: InstrumentResult) -> bool:
