@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import subprocess
+import time
 from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from swapstone.core.model import UnavailableError, UserError
 from swapstone.parts.explain.instruments import perf_script, requirements
 from swapstone.parts.explain.instruments.measured_region import MARKER, MeasuredWindows, windows
 from swapstone.parts.explain.instruments.perf_script import Event
-from swapstone.parts.explain.instruments.run_limit import LONGEST_S, RunLimit, ended_within
+from swapstone.parts.explain.instruments.run_limit import LONGEST_S, RunLimit, noted
 from swapstone.parts.explain.instruments.traced_run import TracedRun, run
 from swapstone.parts.explain.instruments.tracee import Region, Tracee
 from swapstone.parts.explain.instruments.unwind_tables import root_with_tables
@@ -159,16 +160,17 @@ def read(
     # With a root perf takes no names from the running kernel by itself.
     files = () if root is None else ("--symfs", str(root), "--kallsyms", "/proc/kallsyms")
     command = ("perf", "script", "-i", str(data), "-F", fields, *perf_script.FLAGS, *files)
-    what = f"perf script, which reads a recording of {data.stat().st_size >> 20} MiB"
+    what = f"for perf script, which reads a recording of {data.stat().st_size >> 20} MiB"
+    start = time.monotonic()
     with (
         subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, errors="replace"
         ) as process,
-        ended_within(process, LONGEST_S, what, notify) as late,
+        noted(what, LONGEST_S, notify, process.kill),
     ):
         assert process.stdout is not None
         events = list(perf_script.events(process.stdout))
-    if late.is_set():
+    if time.monotonic() - start >= LONGEST_S:
         raise UnavailableError(f"its recording is so large that reading it takes longer than {LONGEST_S:.0f} s")
     if process.returncode != 0:
         raise UserError(f"perf script ended with status {process.returncode}.")
