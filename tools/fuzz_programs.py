@@ -194,7 +194,7 @@ def _call_paths(data: bytes) -> object:
 def _paths_of_row(data: bytes) -> object:
     row = explanation_files._decoded(fuzz_seeds.COUNTED_ROW, InstructionExplanation)
     found = explanation_files._decoded(data, InstructionPaths)
-    if row is None or found is None or found.problem(row):
+    if row is None or found is None or found.problem() or not found.is_of(row):
         raise UserError("It can't be read.")
     return folded_difference(*found.profiles(row))
 

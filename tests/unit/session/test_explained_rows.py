@@ -65,11 +65,11 @@ def test_why_stored_evidence_is_measured_again(record: swapstone.Record) -> None
     folder = folder_of(record.view, seen.place)
     assert unusable(folder, record.view) == ""  # there is none
     store(folder, evidence_files(record.view, seen))
-    assert (unusable(folder, record.view), read(folder, record.view)) == ("", seen)
+    assert (unusable(folder, record.view), read(folder, record.view, RowMeasurements)) == ("", seen)
     whole = (folder / SEEN).read_bytes()
     for damage in (whole[:-9], b"", whole.replace(b"2.0", b"3.0")):
         (folder / SEEN).write_bytes(damage)
-        assert read(folder, record.view) is None
+        assert read(folder, record.view, RowMeasurements) is None
         assert unusable(folder, record.view) == "the stored evidence of this row is damaged, or was edited"
     (folder / SEEN).write_bytes(whole)
     manifest = folder / MANIFEST

@@ -103,16 +103,16 @@ class InstructionPaths(FrozenStruct, frozen=True, kw_only=True):
     chain: str
     sides: tuple[PathTree, PathTree]
 
-    def problem(self, found: InstructionExplanation) -> str:
-        """Return why the paths are not of an explanation by function; empty if they are."""
-        if self.chain != found.chain:
-            return "they are of another state of the record"
-        for side, tree in zip(found.sides, self.sides, strict=True):
-            if problem := tree.problem():
-                return problem
-            if tree.total + side.lost != side.instructions:
-                return f"they don't sum to the instructions of {side.variant}"
-        return ""
+    def problem(self) -> str:
+        """Return why they are no paths; empty if they are."""
+        return next(filter(None, (tree.problem() for tree in self.sides)), "")
+
+    def is_of(self, found: InstructionExplanation) -> bool:
+        """Return whether they are the paths of an explanation by function."""
+        sums = all(
+            tree.total + side.lost == side.instructions for side, tree in zip(found.sides, self.sides, strict=True)
+        )
+        return sums and self.chain == found.chain
 
     def profiles(self, found: InstructionExplanation) -> tuple[Profile, Profile]:
         """Return the stacks of both sides."""

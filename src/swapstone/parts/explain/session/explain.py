@@ -160,7 +160,7 @@ class HostInstruments:
 
     def stored(self, row: ExplainedRow) -> RowMeasurements | None:
         """Return the stored evidence, if no instrument was left out of it and none is left out now."""
-        found = None if row.options.without else explanation_files.read(row.folder, row.view)
+        found = None if row.options.without else explanation_files.read(row.folder, row.view, RowMeasurements)
         if found is not None and not any(each.reason == EXCLUDED for each in found.missing):
             return found
         if problem := explanation_files.unusable(row.folder, row.view):
@@ -304,11 +304,12 @@ class InstructionCounts:
 
     def stored(self, row: ExplainedRow) -> Counted | None:
         """Return the stored counts; None without a modelled processor if one is required, and without call paths that could be had."""
-        found = explanation_files.read_counts(row.folder, row.view)
+        found = explanation_files.read(row.folder, row.view, InstructionExplanation)
         if found is None or (row.options.modelled_cycles and found.model is None):
             return None
-        paths = explanation_files.read_paths(row.folder, row.view, found)
-        return (found, paths) if paths is not None or found.no_graph else None
+        paths = explanation_files.read(row.folder, row.view, InstructionPaths)
+        fitting = paths if paths is not None and paths.is_of(found) else None
+        return (found, fitting) if fitting is not None or found.no_graph else None
 
     def observe(self, row: ExplainedRow) -> Counted:
         """Count the instructions of a trial of each variant, of the first replicate that has both.
@@ -377,7 +378,7 @@ class WakeupPaths:
 
     def stored(self, row: ExplainedRow) -> WakeupExplanation | None:
         """Return the stored paths."""
-        return explanation_files.read_wakeups(row.folder, row.view)
+        return explanation_files.read(row.folder, row.view, WakeupExplanation)
 
     def observe(self, row: ExplainedRow) -> WakeupExplanation:
         """Run the worst replicate of each variant again.
