@@ -166,7 +166,8 @@ def _path(found: wakeup_trace.WakeupTrace, processor: Processor) -> object:
     """Return the path of a valid trace, or why it has none."""
     kernel = kernel_symbols.KernelSymbols([(1 << 63, "first", ""), ((1 << 64) - 4096, "hrtimer_wakeup", "")])
     try:
-        return wakeup_path.find_path(found, kernel, processor, kernel_start=1 << 63, latency_us=1)
+        side = {"variant": "v", "trial": "t", "run": "r", "output": "o", "equal": 1}
+        return wakeup_path.find_path(found, kernel, processor, side, kernel_start=1 << 63, latency_us=1)
     except UserError as error:
         return str(error)
 

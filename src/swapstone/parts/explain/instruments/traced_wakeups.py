@@ -115,28 +115,13 @@ class WakeupTracer:
                 f"The latencies that {_PROGRAM} counted under the plugin are not those that it printed: the wake-up with the maximum "
                 "can't be found."
             )
-        path = find_path(
+        side = {"variant": run.trial.variant, "trial": run.trial.key, "run": run.name, "output": run.output}
+        return find_path(
             trace,
             trial.kernel,
             PROCESSORS[target.architecture],
+            {**side, "equal": equal},
             kernel_start=KERNEL_START[target.architecture],
             latency_us=latency_us,
             ns_per_instruction=self._scale,
-        )
-        return WakeupPath(
-            variant=run.trial.variant,
-            trial=run.trial.key,
-            run=run.name,
-            output=run.output,
-            latency_ns=latency_us * 1000,
-            cycle=trace.cycle,
-            cycles=trace.marks,
-            equal=equal,
-            instructions=path.instructions,
-            phases=path.phases,
-            functions=path.functions,
-            ended_by=path.ended_by,
-            switches=path.switches,
-            disabled=path.disabled,
-            locks=path.locks,
         )

@@ -10,14 +10,20 @@ from __future__ import annotations
 import collections
 import dataclasses
 import re
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 from swapstone.core.model import UnavailableError
 from swapstone.parts.explain.instruments.instruction_kinds import Kind, Processor, kinds_of
 from swapstone.parts.explain.instruments.kernel_symbols import KernelSymbols
 from swapstone.parts.explain.instruments.wakeup_trace import WakeupTrace
-from swapstone.parts.explain.model.wakeup_paths import MOST_DEPTH, MOST_FUNCTIONS, DisabledSection, PathFunction
+from swapstone.parts.explain.model.wakeup_paths import (
+    MOST_DEPTH,
+    MOST_FUNCTIONS,
+    DisabledSection,
+    PathFunction,
+    WakeupPath,
+)
 
 Name = tuple[str, str]
 """A function and its module; the module is empty for the kernel itself."""
@@ -44,19 +50,6 @@ _FAR = 5000
 """The clock is read at most so many instructions before the program counts the latency."""
 _LEAST_SHARE = 5000
 """Functions with less than this part of the instructions are added to their callers."""
-
-
-@dataclasses.dataclass(frozen=True)
-class FoundPath:
-    """The path of a wake-up: see `swapstone.parts.explain.model.wakeup_paths.WakeupPath`."""
-
-    instructions: int
-    phases: tuple[int, int, int, int]
-    functions: tuple[PathFunction, ...]
-    ended_by: tuple[str, str]
-    switches: int
-    disabled: DisabledSection | None
-    locks: tuple[tuple[str, int], ...]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -92,17 +85,15 @@ def _codes(trace: WakeupTrace, kernel: KernelSymbols, kernel_start: int, process
                 name=name,
                 is_user=is_user,
                 is_start=is_start,
-                is_entry=is_vector or _is_entry(name[0], processor, is_start=is_start),
+                is_entry=is_vector
+                or (is_start and name[0].startswith(processor.entries))
+                or name[0] in processor.tables,
                 kinds=kinds,
                 last=kinds[-1],
                 switches_interrupts=Kind.DISABLE in kinds or Kind.ENABLE in kinds,
             )
         )
     return [*found, _Code(0, 0, _NO_NAME, is_user=False, is_start=False, is_entry=False, kinds=())]
-
-
-def _is_entry(name: str, processor: Processor, *, is_start: bool) -> bool:
-    return (is_start and name.startswith(processor.entries)) or name in processor.tables
 
 
 class _Events:
@@ -242,7 +233,7 @@ class _Node:
         self.own = self.total = 0
         self.handler = False
         self.first = _NEVER
-        self.below: dict[Name, _Node] = {}
+        self.below: dict[Name, _Node] = collections.defaultdict(_Node)
 
     def count(self, instructions: int, at: int) -> None:
         """Count instructions of a step."""
@@ -252,12 +243,6 @@ class _Node:
     def in_order(self) -> list[tuple[Name, _Node]]:
         """Return what it called on the path, in the order of the first execution."""
         return sorted(((name, node) for name, node in self.below.items() if node.total), key=lambda pair: pair[1].first)
-
-    def child(self, name: Name) -> _Node:
-        found = self.below.get(name)
-        if found is None:
-            found = self.below[name] = _Node()
-        return found
 
 
 class _Frame(NamedTuple):
@@ -294,14 +279,14 @@ class _Stack:
         if len(self.frames) >= MOST_DEPTH:
             self.frames = []
         caller = self.frames[-1].node if self.frames else self._root
-        node = caller.child(name)
+        node = caller.below[name]
         node.handler |= interrupted is not None
         self.frames.append(_Frame(name, node, caller, returns_to, interrupted))
 
     def replace(self, name: Name) -> None:
         """Continue in another function with the same callers, as after a tail call."""
         last = self.frames.pop()
-        self.frames.append(last._replace(name=name, node=last.caller.child(name)))
+        self.frames.append(last._replace(name=name, node=last.caller.below[name]))
 
     def leave(self, address: int) -> bool:
         """Return to an address; return whether a caller has it."""
@@ -318,10 +303,6 @@ class _Stack:
                 del self.frames[at:]
                 return interrupted
         return None
-
-    def names(self) -> list[str]:
-        """Return the names of the functions, the outermost first."""
-        return [frame.name[0] for frame in self.frames]
 
 
 def _step(stack: _Stack, before: _Code | None, code: _Code, *, is_entry: bool, was_whole: bool) -> None:
@@ -376,17 +357,19 @@ def find_path(
     trace: WakeupTrace,
     kernel: KernelSymbols,
     processor: Processor,
+    side: Mapping[str, Any],
     *,
     kernel_start: int,
     latency_us: int,
     ns_per_instruction: int = 1,
-) -> FoundPath:
+) -> WakeupPath:
     """Return the path of the wake-up that a trace ends with.
 
     Args:
         trace: the blocks that the machine executed.
         kernel: functions of the kernel.
         processor: of the machine.
+        side: the path's other fields, which are not of the trace.
         kernel_start: the lowest address of the kernel.
         latency_us: as the program reported it.
         ns_per_instruction: of the machine's clock.
@@ -415,14 +398,18 @@ def find_path(
         if code.switches_interrupts:
             interrupts.step(code, executed, position)
         if at == milestones.schedules:
-            ended_by = _ended_by(stack.names())
+            ended_by = _ended_by([frame.name[0] for frame in stack.frames])
         counted = min(position, milestones.expiry) - max(position - executed, 0)
         if counted > 0:
             stack.frames[-1].node.count(counted, at)
             if code.is_start and _LOCKS.fullmatch(code.name[0]):
                 locks[code.name[0]] += 1
         before, was_whole = code, executed >= len(code.kinds)
-    return FoundPath(
+    return WakeupPath(
+        **side,
+        latency_ns=latency_us * 1000,
+        cycle=trace.cycle,
+        cycles=trace.marks,
         instructions=milestones.expiry,
         phases=milestones.phases(events),
         functions=_functions(root, milestones.expiry // _LEAST_SHARE),
