@@ -159,7 +159,7 @@ def _wakeups(data: bytes) -> object:
     found = wakeup_trace.decode_wakeups(data)
     paths = [_path(found, processor) for processor in PROCESSORS.values() if found.steps]
     histogram = ((1, 2), (2, 1))
-    return wakeup_trace.find_mark(found.writes, histogram), wakeup_trace.matches(found.bins, histogram), paths
+    return wakeup_trace.find_mark(found.writes, histogram), paths
 
 
 def _path(found: wakeup_trace.WakeupTrace, processor: Processor) -> object:

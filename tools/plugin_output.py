@@ -18,7 +18,6 @@ def wakeups_file(
     steps: Sequence[tuple[int, int]] = (),
     *,
     writes: Sequence[tuple[int, ...]] = (),
-    bins: Sequence[tuple[int, int]] = (),
     **values: int,
 ) -> bytes:
     """Return a file of wake-ups.
@@ -27,15 +26,14 @@ def wakeups_file(
         blocks: made by `traced_block`.
         steps: pairs (number of a block, from 1; instructions).
         writes: instruction, executions, first, lowest and highest address, and sum of the distances from the first.
-        bins: pairs (address, count).
         values: of the other lines of text that are not 0.
     """
-    counts = {"writes": len(writes), "bins": len(bins), "blocks": len(blocks), "steps": len(steps), **values}
-    names = ("base", "marks", "cycle", "maximum", "writes", "bins", "cut", "blocks", "steps")
+    counts = {"writes": len(writes), "blocks": len(blocks), "steps": len(steps), **values}
+    names = ("base", "marks", "cycle", "maximum", "writes", "cut", "blocks", "steps")
     lines = "".join(f"{name} {counts.get(name, 0)}\n" for name in names)
-    tables = [struct.pack("<5Qq", *each) for each in writes] + [struct.pack("<2Q", *each) for each in bins]
+    tables = [struct.pack("<5Qq", *each) for each in writes]
     tables += [*blocks, *(struct.pack("<2I", *each) for each in steps)]
-    return b"swapstone-wakeups 1\n" + lines.encode() + b"\n" + b"".join(tables) + b"end\n"
+    return b"swapstone-wakeups 2\n" + lines.encode() + b"\n" + b"".join(tables) + b"end\n"
 
 
 def model_file(**values: int) -> bytes:

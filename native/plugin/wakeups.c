@@ -17,11 +17,12 @@
  *
  * Output, after the lines of text and an empty line (all numbers little-endian):
  *
- *     for each write    6 * 8 bytes: address of the instruction in the ELF file, its executions, the address
- *                       that it wrote to first, the lowest, the highest, and the sum of the distances from
- * the first for each bin      8 bytes address, 8 bytes how often the mark wrote to it the blocks (blocks.h)
- *     for each step     4 bytes number of a block, from 1; 0 for one that found no room. 4 bytes how many of
- *                       its instructions began
+ *     for each write    6 * 8 bytes: address of the instruction in the ELF file, its executions, the
+ *                       address that it wrote to first, the lowest, the highest, and the sum of the
+ *                       distances from the first
+ *     the blocks (blocks.h)
+ *     for each step     4 bytes number of a block, from 1; 0 for one that found no room. 4 bytes how
+ *                       many of its instructions began
  */
 #include "blocks.h"
 #include "plugin.h"
@@ -29,15 +30,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PAGE = 4096, RING = 1 << 22, MOST_TEXT = 16 << 20, MOST_BINS = 1 << 16 };
+enum { PAGE = 4096, RING = 1 << 22, MOST_TEXT = 16 << 20 };
 
 struct write {
     struct write *next;
     uint64_t instruction, executions, lowest, highest, distances, first;
-};
-
-struct bin {
-    uint64_t address, count;
 };
 
 /* A block, and the number of instructions that were executed before it, modulo 2^32. */
@@ -53,8 +50,6 @@ static uint64_t base; /* virtual address minus address in the ELF file */
 static bool base_known;
 
 static struct write *writes, **write_at; /* all; by position in the text */
-static struct bin bins[MOST_BINS];
-static uint32_t bin_count;
 static uint64_t marks, maximum, cycle;
 
 static uint64_t executed; /* incremented before each instruction */
@@ -122,23 +117,11 @@ static struct write *find_write(uint64_t instruction) {
     return *place;
 }
 
-static void count_in_bin(uint64_t address) {
-    uint32_t at = 0;
-    while (at < bin_count && bins[at].address != address)
-        at++;
-    if (at == MOST_BINS)
-        return; /* the sum of the bins is less than `marks` then */
-    bin_count += at == bin_count;
-    bins[at].address = address;
-    bins[at].count++;
-}
-
 static void reached_mark(unsigned processor, qemu_plugin_meminfo_t access, uint64_t address, void *data) {
     (void)processor, (void)data;
     if (!qemu_plugin_mem_is_store(access))
         return;
     marks++;
-    count_in_bin(address);
     if (address <= maximum)
         return;
     maximum = address;
@@ -215,18 +198,15 @@ static void write_wakeups(FILE *out) {
                                  {"cycle", cycle},
                                  {"maximum", maximum},
                                  {"writes", written},
-                                 {"bins", bin_count},
                                  {"cut", first > 0 || steps > RING},
                                  {"blocks", number_blocks()},
                                  {"steps", kept_steps - first}};
-    fprintf(out, "swapstone-wakeups 1\n");
+    fprintf(out, "swapstone-wakeups 2\n");
     put_lines(out, lines, sizeof lines / sizeof *lines);
     putc('\n', out);
     for (struct write *one = writes; one; one = one->next)
         if (one->executions)
             put_write(out, one);
-    for (uint32_t i = 0; i < bin_count; i++)
-        put(out, bins[i].address, 8), put(out, bins[i].count, 8);
     put_blocks(out);
     for (uint64_t i = first; i < kept_steps; i++) {
         put(out, blocks[kept[i].block].number, 4);

@@ -66,7 +66,7 @@ class Trace:
 
     def end(self) -> WakeupTrace:
         """Return the trace."""
-        return WakeupTrace(0, 1, 1, (), (), False, tuple(self._blocks), tuple(self._steps))
+        return WakeupTrace(1, 1, (), tuple(self._blocks), tuple(self._steps))
 
 
 def _interrupt(trace: Trace) -> Trace:
@@ -224,7 +224,7 @@ def test_a_conditional_call_that_is_not_executed_enters_nothing() -> None:
 
 def test_the_page_of_vectors_of_arm_is_an_entry() -> None:
     block = Block(0xFFFF0018, b"\x00\x00\x00\xea", b"\4")  # b
-    trace = WakeupTrace(0, 1, 1, (), (), False, (block, dataclasses.replace(block, address=0xC0000018)), ())
+    trace = WakeupTrace(1, 1, (), (block, dataclasses.replace(block, address=0xC0000018)), ())
     names = KernelSymbols([(0xC0000000, "first", "")])
     codes = _codes(trace, names, 0xBF000000, PROCESSORS["arm"])
     assert [(code.name[0], code.is_entry) for code in codes[:2]] == [("vectors", True), ("first", False)]

@@ -23,7 +23,7 @@ from swapstone.parts.explain.instruments.counted_runs import (
 from swapstone.parts.explain.instruments.instruction_kinds import PROCESSORS
 from swapstone.parts.explain.instruments.plugin_file import read_output
 from swapstone.parts.explain.instruments.wakeup_path import find_path
-from swapstone.parts.explain.instruments.wakeup_trace import MOST_BYTES, decode_wakeups, find_mark, matches
+from swapstone.parts.explain.instruments.wakeup_trace import MOST_BYTES, decode_wakeups, find_mark
 from swapstone.parts.explain.model.wakeup_paths import WakeupPath
 
 _PROGRAM = "/usr/bin/cyclictest"
@@ -110,7 +110,7 @@ class WakeupTracer:
             mark = self._marks[program.content] = found
         words = program.tracing(mark, latency_us, self._scale)
         trace = read_output(trial.observe("trace", *words), MOST_BYTES, decode_wakeups)
-        if not matches(trace.bins, histogram) or not trace.steps:
+        if trace.marks != sum(count for _, count in histogram) or not trace.steps:
             raise UnavailableError(
                 f"The latencies that {_PROGRAM} counted under the plugin are not those that it printed: the wake-up with the maximum "
                 "can't be found."

@@ -148,8 +148,8 @@ class Amount(FrozenStruct, frozen=True, kw_only=True):
     value: Number
 
 
-class InstrumentRun(FrozenStruct, frozen=True, kw_only=True):
-    """The runs of one variant under one instrument.
+class InstrumentResult(FrozenStruct, frozen=True, kw_only=True, rename={"elapsed": "passing"}):
+    """The result of one instrument for one variant.
 
     Attributes:
         instrument: its name.
@@ -158,6 +158,10 @@ class InstrumentRun(FrozenStruct, frozen=True, kw_only=True):
         command: as typed in a shell.
         operations: number of operations in the runs.
         overhead: time per operation under the instrument / without; None if unknown.
+        amounts, profile, elapsed: what it measured. ``elapsed`` is ``passing`` on disk.
+        notes: what was lost or left out.
+        waits: what ended the waits of all threads, those with the longest sum first.
+        taken: who had the processor for which threads were ready, in the same order.
     """
 
     instrument: str
@@ -166,18 +170,6 @@ class InstrumentRun(FrozenStruct, frozen=True, kw_only=True):
     command: str
     operations: Number
     overhead: Number | None
-
-
-class InstrumentResult(InstrumentRun, frozen=True, kw_only=True, rename={"elapsed": "passing"}):
-    """The result of one instrument for one variant.
-
-    Attributes:
-        amounts, profile, elapsed: what it measured. ``elapsed`` is ``passing`` on disk.
-        notes: what was lost or left out.
-        waits: what ended the waits of all threads, those with the longest sum first.
-        taken: who had the processor for which threads were ready, in the same order.
-    """
-
     amounts: tuple[Amount, ...] = ()
     profile: Profile | None = None
     elapsed: ElapsedTime | None = None

@@ -229,7 +229,10 @@ def write(
 def evidence_files(view: RecordView, seen: RowMeasurements) -> dict[str, bytes]:
     """Return the evidence of a row and its manifest as they are stored."""
     data = seen.encoded()
-    return {SEEN: data, MANIFEST: msgspec.json.format(manifest_of(view, seen, data).encoded(), indent=1)}
+    return {
+        SEEN: data,
+        MANIFEST: msgspec.json.format(msgspec.json.encode(manifest_of(view, seen, data), order="sorted"), indent=1),
+    }
 
 
 def evidence_pages(seen: RowMeasurements, explanation: Explanation, classes: CostClasses) -> Iterator[tuple[str, str]]:
