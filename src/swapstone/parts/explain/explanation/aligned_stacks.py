@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from swapstone.core.model.number_text import fixed
 from swapstone.parts.explain.explanation.call_names import common_call
 from swapstone.parts.explain.explanation.profile_formats import label
-from swapstone.parts.explain.model.explanation import KERNEL, Frame, Profile, Stack
+from swapstone.parts.explain.model.explanation import KERNEL, Frame, Profile
 
 _C_LIBRARY = re.compile(r"(?:libc|libpthread|ld-linux[\w-]*|ld-musl-\w+|libc\.musl-\w+)[.\-]?[\d.]*\.so(?:\.\d+)*")
 LIBRARY = "C library"
@@ -80,13 +80,12 @@ def aligned(before: Profile, after: Profile) -> AlignedProfiles:
 
 def _lost(profile: Profile) -> float:
     """Return the share of a profile in stacks that begin in the C library, with no function of the program."""
-    whole = sum(stack.weight for stack in profile.stacks)
     lost = 0.0
-    for stack in profile.stacks:
-        user = [frame for number in stack.frames if (frame := profile.frames[number]).object != KERNEL]
+    for frames, weight in profile.weighted():
+        user = [frame for frame in frames if frame.object != KERNEL]
         if user and all(_is_library(frame) and not _START.fullmatch(frame.symbol) for frame in user):
-            lost += stack.weight
-    return lost / whole if whole else 0.0
+            lost += weight
+    return lost / profile.total if profile.total else 0.0
 
 
 def _is_library(frame: Frame) -> bool:
@@ -148,24 +147,9 @@ def _is_wrapper(frame: Frame, call: str) -> bool:
 
 
 def _rebuilt(profile: Profile, *, cut: bool) -> Profile:
-    places: dict[tuple[Frame, ...], int] = {}
-    moved = [
-        places.setdefault(canonical([profile.frames[number] for number in stack.frames], cut=cut), len(places))
-        for stack in profile.stacks
-    ]
-    sums = [0.0] * len(places)
-    for stack, place in zip(profile.stacks, moved, strict=True):
-        sums[place] += stack.weight
-    index: dict[Frame, int] = {}
-    stacks = tuple(
-        Stack(frames=tuple(index.setdefault(frame, len(index)) for frame in frames), weight=sums[place])
-        for frames, place in places.items()
-    )
-    return Profile(
-        kind=profile.kind,
-        unit=profile.unit,
-        operations=profile.operations,
-        frames=tuple(index),
-        stacks=stacks,
-        notes=profile.notes,
-    )
+    sums: dict[tuple[Frame, ...], float] = {}
+    for frames, weight in profile.weighted():
+        stack = canonical(frames, cut=cut)
+        sums[stack] = sums.get(stack, 0.0) + weight
+    facts = {"kind": profile.kind, "unit": profile.unit, "operations": profile.operations, "notes": profile.notes}
+    return Profile.of(sums, **facts)

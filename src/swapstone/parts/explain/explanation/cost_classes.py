@@ -204,7 +204,7 @@ class CostClasses:
         call alone is on the stack. They belong to the call that the same callers make most, by the samples of the profile. Otherwise one
         C library has more time under `ENTRY` than another: musl makes most calls inline.
         """
-        stacks = [[profile.frames[number] for number in stack.frames] for stack in profile.stacks]
+        stacks = [frames for frames, _ in profile.weighted()]
         found = [self.of(frames) for frames in stacks]
         known: dict[tuple[Frame, ...], collections.Counter[tuple[str, str]]] = {}
         callers = [self._callers(frames) for frames in stacks]

@@ -76,10 +76,11 @@ def function_times(seen: RowMeasurements, classes: CostClasses) -> Times:
         run = run_of(seen, "on-cpu", reference.variant)
         times: collections.Counter[tuple[str, str]] = collections.Counter()
         if run is not None and run.profile is not None:
-            scale = dict(reference.metrics).get("cpu", 0.0) / (sum(stack.weight for stack in run.profile.stacks) or 1.0)
-            for stack, (cause, _) in zip(run.profile.stacks, classes.of_stacks(run.profile), strict=True):
-                frames = [run.profile.frames[number] for number in stack.frames]
-                times[cause, _function(frames)] += stack.weight * scale  # type: ignore[assignment]
+            scale = dict(reference.metrics).get("cpu", 0.0) / (run.profile.total or 1.0)
+            for (frames, weight), (cause, _) in zip(
+                run.profile.weighted(), classes.of_stacks(run.profile), strict=True
+            ):
+                times[cause, _function(frames)] += weight * scale  # type: ignore[assignment]
         found[reference.variant] = dict(times)
     return found
 

@@ -28,7 +28,7 @@ WALL = "wall"
 def shares(profile: Profile, classes: CostClasses) -> Parts:
     """Return the share of each class in a profile. The shares sum to 1; an empty profile has none."""
     found: collections.Counter[tuple[str, str]] = collections.Counter()
-    total = sum(stack.weight for stack in profile.stacks)
+    total = profile.total
     for stack, key in zip(profile.stacks, classes.of_stacks(profile), strict=True):
         found[key] += stack.weight / total  # type: ignore[assignment]
     return dict(found)
@@ -156,9 +156,8 @@ def _passed(reference: Reference, elapsed: ElapsedTime | None, classes: CostClas
         notes.append("there is no off-CPU profile, so waits have no cause")
         return {("", "running"): cpu_share, (WAITING, "cause unknown"): 1.0 - cpu_share}
     waits: collections.Counter[tuple[str, str]] = collections.Counter()
-    for stack in elapsed.waits.stacks:
-        frames = [elapsed.waits.frames[number] for number in stack.frames]
-        waits[wait_class(frames, classes)] += stack.weight  # type: ignore[assignment]
+    for frames, weight in elapsed.waits.weighted():
+        waits[wait_class(frames, classes)] += weight  # type: ignore[assignment]
     waits[READY, ""] += elapsed.ready_ns  # type: ignore[assignment]
     off = sum(waits.values())
     if elapsed.most_threads > 1:

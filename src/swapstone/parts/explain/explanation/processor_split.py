@@ -50,11 +50,8 @@ def _problem(seen: RowMeasurements, reference: Reference) -> str:
 
 def kernel_share(profile: Profile) -> float:
     """Return the share of samples whose innermost function is the kernel's."""
-    whole = sum(stack.weight for stack in profile.stacks)
-    inside = sum(
-        stack.weight for stack in profile.stacks if stack.frames and profile.frames[stack.frames[-1]].object == KERNEL
-    )
-    return inside / whole if whole else 0.0
+    inside = sum(weight for frames, weight in profile.weighted() if frames and frames[-1].object == KERNEL)
+    return inside / profile.total if profile.total else 0.0
 
 
 def system_share(reference: Reference) -> tuple[float, float] | None:
