@@ -148,7 +148,7 @@ class ClassEvidence:
 
     def numbers(self) -> list[str]:
         """Return the counts alone, in the same order."""
-        return [each.text for each in sorted(self._of_counts(), key=lambda one: -one.cover)]
+        return [each.text for each in self._of_counts()]
 
     def functions(self) -> list[str]:
         """Return the functions in which the slower variant spends more CPU time, the largest difference first."""
@@ -156,12 +156,12 @@ class ClassEvidence:
 
     def _of_lines(self) -> list[Evidence]:
         found = []
-        for line in self._lines:
+        for line in sorted(self._lines, key=lambda one: -abs(one.difference))[:MOST_NAMES]:
             more, less = self._pair.order(line.baseline, line.candidate)
             name = f"{self._kind.name} {line.detail}".strip()
             text = f"{name}: {duration(more)} per operation (other variant: {duration(less)})"
             found.append(Evidence(text, abs(line.difference) / self._difference))
-        return sorted(found, key=lambda one: -one.cover)[:MOST_NAMES]
+        return found
 
     def _of_functions(self) -> list[Evidence]:
         named = self._functions[:MOST_NAMES] if self._kind.functions else []
@@ -173,11 +173,10 @@ class ClassEvidence:
         ]
 
     def _of_counts(self) -> list[Evidence]:
-        details = {line.detail.rpartition("in ")[2] for line in self._lines}
         by_detail = {line.detail.rpartition("in ")[2]: abs(line.difference) for line in self._lines}
         found = []
         for count in self._counts:
-            if not self._kind.has_count(count, details) or not self._exceeds(count):
+            if not self._kind.has_count(count, by_detail) or not self._exceeds(count):
                 continue
             more, less = self._pair.order(count.baseline or 0.0, count.candidate or 0.0)
             share = by_detail.get(common_call(count.name), self._share * self._difference) / self._difference

@@ -173,20 +173,19 @@ def _locks(slow: Sequence[EndedWaits], fast: Sequence[EndedWaits]) -> WaitName:
 
     Threads that take turns more often don't wait longer for each other's work, so the time that the slower variant has more is not asked.
     """
-    found = _excess(slow, fast, set(_WORDS) - {LOCK, HAND_OFF, FUTEX})
     futex = [each for each in slow if each.reason in {LOCK, HAND_OFF, FUTEX}]
-    before = {(each.reason, each.whose): each.waits for each in fast}
+    others = {(each.reason, each.whose): each for each in fast}
+    before = {key: each.waits for key, each in others.items()}
     more = {each: max(0.0, each.waits - before.get((each.reason, each.whose), 0.0)) for each in futex}
     number, whole = sum(more.values()), sum(each.total_ns for each in futex)
     turns = [each for each in futex if each.reason == HAND_OFF]
-    name = _named(found)
+    name = _named(_excess(slow, fast, set(_WORDS) - {LOCK, HAND_OFF, FUTEX}))
     if (
         number
         and whole
         and sum(more[each] for each in turns) >= _HAND_OFFS * number
         and sum(each.total_ns for each in turns) >= _HAND_OFFS * whole
     ):
-        others = {(each.reason, each.whose): each for each in fast}
         texts = tuple(_Excess(each, others.get((each.reason, each.whose)), 0.0).text() for each in turns[:1])
         return WaitName(_NAMES[HAND_OFF], (*texts, *(text for text in name.texts if text not in texts)))
     return name

@@ -65,6 +65,8 @@ KERNEL_START = {"x86_64": 1 << 63, "aarch64": 1 << 63, "arm": 0xBF000000, "riscv
 
 _MUSL, _LIBRARIES = ("ld-musl-", "libc.so"), ("ld-linux", "ld-musl-", "libc.so", "libc-")
 _SYMBOLS_MS = 60_000
+_ARCHIVE = Path("/usr/lib/x86_64-linux-musl/libc.a")
+"""musl's static archive: beside a stripped library of the same code it names the functions."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -320,20 +322,11 @@ def code_files(
         copy = folder / f"file-{number}" / ("libc.so" if name.startswith(_MUSL[0]) else name)
         copy.parent.mkdir()
         copy.write_bytes(entry.content)
-        if name.startswith(_MUSL) and b"musl" in entry.content:
-            _add_archive(copy)
+        if name.startswith(_MUSL) and b"musl" in entry.content and _ARCHIVE.is_file():
+            shutil.copyfile(_ARCHIVE, copy.with_name("libc.a"))
         kind = PROGRAM if path == own else C_LIBRARY if name.startswith(_LIBRARIES) else name
         found.append(CodeFile(name, kind, *code, with_symbols(copy) if path == own else copy))
     return found
-
-
-_ARCHIVE = Path("/usr/lib/x86_64-linux-musl/libc.a")
-
-
-def _add_archive(library: Path) -> None:
-    """Copy musl's static archive beside a library: it names the functions of a stripped one if the code is the same."""
-    if _ARCHIVE.is_file():
-        shutil.copyfile(_ARCHIVE, library.with_name("libc.a"))
 
 
 def by_function(blocks: Iterable[Block], names: NamesOf) -> dict[FunctionKey, tuple[int, int]]:
@@ -370,24 +363,21 @@ def paired(baseline: CountedRun, candidate: CountedRun) -> tuple[FunctionCount, 
 
     The two programs are one file: functions of one name share a row, also where a user's programs have other names.
     """
-    nothing = (0, 0)
-    found = []
     sides = [_in_one_program(side.functions) for side in (baseline, candidate)]
     if len({file for side in (baseline, candidate) for _, file, kind in side.functions if kind == PROGRAM}) < 2:
         sides = [baseline.functions, candidate.functions]
-    for name, file, kind in {**sides[0], **sides[1]}:
-        before = sides[0].get((name, file, kind), nothing)
-        after = sides[1].get((name, file, kind), nothing)
-        found.append(
-            FunctionCount(
-                name=name,
-                file=file,
-                kind=kind,
-                baseline=before[0],
-                candidate=after[0],
-                entries=(before[1], after[1]),
-            )
+    pairs = {key: (sides[0].get(key, (0, 0)), sides[1].get(key, (0, 0))) for key in {**sides[0], **sides[1]}}
+    found = (
+        FunctionCount(
+            name=name,
+            file=file,
+            kind=kind,
+            baseline=before[0],
+            candidate=after[0],
+            entries=(before[1], after[1]),
         )
+        for (name, file, kind), (before, after) in pairs.items()
+    )
     operations = baseline.side.operations, candidate.side.operations
     return tuple(
         sorted(

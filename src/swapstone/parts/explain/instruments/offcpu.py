@@ -53,6 +53,8 @@ PREEMPTED = Frame(symbol="processor taken", object=KERNEL)
 """Innermost frame of a preempted thread; the frames above it are what the thread was running, as in other tools' off-CPU graphs."""
 
 _LOCKING = ("mutex_lock", "rwlock", "lll_lock")
+_DOING = {"fork": "ready", "exec": "run", "in": "run", "taken": "ready", "out": "wait"}
+"""What a thread does after an event: as in `_Thread`."""
 
 
 @dataclasses.dataclass
@@ -217,27 +219,21 @@ class Timeline:
         self._idle_ns = 0.0
 
     def _take(self, event: Event) -> None:
-        if event.tid == self._recording.windows.pid or event.tid <= 0:
+        tid, what = event.tid, event.what
+        if tid == self._recording.windows.pid or tid <= 0:
             return
-        if event.what == "exit":
-            self._threads.pop(event.tid, None)
-        elif event.what == "fork":
-            self._threads[event.tid] = _Thread(event.pid, "ready")
-        elif event.what.startswith(_EVENT):
-            self._leaving[event.tid] = self._namer.stack(event)
-        elif event.what == "in":
-            if event.tid in self._threads and self._threads[event.tid].doing == "wait":
-                self._charge_idle([self._threads[event.tid]])
-            self._threads[event.tid] = _Thread(event.pid, "run")
-        elif event.what == "taken":
-            self._threads[event.tid] = _Thread(event.pid, "ready", self._leaving.pop(event.tid, ()))
-        elif event.what == "out":
-            stack = self._leaving.pop(event.tid, ())
-            several = any(tid != event.pid and one.pid == event.pid for tid, one in self._threads.items())
-            held = contends(stack, main_of_several=event.tid == event.pid and several)
-            self._threads[event.tid] = _Thread(event.pid, "wait", stack, held)
-        elif event.what == "exec":
-            self._threads[event.tid] = _Thread(event.pid, "run")
+        if what == "exit":
+            self._threads.pop(tid, None)
+        elif what.startswith(_EVENT):
+            self._leaving[tid] = self._namer.stack(event)
+        elif what in _DOING:
+            known = self._threads.get(tid)
+            if what == "in" and known is not None and known.doing == "wait":
+                self._charge_idle([known])
+            stack = self._leaving.pop(tid, ()) if what in {"taken", "out"} else ()
+            several = any(other != event.pid and one.pid == event.pid for other, one in self._threads.items())
+            held = what == "out" and contends(stack, main_of_several=tid == event.pid and several)
+            self._threads[tid] = _Thread(event.pid, _DOING[what], stack, held)
 
 
 def stacks_of(tracee: Tracee, reference: ReferenceRuns) -> tuple[str, tuple[str, ...]]:

@@ -119,10 +119,9 @@ def _make(path: Path, copy: Path) -> None:
         OSError, subprocess.SubprocessError: a program of binutils fails, or the tables are too large; DamagedElfError: the file is damaged.
     """
     code = disassembled(path)
-    layout = layout_of(path)
-    entries, kept = set(layout.entries), layout.kept
-    table = table_of(path)
-    entries |= {one.address for one in table or () if ".cold" not in one.name} | entries_in(code)
+    pointers, kept, rooms = layout_of(path)
+    named = {one.address for one in table_of(path) or () if ".cold" not in one.name}
+    entries = pointers | named | entries_in(code)
     known = states(code, entries)
     starts = [one.start for one in kept]
     for one in code:
@@ -133,7 +132,7 @@ def _make(path: Path, copy: Path) -> None:
         source, made = Path(folder, "tables.s"), Path(folder, "copy")
         source.write_text("".join(f"{line}\n" for line in directives(code, known, entries)))
         _output("as", "-o", source.with_suffix(".o"), source)
-        for room in layout.rooms:
+        for room in rooms:
             frames, index = _tables(source.with_suffix(".o"), code[0].at, room.address, kept)
             if len(frames) + len(index) <= room.size:
                 break
@@ -173,23 +172,11 @@ class Room:
     size: int
 
 
-@dataclasses.dataclass(frozen=True)
-class Layout:
-    """What the tables of a file need of it.
+def layout_of(path: Path) -> tuple[set[int], list[Kept], list[Room]]:
+    """Read what the tables of a file need of it.
 
-    Attributes:
-        entries: addresses of functions, by relocations.
-        kept: the file's own entries, in order of functions.
-        rooms: where tables may be, the smallest first.
-    """
-
-    entries: frozenset[int]
-    kept: list[Kept]
-    rooms: list[Room]
-
-
-def layout_of(path: Path) -> Layout:
-    """Read the layout of a file.
+    Returns:
+        Addresses of functions, by relocations; the file's own entries, in order of functions; where tables may be, the smallest first.
 
     Raises:
         OSError: it can't be read; DamagedElfError: it is damaged.
@@ -199,8 +186,15 @@ def layout_of(path: Path) -> Layout:
         if text is None:
             raise DamagedElfError("it has no code")
         start, end = int(text["sh_addr"]), int(text["sh_addr"] + text["sh_size"])
-        entries = frozenset(each for each in _pointers(elf) if start <= each < end)
-        return Layout(entries, _kept(elf), _rooms(elf))
+        # Relocations relative to the load address contain addresses: of functions in tables among them.
+        pointers = {
+            int(entry["r_addend"])
+            for section in elf.iter_sections()
+            if isinstance(section, RelocationSection) and section.is_RELA()
+            for entry in section.iter_relocations()
+            if entry["r_info_type"] == _RELATIVE and start <= entry["r_addend"] < end
+        }
+        return pointers, _kept(elf), _rooms(elf)
 
 
 def _kept(elf: ELFFile) -> list[Kept]:
@@ -246,17 +240,6 @@ def _output(*command: str | Path) -> str:
     return subprocess.run(
         command, check=True, capture_output=True, text=True, errors="replace", timeout=_LONGEST_S
     ).stdout
-
-
-def _pointers(elf: ELFFile) -> set[int]:
-    """Return the addresses that relocations relative to the load address contain: functions in tables among them."""
-    return {
-        int(entry["r_addend"])
-        for section in elf.iter_sections()
-        if isinstance(section, RelocationSection) and section.is_RELA()
-        for entry in section.iter_relocations()
-        if entry["r_info_type"] == _RELATIVE
-    }
 
 
 def directives(code: Sequence[Instruction], known: Mapping[int, FrameState], entries: Collection[int]) -> Iterator[str]:

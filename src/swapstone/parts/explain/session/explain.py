@@ -113,28 +113,40 @@ def explain_record(
 
 def _check_options(view: RecordView, options: ExplainOptions, *, machine: bool) -> None:
     """Refuse options that a kind of record does not have, and machines that can't be observed."""
-    if not machine:
-        if options.modelled_cycles:
-            raise UserError(
+    processors = view.experiment.processors
+    refused = (
+        (
+            not machine and options.modelled_cycles,
+            UserError(
                 "Cycles are modelled for records of virtual machines on the exact clock only.",
                 "Leave --modelled-cycles out.",
-            )
-        return
-    if options.classes is not None or options.without:
-        raise UserError(
-            "Records of virtual machines are explained by instructions, without classes of cost and without instruments.",
-            "Leave --classes and --without out.",
-        )
-    if options.confirm:
-        raise UserError(
-            "Remedies are tried beside programs of this machine, not in virtual ones.", "Leave --confirm out."
-        )
-    if view.experiment.processors > 1:
-        raise UnavailableError(
-            f"A record of machines with {view.experiment.processors} processors can't be explained: the emulator's plugin follows the "
-            "instructions of one processor.",
-            "Compare without --smp and explain that record.",
-        )
+            ),
+        ),
+        (
+            machine and (options.classes is not None or options.without),
+            UserError(
+                "Records of virtual machines are explained by instructions, without classes of cost and without instruments.",
+                "Leave --classes and --without out.",
+            ),
+        ),
+        (
+            machine and options.confirm,
+            UserError(
+                "Remedies are tried beside programs of this machine, not in virtual ones.", "Leave --confirm out."
+            ),
+        ),
+        (
+            machine and processors > 1,
+            UnavailableError(
+                f"A record of machines with {processors} processors can't be explained: the emulator's plugin follows the instructions of "
+                "one processor.",
+                "Compare without --smp and explain that record.",
+            ),
+        ),
+    )
+    for wrong, error in refused:
+        if wrong:
+            raise error
 
 
 def _explained(row: ExplainedRow, instrument: RowInstrument[Observed]) -> RowExplanation:
