@@ -96,8 +96,8 @@ def counts_of(seen: RowMeasurements) -> tuple[Count, ...]:
     always = {(run.variant, a.group) for run in seen.runs for a in run.amounts}
     for reference in seen.references:
         runs = [run for run in seen.runs if run.variant == reference.variant]
-        sides.append({(a.group, a.name): a.value for run in runs for a in run.amounts})
         used = {run.instrument for run in runs}
+        sides.append({(a.group, a.name): a.value for run in runs for a in run.amounts})
         groups.append(  # a missing count is 0 if its instrument ran, and counts such events on this side
             {
                 group
@@ -149,10 +149,8 @@ def _findings(
     found: list[Finding] = []
     # Time without a processor comes last, and never alone: on a busy machine it is large, and foreign load is no property of a variant.
     for cause in sorted(parts, key=lambda cause: (cause == READY, -parts[cause])):
-        if parts[cause] < LEAST_SHARE:
-            continue
         interval = spans.get(cause)
-        if interval is not None and interval[0] <= 0:
+        if parts[cause] < LEAST_SHARE or (interval is not None and interval[0] <= 0):
             continue
         if cause == READY and _is_foreign(seen, pair, named=bool(found)):
             continue
@@ -172,11 +170,8 @@ def _is_foreign(seen: RowMeasurements, pair: Sides, *, named: bool) -> bool:
 
 def _shares(split: Ledger) -> dict[str, tuple[float, float]]:
     """Return the interval of each class as shares of the difference."""
-    found = {}
-    for cause, (low, high) in split.causes:
-        ends = sorted((low / split.difference, high / split.difference))
-        found[cause] = (ends[0], ends[1])
-    return found
+    ends = {cause: (low / split.difference, high / split.difference) for cause, (low, high) in split.causes}
+    return {cause: (min(pair), max(pair)) for cause, pair in ends.items()}
 
 
 def _finding(
@@ -232,12 +227,8 @@ def _from_counts(pair: Sides, counts: tuple[Count, ...]) -> tuple[Finding, ...]:
     found: dict[str, Finding] = {}
     for count in sorted(counts, key=_kernel_entries_first):
         cause = causes.get(count.group) if count.name != "involuntary switches" else None
-        if count.baseline is None or count.candidate is None or distance(count) < math.log(1.2):
-            continue
-        if cause is None or cause in found:
-            continue
-        more, less = pair.order(count.baseline, count.candidate)
-        if more > less:
+        more, less = pair.order(count.baseline or 0.0, count.candidate or 0.0)
+        if cause is not None and cause not in found and distance(count) >= math.log(1.2) and more > less:
             text = f"{short_label(pair.slow.variant)} has {amount(more)} {count.name} per operation (other variant: {amount(less)})"
             found[cause] = Finding(cause=cause, share=None, sentence=text, evidence=(f"{count.group}: {text}",))
     return tuple(found.values())
@@ -328,9 +319,8 @@ def _mapping(seen: RowMeasurements, pair: Sides) -> str:
         return next(found, 0.0)
 
     slow, fast = pair.slow.variant, pair.fast.variant
-    large = value(slow, "allocations", _LARGE)
+    large, others = value(slow, "allocations", _LARGE), value(fast, "system calls", "mmap")
     maps, unmaps = (value(slow, "system calls", name) for name in ("mmap", "munmap"))
-    others = value(fast, "system calls", "mmap")
     if large < 0.5 or not all(0.8 * large <= count for count in (maps, unmaps)) or others > 0.5 * maps:
         return ""
     faults = [value(variant, "faults", "minor faults") for variant in (slow, fast)]

@@ -75,11 +75,10 @@ def instruction_work(seen: RowMeasurements, counts: Sequence[Count], pair: Sides
     """
     found = {(each.group, each.name): each for each in counts}
     whole = found.get(("instructions", "all"))
-    times = [_user_ns(seen, each) for each in (pair.slow, pair.fast)]
-    if whole is None or not whole.baseline or not whole.candidate or None in times:
+    slow_ns, fast_ns = (_user_ns(seen, each) for each in (pair.slow, pair.fast))
+    if whole is None or not whole.baseline or not whole.candidate:
         return None
-    slow_ns, fast_ns = (value or 0.0 for value in times)
-    if not fast_ns or slow_ns / fast_ns < 1 + SLOWER:
+    if slow_ns is None or not fast_ns or slow_ns / fast_ns < 1 + SLOWER:
         return None
     more, less = pair.order(whole.baseline, whole.candidate)
     excess, slower = more / less - 1, slow_ns / fast_ns - 1
@@ -87,7 +86,7 @@ def instruction_work(seen: RowMeasurements, counts: Sequence[Count], pair: Sides
     if excess >= slower / 2:
         return InstructionWork(MORE, f"it executes more instructions: {between}")
     how = MORE_AND_SLOWER if excess > SAME else SAME_SLOWER if excess >= -SAME else FEWER_SLOWER
-    several = _has_threads(seen)
+    several = any(run.elapsed is not None and run.elapsed.most_threads > 1 for run in seen.runs)
     counted = processor_text(found, pair)
     events = _events(found, pair, slow_ns - fast_ns, several=several, counted=bool(counted))
     return InstructionWork(how, "; ".join(filter(None, (f"{_SENTENCES[how]}: {between}", counted, events))))
@@ -96,10 +95,6 @@ def instruction_work(seen: RowMeasurements, counts: Sequence[Count], pair: Sides
 def _user_ns(seen: RowMeasurements, reference: Reference) -> float | None:
     run, spent = run_of(seen, "on-cpu", reference.variant), dict(reference.metrics).get("cpu")
     return None if run is None or run.profile is None or spent is None else spent * (1 - kernel_share(run.profile))
-
-
-def _has_threads(seen: RowMeasurements) -> bool:
-    return any(run.elapsed is not None and run.elapsed.most_threads > 1 for run in seen.runs)
 
 
 def _events(

@@ -11,6 +11,8 @@ import bisect
 import collections
 import contextlib
 import dataclasses
+import functools
+import math
 import os
 import re
 from collections.abc import Iterator, Mapping
@@ -103,10 +105,11 @@ def probes(tracee: Tracee, reference: ReferenceRuns, symbolizer: Symbolizer) -> 
     tables = {path: table for path in paths if (table := symbolizer.table(path)) is not None}
     found: list[Probe] = []
     for function in (*_ALLOCATING, "free"):
-        place = _first(tables, function)
-        if place is not None and (offset := _breakpoint_offset(*place)) is not None:
+        places = ((path, table, table.address(function)) for path, table in tables.items())
+        path, start = next(((path, table.offset_of(at)) for path, table, at in places if at is not None), ("", 0))
+        if path and (offset := _breakpoint_offset(path, start)) is not None:
             kind = "free" if function == "free" else "allocation"
-            found.append(Probe(f"f{len(found)}", function, kind, place[0], offset, _ALLOCATING.get(function, ())))
+            found.append(Probe(f"f{len(found)}", function, kind, path, offset, _ALLOCATING.get(function, ())))
     if not any(probe.function == "malloc" for probe in found):
         raise UnavailableError("No mapped file has a symbol malloc", "don't strip the program, or link it dynamically")
     return found + _copies(tables)
@@ -141,14 +144,6 @@ def _breakpoint_offset(path: str, offset: int) -> int | None:
         file.seek(offset)
         after = breakpoint_after_vectors(file.read(_LONG_ENOUGH))
     return None if after is None else offset + after
-
-
-def _first(tables: Mapping[str, Table], function: str) -> tuple[str, int] | None:
-    for path, table in tables.items():
-        address = table.address(function)
-        if address is not None:
-            return path, table.offset_of(address)
-    return None
 
 
 def _copies(tables: Mapping[str, Table]) -> list[Probe]:
@@ -263,9 +258,7 @@ def _counted(
         if probe.kind == "free":
             amounts["allocations", "free"] += 1
             continue
-        size = 1
-        for number in probe.arguments:
-            size *= values.get(f"a{number}", 0)
+        size = math.prod(values.get(f"a{number}", 0) for number in probe.arguments)
         if size > MAX_ALLOCATION_BYTES:
             amounts["copies", f"calls that {probe.kind} memory, of a size that can't be read"] += 1
         elif probe.kind != "allocation":
@@ -317,14 +310,9 @@ class _Callers:
         self._maps = sorted((each for each in found if each is not None), key=lambda one: one.at)
         self._starts = [each.at for each in self._maps]
         self._namer = symbolizer
-        self._kept: dict[int, Frame] = {}
+        self.frame = functools.cache(self._frame)
 
-    def frame(self, address: int) -> Frame:
-        if address not in self._kept:
-            self._kept[address] = self._named(address)
-        return self._kept[address]
-
-    def _named(self, address: int) -> Frame:
+    def _frame(self, address: int) -> Frame:
         at = bisect.bisect_right(self._starts, address) - 1
         if at < 0 or address >= self._maps[at].at + self._maps[at].size:
             return Frame(symbol=UNKNOWN, object="")

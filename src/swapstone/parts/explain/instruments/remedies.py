@@ -30,6 +30,7 @@ from swapstone.parts.explain.instruments.remedy_objects import (
     PAGE_CACHE,
     ROOM_TO_GROW,
 )
+from swapstone.parts.explain.instruments.static_launcher import compile_c
 from swapstone.parts.explain.model.explanation import Explanation, RemedyRuns
 
 LEAST_ROUNDS, MOST_ROUNDS = 8, 20
@@ -37,7 +38,6 @@ BUDGET_S = 60.0
 """Further rounds than `LEAST_ROUNDS` are made until this time is over."""
 
 _PRELOAD = "LD_PRELOAD"
-_COMPILE_S = 60
 
 
 @dataclasses.dataclass(frozen=True)
@@ -181,15 +181,11 @@ def change_of(remedy: Remedy, folder: Path) -> tuple[Change, str]:
 
 
 def _compiled(remedy: Remedy, folder: Path) -> Path:
-    name = re.sub(r"\W", "-", remedy.name)
-    source, made = folder / f"{name}.c", folder / f"{name}.so"
-    source.write_text(remedy.preload)
-    compiler = shutil.which("cc")
-    if compiler is None:
+    made = folder / f"{re.sub(r'[^a-zA-Z0-9_]', '-', remedy.name)}.so"
+    if shutil.which("cc") is None:
         raise UserError("there is no C compiler cc", "Install gcc and libc6-dev.")
-    command = (compiler, "-O2", "-shared", "-fPIC", "-o", str(made), str(source), "-ldl")
     try:
-        subprocess.run(command, check=True, capture_output=True, timeout=_COMPILE_S)
+        compile_c(remedy.preload, made, "-shared", "-fPIC", "-ldl")
     except (OSError, subprocess.SubprocessError) as error:
         raise UserError(f"the preloaded object can't be compiled: {error}") from error
     return made

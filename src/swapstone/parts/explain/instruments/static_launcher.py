@@ -11,9 +11,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import os
-import shutil
 import subprocess
-from collections.abc import Sequence
 from pathlib import Path
 
 from swapstone.core.model.directories import cache_dir
@@ -80,16 +78,24 @@ _MOST_PROCESSORS = 1024  # CPU_SETSIZE
 @functools.cache
 def _launcher() -> Path | None:
     """Return the launcher, compiled now or before; None if it can't be."""
-    compiler = shutil.which("cc")
     path = cache_dir() / "instruments" / f"launch-{hashlib.sha256(_SOURCE.encode()).hexdigest()[:16]}"
-    if path.is_file() or compiler is None:
-        return path if path.is_file() else None
+    if path.is_file():
+        return path
     part = path.with_name(f"{path.name}.{os.getpid()}")
-    command: Sequence[str] = (compiler, "-O2", "-static", "-x", "c", "-o", str(part), "-")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        subprocess.run(command, input=_SOURCE.encode(), check=True, capture_output=True, timeout=_COMPILE_S)
+        compile_c(_SOURCE, part, "-static")
         part.replace(path)
     except (OSError, subprocess.SubprocessError):
         return None
     return path
+
+
+def compile_c(source: str, made: Path, *options: str) -> None:
+    """Compile a C source to a program, or with options to something else.
+
+    Raises:
+        OSError, subprocess.SubprocessError: there is no compiler, or it fails.
+    """
+    command = ("cc", "-O2", "-o", str(made), "-x", "c", "-", *options)
+    subprocess.run(command, input=source.encode(), check=True, capture_output=True, timeout=_COMPILE_S)

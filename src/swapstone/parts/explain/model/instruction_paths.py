@@ -59,16 +59,15 @@ class PathTree(FrozenStruct, frozen=True, kw_only=True):
 
     def notes(self) -> tuple[str, ...]:
         """Return what the tree lacks, as sentences."""
-        found = []
-        if self.least:
-            found.append(f"Functions with fewer than {self.least} instructions on a path were added to their callers.")
-        if self.deep:
-            found.append(
-                f"Calls beyond the longest path that is followed: {self.deep}. Their functions are below the last caller that had room."
-            )
-        if self.full:
-            found.append(f"Calls that found no room: {self.full}. Their functions are below [callers not kept].")
-        return tuple(found)
+        texts = (
+            (self.least, f"Functions with fewer than {self.least} instructions on a path were added to their callers."),
+            (
+                self.deep,
+                f"Calls beyond the longest path that is followed: {self.deep}. Their functions are below the last caller that had room.",
+            ),
+            (self.full, f"Calls that found no room: {self.full}. Their functions are below [callers not kept]."),
+        )
+        return tuple(text for number, text in texts if number)
 
     def profile(self, operations: float) -> Profile:
         """Return the stacks with their instructions.

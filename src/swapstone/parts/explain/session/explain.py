@@ -186,10 +186,10 @@ class HostInstruments:
             UserError: the row can't be run again.
         """
         comparison, without = row.comparison, row.options.without
+        only = [name for name in INSTRUMENTS if name not in without]
         with self._prepared_pair(row) as (pair, _):
-            only = [name for name in INSTRUMENTS if name not in without]
-            metric, notify = ledger_metric(comparison), row.progress.note
-            seen = run_instruments(row.place, comparison.metric.unit, metric, pair, notify, only=only)
+            metric = ledger_metric(comparison)
+            seen = run_instruments(row.place, comparison.metric.unit, metric, pair, row.progress.note, only=only)
         excluded = tuple(MissingInstrument(instrument=name, reason=EXCLUDED) for name in without)
         no_result = f"{comparison.verdict.value}: {comparison.reason}" if comparison.effect is None else ""
         differs = comparison.verdict in DIFFERENT or bool(no_result)
@@ -210,10 +210,8 @@ class HostInstruments:
             explanation = split_difference(observed, self._classes)
             pages = explanation_files.evidence_pages(observed, explanation, self._classes)
             files = tuple(explanation_files.write(row.folder, pages))
-        printed, json = (
-            row_explanation.document_of(observed, explanation),
-            row_explanation.to_json(observed, explanation),
-        )
+        printed = row_explanation.document_of(observed, explanation)
+        json = row_explanation.to_json(observed, explanation)
 
         def no_profile(kind: str) -> UserError:
             missing = next((each for each in observed.missing if each.instrument == kind), None)
@@ -247,8 +245,7 @@ class HostInstruments:
 
     def _tried(self, row: ExplainedRow, explanation: Explanation) -> tuple[RemedyRuns, ...]:
         """Try the remedies that belong to what is named."""
-        remedies = remedies_for(explanation)
-        if not remedies:
+        if not (remedies := remedies_for(explanation)):
             return ()
         row.require_runnable(self.needs)
         slow = int(explanation.ledger is None or explanation.ledger.difference >= 0)
@@ -439,9 +436,9 @@ def _pair(row: ExplainedRow) -> tuple[Run, Run]:
     for run in row.runs():
         found.setdefault((run.trial.block, run.trial.variant), run)
     for block in sorted({block for block, _ in found}):
-        pair = [found.get((block, variant)) for variant in (row.place.baseline, row.place.candidate)]
-        if pair[0] is not None and pair[1] is not None:
-            return pair[0], pair[1]
+        before, after = (found.get((block, variant)) for variant in (row.place.baseline, row.place.candidate))
+        if before is not None and after is not None:
+            return before, after
     raise UserError("No replicate has a run of both variants with its output and its name: none can be run again.")
 
 
@@ -454,8 +451,5 @@ def _worst(row: ExplainedRow, variant: str) -> Run:
     runs = [run for run in row.runs() if run.trial.variant == variant]
     if not runs:
         raise UserError(f"No run of {variant} has its output and its name: none can be run again.")
-    return max(runs, key=_latency)
-
-
-def _latency(run: Run) -> float:
-    return max((max(sample.values) for sample in run.samples if sample.metric == EXPLAINED_LATENCY), default=0.0)
+    latencies = ((max(sample.values) for sample in run.samples if sample.metric == EXPLAINED_LATENCY) for run in runs)
+    return max(zip(runs, latencies, strict=True), key=lambda pair: max(pair[1], default=0.0))[0]
