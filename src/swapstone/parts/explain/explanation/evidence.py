@@ -200,21 +200,18 @@ class ClassEvidence:
         """Return whether the slower variant has more, by what can be read and is possible."""
         if count.baseline is None or count.candidate is None:
             return False
-        more, less = self._pair.order(count.baseline, count.candidate)
-        if not _is_more(more, less):
-            return False
-        return count.name != "voluntary switches" or not self._contradicts(count)
+        enough = _is_more(*self._pair.order(count.baseline, count.candidate))
+        return enough and (count.name != "voluntary switches" or not self._contradicts(count))
 
     def _contradicts(self, count: Count) -> bool:
         """Return whether the recording of switches has many more or many fewer than the kernel's counter of a process."""
-        for other in self._counts:
-            if other.group != RECORDED_SWITCHES or other.name != count.name:
-                continue
-            for counted, recorded in ((count.baseline, other.baseline), (count.candidate, other.candidate)):
-                low, high = sorted((counted or 0.0, recorded or 0.0))
-                if high > _FARTHEST * low and high >= 0.5:
-                    return True
-        return False
+        recorded = [each for each in self._counts if each.group == RECORDED_SWITCHES and each.name == count.name]
+        pairs = [
+            sorted((counted or 0.0, other or 0.0))
+            for each in recorded
+            for counted, other in ((count.baseline, each.baseline), (count.candidate, each.candidate))
+        ]
+        return any(high > _FARTHEST * low and high >= 0.5 for low, high in pairs)
 
 
 def _is_more(more: float, less: float) -> bool:

@@ -51,12 +51,9 @@ def ledger(seen: RowMeasurements, classes: CostClasses) -> Ledger | None:
     if split_problem(seen):
         return None
     notes: list[str] = []
-    sides = []
-    for reference in seen.references:
-        parts = _side(seen, reference, classes, notes)
-        if parts is None:
-            return None
-        sides.append(parts)
+    if not all(_on_cpu(seen, reference) for reference in seen.references):
+        return None
+    sides = [_side(seen, reference, classes, notes) for reference in seen.references]
     before, after = (_time_of(seen, reference) for reference in seen.references)
     keys = [
         key
@@ -128,12 +125,11 @@ def _time_of(seen: RowMeasurements, reference: Reference) -> float:
     return dict(reference.metrics).get(seen.ledger_metric, 0.0)
 
 
-def _side(seen: RowMeasurements, reference: Reference, classes: CostClasses, notes: list[str]) -> Parts | None:
-    on_cpu = run_of(seen, "on-cpu", reference.variant)
-    if on_cpu is None or on_cpu.profile is None:
-        return None
+def _side(seen: RowMeasurements, reference: Reference, classes: CostClasses, notes: list[str]) -> Parts:
+    profile = _on_cpu(seen, reference)
+    assert profile is not None
     total = dict(reference.metrics).get(seen.ledger_metric, 0.0)
-    running = shares(on_cpu.profile, classes)
+    running = shares(profile, classes)
     if seen.ledger_metric != WALL:
         return {key: share * total for key, share in running.items()}
     off_cpu = run_of(seen, "off-cpu", reference.variant)

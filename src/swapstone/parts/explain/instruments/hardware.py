@@ -34,15 +34,10 @@ def counted(lines: Iterable[str]) -> dict[str, float]:
     Returns:
         Counts by the names of `EVENTS` and `TOP_DOWN`. An event that the machine does not support, or that was not counted, is left out.
     """
-    names, found = {**EVENTS, **TOP_DOWN}, dict[str, float]()
-    for line in lines:
-        fields = line.strip().split(";")
-        if len(fields) < 3 or _VALUE.fullmatch(fields[0]) is None:
-            continue
-        event = _MODIFIER.sub("", fields[2])
-        if event in names:
-            found[names[event]] = float(fields[0])
-    return found
+    names = {**EVENTS, **TOP_DOWN}
+    rows = (line.strip().split(";") for line in lines)
+    known = ((_MODIFIER.sub("", row[2]), row[0]) for row in rows if len(row) > 2 and _VALUE.fullmatch(row[0]))
+    return {names[event]: float(value) for event, value in known if event in names}
 
 
 def event_options(devices: Path = _DEVICES) -> tuple[str, ...]:

@@ -35,9 +35,7 @@ class KernelSymbols:
                 best[address] = (name, module)
         self._starts = sorted(best)
         self._names = [best[address] for address in self._starts]
-        self._addresses: dict[str, int] = {}
-        for address, (name, _) in sorted(best.items()):
-            self._addresses.setdefault(name, address)
+        self._addresses = {best[address][0]: address for address in reversed(self._starts)}
 
     def name_at(self, address: int) -> tuple[str, str, int] | None:
         """Return name, module and start of the function that contains an address; None if there is none."""

@@ -64,16 +64,15 @@ def windows(events: Sequence[Event], region: Region, program: str) -> MeasuredWi
     Returns:
         The windows; none if the markers are missing.
     """
-    started = [event for event in events if event.what == "exec" and event.trace == program]
-    if not started:
+    first = next((event for event in events if event.what == "exec" and event.trace == program), None)
+    if first is None:
         return MeasuredWindows(())
-    first = started[0]
     if region is Region.PASSES:
         marks = ((event.pid, event.time_ns) for event in events if event.what == MARKER)
         return MeasuredWindows(passes(marks), first.pid)
     ends = [event.time_ns for event in events if event.what == "exit" and event.pid == first.pid == event.tid]
-    last = max((event.time_ns for event in events), default=first.time_ns)
-    return MeasuredWindows(((first.time_ns, (ends or [last])[0]),))
+    ends.append(max(event.time_ns for event in events))
+    return MeasuredWindows(((first.time_ns, ends[0]),))
 
 
 def passes(marks: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:

@@ -16,7 +16,6 @@ from swapstone.parts.explain.instruments import requirements
 from swapstone.parts.explain.instruments.instrument_result import ReferenceRuns, recorded, result
 from swapstone.parts.explain.instruments.measured_region import passes
 from swapstone.parts.explain.instruments.perf import record
-from swapstone.parts.explain.instruments.perf_script import Event
 from swapstone.parts.explain.instruments.profile_builder import ProfileBuilder
 from swapstone.parts.explain.instruments.symbolizer import Symbolizer
 from swapstone.parts.explain.instruments.traced_run import run
@@ -81,7 +80,9 @@ def _by_tracepoints(tracee: Tracee, reference: ReferenceRuns) -> InstrumentResul
     known_names = names()
     for event in recording.events:
         if event.what == _EVENT and event.pid != recording.windows.pid and recording.windows.contains(event.time_ns):
-            name = _name(event, known_names)
+            found = _NUMBER.match(event.trace)
+            number = int(found[1]) if found else -1
+            name = known_names.get(number, f"number {number}")
             counted[name] += 1
             user = tuple(frame for frame in symbolizer.stack(event) if frame.object != KERNEL)
             adder.add((*user, Frame(symbol=name, object=KERNEL)), 1.0)
@@ -89,12 +90,6 @@ def _by_tracepoints(tracee: Tracee, reference: ReferenceRuns) -> InstrumentResul
     amounts = _amounts(counted, tracee, len(recording.windows.pieces), runs.operations)
     profile = adder.profile(NAME, "1", runs.operations, runs.notes())
     return result(NAME, tracee, reference, runs, amounts=amounts, profile=profile, notes=runs.notes())
-
-
-def _name(event: Event, known_names: dict[int, str]) -> str:
-    found = _NUMBER.match(event.trace)
-    number = int(found[1]) if found else -1
-    return known_names.get(number, f"number {number}")
 
 
 def _amounts(counted: collections.Counter[str], tracee: Tracee, pieces: int, operations: float) -> tuple[Amount, ...]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import itertools
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -109,15 +110,9 @@ class _Events:
 
     def __init__(self, codes: Sequence[_Code], steps: Sequence[tuple[int, int]]) -> None:
         self.codes, self.steps = codes, steps
-        positions = []
-        total = 0
-        for _, executed in reversed(steps):
-            total += executed
-            positions.append(total)
-        positions.reverse()
-        self.to_mark = positions
+        self.to_mark = list(itertools.accumulate(executed for _, executed in reversed(steps)))[::-1]
         self.clock_found, after_clock = self._clock()
-        self.positions = [position - after_clock for position in positions]
+        self.positions = [position - after_clock for position in self.to_mark]
 
     def _clock(self) -> tuple[bool, int]:
         """Return whether the reading of the clock is known, and the number of instructions after it."""
@@ -155,11 +150,6 @@ class _Milestones:
     schedules: int
     switches: int
     is_delayed: bool
-
-    def phases(self, events: _Events) -> tuple[int, int, int, int]:
-        """Return the instructions of each phase."""
-        entry, wakes, schedules = (events.positions[at] for at in (self.entry, self.wakes, self.schedules))
-        return self.expiry - entry, entry - wakes, wakes - schedules, schedules
 
 
 def _milestones(events: _Events, latency_us: int, ns_per_instruction: int) -> _Milestones:
@@ -336,21 +326,19 @@ class _Interrupts:
     """The last section with interrupts disabled that is known from the instructions that begin and end it."""
 
     def __init__(self) -> None:
-        self._since: tuple[Name, int] | None = None
+        self.since: tuple[Name, int] | None = (
+            None  # none where an exception begins or ends: the processor changes the state there
+        )
         self.last: tuple[Name, Name, int] | None = None
 
     def step(self, code: _Code, executed: int, position: int) -> None:
         """Read a step's instructions."""
         for number, kind in enumerate(code.kinds[:executed]):
-            if kind is Kind.DISABLE and self._since is None:
-                self._since = code.name, position - number
-            elif kind is Kind.ENABLE and self._since is not None:
-                self.last = self._since[0], code.name, self._since[1] - (position - number)
-                self._since = None
-
-    def forget(self) -> None:
-        """Begin anew where an exception begins or ends: the processor changes the state there."""
-        self._since = None
+            if kind is Kind.DISABLE and self.since is None:
+                self.since = code.name, position - number
+            elif kind is Kind.ENABLE and self.since is not None:
+                self.last = self.since[0], code.name, self.since[1] - (position - number)
+                self.since = None
 
 
 def find_path(
@@ -384,6 +372,9 @@ def find_path(
     ended_by, disabled = ("", ""), None
     locks: collections.Counter[str] = collections.Counter()
     before, was_whole = None, True
+    entry, wakes, schedules = (
+        events.positions[at] for at in (milestones.entry, milestones.wakes, milestones.schedules)
+    )
     for at, (index, executed) in enumerate(events.steps):
         code, position = events.codes[index], events.positions[at]
         if position <= 0:
@@ -392,7 +383,7 @@ def find_path(
         if at == milestones.entry and milestones.is_delayed:
             disabled = _section(interrupts.last, milestones, events)
         if is_entry or code.is_user or (before is not None and before.last is Kind.LEAVE):
-            interrupts.forget()
+            interrupts.since = None
         if before is None or is_entry or not was_whole or before.last in _MOVES or before.name != code.name:
             _step(stack, before, code, is_entry=is_entry, was_whole=was_whole)
         if code.switches_interrupts:
@@ -411,7 +402,7 @@ def find_path(
         cycle=trace.cycle,
         cycles=trace.marks,
         instructions=milestones.expiry,
-        phases=milestones.phases(events),
+        phases=(milestones.expiry - entry, entry - wakes, wakes - schedules, schedules),
         functions=_functions(root, milestones.expiry // _LEAST_SHARE),
         ended_by=ended_by,
         switches=milestones.switches,
