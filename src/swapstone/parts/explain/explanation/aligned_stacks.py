@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from collections.abc import Sequence
 
@@ -34,15 +33,6 @@ LEAST_LOST = 0.02
 """Share of a profile in stacks of the C library without callers from which callers are left out on both sides."""
 
 
-@dataclasses.dataclass(frozen=True)
-class AlignedProfiles:
-    """Two profiles with aligned stacks; `notes` has what was done to them."""
-
-    before: Profile
-    after: Profile
-    notes: tuple[str, ...]
-
-
 def aligned_label(frame: Frame) -> str:
     """Return a frame of aligned stacks as text: ``syscall:write``, ``page fault``, or as in other profiles."""
     if frame == _FAULTING:
@@ -52,7 +42,7 @@ def aligned_label(frame: Frame) -> str:
     return label(frame)
 
 
-def aligned(before: Profile, after: Profile) -> AlignedProfiles:
+def aligned(before: Profile, after: Profile) -> tuple[Profile, Profile, tuple[str, ...]]:
     """Give equal work of two C libraries equal stacks.
 
     The entry into the kernel and the wrapper of a system call are one frame; a function of the C library has the same name whatever its
@@ -62,6 +52,9 @@ def aligned(before: Profile, after: Profile) -> AlignedProfiles:
     Args:
         before: the baseline's.
         after: the candidate's.
+
+    Returns:
+        Both, and what was done to them, as sentences.
     """
     lost = [_lost(each) for each in (before, after)]
     cut = max(lost) >= LEAST_LOST
@@ -75,7 +68,7 @@ def aligned(before: Profile, after: Profile) -> AlignedProfiles:
             f"there are drawn without callers on both sides, under [{LIBRARY}], and the kernel's below it without its functions too: they "
             "are in the graphs of one side."
         )
-    return AlignedProfiles(_rebuilt(before, cut=cut), _rebuilt(after, cut=cut), tuple(notes))
+    return _rebuilt(before, cut=cut), _rebuilt(after, cut=cut), tuple(notes)
 
 
 def _lost(profile: Profile) -> float:

@@ -52,11 +52,15 @@ class Sides:
 
 
 @dataclasses.dataclass(frozen=True)
-class Evidence:
-    """A text, and the share of the row's difference that it covers."""
+class Named:
+    """A name for what distinguishes a class of cost; empty if there is none. And texts with the numbers."""
 
-    text: str
-    cover: float
+    how: str
+    texts: tuple[str, ...]
+
+
+Evidence = tuple[str, float]
+"""A text, and the share of the row's difference that it covers."""
 
 
 def amount(value: float) -> str:
@@ -144,11 +148,11 @@ class ClassEvidence:
     def texts(self) -> tuple[str, ...]:
         """Return the texts, those that cover most of the difference first."""
         found = [*self._of_lines(), *self._of_functions(), *self._of_counts()]
-        return tuple(each.text for each in sorted(found, key=lambda one: -one.cover)[:MOST_EVIDENCE])
+        return tuple(text for text, _ in sorted(found, key=lambda one: -one[1])[:MOST_EVIDENCE])
 
     def numbers(self) -> list[str]:
         """Return the counts alone, in the same order."""
-        return [each.text for each in self._of_counts()]
+        return [text for text, _ in self._of_counts()]
 
     def functions(self) -> list[str]:
         """Return the functions in which the slower variant spends more CPU time, the largest difference first."""
@@ -160,7 +164,7 @@ class ClassEvidence:
             more, less = self._pair.order(line.baseline, line.candidate)
             name = f"{self._kind.name} {line.detail}".strip()
             text = f"{name}: {duration(more)} per operation (other variant: {duration(less)})"
-            found.append(Evidence(text, abs(line.difference) / self._difference))
+            found.append((text, abs(line.difference) / self._difference))
         return found
 
     def _of_functions(self) -> list[Evidence]:
@@ -168,21 +172,19 @@ class ClassEvidence:
         if not named:
             return []
         text = ", ".join(f"{name} {duration(more)} (other variant: {duration(less)})" for name, more, less in named)
-        return [
-            Evidence(f"CPU time by function: {text}", sum(more - less for _, more, less in named) / self._difference)
-        ]
+        return [(f"CPU time by function: {text}", sum(more - less for _, more, less in named) / self._difference)]
 
     def _of_counts(self) -> list[Evidence]:
-        by_detail = {line.detail.rpartition("in ")[2]: abs(line.difference) for line in self._lines}
         found = []
+        by_detail = {line.detail.rpartition("in ")[2]: abs(line.difference) for line in self._lines}
         for count in self._counts:
             if not self._kind.has_count(count, by_detail) or not self._exceeds(count):
                 continue
             more, less = self._pair.order(count.baseline or 0.0, count.candidate or 0.0)
             share = by_detail.get(common_call(count.name), self._share * self._difference) / self._difference
-            found.append(Evidence(_count_words(count, more, less), share * (more - less) / more))
+            found.append((_count_words(count, more, less), share * (more - less) / more))
         found += self._of_calls()
-        return sorted(found, key=lambda one: -one.cover)[:MOST_NAMES]
+        return sorted(found, key=lambda one: -one[1])[:MOST_NAMES]
 
     def _of_calls(self) -> list[Evidence]:
         """Return the calls of functions of this class that the slower variant makes more often."""
@@ -193,7 +195,7 @@ class ClassEvidence:
                 continue
             other = f"{'at most ' if each.bounded else ''}{amount(less)}"
             text = f"{amount(more)} calls of {each.name} per operation (other variant: {other})"
-            found.append(Evidence(text, self._share * (more - less) / more))
+            found.append((text, self._share * (more - less) / more))
         return found
 
     def _exceeds(self, count: Count) -> bool:

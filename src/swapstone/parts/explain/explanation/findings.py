@@ -193,15 +193,15 @@ def _finding(
     waits = wait_name(seen, pair, cause, abs(sum(line.difference for line in lines)))
     if cause == WAITING and not waits.how:
         waits = sleep_name(lines) or waits
-    numbers = [*([work.sentence] if work else []), *waits.texts[:1], *evidence.numbers()[:3]]
-    how = work.how if work else waits.how
+    sentences = work.texts if work else ()
+    numbers = [*sentences, *waits.texts[:1], *evidence.numbers()[:3]]
     return Finding(
         cause=cause,
         share=share[0],
         sentence=f"{sentence}: {'; '.join(numbers)}" if numbers else sentence,
-        evidence=(*((work.sentence,) if work else ()), *waits.texts, *evidence.texts()),
+        evidence=(*sentences, *waits.texts, *evidence.texts()),
         interval=share[1],
-        how=how,
+        how=work.how if work else waits.how,
     )
 
 
@@ -273,7 +273,8 @@ def _paragraph(seen: RowMeasurements, split: Ledger | None, findings: tuple[Find
             f"{head} The counts are consistent with: {more}." if more else f"{head} No count differs by more than 20 %."
         )
     more_ns, less_ns = pair.order(split.baseline, split.candidate)
-    head = f"{work}: {_time_name(split)} per operation is {duration(more_ns)} with {slow} and {duration(less_ns)} with {fast}."
+    time = "elapsed time" if split.metric == "wall" else "CPU time"
+    head = f"{work}: {time} per operation is {duration(more_ns)} with {slow} and {duration(less_ns)} with {fast}."
     if all(finding.share is None for finding in findings):
         nothing = f"{head} {nothing_named(split)[0].upper()}{nothing_named(split)[1:]}."
         more = "; ".join(finding.sentence for finding in findings[:3])
@@ -299,10 +300,6 @@ def nothing_named(split: Ledger) -> str:
 def _share_text(finding: Finding) -> str:
     """Return a share with its interval, if it has one."""
     return percent(finding.share) + ("" if finding.interval is None else f", {span(finding.interval)}")
-
-
-def _time_name(split: Ledger) -> str:
-    return "elapsed time" if split.metric == "wall" else "CPU time"
 
 
 def _mapping(seen: RowMeasurements, pair: Sides) -> str:

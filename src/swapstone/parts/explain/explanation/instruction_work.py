@@ -3,12 +3,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping, Sequence
 
 from swapstone.core.model.number_text import quantity
 from swapstone.core.model.page_sizes import HUGE, MEMORY, RESIDENT
-from swapstone.parts.explain.explanation.evidence import Sides, amount
+from swapstone.parts.explain.explanation.evidence import Named, Sides, amount
 from swapstone.parts.explain.explanation.ledger import run_of
 from swapstone.parts.explain.explanation.processor_counts import processor_text
 from swapstone.parts.explain.explanation.processor_split import kernel_share
@@ -54,24 +53,12 @@ LEAST_HUGE, LEAST_HUGE_BYTES = 0.25, 8 << 20
 as much with small pages (2048 entries of 4 KiB)."""
 
 
-@dataclasses.dataclass(frozen=True)
-class InstructionWork:
-    """How the instructions of two variants compare.
-
-    Attributes:
-        how: `MORE`, `MORE_AND_SLOWER`, `SAME_SLOWER` or `FEWER_SLOWER`.
-        sentence: with the numbers, and with the simulated events that differ or that none does.
-    """
-
-    how: str
-    sentence: str
-
-
-def instruction_work(seen: RowMeasurements, counts: Sequence[Count], pair: Sides) -> InstructionWork | None:
+def instruction_work(seen: RowMeasurements, counts: Sequence[Count], pair: Sides) -> Named | None:
     """Compare the instructions that both variants execute in user mode with the time that they take.
 
     Returns:
-        None without a count of instructions or a profile of both variants, or if their times in user mode hardly differ.
+        `MORE`, `MORE_AND_SLOWER`, `SAME_SLOWER` or `FEWER_SLOWER`, with a sentence that has the numbers, and the simulated events that differ
+        or that none does. None without a count of instructions or a profile of both variants, or if their times in user mode hardly differ.
     """
     found = {(each.group, each.name): each for each in counts}
     whole = found.get(("instructions", "all"))
@@ -84,12 +71,12 @@ def instruction_work(seen: RowMeasurements, counts: Sequence[Count], pair: Sides
     excess, slower = more / less - 1, slow_ns / fast_ns - 1
     between = f"{amount(more)} per operation (other variant: {amount(less)})"
     if excess >= slower / 2:
-        return InstructionWork(MORE, f"it executes more instructions: {between}")
+        return Named(MORE, (f"it executes more instructions: {between}",))
     how = MORE_AND_SLOWER if excess > SAME else SAME_SLOWER if excess >= -SAME else FEWER_SLOWER
     several = any(run.elapsed is not None and run.elapsed.most_threads > 1 for run in seen.runs)
     counted = processor_text(found, pair)
     events = _events(found, pair, slow_ns - fast_ns, several=several, counted=bool(counted))
-    return InstructionWork(how, "; ".join(filter(None, (f"{_SENTENCES[how]}: {between}", counted, events))))
+    return Named(how, ("; ".join(filter(None, (f"{_SENTENCES[how]}: {between}", counted, events))),))
 
 
 def _user_ns(seen: RowMeasurements, reference: Reference) -> float | None:

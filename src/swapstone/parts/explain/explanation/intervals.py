@@ -188,9 +188,7 @@ def _replicates(
 def _merged(totals: Floats, keys: Sequence[Key], times: Floats, counting: Floats) -> _Replicates:
     """Sum up columns of one line: a lock has processor time and waits."""
     names = tuple(dict.fromkeys(keys))
-    sums = np.zeros((len(keys), len(names)))
-    for place, key in enumerate(keys):
-        sums[place, names.index(key)] = 1.0
+    sums = np.asarray([[key == name for name in names] for key in keys], dtype=np.float64)
     return _Replicates(totals, names, times @ sums, counting @ sums)
 
 

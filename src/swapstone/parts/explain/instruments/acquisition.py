@@ -164,6 +164,9 @@ def run_instruments(
         )
         for variant, reference, each in zip(pair, medians, runs, strict=True)
     ]
+    durations = [[run.took_s for run in each] for each in runs]
+    trial_s = sum(statistics.median(side) for side in durations)
+    seconds = {REFERENCE: sum(map(sum, durations)), **took}
     return RowMeasurements(
         place=place,
         unit=unit,
@@ -171,16 +174,8 @@ def run_instruments(
         references=(sides[0], sides[1]),
         runs=tuple(found),
         missing=tuple(missing),
-        costs=_costs(took, runs),
+        costs=tuple(InstrumentCost(instrument=name, seconds=each, trial_s=trial_s) for name, each in seconds.items()),
     )
-
-
-def _costs(took: Mapping[str, float], runs: Sequence[Sequence[ReferenceRun]]) -> tuple[InstrumentCost, ...]:
-    """Return how long the runs without an instrument took, and each instrument."""
-    sides = [[run.took_s for run in each] for each in runs]
-    trial_s = sum(statistics.median(side) for side in sides)
-    seconds = {REFERENCE: sum(map(sum, sides)), **took}
-    return tuple(InstrumentCost(instrument=name, seconds=each, trial_s=trial_s) for name, each in seconds.items())
 
 
 def references_for(seconds: float) -> int:

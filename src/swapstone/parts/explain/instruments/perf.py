@@ -199,13 +199,6 @@ def once(events: Sequence[Event]) -> list[Event]:
     return kept
 
 
-def lost_note(lost: int, kept: int) -> tuple[str, ...]:
-    """Return a note with the number of lost records; none if no record was lost."""
-    if not lost:
-        return ()
-    return (f"{lost} records were lost because the kernel's buffer was full; {kept} were kept",)
-
-
 def require_kernel_samples(events: Iterable[Event], kind: str) -> None:
     """Check that samples of an event include the kernel's.
 

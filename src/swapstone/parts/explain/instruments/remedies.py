@@ -191,51 +191,45 @@ def _compiled(remedy: Remedy, folder: Path) -> Path:
     return made
 
 
-@dataclasses.dataclass(frozen=True)
-class Gap:
-    """The gap between two variants that a remedy may close.
-
-    Attributes:
-        slow, fast: the slower variant, and the other one.
-        metric: of the reference runs, ``wall`` or ``cpu``.
-    """
-
-    slow: RowVariant
-    fast: RowVariant
-    metric: str
-
-
 def try_remedies(
-    remedies: Sequence[Remedy], gap: Gap, folder: Path, notify: Callable[[str], None]
+    remedies: Sequence[Remedy],
+    slow: RowVariant,
+    fast: RowVariant,
+    metric: str,
+    folder: Path,
+    notify: Callable[[str], None],
 ) -> tuple[RemedyRuns, ...]:
     """Measure the slower variant with each remedy, in turns with both variants without it.
 
     Args:
         remedies: to try.
-        gap: the variants.
+        slow: the slower variant.
+        fast: the other one.
+        metric: of the reference runs, ``wall`` or ``cpu``.
         folder: for objects to preload.
         notify: called with a line before each remedy.
     """
-    return tuple(_tried(remedy, gap, folder, notify) for remedy in remedies)
+    found = []
+    for remedy in remedies:
+        notify(f"trying a remedy, in turns with both variants without it: {remedy.name}")
+        found.append(_tried(remedy, slow, fast, metric, folder))
+    return tuple(found)
 
 
-def _tried(remedy: Remedy, gap: Gap, folder: Path, notify: Callable[[str], None]) -> RemedyRuns:
-    notify(f"trying a remedy, in turns with both variants without it: {remedy.name}")
+def _tried(remedy: Remedy, slow: RowVariant, fast: RowVariant, metric: str, folder: Path) -> RemedyRuns:
     rows: list[tuple[float, float, float]] = []
     try:
         change, path = change_of(remedy, folder)
         for number in _rounds():
-            times = [variant.run(number, unchanged).metrics.get(gap.metric) for variant in (gap.fast, gap.slow)]
-            with_it = gap.slow.run(number, change)
+            fast_ns, slow_ns = (each.run(number, unchanged).metrics.get(metric, 0.0) for each in (fast, slow))
+            with_it = slow.run(number, change)
             if problem := _no_effect(remedy, path, with_it.objects):
                 raise UserError(problem)
-            times.append(with_it.metrics.get(gap.metric))
-            fast_ns, slow_ns, remedied_ns = (0.0 if each is None else each for each in times)
-            rows.append((fast_ns, slow_ns, remedied_ns))
+            rows.append((fast_ns, slow_ns, with_it.metrics.get(metric, 0.0)))
     except UserError as error:
         return RemedyRuns(name=remedy.name, text=remedy.text, problem=error.message)
-    fast, slower, remedied = zip(*rows, strict=True)
-    return RemedyRuns(name=remedy.name, text=remedy.text, faster=fast, slower=slower, remedied=remedied)
+    faster, slower, remedied = zip(*rows, strict=True)
+    return RemedyRuns(name=remedy.name, text=remedy.text, faster=faster, slower=slower, remedied=remedied)
 
 
 def _no_effect(remedy: Remedy, path: str, objects: Sequence[str]) -> str:

@@ -36,7 +36,7 @@ from swapstone.parts.explain.instruments.counted_runs import CountContext, count
 from swapstone.parts.explain.instruments.debug_files import DebugFiles
 from swapstone.parts.explain.instruments.model_counts import require_modelled
 from swapstone.parts.explain.instruments.prepare_row import RowContext, ledger_metric, prepare_row, require_host_record
-from swapstone.parts.explain.instruments.remedies import Gap, remedies_for, try_remedies
+from swapstone.parts.explain.instruments.remedies import remedies_for, try_remedies
 from swapstone.parts.explain.instruments.traced_wakeups import WakeupTracer
 from swapstone.parts.explain.model.explanation import Explanation, MissingInstrument, RemedyRuns, RowMeasurements
 from swapstone.parts.explain.model.instruction_counts import InstructionExplanation
@@ -250,8 +250,8 @@ class HostInstruments:
         row.require_runnable(self.needs)
         slow = int(explanation.ledger is None or explanation.ledger.difference >= 0)
         with self._prepared_pair(row) as (pair, scratch):
-            gap = Gap(pair[slow], pair[1 - slow], ledger_metric(row.comparison))
-            return try_remedies(remedies, gap, scratch, row.progress.note)
+            metric = ledger_metric(row.comparison)
+            return try_remedies(remedies, pair[slow], pair[1 - slow], metric, scratch, row.progress.note)
 
 
 def _note_other_programs(row: ExplainedRow, programs: Mapping[tuple[str, str, str], Program]) -> None:
