@@ -57,8 +57,9 @@ def instruction_work(seen: RowMeasurements, counts: Sequence[Count], pair: Sides
     """Compare the instructions that both variants execute in user mode with the time that they take.
 
     Returns:
-        `MORE`, `MORE_AND_SLOWER`, `SAME_SLOWER` or `FEWER_SLOWER`, with a sentence that has the numbers, and the simulated events that differ
-        or that none does. None without a count of instructions or a profile of both variants, or if their times in user mode hardly differ.
+        `MORE`, `MORE_AND_SLOWER`, `SAME_SLOWER` or `FEWER_SLOWER`, with a sentence that has the numbers, and the simulated events that
+        differ or that none does. None without a count of instructions or a profile of both variants, or if their times in user mode hardly
+        differ.
     """
     found = {(each.group, each.name): each for each in counts}
     whole = found.get(("instructions", "all"))

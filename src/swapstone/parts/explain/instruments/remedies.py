@@ -193,8 +193,7 @@ def _compiled(remedy: Remedy, folder: Path) -> Path:
 
 def try_remedies(
     remedies: Sequence[Remedy],
-    slow: RowVariant,
-    fast: RowVariant,
+    sides: tuple[RowVariant, RowVariant],
     metric: str,
     folder: Path,
     notify: Callable[[str], None],
@@ -203,8 +202,7 @@ def try_remedies(
 
     Args:
         remedies: to try.
-        slow: the slower variant.
-        fast: the other one.
+        sides: the slower variant, and the other one.
         metric: of the reference runs, ``wall`` or ``cpu``.
         folder: for objects to preload.
         notify: called with a line before each remedy.
@@ -212,7 +210,7 @@ def try_remedies(
     found = []
     for remedy in remedies:
         notify(f"trying a remedy, in turns with both variants without it: {remedy.name}")
-        found.append(_tried(remedy, slow, fast, metric, folder))
+        found.append(_tried(remedy, *sides, metric, folder))
     return tuple(found)
 
 

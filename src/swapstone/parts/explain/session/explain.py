@@ -251,7 +251,7 @@ class HostInstruments:
         slow = int(explanation.ledger is None or explanation.ledger.difference >= 0)
         with self._prepared_pair(row) as (pair, scratch):
             metric = ledger_metric(row.comparison)
-            return try_remedies(remedies, pair[slow], pair[1 - slow], metric, scratch, row.progress.note)
+            return try_remedies(remedies, (pair[slow], pair[1 - slow]), metric, scratch, row.progress.note)
 
 
 def _note_other_programs(row: ExplainedRow, programs: Mapping[tuple[str, str, str], Program]) -> None:
