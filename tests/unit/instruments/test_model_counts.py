@@ -22,7 +22,7 @@ COUNTS = decode_paths(paths_file([traced_block(0x1000, [b"\x90"])], [], [(0, 1, 
 
 def test_a_file_is_decoded() -> None:
     found = decode_model(FILE)
-    assert (found.begins, found.windows, found.open, found.lost) == (4, 1, False, 0)
+    assert (found.begins, found.windows, found.lost) == (4, 1, 0)
     assert (found.caches.l1i, found.caches.line_bytes, found.caches.history_bits) == (
         CacheSize(bytes=49152, ways=3), 64, 12,
     )  # fmt: skip

@@ -173,14 +173,12 @@ class CostClasses:
     def __init__(self, table: ClassTable, *, shared: bool = False) -> None:
         self._table, self._shared = table, shared
         self._classes = {each.name: each for each in reversed(table.classes)}
-        self._kernel = [rule for rule in table.rules if rule.where == "kernel"]
-        self._user = [rule for rule in table.rules if rule.where != "kernel"]
-        self._of_user = functools.lru_cache(maxsize=1 << 16)(self._user_class)
-        self._of_kernel_frame = functools.lru_cache(maxsize=1 << 16)(self._kernel_class)  # each is on many stacks
+        self._of_frame = functools.lru_cache(maxsize=1 << 16)(self._class_of)  # each is on many stacks
 
     def for_row(self, seen: RowMeasurements) -> CostClasses:
         """Return the table for a row: it depends on whether both programs have a shared C library, by the files of their frames."""
-        with_library = {run.variant for run in seen.runs if run.profile is not None and _has_library(run.profile)}
+        profiles = ((run.variant, run.profile.frames if run.profile else ()) for run in seen.runs)
+        with_library = {name for name, frames in profiles if any(_C_LIBRARY.fullmatch(each.object) for each in frames)}
         shared = all(reference.variant in with_library for reference in seen.references)
         return self if shared == self._shared else CostClasses(self._table, shared=shared)
 
@@ -224,7 +222,7 @@ class CostClasses:
     def _callers(self, stack: Sequence[Frame]) -> tuple[Frame, ...]:
         """Return the frames outside the kernel, without those by which a C library makes any system call."""
         user = [frame for frame in stack if frame.object != KERNEL]
-        while user and self._of_user(user[-1]) == (SYSTEM_CALLS, ENTRY):
+        while user and self._of_frame(user[-1]) == (SYSTEM_CALLS, ENTRY):
             user.pop()
         return tuple(user)
 
@@ -241,7 +239,7 @@ class CostClasses:
         if kernel:
             return KERNEL_OTHER, ""
         for frame in reversed(stack):
-            user = self._of_user(frame)
+            user = self._of_frame(frame)
             if user is not None:
                 return self._named(user, stack)
             if frame.object == OWN_OBJECT:  # frames outside the program's own, such as its start-up code, don't decide
@@ -253,19 +251,16 @@ class CostClasses:
         if found != (SYSTEM_CALLS, ENTRY):
             return found
         callers = self._callers(stack)
-        by_user = self._of_user(callers[-1]) if callers else None
+        by_user = self._of_frame(callers[-1]) if callers else None
         return by_user if by_user and by_user[0] in {SYSTEM_CALLS, SIGNALS} else found
 
     def _of_kernel(self, kernel: Sequence[Frame]) -> list[tuple[str, str]]:
         """Return the classes of kernel frames, the outermost first; the common entry of system calls comes after the call's name."""
-        found = [hit for frame in kernel if (hit := self._of_kernel_frame(frame)) is not None]
+        found = [hit for frame in kernel if (hit := self._of_frame(frame)) is not None]
         return sorted(found, key=lambda one: one[1] == ENTRY)
 
-    def _kernel_class(self, frame: Frame) -> tuple[str, str] | None:
-        return next(((rule.name, detail) for rule in self._kernel if (detail := rule.match(frame)) is not None), None)
-
-    def _user_class(self, frame: Frame) -> tuple[str, str] | None:
-        matches = ((rule.name, rule.match(frame, shared=self._shared)) for rule in self._user)
+    def _class_of(self, frame: Frame) -> tuple[str, str] | None:
+        matches = ((rule.name, rule.match(frame, shared=self._shared)) for rule in self._table.rules)
         return next(((name, detail) for name, detail in matches if detail is not None), None)
 
     def _rest(self, stack: Sequence[Frame]) -> tuple[str, str]:
@@ -277,10 +272,6 @@ class CostClasses:
             # The functions of a stripped program have no names, but belong to it.
             return OWN, ""
         return (UNNAMED, last.object) if last.symbol == UNKNOWN else (OTHER, last.object)
-
-
-def _has_library(profile: Profile) -> bool:
-    return any(_C_LIBRARY.fullmatch(frame.object) for frame in profile.frames)
 
 
 def load_classes(extra: Path | None = None) -> CostClasses:

@@ -265,10 +265,10 @@ def _paragraph(seen: RowMeasurements, split: Ledger | None, findings: tuple[Find
             f"{seen.place.candidate} and {seen.place.baseline}, so there are no findings. Counts and ledger follow. Their shares are "
             "relative to a difference that may be zero."
         )
+    more = "; ".join(finding.sentence for finding in findings[:3])
     if split is None:
         reason = split_problem(seen) or "there is no on-CPU profile of both variants"
         head = f"{work}: {reason}, so the time is not split."
-        more = "; ".join(finding.sentence for finding in findings[:3])
         return (
             f"{head} The counts are consistent with: {more}." if more else f"{head} No count differs by more than 20 %."
         )
@@ -277,7 +277,6 @@ def _paragraph(seen: RowMeasurements, split: Ledger | None, findings: tuple[Find
     head = f"{work}: {time} per operation is {duration(more_ns)} with {slow} and {duration(less_ns)} with {fast}."
     if all(finding.share is None for finding in findings):
         nothing = f"{head} {nothing_named(split)[0].upper()}{nothing_named(split)[1:]}."
-        more = "; ".join(finding.sentence for finding in findings[:3])
         return f"{nothing} The counts are consistent with: {more}." if more else nothing
     shares = [f"({_share_text(finding)}) {finding.sentence}" for finding in findings[:3]]
     text = f"{head} The difference is consistent with: {'. '.join(shares)}."

@@ -31,14 +31,12 @@ def split_problem(seen: RowMeasurements) -> str:
 
 
 def _problem(seen: RowMeasurements, reference: Reference) -> str:
-    profile = next(
-        (run.profile for run in seen.runs if (run.instrument, run.variant) == ("on-cpu", reference.variant)), None
-    )
+    wanted = ("on-cpu", reference.variant)
+    profile = next((run.profile for run in seen.runs if (run.instrument, run.variant) == wanted), None)
     counted = system_share(reference)
     if profile is None or counted is None or not profile.samples:
         return ""
-    share, ticks = counted
-    sampled = kernel_share(profile)
+    (share, ticks), sampled = counted, kernel_share(profile)
     spread = math.sqrt(0.25 * (1 / profile.samples + 1 / ticks))  # of a share of a half, the largest
     if abs(sampled - share) <= ALLOWED + DEVIATIONS * spread:
         return ""

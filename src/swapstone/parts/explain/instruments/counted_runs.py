@@ -363,9 +363,9 @@ def paired(baseline: CountedRun, candidate: CountedRun) -> tuple[FunctionCount, 
 
     The two programs are one file: functions of one name share a row, also where a user's programs have other names.
     """
-    sides = [_in_one_program(side.functions) for side in (baseline, candidate)]
-    if len({file for side in (baseline, candidate) for _, file, kind in side.functions if kind == PROGRAM}) < 2:
-        sides = [baseline.functions, candidate.functions]
+    sides = [baseline.functions, candidate.functions]
+    if len({file for side in sides for _, file, kind in side if kind == PROGRAM}) > 1:
+        sides = [_in_one_program(side) for side in sides]
     pairs = {key: (sides[0].get(key, (0, 0)), sides[1].get(key, (0, 0))) for key in {**sides[0], **sides[1]}}
     found = (
         FunctionCount(

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -66,9 +65,7 @@ def measure(tracee: Tracee, reference: ReferenceRuns) -> InstrumentResult:
     tracee = reference.passes_for(tracee, WORK_NS)
     file = reference.folder / "perf-stat"
     before = ("perf", "stat", "-x", ";", "-o", str(file), *event_options(), "--")
-    start = time.monotonic_ns()
     ended = run(before, tracee, reference.folder, reference.limit())
-    took = time.monotonic_ns() - start
     if ended.status != 0 or not file.is_file():
         raise UserError(f"perf stat ended with status {ended.status}: {ended.stderr.strip()[-200:]}")
     with file.open("rb") as opened:
@@ -82,7 +79,7 @@ def measure(tracee: Tracee, reference: ReferenceRuns) -> InstrumentResult:
         variant=tracee.variant,
         command=" ".join((*before[:4], *event_options(), "--", *tracee.request.arguments)),
         operations=operations,
-        overhead=took / operations / reference.wall_ns
+        overhead=ended.elapsed_ns / operations / reference.wall_ns
         if reference.wall_ns and tracee.region is Region.PROGRAM
         else None,
         amounts=tuple(Amount(group=HARDWARE, name=name, value=value / operations) for name, value in found.items()),

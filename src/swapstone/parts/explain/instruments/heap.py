@@ -15,14 +15,14 @@ import functools
 import math
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 from swapstone.core.model import UnavailableError
 from swapstone.parts.explain.instruments import requirements
 from swapstone.parts.explain.instruments.instrument_result import ReferenceRuns, recorded, result
 from swapstone.parts.explain.instruments.perf import Recording, TooLargeError, need, record
-from swapstone.parts.explain.instruments.perf_script import Event, mapped
+from swapstone.parts.explain.instruments.perf_script import mapped
 from swapstone.parts.explain.instruments.profile_builder import ProfileBuilder
 from swapstone.parts.explain.instruments.symbol_tables import Table
 from swapstone.parts.explain.instruments.symbolizer import UNKNOWN, Symbolizer
@@ -252,7 +252,10 @@ def _counted(
     callers = _Callers(symbolizer, recording)
     amounts: collections.Counter[tuple[str, str]] = collections.Counter()
     adder = ProfileBuilder()
-    for event, probe in _hits(recording, by_event):
+    windows = recording.windows
+    hits = (event for event in recording.events if event.what in by_event and event.pid != windows.pid)
+    for event in (each for each in hits if windows.contains(each.time_ns)):
+        probe = by_event[event.what]
         values = fields_of(event.trace)
         caller = callers.frame(values.get("caller", 0))
         if probe.kind == "free":
@@ -293,13 +296,6 @@ def _counted(
 def fields_of(trace: str) -> dict[str, int]:
     """Return the numbers ``NAME=VALUE``, decimal or hexadecimal, that a probe's event prints."""
     return {name: int(text, 16 if text.startswith("0x") else 10) for name, text in _FIELD.findall(trace)}
-
-
-def _hits(recording: Recording, by_event: Mapping[str, Probe]) -> Iterator[tuple[Event, Probe]]:
-    for event in recording.events:
-        probe = by_event.get(event.what)
-        if probe and event.pid != recording.windows.pid and recording.windows.contains(event.time_ns):
-            yield event, probe
 
 
 class _Callers:

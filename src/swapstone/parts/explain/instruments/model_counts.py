@@ -45,7 +45,6 @@ class ModelCounts:
     Attributes:
         begins: how often the instruction was executed that may begin a window.
         windows: complete windows.
-        open: whether the machine ended inside a window.
         lost: instructions that were executed and not modelled, because there were too many blocks.
         caches: what was modelled.
         events: of the windows.
@@ -53,7 +52,6 @@ class ModelCounts:
 
     begins: int
     windows: int
-    open: bool
     lost: int
     caches: Caches
     events: ProcessorEvents
@@ -79,7 +77,7 @@ def decode_model(data: bytes) -> ModelCounts:
         line_bytes=found["line_bytes"],
         history_bits=found["history_bits"],
     )
-    return ModelCounts(found["begins"], found["windows"], bool(found["open"]), found["lost"], caches, decoded)
+    return ModelCounts(found["begins"], found["windows"], found["lost"], caches, decoded)
 
 
 def read_model(path: Path, counts: CallPaths) -> ModelCounts:

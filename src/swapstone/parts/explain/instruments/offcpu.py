@@ -110,6 +110,7 @@ class ElapsedSums:
         wall_ns: elapsed time.
         most: maximum number of threads active at the same time.
         blocked: number of times that a thread gave up its processor.
+        runs: time of each run in ns: ``run``, ``ready`` and ``cpu``.
     """
 
     def __init__(self) -> None:
@@ -118,32 +119,24 @@ class ElapsedSums:
         self.wall_ns = 0
         self.most = 0
         self.blocked = 0
-        self._runs = [{"run": 0.0, "ready": 0.0, "cpu": 0.0}]
+        self.runs = [{"run": 0.0, "ready": 0.0, "cpu": 0.0}]
 
     def begin_run(self) -> None:
         """Begin another run, or another part of a run; the first one has begun already."""
         self.waits.begin_run()
         self.off.begin_run()
-        self._runs.append({"run": 0.0, "ready": 0.0, "cpu": 0.0})
-
-    def add(self, what: str, length_ns: float) -> None:
-        """Add time to the run: ``run``, ``ready`` or ``cpu``."""
-        self._runs[-1][what] += length_ns
-
-    def total(self, what: str) -> float:
-        """Return the sum over all runs."""
-        return sum(run[what] for run in self._runs)
+        self.runs.append({"run": 0.0, "ready": 0.0, "cpu": 0.0})
 
     def elapsed(self, operations: float, notes: tuple[str, ...]) -> ElapsedTime:
         """Return the division of the elapsed time."""
-        runs = tuple(ElapsedRun(running_ns=run["run"], ready_ns=run["ready"], cpu_ns=run["cpu"]) for run in self._runs)
+        runs = tuple(ElapsedRun(running_ns=run["run"], ready_ns=run["ready"], cpu_ns=run["cpu"]) for run in self.runs)
         return ElapsedTime(
             wall_ns=float(self.wall_ns),
-            running_ns=self.total("run"),
-            ready_ns=self.total("ready"),
+            running_ns=sum(run["run"] for run in self.runs),
+            ready_ns=sum(run["ready"] for run in self.runs),
             waits=self.waits.profile(NAME, "ns", operations, notes),
             most_threads=self.most,
-            cpu_ns=self.total("cpu"),
+            cpu_ns=sum(run["cpu"] for run in self.runs),
             runs=runs if len(runs) > 1 else (),
         )
 
@@ -193,7 +186,7 @@ class Timeline:
     def _divide(self, length_ns: int) -> None:
         if not length_ns or not self._threads:
             return
-        self.sums.add("cpu", length_ns * sum(thread.doing == "run" for thread in self._threads.values()))
+        self.sums.runs[-1]["cpu"] += length_ns * sum(thread.doing == "run" for thread in self._threads.values())
         working = [thread for thread in self._threads.values() if thread.counts]
         self.sums.most = max(self.sums.most, len(working))
         if not working:
@@ -202,7 +195,7 @@ class Timeline:
             if thread.doing == "wait":
                 self._charge(thread, length_ns / len(working))
             else:
-                self.sums.add(thread.doing, length_ns / len(working))
+                self.sums.runs[-1][thread.doing] += length_ns / len(working)
                 if thread.doing == "ready":
                     self.sums.off.add((*thread.stack, PREEMPTED), length_ns / len(working))
 

@@ -102,7 +102,6 @@ def measure(tracee: Tracee, reference: ReferenceRuns) -> InstrumentResult:
         )
     tracee = reference.passes_for(tracee, WORK_NS)
     reader = _Reader(reference.folder / PID_FILE)
-    start = time.monotonic_ns()
     reader.start()
     try:
         ended = run(("env",), tracee, reference.folder, reference.limit(), note_pid=True)
@@ -113,7 +112,7 @@ def measure(tracee: Tracee, reference: ReferenceRuns) -> InstrumentResult:
     if not reader.readings:
         raise UnavailableError("the run was too short for a reading of its memory")
     operations = ended.driven.requests if ended.driven is not None else tracee.operations * tracee.passes
-    took = (time.monotonic_ns() - start) / operations
+    took = ended.elapsed_ns / operations
     return InstrumentResult(
         instrument=NAME,
         tool="",

@@ -59,7 +59,8 @@ def drive_server(
         UserError: the server accepts no connection in time, or does not end, or the load generator fails.
     """
     _wait_for_port(process, request, limit)
-    command = [*_pinned(request.cpus), *with_long_timeout(request.arguments)]
+    pinned = ("/usr/bin/taskset", "-c", ",".join(map(str, request.cpus))) if request.cpus else ()
+    command = [*pinned, *with_long_timeout(request.arguments)]
     if request.warm_ms:
         with contextlib.suppress(subprocess.TimeoutExpired):
             _end_of(command, request, request.warm_ms / 1000)
@@ -119,10 +120,6 @@ def _end_of(
 def with_long_timeout(arguments: tuple[str, ...]) -> tuple[str, ...]:
     """Return a load generator's command with the time-out of `LONG_TIMEOUT_OPTIONS`, unless the command sets one."""
     return (arguments[0], *LONG_TIMEOUT_OPTIONS.get(Path(arguments[0]).name, ()), *arguments[1:])
-
-
-def _pinned(cpus: tuple[int, ...]) -> tuple[str, ...]:
-    return ("/usr/bin/taskset", "-c", ",".join(map(str, cpus))) if cpus else ()
 
 
 def _wait_for_port(process: subprocess.Popen[bytes], request: LoadGeneratorRequest, limit: RunLimit) -> None:

@@ -63,13 +63,11 @@ def launched(request: TrialRequest, pid_file: Path | None = None) -> tuple[str, 
     """
     if "/" not in request.arguments[0] or any(cpu >= _MOST_PROCESSORS for cpu in request.cpus):
         return None
-    launcher = _launcher()
-    if launcher is None:
+    if (launcher := _launcher()) is None:
         return None
     variables = [f"{name}={value}" for name, value in request.environment]
-    where = "" if pid_file is None else str(pid_file)
     numbers = (",".join(map(str, request.cpus)), str(request.nice or 0), str(len(variables)))
-    return (str(launcher), where, *numbers, *variables, *request.arguments)
+    return (str(launcher), str(pid_file or ""), *numbers, *variables, *request.arguments)
 
 
 _MOST_PROCESSORS = 1024  # CPU_SETSIZE

@@ -7,7 +7,6 @@ import collections
 import functools
 import re
 import subprocess
-import time
 from collections.abc import Iterable
 
 from swapstone.core.artifacts.distribution_packages import install_command
@@ -106,11 +105,9 @@ def _amounts(counted: collections.Counter[str], tracee: Tracee, pieces: int, ope
 def _by_ptrace(tracee: Tracee, reference: ReferenceRuns, why: str) -> InstrumentResult:
     file = reference.folder / "strace"
     before = ("strace", "-f", "-qq", "-ttt", "-s", "0", "-e", "signal=none", "-o", str(file))
-    start = time.monotonic_ns()
     ended = run(before, tracee, reference.folder, reference.limit())
     if ended.status != 0:
         raise UserError(f"strace ended with status {ended.status}: {ended.stderr.strip()[-200:]}")
-    elapsed = time.monotonic_ns() - start
     counted, pieces, span_ns = counted_by_strace(
         file.read_text(errors="replace").splitlines(), tracee.region, tracee.program
     )
@@ -118,7 +115,7 @@ def _by_ptrace(tracee: Tracee, reference: ReferenceRuns, why: str) -> Instrument
     operations = pieces * tracee.operations if tracee.region is Region.PASSES else tracee.operations
     if not operations:
         raise UserError("The output of strace has no markers of the work's begin and end.")
-    took = (span_ns or elapsed) / operations
+    took = (span_ns or ended.elapsed_ns) / operations
     return InstrumentResult(
         instrument=NAME,
         tool=requirements.version_of("strace"),
