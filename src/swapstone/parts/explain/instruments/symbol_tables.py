@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import bisect
+import contextlib
 import functools
 import re
 from collections.abc import Callable, Iterable, Iterator
@@ -189,13 +190,12 @@ def _matched(path: Path, companion: Path) -> list[tuple[int, int, str]]:
     """Return the functions of a stripped library that match its static archive; cached."""
     digest = archive_matching.digest_of(path, companion)
     kept = cache_dir() / "symbols" / f"{digest}.json"
-    try:
+    with contextlib.suppress(OSError, msgspec.DecodeError, UnicodeDecodeError):
         return msgspec.json.decode(kept.read_bytes(), type=list[tuple[int, int, str]])
-    except (OSError, msgspec.DecodeError, UnicodeDecodeError):
-        try:
-            found = archive_matching.matches(path, companion)
-        except (OSError, UserError, DamagedElfError):
-            return []
+    try:
+        found = archive_matching.matches(path, companion)
+    except (OSError, UserError, DamagedElfError):
+        return []
     kept.parent.mkdir(parents=True, exist_ok=True)
     part = kept.with_suffix(".part")
     part.write_bytes(msgspec.json.encode(found))
