@@ -92,6 +92,7 @@ def counts_of(seen: RowMeasurements) -> tuple[Count, ...]:
     """
     sides: list[dict[tuple[str, str], float]] = []
     groups: list[set[str]] = []
+    found = []
     gives = {(run.instrument, a.group) for run in seen.runs for a in run.amounts}
     always = {(run.variant, a.group) for run in seen.runs for a in run.amounts}
     for reference in seen.references:
@@ -105,15 +106,14 @@ def counts_of(seen: RowMeasurements) -> tuple[Count, ...]:
                 if instrument in used and (group not in NEVER_EMPTY or (reference.variant, group) in always)
             }
         )
-    found = []
     ways = {any((side.variant, group) in always for group in NEVER_EMPTY) for side in seen.references}
     for group, name in dict.fromkeys([*sides[0], *sides[1]]):
         if len(ways) > 1 and group == "instructions" and name != "all":
             continue
-        values = [
+        base, candidate = (
             side.get((group, name), 0.0 if group in known else None) for side, known in zip(sides, groups, strict=True)
-        ]
-        found.append(Count(group=group, name=name, baseline=values[0], candidate=values[1]))
+        )
+        found.append(Count(group=group, name=name, baseline=base, candidate=candidate))
     return tuple(sorted(found, key=lambda count: (-distance(count), count.group, count.name)))
 
 

@@ -97,17 +97,16 @@ def _events(
         several: whether a variant has several threads.
         counted: whether the processor's own counters were read, which show some of what the simulation has no model of.
     """
-    named, simulated = [], False
-    for name, cost_ns in _COST_NS.items():
-        count = counts.get(("simulated", name))
-        if count is None or count.baseline is None or count.candidate is None:
-            continue
-        simulated = True
-        more, less = pair.order(count.baseline, count.candidate)
-        if (more - less) * cost_ns >= _LEAST_PART * difference_ns and more >= _LEAST_RATIO * less:
-            named.append(
-                ((less - more) * cost_ns, f"{amount(more)} {name} per operation (other variant: {amount(less)})")
-            )
+    simulated = {
+        name: pair.order(count.baseline, count.candidate)
+        for name in _COST_NS
+        if (count := counts.get(("simulated", name))) and count.baseline is not None and count.candidate is not None
+    }
+    named = [
+        ((less - more) * _COST_NS[name], f"{amount(more)} {name} per operation (other variant: {amount(less)})")
+        for name, (more, less) in simulated.items()
+        if (more - less) * _COST_NS[name] >= _LEAST_PART * difference_ns and more >= _LEAST_RATIO * less
+    ]
     pages = _pages(counts, pair)
     if named:
         text = "a simulation of caches and branch prediction has " + ", ".join(text for _, text in sorted(named))
@@ -127,8 +126,11 @@ def _events(
 def _pages(counts: Mapping[tuple[str, str], Count], pair: Sides) -> str:
     """Return how much memory is in huge pages if the slower variant has a relevant part of its memory less in them; else nothing."""
     resident, huge = counts.get((MEMORY, RESIDENT)), counts.get((MEMORY, HUGE))
-    sizes = [each for count in (resident, huge) if count for each in (count.baseline, count.candidate)]
-    if resident is None or huge is None or None in sizes:
+    if (
+        resident is None
+        or huge is None
+        or None in (resident.baseline, resident.candidate, huge.baseline, huge.candidate)
+    ):
         return ""
     slow, fast = pair.order(huge.baseline or 0.0, huge.candidate or 0.0)
     whole, other = pair.order(resident.baseline or 0.0, resident.candidate or 0.0)

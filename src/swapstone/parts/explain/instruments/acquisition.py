@@ -192,8 +192,8 @@ def _run_plain(
 ) -> None:
     for number in numbers:
         notify(f"running both variants without an instrument, {number + 1} of {of}")
-        for side, variant in enumerate(pair):
-            runs[side].append(_plain(variant, number))
+        for side, variant in zip(runs, pair, strict=True):
+            side.append(_plain(variant, number))
 
 
 def _plain(variant: RowVariant, number: int) -> ReferenceRun:

@@ -97,17 +97,15 @@ def record(
         UnavailableError: perf can't be used, or the run takes longer than the limit.
         UserError: the program, or perf, failed.
     """
-    marked = tracee.region is Region.PASSES
-    wrapper = tuple(before) or need(tracepoints=tracepoints or marked)
-    markers = ("-e", MARKER) if marked else ()
-    if tracee.region is Region.DRIVEN:
-        markers = ("-k", "CLOCK_MONOTONIC")  # the clock of the load generator's start and end
+    wrapper = tuple(before) or need(tracepoints=tracepoints or tracee.region is Region.PASSES)
+    # The clock of a server's recording is that of the load generator's start and end.
+    markers = {Region.PASSES: ("-e", MARKER), Region.DRIVEN: ("-k", "CLOCK_MONOTONIC")}.get(tracee.region, ())
     data = folder / _DATA
     command = (*wrapper, "perf", "record", "-q", "-N", "-o", str(data), *options, *markers, "--")
     ended = run(command, tracee, folder, limit, note_pid=whole_machine)
     if (ended.status != 0 and ended.driven is None) or not data.is_file():
-        last_lines = ended.stderr.strip().splitlines()[-1:] or ["nothing"]
-        raise UserError(f"perf record ended with status {ended.status}: {last_lines[0][:200]}")
+        *_, last_line = ("nothing", *ended.stderr.strip().splitlines())
+        raise UserError(f"perf record ended with status {ended.status}: {last_line[:200]}")
     try:
         if most_bytes is not None and (size := data.stat().st_size) > most_bytes:
             raise TooLargeError(size / most_bytes)

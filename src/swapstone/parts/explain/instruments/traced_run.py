@@ -124,10 +124,9 @@ def run(
 
 def _noted(pid_file: Path | None) -> int:
     """Return the number of a process in a file; 0 for none."""
-    try:
+    with contextlib.suppress(OSError, ValueError):
         return int(pid_file.read_text()) if pid_file is not None else 0
-    except (OSError, ValueError):
-        return 0
+    return 0
 
 
 def _instrument(before: Sequence[str]) -> str:

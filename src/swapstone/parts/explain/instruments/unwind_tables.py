@@ -202,11 +202,17 @@ def _kept(elf: ELFFile) -> list[Kept]:
     section = elf.get_section_by_name(".eh_frame")
     if section is None or not section["sh_size"]:
         return []
-    found = []
-    for entry in elf.get_dwarf_info().EH_CFI_entries():
-        if isinstance(entry, FDE) and entry["address_range"]:
-            start = int(entry["initial_location"])
-            found.append(Kept(start, start + int(entry["address_range"]), int(section["sh_addr"]) + int(entry.offset)))
+    entries = [
+        each for each in elf.get_dwarf_info().EH_CFI_entries() if isinstance(each, FDE) and each["address_range"]
+    ]
+    found = [
+        Kept(
+            int(each["initial_location"]),
+            int(each["initial_location"] + each["address_range"]),
+            int(section["sh_addr"] + each.offset),
+        )
+        for each in entries
+    ]
     return sorted(found, key=lambda one: one.start)
 
 
@@ -215,11 +221,10 @@ def _rooms(elf: ELFFile) -> list[Room]:
     found = []
     loaded = [each for each in elf.iter_segments() if each["p_type"] == "PT_LOAD"]
     for each in loaded:
-        end = int(each["p_offset"] + each["p_filesz"])
-        others = [int(one["p_offset"]) for one in loaded if one["p_offset"] >= end]
-        until = min([-(-end // _PAGE) * _PAGE, *others])
         if each["p_flags"] == _READABLE:
-            begin = -(-end // 8) * 8
+            end = int(each["p_offset"] + each["p_filesz"])
+            others = [int(one["p_offset"]) for one in loaded if one["p_offset"] >= end]
+            until, begin = min([-(-end // _PAGE) * _PAGE, *others]), -(-end // 8) * 8
             found.append(Room(int(each["p_vaddr"]) + begin - int(each["p_offset"]), begin, until - begin))
     constants = elf.get_section_by_name(".rodata")
     if constants is not None:

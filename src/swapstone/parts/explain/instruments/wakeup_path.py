@@ -225,11 +225,6 @@ class _Node:
         self.first = _NEVER
         self.below: dict[Name, _Node] = collections.defaultdict(_Node)
 
-    def count(self, instructions: int, at: int) -> None:
-        """Count instructions of a step."""
-        self.own += instructions
-        self.first = min(self.first, at)
-
     def in_order(self) -> list[tuple[Name, _Node]]:
         """Return what it called on the path, in the order of the first execution."""
         return sorted(((name, node) for name, node in self.below.items() if node.total), key=lambda pair: pair[1].first)
@@ -392,7 +387,8 @@ def find_path(
             ended_by = _ended_by([frame.name[0] for frame in stack.frames])
         counted = min(position, milestones.expiry) - max(position - executed, 0)
         if counted > 0:
-            stack.frames[-1].node.count(counted, at)
+            node = stack.frames[-1].node
+            node.own, node.first = node.own + counted, min(node.first, at)
             if code.is_start and _LOCKS.fullmatch(code.name[0]):
                 locks[code.name[0]] += 1
         before, was_whole = code, executed >= len(code.kinds)

@@ -299,11 +299,12 @@ def _machines(row: ExplainedRow) -> Iterator[tuple[CountContext, dict[str, Any]]
 
 def _both(row: ExplainedRow, runs: tuple[Run, Run], observe: Callable[[Run], Observed]) -> tuple[Observed, Observed]:
     """Observe a run of each variant."""
-    found = []
-    for run in runs:
+
+    def observed(run: Run) -> Observed:
         row.progress.note(f"running {run.trial.key} again under the emulator's plugin")
-        found.append(observe(run))
-    return found[0], found[1]
+        return observe(run)
+
+    return observed(runs[0]), observed(runs[1])
 
 
 class InstructionCounts:

@@ -110,7 +110,6 @@ def choose_row(analysis: Analysis, options: ExplainOptions, *, undecided: bool =
     metric, workload, candidate, load = options.metric, options.workload, options.candidate, options.load
     copies = {null.copy for null in analysis.nulls}
     every = [row for row in analysis.comparisons if row.candidate not in copies]
-    rows = [row for row in every if row.effect is not None]
     named = [
         row
         for row in every
@@ -130,6 +129,7 @@ def choose_row(analysis: Analysis, options: ExplainOptions, *, undecided: bool =
                 safe(f"{row.reason}. Repeat the experiment: swapstone rerun RECORD"),
             )
         _check_names(every, options)
+        rows = [row for row in every if row.effect is not None]
         names = ", ".join(dict.fromkeys(row.workload for row in rows)) or "none"
         raise UserError(
             "No row of the record matches.",
