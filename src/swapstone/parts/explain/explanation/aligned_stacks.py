@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Sequence
 
@@ -94,12 +95,9 @@ def canonical(frames: Sequence[Frame], *, cut: bool) -> tuple[Frame, ...]:
     """
     user = [frame for frame in frames if frame.object != KERNEL]
     kernel = _kernel([frame for frame in frames if frame.object == KERNEL])
-    while len(user) > 1 and _START.fullmatch(user[0].symbol):
-        user = user[1:]
-    first = len(user)
-    while first and _is_library(user[first - 1]):
-        first -= 1
-    callers, library = user[:first], [_named(frame) for frame in user[first:]]
+    user = list(itertools.dropwhile(lambda frame: _START.fullmatch(frame.symbol), user)) or user[-1:]
+    inner = list(itertools.takewhile(_is_library, reversed(user)))
+    callers, library = user[: len(user) - len(inner)], [_named(frame) for frame in reversed(inner)]
     inside = bool(library) or (bool(kernel) and _CALL.fullmatch(kernel[0].symbol) is not None)
     if kernel and (call := _CALL.fullmatch(kernel[0].symbol)):
         while library and _is_wrapper(library[-1], call[1]):

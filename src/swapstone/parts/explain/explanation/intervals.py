@@ -48,10 +48,12 @@ class SideRuns:
 
     def groups(self) -> int:
         """Return the smallest number of runs of which anything is computed."""
-        counts = [min((len(values) for _, values in self.reference.values), default=0), len(self.on_cpu.runs)]
-        if self.waits and self.elapsed is not None:
-            counts += [len(self.elapsed.runs), len(self.elapsed.waits.runs)]
-        return min(counts)
+        references = min((len(values) for _, values in self.reference.values), default=0)
+        elapsed = self.elapsed if self.waits else None
+        return min(
+            references,
+            *(len(each.runs) for each in (self.on_cpu, elapsed, elapsed and elapsed.waits) if each is not None),
+        )
 
 
 @dataclasses.dataclass(frozen=True)

@@ -41,8 +41,7 @@ class DebugFiles:
         path = file.symbols
         if path not in self._tables:
             build = missing_symbols(path) if file.name.startswith(_GLIBC) else ""
-            content = self._content(file.name, build) if build else None
-            if content is not None:
+            if build and (content := self._content(file.name, build)) is not None:
                 companion_of(path).write_bytes(content)
             self._tables[path] = table_of(path)
         return self._tables[path]

@@ -48,8 +48,7 @@ def names_of(
 def _user_names(places: CodeMap, block: Block, table: TableOf) -> NameAt:
     owners = places.owners(block)
     if len(owners) != 1:
-        nowhere: FunctionKey = ("", "", AMBIGUOUS if owners else UNKNOWN)
-        return lambda _: (nowhere, False)
+        return lambda _: (("", "", AMBIGUOUS if owners else UNKNOWN), False)
     file, base = owners[0]
     functions = table(file)
 

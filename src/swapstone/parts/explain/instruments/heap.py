@@ -159,11 +159,11 @@ def _copies(tables: Mapping[str, Table]) -> list[Probe]:
             if hit is None or symbol.resolver or len(found) == _MOST_COPIES:
                 continue
             offset = table.offset_of(symbol.address)
-            if (path, offset) not in seen:
-                seen.add((path, offset))
+            safe = _breakpoint_offset(path, offset)
+            if (path, offset) not in seen and safe is not None:
                 kind = "set" if hit[1] == "memset" else "copy"
-                if (safe := _breakpoint_offset(path, offset)) is not None:
-                    found.append(Probe(kind, hit[1], kind, path, safe, (2,)))
+                found.append(Probe(kind, hit[1], kind, path, safe, (2,)))
+            seen.add((path, offset))
     return found
 
 

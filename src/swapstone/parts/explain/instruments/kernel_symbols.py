@@ -28,11 +28,8 @@ class KernelSymbols:
     """
 
     def __init__(self, functions: Iterable[tuple[int, str, str]]) -> None:
-        best: dict[int, tuple[str, str]] = {}
-        for address, name, module in functions:
-            known = best.get(address)
-            if known is None or _rank(name) < _rank(known[0]):
-                best[address] = (name, module)
+        best_last = sorted(functions, key=lambda one: _rank(one[1]), reverse=True)
+        best = {address: (name, module) for address, name, module in best_last}
         self._starts = sorted(best)
         self._names = [best[address] for address in self._starts]
         self._addresses = {best[address][0]: address for address in reversed(self._starts)}

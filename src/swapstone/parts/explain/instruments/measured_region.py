@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import bisect
 import dataclasses
+import itertools
 from collections.abc import Iterable, Sequence
 
 from swapstone.parts.explain.instruments.perf_script import Event
@@ -45,12 +46,8 @@ class MeasuredWindows:
     def overlap_ns(self, start: int, end: int) -> int:
         """Return the length of an interval's intersection with them, in ns."""
         at = max(0, bisect.bisect_right(self.pieces, (start, 1 << 63)) - 1)
-        sum_ns = 0
-        for one, other in self.pieces[at:]:
-            if one >= end:
-                break
-            sum_ns += max(0, min(end, other) - max(start, one))
-        return sum_ns
+        before_end = itertools.takewhile(lambda piece: piece[0] < end, self.pieces[at:])
+        return sum(max(0, min(end, other) - max(start, one)) for one, other in before_end)
 
 
 def windows(events: Sequence[Event], region: Region, program: str) -> MeasuredWindows:

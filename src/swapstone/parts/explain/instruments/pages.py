@@ -66,11 +66,9 @@ class _Reader(threading.Thread):
     def run(self) -> None:
         start = time.monotonic()
         while not self._ended.wait(_INTERVAL_S if time.monotonic() - start < _LONG_S else _LONGER_S):
-            try:
+            with contextlib.suppress(OSError, ValueError):
                 pid = int(self._pid_file.read_text())
-            except (OSError, ValueError):
-                continue
-            self._add([_read(each) for each in (pid, *session_members(pid))])
+                self._add([_read(each) for each in (pid, *session_members(pid))])
 
     def _add(self, found: list[Mapping[str, int]]) -> None:
         self.readings += any(each[RESIDENT] for each in found)

@@ -147,14 +147,13 @@ REMEDIES: tuple[Remedy, ...] = (
 
 def remedies_for(explanation: Explanation) -> tuple[Remedy, ...]:
     """Return the remedies that belong to what an explanation names."""
-    found: list[Remedy] = []
-    for finding in explanation.findings:
-        text = " ".join((finding.sentence, *finding.evidence))
-        found += [
-            remedy
-            for remedy in REMEDIES
-            if any(cause == finding.cause and re.search(pattern, text) for cause, pattern in remedy.suits)
-        ]
+    named = [(finding.cause, " ".join((finding.sentence, *finding.evidence))) for finding in explanation.findings]
+    found = (
+        remedy
+        for cause, text in named
+        for remedy in REMEDIES
+        if any(cause == of and re.search(pattern, text) for of, pattern in remedy.suits)
+    )
     return tuple(dict.fromkeys(found))
 
 

@@ -146,12 +146,10 @@ def counted_by_strace(lines: Iterable[str], region: Region, program: str) -> tup
     started = False
     for line in lines:
         found = _LINE.match(line)
-        if found is None:
-            continue
-        if not started:
+        if found is not None and started:
+            calls.append((int(found["pid"]), int(found["s"]) * 10**9 + int(found["us"]) * 1000, found["name"]))
+        elif found is not None:
             started = found["name"] == "execve" and found["rest"].startswith(f'"{program}"')
-            continue
-        calls.append((int(found["pid"]), int(found["s"]) * 10**9 + int(found["us"]) * 1000, found["name"]))
     if region is not Region.PASSES:
         span = calls[-1][1] - calls[0][1] if calls else 0
         return collections.Counter(name for _, _, name in calls), 1, span

@@ -98,8 +98,7 @@ class WakeupTracer:
         histogram = decode_cyclictest(trial.answer.stdout).histogram
         latency_us, equal = histogram[-1]
         program = watched_program(target, trial.config, trial.folder)
-        mark = self._marks.get(program.content)
-        if mark is None:
+        if program.content not in self._marks:
             written = read_output(trial.observe("writes", *program.words), MOST_BYTES, decode_wakeups)
             found = find_mark(written.writes, histogram)
             if found is None:
@@ -107,8 +106,8 @@ class WakeupTracer:
                     f"No instruction of {_PROGRAM} wrote to memory as the program's histogram requires: the wake-up with the maximum "
                     "can't be found."
                 )
-            mark = self._marks[program.content] = found
-        words = program.tracing(mark, latency_us, self._scale)
+            self._marks[program.content] = found
+        words = program.tracing(self._marks[program.content], latency_us, self._scale)
         trace = read_output(trial.observe("trace", *words), MOST_BYTES, decode_wakeups)
         if trace.marks != sum(count for _, count in histogram) or not trace.steps:
             raise UnavailableError(

@@ -106,10 +106,8 @@ def lacks_tables(elf: ELFFile) -> bool:
     text, tables = elf.get_section_by_name(".text"), elf.get_section_by_name(".eh_frame")
     if elf["e_machine"] != "EM_X86_64" or text is None or text["sh_size"] > _LARGEST_TEXT:
         return False
-    if elf.get_section_by_name(".eh_frame_hdr") is None:
-        return True
     few = (0 if tables is None else tables["sh_size"]) < MOST_TABLES * text["sh_size"]
-    return few and text["sh_size"] >= _SMALLEST_LIBRARY
+    return elf.get_section_by_name(_INDEX) is None or (few and text["sh_size"] >= _SMALLEST_LIBRARY)
 
 
 def _make(path: Path, copy: Path) -> None:

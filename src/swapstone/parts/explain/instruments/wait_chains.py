@@ -215,17 +215,16 @@ class WaitChains:
             thread.past.append((thread.since, at, collections.Counter({reason: at - thread.since})))
 
     def _wake(self, event: Event) -> None:
-        found = sched_events.woken(event.trace)
-        thread = self._threads.get(found[0]) if found else None
-        if found is None or thread is None or thread.state != "wait":
+        tid, cpu = sched_events.woken(event.trace) or (-1, 0)
+        thread, at = self._threads.get(tid), event.time_ns
+        if thread is None or thread.state != "wait":
             return
-        tid, at = found[0], event.time_ns
         parts = self._parts(event, thread.since, at)
         if at > thread.since:
             thread.past.append((thread.since, at, parts))
         if tid in self._own and tid != self._windows.pid:
             self._add(parts, thread.since, at)
-        thread.state, thread.since, thread.cpu = "ready", at, found[1]
+        thread.state, thread.since, thread.cpu = "ready", at, cpu
         self._queue(tid, thread)
 
     def _add(self, parts: Parts, since: int, at: int) -> None:

@@ -74,10 +74,9 @@ def _codes(trace: WakeupTrace, kernel: KernelSymbols, kernel_start: int, process
     for block in trace.blocks:
         is_user = block.address < kernel_start
         function = None if is_user else kernel.name_at(block.address)
-        name = USER if is_user else function[:2] if function else _NO_NAME
         is_vector = not is_user and block.address >= processor.vectors
         is_start = function is not None and function[2] == block.address
-        name = _VECTORS if is_vector else name
+        name = USER if is_user else _VECTORS if is_vector else function[:2] if function else _NO_NAME
         kinds = tuple(kinds_of(processor, block.code, block.sizes))
         found.append(
             _Code(
@@ -417,9 +416,8 @@ def _section(last: tuple[Name, Name, int] | None, milestones: _Milestones, event
 
 def _ended_by(names: Sequence[str]) -> tuple[str, str]:
     """Return the outermost function of the scheduler, and its caller; the caller is empty if it is not known."""
-    at = len(names) - 1
-    while at > 0 and _SCHEDULERS.fullmatch(names[at - 1]):
-        at -= 1
+    last = len(names) - 1
+    at = next((at for at in range(last, 0, -1) if not _SCHEDULERS.fullmatch(names[at - 1])), 0)
     return names[at], names[at - 1] if at else ""
 
 

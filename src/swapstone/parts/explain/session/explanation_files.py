@@ -135,12 +135,9 @@ def unusable(folder: Path, view: RecordView) -> str:
 
 
 def _decoded(data: bytes | None, kind: type[Decoded]) -> Decoded | None:
-    if data is None or amount_problem(data):
-        return None
-    try:
-        return msgspec.json.decode(data, type=kind)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return None
+    with contextlib.suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None if data is None or amount_problem(data) else msgspec.json.decode(data, type=kind)
+    return None
 
 
 def reasons_of(view: RecordView, beside: Path | None = None) -> tuple[ExplanationSummary, ...]:
