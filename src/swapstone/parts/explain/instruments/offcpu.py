@@ -263,16 +263,13 @@ def measure(tracee: Tracee, reference: ReferenceRuns) -> InstrumentResult:
     options = ("-e", f"{_EVENT}/period=1,{terms},name={_EVENT}/", "--switch-events", "-m", "4096")
     plan = planned_runs(tracee, reference, switches=True)
     symbolizer, sums, runs = Symbolizer(tracee), ElapsedSums(), RecordedRuns()
-
-    def one() -> None:
-        if runs.number:
+    for number in repeat(plan):
+        if number:
             sums.begin_run()
         recording = record(tracee, options, reference.folder, limit=reference.limit(), mapped=reference.objects)
         require_kernel_samples(recording.events, _EVENT)
         runs.add(recording, tracee, [_EVENT])
         Timeline(recording, symbolizer, sums, plan.parts).follow()
-
-    repeat(one, plan)
     notes = (_NOTE, *limits, *runs.notes())
     elapsed = sums.elapsed(runs.operations, notes)
     profile = sums.off.profile(NAME, "ns", runs.operations, notes) if sums.off.total else None

@@ -43,16 +43,13 @@ def measure(tracee: Tracee, reference: ReferenceRuns) -> InstrumentResult:
     options = ("-e", terms, *(("-m", str(BUFFER_PAGES)) if may_lock_memory() else ()))
     plan = planned_runs(tracee, reference, samples=SAMPLES, rate_hz=RATE_HZ)
     symbolizer, adder, runs = Symbolizer(tracee), ProfileBuilder(), RecordedRuns()
-
-    def one() -> None:
-        if runs.number:
+    for number in repeat(plan, lambda: adder.samples >= SAMPLES):
+        if number:
             adder.begin_run()
         recording = record(tracee, options, reference.folder, limit=reference.limit(), mapped=reference.objects)
         require_kernel_samples(recording.events, _EVENT)
         runs.add(recording, tracee, [_EVENT])
         _add_samples(recording, adder, symbolizer, plan.parts)
-
-    repeat(one, plan, lambda: adder.samples >= SAMPLES)
     if not adder.samples:
         raise UserError("The work was too short for a single sample.")
     few = f"{adder.samples} samples in {runs.number} run{'s' * (runs.number != 1)}; {SAMPLES} are wanted, but would take too long"

@@ -173,11 +173,12 @@ class WaitChains:
         if thread is None:
             thread = self._threads[found.enters] = _Thread(self._whose(found.enters, 0, found.name, ()), "run", at, cpu)
         self._running[cpu] = thread.whose
+        meanwhile = None
         if thread.state == "ready":
             self._count_ready(found.enters, at)
             self._ready.get(thread.cpu, set()).discard(found.enters)
-            self._keep(thread, at, (NO_PROCESSOR, thread.whose))
-        thread.state, thread.since, thread.cpu = "run", at, cpu
+            meanwhile = NO_PROCESSOR
+        self._change(found.enters, thread, "run", (at, cpu), meanwhile)
 
     def _leave(self, event: Event, found: sched_events.Switch) -> None:
         at = event.time_ns
@@ -185,19 +186,27 @@ class WaitChains:
         if thread is None:
             whose = self._whose(found.leaves, event.pid, event.comm, self._stack_of(event))
             thread = self._threads[found.leaves] = _Thread(whose, "run", at, event.cpu)
-        if thread.state == "run":
-            self._keep(thread, at, (COMPUTING, thread.whose))
-        elif thread.state == "wait" and found.leaves in self._own and found.leaves != self._windows.pid:
+        if thread.state == "wait" and found.leaves in self._own and found.leaves != self._windows.pid:
             self.unrecorded += self._windows.overlap_ns(thread.since, at) > 0
-        thread.since, thread.cpu = at, event.cpu
-        thread.state = "ready" if found.ready else "wait"
-        if found.ready:
-            self._queue(found.leaves, thread)
+        meanwhile = COMPUTING if thread.state == "run" else None
+        self._change(found.leaves, thread, "ready" if found.ready else "wait", (at, event.cpu), meanwhile)
 
-    def _queue(self, tid: int, thread: _Thread) -> None:
-        thread.counted = thread.since
-        if tid in self._own and tid != self._windows.pid:
-            self._ready.setdefault(thread.cpu, set()).add(tid)
+    def _change(
+        self, tid: int, thread: _Thread, state: str, at: tuple[int, int], meanwhile: str | Parts | None
+    ) -> None:
+        """Change the state of a thread at a time on a processor; until then it had a reason, or several, or it is not known."""
+        if meanwhile and at[0] > thread.since:
+            whole = (
+                collections.Counter({(meanwhile, thread.whose): at[0] - thread.since})
+                if isinstance(meanwhile, str)
+                else meanwhile
+            )
+            thread.past.append((thread.since, at[0], whole))
+        thread.state, (thread.since, thread.cpu) = state, at
+        if state == "ready":
+            thread.counted = thread.since
+            if tid in self._own and tid != self._windows.pid:
+                self._ready.setdefault(thread.cpu, set()).add(tid)
 
     def _count_ready(self, tid: int, at: int) -> None:
         """Add the time since the last call to the thread that has the processor for which a thread of the program is ready."""
@@ -210,22 +219,15 @@ class WaitChains:
             self._taken[runs] += length
         thread.counted = at
 
-    def _keep(self, thread: _Thread, at: int, reason: Reason) -> None:
-        if at > thread.since:
-            thread.past.append((thread.since, at, collections.Counter({reason: at - thread.since})))
-
     def _wake(self, event: Event) -> None:
         tid, cpu = sched_events.woken(event.trace) or (-1, 0)
         thread, at = self._threads.get(tid), event.time_ns
         if thread is None or thread.state != "wait":
             return
         parts = self._parts(event, thread.since, at)
-        if at > thread.since:
-            thread.past.append((thread.since, at, parts))
         if tid in self._own and tid != self._windows.pid:
             self._add(parts, thread.since, at)
-        thread.state, thread.since, thread.cpu = "ready", at, cpu
-        self._queue(tid, thread)
+        self._change(tid, thread, "ready", (at, cpu), parts)
 
     def _add(self, parts: Parts, since: int, at: int) -> None:
         share = self._windows.overlap_ns(since, at) / max(1, at - since)
@@ -251,10 +253,8 @@ class WaitChains:
             and at - since >= SHORTEST_DELAY_NS
         ):
             reason = DELAYED_ACK
-        if reason is not None:
-            return collections.Counter({(reason, ""): at - since})
-        whose = self._whose(event.tid, event.pid, event.comm, stack)
-        reason = futex_reason(stack)
+        whose = "" if reason is not None else self._whose(event.tid, event.pid, event.comm, stack)
+        reason = reason or futex_reason(stack)
         if reason is not None:
             return collections.Counter({(reason, whose): at - since})
         return self._meanwhile(self._threads.get(event.tid), whose, since, at)
