@@ -51,11 +51,9 @@ def _symbols(data: bytes) -> object:
     table = symbol_tables._table.__wrapped__(in_file(data), 0)
     if table is None:
         raise DamagedElfError("no table")
-    build = symbol_tables.missing_symbols(in_file(data))
-    debug = symbol_tables._of_debug_file(in_file(data))
     return (
         list(table),
-        (len(debug), symbol_tables._has_build_id(in_file(data), build)),
+        symbol_tables.missing_symbols(in_file(data)),
         table.name_at(0x118),
         table.offset_of(0x100),
         table.begins_at(0x118),

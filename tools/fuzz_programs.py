@@ -32,7 +32,6 @@ from swapstone.parts.build.artifacts.replaced_flags import replaced_flags_warnin
 from swapstone.parts.explain.explanation import folded, folded_difference
 from swapstone.parts.explain.explanation.cost_classes import CostClasses, decode_classes
 from swapstone.parts.explain.instruments import (
-    block_counts,
     call_paths,
     callgrind_output,
     code_files,
@@ -112,7 +111,7 @@ def _perf(data: bytes) -> object:
     windows = [measured_region.windows(found, region, "prog") for region in Region]
     lost = sum(int(event.trace) for event in found if event.what == "lost")
     fields = [heap.fields_of(event.trace) for event in found]
-    classes = CostClasses(*decode_classes(fuzz_seeds.CLASSES, "the seed"))
+    classes = CostClasses(decode_classes(fuzz_seeds.CLASSES, "the seed"))
     stacks = [[Frame(symbol=symbol, object=path) for _, symbol, path in event.stack] for event in found]
     return found, maps, windows, lost, fields, [classes.of(stack) for stack in stacks]
 
@@ -151,23 +150,19 @@ def _stack_heights(data: bytes) -> object:
     return entries, known, list(unwind_tables.directives(code, known, entries))
 
 
-def _plugin_counts(data: bytes) -> object:
-    found = block_counts.decode_counts(data)
-    return found, found.instructions
-
-
 def _wakeups(data: bytes) -> object:
     found = wakeup_trace.decode_wakeups(data)
     paths = [_path(found, processor) for processor in PROCESSORS.values() if found.steps]
     histogram = ((1, 2), (2, 1))
-    return wakeup_trace.find_mark(found.writes, histogram), wakeup_trace.matches(found.bins, histogram), paths
+    return wakeup_trace.find_mark(found.writes, histogram), paths
 
 
 def _path(found: wakeup_trace.WakeupTrace, processor: Processor) -> object:
     """Return the path of a valid trace, or why it has none."""
     kernel = kernel_symbols.KernelSymbols([(1 << 63, "first", ""), ((1 << 64) - 4096, "hrtimer_wakeup", "")])
     try:
-        return wakeup_path.find_path(found, kernel, processor, kernel_start=1 << 63, latency_us=1)
+        side = {"variant": "v", "trial": "t", "run": "r", "output": "o", "equal": 1}
+        return wakeup_path.find_path(found, kernel, processor, side, kernel_start=1 << 63, latency_us=1)
     except UserError as error:
         return str(error)
 
@@ -189,13 +184,13 @@ def _call_paths(data: bytes) -> object:
     found = call_paths.decode_paths(data)
     tree = path_tree.tree_of(found, lambda _: name_at, most=2)
     assert tree.total == found.instructions - found.lost
-    return tree, folded(tree.profile(1.0)), found.by_address()
+    return tree, folded(tree.profile(1.0)), found.left
 
 
 def _paths_of_row(data: bytes) -> object:
     row = explanation_files._decoded(fuzz_seeds.COUNTED_ROW, InstructionExplanation)
     found = explanation_files._decoded(data, InstructionPaths)
-    if row is None or found is None or found.problem(row):
+    if row is None or found is None or found.problem() or not found.is_of(row):
         raise UserError("It can't be read.")
     return folded_difference(*found.profiles(row))
 
@@ -233,10 +228,10 @@ def _makefile(data: bytes) -> object:
 
 
 def _toml_classes(data: bytes) -> object:
-    rules, classes = decode_classes(data, "classes.toml")
-    table = CostClasses(rules, classes)
-    sentences = [table.named(one["name"]).sentence("musl", "futex", "malloc") for one in classes]
-    return rules, classes, sentences, table.of([Frame(symbol="my_alloc.part.0", object="prog")])
+    found = decode_classes(data, "classes.toml")
+    table = CostClasses(found)
+    sentences = [table.named(one.name).worded("musl", "futex", "malloc") for one in found.classes]
+    return found, sentences, table.of([Frame(symbol="my_alloc.part.0", object="prog")])
 
 
 def _board_answer(data: bytes) -> object:
@@ -296,7 +291,6 @@ PROGRAM_DECODERS: tuple[Decoder, ...] = (
     Decoder("strace", "strace", _strace, constant(fuzz_seeds.STRACE)),
     Decoder("callgrind", "valgrind", _callgrind, constant(fuzz_seeds.CALLGRIND, fuzz_seeds.CACHEGRIND)),
     Decoder("stack heights", "objdump", _stack_heights, constant(fuzz_seeds.OBJDUMP)),
-    Decoder("plugin counts", "emulator", _plugin_counts, constant(*fuzz_seeds.COUNTS)),
     Decoder("plugin model", "emulator", model_counts.decode_model, constant(fuzz_seeds.MODEL)),
     Decoder("plugin paths", "emulator", _call_paths, constant(*fuzz_seeds.CALL_PATHS)),
     Decoder("paths of a row", "record", _paths_of_row, constant(fuzz_seeds.PATHS_OF_ROW)),

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 
-from tools.plugin_output import block, counts_file, model_file, paths_file, traced_block, wakeups_file
+from tools.plugin_output import model_file, paths_file, traced_block, wakeups_file
 
 PERF = b"""\
 perf-exec     0/0         0.000000000: PERF_RECORD_COMM: perf-exec:7/7
@@ -368,14 +368,6 @@ def evidence_by_run(runs: int = 5) -> bytes:
     return json.dumps(content, sort_keys=True).encode()
 
 
-COUNTS = (
-    counts_file(
-        [block(0x401000, [(b"\x48\x89\xf8", 2), (b"\xc3", 2)]), block((1 << 64) - 4096, [(b"\x90", 9)])], windows=1
-    ),
-    counts_file([], begins=4, windows=1, left=3, accesses=1, lost=5),
-)
-"""Of the emulator's plugin."""
-
 WAKEUPS = (
     wakeups_file(
         [
@@ -383,7 +375,6 @@ WAKEUPS = (
             traced_block((1 << 64) - 4096, [b"\xfa", b"\xe8\0\0\0\0"]),
         ],
         [(2, 2), (1, 2), (0, 3)],
-        bins=[(4096, 2), (4104, 1)],
         base=0x400000,
         marks=3,
         cycle=2,

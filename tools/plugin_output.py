@@ -6,32 +6,9 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 
-Instructions = Sequence[tuple[bytes, int]]
-"""Pairs (bytes, executions)."""
-
-
-def block(address: int, instructions: Instructions) -> bytes:
-    """Return a block of instructions at an address."""
-    code = b"".join(data for data, _ in instructions)
-    sizes = bytes(len(data) for data, _ in instructions)
-    counts = struct.pack(f"<{len(instructions)}Q", *(count for _, count in instructions))
-    return struct.pack("<QHH", address, len(instructions), len(code)) + sizes + code + counts
-
-
-def counts_file(blocks: Sequence[bytes], **values: int) -> bytes:
-    """Return a file of counts.
-
-    Args:
-        blocks: made by `block`.
-        values: of the lines of text that are not 0.
-    """
-    names = ("begins", "windows", "open", "left", "accesses", "lost")
-    lines = [f"{name} {values.get(name, 0)}\n" for name in names] + [f"blocks {len(blocks)}\n\n"]
-    return b"swapstone-counts 1\n" + "".join(lines).encode() + b"".join(blocks) + b"end\n"
-
 
 def traced_block(address: int, instructions: Sequence[bytes]) -> bytes:
-    """Return a block of a trace of wake-ups."""
+    """Return a block of instructions at an address."""
     code, sizes = b"".join(instructions), bytes(map(len, instructions))
     return struct.pack("<QHH", address, len(instructions), len(code)) + sizes + code
 
@@ -41,7 +18,6 @@ def wakeups_file(
     steps: Sequence[tuple[int, int]] = (),
     *,
     writes: Sequence[tuple[int, ...]] = (),
-    bins: Sequence[tuple[int, int]] = (),
     **values: int,
 ) -> bytes:
     """Return a file of wake-ups.
@@ -50,15 +26,14 @@ def wakeups_file(
         blocks: made by `traced_block`.
         steps: pairs (number of a block, from 1; instructions).
         writes: instruction, executions, first, lowest and highest address, and sum of the distances from the first.
-        bins: pairs (address, count).
         values: of the other lines of text that are not 0.
     """
-    counts = {"writes": len(writes), "bins": len(bins), "blocks": len(blocks), "steps": len(steps), **values}
-    names = ("base", "marks", "cycle", "maximum", "writes", "bins", "cut", "blocks", "steps")
+    counts = {"writes": len(writes), "blocks": len(blocks), "steps": len(steps), **values}
+    names = ("base", "marks", "cycle", "maximum", "writes", "cut", "blocks", "steps")
     lines = "".join(f"{name} {counts.get(name, 0)}\n" for name in names)
-    tables = [struct.pack("<5Qq", *each) for each in writes] + [struct.pack("<2Q", *each) for each in bins]
+    tables = [struct.pack("<5Qq", *each) for each in writes]
     tables += [*blocks, *(struct.pack("<2I", *each) for each in steps)]
-    return b"swapstone-wakeups 1\n" + lines.encode() + b"\n" + b"".join(tables) + b"end\n"
+    return b"swapstone-wakeups 2\n" + lines.encode() + b"\n" + b"".join(tables) + b"end\n"
 
 
 def model_file(**values: int) -> bytes:
@@ -98,8 +73,8 @@ def paths_file(
         values: of the other lines of text that are not 0.
     """
     counts = {"blocks": len(blocks), "paths": len(paths), "leaves": len(leaves), **values}
-    names = ("begins", "windows", "open", "lost", "full", "deep", "blocks", "paths", "leaves")
+    names = ("begins", "windows", "open", "accesses", "lost", "full", "deep", "blocks", "paths", "leaves")
     lines = "".join(f"{name} {counts.get(name, 0)}\n" for name in names)
     tables = [struct.pack("<2I", *each) for each in paths]
     tables += [struct.pack("<4IQ", *each[:3], 0, each[3]) for each in leaves]
-    return b"swapstone-paths 1\n" + lines.encode() + b"\n" + b"".join((*blocks, *tables)) + b"end\n"
+    return b"swapstone-paths 2\n" + lines.encode() + b"\n" + b"".join((*blocks, *tables)) + b"end\n"

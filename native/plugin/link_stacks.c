@@ -1,36 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #include "link_stacks.h"
 
+#include "threads.h"
+
 #include <stddef.h>
-#include <stdlib.h>
 
-enum { THREADS = 1 << 12, PROBES = 8, MOST_CALLS = 1 << 14, KEY_BITS = 6 };
+enum { KEY_BITS = 6 };
 
-#define NEAR_BYTES (256u << 10)
-
-/* A call, or an exception, which returns to address 0. */
-struct call {
-    uint64_t returns_to;
-    uint64_t stored; /* where the called function stored that; 0 if it did not */
-    uint32_t site, path;
-    bool was_returning; /* of an exception: whether it came before a return had arrived */
-};
-
-struct stack {
-    struct call *calls;
-    uint32_t count, room;
-    uint32_t without_room; /* calls that are not in `calls` */
-    uint32_t base;         /* the path without calls */
-    bool returning;        /* a return has not arrived */
-};
-
-struct thread {
-    uint64_t key; /* 0 is no thread */
-    struct stack kernel, user;
-};
-
-static struct thread threads[THREADS], unknown;
-static struct thread *thread = &unknown;
 static uint64_t next_key; /* of the thread that the next return is in; 0 if it is the same */
 static bool in_kernel = true;
 static uint32_t current; /* path */
@@ -38,30 +14,7 @@ static uint32_t current; /* path */
 /* ==== One stack ==== */
 
 static struct stack *active(void) {
-    return in_kernel ? &thread->kernel : &thread->user;
-}
-
-static uint32_t top(const struct stack *stack) {
-    return stack->count ? stack->calls[stack->count - 1].path : stack->base;
-}
-
-static void forget(struct stack *stack) {
-    stack->count = stack->without_room = stack->base = 0;
-    stack->returning = false;
-}
-
-static void push(struct stack *stack, struct call call) {
-    if (stack->count == stack->room) {
-        uint32_t room = stack->room ? 2 * stack->room : 32;
-        struct call *grown = room <= MOST_CALLS ? realloc(stack->calls, room * sizeof *grown) : NULL;
-        if (!grown) {
-            stack->without_room++; /* its callees are shown as called by the last caller that had room */
-            return;
-        }
-        stack->calls = grown;
-        stack->room = room;
-    }
-    stack->calls[stack->count++] = call;
+    return in_kernel ? &thread->kernel : thread->user;
 }
 
 /* Ends the last call that returns to an address since the last exception. Returns whether there is one. */
@@ -80,29 +33,10 @@ static bool end_call(struct stack *stack, uint64_t address) {
 
 /* ==== Threads ==== */
 
-/* Returns the thread with a key. If there is no room, another thread's calls are forgotten. */
-static struct thread *find_thread(uint64_t key) {
-    size_t home = key >> KEY_BITS;
-    struct thread *place = &threads[home % THREADS];
-    for (size_t i = 0; i < PROBES; i++) {
-        struct thread *one = &threads[(home + i) % THREADS];
-        if (one->key == key)
-            return one;
-        if (!one->key) {
-            place = one;
-            break;
-        }
-    }
-    forget(&place->kernel);
-    forget(&place->user);
-    place->key = key;
-    return place;
-}
-
 void links_leave_thread(uint64_t address) {
     if (thread->key || !address)
         return;
-    struct thread *one = find_thread(address), replaced = *one;
+    struct thread *one = find_thread(address, address >> KEY_BITS), replaced = *one;
     *one = unknown;
     one->key = address;
     unknown = replaced;
@@ -115,7 +49,7 @@ void links_enter_thread(uint64_t address) {
 }
 
 void links_execute(void) {
-    forget(&thread->user);
+    forget(thread->user);
 }
 
 /* ==== Flow of control ==== */
@@ -136,12 +70,12 @@ uint32_t links_arrived(uint64_t address) {
     if (stack->returning) {
         stack->returning = false;
         if (next_key) {
-            thread = find_thread(next_key);
+            thread = find_thread(next_key, next_key >> KEY_BITS);
             next_key = 0;
             stack = active();
             if (!end_call(stack, address)) { /* a thread that runs for the first time */
                 forget(stack);
-                forget(&thread->user);
+                forget(thread->user);
             }
         } else {
             end_call(stack, address);
@@ -151,7 +85,7 @@ uint32_t links_arrived(uint64_t address) {
 }
 
 uint32_t links_stored(uint64_t address, extend_path extend) {
-    struct stack *stack = &thread->user;
+    struct stack *stack = thread->user;
     struct call *last = stack->count ? &stack->calls[stack->count - 1] : NULL;
     if (!last || last->stored || stack->without_room)
         return current;

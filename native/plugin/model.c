@@ -11,10 +11,11 @@
  * A conditional branch ends its block. It was taken if the next block begins at its target, and not taken if
  * that begins behind it. After an interrupt neither is known.
  *
- * Instructions count when they complete, as in the mode `counts` (counts.c).
+ * Instructions count when they complete, as in the mode `paths` (paths.c).
  *
  * Output: lines NAME VALUE.
  */
+#include "blocks.h"
 #include "instruction.h"
 #include "plugin.h"
 #include "processor.h"
@@ -22,7 +23,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BUCKETS = 1 << 18, MOST_BLOCKS = 1 << 21, PAGE_BYTES = 1 << 12 };
+enum { BUCKETS = 1 << 18, MOST_TRANSLATED = 1 << 21, PAGE_BYTES = 1 << 12 };
 
 #define CODE (1ull << 63) /* in the number of a line of code */
 
@@ -68,8 +69,8 @@ static struct processor processor;
 static enum architecture architecture = OTHER_ARCHITECTURE;
 
 /* A translated block. Equal ones are one, except those of one instruction. */
-struct block {
-    struct block *same_bucket;
+struct translation {
+    struct translation *same_bucket;
     struct facts {
         uint64_t start, branch, behind,
             target;              /* addresses: the last three if it ends with a conditional branch */
@@ -80,13 +81,13 @@ struct block {
     bool begun; /* whether it was entered, if it is a single instruction */
 };
 
-static struct block *buckets[BUCKETS];
-static size_t block_count;
+static struct translation *buckets[BUCKETS];
+static size_t translation_count;
 
 /* ==== Events ==== */
 
-static const struct block *previous; /* the block that was entered before */
-static uint64_t finished_before;     /* the number of finished blocks when it was */
+static const struct translation *previous; /* the block that was entered before */
+static uint64_t finished_before;           /* the number of finished blocks when it was */
 
 static void count_level(enum level level, enum event access, enum event l2_miss) {
     now[access]++;
@@ -109,7 +110,7 @@ static void resolve_branch(uint64_t next) {
 
 static void entered(unsigned number, void *data) {
     (void)number;
-    struct block *block = data;
+    struct translation *block = data;
     resolve_branch(block->facts.start);
     block->begun = true;
     previous = block;
@@ -122,7 +123,7 @@ static void entered(unsigned number, void *data) {
 
 static void accessed(unsigned number, qemu_plugin_meminfo_t access, uint64_t address, void *data) {
     (void)number;
-    const struct block *alone = data;
+    const struct translation *alone = data;
     struct qemu_plugin_hwaddr *place = qemu_plugin_get_hwaddr(access, address);
     if (!place || qemu_plugin_hwaddr_is_io(place)) {
         now[DEVICES]++;
@@ -140,30 +141,23 @@ static void accessed(unsigned number, qemu_plugin_meminfo_t access, uint64_t add
 
 /* ==== Translation ==== */
 
-static uint64_t hash(const struct facts *facts) { /* FNV-1a, 64 bits */
-    uint64_t value = 14695981039346656037u;
-    for (size_t i = 0; i < sizeof *facts; i++)
-        value = (value ^ ((const unsigned char *)facts)[i]) * 1099511628211u;
-    return value;
-}
-
-static struct block *new_block(const struct facts *facts) {
-    struct block *made = block_count < MOST_BLOCKS ? calloc(1, sizeof *made) : NULL;
+static struct translation *new_translation(const struct facts *facts) {
+    struct translation *made = translation_count < MOST_TRANSLATED ? calloc(1, sizeof *made) : NULL;
     if (made) {
         made->facts = *facts;
-        block_count++;
+        translation_count++;
     }
     return made;
 }
 
 /* Returns the block with these facts; NULL if there is no room. QEMU translates a block again after it
  * discarded its translation. */
-static struct block *find_block(const struct facts *facts) {
-    struct block **bucket = &buckets[hash(facts) % BUCKETS];
-    for (struct block *one = *bucket; one; one = one->same_bucket)
+static struct translation *find_translation(const struct facts *facts) {
+    struct translation **bucket = &buckets[hash(HASH_START, facts, sizeof *facts) % BUCKETS];
+    for (struct translation *one = *bucket; one; one = one->same_bucket)
         if (memcmp(&one->facts, facts, sizeof *facts) == 0)
             return one;
-    struct block *made = new_block(facts);
+    struct translation *made = new_translation(facts);
     if (made) {
         made->same_bucket = *bucket;
         *bucket = made;
@@ -217,7 +211,7 @@ static void translated(struct qemu_plugin_tb *tb, size_t count) {
     for (size_t i = 0; i < count; i++)
         add_code(&facts, qemu_plugin_tb_get_insn(tb, i));
     find_branch(&facts, qemu_plugin_tb_get_insn(tb, count - 1));
-    struct block *block = count == 1 ? new_block(&facts) : find_block(&facts);
+    struct translation *block = count == 1 ? new_translation(&facts) : find_translation(&facts);
     for (size_t i = 0; i < count; i++) {
         struct qemu_plugin_insn *instruction = qemu_plugin_tb_get_insn(tb, i);
         if (block && i == 0) {
@@ -251,27 +245,18 @@ static void close_window(void) {
         windows[i] += now[i] - opened[i];
 }
 
-static void write_number(FILE *out, const char *name, uint64_t number) {
-    fprintf(out, "%s %llu\n", name, (unsigned long long)number);
-}
-
 static void write_events(FILE *out) {
     /* A window may begin inside a block, which was entered before it. */
     windows[INSTRUCTIONS] = windows[BEGUN] + windows[REPEATED] + windows[FINISHED] - windows[ENTERED];
+    const struct line lines[] = {
+        {"begins", window.begins},  {"windows", window.closed},    {"open", window.open},
+        {"l1i_bytes", l1i.bytes},   {"l1i_ways", l1i.ways},        {"l1d_bytes", l1d.bytes},
+        {"l1d_ways", l1d.ways},     {"l2_bytes", l2.bytes},        {"l2_ways", l2.ways},
+        {"line_bytes", LINE_BYTES}, {"history_bits", HISTORY_BITS}};
     fprintf(out, "swapstone-model 1\n");
-    write_number(out, "begins", window.begins);
-    write_number(out, "windows", window.closed);
-    write_number(out, "open", window.open);
-    write_number(out, "l1i_bytes", l1i.bytes);
-    write_number(out, "l1i_ways", l1i.ways);
-    write_number(out, "l1d_bytes", l1d.bytes);
-    write_number(out, "l1d_ways", l1d.ways);
-    write_number(out, "l2_bytes", l2.bytes);
-    write_number(out, "l2_ways", l2.ways);
-    write_number(out, "line_bytes", LINE_BYTES);
-    write_number(out, "history_bits", HISTORY_BITS);
+    put_lines(out, lines, sizeof lines / sizeof *lines);
     for (unsigned i = 0; i < FIRST_HIDDEN; i++)
-        write_number(out, names[i], windows[i]);
+        put_lines(out, &(struct line){names[i], windows[i]}, 1);
 }
 
 const struct mode model_mode = {"model", translated, open_window, close_window, write_events, start};

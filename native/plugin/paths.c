@@ -2,22 +2,26 @@
 /*
  * Mode `paths`: how often each block was executed in the windows, by the calls that led to it.
  *
- *     [exec=ADDRESS][,switch=ADDRESS,switch_end=ADDRESS,vectors=ADDRESS]
+ *     [follow=1][,exec=ADDRESS][,switch=ADDRESS,switch_end=ADDRESS,vectors=ADDRESS]
  *
- * `exec` is the address of the kernel's function where a thread gets a new program: it has none of the former
- * callers. The others are needed on arm64: where the function that switches threads begins and where it ends,
- * and the exception vectors. Calls are followed by shadow_stacks.c on x86_64 and by link_stacks.c on arm64.
+ * Without `follow` no call is followed: nothing has a path. `exec` is the address of the kernel's function
+ * where a thread gets a new program: it has none of the former callers. The others are needed on arm64: where
+ * the function that switches threads begins and where it ends, and the exception vectors. Calls are followed
+ * by shadow_stacks.c on x86_64 and by link_stacks.c on arm64.
  *
  * A path is a list of blocks that end with a call and have not been returned to. Below user code, the last
  * block before the kernel was entered is a part of it too. Paths are nodes of a tree: each is a block below a
  * path.
  *
- * Instructions count when they complete, as in the mode `counts` (counts.c).
+ * Instructions are counted when they begin. One that faults begins again when it is repeated, but QEMU's
+ * clock counts it once. So an instruction counts as completed when the next one of its block begins; of the
+ * last one of a block, attempts are counted. An access to a device in the middle of a block makes QEMU leave
+ * the block and execute this instruction in a block of its own, for which it calls back accesses to memory
+ * only (QEMU 7.2, accel/tcg/translate-all.c: cpu_io_recompile).
  *
  * Output, after the lines of text and an empty line (all numbers little-endian):
  *
- *     for each block    8 bytes virtual address, 2 bytes number of its instructions, 2 bytes size of their
- *                       code, a byte for the size of each instruction, the code
+ *     the blocks (blocks.h)
  *     for each path     4 bytes number of the path above it, from 1; 0 for none. 4 bytes number of a block,
  *                       from 1; 0 if there was no room for this path, so it stands for all such
  *     for each leaf     4 bytes number of a path, or 0. 4 bytes number of the block, 4 bytes how many of its
@@ -25,35 +29,28 @@
  *
  * A path is behind the one above it.
  */
+#include "blocks.h"
 #include "instruction.h"
 #include "link_stacks.h"
 #include "plugin.h"
 #include "shadow_stacks.h"
 
-#include <limits.h>
 #include <stdlib.h>
-#include <string.h>
 
 enum {
     BUCKETS = 1 << 18,
-    MOST_BLOCKS = 1 << 18,
     MOST_PATHS = 1 << 20,
     MOST_LEAVES = 1 << 20,
     MOST_SINGLES = 1 << 20,
     MOST_DEPTH = 200,
-    MOST_CODE = 1 << 15,
-    MOST_INSTRUCTIONS = 1 << 12,
     FULL = 1 /* the path that stands for those that found no room */
 };
 
 #define NUMBER(pointer) ((uint32_t)(uintptr_t)(pointer))
 
-struct block {
-    uint64_t address;
-    unsigned count, code_size;
-    unsigned char *code, *sizes;
-    enum flow flow; /* behind its last instruction, on arm64 */
-    uint32_t same_bucket, number;
+/* What is known of a block. */
+struct site {
+    enum flow flow;        /* behind its last instruction, on arm64 */
     uint32_t caller, path; /* the last path that was extended by this block, and the result */
     uint32_t leaf;         /* the last one that was executed whole */
 };
@@ -75,20 +72,19 @@ struct single {
     bool begun;
 };
 
-uint64_t paths_exec, paths_switch, paths_switch_end, paths_vectors;
+uint64_t paths_follow, paths_exec, paths_switch, paths_switch_end, paths_vectors;
 
-static enum architecture architecture;
+static enum architecture architecture = OTHER_ARCHITECTURE; /* whose calls are followed */
 
 /* The first of each stands for none. */
-static struct block *blocks;
+static struct site *sites; /* by the number of a block */
 static struct path *paths;
 static struct leaf *leaves;
-static uint32_t block_count = 1, path_count = FULL + 1, leaf_count = 1, single_count;
-static uint32_t block_buckets[BUCKETS], path_buckets[BUCKETS], leaf_buckets[BUCKETS];
-static unsigned char code[MOST_CODE], sizes[MOST_INSTRUCTIONS];
+static uint32_t path_count = FULL + 1, leaf_count = 1, single_count;
+static uint32_t path_buckets[BUCKETS], leaf_buckets[BUCKETS];
 
 static uint64_t executed; /* incremented before each instruction */
-static uint64_t lost, full, deep;
+static uint64_t lost, full, deep, accesses;
 static bool counting, in_kernel = true;
 static bool moved;       /* the last return loaded from where no call had stored */
 static uint32_t current; /* path */
@@ -102,44 +98,8 @@ static struct {
 
 /* ==== Tables ==== */
 
-/* FNV-1a, 64 bits. */
-static uint64_t hash(uint64_t value, const void *bytes, size_t size) {
-    for (const unsigned char *byte = bytes; size--; byte++)
-        value = (value ^ *byte) * 1099511628211u;
-    return value;
-}
-
 static uint32_t *bucket_of(uint32_t *buckets, const uint32_t *key, size_t words) {
-    return &buckets[hash(14695981039346656037u, key, words * sizeof *key) % BUCKETS];
-}
-
-static bool is_block(const struct block *one, uint64_t address, size_t count, size_t code_size) {
-    return one->address == address && one->count == count && one->code_size == code_size &&
-           memcmp(one->code, code, code_size) == 0 && memcmp(one->sizes, sizes, count) == 0;
-}
-
-/* Returns the number of the block with the code in `code`; 0 if there is no room. */
-static uint32_t find_block(uint64_t address, size_t count, size_t code_size) {
-    uint64_t digest = hash(14695981039346656037u, &address, sizeof address);
-    uint32_t *bucket = &block_buckets[hash(hash(digest, code, code_size), sizes, count) % BUCKETS];
-    for (uint32_t one = *bucket; one; one = blocks[one].same_bucket)
-        if (is_block(&blocks[one], address, count, code_size))
-            return one;
-    unsigned char *bytes = block_count < MOST_BLOCKS ? malloc(code_size + count) : NULL;
-    if (!bytes)
-        return 0;
-    memcpy(bytes, code, code_size);
-    memcpy(bytes + code_size, sizes, count);
-    size_t last = sizes[count - 1];
-    blocks[block_count] =
-        (struct block){.address = address,
-                       .count = (unsigned)count,
-                       .code_size = (unsigned)code_size,
-                       .code = bytes,
-                       .sizes = bytes + code_size,
-                       .flow = architecture == ARM64 ? flow_of(bytes + code_size - last, last) : FLOW_OTHER,
-                       .same_bucket = *bucket};
-    return *bucket = block_count++;
+    return &buckets[hash(HASH_START, key, words * sizeof *key) % BUCKETS];
 }
 
 static uint32_t find_path(uint32_t above, uint32_t block) {
@@ -156,30 +116,30 @@ static uint32_t find_path(uint32_t above, uint32_t block) {
 }
 
 /* Returns the path of what a block calls. */
-static uint32_t extend(uint32_t path, uint32_t site) {
-    struct block *block = &blocks[site];
-    if (path == FULL || !site)
+static uint32_t extend(uint32_t path, uint32_t block) {
+    struct site *site = &sites[block];
+    if (path == FULL || !block)
         return FULL;
-    if (block->path && block->caller == path)
-        return block->path;
+    if (site->path && site->caller == path)
+        return site->path;
     if (paths[path].depth == MOST_DEPTH) {
         deep++;
         return path;
     }
-    uint32_t found = find_path(path, site);
+    uint32_t found = find_path(path, block);
     if (!found) {
         full++;
         return FULL;
     }
-    block->caller = path;
-    block->path = found;
+    site->caller = path;
+    site->path = found;
     return found;
 }
 
 static struct leaf *find_leaf(uint32_t path, uint32_t block, unsigned began) {
     bool whole = began == blocks[block].count;
-    if (whole && blocks[block].leaf && leaves[blocks[block].leaf].path == path)
-        return &leaves[blocks[block].leaf];
+    if (whole && sites[block].leaf && leaves[sites[block].leaf].path == path)
+        return &leaves[sites[block].leaf];
     const uint32_t key[] = {path, block, began};
     uint32_t *bucket = bucket_of(leaf_buckets, key, 3), one = *bucket;
     while (one && (leaves[one].path != path || leaves[one].block != block || leaves[one].began != began))
@@ -192,7 +152,7 @@ static struct leaf *find_leaf(uint32_t path, uint32_t block, unsigned began) {
         *bucket = one;
     }
     if (whole)
-        blocks[block].leaf = one;
+        sites[block].leaf = one;
     return &leaves[one];
 }
 
@@ -242,7 +202,7 @@ static bool is_vector(uint64_t address) {
 static void follow_link(uint32_t block, bool kernel) {
     const struct block *last = &blocks[run.block];
     uint64_t address = blocks[block].address;
-    enum flow flow = is_whole() ? last->flow : FLOW_OTHER;
+    enum flow flow = is_whole() ? sites[run.block].flow : FLOW_OTHER;
     if (flow == FLOW_CALL)
         current = links_called(last->address + last->code_size, run.block, extend);
     else if (flow == FLOW_RETURN)
@@ -263,7 +223,7 @@ static void begin(uint32_t block) {
     bool kernel = block ? blocks[block].address >> 63 : in_kernel;
     if (architecture == ARM64)
         follow_link(block, kernel);
-    else
+    else if (architecture == X86_64)
         follow_stack(block, kernel);
     in_kernel = kernel;
     run.block = block;
@@ -283,13 +243,15 @@ static void began_single(unsigned processor, void *data) {
     begin(single->block);
 }
 
-/* An access to a device, for which QEMU made a block without callbacks of execution (counts.c). */
+/* An access to a device, for which QEMU made a block without callbacks of execution. */
 static void accessed(unsigned processor, qemu_plugin_meminfo_t access, uint64_t address, void *data) {
     (void)processor;
     const struct single *single = data;
     struct qemu_plugin_hwaddr *place = single->begun ? NULL : qemu_plugin_get_hwaddr(access, address);
-    if (counting && place && qemu_plugin_hwaddr_is_io(place))
+    if (counting && place && qemu_plugin_hwaddr_is_io(place)) {
         count_leaf(current, single->block, 1);
+        accesses++;
+    }
 }
 
 /* Returns whether a block's last instruction is executed. After an exception QEMU 7.2 calls back for accesses
@@ -335,21 +297,6 @@ static void new_program(unsigned processor, void *data) {
 
 /* ==== Translation ==== */
 
-/* Copies a block to `code` and `sizes`. Returns the number of its instructions; 0 if there is no room. */
-static size_t copy_block(struct qemu_plugin_tb *tb, size_t count, size_t *used) {
-    *used = 0;
-    for (size_t i = 0; i < count; i++) {
-        struct qemu_plugin_insn *instruction = qemu_plugin_tb_get_insn(tb, i);
-        size_t size = qemu_plugin_insn_size(instruction);
-        if (i == MOST_INSTRUCTIONS || *used + size > MOST_CODE || size > UCHAR_MAX)
-            return 0;
-        memcpy(code + *used, qemu_plugin_insn_data(instruction), size);
-        sizes[i] = (unsigned char)size;
-        *used += size;
-    }
-    return count;
-}
-
 static void watch_block(struct qemu_plugin_tb *tb, size_t count, uint32_t block) {
     struct single *single =
         count == 1 && block && single_count < MOST_SINGLES ? calloc(1, sizeof *single) : NULL;
@@ -388,8 +335,10 @@ static void watch_link(struct qemu_plugin_insn *instruction, uint32_t block) {
 }
 
 static void translated(struct qemu_plugin_tb *tb, size_t count) {
-    size_t used;
-    uint32_t block = copy_block(tb, count, &used) ? find_block(qemu_plugin_tb_vaddr(tb), count, used) : 0;
+    uint32_t block = find_block(tb, count);
+    const struct qemu_plugin_insn *last = qemu_plugin_tb_get_insn(tb, count - 1);
+    if (architecture == ARM64)
+        sites[block].flow = flow_of(qemu_plugin_insn_data(last), qemu_plugin_insn_size(last));
     watch_block(tb, count, block);
     for (size_t i = 0; i < count; i++) {
         struct qemu_plugin_insn *instruction = qemu_plugin_tb_get_insn(tb, i);
@@ -406,15 +355,14 @@ static void translated(struct qemu_plugin_tb *tb, size_t count) {
 /* ==== Windows and output ==== */
 
 static const char *start(const char *target) {
-    architecture = architecture_of(target);
-    if (architecture == OTHER_ARCHITECTURE)
+    if (paths_follow && (architecture = architecture_of(target)) == OTHER_ARCHITECTURE)
         return "calls are followed on x86_64 and arm64 only";
     if (architecture == ARM64 && !(paths_switch && paths_switch_end && paths_vectors))
         return "on arm64 it needs switch=ADDRESS,switch_end=ADDRESS,vectors=ADDRESS";
-    blocks = calloc(MOST_BLOCKS, sizeof *blocks);
+    sites = calloc(MOST_BLOCKS, sizeof *sites);
     paths = calloc(MOST_PATHS, sizeof *paths);
     leaves = calloc(MOST_LEAVES, sizeof *leaves);
-    return blocks && paths && leaves ? NULL : "there is no memory";
+    return blocks_init() && sites && paths && leaves ? NULL : "there is no memory";
 }
 
 static void open_window(void) {
@@ -427,21 +375,9 @@ static void close_window(void) {
     counting = false;
 }
 
-static void put(FILE *out, uint64_t number, unsigned bytes) {
-    for (; bytes; bytes--, number >>= 8)
-        putc((int)(number & 255), out);
-}
-
-static void put_block(FILE *out, const struct block *block) {
-    put(out, block->address, 8);
-    put(out, block->count, 2);
-    put(out, block->code_size, 2);
-    fwrite(block->sizes, 1, block->count, out);
-    fwrite(block->code, 1, block->code_size, out);
-}
-
-/* Gives numbers to the blocks and paths of all leaves; sets how many there are. */
-static void number_used(uint32_t *used_blocks, uint32_t *used_paths) {
+/* Marks the blocks of all leaves, and numbers their paths; returns how many those are. */
+static uint32_t number_paths(void) {
+    uint32_t used = 0;
     for (uint32_t i = 1; i < leaf_count; i++) {
         blocks[leaves[i].block].number = 1;
         for (uint32_t path = leaves[i].path; path && !paths[path].number; path = paths[path].above) {
@@ -449,38 +385,28 @@ static void number_used(uint32_t *used_blocks, uint32_t *used_paths) {
             blocks[paths[path].block].number = 1;
         }
     }
-    *used_blocks = *used_paths = 0;
-    blocks[0].number = 0;
-    for (uint32_t i = 1; i < block_count; i++)
-        if (blocks[i].number)
-            blocks[i].number = ++*used_blocks;
     for (uint32_t i = 1; i < path_count; i++)
         if (paths[i].number)
-            paths[i].number = ++*used_paths;
+            paths[i].number = ++used;
+    return used;
 }
 
 static void write_paths(FILE *out) {
-    uint32_t used_blocks, used_paths;
-    number_used(&used_blocks, &used_paths);
-    const struct {
-        const char *name;
-        uint64_t number;
-    } lines[] = {{"begins", window.begins},
-                 {"windows", window.closed},
-                 {"open", window.open},
-                 {"lost", lost},
-                 {"full", full},
-                 {"deep", deep},
-                 {"blocks", used_blocks},
-                 {"paths", used_paths},
-                 {"leaves", leaf_count - 1}};
-    fprintf(out, "swapstone-paths 1\n");
-    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
-        fprintf(out, "%s %llu\n", lines[i].name, (unsigned long long)lines[i].number);
+    uint32_t used_paths = number_paths(), used_blocks = number_blocks();
+    const struct line lines[] = {{"begins", window.begins},
+                                 {"windows", window.closed},
+                                 {"open", window.open},
+                                 {"accesses", accesses},
+                                 {"lost", lost},
+                                 {"full", full},
+                                 {"deep", deep},
+                                 {"blocks", used_blocks},
+                                 {"paths", used_paths},
+                                 {"leaves", leaf_count - 1}};
+    fprintf(out, "swapstone-paths 2\n");
+    put_lines(out, lines, sizeof lines / sizeof *lines);
     putc('\n', out);
-    for (uint32_t i = 1; i < block_count; i++)
-        if (blocks[i].number)
-            put_block(out, &blocks[i]);
+    put_blocks(out);
     for (uint32_t i = 1; i < path_count; i++)
         if (paths[i].number) {
             put(out, paths[paths[i].above].number, 4);

@@ -3,7 +3,7 @@
  * A plugin of QEMU's code generator, which observes a machine on the instruction clock. The guest can't
  * observe it: a run with the plugin gives the same bytes (docs/explain.md, "Records of virtual machines").
  *
- *     -plugin swapstone-plugin.so,out=FILE,mode=counts[,begin=ADDRESS,end=ADDRESS[,cycle=N,first=N,last=N]]
+ *     -plugin swapstone-plugin.so,out=FILE,mode=paths[,begin=ADDRESS,end=ADDRESS[,cycle=N,first=N,last=N]]
  *
  * FILE must not exist. It is written when the machine ends. Without `begin` the whole run is observed. With
  * it, a window begins before the instruction at address `begin` is executed for the n-th time, if n modulo
@@ -26,7 +26,7 @@ __attribute__((visibility("default"))) int qemu_plugin_install(qemu_plugin_id_t 
 
 struct window window = {.cycle = 1};
 
-static const struct mode *const modes[] = {&counts_mode, &model_mode, &paths_mode, &wakeups_mode};
+static const struct mode *const modes[] = {&model_mode, &paths_mode, &wakeups_mode};
 static const struct mode *mode;
 static const char *out_path;
 static FILE *out;
@@ -95,7 +95,7 @@ static bool set(const char *argument) {
         {"first", &window.first},    {"last", &window.last},    {"low", &watched.low},
         {"entry", &watched.entry},   {"mark", &watched.mark},   {"keep", &watched.keep},
         {"exec", &paths_exec},       {"switch", &paths_switch}, {"switch_end", &paths_switch_end},
-        {"vectors", &paths_vectors},
+        {"vectors", &paths_vectors}, {"follow", &paths_follow},
     };
     const char *value = strchr(argument, '=');
     size_t length = value ? (size_t)(value - argument) : 0;

@@ -38,9 +38,9 @@ struct watched {
 
 extern struct watched watched;
 
-/* The addresses that the mode `paths` watches; paths.c describes them. */
-extern uint64_t paths_exec, paths_switch, paths_switch_end, paths_vectors;
+/* Whether the mode `paths` follows calls, and the addresses that it watches; paths.c describes them. */
+extern uint64_t paths_follow, paths_exec, paths_switch, paths_switch_end, paths_vectors;
 
-extern const struct mode counts_mode, model_mode, paths_mode, wakeups_mode;
+extern const struct mode model_mode, paths_mode, wakeups_mode;
 
 #endif

@@ -54,7 +54,6 @@ void qemu_plugin_register_vcpu_insn_exec_inline(struct qemu_plugin_insn *instruc
 void qemu_plugin_register_vcpu_mem_cb(struct qemu_plugin_insn *instruction, access_callback function,
                                       enum qemu_plugin_cb_flags flags, enum qemu_plugin_mem_rw kind,
                                       void *data);
-bool qemu_plugin_mem_is_store(qemu_plugin_meminfo_t access);
 struct qemu_plugin_hwaddr *qemu_plugin_get_hwaddr(qemu_plugin_meminfo_t access, uint64_t address);
 bool qemu_plugin_hwaddr_is_io(const struct qemu_plugin_hwaddr *place);
 uint64_t qemu_plugin_hwaddr_phys_addr(const struct qemu_plugin_hwaddr *place);

@@ -17,43 +17,24 @@
  *
  * Output, after the lines of text and an empty line (all numbers little-endian):
  *
- *     for each write    6 * 8 bytes: address of the instruction in the ELF file, its executions, the address
- * that it wrote to first, the lowest, the highest, and the sum of the distances from the first for each bin
- * 8 bytes address, 8 bytes how often the mark wrote to it for each block    8 bytes virtual address, 2 bytes
- * number of its instructions, 2 bytes size of their code, a byte for the size of each instruction, the code
- *     for each step     4 bytes number of a block, from 1; 0 for one that found no room. 4 bytes how many of
- * its instructions began
+ *     for each write    6 * 8 bytes: address of the instruction in the ELF file, its executions, the
+ *                       address that it wrote to first, the lowest, the highest, and the sum of the
+ *                       distances from the first
+ *     the blocks (blocks.h)
+ *     for each step     4 bytes number of a block, from 1; 0 for one that found no room. 4 bytes how
+ *                       many of its instructions began
  */
+#include "blocks.h"
 #include "plugin.h"
 
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-    PAGE = 4096,
-    RING = 1 << 22,
-    MOST_BLOCKS = 1 << 20,
-    MOST_CODE = 1 << 15,
-    MOST_INSTRUCTIONS = 1 << 12,
-    MOST_TEXT = 16 << 20,
-    MOST_BINS = 1 << 16
-};
-
-struct block {
-    uint64_t address;
-    unsigned count, code_size;
-    unsigned char *code, *sizes;
-    uint32_t number; /* in the output, beginning with 1 */
-};
+enum { PAGE = 4096, RING = 1 << 22, MOST_TEXT = 16 << 20 };
 
 struct write {
     struct write *next;
     uint64_t instruction, executions, lowest, highest, distances, first;
-};
-
-struct bin {
-    uint64_t address, count;
 };
 
 /* A block, and the number of instructions that were executed before it, modulo 2^32. */
@@ -63,19 +44,12 @@ struct step {
 
 struct watched watched;
 
-/* Block 0 stands for those that found no room. */
-static struct block *blocks;
-static uint32_t block_count = 1;
-static unsigned char code[MOST_CODE], sizes[MOST_INSTRUCTIONS];
-
 static unsigned char *text;
 static size_t text_size;
 static uint64_t base; /* virtual address minus address in the ELF file */
 static bool base_known;
 
 static struct write *writes, **write_at; /* all; by position in the text */
-static struct bin bins[MOST_BINS];
-static uint32_t bin_count;
 static uint64_t marks, maximum, cycle;
 
 static uint64_t executed; /* incremented before each instruction */
@@ -97,24 +71,26 @@ static const char *start(const char *target) {
     if (!whole)
         return "text=FILE can't be read, or has no or too many bytes";
     write_at = calloc(text_size, sizeof *write_at);
-    blocks = calloc(MOST_BLOCKS, sizeof *blocks);
     ring = calloc(RING, sizeof *ring);
     kept = calloc(RING, sizeof *kept);
-    return write_at && blocks && ring && kept ? NULL : "there is no memory";
+    return blocks_init() && write_at && ring && kept ? NULL : "there is no memory";
 }
 
-static bool has(uint64_t address, const unsigned char *bytes, size_t size) {
+/* Returns whether the program has a block's bytes at an address of the ELF file. */
+static bool has(uint64_t address, const struct block *block) {
     uint64_t at = address - watched.low;
-    return at < text_size && size <= text_size - at && memcmp(text + at, bytes, size) == 0;
+    return at < text_size && block->code_size <= text_size - at &&
+           memcmp(text + at, block->code, block->code_size) == 0;
 }
 
-/* Returns whether the code at a virtual address is the program's. */
-static bool is_program(uint64_t address, size_t size) {
-    if (!base_known && (address - watched.entry) % PAGE == 0 && has(watched.entry, code, size)) {
-        base = address - watched.entry;
+/* Returns whether a block is the program's. */
+static bool is_program(const struct block *block) {
+    uint64_t distance = block->address - watched.entry;
+    if (!base_known && distance % PAGE == 0 && has(watched.entry, block)) {
+        base = distance;
         base_known = true;
     }
-    return base_known && has(address - base, code, size);
+    return base_known && has(block->address - base, block);
 }
 
 /* ==== Writes to memory ==== */
@@ -141,23 +117,11 @@ static struct write *find_write(uint64_t instruction) {
     return *place;
 }
 
-static void count_in_bin(uint64_t address) {
-    uint32_t at = 0;
-    while (at < bin_count && bins[at].address != address)
-        at++;
-    if (at == MOST_BINS)
-        return; /* the sum of the bins is less than `marks` then */
-    bin_count += at == bin_count;
-    bins[at].address = address;
-    bins[at].count++;
-}
-
 static void reached_mark(unsigned processor, qemu_plugin_meminfo_t access, uint64_t address, void *data) {
     (void)processor, (void)data;
     if (!qemu_plugin_mem_is_store(access))
         return;
     marks++;
-    count_in_bin(address);
     if (address <= maximum)
         return;
     maximum = address;
@@ -186,38 +150,12 @@ static void began(unsigned processor, void *data) {
     ring[steps++ % RING] = (struct step){(uint32_t)(uintptr_t)data, (uint32_t)executed};
 }
 
-/* Returns the number of a new block with the code in `code`; 0 if there is no room. */
-static uint32_t new_block(uint64_t address, size_t count, size_t code_size) {
-    unsigned char *bytes = count && block_count < MOST_BLOCKS ? malloc(code_size + count) : NULL;
-    if (!bytes)
-        return 0;
-    memcpy(bytes, code, code_size);
-    memcpy(bytes + code_size, sizes, count);
-    blocks[block_count] = (struct block){.address = address,
-                                         .count = (unsigned)count,
-                                         .code_size = (unsigned)code_size,
-                                         .code = bytes,
-                                         .sizes = bytes + code_size};
-    return block_count++;
-}
-
 static void translated(struct qemu_plugin_tb *tb, size_t count) {
-    uint64_t address = qemu_plugin_tb_vaddr(tb);
-    size_t used = 0, taken = 0;
-    for (; taken < count && taken < MOST_INSTRUCTIONS; taken++) {
-        struct qemu_plugin_insn *instruction = qemu_plugin_tb_get_insn(tb, taken);
-        size_t size = qemu_plugin_insn_size(instruction);
-        if (used + size > MOST_CODE || size > UCHAR_MAX)
-            break;
-        memcpy(code + used, qemu_plugin_insn_data(instruction), size);
-        sizes[taken] = (unsigned char)size;
-        used += size;
-    }
-    if (taken == count && is_program(address, used))
+    uint32_t number = find_block(tb, count);
+    if (number && is_program(&blocks[number]))
         watch_program(tb, count);
     if (!watched.mark)
         return;
-    uint32_t number = taken == count ? new_block(address, count, used) : 0;
     qemu_plugin_register_vcpu_tb_exec_cb(tb, began, QEMU_PLUGIN_CB_NO_REGS, (void *)(uintptr_t)number);
     for (size_t i = 0; i < count; i++)
         qemu_plugin_register_vcpu_insn_exec_inline(qemu_plugin_tb_get_insn(tb, i), QEMU_PLUGIN_INLINE_ADD_U64,
@@ -230,24 +168,11 @@ static void close_window(void) {}
 
 /* ==== Output ==== */
 
-static void put(FILE *out, uint64_t number, unsigned bytes) {
-    for (; bytes; bytes--, number >>= 8)
-        putc((int)(number & 255), out);
-}
-
 static void put_write(FILE *out, const struct write *write) {
     const uint64_t numbers[] = {write->instruction, write->executions, write->first,
                                 write->lowest,      write->highest,    write->distances};
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         put(out, numbers[i], 8);
-}
-
-static void put_block(FILE *out, const struct block *block) {
-    put(out, block->address, 8);
-    put(out, block->count, 2);
-    put(out, block->code_size, 2);
-    fwrite(block->sizes, 1, block->count, out);
-    fwrite(block->code, 1, block->code_size, out);
 }
 
 static uint32_t after(uint64_t step) {
@@ -263,39 +188,26 @@ static uint64_t first_written(void) {
 }
 
 static void write_wakeups(FILE *out) {
-    uint64_t first = first_written(), used = 0, written = 0;
+    uint64_t first = first_written(), written = 0;
     for (uint64_t i = first; i < kept_steps; i++)
-        if (kept[i].block && !blocks[kept[i].block].number)
-            blocks[kept[i].block].number = 1, used++;
+        blocks[kept[i].block].number = 1;
     for (struct write *one = writes; one; one = one->next)
         written += one->executions != 0;
-    const struct {
-        const char *name;
-        uint64_t number;
-    } lines[] = {{"base", base},
-                 {"marks", marks},
-                 {"cycle", cycle},
-                 {"maximum", maximum},
-                 {"writes", written},
-                 {"bins", bin_count},
-                 {"cut", first > 0 || steps > RING},
-                 {"blocks", used},
-                 {"steps", kept_steps - first}};
-    fprintf(out, "swapstone-wakeups 1\n");
-    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
-        fprintf(out, "%s %llu\n", lines[i].name, (unsigned long long)lines[i].number);
+    const struct line lines[] = {{"base", base},
+                                 {"marks", marks},
+                                 {"cycle", cycle},
+                                 {"maximum", maximum},
+                                 {"writes", written},
+                                 {"cut", first > 0 || steps > RING},
+                                 {"blocks", number_blocks()},
+                                 {"steps", kept_steps - first}};
+    fprintf(out, "swapstone-wakeups 2\n");
+    put_lines(out, lines, sizeof lines / sizeof *lines);
     putc('\n', out);
     for (struct write *one = writes; one; one = one->next)
         if (one->executions)
             put_write(out, one);
-    for (uint32_t i = 0; i < bin_count; i++)
-        put(out, bins[i].address, 8), put(out, bins[i].count, 8);
-    used = 0;
-    for (uint32_t i = 1; i < block_count; i++)
-        if (blocks[i].number) {
-            blocks[i].number = (uint32_t)++used;
-            put_block(out, &blocks[i]);
-        }
+    put_blocks(out);
     for (uint64_t i = first; i < kept_steps; i++) {
         put(out, blocks[kept[i].block].number, 4);
         put(out, after(i) - kept[i].before, 4);

@@ -239,9 +239,9 @@ def test_explain_stores_profiles_and_reports_beside_the_record(tmp_path: Path, m
     (more,) = (each for each in found["explanation"]["ledger"]["causes"] if each[0] == "system calls")
     assert more[1][0] > 0, "more time in system calls, beyond the uncertainty of the samples"
     (folder,) = (tmp_path / "r" / "explain").iterdir()
-    manifest = json.loads((folder / "manifest.json").read_text())
-    assert {run["instrument"] for run in manifest["runs"]} >= {"reference", "on-cpu", "off-cpu", "syscalls"}
-    assert all(cost["trials"] > 0 for cost in manifest["costs"] if cost["seconds"] > 1)
+    seen = json.loads((folder / "seen.json").read_text())
+    assert {run["instrument"] for run in seen["runs"]} >= {"reference", "on-cpu", "off-cpu", "syscalls"}
+    assert all(cost["seconds"] > 0 < cost["trial_s"] for cost in seen["costs"])
     assert (tmp_path / "r" / "runs.jsonl").read_bytes() == before  # runs under an instrument are not trials
     scope = json.loads((folder / "on-cpu-candidate.speedscope.json").read_text())
     check_speedscope(scope)

@@ -344,12 +344,13 @@ class Explain(Records):
 def _explain(record: Path) -> None:
     from swapstone.core.record import load
     from swapstone.parts.explain.explanation import explain, load_classes
+    from swapstone.parts.explain.model.explanation import RowMeasurements
     from swapstone.parts.explain.session import explanation_files
     from tests.unit.explanation.test_ledger import ONE_THREAD, PLACE
 
     view, classes = load(record), load_classes()
     folder = explanation_files.folder_of(view, PLACE)
-    seen = explanation_files.read(folder, view)
+    seen = explanation_files.read(folder, view, RowMeasurements)
     if seen is None:
         seen = ONE_THREAD
         explanation_files.store(folder, explanation_files.evidence_files(view, seen))
@@ -377,8 +378,8 @@ def _explain_counts(record: Path) -> None:
     view = load(record)
     made = msgspec.json.decode(COUNTED_ROW, type=InstructionExplanation)
     folder = explanation_files.folder_of(view, made.place)
-    found = explanation_files.read_counts(folder, view)
-    paths = explanation_files.read_paths(folder, view, found) if found is not None else None
+    found = explanation_files.read(folder, view, InstructionExplanation)
+    paths = explanation_files.read(folder, view, InstructionPaths)
     if found is None or paths is None:
         found = msgspec.structs.replace(made, chain=view.last_chain, no_graph="")
         paths = msgspec.json.decode(PATHS_OF_ROW, type=InstructionPaths)

@@ -29,7 +29,7 @@ _GROUPS = {
     **{group: " ".join(names) for group, names in GROUPS.items()},
     "Your own commands": " ".join((*GROUPS["Your own commands"], "parameter_list", "parameter_scan")),
     "The smallest memory that suffices": "fit_memory fit_resolution as_json",
-    "Record": "out resume trust every why_max fail_if",
+    "Record": "out resume trust every fail_if",
 }
 
 
@@ -72,12 +72,11 @@ class CompareCommand(ProgramCommand):
 @click.option(
     "--resume",
     metavar="RECORD",
-    help="Resume an interrupted record; accepts only --budget, --guest-timeout, --fail-if, --why-max, --trust and --all beside it.",
+    help="Resume an interrupted record; accepts only --budget, --guest-timeout, --fail-if, --trust and --all beside it.",
     shell_complete=complete_records,
 )
 @TRUST
 @ALL
-@click.option("--why-max", is_flag=True, help="Afterwards print the path of the worst wake-up of each side.")
 @FAIL_IF
 @click.pass_context
 def compare_command(
@@ -88,7 +87,6 @@ def compare_command(
     budget: str | None,
     guest_timeout: str | None,
     every: bool,
-    why_max: bool,
     fail_if: tuple[str, ...],
     **options: Any,  # noqa: ANN401 - as click passes them
 ) -> int:
@@ -109,7 +107,6 @@ def compare_command(
       swapstone compare libc=glibc,musl --arch arm64,armhf,riscv64,x86_64               # a record for each architecture
       swapstone compare swap=flash,zram:lz4 --ns-per-instruction 1,2,4                  # which results depend on the clock?
       swapstone compare kernel=generic,rt --suite latency --load idle,cpu,memory,io,network
-      swapstone compare kernel=generic,rt --suite latency --load memory --why-max       # and what delayed the worst wake-up
       swapstone compare kernel=./bzImage-a,./bzImage-b --modules ./bzImage-a=./modules-a
       swapstone compare --resume last
 
@@ -157,11 +154,6 @@ def compare_command(
                 "Only a record that is resumed can be untrusted.", "Leave --trust out, or add --resume RECORD."
             )
         else:
-            if why_max:
-                # Of a part, as below: the other comparisons work without it.
-                from swapstone.parts.explain.session.why_max import check_why_max  # noqa: PLC0415
-
-                check_why_max(given, program_of(context))
             for run in run_options(given, program_of(context), display()):
                 records.append(run.record)
                 beside = [*beside, run.record] if run.is_beside_others else []
@@ -174,12 +166,6 @@ def compare_command(
                     beside = []
     except Interrupted as interrupted:
         return print_interruption(interrupted)
-    if why_max:
-        from swapstone.parts.explain.session.why_max import worst_wakeup_documents  # noqa: PLC0415
-
-        for document in worst_wakeup_documents(records, display()):
-            echo("")
-            print_document(document)
     return print_outcomes(records, fail_if)
 
 
@@ -198,7 +184,7 @@ def _separator(records: list[Record]) -> str:
 
 
 _WITH_RESUME = {
-    *("resume", "budget", "guest_timeout", "every", "why_max", "fail_if", "trust", "help"),
+    *("resume", "budget", "guest_timeout", "every", "fail_if", "trust", "help"),
     *GROUPS["Many machines"],
 }
 
@@ -217,5 +203,5 @@ def _check_no_other_options(context: click.Context) -> None:
     if what:
         raise UserError(
             f"--resume continues an experiment with its own options: it takes no {what}.",
-            "Only --budget, --guest-timeout, --fail-if, --why-max, --trust and --all may be given beside it.",
+            "Only --budget, --guest-timeout, --fail-if, --trust and --all may be given beside it.",
         )

@@ -23,7 +23,6 @@ _NOT_PLANNED = {
     "resume",
     "trust",
     "every",
-    "why_max",
     "fit_memory",
     "fit_resolution",
     "as_json",

@@ -206,8 +206,8 @@ def test_the_wording_of_a_class_can_be_replaced(tmp_path: Path, classes: CostCla
     file = tmp_path / "mine.toml"
     file.write_text('[[class]]\nname = "allocator"\nsentence = "{variant}: {functions}"\ncounts = ["copies: bytes*"]\n')
     ours, mine = classes.named("allocator"), load_classes(file).named("allocator")
-    assert mine.sentence("musl", "", "free") == "musl: free"
-    assert ours.sentence("musl", "", "free") == "musl spends more time in its allocator (free)"
+    assert mine.worded("musl", "", "free") == "musl: free"
+    assert ours.worded("musl", "", "free") == "musl spends more time in its allocator (free)"
     copied, freed = (Count(group=group, name=name, baseline=1.0, candidate=2.0) for group, name in COUNTS)
     assert mine.has_count(copied, ()) and not mine.has_count(freed, ())
     assert ours.has_count(freed, ()) and not ours.has_count(copied, ())
@@ -215,8 +215,8 @@ def test_the_wording_of_a_class_can_be_replaced(tmp_path: Path, classes: CostCla
 
 def test_a_class_without_wording_names_its_functions_or_details(classes: CostClasses) -> None:
     kind = classes.named("clock")
-    assert kind.sentence("musl", "gettime", "clock_gettime") == "musl spends more time in clock (clock_gettime)"
-    assert kind.sentence("musl", "gettime", "") == "musl spends more time in clock (gettime)"
+    assert kind.worded("musl", "gettime", "clock_gettime") == "musl spends more time in clock (clock_gettime)"
+    assert kind.worded("musl", "gettime", "") == "musl spends more time in clock (gettime)"
 
 
 def test_counts_of_the_details_are_evidence(classes: CostClasses) -> None:
@@ -234,18 +234,21 @@ def test_counts_of_the_details_are_evidence(classes: CostClasses) -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("[[rule]]\nclass = 'a'\n", "Rule 1 of {file}: it needs class, where and pattern"),
+        (
+            "[[rule]]\nclass = 'a'\n",
+            "{file} can't be read as a table of classes: Object missing required field `where`",
+        ),
         ("[[rule]]\nclass='a'\nwhere='user'\npattern='('\n", "its regular expression is invalid"),
-        ("[[rule]]\nclass='a'\nwhere='user'\npattern='x'\ncolour='red'\n", "unknown key 'colour'"),
+        ("[[rule]]\nclass='a'\nwhere='user'\npattern='x'\ncolour='red'\n", "unknown field `colour`"),
         ("[[rule]]\nclass='a'\nwhere='user'\npattern='x'\ndetail='\\1'\n", "names a group"),
-        ("[[rule]]\nclass=1\nwhere='user'\npattern='x'\n", "must be strings"),
-        ("other = 1\n", "keys other than [[rule]] and [[class]]: other"),
-        ("[[class]]\nsentence='x'\n", "Class 1 of {file}: it needs a name"),
-        ("[[class]]\nname='a'\ncolour='red'\n", "unknown key 'colour'"),
+        ("[[rule]]\nclass=1\nwhere='user'\npattern='x'\n", "Expected `str`, got `int` - at `$.rule[0].class`"),
+        ("other = 1\n", "unknown field `other`"),
+        ("[[class]]\nsentence='x'\n", "missing required field `name`"),
+        ("[[class]]\nname='a'\ncolour='red'\n", "unknown field `colour`"),
         ("[[class]]\nname='a'\nsentence='{whose}'\n", "unknown placeholder {{whose}}"),
-        ("[[class]]\nname='a'\nsentence='{'\n", "no format string"),
-        ("[[class]]\nname='a'\ncounts='faults'\n", "counts must be a list of strings"),
-        ("[[class]]\nname='a'\nfunctions='no'\n", "functions must be true or false"),
+        ("[[class]]\nname='a'\nsentence='{'\n", "Single '{{' encountered in format string - at `$.class[0]`"),
+        ("[[class]]\nname='a'\ncounts='faults'\n", "Expected `array`, got `str` - at `$.class[0].counts`"),
+        ("[[class]]\nname='a'\nfunctions='no'\n", "Expected `bool`, got `str`"),
         ("nonsense", "can't be read"),
     ],
 )

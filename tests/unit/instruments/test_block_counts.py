@@ -4,14 +4,13 @@
 from __future__ import annotations
 
 import functools
-import struct
 from pathlib import Path
 
 import pytest
-from tools.plugin_output import block, counts_file
+from tools.plugin_output import paths_file, traced_block
 
 from swapstone.core.model import UserError
-from swapstone.parts.explain.instruments.block_counts import decode_counts
+from swapstone.parts.explain.instruments.call_paths import decode_paths
 from swapstone.parts.explain.instruments.code_files import CodeFile, CodeMap, read_code
 from swapstone.parts.explain.instruments.counted_runs import CountedRun, by_function, paired, repeated_instructions
 from swapstone.parts.explain.instruments.debug_files import DebugFiles
@@ -23,45 +22,33 @@ from swapstone.parts.vm.artifacts.debug_package import read_debug_file
 
 KERNEL = 1 << 63
 ADD, LONG, BACK = b"\x48\x83\xc0\x01", bytes(range(100, 115)), b"\xeb\xfa"
-FILE = counts_file(
-    [block(0x401000, [(ADD, 3), (LONG, 2)]), block(KERNEL + 0x10, [(BACK, 7)])],
+FILE = paths_file(
+    [
+        traced_block(0x401000, [ADD, LONG]),
+        traced_block(0x402000, [ADD, BACK, BACK]),
+        traced_block(KERNEL + 0x10, [BACK]),
+    ],
+    [],
+    [(0, 1, 2, 2), (0, 2, 2, 5), (0, 3, 1, 7)],
     begins=8,
     windows=2,
-    left=5,
     accesses=4,
     lost=1,
 )
 
 
-def test_a_file_is_decoded() -> None:
-    found = decode_counts(FILE)
+def test_an_instruction_counts_when_the_next_one_begins() -> None:
+    found = decode_paths(FILE)
     assert (found.begins, found.windows, found.open, found.left, found.accesses, found.lost) == (8, 2, False, 5, 4, 1)
-    assert found.blocks[0] == Block(0x401000, ADD + LONG, bytes([4, 15]), (3, 2))
-    assert found.instructions == 3 + 2 + 7 + 1
+    assert found.blocks[0] == Block(0x401000, ADD + LONG, bytes([4, 15]), (2, 2))
+    assert found.blocks[1].counts == (5, 0, 0)
+    assert found.instructions == 2 + 2 + 5 + 7 + 1
 
 
-@pytest.mark.parametrize(
-    ("data", "words"),
-    [
-        (b"", "it starts with"),
-        (FILE.replace(b"counts 1", b"counts 2"), "it starts with"),
-        (FILE.replace(b"windows 2\n", b""), "not the number of windows"),
-        (FILE.replace(b"windows 2", b"windows 02"), "not the number of windows"),
-        (FILE.replace(b"lost 1", b"lost 99999999999999999999"), "not the number of lost"),
-        (FILE.replace(b"open 0", b"open 2"), "open is 2"),
-        (FILE.replace(b"blocks 2\n", b"blocks 3\n"), "block 2 of 3"),
-        (FILE.replace(b"blocks 2\n", b"blocks 1\n"), "does not end after 1 blocks"),
-        (FILE.replace(b"blocks 2\n\n", b"blocks 2\n"), "has no empty line"),
-        (FILE[:-10], "inside block 1"),
-        (FILE + b"x", "does not end"),
-        (counts_file([struct.pack("<QHH", 1, 0, 0)]), "block 0"),
-        (counts_file([block(1, [(b"", 1)])]), "block 0"),
-        (counts_file([block((1 << 64) - 1, [(ADD, 1)])]), "block 0"),
-    ],
-)
-def test_damage_is_named(data: bytes, words: str) -> None:
-    with pytest.raises(UserError, match=words):
-        decode_counts(data)
+@pytest.mark.parametrize("block", [traced_block(1, []), traced_block(1, [b""]), traced_block((1 << 64) - 1, [ADD])])
+def test_a_damaged_block_is_named(block: bytes) -> None:
+    with pytest.raises(UserError, match="block 0 of 1"):
+        decode_paths(paths_file([block]))
 
 
 def _file(name: str, code: bytes, *, fixed: bool = False, start: int = 0x1000) -> CodeFile:
@@ -91,7 +78,7 @@ def test_code_belongs_to_the_file_with_the_same_bytes_at_its_address() -> None:
 def test_sums_by_function_are_the_whole() -> None:
     kernel = KernelSymbols([(KERNEL, "first", ""), (KERNEL + 0x10, "second", "zram"), (KERNEL + 0x10, "_marker", "")])
     blocks, table = (
-        decode_counts(FILE).blocks,
+        decode_paths(FILE).blocks,
         DebugFiles(functools.partial(read_debug_file, "x86_64"), Path(), print).table,
     )
 
@@ -99,13 +86,13 @@ def test_sums_by_function_are_the_whole() -> None:
         return by_function(blocks, names_of(blocks, list(files), kernel, KERNEL, table=table))
 
     functions = summed(_file("prog", ADD + LONG, fixed=True, start=0x401000))
-    assert functions == {("", "prog", "prog"): (5, 0), ("second", "zram", "kernel"): (7, 7)}
-    assert summed()["", "", "unknown"] == (5, 0)
+    assert functions["", "prog", "prog"] == (4, 0) and functions["second", "zram", "kernel"] == (7, 7)
+    assert summed()["", "", "unknown"] == (9, 0)
 
 
 def test_what_faulted_inside_a_block_is_not_counted_twice() -> None:
     functions = {("asm_exc_page_fault", "", "kernel"): (40, 4)}
-    assert repeated_instructions(decode_counts(FILE), functions, "x86_64") == 4 - (5 - 4)
+    assert repeated_instructions(decode_paths(FILE), functions, "x86_64") == 4 - (5 - 4)
 
 
 def test_functions_of_both_sides_are_paired() -> None:

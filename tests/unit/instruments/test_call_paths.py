@@ -4,17 +4,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 
 import pytest
-from tools.plugin_output import block, counts_file, paths_file, traced_block
+from tools.plugin_output import paths_file, traced_block
 
 from swapstone.core.model import UserError
-from swapstone.parts.explain.instruments.block_counts import decode_counts
 from swapstone.parts.explain.instruments.call_paths import decode_paths
 from swapstone.parts.explain.instruments.function_names import FunctionKey, NamesOf
 from swapstone.parts.explain.instruments.kernel_symbols import KernelSymbols
-from swapstone.parts.explain.instruments.observed_paths import path_words, read_paths, unfollowed
+from swapstone.parts.explain.instruments.observed_paths import path_words, unfollowed
 from swapstone.parts.explain.instruments.path_tree import frame_of, tree_of
 from swapstone.parts.explain.model.explanation import KERNEL, OWN_OBJECT, Frame
 from swapstone.parts.explain.model.instruction_counts import AMBIGUOUS, C_LIBRARY, KERNEL_CODE, PROGRAM, UNKNOWN
@@ -53,14 +51,14 @@ def test_a_file_is_decoded() -> None:
     assert found.paths == ((-1, 0), (0, 1), (1, 2))
     assert found.leaves == ((-1, 0, 2, 3), (0, 1, 2, 5), (1, 2, 1, 9), (2, 3, 2, 4))
     assert found.instructions == 2 * 3 + 2 * 5 + 0 * 9 + 2 * 4
-    assert found.by_address() == {MAIN: 3, MAIN + 4: 3, WORK: 5, WORK + 4: 5, SYSTEM: 4, SYSTEM + 4: 4}
+    assert [block.counts for block in found.blocks] == [(3, 3), (5, 5), (0, 0), (4, 4)] and found.left == 9
 
 
 @pytest.mark.parametrize(
     ("data", "words"),
     [
         (b"", "it starts with"),
-        (FILE.replace(b"paths 1\n", b"paths 2\n", 1), "it starts with"),
+        (FILE.replace(b"paths 2\n", b"paths 1\n", 1), "it starts with"),
         (FILE.replace(b"windows 2\n", b""), "not the number of windows"),
         (FILE.replace(b"lost 0", b"lost 9999999999999999999"), "not the number of lost"),
         (FILE.replace(b"open 0", b"open 2"), "open is 2"),
@@ -142,44 +140,6 @@ def test_frames_of_each_kind_of_code() -> None:
     assert frame_of(("a\nb", "lib\x1b.so", C_LIBRARY)) == Frame(symbol="a\\x0ab", object="lib\\x1b.so")
 
 
-COUNTS = counts_file(
-    [
-        block(MAIN, [(ADD, 3), (CALL, 3)]),
-        block(WORK, [(ADD, 5), (CALL, 5)]),
-        block(SYSTEM, [(ADD, 4), (CALL, 4)]),
-        block(LIBRARY, [(ADD, 0), (CALL, 0)]),
-    ],
-    begins=8,
-    windows=2,
-)
-
-
-@pytest.mark.parametrize(
-    ("paths", "counts", "reason"),
-    [
-        (FILE, COUNTS, ""),
-        (FILE.replace(b"lost 0", b"lost 2"), COUNTS, "2 instructions found no room"),
-        (FILE, COUNTS.replace(b"begins 8", b"begins 4"), "have 8 executions of the mark, and 4 were counted"),
-        (FILE, COUNTS.replace(b"windows 2", b"windows 1"), "have 2 passes, and 1 were counted"),
-        (paths_file(BLOCKS, PATHS, LEAVES[1:], begins=8, windows=2), COUNTS, "have 18 instructions, and 24"),
-        (
-            paths_file(BLOCKS, PATHS, [(0, 1, 2, 4), (1, 2, 2, 4), *LEAVES[2:]], begins=8, windows=2),
-            COUNTS,
-            f"have 4 executions of the instruction at {MAIN:#x}, and 3 were counted",
-        ),
-    ],
-)
-def test_paths_must_have_the_counted_instructions(paths: bytes, counts: bytes, reason: str, tmp_path: Path) -> None:
-    (tmp_path / "paths").write_bytes(paths)
-    tree, missing = read_paths(tmp_path / "paths", decode_counts(counts), _names())
-    assert (tree is None) == bool(reason) and reason in missing
-
-
-def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="wrote no paths"):
-        read_paths(tmp_path / "paths", decode_counts(COUNTS), _names())
-
-
 SYMBOLS = [
     (0x1000, "begin_new_exec", ""),
     (0x2000, "vectors", ""),
@@ -197,8 +157,8 @@ def test_which_machines_are_followed() -> None:
 
 
 def test_the_plugin_gets_the_addresses_of_the_kernel() -> None:
-    assert path_words("x86_64", KernelSymbols(SYMBOLS)) == ("exec=0x1000",)
-    assert path_words("x86_64", KernelSymbols([])) == ()
-    words = ("exec=0x1000", "switch=0x3000", "switch_end=0x3080", "vectors=0x2000")
+    assert path_words("x86_64", KernelSymbols(SYMBOLS)) == ("follow=0x1", "exec=0x1000")
+    assert path_words("x86_64", KernelSymbols([])) == ("follow=0x1",)
+    words = ("follow=0x1", "exec=0x1000", "switch=0x3000", "switch_end=0x3080", "vectors=0x2000")
     assert path_words("aarch64", KernelSymbols(SYMBOLS)) == words
-    assert path_words("aarch64", KernelSymbols(SYMBOLS[1:])) == words[1:]
+    assert path_words("aarch64", KernelSymbols(SYMBOLS[1:])) == (words[0], *words[2:])

@@ -45,14 +45,6 @@ def test_code_that_ends_early_has_no_place_for_a_breakpoint(code: bytes) -> None
     assert breakpoint_after_vectors(code) == len(code)
 
 
-@pytest.mark.parametrize(
-    ("release", "expected"),
-    [("6.1.0-18-amd64", True), ("5.4.0", True), ("5.3.18", False), ("4.19.0", False), ("10.0-rc1", True), ("", False)],
-)
-def test_several_probes_of_an_event_need_linux_5_4(release: str, expected: bool) -> None:
-    assert heap.events_have_several_probes(release) is expected
-
-
 MUSL = Path("/lib/ld-musl-x86_64.so.1")
 COPIES = """
 #include <stdlib.h>
@@ -109,13 +101,9 @@ def test_allocations_have_all_callers_in_musl_by_derived_tables(tmp_path: Path) 
 
 @pytest.mark.slow
 @pytest.mark.skipif(os.geteuid() != 0 or platform.machine() != "x86_64", reason="needs root on x86_64")
-@pytest.mark.parametrize("shared", [True, False], ids=["one event for all copies", "an event for each function"])
-def test_copies_are_counted_and_probes_are_deleted(
-    shared: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_copies_are_counted_and_probes_are_deleted(tmp_path: Path) -> None:
     if missing_uprobes() is not None:
         pytest.skip("needs perf and uprobes")
-    monkeypatch.setattr(heap, "events_have_several_probes", lambda _: shared)
     (tmp_path / "p.c").write_text(MOVES)
     program = tmp_path / "p"
     subprocess.run(["cc", "-O1", "-fno-builtin", "-o", program, tmp_path / "p.c"], check=True)
@@ -125,7 +113,7 @@ def test_copies_are_counted_and_probes_are_deleted(
     folder = tmp_path / "scratch"
     folder.mkdir()
     number = 2**22 + os.getpid()  # of no process; of this test alone, because two probes of one name are an error
-    stale = f"p:swapstone_{number}/f{int(shared)} {Path(objects[-1]).resolve()}:0x1000"
+    stale = f"p:swapstone_{number}/f0 {Path(objects[-1]).resolve()}:0x1000"
     traced("sh", "-c", 'echo "$0" >> "$1"', stale, UPROBES)
     found = heap.measure(Tracee("v", request, Region.PROGRAM), ReferenceRuns({"wall": 1e6}, objects, (), folder, 1.0))
     counted = {amount.name: amount.value for amount in found.amounts}

@@ -19,7 +19,9 @@ SWITCH = 0xFFFF800008001000
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Feed:
     """Return a function that feeds events, and returns what the driver prints."""
-    return compile_driver(tmp_path_factory.mktemp("links"), "link_stacks_driver", "link_stacks", "instruction")
+    return compile_driver(
+        tmp_path_factory.mktemp("links"), "link_stacks_driver", "link_stacks", "threads", "instruction"
+    )
 
 
 def _call(site: int) -> str:

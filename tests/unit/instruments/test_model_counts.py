@@ -6,10 +6,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tools.plugin_output import block, counts_file, model_file
+from tools.plugin_output import model_file, paths_file, traced_block
 
 from swapstone.core.model import UnavailableError, UserError
-from swapstone.parts.explain.instruments.block_counts import decode_counts
+from swapstone.parts.explain.instruments.call_paths import decode_paths
 from swapstone.parts.explain.instruments.model_counts import MOST_BYTES, decode_model, read_model, require_modelled
 from swapstone.parts.explain.model.modelled_cycles import CacheSize
 
@@ -17,12 +17,12 @@ FILE = model_file(
     begins=4, windows=1, instructions=7, lost=0, loads=3, stores=2, l1d_accesses=6, l1d_misses=5, l2_data_misses=4,
     branches=2, mispredictions=1, divides_64=1, roots_double=9,
 )  # fmt: skip
-COUNTS = decode_counts(counts_file([block(0x1000, [(b"\x90", 7)])], begins=4, windows=1))
+COUNTS = decode_paths(paths_file([traced_block(0x1000, [b"\x90"])], [], [(0, 1, 1, 7)], begins=4, windows=1))
 
 
 def test_a_file_is_decoded() -> None:
     found = decode_model(FILE)
-    assert (found.begins, found.windows, found.open, found.lost) == (4, 1, False, 0)
+    assert (found.begins, found.windows, found.lost) == (4, 1, 0)
     assert (found.caches.l1i, found.caches.line_bytes, found.caches.history_bits) == (
         CacheSize(bytes=49152, ways=3), 64, 12,
     )  # fmt: skip

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import subprocess
 from pathlib import Path
@@ -13,7 +12,7 @@ import pytest
 from swapstone.core.wire import TrialRequest
 from swapstone.parts.explain.instruments import remedies
 from swapstone.parts.explain.instruments.acquisition import Change, ReferenceRun, RowVariant
-from swapstone.parts.explain.instruments.remedies import REMEDIES, Gap, Remedy, change_of, remedies_for, try_remedies
+from swapstone.parts.explain.instruments.remedies import REMEDIES, Remedy, change_of, remedies_for, try_remedies
 from swapstone.parts.explain.instruments.tracee import Region, Tracee
 from swapstone.parts.explain.model.explanation import Explanation, Finding, RowKey
 from tests.programs import needs
@@ -159,23 +158,23 @@ def test_rounds_have_both_variants_and_the_slower_one_with_the_remedy(
     monkeypatch.setattr(remedies, "BUDGET_S", 0.0)
     lines: list[str] = []
     glibc = ("/lib/libc.so.6",)
-    gap = Gap(slow=variant(3.0, 1.5, glibc), fast=variant(1.0, 9.0, glibc), metric="wall")
-    (found,) = try_remedies((BY_NAME["kept memory"],), gap, tmp_path, lines.append)
+    slow, fast = variant(3.0, 1.5, glibc), variant(1.0, 9.0, glibc)
+    (found,) = try_remedies((BY_NAME["kept memory"],), (slow, fast), "wall", tmp_path, lines.append)
     assert (found.faster, found.slower, found.remedied) == ((1.0,) * 8, (3.0,) * 8, (1.5,) * 8)
     assert lines == ["trying a remedy, in turns with both variants without it: kept memory"]
 
 
 @needs_cc
 def test_a_program_that_does_not_load_the_object_is_not_measured(tmp_path: Path) -> None:
-    gap = Gap(slow=variant(3.0, 1.5), fast=variant(1.0, 9.0), metric="wall")
-    (found,) = try_remedies((BY_NAME["TCP_NODELAY"],), gap, tmp_path, lambda _: None)
+    slow, fast = variant(3.0, 1.5), variant(1.0, 9.0)
+    (found,) = try_remedies((BY_NAME["TCP_NODELAY"],), (slow, fast), "wall", tmp_path, lambda _: None)
     assert found.remedied == () and "did not load the preloaded object" in found.problem
     loaded = variant(3.0, 1.5, (str(tmp_path / "TCP_NODELAY.so"),))
-    (found,) = try_remedies((BY_NAME["TCP_NODELAY"],), dataclasses.replace(gap, slow=loaded), tmp_path, lambda _: None)
+    (found,) = try_remedies((BY_NAME["TCP_NODELAY"],), (loaded, fast), "wall", tmp_path, lambda _: None)
     assert found.problem == "" and set(found.remedied) == {1.5}
 
 
 def test_a_remedy_of_glibc_is_not_measured_without_glibc(tmp_path: Path) -> None:
-    gap = Gap(slow=variant(3.0, 1.5, ("/lib/ld-musl-x86_64.so.1",)), fast=variant(1.0, 9.0), metric="wall")
-    (found,) = try_remedies((BY_NAME["huge pages"],), gap, tmp_path, lambda _: None)
+    slow, fast = variant(3.0, 1.5, ("/lib/ld-musl-x86_64.so.1",)), variant(1.0, 9.0)
+    (found,) = try_remedies((BY_NAME["huge pages"],), (slow, fast), "wall", tmp_path, lambda _: None)
     assert found.remedied == () and found.problem == "the slower variant has no shared glibc, which alone heeds it"

@@ -46,9 +46,10 @@ def test_reading_many_switches_leaves_time_for_fewer_runs() -> None:
 
 def test_runs_end_with_the_plan_the_samples_or_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[int] = []
-    repeat(lambda: made.append(1), RunPlan(3, 1))
+    made.extend(repeat(RunPlan(3, 1)))
     assert len(made) == 3
-    repeat(lambda: made.append(1), RunPlan(3, 1), lambda: len(made) >= 12)
+    for number in repeat(RunPlan(3, 1), lambda: len(made) >= 12):
+        made.append(number)
     assert len(made) == 12
 
 
@@ -64,7 +65,8 @@ def test_runs_end_with_the_plan_the_samples_or_the_time(monkeypatch: pytest.Monk
 def test_few_runs_get_more_time(monkeypatch: pytest.MonkeyPatch, planned: RunPlan, run_s: float, runs: int) -> None:
     made: list[int] = []
     monkeypatch.setattr(repeated_runs, "time", SimpleNamespace(monotonic=lambda: run_s * len(made)))
-    repeat(lambda: made.append(1), planned)
+    for number in repeat(planned):
+        made.append(number)
     assert len(made) == runs
 
 

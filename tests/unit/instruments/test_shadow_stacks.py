@@ -15,7 +15,7 @@ STACK = 0x7FFFFFFFE000
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Feed:
     """Return a function that feeds events, and returns the path after each: the numbers of its calls, the outermost first."""
-    return compile_driver(tmp_path_factory.mktemp("stacks"), "shadow_stacks_driver", "shadow_stacks")
+    return compile_driver(tmp_path_factory.mktemp("stacks"), "shadow_stacks_driver", "shadow_stacks", "threads")
 
 
 def _call(address: int, site: int) -> str:

@@ -15,8 +15,7 @@ import pytest
 
 from swapstone.core.model import LoadGenerator, UnavailableError, UserError
 from swapstone.core.wire import LoadGeneratorRequest, TrialRequest
-from swapstone.parts.explain.instruments import run_limit
-from swapstone.parts.explain.instruments.run_limit import LONGEST_S, SHORTEST_S, RunLimit, limit_of, wait_for_end
+from swapstone.parts.explain.instruments.run_limit import LONGEST_S, SHORTEST_S, RunLimit, limit_of, noted
 from swapstone.parts.explain.instruments.server_run import stop
 from swapstone.parts.explain.instruments.traced_run import run, session_members
 from swapstone.parts.explain.instruments.tracee import Region, Tracee
@@ -125,8 +124,8 @@ def test_a_long_wait_prints_what_it_waits_for(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr("swapstone.parts.explain.instruments.run_limit.QUIET_S", 0.05)
     lines: list[str] = []
     with subprocess.Popen(["/bin/sleep", "1000"]) as process:
-        with pytest.raises(subprocess.TimeoutExpired):
-            wait_for_end(process, 0.2, "the end of sleep", lines.append)
+        with pytest.raises(subprocess.TimeoutExpired), noted("for the end of sleep", 0.2, lines.append):
+            process.wait(0.2)
         process.kill()
     assert lines == ["waiting for the end of sleep, for at most 0 s more"]
 
@@ -136,25 +135,24 @@ def test_reading_a_recording_is_bounded_and_prints_that_it_takes_long(
     monkeypatch: pytest.MonkeyPatch, within_s: float, *, killed: bool
 ) -> None:
     monkeypatch.setattr("swapstone.parts.explain.instruments.run_limit.QUIET_S", 0.05)
-    noted = threading.Event()
+    printed = threading.Event()
     lines: list[str] = []
 
     def notify(line: str) -> None:
         lines.append(line)
-        noted.set()
+        printed.set()
 
     command = ["/bin/sh", "-c", "exec sleep 1000" if killed else "read line; echo end"]
     with (
         subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process,
-        run_limit.ended_within(process, within_s, "perf script", notify) as late,
+        noted("for perf script", within_s, notify, process.kill),
     ):
         assert process.stdout is not None and process.stdin is not None
-        assert noted.wait(30)
+        assert printed.wait(30)
         if not killed:
             process.stdin.write("go\n")
             process.stdin.flush()
         assert process.stdout.read() == ("" if killed else "end\n")
-    assert late.is_set() is killed
     assert lines == [f"waiting for perf script, for at most {0 if killed else 60} s more"]
 
 

@@ -12,11 +12,12 @@ from swapstone.core.model import UnavailableError
 from swapstone.parts.explain.instruments.instruction_kinds import PROCESSORS
 from swapstone.parts.explain.instruments.kernel_symbols import KernelSymbols
 from swapstone.parts.explain.instruments.plugin_file import Block
-from swapstone.parts.explain.instruments.wakeup_path import FoundPath, _codes, find_path
+from swapstone.parts.explain.instruments.wakeup_path import _codes, find_path
 from swapstone.parts.explain.instruments.wakeup_trace import WakeupTrace
-from swapstone.parts.explain.model.wakeup_paths import DisabledSection
+from swapstone.parts.explain.model.wakeup_paths import DisabledSection, WakeupPath
 
 KERNEL = 1 << 63
+SIDE = {"variant": "v", "trial": "t", "run": "r", "output": "o", "equal": 1}
 NAMES = (
     "entry_SYSCALL_64",
     "free_pages",
@@ -65,7 +66,7 @@ class Trace:
 
     def end(self) -> WakeupTrace:
         """Return the trace."""
-        return WakeupTrace(0, 1, 1, (), (), False, tuple(self._blocks), tuple(self._steps))
+        return WakeupTrace(1, 1, (), tuple(self._blocks), tuple(self._steps))
 
 
 def _interrupt(trace: Trace) -> Trace:
@@ -82,11 +83,12 @@ def _switch(trace: Trace) -> Trace:
     return trace.run("", 7, at=512)
 
 
-def _path(trace: Trace, latency_us: int = 1, scale: int = 1) -> FoundPath:
+def _path(trace: Trace, latency_us: int = 1, scale: int = 1) -> WakeupPath:
     return find_path(
         trace.end(),
         SYMBOLS,
         PROCESSORS["x86_64"],
+        SIDE,
         kernel_start=KERNEL,
         latency_us=latency_us,
         ns_per_instruction=scale,
@@ -101,7 +103,7 @@ def _busy(count: int = 900) -> Trace:
     return _switch(trace)
 
 
-def _tree(found: FoundPath) -> list[tuple[int, str, int, int]]:
+def _tree(found: WakeupPath) -> list[tuple[int, str, int, int]]:
     return [(one.depth, one.name, one.own, one.total) for one in found.functions]
 
 
@@ -203,14 +205,14 @@ def test_a_trace_that_does_not_fit_is_refused(change: dict[str, int], words: str
 def test_a_kernel_without_the_timers_function_is_refused() -> None:
     others = KernelSymbols([(place, name, "") for name, place in PLACES.items() if name != "hrtimer_wakeup"])
     with pytest.raises(UnavailableError, match="hrtimer_wakeup was not executed"):
-        find_path(_busy().end(), others, PROCESSORS["x86_64"], kernel_start=KERNEL, latency_us=1)
+        find_path(_busy().end(), others, PROCESSORS["x86_64"], SIDE, kernel_start=KERNEL, latency_us=1)
 
 
 @pytest.mark.parametrize("steps", [[], [(-1, 5)], [(0, 5), (-1, 3)]])
 def test_a_trace_of_nothing_is_refused(steps: Sequence[tuple[int, int]]) -> None:
     trace = dataclasses.replace(_busy().end(), steps=tuple(steps))
     with pytest.raises(UnavailableError):
-        find_path(trace, SYMBOLS, PROCESSORS["x86_64"], kernel_start=KERNEL, latency_us=1)
+        find_path(trace, SYMBOLS, PROCESSORS["x86_64"], SIDE, kernel_start=KERNEL, latency_us=1)
 
 
 def test_a_conditional_call_that_is_not_executed_enters_nothing() -> None:
@@ -222,7 +224,7 @@ def test_a_conditional_call_that_is_not_executed_enters_nothing() -> None:
 
 def test_the_page_of_vectors_of_arm_is_an_entry() -> None:
     block = Block(0xFFFF0018, b"\x00\x00\x00\xea", b"\4")  # b
-    trace = WakeupTrace(0, 1, 1, (), (), False, (block, dataclasses.replace(block, address=0xC0000018)), ())
+    trace = WakeupTrace(1, 1, (), (block, dataclasses.replace(block, address=0xC0000018)), ())
     names = KernelSymbols([(0xC0000000, "first", "")])
     codes = _codes(trace, names, 0xBF000000, PROCESSORS["arm"])
     assert [(code.name[0], code.is_entry) for code in codes[:2]] == [("vectors", True), ("first", False)]

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import msgspec
@@ -11,7 +10,7 @@ import pytest
 
 import swapstone
 from swapstone.parts.explain.explanation import load_classes
-from swapstone.parts.explain.model.explanation import InstrumentCost, RowMeasurements, Stack
+from swapstone.parts.explain.model.explanation import RowMeasurements, Stack
 from swapstone.parts.explain.report.flame_graph import page
 from swapstone.parts.explain.session.explanation_files import (
     MANIFEST,
@@ -65,11 +64,11 @@ def test_why_stored_evidence_is_measured_again(record: swapstone.Record) -> None
     folder = folder_of(record.view, seen.place)
     assert unusable(folder, record.view) == ""  # there is none
     store(folder, evidence_files(record.view, seen))
-    assert (unusable(folder, record.view), read(folder, record.view)) == ("", seen)
+    assert (unusable(folder, record.view), read(folder, record.view, RowMeasurements)) == ("", seen)
     whole = (folder / SEEN).read_bytes()
     for damage in (whole[:-9], b"", whole.replace(b"2.0", b"3.0")):
         (folder / SEEN).write_bytes(damage)
-        assert read(folder, record.view) is None
+        assert read(folder, record.view, RowMeasurements) is None
         assert unusable(folder, record.view) == "the stored evidence of this row is damaged, or was edited"
     (folder / SEEN).write_bytes(whole)
     manifest = folder / MANIFEST
@@ -100,17 +99,3 @@ def test_a_graph_of_the_deepest_stacks_is_drawn() -> None:
     (run, *_) = seen.runs
     assert run.profile is not None
     assert '"tree"' in page("title", run.profile, None, load_classes())
-
-
-def test_the_manifest_has_the_cost_of_each_instrument(record: swapstone.Record) -> None:
-    costs = (
-        InstrumentCost(instrument="on-cpu", seconds=30.0, trial_s=1.5),
-        InstrumentCost(instrument="instructions", seconds=9.0, trial_s=0.0),
-    )
-    seen = msgspec.structs.replace(row((1.0, 2.0), ({OWN: 1.0}, {OWN: 2.0})), costs=costs)
-    folder = folder_of(record.view, seen.place)
-    store(folder, evidence_files(record.view, seen))
-    assert json.loads((folder / MANIFEST).read_text())["costs"] == [
-        {"instrument": "on-cpu", "seconds": 30.0, "trials": 20.0, "slower": [["a", 1.0], ["b", 1.0]]},
-        {"instrument": "instructions", "seconds": 9.0, "trials": None, "slower": []},
-    ]

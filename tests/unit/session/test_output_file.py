@@ -12,6 +12,7 @@ import pytest
 import swapstone
 from swapstone.core.model import UserError
 from swapstone.core.session.output_file import check_output_folder, write_output, write_outputs
+from swapstone.parts.explain.model.explanation import RowMeasurements
 from swapstone.parts.explain.session import explanation_files
 from tests.e2e.cli import fake
 from tests.e2e.cli import swapstone as command
@@ -130,7 +131,9 @@ def test_a_link_or_a_fifo_among_the_evidence_is_not_read(record: swapstone.Recor
     os.mkfifo(folder / explanation_files.MANIFEST)
     os.mkfifo(folder / explanation_files.SEEN)
     found: list[object] = []
-    reader = threading.Thread(target=lambda: found.append(explanation_files.read(folder, record.view)), daemon=True)
+    reader = threading.Thread(
+        target=lambda: found.append(explanation_files.read(folder, record.view, RowMeasurements)), daemon=True
+    )
     reader.start()
     reader.join(60)
     assert found == [None]

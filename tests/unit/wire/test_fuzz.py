@@ -44,8 +44,6 @@ COVERED = {
     "core/factors/elf_file.py": "program facts",
     "core/factors/facts.py": "program facts",
     "parts/explain/instruments/archive_matching.py": "archive",
-    "parts/explain/instruments/arm_kinds.py": "ARM program facts",
-    "parts/explain/instruments/code_files.py": "code",
     "parts/explain/instruments/symbol_tables.py": "symbols",
     "parts/explain/instruments/unwind_tables.py": "unwind tables",
     "parts/explain/instruments/traced_wakeups.py": "code",

@@ -3,14 +3,14 @@
 
 from __future__ import annotations
 
-import dataclasses
+import itertools
 import re
 from collections.abc import Sequence
 
 from swapstone.core.model.number_text import fixed
 from swapstone.parts.explain.explanation.call_names import common_call
 from swapstone.parts.explain.explanation.profile_formats import label
-from swapstone.parts.explain.model.explanation import KERNEL, Frame, Profile, Stack
+from swapstone.parts.explain.model.explanation import KERNEL, Frame, Profile
 
 _C_LIBRARY = re.compile(r"(?:libc|libpthread|ld-linux[\w-]*|ld-musl-\w+|libc\.musl-\w+)[.\-]?[\d.]*\.so(?:\.\d+)*")
 LIBRARY = "C library"
@@ -34,15 +34,6 @@ LEAST_LOST = 0.02
 """Share of a profile in stacks of the C library without callers from which callers are left out on both sides."""
 
 
-@dataclasses.dataclass(frozen=True)
-class AlignedProfiles:
-    """Two profiles with aligned stacks; `notes` has what was done to them."""
-
-    before: Profile
-    after: Profile
-    notes: tuple[str, ...]
-
-
 def aligned_label(frame: Frame) -> str:
     """Return a frame of aligned stacks as text: ``syscall:write``, ``page fault``, or as in other profiles."""
     if frame == _FAULTING:
@@ -52,7 +43,7 @@ def aligned_label(frame: Frame) -> str:
     return label(frame)
 
 
-def aligned(before: Profile, after: Profile) -> AlignedProfiles:
+def aligned(before: Profile, after: Profile) -> tuple[Profile, Profile, tuple[str, ...]]:
     """Give equal work of two C libraries equal stacks.
 
     The entry into the kernel and the wrapper of a system call are one frame; a function of the C library has the same name whatever its
@@ -62,6 +53,9 @@ def aligned(before: Profile, after: Profile) -> AlignedProfiles:
     Args:
         before: the baseline's.
         after: the candidate's.
+
+    Returns:
+        Both, and what was done to them, as sentences.
     """
     lost = [_lost(each) for each in (before, after)]
     cut = max(lost) >= LEAST_LOST
@@ -75,18 +69,17 @@ def aligned(before: Profile, after: Profile) -> AlignedProfiles:
             f"there are drawn without callers on both sides, under [{LIBRARY}], and the kernel's below it without its functions too: they "
             "are in the graphs of one side."
         )
-    return AlignedProfiles(_rebuilt(before, cut=cut), _rebuilt(after, cut=cut), tuple(notes))
+    return _rebuilt(before, cut=cut), _rebuilt(after, cut=cut), tuple(notes)
 
 
 def _lost(profile: Profile) -> float:
     """Return the share of a profile in stacks that begin in the C library, with no function of the program."""
-    whole = sum(stack.weight for stack in profile.stacks)
     lost = 0.0
-    for stack in profile.stacks:
-        user = [frame for number in stack.frames if (frame := profile.frames[number]).object != KERNEL]
+    for frames, weight in profile.weighted():
+        user = [frame for frame in frames if frame.object != KERNEL]
         if user and all(_is_library(frame) and not _START.fullmatch(frame.symbol) for frame in user):
-            lost += stack.weight
-    return lost / whole if whole else 0.0
+            lost += weight
+    return lost / profile.total if profile.total else 0.0
 
 
 def _is_library(frame: Frame) -> bool:
@@ -102,12 +95,9 @@ def canonical(frames: Sequence[Frame], *, cut: bool) -> tuple[Frame, ...]:
     """
     user = [frame for frame in frames if frame.object != KERNEL]
     kernel = _kernel([frame for frame in frames if frame.object == KERNEL])
-    while len(user) > 1 and _START.fullmatch(user[0].symbol):
-        user = user[1:]
-    first = len(user)
-    while first and _is_library(user[first - 1]):
-        first -= 1
-    callers, library = user[:first], [_named(frame) for frame in user[first:]]
+    user = list(itertools.dropwhile(lambda frame: _START.fullmatch(frame.symbol), user)) or user[-1:]
+    inner = list(itertools.takewhile(_is_library, reversed(user)))
+    callers, library = user[: len(user) - len(inner)], [_named(frame) for frame in reversed(inner)]
     inside = bool(library) or (bool(kernel) and _CALL.fullmatch(kernel[0].symbol) is not None)
     if kernel and (call := _CALL.fullmatch(kernel[0].symbol)):
         while library and _is_wrapper(library[-1], call[1]):
@@ -148,24 +138,9 @@ def _is_wrapper(frame: Frame, call: str) -> bool:
 
 
 def _rebuilt(profile: Profile, *, cut: bool) -> Profile:
-    places: dict[tuple[Frame, ...], int] = {}
-    moved = [
-        places.setdefault(canonical([profile.frames[number] for number in stack.frames], cut=cut), len(places))
-        for stack in profile.stacks
-    ]
-    sums = [0.0] * len(places)
-    for stack, place in zip(profile.stacks, moved, strict=True):
-        sums[place] += stack.weight
-    index: dict[Frame, int] = {}
-    stacks = tuple(
-        Stack(frames=tuple(index.setdefault(frame, len(index)) for frame in frames), weight=sums[place])
-        for frames, place in places.items()
-    )
-    return Profile(
-        kind=profile.kind,
-        unit=profile.unit,
-        operations=profile.operations,
-        frames=tuple(index),
-        stacks=stacks,
-        notes=profile.notes,
-    )
+    sums: dict[tuple[Frame, ...], float] = {}
+    for frames, weight in profile.weighted():
+        stack = canonical(frames, cut=cut)
+        sums[stack] = sums.get(stack, 0.0) + weight
+    facts = {"kind": profile.kind, "unit": profile.unit, "operations": profile.operations, "notes": profile.notes}
+    return Profile.of(sums, **facts)

@@ -9,7 +9,6 @@ state as a range. docs/float-abi.md lists what the models leave out.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable
 from typing import NamedTuple
 
 from swapstone.parts.explain.model.instruction_counts import ArmCounts
@@ -168,18 +167,18 @@ def modelled(
     )
     if not all(value > 0 for pair in (*pairs, *beside) for value in pair):
         return None
+    before, after, ratios = (
+        [pair[0] for pair in pairs],
+        [pair[1] for pair in pairs],
+        [pair[1] / pair[0] for pair in pairs],
+    )
     return ModelledRow(
         processor=processor,
-        baseline=_bounds(pair[0] for pair in pairs),
-        candidate=_bounds(pair[1] for pair in pairs),
-        ratio=_bounds(pair[1] / pair[0] for pair in pairs),
+        baseline=Bounds(min(before), max(before)),
+        candidate=Bounds(min(after), max(after)),
+        ratio=Bounds(min(ratios), max(ratios)),
         beside=min(pair[1] / pair[0] for pair in beside),
     )
-
-
-def _bounds(values: Iterable[float]) -> Bounds:
-    found = list(values)
-    return Bounds(min(found), max(found))
 
 
 def _cycles(

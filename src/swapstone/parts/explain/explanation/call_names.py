@@ -81,9 +81,6 @@ def _sum(counts: list[Count]) -> Count:
 
 def _added(values: Iterable[float | None]) -> float | None:
     """Return the sum of values; None if one is unknown."""
-    total = 0.0
-    for value in values:
-        if value is None:
-            return None
-        total += value
-    return total
+    every = list(values)
+    known = [value for value in every if value is not None]
+    return sum(known, 0.0) if len(known) == len(every) else None

@@ -8,9 +8,10 @@ import fnmatch
 import functools
 import re
 import string
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
-from typing import Any
+
+import msgspec
 
 from swapstone.core.model import UserError
 from swapstone.core.model.toml_file import TomlError, decode_toml
@@ -38,28 +39,35 @@ LIBRARY = "C library"
 _C_LIBRARY = re.compile(r"libc\.so\.6|libc-[\d.]+\.so|ld-musl-\w+\.so\.1|libc\.musl-\w+\.so\.1|libc\.so")
 _C_LIBRARIES = re.compile(r"(?:lib(?:c|m|mvec|pthread|rt|dl|anl|resolv|crypt)|ld-(?:linux|musl))[-.]\S*")
 """The C library and those that belong to it."""
-_RULE_KEYS = {"class", "where", "pattern", "detail"}
-_CLASS_KEYS = {"name", "sentence", "counts", "functions"}
 _HINT = 'A rule is: [[rule]] class = "allocator" where = "user" pattern = "my_alloc.*"'
-_DEFAULT_SENTENCE = "{variant} spends more time in {name} ({functions})"
 _DETAILS = "{details}"
 _PLACEHOLDERS = {"variant", "details", "functions", "name"}
 
 
-class CostClass:
-    """How a finding of one class is worded.
+class CostClass(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How a finding of one class is worded: a ``[[class]]`` of the table.
 
-    Args:
-        entry: a ``[[class]]`` of the table.
+    Attributes:
+        name: of the class.
+        sentence: of a finding, with the placeholders ``{variant}``, ``{details}``, ``{functions}`` and ``{name}``.
+        counts: which counts are evidence, each ``GROUP`` or ``GROUP:PATTERN``.
+        functions: whether functions are evidence.
     """
 
-    def __init__(self, entry: Mapping[str, Any]) -> None:
-        self.name: str = entry["name"]
-        self.has_functions: bool = entry.get("functions", True)
-        self._sentence: str = entry.get("sentence", _DEFAULT_SENTENCE)
-        self._counts = [selector.partition(":") for selector in entry.get("counts", ())]
+    name: str
+    sentence: str = "{variant} spends more time in {name} ({functions})"
+    counts: tuple[str, ...] = ()
+    functions: bool = True
 
-    def sentence(self, variant: str, details: str, functions: str) -> str:
+    def __post_init__(self) -> None:
+        """Check the sentence."""
+        for _, name, form, conversion in string.Formatter().parse(self.sentence):
+            if form or conversion:
+                raise ValueError("its sentence has a placeholder with a format")
+            if name is not None and name not in _PLACEHOLDERS:
+                raise ValueError(f"its sentence has the unknown placeholder {{{name}}}")
+
+    def worded(self, variant: str, details: str, functions: str) -> str:
         """Return the sentence of a finding.
 
         Args:
@@ -67,7 +75,7 @@ class CostClass:
             details: what the ledger's second column names; stands for the functions where none has a name.
             functions: those that take the most time; may be empty.
         """
-        return self._sentence.format(variant=variant, details=details, functions=functions or details, name=self.name)
+        return self.sentence.format(variant=variant, details=details, functions=functions or details, name=self.name)
 
     def has_count(self, count: Count, details: Collection[str]) -> bool:
         """Return whether a count is evidence for this class.
@@ -76,8 +84,9 @@ class CostClass:
             count: of any group.
             details: names from the ledger's second column: system calls, or `FAULTS`.
         """
+        selectors = (selector.partition(":") for selector in self.counts)
         return any(
-            group == count.group and _selects(pattern.strip(), count, details) for group, _, pattern in self._counts
+            group == count.group and _selects(pattern.strip(), count, details) for group, _, pattern in selectors
         )
 
 
@@ -89,15 +98,32 @@ def _selects(pattern: str, count: Count, details: Collection[str]) -> bool:
     return common_call(count.name) in details  # a detail is the name of all calls that do the same work
 
 
-class _Rule:
-    """A ``[[rule]]`` of the table."""
+class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename={"name": "class"}):
+    """Which stacks belong to a class: a ``[[rule]]`` of the table.
 
-    def __init__(self, entry: Mapping[str, str]) -> None:
-        self.name = entry["class"]
-        self.where = entry["where"]
-        self.detail = entry.get("detail", "")
-        self.pattern = re.compile(entry["pattern"])
-        self.object = None if self.where in {"user", "kernel", LIBRARY} else re.compile(self.where)
+    Attributes:
+        name: of the class; ``class`` in the table.
+        where: ``user``, ``kernel``, `LIBRARY`, or a regular expression for the object of a function.
+        pattern: a regular expression for the name of a function.
+        detail: in the ledger's second column; may have groups of the pattern.
+    """
+
+    name: str
+    where: str
+    pattern: str
+    detail: str = ""
+
+    def __post_init__(self) -> None:
+        """Check the regular expressions."""
+        try:
+            pattern = re.compile(self.pattern)
+            re.compile(self.where)
+        except (re.error, OverflowError, RecursionError) as error:
+            raise ValueError(f"its regular expression is invalid: {error}") from error
+        try:
+            pattern.sub(self.detail, "")  # decodes the detail, though nothing is replaced
+        except (re.error, IndexError) as error:
+            raise ValueError("its detail names a group that its pattern doesn't have") from error
 
     def match(self, frame: Frame, *, shared: bool = False) -> str | None:
         """Return the detail if the frame belongs to this rule's class, else None.
@@ -111,9 +137,9 @@ class _Rule:
             return None
         if self.where == LIBRARY and shared and not _C_LIBRARIES.fullmatch(frame.object):
             return None
-        if self.object is not None and not self.object.fullmatch(frame.object):
+        if self.where not in {"user", "kernel", LIBRARY} and not re.fullmatch(self.where, frame.object):
             return None
-        found = self.pattern.fullmatch(without_clone_suffixes(frame.symbol))
+        found = re.fullmatch(self.pattern, without_clone_suffixes(frame.symbol))
         return None if found is None else found.expand(self.detail)
 
 
@@ -129,39 +155,36 @@ def without_clone_suffixes(symbol: str) -> str:
     return ".".join(parts[:end])
 
 
+class ClassTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename={"rules": "rule", "classes": "class"}):
+    """A file with rules, in the order in which they are tried, and classes; of two classes with one name the first is used."""
+
+    rules: tuple[Rule, ...] = ()
+    classes: tuple[CostClass, ...] = ()
+
+
 class CostClasses:
     """A table of classes.
 
     Args:
-        rules: the ``[[rule]]`` entries, in the order in which they are tried.
-        classes: the ``[[class]]`` entries; of two with one name the first is used.
+        table: its rules and classes.
         shared: whether the programs have a shared C library.
     """
 
-    def __init__(
-        self,
-        rules: Sequence[Mapping[str, str]],
-        classes: Sequence[Mapping[str, Any]] = (),
-        *,
-        shared: bool = False,
-    ) -> None:
-        self._entries, self._shared = (rules, classes), shared
-        self._classes = {entry["name"]: CostClass(entry) for entry in reversed(classes)}
-        found = [_Rule(rule) for rule in rules]
-        self._kernel = [rule for rule in found if rule.where == "kernel"]
-        self._user = [rule for rule in found if rule.where != "kernel"]
-        self._of_user = functools.lru_cache(maxsize=1 << 16)(self._user_class)
-        self._of_kernel_frame = functools.lru_cache(maxsize=1 << 16)(self._kernel_class)  # each is on many stacks
+    def __init__(self, table: ClassTable, *, shared: bool = False) -> None:
+        self._table, self._shared = table, shared
+        self._classes = {each.name: each for each in reversed(table.classes)}
+        self._of_frame = functools.lru_cache(maxsize=1 << 16)(self._class_of)  # each is on many stacks
 
     def for_row(self, seen: RowMeasurements) -> CostClasses:
         """Return the table for a row: it depends on whether both programs have a shared C library, by the files of their frames."""
-        with_library = {run.variant for run in seen.runs if run.profile is not None and _has_library(run.profile)}
+        profiles = ((run.variant, run.profile.frames if run.profile else ()) for run in seen.runs)
+        with_library = {name for name, frames in profiles if any(_C_LIBRARY.fullmatch(each.object) for each in frames)}
         shared = all(reference.variant in with_library for reference in seen.references)
-        return self if shared == self._shared else CostClasses(*self._entries, shared=shared)
+        return self if shared == self._shared else CostClasses(self._table, shared=shared)
 
     def named(self, name: str) -> CostClass:
         """Return how findings of a class are worded; a class without an entry has the default wording."""
-        return self._classes.get(name) or CostClass({"name": name})
+        return self._classes.get(name) or CostClass(name)
 
     def of(self, stack: Sequence[Frame]) -> tuple[str, str]:
         """Return the class of a stack, and its detail.
@@ -179,7 +202,7 @@ class CostClasses:
         call alone is on the stack. They belong to the call that the same callers make most, by the samples of the profile. Otherwise one
         C library has more time under `ENTRY` than another: musl makes most calls inline.
         """
-        stacks = [[profile.frames[number] for number in stack.frames] for stack in profile.stacks]
+        stacks = [frames for frames, _ in profile.weighted()]
         found = [self.of(frames) for frames in stacks]
         known: dict[tuple[Frame, ...], collections.Counter[tuple[str, str]]] = {}
         callers = [self._callers(frames) for frames in stacks]
@@ -199,7 +222,7 @@ class CostClasses:
     def _callers(self, stack: Sequence[Frame]) -> tuple[Frame, ...]:
         """Return the frames outside the kernel, without those by which a C library makes any system call."""
         user = [frame for frame in stack if frame.object != KERNEL]
-        while user and self._of_user(user[-1]) == (SYSTEM_CALLS, ENTRY):
+        while user and self._of_frame(user[-1]) == (SYSTEM_CALLS, ENTRY):
             user.pop()
         return tuple(user)
 
@@ -216,7 +239,7 @@ class CostClasses:
         if kernel:
             return KERNEL_OTHER, ""
         for frame in reversed(stack):
-            user = self._of_user(frame)
+            user = self._of_frame(frame)
             if user is not None:
                 return self._named(user, stack)
             if frame.object == OWN_OBJECT:  # frames outside the program's own, such as its start-up code, don't decide
@@ -228,23 +251,17 @@ class CostClasses:
         if found != (SYSTEM_CALLS, ENTRY):
             return found
         callers = self._callers(stack)
-        by_user = self._of_user(callers[-1]) if callers else None
+        by_user = self._of_frame(callers[-1]) if callers else None
         return by_user if by_user and by_user[0] in {SYSTEM_CALLS, SIGNALS} else found
 
     def _of_kernel(self, kernel: Sequence[Frame]) -> list[tuple[str, str]]:
         """Return the classes of kernel frames, the outermost first; the common entry of system calls comes after the call's name."""
-        found = [hit for frame in kernel if (hit := self._of_kernel_frame(frame)) is not None]
+        found = [hit for frame in kernel if (hit := self._of_frame(frame)) is not None]
         return sorted(found, key=lambda one: one[1] == ENTRY)
 
-    def _kernel_class(self, frame: Frame) -> tuple[str, str] | None:
-        return next(((rule.name, detail) for rule in self._kernel if (detail := rule.match(frame)) is not None), None)
-
-    def _user_class(self, frame: Frame) -> tuple[str, str] | None:
-        for rule in self._user:
-            detail = rule.match(frame, shared=self._shared)
-            if detail is not None:
-                return rule.name, detail
-        return None
+    def _class_of(self, frame: Frame) -> tuple[str, str] | None:
+        matches = ((rule.name, rule.match(frame, shared=self._shared)) for rule in self._table.rules)
+        return next(((name, detail) for name, detail in matches if detail is not None), None)
 
     def _rest(self, stack: Sequence[Frame]) -> tuple[str, str]:
         """Return the class of a stack without a matching rule, by the object of its innermost frame."""
@@ -257,10 +274,6 @@ class CostClasses:
         return (UNNAMED, last.object) if last.symbol == UNKNOWN else (OTHER, last.object)
 
 
-def _has_library(profile: Profile) -> bool:
-    return any(_C_LIBRARY.fullmatch(frame.object) for frame in profile.frames)
-
-
 def load_classes(extra: Path | None = None) -> CostClasses:
     """Read the table.
 
@@ -270,83 +283,26 @@ def load_classes(extra: Path | None = None) -> CostClasses:
     Raises:
         UserError: the file can't be read, or an entry is invalid; names the entry and the reason.
     """
-    rules, classes = _read(Path(__file__).with_name("classes.toml"))
-    if extra:
-        extra_rules, extra_classes = _read(extra)
-        rules, classes = [*extra_rules, *rules], [*extra_classes, *classes]
-    return CostClasses(rules, classes)
-
-
-def _read(path: Path) -> tuple[list[dict[str, str]], list[dict[str, Any]]]:
-    hint = _HINT
     try:
-        content = path.read_bytes()
+        mine = decode_classes(extra.read_bytes(), str(extra)) if extra else ClassTable()
     except OSError as error:
-        raise UserError(f"{path} can't be read as a table of classes: {error}", hint) from error
-    return decode_classes(content, str(path))
+        raise UserError(f"{extra} can't be read as a table of classes: {error}", _HINT) from error
+    path = Path(__file__).with_name("classes.toml")
+    ours = decode_classes(path.read_bytes(), str(path))
+    return CostClasses(ClassTable((*mine.rules, *ours.rules), (*mine.classes, *ours.classes)))
 
 
-def decode_classes(content: bytes, name: str) -> tuple[list[dict[str, str]], list[dict[str, Any]]]:
-    """Decode a table of classes: its rules and its classes.
+def decode_classes(content: bytes, name: str) -> ClassTable:
+    """Decode a table of classes.
 
     Args:
         content: the whole file.
         name: of the file, for the error.
 
     Raises:
-        UserError: an entry is invalid; names the entry and the reason.
+        UserError: it is no table, or an entry is invalid; names the entry and the reason.
     """
-    hint = _HINT
     try:
-        data = decode_toml(content)
-    except TomlError as error:
-        raise UserError(f"{name} can't be read as a table of classes: {error}", hint) from error
-    rules, classes = data.pop("rule", []), data.pop("class", [])
-    if data or not isinstance(rules, list) or not isinstance(classes, list):
-        raise UserError(f"{name} has keys other than [[rule]] and [[class]]: {', '.join(data) or 'rule'}.", hint)
-    for kind, entries, check in (("Rule", rules, _rule_problem), ("Class", classes, _class_problem)):
-        for number, entry in enumerate(entries, start=1):
-            if problem := check(entry):
-                raise UserError(f"{kind} {number} of {name}: {problem}.", hint)
-    return rules, classes
-
-
-def _rule_problem(rule: object) -> str:
-    if not isinstance(rule, dict) or not {"class", "where", "pattern"} <= rule.keys():
-        return "it needs class, where and pattern"
-    if unknown := rule.keys() - _RULE_KEYS:
-        return f"it has the unknown key {sorted(unknown)[0]!r}"
-    if not all(isinstance(value, str) for value in rule.values()):
-        return "its values must be strings"
-    try:
-        pattern = re.compile(rule["pattern"])
-        re.compile(rule["where"])
-    except (re.error, OverflowError, RecursionError) as error:
-        return f"its regular expression is invalid: {error}"
-    try:
-        pattern.sub(rule.get("detail", ""), "")  # decodes the detail, though nothing is replaced
-    except (re.error, IndexError):
-        return "its detail names a group that its pattern doesn't have"
-    return ""
-
-
-def _class_problem(entry: object) -> str:
-    if not isinstance(entry, dict) or not isinstance(entry.get("name"), str):
-        return "it needs a name"
-    if unknown := entry.keys() - _CLASS_KEYS:
-        return f"it has the unknown key {sorted(unknown)[0]!r}"
-    counts = entry.get("counts", [])
-    if not isinstance(counts, list) or not all(isinstance(count, str) for count in counts):
-        return "its counts must be a list of strings"
-    if not isinstance(entry.get("functions", True), bool):
-        return "its functions must be true or false"
-    try:
-        fields = [field[1:] for field in string.Formatter().parse(entry.get("sentence", "")) if field[1] is not None]
-    except (ValueError, TypeError):
-        return "its sentence is no format string"
-    names = {str(name) for name, _, _ in fields}
-    if any(spec or conversion for _, spec, conversion in fields):
-        return "its sentence has a placeholder with a format"
-    if names - _PLACEHOLDERS:
-        return f"its sentence has the unknown placeholder {{{min(names - _PLACEHOLDERS)}}}"
-    return ""
+        return msgspec.convert(decode_toml(content), ClassTable)
+    except (TomlError, msgspec.ValidationError) as error:
+        raise UserError(f"{name} can't be read as a table of classes: {error}", _HINT) from error

@@ -52,11 +52,15 @@ class Sides:
 
 
 @dataclasses.dataclass(frozen=True)
-class Evidence:
-    """A text, and the share of the row's difference that it covers."""
+class Named:
+    """A name for what distinguishes a class of cost; empty if there is none. And texts with the numbers."""
 
-    text: str
-    cover: float
+    how: str
+    texts: tuple[str, ...]
+
+
+Evidence = tuple[str, float]
+"""A text, and the share of the row's difference that it covers."""
 
 
 def amount(value: float) -> str:
@@ -76,10 +80,11 @@ def function_times(seen: RowMeasurements, classes: CostClasses) -> Times:
         run = run_of(seen, "on-cpu", reference.variant)
         times: collections.Counter[tuple[str, str]] = collections.Counter()
         if run is not None and run.profile is not None:
-            scale = dict(reference.metrics).get("cpu", 0.0) / (sum(stack.weight for stack in run.profile.stacks) or 1.0)
-            for stack, (cause, _) in zip(run.profile.stacks, classes.of_stacks(run.profile), strict=True):
-                frames = [run.profile.frames[number] for number in stack.frames]
-                times[cause, _function(frames)] += stack.weight * scale  # type: ignore[assignment]
+            scale = dict(reference.metrics).get("cpu", 0.0) / (run.profile.total or 1.0)
+            for (frames, weight), (cause, _) in zip(
+                run.profile.weighted(), classes.of_stacks(run.profile), strict=True
+            ):
+                times[cause, _function(frames)] += weight * scale  # type: ignore[assignment]
         found[reference.variant] = dict(times)
     return found
 
@@ -143,11 +148,11 @@ class ClassEvidence:
     def texts(self) -> tuple[str, ...]:
         """Return the texts, those that cover most of the difference first."""
         found = [*self._of_lines(), *self._of_functions(), *self._of_counts()]
-        return tuple(each.text for each in sorted(found, key=lambda one: -one.cover)[:MOST_EVIDENCE])
+        return tuple(text for text, _ in sorted(found, key=lambda one: -one[1])[:MOST_EVIDENCE])
 
     def numbers(self) -> list[str]:
         """Return the counts alone, in the same order."""
-        return [each.text for each in sorted(self._of_counts(), key=lambda one: -one.cover)]
+        return [text for text, _ in self._of_counts()]
 
     def functions(self) -> list[str]:
         """Return the functions in which the slower variant spends more CPU time, the largest difference first."""
@@ -155,66 +160,60 @@ class ClassEvidence:
 
     def _of_lines(self) -> list[Evidence]:
         found = []
-        for line in self._lines:
+        for line in sorted(self._lines, key=lambda one: -abs(one.difference))[:MOST_NAMES]:
             more, less = self._pair.order(line.baseline, line.candidate)
             name = f"{self._kind.name} {line.detail}".strip()
             text = f"{name}: {duration(more)} per operation (other variant: {duration(less)})"
-            found.append(Evidence(text, abs(line.difference) / self._difference))
-        return sorted(found, key=lambda one: -one.cover)[:MOST_NAMES]
+            found.append((text, abs(line.difference) / self._difference))
+        return found
 
     def _of_functions(self) -> list[Evidence]:
-        named = self._functions[:MOST_NAMES] if self._kind.has_functions else []
+        named = self._functions[:MOST_NAMES] if self._kind.functions else []
         if not named:
             return []
         text = ", ".join(f"{name} {duration(more)} (other variant: {duration(less)})" for name, more, less in named)
-        return [
-            Evidence(f"CPU time by function: {text}", sum(more - less for _, more, less in named) / self._difference)
-        ]
+        return [(f"CPU time by function: {text}", sum(more - less for _, more, less in named) / self._difference)]
 
     def _of_counts(self) -> list[Evidence]:
-        details = {line.detail.rpartition("in ")[2] for line in self._lines}
-        by_detail = {line.detail.rpartition("in ")[2]: abs(line.difference) for line in self._lines}
         found = []
+        by_detail = {line.detail.rpartition("in ")[2]: abs(line.difference) for line in self._lines}
         for count in self._counts:
-            if not self._kind.has_count(count, details) or not self._exceeds(count):
+            if not self._kind.has_count(count, by_detail) or not self._exceeds(count):
                 continue
             more, less = self._pair.order(count.baseline or 0.0, count.candidate or 0.0)
             share = by_detail.get(common_call(count.name), self._share * self._difference) / self._difference
-            found.append(Evidence(_count_words(count, more, less), share * (more - less) / more))
+            found.append((_count_words(count, more, less), share * (more - less) / more))
         found += self._of_calls()
-        return sorted(found, key=lambda one: -one.cover)[:MOST_NAMES]
+        return sorted(found, key=lambda one: -one[1])[:MOST_NAMES]
 
     def _of_calls(self) -> list[Evidence]:
         """Return the calls of functions of this class that the slower variant makes more often."""
         found = []
-        for each in calls(self._counts) if self._kind.has_functions else ():
+        for each in calls(self._counts) if self._kind.functions else ():
             more, less = self._pair.order(each.baseline, each.candidate)
             if self._classes.of([each.frame])[0] != self._kind.name or not _is_more(more, less):
                 continue
             other = f"{'at most ' if each.bounded else ''}{amount(less)}"
             text = f"{amount(more)} calls of {each.name} per operation (other variant: {other})"
-            found.append(Evidence(text, self._share * (more - less) / more))
+            found.append((text, self._share * (more - less) / more))
         return found
 
     def _exceeds(self, count: Count) -> bool:
         """Return whether the slower variant has more, by what can be read and is possible."""
         if count.baseline is None or count.candidate is None:
             return False
-        more, less = self._pair.order(count.baseline, count.candidate)
-        if not _is_more(more, less):
-            return False
-        return count.name != "voluntary switches" or not self._contradicts(count)
+        enough = _is_more(*self._pair.order(count.baseline, count.candidate))
+        return enough and (count.name != "voluntary switches" or not self._contradicts(count))
 
     def _contradicts(self, count: Count) -> bool:
         """Return whether the recording of switches has many more or many fewer than the kernel's counter of a process."""
-        for other in self._counts:
-            if other.group != RECORDED_SWITCHES or other.name != count.name:
-                continue
-            for counted, recorded in ((count.baseline, other.baseline), (count.candidate, other.candidate)):
-                low, high = sorted((counted or 0.0, recorded or 0.0))
-                if high > _FARTHEST * low and high >= 0.5:
-                    return True
-        return False
+        recorded = [each for each in self._counts if each.group == RECORDED_SWITCHES and each.name == count.name]
+        pairs = [
+            sorted((counted or 0.0, other or 0.0))
+            for each in recorded
+            for counted, other in ((count.baseline, each.baseline), (count.candidate, each.candidate))
+        ]
+        return any(high > _FARTHEST * low and high >= 0.5 for low, high in pairs)
 
 
 def _is_more(more: float, less: float) -> bool:

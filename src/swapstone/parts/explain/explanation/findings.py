@@ -92,12 +92,13 @@ def counts_of(seen: RowMeasurements) -> tuple[Count, ...]:
     """
     sides: list[dict[tuple[str, str], float]] = []
     groups: list[set[str]] = []
+    found = []
     gives = {(run.instrument, a.group) for run in seen.runs for a in run.amounts}
     always = {(run.variant, a.group) for run in seen.runs for a in run.amounts}
     for reference in seen.references:
         runs = [run for run in seen.runs if run.variant == reference.variant]
-        sides.append({(a.group, a.name): a.value for run in runs for a in run.amounts})
         used = {run.instrument for run in runs}
+        sides.append({(a.group, a.name): a.value for run in runs for a in run.amounts})
         groups.append(  # a missing count is 0 if its instrument ran, and counts such events on this side
             {
                 group
@@ -105,15 +106,14 @@ def counts_of(seen: RowMeasurements) -> tuple[Count, ...]:
                 if instrument in used and (group not in NEVER_EMPTY or (reference.variant, group) in always)
             }
         )
-    found = []
     ways = {any((side.variant, group) in always for group in NEVER_EMPTY) for side in seen.references}
     for group, name in dict.fromkeys([*sides[0], *sides[1]]):
         if len(ways) > 1 and group == "instructions" and name != "all":
             continue
-        values = [
+        base, candidate = (
             side.get((group, name), 0.0 if group in known else None) for side, known in zip(sides, groups, strict=True)
-        ]
-        found.append(Count(group=group, name=name, baseline=values[0], candidate=values[1]))
+        )
+        found.append(Count(group=group, name=name, baseline=base, candidate=candidate))
     return tuple(sorted(found, key=lambda count: (-distance(count), count.group, count.name)))
 
 
@@ -149,10 +149,8 @@ def _findings(
     found: list[Finding] = []
     # Time without a processor comes last, and never alone: on a busy machine it is large, and foreign load is no property of a variant.
     for cause in sorted(parts, key=lambda cause: (cause == READY, -parts[cause])):
-        if parts[cause] < LEAST_SHARE:
-            continue
         interval = spans.get(cause)
-        if interval is not None and interval[0] <= 0:
+        if parts[cause] < LEAST_SHARE or (interval is not None and interval[0] <= 0):
             continue
         if cause == READY and _is_foreign(seen, pair, named=bool(found)):
             continue
@@ -172,11 +170,8 @@ def _is_foreign(seen: RowMeasurements, pair: Sides, *, named: bool) -> bool:
 
 def _shares(split: Ledger) -> dict[str, tuple[float, float]]:
     """Return the interval of each class as shares of the difference."""
-    found = {}
-    for cause, (low, high) in split.causes:
-        ends = sorted((low / split.difference, high / split.difference))
-        found[cause] = (ends[0], ends[1])
-    return found
+    ends = {cause: (low / split.difference, high / split.difference) for cause, (low, high) in split.causes}
+    return {cause: (min(pair), max(pair)) for cause, pair in ends.items()}
 
 
 def _finding(
@@ -194,19 +189,19 @@ def _finding(
     evidence = ClassEvidence(kind, lines, facts)
     functions = ", ".join(evidence.functions()[:3])
     details = _details(lines, pair) or functions or "no single call dominates"
-    sentence = kind.sentence(short_label(pair.slow.variant), details, functions)
+    sentence = kind.worded(short_label(pair.slow.variant), details, functions)
     waits = wait_name(seen, pair, cause, abs(sum(line.difference for line in lines)))
     if cause == WAITING and not waits.how:
         waits = sleep_name(lines) or waits
-    numbers = [*([work.sentence] if work else []), *waits.texts[:1], *evidence.numbers()[:3]]
-    how = work.how if work else waits.how
+    sentences = work.texts if work else ()
+    numbers = [*sentences, *waits.texts[:1], *evidence.numbers()[:3]]
     return Finding(
         cause=cause,
         share=share[0],
         sentence=f"{sentence}: {'; '.join(numbers)}" if numbers else sentence,
-        evidence=(*((work.sentence,) if work else ()), *waits.texts, *evidence.texts()),
+        evidence=(*sentences, *waits.texts, *evidence.texts()),
         interval=share[1],
-        how=how,
+        how=work.how if work else waits.how,
     )
 
 
@@ -232,12 +227,8 @@ def _from_counts(pair: Sides, counts: tuple[Count, ...]) -> tuple[Finding, ...]:
     found: dict[str, Finding] = {}
     for count in sorted(counts, key=_kernel_entries_first):
         cause = causes.get(count.group) if count.name != "involuntary switches" else None
-        if count.baseline is None or count.candidate is None or distance(count) < math.log(1.2):
-            continue
-        if cause is None or cause in found:
-            continue
-        more, less = pair.order(count.baseline, count.candidate)
-        if more > less:
+        more, less = pair.order(count.baseline or 0.0, count.candidate or 0.0)
+        if cause is not None and cause not in found and distance(count) >= math.log(1.2) and more > less:
             text = f"{short_label(pair.slow.variant)} has {amount(more)} {count.name} per operation (other variant: {amount(less)})"
             found[cause] = Finding(cause=cause, share=None, sentence=text, evidence=(f"{count.group}: {text}",))
     return tuple(found.values())
@@ -274,18 +265,18 @@ def _paragraph(seen: RowMeasurements, split: Ledger | None, findings: tuple[Find
             f"{seen.place.candidate} and {seen.place.baseline}, so there are no findings. Counts and ledger follow. Their shares are "
             "relative to a difference that may be zero."
         )
+    more = "; ".join(finding.sentence for finding in findings[:3])
     if split is None:
         reason = split_problem(seen) or "there is no on-CPU profile of both variants"
         head = f"{work}: {reason}, so the time is not split."
-        more = "; ".join(finding.sentence for finding in findings[:3])
         return (
             f"{head} The counts are consistent with: {more}." if more else f"{head} No count differs by more than 20 %."
         )
     more_ns, less_ns = pair.order(split.baseline, split.candidate)
-    head = f"{work}: {_time_name(split)} per operation is {duration(more_ns)} with {slow} and {duration(less_ns)} with {fast}."
+    time = "elapsed time" if split.metric == "wall" else "CPU time"
+    head = f"{work}: {time} per operation is {duration(more_ns)} with {slow} and {duration(less_ns)} with {fast}."
     if all(finding.share is None for finding in findings):
         nothing = f"{head} {nothing_named(split)[0].upper()}{nothing_named(split)[1:]}."
-        more = "; ".join(finding.sentence for finding in findings[:3])
         return f"{nothing} The counts are consistent with: {more}." if more else nothing
     shares = [f"({_share_text(finding)}) {finding.sentence}" for finding in findings[:3]]
     text = f"{head} The difference is consistent with: {'. '.join(shares)}."
@@ -310,10 +301,6 @@ def _share_text(finding: Finding) -> str:
     return percent(finding.share) + ("" if finding.interval is None else f", {span(finding.interval)}")
 
 
-def _time_name(split: Ledger) -> str:
-    return "elapsed time" if split.metric == "wall" else "CPU time"
-
-
 def _mapping(seen: RowMeasurements, pair: Sides) -> str:
     """Return a sentence if the slower variant maps and unmaps each large buffer: as many system calls as large allocations."""
 
@@ -328,9 +315,8 @@ def _mapping(seen: RowMeasurements, pair: Sides) -> str:
         return next(found, 0.0)
 
     slow, fast = pair.slow.variant, pair.fast.variant
-    large = value(slow, "allocations", _LARGE)
+    large, others = value(slow, "allocations", _LARGE), value(fast, "system calls", "mmap")
     maps, unmaps = (value(slow, "system calls", name) for name in ("mmap", "munmap"))
-    others = value(fast, "system calls", "mmap")
     if large < 0.5 or not all(0.8 * large <= count for count in (maps, unmaps)) or others > 0.5 * maps:
         return ""
     faults = [value(variant, "faults", "minor faults") for variant in (slow, fast)]

@@ -3,12 +3,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping, Sequence
 
 from swapstone.core.model.number_text import quantity
 from swapstone.core.model.page_sizes import HUGE, MEMORY, RESIDENT
-from swapstone.parts.explain.explanation.evidence import Sides, amount
+from swapstone.parts.explain.explanation.evidence import Named, Sides, amount
 from swapstone.parts.explain.explanation.ledger import run_of
 from swapstone.parts.explain.explanation.processor_counts import processor_text
 from swapstone.parts.explain.explanation.processor_split import kernel_share
@@ -54,52 +53,36 @@ LEAST_HUGE, LEAST_HUGE_BYTES = 0.25, 8 << 20
 as much with small pages (2048 entries of 4 KiB)."""
 
 
-@dataclasses.dataclass(frozen=True)
-class InstructionWork:
-    """How the instructions of two variants compare.
-
-    Attributes:
-        how: `MORE`, `MORE_AND_SLOWER`, `SAME_SLOWER` or `FEWER_SLOWER`.
-        sentence: with the numbers, and with the simulated events that differ or that none does.
-    """
-
-    how: str
-    sentence: str
-
-
-def instruction_work(seen: RowMeasurements, counts: Sequence[Count], pair: Sides) -> InstructionWork | None:
+def instruction_work(seen: RowMeasurements, counts: Sequence[Count], pair: Sides) -> Named | None:
     """Compare the instructions that both variants execute in user mode with the time that they take.
 
     Returns:
-        None without a count of instructions or a profile of both variants, or if their times in user mode hardly differ.
+        `MORE`, `MORE_AND_SLOWER`, `SAME_SLOWER` or `FEWER_SLOWER`, with a sentence that has the numbers, and the simulated events that
+        differ or that none does. None without a count of instructions or a profile of both variants, or if their times in user mode hardly
+        differ.
     """
     found = {(each.group, each.name): each for each in counts}
     whole = found.get(("instructions", "all"))
-    times = [_user_ns(seen, each) for each in (pair.slow, pair.fast)]
-    if whole is None or not whole.baseline or not whole.candidate or None in times:
+    slow_ns, fast_ns = (_user_ns(seen, each) for each in (pair.slow, pair.fast))
+    if whole is None or not whole.baseline or not whole.candidate:
         return None
-    slow_ns, fast_ns = (value or 0.0 for value in times)
-    if not fast_ns or slow_ns / fast_ns < 1 + SLOWER:
+    if slow_ns is None or not fast_ns or slow_ns / fast_ns < 1 + SLOWER:
         return None
     more, less = pair.order(whole.baseline, whole.candidate)
     excess, slower = more / less - 1, slow_ns / fast_ns - 1
     between = f"{amount(more)} per operation (other variant: {amount(less)})"
     if excess >= slower / 2:
-        return InstructionWork(MORE, f"it executes more instructions: {between}")
+        return Named(MORE, (f"it executes more instructions: {between}",))
     how = MORE_AND_SLOWER if excess > SAME else SAME_SLOWER if excess >= -SAME else FEWER_SLOWER
-    several = _has_threads(seen)
+    several = any(run.elapsed is not None and run.elapsed.most_threads > 1 for run in seen.runs)
     counted = processor_text(found, pair)
     events = _events(found, pair, slow_ns - fast_ns, several=several, counted=bool(counted))
-    return InstructionWork(how, "; ".join(filter(None, (f"{_SENTENCES[how]}: {between}", counted, events))))
+    return Named(how, ("; ".join(filter(None, (f"{_SENTENCES[how]}: {between}", counted, events))),))
 
 
 def _user_ns(seen: RowMeasurements, reference: Reference) -> float | None:
     run, spent = run_of(seen, "on-cpu", reference.variant), dict(reference.metrics).get("cpu")
     return None if run is None or run.profile is None or spent is None else spent * (1 - kernel_share(run.profile))
-
-
-def _has_threads(seen: RowMeasurements) -> bool:
-    return any(run.elapsed is not None and run.elapsed.most_threads > 1 for run in seen.runs)
 
 
 def _events(
@@ -114,17 +97,16 @@ def _events(
         several: whether a variant has several threads.
         counted: whether the processor's own counters were read, which show some of what the simulation has no model of.
     """
-    named, simulated = [], False
-    for name, cost_ns in _COST_NS.items():
-        count = counts.get(("simulated", name))
-        if count is None or count.baseline is None or count.candidate is None:
-            continue
-        simulated = True
-        more, less = pair.order(count.baseline, count.candidate)
-        if (more - less) * cost_ns >= _LEAST_PART * difference_ns and more >= _LEAST_RATIO * less:
-            named.append(
-                ((less - more) * cost_ns, f"{amount(more)} {name} per operation (other variant: {amount(less)})")
-            )
+    simulated = {
+        name: pair.order(count.baseline, count.candidate)
+        for name in _COST_NS
+        if (count := counts.get(("simulated", name))) and count.baseline is not None and count.candidate is not None
+    }
+    named = [
+        ((less - more) * _COST_NS[name], f"{amount(more)} {name} per operation (other variant: {amount(less)})")
+        for name, (more, less) in simulated.items()
+        if (more - less) * _COST_NS[name] >= _LEAST_PART * difference_ns and more >= _LEAST_RATIO * less
+    ]
     pages = _pages(counts, pair)
     if named:
         text = "a simulation of caches and branch prediction has " + ", ".join(text for _, text in sorted(named))
@@ -144,8 +126,11 @@ def _events(
 def _pages(counts: Mapping[tuple[str, str], Count], pair: Sides) -> str:
     """Return how much memory is in huge pages if the slower variant has a relevant part of its memory less in them; else nothing."""
     resident, huge = counts.get((MEMORY, RESIDENT)), counts.get((MEMORY, HUGE))
-    sizes = [each for count in (resident, huge) if count for each in (count.baseline, count.candidate)]
-    if resident is None or huge is None or None in sizes:
+    if (
+        resident is None
+        or huge is None
+        or None in (resident.baseline, resident.candidate, huge.baseline, huge.candidate)
+    ):
         return ""
     slow, fast = pair.order(huge.baseline or 0.0, huge.candidate or 0.0)
     whole, other = pair.order(resident.baseline or 0.0, resident.candidate or 0.0)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from swapstone.core.stats.mean_ratio import student_quantile
 from swapstone.parts.explain.explanation.cost_classes import READY, UNNAMED, WAITING, CostClasses
 from swapstone.parts.explain.explanation.wait_classes import wait_class
-from swapstone.parts.explain.model.explanation import ElapsedTime, Frame, Profile, Reference
+from swapstone.parts.explain.model.explanation import ElapsedTime, Profile, Reference
 
 Floats = NDArray[np.float64]
 Key = tuple[str, str]
@@ -48,10 +48,12 @@ class SideRuns:
 
     def groups(self) -> int:
         """Return the smallest number of runs of which anything is computed."""
-        counts = [min((len(values) for _, values in self.reference.values), default=0), len(self.on_cpu.runs)]
-        if self.waits and self.elapsed is not None:
-            counts += [len(self.elapsed.runs), len(self.elapsed.waits.runs)]
-        return min(counts)
+        references = min((len(values) for _, values in self.reference.values), default=0)
+        elapsed = self.elapsed if self.waits else None
+        return min(
+            references,
+            *(len(each.runs) for each in (self.on_cpu, elapsed, elapsed and elapsed.waits) if each is not None),
+        )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -141,19 +143,15 @@ def _sum(side: _Replicates, among: Sequence[Key]) -> Floats:
     return np.asarray(side.times[:, chosen].sum(axis=1), dtype=np.float64)
 
 
-def _by_key(profile: Profile, classes: Mapping[int, Key]) -> tuple[list[Key], Floats]:
-    """Return the lines of a profile, and the weight of each by run. All that has no name is one line."""
-    named = {stack: (UNNAMED, "") if key[0] == UNNAMED else key for stack, key in classes.items()}
-    keys = {key: place for place, key in enumerate(dict.fromkeys(named.values()))}
+def _by_key(profile: Profile, classes: Sequence[Key]) -> tuple[list[Key], Floats]:
+    """Return the lines of a profile, given that of each stack, and the weight of each by run. All that has no name is one line."""
+    named = [(UNNAMED, "") if key[0] == UNNAMED else key for key in classes]
+    keys = {key: place for place, key in enumerate(dict.fromkeys(named))}
     found = np.zeros((len(profile.runs), len(keys)))
     for number, run in enumerate(profile.runs):
         for stack, weight in run.weights:
             found[number, keys[named[stack]]] += weight
     return list(keys), found
-
-
-def _frames(profile: Profile, stack: int) -> list[Frame]:
-    return [profile.frames[number] for number in profile.stacks[stack].frames]
 
 
 def _draws(chance: np.random.Generator, runs: int) -> Floats:
@@ -175,7 +173,7 @@ def _replicates(
     chosen = chance.integers(0, number, (REPLICATES, number)) if common is None else common
     totals = np.median(_values(side.reference, metric)[chosen], axis=1)
     profile = side.on_cpu
-    keys, weights = _by_key(profile, dict(enumerate(classes.of_stacks(profile))))
+    keys, weights = _by_key(profile, classes.of_stacks(profile))
     shares = _shares(_draws(chance, len(weights)) @ weights)
     running, waiting = np.ones(REPLICATES), np.zeros((REPLICATES, 0))
     others: list[Key] = []
@@ -192,9 +190,7 @@ def _replicates(
 def _merged(totals: Floats, keys: Sequence[Key], times: Floats, counting: Floats) -> _Replicates:
     """Sum up columns of one line: a lock has processor time and waits."""
     names = tuple(dict.fromkeys(keys))
-    sums = np.zeros((len(keys), len(names)))
-    for place, key in enumerate(keys):
-        sums[place, names.index(key)] = 1.0
+    sums = np.asarray([[key == name for name in names] for key in keys], dtype=np.float64)
     return _Replicates(totals, names, times @ sums, counting @ sums)
 
 
@@ -206,7 +202,7 @@ def _passed(
         running = np.minimum(1.0, cpu_share)
         return running, [(WAITING, "cause unknown")], (1.0 - running)[:, None]
     profile = elapsed.waits
-    keys, weights = _by_key(profile, {n: wait_class(_frames(profile, n), classes) for n in range(len(profile.stacks))})
+    keys, weights = _by_key(profile, [wait_class(frames, classes) for frames, _ in profile.weighted()])
     ready = np.asarray([[run.ready_ns] for run in elapsed.runs])
     drawn = _draws(chance, len(weights))
     off = drawn @ np.hstack((weights, ready))

@@ -6,11 +6,10 @@ from __future__ import annotations
 import collections
 
 from swapstone.parts.explain.explanation.cost_classes import READY, UNNAMED, WAITING, CostClasses
-from swapstone.parts.explain.explanation.intervals import Intervals, SideRuns, intervals
+from swapstone.parts.explain.explanation.intervals import SideRuns, intervals
 from swapstone.parts.explain.explanation.processor_split import split_problem
 from swapstone.parts.explain.explanation.wait_classes import wait_class
 from swapstone.parts.explain.model.explanation import (
-    ElapsedTime,
     InstrumentResult,
     Ledger,
     LedgerLine,
@@ -28,7 +27,7 @@ WALL = "wall"
 def shares(profile: Profile, classes: CostClasses) -> Parts:
     """Return the share of each class in a profile. The shares sum to 1; an empty profile has none."""
     found: collections.Counter[tuple[str, str]] = collections.Counter()
-    total = sum(stack.weight for stack in profile.stacks)
+    total = profile.total
     for stack, key in zip(profile.stacks, classes.of_stacks(profile), strict=True):
         found[key] += stack.weight / total  # type: ignore[assignment]
     return dict(found)
@@ -51,20 +50,23 @@ def ledger(seen: RowMeasurements, classes: CostClasses) -> Ledger | None:
     if split_problem(seen):
         return None
     notes: list[str] = []
-    sides = []
-    for reference in seen.references:
-        parts = _side(seen, reference, classes, notes)
-        if parts is None:
-            return None
-        sides.append(parts)
-    before, after = (_time_of(seen, reference) for reference in seen.references)
+    runs = [runs for reference in seen.references if (runs := _runs_of(seen, reference)) is not None]
+    if len(runs) < len(seen.references):
+        return None
+    metric = seen.ledger_metric
+    now = [dict(reference.metrics).get(metric, 0.0) for reference in seen.references]
+    sides = [_side(side, total, classes, notes) for side, total in zip(runs, now, strict=True)]
+    before, after = (
+        total if side.reference.time_ns is None else side.reference.time_ns
+        for side, total in zip(runs, now, strict=True)
+    )
     keys = [
         key
         for key in dict.fromkeys([*sides[0], *sides[1]])
         if key[0] != UNNAMED and any(side.get(key) for side in sides)
     ]
     apart = {key: sides[1].get(key, 0.0) - sides[0].get(key, 0.0) for key in keys}
-    found = _intervals(seen, apart, classes)
+    found = intervals(runs, apart, metric, classes)
     lines = [
         LedgerLine(
             cause=key[0],
@@ -77,9 +79,8 @@ def ledger(seen: RowMeasurements, classes: CostClasses) -> Ledger | None:
     ]
     lines.sort(key=lambda line: (-abs(line.difference), line.cause, line.detail))
     named = sum(line.difference for line in lines)
-    now = [dict(reference.metrics).get(seen.ledger_metric, 0.0) for reference in seen.references]
     return Ledger(
-        metric=seen.ledger_metric,
+        metric=metric,
         baseline=before,
         candidate=after,
         lines=tuple(lines),
@@ -87,33 +88,10 @@ def ledger(seen: RowMeasurements, classes: CostClasses) -> Ledger | None:
         drift=(after - before) - (now[1] - now[0]),
         notes=tuple(dict.fromkeys(notes)),
         sampling=found.sampling if found else None,
-        samples=_samples(seen),
+        samples=(runs[0].on_cpu.samples, runs[1].on_cpu.samples),
         causes=tuple(found.causes.items()) if found else (),
         repeated=found.repeated if found else None,
     )
-
-
-def _on_cpu(seen: RowMeasurements, reference: Reference) -> Profile | None:
-    run = run_of(seen, "on-cpu", reference.variant)
-    return run.profile if run else None
-
-
-def _samples(seen: RowMeasurements) -> tuple[int, int]:
-    """Return the number of samples of processor time of each side."""
-    found = [profile.samples if (profile := _on_cpu(seen, each)) else 0 for each in seen.references]
-    return found[0], found[1]
-
-
-def _intervals(seen: RowMeasurements, apart: Parts, classes: CostClasses) -> Intervals | None:
-    """Return intervals of the lines; None if the runs were not kept apart, or are too few."""
-    sides = []
-    for reference in seen.references:
-        profile, off_cpu = _on_cpu(seen, reference), run_of(seen, "off-cpu", reference.variant)
-        if profile is None:
-            return None
-        elapsed = off_cpu.elapsed if off_cpu is not None and seen.ledger_metric == WALL else None
-        sides.append(SideRuns(reference, profile, elapsed, waits=seen.ledger_metric == WALL))
-    return intervals(sides, apart, seen.ledger_metric, classes)
 
 
 def run_of(seen: RowMeasurements, instrument: str, variant: str) -> InstrumentResult | None:
@@ -121,44 +99,37 @@ def run_of(seen: RowMeasurements, instrument: str, variant: str) -> InstrumentRe
     return next((run for run in seen.runs if run.instrument == instrument and run.variant == variant), None)
 
 
-def _time_of(seen: RowMeasurements, reference: Reference) -> float:
-    """Return the time of an operation in the record; of the reference runs if the row is of another metric."""
-    if reference.time_ns is not None:
-        return reference.time_ns
-    return dict(reference.metrics).get(seen.ledger_metric, 0.0)
-
-
-def _side(seen: RowMeasurements, reference: Reference, classes: CostClasses, notes: list[str]) -> Parts | None:
-    on_cpu = run_of(seen, "on-cpu", reference.variant)
+def _runs_of(seen: RowMeasurements, reference: Reference) -> SideRuns | None:
+    """Return what the ledger of one side is computed from; None without an on-CPU profile."""
+    on_cpu, off_cpu = (run_of(seen, instrument, reference.variant) for instrument in ("on-cpu", "off-cpu"))
+    waits = seen.ledger_metric == WALL
     if on_cpu is None or on_cpu.profile is None:
         return None
-    total = dict(reference.metrics).get(seen.ledger_metric, 0.0)
-    running = shares(on_cpu.profile, classes)
-    if seen.ledger_metric != WALL:
-        return {key: share * total for key, share in running.items()}
-    off_cpu = run_of(seen, "off-cpu", reference.variant)
-    passed = _passed(reference, off_cpu.elapsed if off_cpu else None, classes, notes)
+    return SideRuns(reference, on_cpu.profile, off_cpu.elapsed if off_cpu is not None and waits else None, waits)
+
+
+def _side(side: SideRuns, total: float, classes: CostClasses, notes: list[str]) -> Parts:
+    """Return the times of one side: processor time by class, and for elapsed time what passed otherwise."""
+    running, passed = _passed(side, classes, notes) if side.waits else (1.0, {})
     parts: collections.Counter[tuple[str, str]] = collections.Counter()
-    for key, share in running.items():
-        parts[key] += share * passed["", "running"] * total  # type: ignore[assignment]
+    for key, share in shares(side.on_cpu, classes).items():
+        parts[key] += share * running * total  # type: ignore[assignment]
     for key, share in passed.items():
-        if key != ("", "running"):
-            parts[key] += share * total  # type: ignore[assignment]
+        parts[key] += share * total  # type: ignore[assignment]
     return dict(parts)
 
 
-def _passed(reference: Reference, elapsed: ElapsedTime | None, classes: CostClasses, notes: list[str]) -> Parts:
-    """Return the shares of the elapsed time: running, each kind of wait, and runnable without a processor."""
-    metrics = dict(reference.metrics)
+def _passed(side: SideRuns, classes: CostClasses, notes: list[str]) -> tuple[float, Parts]:
+    """Return the share of the elapsed time in which a thread ran, and the others: each kind of wait, and runnable without a processor."""
+    metrics, elapsed = dict(side.reference.metrics), side.elapsed
     cpu_share = metrics.get("cpu", 0.0) / metrics["wall"] if metrics.get("wall") else 1.0
     if elapsed is None or not elapsed.wall_ns:
         cpu_share = min(1.0, cpu_share)
         notes.append("there is no off-CPU profile, so waits have no cause")
-        return {("", "running"): cpu_share, (WAITING, "cause unknown"): 1.0 - cpu_share}
+        return cpu_share, {(WAITING, "cause unknown"): 1.0 - cpu_share}
     waits: collections.Counter[tuple[str, str]] = collections.Counter()
-    for stack in elapsed.waits.stacks:
-        frames = [elapsed.waits.frames[number] for number in stack.frames]
-        waits[wait_class(frames, classes)] += stack.weight  # type: ignore[assignment]
+    for frames, weight in elapsed.waits.weighted():
+        waits[wait_class(frames, classes)] += weight  # type: ignore[assignment]
     waits[READY, ""] += elapsed.ready_ns  # type: ignore[assignment]
     off = sum(waits.values())
     if elapsed.most_threads > 1:
@@ -167,11 +138,11 @@ def _passed(reference: Reference, elapsed: ElapsedTime | None, classes: CostClas
         )
     if elapsed.most_threads > 1 and not elapsed.cpu_ns:  # evidence of a version that did not store CPU time
         whole = elapsed.running_ns + off
-        return {("", "running"): elapsed.running_ns / whole, **{key: value / whole for key, value in waits.items()}}
+        return elapsed.running_ns / whole, {key: value / whole for key, value in waits.items()}
     # CPU time comes from the reference runs, which perf does not slow down. Only the share of it in which one thread ran alone, and which
     # is elapsed time too, comes from the recording. The rest of the elapsed time was spent off the processor.
     alone = elapsed.running_ns / elapsed.cpu_ns if elapsed.cpu_ns else 1.0
     running = min(1.0, cpu_share * alone)
     if not off:
-        return {("", "running"): running, (UNNAMED, "waiting"): 1.0 - running}
-    return {("", "running"): running, **{key: value / off * (1.0 - running) for key, value in waits.items()}}
+        return running, {(UNNAMED, "waiting"): 1.0 - running}
+    return running, {key: value / off * (1.0 - running) for key, value in waits.items()}

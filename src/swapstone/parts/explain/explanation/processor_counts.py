@@ -58,15 +58,9 @@ def _lost(counts: Counts, pair: Sides) -> str:
     slots = _values(counts, SLOTS, pair)
     if slots is None or not all(slots):
         return ""
-    shares = {}
-    for name in LOST:
-        found = _values(counts, name, pair)
-        if found is not None:
-            shares[name] = (found[0] / slots[0], found[1] / slots[1])
-    if not shares:
-        return ""
-    most = max(shares, key=lambda name: shares[name][0] - shares[name][1])
-    slow, fast = shares[most]
+    values = ((name, _values(counts, name, pair)) for name in LOST)
+    shares = ((name, found[0] / slots[0], found[1] / slots[1]) for name, found in values if found is not None)
+    most, slow, fast = max(shares, key=lambda one: one[1] - one[2], default=("", 0.0, 0.0))
     if slow - fast < LEAST_LOST:
         return ""
     return f"{fixed(100 * slow, 0)} % of its slots are lost to {LOST[most]} (other variant: {fixed(100 * fast, 0)} %)"

@@ -31,14 +31,12 @@ def split_problem(seen: RowMeasurements) -> str:
 
 
 def _problem(seen: RowMeasurements, reference: Reference) -> str:
-    profile = next(
-        (run.profile for run in seen.runs if (run.instrument, run.variant) == ("on-cpu", reference.variant)), None
-    )
+    wanted = ("on-cpu", reference.variant)
+    profile = next((run.profile for run in seen.runs if (run.instrument, run.variant) == wanted), None)
     counted = system_share(reference)
     if profile is None or counted is None or not profile.samples:
         return ""
-    share, ticks = counted
-    sampled = kernel_share(profile)
+    (share, ticks), sampled = counted, kernel_share(profile)
     spread = math.sqrt(0.25 * (1 / profile.samples + 1 / ticks))  # of a share of a half, the largest
     if abs(sampled - share) <= ALLOWED + DEVIATIONS * spread:
         return ""
@@ -50,11 +48,8 @@ def _problem(seen: RowMeasurements, reference: Reference) -> str:
 
 def kernel_share(profile: Profile) -> float:
     """Return the share of samples whose innermost function is the kernel's."""
-    whole = sum(stack.weight for stack in profile.stacks)
-    inside = sum(
-        stack.weight for stack in profile.stacks if stack.frames and profile.frames[stack.frames[-1]].object == KERNEL
-    )
-    return inside / whole if whole else 0.0
+    inside = sum(weight for frames, weight in profile.weighted() if frames and frames[-1].object == KERNEL)
+    return inside / profile.total if profile.total else 0.0
 
 
 def system_share(reference: Reference) -> tuple[float, float] | None:

@@ -42,12 +42,10 @@ def closed_gap(tried: RemedyRuns) -> ClosedGap | None:
     if slow <= fast:
         return None
     share = (slow - remedied) / (slow - fast)
-    if rounds < LEAST_ROUNDS:
-        return ClosedGap(share, None, rounds)
     chosen = np.random.default_rng(_SEED).integers(0, rounds, (REPLICATES, rounds))
     faster, slower, with_it = np.median(times[:, chosen], axis=2)
     gap = slower - faster
-    if float(np.quantile(gap, (1 - CONFIDENCE) / 2)) <= 0:
+    if rounds < LEAST_ROUNDS or float(np.quantile(gap, (1 - CONFIDENCE) / 2)) <= 0:
         return ClosedGap(share, None, rounds)
     shares = (slower - with_it)[gap > 0] / gap[gap > 0]
     low, high = np.quantile(shares, ((1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2))

@@ -25,7 +25,7 @@ from swapstone.core.model.ended_waits import (
 )
 from swapstone.parts.explain.explanation.call_names import common_call
 from swapstone.parts.explain.explanation.cost_classes import LOCKS, READY, WAITING
-from swapstone.parts.explain.explanation.evidence import Sides, amount, duration
+from swapstone.parts.explain.explanation.evidence import Named, Sides, amount, duration
 from swapstone.parts.explain.explanation.ledger import run_of
 from swapstone.parts.explain.model.explanation import LedgerLine, RowMeasurements
 
@@ -65,18 +65,10 @@ _WORDS: Mapping[str, str] = {
 }
 
 
-@dataclasses.dataclass(frozen=True)
-class WaitName:
-    """A name for a class of waits; empty if no reason has most of it. And texts with the numbers."""
-
-    how: str
-    texts: tuple[str, ...]
+NO_NAME = Named("", ())
 
 
-NO_NAME = WaitName("", ())
-
-
-def sleep_name(lines: Sequence[LedgerLine]) -> WaitName | None:
+def sleep_name(lines: Sequence[LedgerLine]) -> Named | None:
     """Return the name of a class of waits if most of its difference lies in calls that only sleep; else None.
 
     For waits of which no event shows what ended them: only a timer or a signal ends nanosleep(2).
@@ -90,10 +82,10 @@ def sleep_name(lines: Sequence[LedgerLine]) -> WaitName | None:
     slept = sum(line.difference for line in lines if common_call(line.detail.removeprefix("in ")) == "nanosleep")
     if slept / whole < MOST_OF:
         return None
-    return WaitName(_NAMES[TIMER], ("only a timer or a signal ends this call",))
+    return Named(_NAMES[TIMER], ("only a timer or a signal ends this call",))
 
 
-def wait_name(seen: RowMeasurements, pair: Sides, cause: str, more_ns: float = 0.0) -> WaitName:
+def wait_name(seen: RowMeasurements, pair: Sides, cause: str, more_ns: float = 0.0) -> Named:
     """Return the name of the waits of a class, by what ended them.
 
     Args:
@@ -147,13 +139,13 @@ def _excess(slow: Sequence[EndedWaits], fast: Sequence[EndedWaits], without: set
     return sorted(found, key=lambda one: -one.more_ns)
 
 
-def _named(found: Sequence[_Excess]) -> WaitName:
+def _named(found: Sequence[_Excess]) -> Named:
     whole = sum(each.more_ns for each in found)
     if not whole:
         return NO_NAME
     first = found[0]
     how = _name_of(first.slow) if first.more_ns >= MOST_OF * whole else ""
-    return WaitName(how, _texts(found, whole))
+    return Named(how, _texts(found, whole))
 
 
 def _texts(found: Sequence[_Excess], whole: float) -> tuple[str, ...]:
@@ -168,31 +160,30 @@ def _name_of(waits: EndedWaits) -> str:
     return _NAMES.get(waits.reason, "")
 
 
-def _locks(slow: Sequence[EndedWaits], fast: Sequence[EndedWaits]) -> WaitName:
+def _locks(slow: Sequence[EndedWaits], fast: Sequence[EndedWaits]) -> Named:
     """Return a lock, or a hand-off where hand-offs have their share of the waits and of their time.
 
     Threads that take turns more often don't wait longer for each other's work, so the time that the slower variant has more is not asked.
     """
-    found = _excess(slow, fast, set(_WORDS) - {LOCK, HAND_OFF, FUTEX})
     futex = [each for each in slow if each.reason in {LOCK, HAND_OFF, FUTEX}]
-    before = {(each.reason, each.whose): each.waits for each in fast}
+    others = {(each.reason, each.whose): each for each in fast}
+    before = {key: each.waits for key, each in others.items()}
     more = {each: max(0.0, each.waits - before.get((each.reason, each.whose), 0.0)) for each in futex}
     number, whole = sum(more.values()), sum(each.total_ns for each in futex)
     turns = [each for each in futex if each.reason == HAND_OFF]
-    name = _named(found)
+    name = _named(_excess(slow, fast, set(_WORDS) - {LOCK, HAND_OFF, FUTEX}))
     if (
         number
         and whole
         and sum(more[each] for each in turns) >= _HAND_OFFS * number
         and sum(each.total_ns for each in turns) >= _HAND_OFFS * whole
     ):
-        others = {(each.reason, each.whose): each for each in fast}
         texts = tuple(_Excess(each, others.get((each.reason, each.whose)), 0.0).text() for each in turns[:1])
-        return WaitName(_NAMES[HAND_OFF], (*texts, *(text for text in name.texts if text not in texts)))
+        return Named(_NAMES[HAND_OFF], (*texts, *(text for text in name.texts if text not in texts)))
     return name
 
 
-def _taken(slow: Sequence[ProcessorTaken], fast: Sequence[ProcessorTaken]) -> WaitName:
+def _taken(slow: Sequence[ProcessorTaken], fast: Sequence[ProcessorTaken]) -> Named:
     """Return who had the processor of the slower variant.
 
     Its own threads or its load generator are named only if they had it longer than those of the other variant, too, by the same share:
@@ -207,4 +198,4 @@ def _taken(slow: Sequence[ProcessorTaken], fast: Sequence[ProcessorTaken]) -> Wa
     how = next((name for name, part in more.items() if part >= MOST_OF * whole), FOREIGN)
     most = sorted(of.items(), key=lambda one: -one[1])[:_MOST_TEXTS]
     who = ", ".join(f"{name} for {duration(part)}" for name, part in most)
-    return WaitName(how, (f"the processor was taken, per operation, by {who}",))
+    return Named(how, (f"the processor was taken, per operation, by {who}",))

@@ -145,10 +145,9 @@ def run_instruments(
                 _measured(INSTRUMENTS[name], variant, reference, each, notify)
                 for variant, reference, each in zip(pair, medians, runs, strict=True)
             ]
-        except UnavailableError as error:
-            missing.append(MissingInstrument(instrument=name, reason=error.message, remedy=error.hint))
         except UserError as error:
-            missing.append(MissingInstrument(instrument=name, reason=f"it failed: {error.message}", remedy=error.hint))
+            reason = error.message if isinstance(error, UnavailableError) else f"it failed: {error.message}"
+            missing.append(MissingInstrument(instrument=name, reason=reason, remedy=error.hint))
         took[name] = time.monotonic() - start
     _run_plain(pair, runs, range(references // 2, references), references, notify)
     medians = [_medians(each) for each in runs]
@@ -165,6 +164,9 @@ def run_instruments(
         )
         for variant, reference, each in zip(pair, medians, runs, strict=True)
     ]
+    durations = [[run.took_s for run in each] for each in runs]
+    trial_s = sum(statistics.median(side) for side in durations)
+    seconds = {REFERENCE: sum(map(sum, durations)), **took}
     return RowMeasurements(
         place=place,
         unit=unit,
@@ -172,16 +174,8 @@ def run_instruments(
         references=(sides[0], sides[1]),
         runs=tuple(found),
         missing=tuple(missing),
-        costs=_costs(took, runs),
+        costs=tuple(InstrumentCost(instrument=name, seconds=each, trial_s=trial_s) for name, each in seconds.items()),
     )
-
-
-def _costs(took: Mapping[str, float], runs: Sequence[Sequence[ReferenceRun]]) -> tuple[InstrumentCost, ...]:
-    """Return how long the runs without an instrument took, and each instrument."""
-    sides = [[run.took_s for run in each] for each in runs]
-    trial_s = sum(statistics.median(side) for side in sides)
-    seconds = {REFERENCE: sum(map(sum, sides)), **took}
-    return tuple(InstrumentCost(instrument=name, seconds=each, trial_s=trial_s) for name, each in seconds.items())
 
 
 def references_for(seconds: float) -> int:
@@ -198,22 +192,22 @@ def _run_plain(
 ) -> None:
     for number in numbers:
         notify(f"running both variants without an instrument, {number + 1} of {of}")
-        for side, variant in enumerate(pair):
-            runs[side].append(_plain(variant, number))
+        for side, variant in zip(runs, pair, strict=True):
+            side.append(_plain(variant, number))
 
 
 def _plain(variant: RowVariant, number: int) -> ReferenceRun:
     """Make a reference run. A failure of the target is retried once, because a busy machine may cause it."""
-    for last in (False, True):
+
+    def once() -> ReferenceRun:
         start = time.monotonic()
-        try:
-            run = variant.run(number, unchanged)
-        except TargetError:
-            if last:
-                raise
-        else:
-            return dataclasses.replace(run, took_s=time.monotonic() - start)
-    raise AssertionError
+        run = variant.run(number, unchanged)
+        return dataclasses.replace(run, took_s=time.monotonic() - start)
+
+    try:
+        return once()
+    except TargetError:
+        return once()
 
 
 def _medians(runs: Sequence[ReferenceRun]) -> dict[str, float]:
@@ -229,18 +223,19 @@ def _measured(
     notify: Callable[[str], None],
 ) -> InstrumentResult:
     """Measure one variant. A failure is retried once, because a busy machine may stop a load generator or a recording."""
-    for last in (False, True):
+
+    def once() -> InstrumentResult:
         with TemporaryFolder("explain") as folder:
             longest_s = max(run.took_s for run in runs)
             reference = ReferenceRuns(medians, runs[0].objects, variant.preload, Path(folder), longest_s, notify)
-            try:
-                return measure(variant.tracee, reference)
-            except UnavailableError:
-                raise
-            except UserError:
-                if last:
-                    raise
-    raise AssertionError
+            return measure(variant.tracee, reference)
+
+    try:
+        return once()
+    except UnavailableError:
+        raise
+    except UserError:
+        return once()
 
 
 def _counters(variant: RowVariant, medians: Mapping[str, float]) -> InstrumentResult:

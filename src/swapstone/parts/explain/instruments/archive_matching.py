@@ -114,14 +114,12 @@ def _of_object(elf: ELFFile, code: bytes, base: int) -> list[tuple[int, int, str
 def _filled(relocations: Iterable[RelocationSection], length: int) -> list[tuple[int, int]]:
     """Return the ranges of a section that the linker leaves unchanged, by its relocations."""
     holes = sorted(entry["r_offset"] for section in relocations for entry in section.iter_relocations())
-    kept, begin = [], 0
-    for hole in holes:
-        if hole > begin:
-            kept.append((begin, min(hole, length)))
-        begin = max(begin, hole + _FILLED)
-    if begin < length:
-        kept.append((begin, length))
-    return kept
+    begins = [0, *(hole + _FILLED for hole in holes)]
+    return [
+        (begin, min(end, length))
+        for begin, end in zip(begins, [*holes, length], strict=True)
+        if begin < min(end, length)
+    ]
 
 
 def _only_place(own: bytes, kept: list[tuple[int, int]], code: bytes) -> int | None:

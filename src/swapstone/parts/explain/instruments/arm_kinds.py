@@ -8,9 +8,9 @@ from collections.abc import Iterable
 
 from swapstone.core.factors.arm_code import KINDS, VFP_LOAD, branch_target, is_wide, kind_of, words_of
 from swapstone.core.factors.arm_facts import float_helper_addresses
-from swapstone.core.factors.elf_file import DamagedElfError, open_elf
 from swapstone.parts.explain.instruments.code_files import CodeFile
 from swapstone.parts.explain.instruments.plugin_file import Block
+from swapstone.parts.explain.instruments.symbol_tables import of_elf
 from swapstone.parts.explain.model.instruction_counts import PROGRAM, ArmCounts
 
 
@@ -22,7 +22,10 @@ def count_arm(blocks: Iterable[Block], files: Iterable[CodeFile], kernel_start: 
         files: of user code. Calls of libgcc's floating-point functions are counted if the program is linked at a fixed address.
         kernel_start: the lowest address of the kernel.
     """
-    helpers = frozenset[int]().union(*(_helpers(file) for file in files if file.fixed and file.kind == PROGRAM))
+    programs = [file for file in files if file.fixed and file.kind == PROGRAM]
+    helpers = frozenset[int]().union(
+        *(of_elf(file.symbols, float_helper_addresses, frozenset[int]()) for file in programs)
+    )
     kinds = collections.Counter[str]()
     runs = calls = 0
     for block in blocks:
@@ -49,11 +52,3 @@ def is_thumb(block: Block) -> bool:
     """
     starts = [int.from_bytes(block.code[at : at + 2], "little") for at in range(0, len(block.code), 4)]
     return any(size != 4 for size in block.sizes) or all(map(is_wide, starts))
-
-
-def _helpers(file: CodeFile) -> frozenset[int]:
-    try:
-        with open_elf(file.symbols) as elf:
-            return float_helper_addresses(elf)
-    except (DamagedElfError, OSError):
-        return frozenset()

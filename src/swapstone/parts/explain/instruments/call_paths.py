@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Decode what the emulator's plugin writes in its mode `paths` (native/plugin/paths.c): executions of blocks by call path."""
+"""Decode what the emulator's plugin writes in its mode `paths` (native/plugin/paths.c): executions of instructions by call path."""
 
 from __future__ import annotations
 
-import collections
 import dataclasses
 import struct
 from collections.abc import Sequence
@@ -17,10 +16,10 @@ from swapstone.parts.explain.instruments.plugin_file import (
     require_end,
 )
 
-HEADER = b"swapstone-paths 1"
+HEADER = b"swapstone-paths 2"
 MOST_BYTES = 256 << 20
 
-_NAMES = ("begins", "windows", "open", "lost", "full", "deep", "blocks", "paths", "leaves")
+_NAMES = ("begins", "windows", "open", "accesses", "lost", "full", "deep", "blocks", "paths", "leaves")
 _PATH, _LEAF = struct.Struct("<2I"), struct.Struct("<4IQ")
 _MOST_DEPTH = 256
 """The plugin follows fewer calls (native/plugin/paths.c, MOST_DEPTH)."""
@@ -28,16 +27,17 @@ _MOST_DEPTH = 256
 
 @dataclasses.dataclass(frozen=True)
 class CallPaths:
-    """Executions of blocks in the observed windows, by the calls that led to them.
+    """The instructions that a machine executed in the observed windows, by the calls that led to them.
 
     Attributes:
         begins: how often the instruction was executed that may begin a window.
         windows: complete windows.
         open: whether the machine ended inside a window.
-        lost: instructions that were counted without a path, because there were too many.
+        accesses: how often a block was left by an access to a device.
+        lost: instructions that were counted without address and path, because there were too many.
         full: calls that found no room for their path.
         deep: calls that were not followed, because the path was too long.
-        blocks: what was executed, and what called it.
+        blocks: what was executed, with the executions of each instruction, and what called it. One address may occur in several blocks.
         paths: pairs (index of the path above, index of the block that calls). -1 is no path above, and no room for the path. A path is
             behind the one above it.
         leaves: (index of a path or -1, index of a block, how many of its instructions began, how often).
@@ -46,6 +46,7 @@ class CallPaths:
     begins: int
     windows: int
     open: bool
+    accesses: int
     lost: int
     full: int
     deep: int
@@ -56,16 +57,12 @@ class CallPaths:
     @property
     def instructions(self) -> int:
         """Return how many instructions were executed, with the lost ones."""
-        return self.lost + sum(completed(began, self.blocks[block]) * times for _, block, began, times in self.leaves)
+        return self.lost + sum(block.instructions for block in self.blocks)
 
-    def by_address(self) -> dict[int, int]:
-        """Return how often the instruction at each address was completed."""
-        found = collections.Counter[int]()
-        for _, number, began, times in self.leaves:
-            block = self.blocks[number]
-            for address in block.addresses[: completed(began, block)]:
-                found[address] += times
-        return {address: count for address, count in found.items() if count}
+    @property
+    def left(self) -> int:
+        """Return how often a block was left before its last instruction began, by a fault or by an access to a device."""
+        return sum(times for _, block, began, times in self.leaves if began < len(self.blocks[block].sizes))
 
 
 def completed(began: int, block: Block) -> int:
@@ -85,23 +82,18 @@ def decode_paths(data: bytes) -> CallPaths:
     paths = _paths(rows, len(blocks))
     rows, at = decode_table(data, at, values["leaves"], _LEAF)
     leaves = tuple((path - 1, block - 1, began, times) for path, block, began, _, times in rows)
+    counts = [[0] * len(block.sizes) for block in blocks]
     for path, number, began, times in leaves:
         if path >= len(paths) or not 0 <= number < len(blocks) or times >= 1 << 63:
             raise damaged(f"a leaf is of path {path + 1} of {len(paths)} and of block {number + 1} of {len(blocks)}")
         if not 0 < began <= len(blocks[number].sizes):
             raise damaged(f"a leaf has {began} instructions of block {number + 1}")
+        for place in range(completed(began, blocks[number])):
+            counts[number][place] += times
     require_end(data, at, f"{len(leaves)} leaves")
-    return CallPaths(
-        begins=values["begins"],
-        windows=values["windows"],
-        open=bool(values["open"]),
-        lost=values["lost"],
-        full=values["full"],
-        deep=values["deep"],
-        blocks=blocks,
-        paths=paths,
-        leaves=leaves,
-    )
+    executed = tuple(dataclasses.replace(block, counts=tuple(each)) for block, each in zip(blocks, counts, strict=True))
+    numbers = {name: values[name] for name in _NAMES[:7] if name != "open"}
+    return CallPaths(**numbers, open=bool(values["open"]), blocks=executed, paths=paths, leaves=leaves)
 
 
 def _paths(rows: Sequence[tuple[int, ...]], blocks: int) -> tuple[tuple[int, int], ...]:

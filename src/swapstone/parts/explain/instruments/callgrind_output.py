@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from swapstone.core.model import UserError
 
@@ -35,14 +35,14 @@ class OwnCost:
         function: its name, followed by its callers after apostrophes with ``--separate-callers``.
         file: source file; of inlined code, that of the inlined function. Empty if unknown.
         instructions: their number; the first event of the file.
-        others: numbers of the other events, in the order of the file's line ``events:``; those at the end that are 0 may be missing.
+        others: numbers of the other events, by the names in the file's line ``events:``; those that are 0 may be missing.
     """
 
     object: str
     function: str
     file: str
     instructions: int
-    others: tuple[int, ...] = ()
+    others: Mapping[str, int]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -74,6 +74,7 @@ def records(lines: Iterable[str]) -> Iterator[OwnCost | Calls]:
     """
     names: dict[tuple[str, str], str] = {}
     now = {"fn": "", "ob": "", "fl": "", "cfn": "", "cob": ""}
+    events: list[str] = []
     inclusive = False
     for raw in lines:
         line = raw.rstrip()
@@ -86,6 +87,8 @@ def records(lines: Iterable[str]) -> Iterator[OwnCost | Calls]:
             now[kind if kind in _CALLEE else _TABLE[kind]] = name
             if kind == "fn":
                 now["cob"] = ""
+        elif line.startswith("events: "):
+            events = line.split()[2:18]
         elif line.startswith("calls="):
             calls = _CALLS.match(line)
             if calls is None:
@@ -94,7 +97,8 @@ def records(lines: Iterable[str]) -> Iterator[OwnCost | Calls]:
             inclusive, now["cob"] = True, ""
         elif (cost := _COST.match(line)) is not None:
             if not inclusive:
-                yield OwnCost(now["ob"], now["fn"], now["fl"], int(cost[1]), tuple(map(int, cost[2].split())))
+                others = dict(zip(events, map(int, cost[2].split()), strict=False))
+                yield OwnCost(now["ob"], now["fn"], now["fl"], int(cost[1]), others)
             inclusive = False
 
 

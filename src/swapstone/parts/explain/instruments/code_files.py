@@ -13,8 +13,10 @@ import dataclasses
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from swapstone.core.factors.elf_file import DamagedElfError, open_elf
+from elftools.elf.elffile import ELFFile
+
 from swapstone.parts.explain.instruments.plugin_file import Block
+from swapstone.parts.explain.instruments.symbol_tables import of_elf
 
 _PAGE = 4096
 _EXECUTABLE = 1  # PF_X of elf(5)
@@ -54,18 +56,16 @@ class CodeFile:
 
 def read_code(content: Path | bytes) -> tuple[bool, tuple[tuple[int, bytes], ...]] | None:
     """Return whether an ELF file has fixed addresses, and its executable segments; None if it is no program or library."""
-    try:
-        with open_elf(content) as elf:
-            if elf["e_type"] not in {"ET_EXEC", "ET_DYN"}:
-                return None
-            pieces = tuple(
-                (int(each["p_vaddr"]), each.data())
-                for each in elf.iter_segments()
-                if each["p_type"] == "PT_LOAD" and each["p_flags"] & _EXECUTABLE
-            )
-            return elf["e_type"] == "ET_EXEC", pieces
-    except (DamagedElfError, OSError):
-        return None
+
+    def read(elf: ELFFile) -> tuple[bool, tuple[tuple[int, bytes], ...]] | None:
+        pieces = tuple(
+            (int(each["p_vaddr"]), each.data())
+            for each in elf.iter_segments()
+            if each["p_type"] == "PT_LOAD" and each["p_flags"] & _EXECUTABLE
+        )
+        return (elf["e_type"] == "ET_EXEC", pieces) if elf["e_type"] in {"ET_EXEC", "ET_DYN"} else None
+
+    return of_elf(content, read, None)
 
 
 class CodeMap:

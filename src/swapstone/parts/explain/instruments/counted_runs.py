@@ -22,7 +22,7 @@ from swapstone.core.targets.observed_target import MachineRun, ObservedTarget
 from swapstone.core.wire import AgentAnswer, TrialRequest, decode_workload_report
 from swapstone.core.workloads import find_load
 from swapstone.parts.explain.instruments.arm_kinds import count_arm
-from swapstone.parts.explain.instruments.block_counts import MOST_BYTES, BlockCounts, decode_counts
+from swapstone.parts.explain.instruments.call_paths import MOST_BYTES, CallPaths, decode_paths
 from swapstone.parts.explain.instruments.code_files import CodeFile, read_code
 from swapstone.parts.explain.instruments.debug_files import DebugFiles
 from swapstone.parts.explain.instruments.function_names import FunctionKey, NamesOf, names_of
@@ -30,7 +30,8 @@ from swapstone.parts.explain.instruments.kernel_symbols import COMMAND, KernelSy
 from swapstone.parts.explain.instruments.kernel_symbols import MOST_BYTES as MOST_SYMBOL_BYTES
 from swapstone.parts.explain.instruments.model_counts import ModelCounts, read_model
 from swapstone.parts.explain.instruments.observed_paths import MODE as PATHS
-from swapstone.parts.explain.instruments.observed_paths import path_words, read_paths, unfollowed
+from swapstone.parts.explain.instruments.observed_paths import path_words, unfollowed
+from swapstone.parts.explain.instruments.path_tree import tree_of
 from swapstone.parts.explain.instruments.plugin_build import build_plugin
 from swapstone.parts.explain.instruments.plugin_file import Block, read_output
 from swapstone.parts.explain.model.instruction_counts import (
@@ -64,6 +65,8 @@ KERNEL_START = {"x86_64": 1 << 63, "aarch64": 1 << 63, "arm": 0xBF000000, "riscv
 
 _MUSL, _LIBRARIES = ("ld-musl-", "libc.so"), ("ld-linux", "ld-musl-", "libc.so", "libc-")
 _SYMBOLS_MS = 60_000
+_ARCHIVE = Path("/usr/lib/x86_64-linux-musl/libc.a")
+"""musl's static archive: beside a stripped library of the same code it names the functions."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -194,7 +197,12 @@ def count_run(context: CountContext, run: Run) -> CountedRun:
     kernel, program, origin = trial.kernel, trial.program, trial.subject.workload.origin
     passes = isinstance(origin, Source) and origin.harness and run.trial.load == IDLE.name
     mark = kernel.address(MARK[architecture]) if passes else None
-    counts = read_output(trial.observe("counts", *mode_words(mark)), MOST_BYTES, decode_counts)
+    no_paths = unfollowed(architecture, kernel)
+    words = () if no_paths else path_words(architecture, kernel)
+    counts = read_output(trial.observe(PATHS, *mode_words(mark, PATHS, *words)), MOST_BYTES, decode_paths)
+    if counts.lost and words:
+        no_paths = f"{counts.lost} instructions found no room in the plugin's table of call paths"
+        counts = read_output(trial.observe("counts", *mode_words(mark)), MOST_BYTES, decode_paths)
     operations, clock_ns = 1.0, 0
     if mark is not None:
         report = decode_workload_report(trial.answer.stdout)
@@ -209,10 +217,6 @@ def count_run(context: CountContext, run: Run) -> CountedRun:
     files = code_files(entries, trial.request, trial.folder, trial.with_symbols)
     names = names_of(counts.blocks, files, kernel, KERNEL_START[architecture], table=context.debug.table)
     functions = by_function(counts.blocks, names)
-    paths, no_paths = None, unfollowed(architecture, kernel)
-    if not no_paths:
-        words = mode_words(mark, PATHS, *path_words(architecture, kernel))
-        paths, no_paths = read_paths(trial.observe(PATHS, *words), counts, names)
     side = CountedSide(
         variant=run.trial.variant,
         trial=run.trial.key,
@@ -226,10 +230,11 @@ def count_run(context: CountContext, run: Run) -> CountedRun:
         lost=counts.lost,
         arm=count_arm(counts.blocks, files, KERNEL_START["arm"]) if architecture == "arm" else None,
     )
+    paths = None if no_paths else tree_of(counts, names)
     return CountedRun(side, functions, PASSES if mark is not None else WHOLE_RUN, model, paths, no_paths)
 
 
-def mode_words(mark: int | None = None, mode: str = "counts", *words: str) -> tuple[str, ...]:
+def mode_words(mark: int | None = None, mode: str = PATHS, *words: str) -> tuple[str, ...]:
     """Return the plugin's arguments for the windows of passes.
 
     Args:
@@ -317,20 +322,11 @@ def code_files(
         copy = folder / f"file-{number}" / ("libc.so" if name.startswith(_MUSL[0]) else name)
         copy.parent.mkdir()
         copy.write_bytes(entry.content)
-        if name.startswith(_MUSL) and b"musl" in entry.content:
-            _add_archive(copy)
+        if name.startswith(_MUSL) and b"musl" in entry.content and _ARCHIVE.is_file():
+            shutil.copyfile(_ARCHIVE, copy.with_name("libc.a"))
         kind = PROGRAM if path == own else C_LIBRARY if name.startswith(_LIBRARIES) else name
         found.append(CodeFile(name, kind, *code, with_symbols(copy) if path == own else copy))
     return found
-
-
-_ARCHIVE = Path("/usr/lib/x86_64-linux-musl/libc.a")
-
-
-def _add_archive(library: Path) -> None:
-    """Copy musl's static archive beside a library: it names the functions of a stripped one if the code is the same."""
-    if _ARCHIVE.is_file():
-        shutil.copyfile(_ARCHIVE, library.with_name("libc.a"))
 
 
 def by_function(blocks: Iterable[Block], names: NamesOf) -> dict[FunctionKey, tuple[int, int]]:
@@ -351,9 +347,9 @@ def by_function(blocks: Iterable[Block], names: NamesOf) -> dict[FunctionKey, tu
 
 
 def repeated_instructions(
-    counts: BlockCounts, functions: Mapping[FunctionKey, tuple[int, int]], architecture: str
+    counts: CallPaths, functions: Mapping[FunctionKey, tuple[int, int]], architecture: str
 ) -> int:
-    """Return about how many instructions were counted twice: page faults, less those seen inside a block (native/plugin/counts.c)."""
+    """Return about how many instructions were counted twice: page faults, less those seen inside a block (native/plugin/paths.c)."""
     faults = sum(
         entries
         for (name, _, kind), (_, entries) in functions.items()
@@ -367,24 +363,21 @@ def paired(baseline: CountedRun, candidate: CountedRun) -> tuple[FunctionCount, 
 
     The two programs are one file: functions of one name share a row, also where a user's programs have other names.
     """
-    nothing = (0, 0)
-    found = []
-    sides = [_in_one_program(side.functions) for side in (baseline, candidate)]
-    if len({file for side in (baseline, candidate) for _, file, kind in side.functions if kind == PROGRAM}) < 2:
-        sides = [baseline.functions, candidate.functions]
-    for name, file, kind in {**sides[0], **sides[1]}:
-        before = sides[0].get((name, file, kind), nothing)
-        after = sides[1].get((name, file, kind), nothing)
-        found.append(
-            FunctionCount(
-                name=name,
-                file=file,
-                kind=kind,
-                baseline=before[0],
-                candidate=after[0],
-                entries=(before[1], after[1]),
-            )
+    sides = [baseline.functions, candidate.functions]
+    if len({file for side in sides for _, file, kind in side if kind == PROGRAM}) > 1:
+        sides = [_in_one_program(side) for side in sides]
+    pairs = {key: (sides[0].get(key, (0, 0)), sides[1].get(key, (0, 0))) for key in {**sides[0], **sides[1]}}
+    found = (
+        FunctionCount(
+            name=name,
+            file=file,
+            kind=kind,
+            baseline=before[0],
+            candidate=after[0],
+            entries=(before[1], after[1]),
         )
+        for (name, file, kind), (before, after) in pairs.items()
+    )
     operations = baseline.side.operations, candidate.side.operations
     return tuple(
         sorted(

@@ -41,8 +41,7 @@ class DebugFiles:
         path = file.symbols
         if path not in self._tables:
             build = missing_symbols(path) if file.name.startswith(_GLIBC) else ""
-            content = self._content(file.name, build) if build else None
-            if content is not None:
+            if build and (content := self._content(file.name, build)) is not None:
                 companion_of(path).write_bytes(content)
             self._tables[path] = table_of(path)
         return self._tables[path]
@@ -54,19 +53,13 @@ class DebugFiles:
 
     def _content(self, name: str, build: str) -> bytes | None:
         """Return the debug file of a build ID; None if the package does not have it, or if it can't be fetched."""
-        if self._failure:  # a download that failed is not repeated for each file
-            self._lacks(name, self._failure)
-            return None
-        if build not in self._files:
+        if build not in self._files and not self._failure:  # a download that failed is not repeated for each file
             try:
                 self._source, self._files[build] = self._find(debug_name(build), self._folder, self._notify)
             except UserError as error:
                 self._failure = error.message.removesuffix(".")
-                self._lacks(name, self._failure)
-                return None
-        if self._files[build] is None:
-            self._lacks(name, f"{self._source} has no symbols of build ID {build}")
-        return self._files[build]
-
-    def _lacks(self, name: str, why: str) -> None:
-        self._unnamed[f"Internal functions of {name} have no names: {why}."] = None
+        content = self._files.get(build)
+        if content is None:
+            why = self._failure or f"{self._source} has no symbols of build ID {build}"
+            self._unnamed[f"Internal functions of {name} have no names: {why}."] = None
+        return content

@@ -37,30 +37,18 @@ def names_of(
         table: returns the functions of a file; called only for files of named blocks.
     """
     places = CodeMap(files, [block for block in blocks if block.address < kernel_start])
-    of_kernel = _kernel_names(kernel)
 
-    def names(block: Block) -> NameAt:
-        return of_kernel if block.address >= kernel_start else _user_names(places, block, table)
-
-    return names
-
-
-def _kernel_names(kernel: KernelSymbols) -> NameAt:
-    def name_at(address: int) -> tuple[FunctionKey, bool]:
-        found = kernel.name_at(address)
-        if found is None:
-            return ("", "", KERNEL_CODE), False
-        name, module, start = found
+    def of_kernel(address: int) -> tuple[FunctionKey, bool]:
+        name, module, start = kernel.name_at(address) or ("", "", -1)
         return (name, module, KERNEL_CODE), address == start
 
-    return name_at
+    return lambda block: of_kernel if block.address >= kernel_start else _user_names(places, block, table)
 
 
 def _user_names(places: CodeMap, block: Block, table: TableOf) -> NameAt:
     owners = places.owners(block)
     if len(owners) != 1:
-        nowhere: FunctionKey = ("", "", AMBIGUOUS if owners else UNKNOWN)
-        return lambda _: (nowhere, False)
+        return lambda _: (("", "", AMBIGUOUS if owners else UNKNOWN), False)
     file, base = owners[0]
     functions = table(file)
 

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -34,15 +33,10 @@ def counted(lines: Iterable[str]) -> dict[str, float]:
     Returns:
         Counts by the names of `EVENTS` and `TOP_DOWN`. An event that the machine does not support, or that was not counted, is left out.
     """
-    names, found = {**EVENTS, **TOP_DOWN}, dict[str, float]()
-    for line in lines:
-        fields = line.strip().split(";")
-        if len(fields) < 3 or _VALUE.fullmatch(fields[0]) is None:
-            continue
-        event = _MODIFIER.sub("", fields[2])
-        if event in names:
-            found[names[event]] = float(fields[0])
-    return found
+    names = {**EVENTS, **TOP_DOWN}
+    rows = (line.strip().split(";") for line in lines)
+    known = ((_MODIFIER.sub("", row[2]), row[0]) for row in rows if len(row) > 2 and _VALUE.fullmatch(row[0]))
+    return {names[event]: float(value) for event, value in known if event in names}
 
 
 def event_options(devices: Path = _DEVICES) -> tuple[str, ...]:
@@ -71,9 +65,7 @@ def measure(tracee: Tracee, reference: ReferenceRuns) -> InstrumentResult:
     tracee = reference.passes_for(tracee, WORK_NS)
     file = reference.folder / "perf-stat"
     before = ("perf", "stat", "-x", ";", "-o", str(file), *event_options(), "--")
-    start = time.monotonic_ns()
     ended = run(before, tracee, reference.folder, reference.limit())
-    took = time.monotonic_ns() - start
     if ended.status != 0 or not file.is_file():
         raise UserError(f"perf stat ended with status {ended.status}: {ended.stderr.strip()[-200:]}")
     with file.open("rb") as opened:
@@ -87,7 +79,7 @@ def measure(tracee: Tracee, reference: ReferenceRuns) -> InstrumentResult:
         variant=tracee.variant,
         command=" ".join((*before[:4], *event_options(), "--", *tracee.request.arguments)),
         operations=operations,
-        overhead=took / operations / reference.wall_ns
+        overhead=ended.elapsed_ns / operations / reference.wall_ns
         if reference.wall_ns and tracee.region is Region.PROGRAM
         else None,
         amounts=tuple(Amount(group=HARDWARE, name=name, value=value / operations) for name, value in found.items()),

@@ -11,16 +11,18 @@ import bisect
 import collections
 import contextlib
 import dataclasses
+import functools
+import math
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 from swapstone.core.model import UnavailableError
 from swapstone.parts.explain.instruments import requirements
 from swapstone.parts.explain.instruments.instrument_result import ReferenceRuns, recorded, result
 from swapstone.parts.explain.instruments.perf import Recording, TooLargeError, need, record
-from swapstone.parts.explain.instruments.perf_script import Event, mapped
+from swapstone.parts.explain.instruments.perf_script import mapped
 from swapstone.parts.explain.instruments.profile_builder import ProfileBuilder
 from swapstone.parts.explain.instruments.symbol_tables import Table
 from swapstone.parts.explain.instruments.symbolizer import UNKNOWN, Symbolizer
@@ -103,13 +105,14 @@ def probes(tracee: Tracee, reference: ReferenceRuns, symbolizer: Symbolizer) -> 
     tables = {path: table for path in paths if (table := symbolizer.table(path)) is not None}
     found: list[Probe] = []
     for function in (*_ALLOCATING, "free"):
-        place = _first(tables, function)
-        if place is not None and (offset := _breakpoint_offset(*place)) is not None:
+        places = ((path, table, table.address(function)) for path, table in tables.items())
+        path, start = next(((path, table.offset_of(at)) for path, table, at in places if at is not None), ("", 0))
+        if path and (offset := _breakpoint_offset(path, start)) is not None:
             kind = "free" if function == "free" else "allocation"
-            found.append(Probe(f"f{len(found)}", function, kind, place[0], offset, _ALLOCATING.get(function, ())))
+            found.append(Probe(f"f{len(found)}", function, kind, path, offset, _ALLOCATING.get(function, ())))
     if not any(probe.function == "malloc" for probe in found):
         raise UnavailableError("No mapped file has a symbol malloc", "don't strip the program, or link it dynamically")
-    return found + _copies(tables, len(found))
+    return found + _copies(tables)
 
 
 def breakpoint_after_vectors(code: bytes) -> int | None:
@@ -143,30 +146,11 @@ def _breakpoint_offset(path: str, offset: int) -> int | None:
     return None if after is None else offset + after
 
 
-def events_have_several_probes(release: str) -> bool:
-    """Return whether an event can have several uprobes: since Linux 5.4.
-
-    Args:
-        release: of the kernel, as ``uname -r`` prints it.
-    """
-    numbers = re.match(r"(\d{1,4})\.(\d{1,4})", release)
-    return numbers is not None and (int(numbers[1]), int(numbers[2])) >= (5, 4)
-
-
-def _first(tables: Mapping[str, Table], function: str) -> tuple[str, int] | None:
-    for path, table in tables.items():
-        address = table.address(function)
-        if address is not None:
-            return path, table.offset_of(address)
-    return None
-
-
-def _copies(tables: Mapping[str, Table], count: int) -> list[Probe]:
+def _copies(tables: Mapping[str, Table]) -> list[Probe]:
     """Return probes on every copying function: an x86 C library has several variants, and selects one at start (IFUNC).
 
-    Those of a kind share an event: perf opens and closes each event by itself, which takes a tenth of a second.
+    Those of a kind share an event (since Linux 5.4): perf opens and closes each event by itself, which takes a tenth of a second.
     """
-    shared = events_have_several_probes(os.uname().release)
     found: list[Probe] = []
     seen: set[tuple[str, int]] = set()
     for path, table in tables.items():
@@ -175,12 +159,11 @@ def _copies(tables: Mapping[str, Table], count: int) -> list[Probe]:
             if hit is None or symbol.resolver or len(found) == _MOST_COPIES:
                 continue
             offset = table.offset_of(symbol.address)
-            if (path, offset) not in seen:
-                seen.add((path, offset))
+            safe = _breakpoint_offset(path, offset)
+            if (path, offset) not in seen and safe is not None:
                 kind = "set" if hit[1] == "memset" else "copy"
-                if (safe := _breakpoint_offset(path, offset)) is not None:
-                    event = kind if shared else f"f{count + len(found)}"
-                    found.append(Probe(event, hit[1], kind, path, safe, (2,)))
+                found.append(Probe(kind, hit[1], kind, path, safe, (2,)))
+            seen.add((path, offset))
     return found
 
 
@@ -269,15 +252,16 @@ def _counted(
     callers = _Callers(symbolizer, recording)
     amounts: collections.Counter[tuple[str, str]] = collections.Counter()
     adder = ProfileBuilder()
-    for event, probe in _hits(recording, by_event):
+    windows = recording.windows
+    hits = (event for event in recording.events if event.what in by_event and event.pid != windows.pid)
+    for event in (each for each in hits if windows.contains(each.time_ns)):
+        probe = by_event[event.what]
         values = fields_of(event.trace)
         caller = callers.frame(values.get("caller", 0))
         if probe.kind == "free":
             amounts["allocations", "free"] += 1
             continue
-        size = 1
-        for number in probe.arguments:
-            size *= values.get(f"a{number}", 0)
+        size = math.prod(values.get(f"a{number}", 0) for number in probe.arguments)
         if size > MAX_ALLOCATION_BYTES:
             amounts["copies", f"calls that {probe.kind} memory, of a size that can't be read"] += 1
         elif probe.kind != "allocation":
@@ -314,13 +298,6 @@ def fields_of(trace: str) -> dict[str, int]:
     return {name: int(text, 16 if text.startswith("0x") else 10) for name, text in _FIELD.findall(trace)}
 
 
-def _hits(recording: Recording, by_event: Mapping[str, Probe]) -> Iterator[tuple[Event, Probe]]:
-    for event in recording.events:
-        probe = by_event.get(event.what)
-        if probe and event.pid != recording.windows.pid and recording.windows.contains(event.time_ns):
-            yield event, probe
-
-
 class _Callers:
     """Names the functions that contain return addresses, by the mapped files. A forked process has the mappings of its parent."""
 
@@ -329,14 +306,9 @@ class _Callers:
         self._maps = sorted((each for each in found if each is not None), key=lambda one: one.at)
         self._starts = [each.at for each in self._maps]
         self._namer = symbolizer
-        self._kept: dict[int, Frame] = {}
+        self.frame = functools.cache(self._frame)
 
-    def frame(self, address: int) -> Frame:
-        if address not in self._kept:
-            self._kept[address] = self._named(address)
-        return self._kept[address]
-
-    def _named(self, address: int) -> Frame:
+    def _frame(self, address: int) -> Frame:
         at = bisect.bisect_right(self._starts, address) - 1
         if at < 0 or address >= self._maps[at].at + self._maps[at].size:
             return Frame(symbol=UNKNOWN, object="")

@@ -16,7 +16,7 @@ import collections
 import dataclasses
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TypeVar
 
@@ -91,28 +91,21 @@ class Tally:
     events: collections.Counter[str] = dataclasses.field(default_factory=collections.Counter)
 
 
-def tally(lines: Iterable[str]) -> Tally:
+def tally(lines: Iterable[str], found: Tally | None = None) -> Tally:
     """Sum up a callgrind output file.
 
     Args:
         lines: of the file.
+        found: the sums of other files, to which this one is added.
 
     Returns:
         Each function's own instructions, the number of its calls, and the sums of the other events.
     """
-    found, names = Tally(), list[str]()
-
-    def followed() -> Iterator[str]:
-        for line in lines:
-            if line.startswith("events: "):
-                names[:] = line.split()[2:18]
-            yield line
-
-    for record in records(followed()):
+    found = Tally() if found is None else found
+    for record in records(lines):
         if isinstance(record, OwnCost):
             found.instructions[record.object, record.function] += record.instructions
-            for name, count in zip(names, record.others, strict=False):
-                found.events[name] += count
+            found.events.update(record.others)
         else:
             found.calls[record.object, record.function] += record.count
     return found
@@ -125,15 +118,15 @@ def count_with(tracee: Tracee, reference: ReferenceRuns, counter: Counter) -> In
         UnavailableError: the run takes longer than the limit.
         UserError: the run failed.
     """
-    if tracee.region is Region.PASSES:
-        (one, _), (three, ended) = (_run(tracee.with_passes(number), reference, counter) for number in (1, 3))
+    passes = 3 if tracee.region is Region.PASSES else 1
+    counted, ended = _run(tracee.with_passes(passes), reference, counter)
+    if passes == 3:
+        one, _ = _run(tracee.with_passes(1), reference, counter)
         counted = Tally(
-            _half(three.instructions, one.instructions), _half(three.calls, one.calls), _half(three.events, one.events)
+            _half(counted.instructions, one.instructions),
+            _half(counted.calls, one.calls),
+            _half(counted.events, one.events),
         )
-        passes = 3
-    else:
-        counted, ended = _run(tracee, reference, counter)
-        passes = 1
     took = ended.elapsed_ns / (passes * tracee.operations)
     return InstrumentResult(
         instrument=NAME,
@@ -229,10 +222,7 @@ def _run(tracee: Tracee, reference: ReferenceRuns, counter: Counter) -> tuple[Ta
     found = Tally()
     for file in sorted(files.iterdir()):
         with file.open(errors="replace") as lines:
-            part = tally(lines)
-        found.instructions.update(part.instructions)
-        found.calls.update(part.calls)
-        found.events.update(part.events)
+            tally(lines, found)
         file.unlink()
     if ended.status != 0 or not found.instructions:
         raise UserError(f"valgrind ended with status {ended.status}; its last words: {ended.stderr.strip()[-200:]}")
@@ -248,15 +238,17 @@ def _amounts(tracee: Tracee, counted: Tally) -> tuple[Amount, ...]:
     for place, count in counted.calls.items():
         if "'" not in place[1]:
             calls[_name(symbolizer, *place)] += count
-    total = sum(instructions.values())
-    found = [Amount(group="instructions", name="all", value=total / tracee.operations)]
-    for words, names in EVENTS.items() if counted.events else ():
-        events = sum(counted.events[name] for name in names)
-        found.append(Amount(group=SIMULATED, name=words, value=events / tracee.operations))
-    for group, counts in (("instructions", instructions), ("calls", calls)):
-        for name, count in counts.most_common(LISTED_FUNCTIONS):
-            found.append(Amount(group=group, name=name, value=count / tracee.operations))
-    return tuple(found)
+    rows = [
+        ("instructions", "all", instructions.total()),
+        *(
+            (SIMULATED, words, sum(counted.events[name] for name in names))
+            for words, names in EVENTS.items()
+            if counted.events
+        ),
+        *(("instructions", *each) for each in instructions.most_common(LISTED_FUNCTIONS)),
+        *(("calls", *each) for each in calls.most_common(LISTED_FUNCTIONS)),
+    ]
+    return tuple(Amount(group=group, name=name, value=count / tracee.operations) for group, name, count in rows)
 
 
 def _name(symbolizer: Symbolizer, path: str, function: str) -> str:

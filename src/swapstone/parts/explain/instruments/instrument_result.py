@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 
 from swapstone.parts.explain.instruments import requirements
-from swapstone.parts.explain.instruments.perf import Recording, lost_note
+from swapstone.parts.explain.instruments.perf import Recording
 from swapstone.parts.explain.instruments.run_limit import RunLimit, limit_of
 from swapstone.parts.explain.instruments.tracee import Region, Tracee
 from swapstone.parts.explain.model.explanation import Amount, ElapsedTime, InstrumentResult, Profile
@@ -49,13 +49,6 @@ class ReferenceRuns:
         return tracee.with_passes(max(1, min(most, round(work_ns / one))))
 
 
-def operations_in(recording: Recording, tracee: Tracee) -> float:
-    """Return the number of operations in the recorded work."""
-    if recording.ended.driven is not None:
-        return recording.ended.driven.requests
-    return len(recording.windows.pieces) * tracee.operations if tracee.region is Region.PASSES else tracee.operations
-
-
 @dataclasses.dataclass
 class RecordedRuns:
     """Sums over the recordings of one instrument.
@@ -77,7 +70,9 @@ class RecordedRuns:
 
     def add(self, recording: Recording, tracee: Tracee, kinds: Collection[str]) -> None:
         """Add a recording, in which the events of some kinds are counted."""
-        self.operations += operations_in(recording, tracee)
+        passes = len(recording.windows.pieces) if tracee.region is Region.PASSES else 1
+        driven = recording.ended.driven
+        self.operations += passes * tracee.operations if driven is None else driven.requests
         self.took_ns += recording.windows.total_ns
         self.lost += recording.lost
         self.kept += sum(event.what in kinds for event in recording.events)
@@ -86,7 +81,8 @@ class RecordedRuns:
 
     def notes(self) -> tuple[str, ...]:
         """Return a note on lost records; none if no record was lost."""
-        return lost_note(self.lost, self.kept)
+        text = f"{self.lost} records were lost because the kernel's buffer was full; {self.kept} were kept"
+        return (text,) if self.lost else ()
 
 
 def recorded(recording: Recording, tracee: Tracee, kinds: Collection[str]) -> RecordedRuns:

@@ -28,16 +28,11 @@ class KernelSymbols:
     """
 
     def __init__(self, functions: Iterable[tuple[int, str, str]]) -> None:
-        best: dict[int, tuple[str, str]] = {}
-        for address, name, module in functions:
-            known = best.get(address)
-            if known is None or _rank(name) < _rank(known[0]):
-                best[address] = (name, module)
+        best_last = sorted(functions, key=lambda one: _rank(one[1]), reverse=True)
+        best = {address: (name, module) for address, name, module in best_last}
         self._starts = sorted(best)
         self._names = [best[address] for address in self._starts]
-        self._addresses: dict[str, int] = {}
-        for address, (name, _) in sorted(best.items()):
-            self._addresses.setdefault(name, address)
+        self._addresses = {best[address][0]: address for address in reversed(self._starts)}
 
     def name_at(self, address: int) -> tuple[str, str, int] | None:
         """Return name, module and start of the function that contains an address; None if there is none."""

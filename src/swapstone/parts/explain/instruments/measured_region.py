@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import bisect
 import dataclasses
+import itertools
 from collections.abc import Iterable, Sequence
 
 from swapstone.parts.explain.instruments.perf_script import Event
@@ -45,12 +46,8 @@ class MeasuredWindows:
     def overlap_ns(self, start: int, end: int) -> int:
         """Return the length of an interval's intersection with them, in ns."""
         at = max(0, bisect.bisect_right(self.pieces, (start, 1 << 63)) - 1)
-        sum_ns = 0
-        for one, other in self.pieces[at:]:
-            if one >= end:
-                break
-            sum_ns += max(0, min(end, other) - max(start, one))
-        return sum_ns
+        before_end = itertools.takewhile(lambda piece: piece[0] < end, self.pieces[at:])
+        return sum(max(0, min(end, other) - max(start, one)) for one, other in before_end)
 
 
 def windows(events: Sequence[Event], region: Region, program: str) -> MeasuredWindows:
@@ -64,16 +61,15 @@ def windows(events: Sequence[Event], region: Region, program: str) -> MeasuredWi
     Returns:
         The windows; none if the markers are missing.
     """
-    started = [event for event in events if event.what == "exec" and event.trace == program]
-    if not started:
+    first = next((event for event in events if event.what == "exec" and event.trace == program), None)
+    if first is None:
         return MeasuredWindows(())
-    first = started[0]
     if region is Region.PASSES:
         marks = ((event.pid, event.time_ns) for event in events if event.what == MARKER)
         return MeasuredWindows(passes(marks), first.pid)
     ends = [event.time_ns for event in events if event.what == "exit" and event.pid == first.pid == event.tid]
-    last = max((event.time_ns for event in events), default=first.time_ns)
-    return MeasuredWindows(((first.time_ns, (ends or [last])[0]),))
+    ends.append(max(event.time_ns for event in events))
+    return MeasuredWindows(((first.time_ns, ends[0]),))
 
 
 def passes(marks: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from swapstone.core.model import UnavailableError, UserError
-from swapstone.parts.explain.instruments.block_counts import BlockCounts
+from swapstone.parts.explain.instruments.call_paths import CallPaths
 from swapstone.parts.explain.instruments.plugin_file import damaged, decode_numbers, read_output, require_end
 from swapstone.parts.explain.model.modelled_cycles import Caches, CacheSize, ProcessorEvents
 
@@ -45,7 +45,6 @@ class ModelCounts:
     Attributes:
         begins: how often the instruction was executed that may begin a window.
         windows: complete windows.
-        open: whether the machine ended inside a window.
         lost: instructions that were executed and not modelled, because there were too many blocks.
         caches: what was modelled.
         events: of the windows.
@@ -53,7 +52,6 @@ class ModelCounts:
 
     begins: int
     windows: int
-    open: bool
     lost: int
     caches: Caches
     events: ProcessorEvents
@@ -79,10 +77,10 @@ def decode_model(data: bytes) -> ModelCounts:
         line_bytes=found["line_bytes"],
         history_bits=found["history_bits"],
     )
-    return ModelCounts(found["begins"], found["windows"], bool(found["open"]), found["lost"], caches, decoded)
+    return ModelCounts(found["begins"], found["windows"], found["lost"], caches, decoded)
 
 
-def read_model(path: Path, counts: BlockCounts) -> ModelCounts:
+def read_model(path: Path, counts: CallPaths) -> ModelCounts:
     """Read the plugin's file, and check it against the instructions that were counted in another run of the same trial.
 
     Raises:

@@ -53,6 +53,8 @@ PREEMPTED = Frame(symbol="processor taken", object=KERNEL)
 """Innermost frame of a preempted thread; the frames above it are what the thread was running, as in other tools' off-CPU graphs."""
 
 _LOCKING = ("mutex_lock", "rwlock", "lll_lock")
+_DOING = {"fork": "ready", "exec": "run", "in": "run", "taken": "ready", "out": "wait"}
+"""What a thread does after an event: as in `_Thread`."""
 
 
 @dataclasses.dataclass
@@ -108,6 +110,7 @@ class ElapsedSums:
         wall_ns: elapsed time.
         most: maximum number of threads active at the same time.
         blocked: number of times that a thread gave up its processor.
+        runs: time of each run in ns: ``run``, ``ready`` and ``cpu``.
     """
 
     def __init__(self) -> None:
@@ -116,32 +119,24 @@ class ElapsedSums:
         self.wall_ns = 0
         self.most = 0
         self.blocked = 0
-        self._runs = [{"run": 0.0, "ready": 0.0, "cpu": 0.0}]
+        self.runs = [{"run": 0.0, "ready": 0.0, "cpu": 0.0}]
 
     def begin_run(self) -> None:
         """Begin another run, or another part of a run; the first one has begun already."""
         self.waits.begin_run()
         self.off.begin_run()
-        self._runs.append({"run": 0.0, "ready": 0.0, "cpu": 0.0})
-
-    def add(self, what: str, length_ns: float) -> None:
-        """Add time to the run: ``run``, ``ready`` or ``cpu``."""
-        self._runs[-1][what] += length_ns
-
-    def total(self, what: str) -> float:
-        """Return the sum over all runs."""
-        return sum(run[what] for run in self._runs)
+        self.runs.append({"run": 0.0, "ready": 0.0, "cpu": 0.0})
 
     def elapsed(self, operations: float, notes: tuple[str, ...]) -> ElapsedTime:
         """Return the division of the elapsed time."""
-        runs = tuple(ElapsedRun(running_ns=run["run"], ready_ns=run["ready"], cpu_ns=run["cpu"]) for run in self._runs)
+        runs = tuple(ElapsedRun(running_ns=run["run"], ready_ns=run["ready"], cpu_ns=run["cpu"]) for run in self.runs)
         return ElapsedTime(
             wall_ns=float(self.wall_ns),
-            running_ns=self.total("run"),
-            ready_ns=self.total("ready"),
+            running_ns=sum(run["run"] for run in self.runs),
+            ready_ns=sum(run["ready"] for run in self.runs),
             waits=self.waits.profile(NAME, "ns", operations, notes),
             most_threads=self.most,
-            cpu_ns=self.total("cpu"),
+            cpu_ns=sum(run["cpu"] for run in self.runs),
             runs=runs if len(runs) > 1 else (),
         )
 
@@ -191,7 +186,7 @@ class Timeline:
     def _divide(self, length_ns: int) -> None:
         if not length_ns or not self._threads:
             return
-        self.sums.add("cpu", length_ns * sum(thread.doing == "run" for thread in self._threads.values()))
+        self.sums.runs[-1]["cpu"] += length_ns * sum(thread.doing == "run" for thread in self._threads.values())
         working = [thread for thread in self._threads.values() if thread.counts]
         self.sums.most = max(self.sums.most, len(working))
         if not working:
@@ -200,7 +195,7 @@ class Timeline:
             if thread.doing == "wait":
                 self._charge(thread, length_ns / len(working))
             else:
-                self.sums.add(thread.doing, length_ns / len(working))
+                self.sums.runs[-1][thread.doing] += length_ns / len(working)
                 if thread.doing == "ready":
                     self.sums.off.add((*thread.stack, PREEMPTED), length_ns / len(working))
 
@@ -217,27 +212,21 @@ class Timeline:
         self._idle_ns = 0.0
 
     def _take(self, event: Event) -> None:
-        if event.tid == self._recording.windows.pid or event.tid <= 0:
+        tid, what = event.tid, event.what
+        if tid == self._recording.windows.pid or tid <= 0:
             return
-        if event.what == "exit":
-            self._threads.pop(event.tid, None)
-        elif event.what == "fork":
-            self._threads[event.tid] = _Thread(event.pid, "ready")
-        elif event.what.startswith(_EVENT):
-            self._leaving[event.tid] = self._namer.stack(event)
-        elif event.what == "in":
-            if event.tid in self._threads and self._threads[event.tid].doing == "wait":
-                self._charge_idle([self._threads[event.tid]])
-            self._threads[event.tid] = _Thread(event.pid, "run")
-        elif event.what == "taken":
-            self._threads[event.tid] = _Thread(event.pid, "ready", self._leaving.pop(event.tid, ()))
-        elif event.what == "out":
-            stack = self._leaving.pop(event.tid, ())
-            several = any(tid != event.pid and one.pid == event.pid for tid, one in self._threads.items())
-            held = contends(stack, main_of_several=event.tid == event.pid and several)
-            self._threads[event.tid] = _Thread(event.pid, "wait", stack, held)
-        elif event.what == "exec":
-            self._threads[event.tid] = _Thread(event.pid, "run")
+        if what == "exit":
+            self._threads.pop(tid, None)
+        elif what.startswith(_EVENT):
+            self._leaving[tid] = self._namer.stack(event)
+        elif what in _DOING:
+            known = self._threads.get(tid)
+            if what == "in" and known is not None and known.doing == "wait":
+                self._charge_idle([known])
+            stack = self._leaving.pop(tid, ()) if what in {"taken", "out"} else ()
+            several = any(other != event.pid and one.pid == event.pid for other, one in self._threads.items())
+            held = what == "out" and contends(stack, main_of_several=tid == event.pid and several)
+            self._threads[tid] = _Thread(event.pid, _DOING[what], stack, held)
 
 
 def stacks_of(tracee: Tracee, reference: ReferenceRuns) -> tuple[str, tuple[str, ...]]:
@@ -274,16 +263,13 @@ def measure(tracee: Tracee, reference: ReferenceRuns) -> InstrumentResult:
     options = ("-e", f"{_EVENT}/period=1,{terms},name={_EVENT}/", "--switch-events", "-m", "4096")
     plan = planned_runs(tracee, reference, switches=True)
     symbolizer, sums, runs = Symbolizer(tracee), ElapsedSums(), RecordedRuns()
-
-    def one() -> None:
-        if runs.number:
+    for number in repeat(plan):
+        if number:
             sums.begin_run()
         recording = record(tracee, options, reference.folder, limit=reference.limit(), mapped=reference.objects)
         require_kernel_samples(recording.events, _EVENT)
         runs.add(recording, tracee, [_EVENT])
         Timeline(recording, symbolizer, sums, plan.parts).follow()
-
-    repeat(one, plan)
     notes = (_NOTE, *limits, *runs.notes())
     elapsed = sums.elapsed(runs.operations, notes)
     profile = sums.off.profile(NAME, "ns", runs.operations, notes) if sums.off.total else None

@@ -39,32 +39,21 @@ def measure(tracee: Tracee, reference: ReferenceRuns) -> InstrumentResult:
     """
     tracee = reference.passes_for(tracee, WORK_NS / RUNS)
     # The rate is set for this event alone: a common rate would drop marker events.
-    options: tuple[str, ...] = (
-        "-e",
-        f"{_EVENT}/freq={RATE_HZ},call-graph=dwarf,stack-size={STACK_BYTES},name={_EVENT}/",
-    )
-    if may_lock_memory():
-        options = (*options, "-m", str(BUFFER_PAGES))
+    terms = f"{_EVENT}/freq={RATE_HZ},call-graph=dwarf,stack-size={STACK_BYTES},name={_EVENT}/"
+    options = ("-e", terms, *(("-m", str(BUFFER_PAGES)) if may_lock_memory() else ()))
     plan = planned_runs(tracee, reference, samples=SAMPLES, rate_hz=RATE_HZ)
     symbolizer, adder, runs = Symbolizer(tracee), ProfileBuilder(), RecordedRuns()
-
-    def one() -> None:
-        if runs.number:
+    for number in repeat(plan, lambda: adder.samples >= SAMPLES):
+        if number:
             adder.begin_run()
         recording = record(tracee, options, reference.folder, limit=reference.limit(), mapped=reference.objects)
         require_kernel_samples(recording.events, _EVENT)
         runs.add(recording, tracee, [_EVENT])
         _add_samples(recording, adder, symbolizer, plan.parts)
-
-    repeat(one, plan, lambda: adder.samples >= SAMPLES)
     if not adder.samples:
         raise UserError("The work was too short for a single sample.")
-    notes = (_STACKS, *runs.notes())
-    if adder.samples < SAMPLES:
-        notes = (
-            *notes,
-            f"{adder.samples} samples in {runs.number} run{'s' * (runs.number != 1)}; {SAMPLES} are wanted, but would take too long",
-        )
+    few = f"{adder.samples} samples in {runs.number} run{'s' * (runs.number != 1)}; {SAMPLES} are wanted, but would take too long"
+    notes = (_STACKS, *runs.notes(), *((few,) if adder.samples < SAMPLES else ()))
     profile = adder.profile(NAME, "ns", runs.operations, notes)
     return result(NAME, tracee, reference, runs, profile=profile, notes=notes)
 

@@ -66,11 +66,9 @@ class _Reader(threading.Thread):
     def run(self) -> None:
         start = time.monotonic()
         while not self._ended.wait(_INTERVAL_S if time.monotonic() - start < _LONG_S else _LONGER_S):
-            try:
+            with contextlib.suppress(OSError, ValueError):
                 pid = int(self._pid_file.read_text())
-            except (OSError, ValueError):
-                continue
-            self._add([_read(each) for each in (pid, *session_members(pid))])
+                self._add([_read(each) for each in (pid, *session_members(pid))])
 
     def _add(self, found: list[Mapping[str, int]]) -> None:
         self.readings += any(each[RESIDENT] for each in found)
@@ -102,7 +100,6 @@ def measure(tracee: Tracee, reference: ReferenceRuns) -> InstrumentResult:
         )
     tracee = reference.passes_for(tracee, WORK_NS)
     reader = _Reader(reference.folder / PID_FILE)
-    start = time.monotonic_ns()
     reader.start()
     try:
         ended = run(("env",), tracee, reference.folder, reference.limit(), note_pid=True)
@@ -113,7 +110,7 @@ def measure(tracee: Tracee, reference: ReferenceRuns) -> InstrumentResult:
     if not reader.readings:
         raise UnavailableError("the run was too short for a reading of its memory")
     operations = ended.driven.requests if ended.driven is not None else tracee.operations * tracee.passes
-    took = (time.monotonic_ns() - start) / operations
+    took = ended.elapsed_ns / operations
     return InstrumentResult(
         instrument=NAME,
         tool="",

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from swapstone.core.model.safe_text import safe
 from swapstone.parts.explain.instruments.call_paths import CallPaths, completed
 from swapstone.parts.explain.instruments.function_names import FunctionKey, NamesOf
-from swapstone.parts.explain.instruments.plugin_file import Block
 from swapstone.parts.explain.model.explanation import KERNEL, OWN_OBJECT, Frame
 from swapstone.parts.explain.model.instruction_counts import AMBIGUOUS, C_LIBRARY, KERNEL_CODE, PROGRAM, UNKNOWN
 from swapstone.parts.explain.model.instruction_paths import MOST_NODES, PathTree
@@ -71,7 +70,10 @@ def tree_of(paths: CallPaths, names_of: NamesOf, most: int = MOST_NODES) -> Path
         most: the most nodes. If there are more, functions with few instructions are added to their callers.
     """
     callers = {number for _, number in paths.paths if number >= 0}
-    call_of = {number: _last_function(paths.blocks[number], names_of) for number in callers}
+    last = {number: paths.blocks[number] for number in callers}
+    call_of = {
+        number: names_of(block)(block.addresses[-1])[0] for number, block in last.items()
+    }  # the call is its last instruction
     tree = _Tree()
     nodes = [-1]
     for above, number in paths.paths:
@@ -80,22 +82,12 @@ def tree_of(paths: CallPaths, names_of: NamesOf, most: int = MOST_NODES) -> Path
     for path, number, began, times in paths.leaves:
         block = paths.blocks[number]
         if number not in functions:
-            functions[number] = _functions(block, names_of)
+            name_at = names_of(block)
+            functions[number] = [name_at(address)[0] for address in block.addresses]
         for key, group in itertools.groupby(functions[number][: completed(began, block)]):
             tree.own[tree.below(nodes[path + 1], key)] += times * sum(1 for _ in group)
     own, least = _bounded(tree.above, tree.own, most)
     return _kept(tree, own, least, paths)
-
-
-def _functions(block: Block, names_of: NamesOf) -> list[FunctionKey]:
-    """Return the function of each instruction of a block."""
-    name_at = names_of(block)
-    return [name_at(address)[0] for address in block.addresses]
-
-
-def _last_function(block: Block, names_of: NamesOf) -> FunctionKey:
-    """Return the function of a block's last instruction, which is the call."""
-    return names_of(block)(block.addresses[-1])[0]
 
 
 def _totals(above: Sequence[int], own: Sequence[int]) -> list[int]:

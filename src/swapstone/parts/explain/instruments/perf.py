@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import subprocess
+import time
 from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from swapstone.core.model import UnavailableError, UserError
 from swapstone.parts.explain.instruments import perf_script, requirements
 from swapstone.parts.explain.instruments.measured_region import MARKER, MeasuredWindows, windows
 from swapstone.parts.explain.instruments.perf_script import Event
-from swapstone.parts.explain.instruments.run_limit import LONGEST_S, RunLimit, ended_within
+from swapstone.parts.explain.instruments.run_limit import LONGEST_S, RunLimit, noted
 from swapstone.parts.explain.instruments.traced_run import TracedRun, run
 from swapstone.parts.explain.instruments.tracee import Region, Tracee
 from swapstone.parts.explain.instruments.unwind_tables import root_with_tables
@@ -96,17 +97,15 @@ def record(
         UnavailableError: perf can't be used, or the run takes longer than the limit.
         UserError: the program, or perf, failed.
     """
-    marked = tracee.region is Region.PASSES
-    wrapper = tuple(before) or need(tracepoints=tracepoints or marked)
-    markers = ("-e", MARKER) if marked else ()
-    if tracee.region is Region.DRIVEN:
-        markers = ("-k", "CLOCK_MONOTONIC")  # the clock of the load generator's start and end
+    wrapper = tuple(before) or need(tracepoints=tracepoints or tracee.region is Region.PASSES)
+    # The clock of a server's recording is that of the load generator's start and end.
+    markers = {Region.PASSES: ("-e", MARKER), Region.DRIVEN: ("-k", "CLOCK_MONOTONIC")}.get(tracee.region, ())
     data = folder / _DATA
     command = (*wrapper, "perf", "record", "-q", "-N", "-o", str(data), *options, *markers, "--")
     ended = run(command, tracee, folder, limit, note_pid=whole_machine)
     if (ended.status != 0 and ended.driven is None) or not data.is_file():
-        last_lines = ended.stderr.strip().splitlines()[-1:] or ["nothing"]
-        raise UserError(f"perf record ended with status {ended.status}: {last_lines[0][:200]}")
+        *_, last_line = ("nothing", *ended.stderr.strip().splitlines())
+        raise UserError(f"perf record ended with status {ended.status}: {last_line[:200]}")
     try:
         if most_bytes is not None and (size := data.stat().st_size) > most_bytes:
             raise TooLargeError(size / most_bytes)
@@ -159,16 +158,17 @@ def read(
     # With a root perf takes no names from the running kernel by itself.
     files = () if root is None else ("--symfs", str(root), "--kallsyms", "/proc/kallsyms")
     command = ("perf", "script", "-i", str(data), "-F", fields, *perf_script.FLAGS, *files)
-    what = f"perf script, which reads a recording of {data.stat().st_size >> 20} MiB"
+    what = f"for perf script, which reads a recording of {data.stat().st_size >> 20} MiB"
+    start = time.monotonic()
     with (
         subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, errors="replace"
         ) as process,
-        ended_within(process, LONGEST_S, what, notify) as late,
+        noted(what, LONGEST_S, notify, process.kill),
     ):
         assert process.stdout is not None
         events = list(perf_script.events(process.stdout))
-    if late.is_set():
+    if time.monotonic() - start >= LONGEST_S:
         raise UnavailableError(f"its recording is so large that reading it takes longer than {LONGEST_S:.0f} s")
     if process.returncode != 0:
         raise UserError(f"perf script ended with status {process.returncode}.")
@@ -195,13 +195,6 @@ def once(events: Sequence[Event]) -> list[Event]:
             kept.append(event)
         now.add(event)
     return kept
-
-
-def lost_note(lost: int, kept: int) -> tuple[str, ...]:
-    """Return a note with the number of lost records; none if no record was lost."""
-    if not lost:
-        return ()
-    return (f"{lost} records were lost because the kernel's buffer was full; {kept} were kept",)
 
 
 def require_kernel_samples(events: Iterable[Event], kind: str) -> None:

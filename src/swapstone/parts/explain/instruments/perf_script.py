@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import re
 from collections.abc import Iterable, Iterator
 
@@ -97,20 +98,15 @@ def events(lines: Iterable[str]) -> Iterator[Event]:
     """
     head: Event | None = None
     stack: list[tuple[int, str, str]] = []
-    for line in lines:
+    for line in itertools.chain(lines, ("",)):
         if head is not None and (frame := _FRAME.match(line)):
             if len(stack) < MOST_FRAMES:
                 stack.append((int(frame["ip"], 16), frame["symbol"].strip(), frame["dso"]))
             continue
         if head is not None:
             yield dataclasses.replace(head, stack=tuple(stack)) if stack else head
-            head = None
-        stack = []
         found = _HEAD.search(line)
-        if found is not None:
-            head = _event(found)
-    if head is not None:
-        yield dataclasses.replace(head, stack=tuple(stack)) if stack else head
+        head, stack = _event(found) if found is not None else None, []
 
 
 def _event(found: re.Match[str]) -> Event | None:

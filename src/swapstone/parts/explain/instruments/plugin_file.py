@@ -29,7 +29,7 @@ class Block:
         address: virtual address of the first.
         code: bytes of all.
         sizes: bytes of each.
-        counts: how often each was completed; empty where that is not counted by block.
+        counts: how often each was completed; empty where that is not counted.
     """
 
     address: int
@@ -115,17 +115,8 @@ def decode_table(data: bytes, at: int, count: int, row: struct.Struct) -> tuple[
     return tuple(row.iter_unpack(data[at:end])), end
 
 
-def decode_blocks(data: bytes, at: int, count: int, *, counted: bool = False) -> tuple[tuple[Block, ...], int]:
-    """Decode blocks of code.
-
-    Args:
-        data: the whole file.
-        at: where the first block starts.
-        count: number of blocks.
-        counted: whether a count of each instruction follows each block.
-
-    Returns:
-        The blocks, and the position after them.
+def decode_blocks(data: bytes, at: int, count: int) -> tuple[tuple[Block, ...], int]:
+    """Decode blocks of code; return them and the position after them.
 
     Raises:
         UserError: the file ends before, or the sizes are not those of the code; the text has the number of the block, from 0.
@@ -138,14 +129,13 @@ def decode_blocks(data: bytes, at: int, count: int, *, counted: bool = False) ->
         address, instructions, code_size = _BLOCK.unpack_from(data, at)
         code_at = at + _BLOCK.size + instructions
         end = code_at + code_size
-        counts_of = struct.Struct(f"<{instructions * counted}Q")
-        if end + counts_of.size > len(data):
+        if end > len(data):
             raise damaged(f"it ends inside {which}")
         sizes = data[at + _BLOCK.size : code_at]
         if not instructions or sum(sizes) != code_size or 0 in sizes or address + code_size > 1 << 64:
             raise damaged(f"{which} at byte {at} has {code_size} bytes of code for {instructions} instructions")
-        blocks.append(Block(address, data[code_at:end], sizes, counts_of.unpack_from(data, end)))
-        at = end + counts_of.size
+        blocks.append(Block(address, data[code_at:end], sizes))
+        at = end
     return tuple(blocks), at
 
 

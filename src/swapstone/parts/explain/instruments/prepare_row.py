@@ -12,7 +12,6 @@ from swapstone.core.model import (
     IDLE,
     Comparison,
     Experiment,
-    Sample,
     Source,
     Status,
     UnavailableError,
@@ -21,7 +20,7 @@ from swapstone.core.model import (
     Variant,
 )
 from swapstone.core.run.prepare import Prepared
-from swapstone.core.subjects import Program, Subject, TrialSpec
+from swapstone.core.subjects import Program, TrialSpec
 from swapstone.core.targets import Target, driver_of, find_target_kind
 from swapstone.core.wire import AgentAnswer, TrialRequest, decode_workload_report
 from swapstone.parts.explain.instruments.acquisition import Change, ReferenceRun, RowVariant, unchanged
@@ -98,19 +97,13 @@ def prepare_row(context: RowContext, comparison: Comparison) -> tuple[RowVariant
                 f"{label} runs in a root file system of its own, in which the instruments are missing.",
                 "Explain a comparison without the factors rootfs and image.",
             )
-        workload = context.prepared.subjects[comparison.suite, comparison.workload].workload
-        supplied = isinstance(workload.origin, UserSupplied)
-        make = _server if workload.load_generator else _whole_program if supplied else _passes
-        tracee, changed = make(context, comparison, variant, program)
-        digest = program.artifact.sha256 if program.artifact else ""
         recorded = statistics.median(values) if values else 0.0  # a disturbed row has none
         found.append(
             RowVariant(
-                tracee,
-                changed,
+                *_runnable(context, comparison, variant, program),
                 recorded,
                 time_of(comparison, recorded) if values else None,
-                digest,
+                program.artifact.sha256 if program.artifact else "",
                 program.recipe.preload,
             )
         )
@@ -132,10 +125,6 @@ def time_of(comparison: Comparison, recorded: float) -> float | None:
     return 1e9 / recorded if comparison.metric.name == "requests" and recorded else None
 
 
-def _medians(samples: tuple[Sample, ...]) -> dict[str, float]:
-    return {sample.metric: statistics.median(sample.values) for sample in samples}
-
-
 _MOSTLY = 0.9
 
 
@@ -153,104 +142,77 @@ def _processor_time(facts: Mapping[str, int], user: str, system: str) -> dict[st
     return {**spent, "counted": spent["user"] + spent["system"]}
 
 
-def _spec(context: RowContext, variant: Variant, program: Program, number: int = 0) -> TrialSpec:
-    return TrialSpec(
-        identity=f"explain-{number}",
-        variant=variant,
-        program=program,
-        scratch=context.target.scratch(),
-        cpus=context.target.describe().cpus,
-        passes=context.passes,
-    )
-
-
-Changed = Callable[[int, Change], ReferenceRun]
-
-
-def _run(
-    context: RowContext, comparison: Comparison, spec: TrialSpec, change: Change
-) -> tuple[tuple[Sample, ...], AgentAnswer]:
-    """Run a trial without an instrument.
-
-    Raises:
-        UserError: it is not ok.
-    """
-    outcome = context.prepared.subjects[comparison.suite, comparison.workload].run(spec, context.target, change)
-    if outcome.judgement.status is not Status.OK or outcome.answer is None:
-        raise UserError(
-            f"{comparison.workload} can't be run again with {spec.variant.label}: {outcome.judgement.reason}"
-        )
-    return outcome.judgement.measured.samples, outcome.answer
-
-
-def _with_symbols(context: RowContext, subject: Subject, variant: Variant, program: Program) -> Path | None:
-    """Build a program once more with its symbols; return None if that gives other code."""
-    return subject.with_symbols(program, context.scratch / variant.label.replace("/", "_"), like=program.path)
-
-
-def _passes(context: RowContext, comparison: Comparison, variant: Variant, program: Program) -> tuple[Tracee, Changed]:
-    """Return a program with the harness: its passes are measured."""
-    subject = context.prepared.subjects[comparison.suite, comparison.workload]
-    origin = subject.workload.origin
-    if not (isinstance(origin, Source) and origin.harness):
-        raise UnavailableError(f"{subject.workload.name} does not mark the begin and end of its work.")
-
-    def changed(number: int, change: Change) -> ReferenceRun:
-        samples, answer = _run(context, comparison, _spec(context, variant, program, number), change)
-        report = decode_workload_report(answer.stdout)
-        metrics = {**_medians(samples), "operations": float(report.ops)}
-        inside_ns = sum(one.cpu_ns for one in report.passes)
-        spent = _processor_time(dict(answer.facts), "user_us", "system_us")
-        # The facts are of the whole process: they are no measure of its passes if its start and end take much of it.
-        return ReferenceRun(
-            metrics | (spent if inside_ns >= _MOSTLY * spent.get("counted", 0.0) else {}), report.mapped
-        )
-
-    operations = changed(0, unchanged).metrics["operations"]
-    layout = program.artifact.layout if program.artifact else 0
-    symbols = None if layout else _with_symbols(context, subject, variant, program)
-    request = subject.request(_spec(context, variant, program))
-    return Tracee(variant.label, request, Region.PASSES, operations, symbols), changed
-
-
-def _whole_program(
-    context: RowContext, comparison: Comparison, variant: Variant, program: Program
-) -> tuple[Tracee, Changed]:
-    """Return a user's own program: all of its run is measured."""
-    subject = context.prepared.subjects[comparison.suite, comparison.workload]
-
-    def changed(number: int, change: Change) -> ReferenceRun:
-        samples, answer = _run(context, comparison, _spec(context, variant, program, number), change)
-        return ReferenceRun(
-            _medians(samples) | _processor_time(dict(answer.facts), "user_us", "system_us"), answer.objects
-        )
-
-    return Tracee(variant.label, subject.request(_spec(context, variant, program)), Region.PROGRAM), changed
-
-
 _PER_REQUEST = "_per_request"
 
 
-def _server(context: RowContext, comparison: Comparison, variant: Variant, program: Program) -> tuple[Tracee, Changed]:
-    """Return a server: it is measured while its load generator runs."""
+def _of_passes(medians: Mapping[str, float], answer: AgentAnswer) -> ReferenceRun:
+    """Return what a run of a program with the harness gave: its passes are measured."""
+    report = decode_workload_report(answer.stdout)
+    inside_ns = sum(one.cpu_ns for one in report.passes)
+    spent = _processor_time(dict(answer.facts), "user_us", "system_us")
+    # The facts are of the whole process: they are no measure of its passes if its start and end take much of it.
+    spent = spent if inside_ns >= _MOSTLY * spent.get("counted", 0.0) else {}
+    return ReferenceRun({**medians, "operations": float(report.ops), **spent}, report.mapped)
+
+
+def _of_program(medians: Mapping[str, float], answer: AgentAnswer) -> ReferenceRun:
+    """Return what a run of a user's own program gave: all of it is measured."""
+    return ReferenceRun({**medians, **_processor_time(dict(answer.facts), "user_us", "system_us")}, answer.objects)
+
+
+def _of_server(medians: Mapping[str, float], answer: AgentAnswer) -> ReferenceRun:
+    """Return what a run of a server gave: it is measured while its load generator runs."""
+    metrics = {name.removesuffix(_PER_REQUEST): each for name, each in medians.items() if name.endswith(_PER_REQUEST)}
+    if medians.get("requests"):
+        metrics["wall"] = 1e9 / medians["requests"]
+    spent = _processor_time(dict(answer.facts), "server_user_us", "server_system_us")
+    return ReferenceRun(metrics | spent, answer.objects)
+
+
+_GAVE = {Region.PASSES: _of_passes, Region.PROGRAM: _of_program, Region.DRIVEN: _of_server}
+
+
+def _runnable(
+    context: RowContext, comparison: Comparison, variant: Variant, program: Program
+) -> tuple[Tracee, Callable[[int, Change], ReferenceRun]]:
+    """Return what runs under instruments, and what runs it without one: given the run's number and a change of the request.
+
+    Raises:
+        UnavailableError: the program does not mark its work.
+        UserError: it can't be run again.
+    """
     subject = context.prepared.subjects[comparison.suite, comparison.workload]
-    generator = subject.workload.load_generator
+    origin, generator = subject.workload.origin, subject.workload.load_generator
+    region = Region.DRIVEN if generator else Region.PROGRAM if isinstance(origin, UserSupplied) else Region.PASSES
+    if region is Region.PASSES and not (isinstance(origin, Source) and origin.harness):
+        raise UnavailableError(f"{subject.workload.name} does not mark the begin and end of its work.")
+
+    def spec(number: int) -> TrialSpec:
+        return TrialSpec(
+            identity=f"explain-{number}",
+            variant=variant,
+            program=program,
+            scratch=context.target.scratch(),
+            cpus=context.target.describe().cpus,
+            passes=context.passes,
+        )
 
     def request() -> TrialRequest:
-        return subject.request(_spec(context, variant, program))
+        return subject.request(spec(0))
 
-    def changed(number: int, change: Change) -> ReferenceRun:
-        samples, answer = _run(context, comparison, _spec(context, variant, program, number), change)
-        medians = _medians(samples)
-        metrics = {
-            name.removesuffix(_PER_REQUEST): value for name, value in medians.items() if name.endswith(_PER_REQUEST)
-        }
-        if medians.get("requests"):
-            metrics["wall"] = 1e9 / medians["requests"]
-        metrics |= _processor_time(dict(answer.facts), "server_user_us", "server_system_us")
-        return ReferenceRun(metrics, answer.objects)
+    def run(number: int, change: Change) -> ReferenceRun:
+        outcome = subject.run(spec(number), context.target, change)
+        if outcome.judgement.status is not Status.OK or outcome.answer is None:
+            raise UserError(
+                f"{comparison.workload} can't be run again with {variant.label}: {outcome.judgement.reason}"
+            )
+        samples = outcome.judgement.measured.samples
+        return _GAVE[region]({sample.metric: statistics.median(sample.values) for sample in samples}, outcome.answer)
 
-    symbols = _with_symbols(context, subject, variant, program)
-    return Tracee(
-        variant.label, request(), Region.DRIVEN, 1.0, symbols, renew=request, load_generator=generator
-    ), changed
+    operations = run(0, unchanged).metrics["operations"] if region is Region.PASSES else 1.0
+    symbols = None
+    if region is not Region.PROGRAM and not (program.artifact and program.artifact.layout):
+        # None if the program with its symbols has other code
+        symbols = subject.with_symbols(program, context.scratch / variant.label.replace("/", "_"), like=program.path)
+    renew = request if region is Region.DRIVEN else None
+    return Tracee(variant.label, request(), region, operations, symbols, renew, generator), run

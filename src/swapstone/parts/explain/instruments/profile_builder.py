@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import collections
 
-from swapstone.parts.explain.model.explanation import Frame, Profile, ProfileRun, Stack
+from swapstone.parts.explain.model.explanation import Frame, Profile, ProfileRun
 
 
 class ProfileBuilder:
@@ -40,23 +40,11 @@ class ProfileBuilder:
         whole: collections.Counter[tuple[Frame, ...]] = collections.Counter()
         for run in self._runs:
             whole.update(run)
-        index: dict[Frame, int] = {}
-        stacks: list[Stack] = []
-        places: dict[tuple[Frame, ...], int] = {}
-        for frames, weight in sorted(whole.items(), key=lambda one: (-one[1], [f.symbol for f in one[0]])):
-            places[frames] = len(stacks)
-            numbers = tuple(index.setdefault(frame, len(index)) for frame in frames)
-            stacks.append(Stack(frames=numbers, weight=float(weight)))
+        ordered = dict(sorted(whole.items(), key=lambda one: (-one[1], [frame.symbol for frame in one[0]])))
+        places = {frames: place for place, frames in enumerate(ordered)}
         runs = tuple(
             ProfileRun(samples=count, weights=tuple(sorted((places[frames], float(w)) for frames, w in run.items())))
             for count, run in zip(self._samples, self._runs, strict=True)
         )
-        return Profile(
-            kind=kind,
-            unit=unit,
-            operations=operations,
-            frames=tuple(index),
-            stacks=tuple(stacks),
-            notes=notes,
-            runs=runs if len(runs) > 1 else (),
-        )
+        facts = {"kind": kind, "unit": unit, "operations": operations, "notes": notes}
+        return Profile.of(ordered, **facts, runs=runs if len(runs) > 1 else ())

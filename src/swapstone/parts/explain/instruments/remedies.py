@@ -30,6 +30,7 @@ from swapstone.parts.explain.instruments.remedy_objects import (
     PAGE_CACHE,
     ROOM_TO_GROW,
 )
+from swapstone.parts.explain.instruments.static_launcher import compile_c
 from swapstone.parts.explain.model.explanation import Explanation, RemedyRuns
 
 LEAST_ROUNDS, MOST_ROUNDS = 8, 20
@@ -37,7 +38,6 @@ BUDGET_S = 60.0
 """Further rounds than `LEAST_ROUNDS` are made until this time is over."""
 
 _PRELOAD = "LD_PRELOAD"
-_COMPILE_S = 60
 
 
 @dataclasses.dataclass(frozen=True)
@@ -147,14 +147,13 @@ REMEDIES: tuple[Remedy, ...] = (
 
 def remedies_for(explanation: Explanation) -> tuple[Remedy, ...]:
     """Return the remedies that belong to what an explanation names."""
-    found: list[Remedy] = []
-    for finding in explanation.findings:
-        text = " ".join((finding.sentence, *finding.evidence))
-        found += [
-            remedy
-            for remedy in REMEDIES
-            if any(cause == finding.cause and re.search(pattern, text) for cause, pattern in remedy.suits)
-        ]
+    named = [(finding.cause, " ".join((finding.sentence, *finding.evidence))) for finding in explanation.findings]
+    found = (
+        remedy
+        for cause, text in named
+        for remedy in REMEDIES
+        if any(cause == of and re.search(pattern, text) for of, pattern in remedy.suits)
+    )
     return tuple(dict.fromkeys(found))
 
 
@@ -181,65 +180,53 @@ def change_of(remedy: Remedy, folder: Path) -> tuple[Change, str]:
 
 
 def _compiled(remedy: Remedy, folder: Path) -> Path:
-    name = re.sub(r"\W", "-", remedy.name)
-    source, made = folder / f"{name}.c", folder / f"{name}.so"
-    source.write_text(remedy.preload)
-    compiler = shutil.which("cc")
-    if compiler is None:
+    made = folder / f"{re.sub(r'[^a-zA-Z0-9_]', '-', remedy.name)}.so"
+    if shutil.which("cc") is None:
         raise UserError("there is no C compiler cc", "Install gcc and libc6-dev.")
-    command = (compiler, "-O2", "-shared", "-fPIC", "-o", str(made), str(source), "-ldl")
     try:
-        subprocess.run(command, check=True, capture_output=True, timeout=_COMPILE_S)
+        compile_c(remedy.preload, made, "-shared", "-fPIC", "-ldl")
     except (OSError, subprocess.SubprocessError) as error:
         raise UserError(f"the preloaded object can't be compiled: {error}") from error
     return made
 
 
-@dataclasses.dataclass(frozen=True)
-class Gap:
-    """The gap between two variants that a remedy may close.
-
-    Attributes:
-        slow, fast: the slower variant, and the other one.
-        metric: of the reference runs, ``wall`` or ``cpu``.
-    """
-
-    slow: RowVariant
-    fast: RowVariant
-    metric: str
-
-
 def try_remedies(
-    remedies: Sequence[Remedy], gap: Gap, folder: Path, notify: Callable[[str], None]
+    remedies: Sequence[Remedy],
+    sides: tuple[RowVariant, RowVariant],
+    metric: str,
+    folder: Path,
+    notify: Callable[[str], None],
 ) -> tuple[RemedyRuns, ...]:
     """Measure the slower variant with each remedy, in turns with both variants without it.
 
     Args:
         remedies: to try.
-        gap: the variants.
+        sides: the slower variant, and the other one.
+        metric: of the reference runs, ``wall`` or ``cpu``.
         folder: for objects to preload.
         notify: called with a line before each remedy.
     """
-    return tuple(_tried(remedy, gap, folder, notify) for remedy in remedies)
+    found = []
+    for remedy in remedies:
+        notify(f"trying a remedy, in turns with both variants without it: {remedy.name}")
+        found.append(_tried(remedy, *sides, metric, folder))
+    return tuple(found)
 
 
-def _tried(remedy: Remedy, gap: Gap, folder: Path, notify: Callable[[str], None]) -> RemedyRuns:
-    notify(f"trying a remedy, in turns with both variants without it: {remedy.name}")
+def _tried(remedy: Remedy, slow: RowVariant, fast: RowVariant, metric: str, folder: Path) -> RemedyRuns:
     rows: list[tuple[float, float, float]] = []
     try:
         change, path = change_of(remedy, folder)
         for number in _rounds():
-            times = [variant.run(number, unchanged).metrics.get(gap.metric) for variant in (gap.fast, gap.slow)]
-            with_it = gap.slow.run(number, change)
+            fast_ns, slow_ns = (each.run(number, unchanged).metrics.get(metric, 0.0) for each in (fast, slow))
+            with_it = slow.run(number, change)
             if problem := _no_effect(remedy, path, with_it.objects):
                 raise UserError(problem)
-            times.append(with_it.metrics.get(gap.metric))
-            fast_ns, slow_ns, remedied_ns = (0.0 if each is None else each for each in times)
-            rows.append((fast_ns, slow_ns, remedied_ns))
+            rows.append((fast_ns, slow_ns, with_it.metrics.get(metric, 0.0)))
     except UserError as error:
         return RemedyRuns(name=remedy.name, text=remedy.text, problem=error.message)
-    fast, slower, remedied = zip(*rows, strict=True)
-    return RemedyRuns(name=remedy.name, text=remedy.text, faster=fast, slower=slower, remedied=remedied)
+    faster, slower, remedied = zip(*rows, strict=True)
+    return RemedyRuns(name=remedy.name, text=remedy.text, faster=faster, slower=slower, remedied=remedied)
 
 
 def _no_effect(remedy: Remedy, path: str, objects: Sequence[str]) -> str:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from swapstone.parts.explain.instruments.instrument_result import ReferenceRuns
 from swapstone.parts.explain.instruments.tracee import Region, Tracee
@@ -72,17 +72,16 @@ def _switches(tracee: Tracee, reference: ReferenceRuns, run_s: float) -> float:
     return counted * tracee.passes
 
 
-def repeat(run: Callable[[], None], plan: RunPlan, enough: Callable[[], bool] = lambda: True) -> None:
-    """Run until there are as many runs as planned and enough samples, or the time is over.
+def repeat(plan: RunPlan, enough: Callable[[], bool] = lambda: True) -> Iterator[int]:
+    """Yield the number of each run, from 0, until there are as many as planned and enough samples, or the time is over.
 
     Args:
-        run: makes a run and adds it up.
         plan: how many runs.
         enough: whether there are enough samples.
     """
     start, made = time.monotonic(), 0
     while made < plan.runs or not (enough() or made >= MOST_RUNS or plan.parts > 1):
-        run()
+        yield made
         made += 1
         spent = time.monotonic() - start
         if spent > BUDGET_S and (plan.parts > 1 or made >= FEW_RUNS or spent > MOST_S):

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import shutil
@@ -94,11 +95,8 @@ def missing_tracepoints() -> MissingRequirement | None:
 
     Root comes before the setting of the kernel's samples: without it, that setting alone would enable nothing.
     """
-    missing = missing_tool("perf", "linux-perf")
-    if missing:
-        return missing
-    wrapper = tracing_wrapper()
-    return wrapper if isinstance(wrapper, MissingRequirement) else missing_perf()
+    missing, wrapper = missing_tool("perf", "linux-perf"), tracing_wrapper()
+    return missing or (wrapper if isinstance(wrapper, MissingRequirement) else missing_perf())
 
 
 @functools.cache
@@ -121,13 +119,9 @@ def missing_kernel_names(symbols: Path = Path("/proc/kallsyms")) -> MissingRequi
     Args:
         symbols: the kernel's list of symbols.
     """
-    try:
-        with symbols.open() as opened:
-            shown = any(int(line.split()[0], 16) for line, _ in zip(opened, range(50), strict=False))
-    except (OSError, ValueError, IndexError):
-        shown = False
-    if shown:
-        return None
+    with contextlib.suppress(OSError, ValueError, IndexError), symbols.open() as opened:
+        if any(int(line.split()[0], 16) for line, _ in zip(opened, range(50), strict=False)):
+            return None
     return MissingRequirement(
         "the kernel hides its symbol addresses, so kernel functions in stacks have no names",
         "sudo sysctl kernel.kptr_restrict=0 kernel.perf_event_paranoid=1; or start swapstone as root",

@@ -5,9 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import subprocess
 import threading
-import time
 from collections.abc import Callable, Iterator
 
 MOST_TIMES = 20.0
@@ -55,57 +53,25 @@ def limit_of(longest_s: float, notify: Callable[[str], None]) -> RunLimit:
     return RunLimit(longest_s + min(LONGEST_S, max(SHORTEST_S, (MOST_TIMES - 1) * longest_s)), longest_s, notify)
 
 
-def wait_for_end(process: subprocess.Popen[bytes], within_s: float, what: str, notify: Callable[[str], None]) -> int:
-    """Wait until a process ends, and return its status.
-
-    Args:
-        process: to wait for.
-        within_s: how long.
-        what: the wait is for, as a phrase.
-        notify: called with a line after `QUIET_S`.
-
-    Raises:
-        subprocess.TimeoutExpired: it did not end in time.
-    """
-    start = time.monotonic()
-    try:
-        return process.wait(min(QUIET_S, within_s))
-    except subprocess.TimeoutExpired:
-        left = within_s - (time.monotonic() - start)
-        if left <= 0:
-            raise
-    notify(f"waiting for {what}, for at most {left:.0f} s more")
-    return process.wait(left)
-
-
 @contextlib.contextmanager
-def ended_within(
-    process: subprocess.Popen[str], within_s: float, what: str, notify: Callable[[str], None]
-) -> Iterator[threading.Event]:
-    """Kill a process whose output is read, if reading takes too long.
+def noted(
+    what: str, within_s: float, notify: Callable[[str], None], late: Callable[[], object] = lambda: None
+) -> Iterator[None]:
+    """Report a wait that takes longer than `QUIET_S`.
 
     Args:
-        process: that writes the output.
-        within_s: how long.
-        what: the wait is for, as a phrase.
-        notify: called with a line after `QUIET_S`, from another thread.
-
-    Yields:
-        What is set when the process was killed.
+        what: is waited for, as a phrase: ``for the end of perf``.
+        within_s: how long the wait may take.
+        notify: called with a line, from another thread.
+        late: called when it took as long as it may, from another thread.
     """
-    late = threading.Event()
-
-    def give_up() -> None:
-        late.set()
-        process.kill()
-
-    waiting = f"waiting for {what}, for at most {within_s - QUIET_S:.0f} s more"
-    timers = [threading.Timer(within_s, give_up), threading.Timer(QUIET_S, notify, (waiting,))]
+    line = f"waiting {what}, for at most {max(0.0, within_s - QUIET_S):.0f} s more"
+    timers = [threading.Timer(QUIET_S, notify, (line,)), threading.Timer(within_s, late)]
     for timer in timers:
         timer.daemon = True
         timer.start()
     try:
-        yield late
+        yield
     finally:
         for timer in timers:
             timer.cancel()

@@ -11,13 +11,14 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
+from typing import IO
 
 from swapstone.core.model import LoadGenerator, UserError
 from swapstone.core.wire import LoadGeneratorRequest
 from swapstone.core.workloads.load_generators import read_load_report
-from swapstone.parts.explain.instruments.run_limit import QUIET_S, RunLimit, wait_for_end
+from swapstone.parts.explain.instruments.run_limit import RunLimit, noted
 
 TIMEOUT_FACTOR = 10
 """Time-outs for the server's start and end are multiplied by this under an instrument."""
@@ -58,9 +59,11 @@ def drive_server(
         UserError: the server accepts no connection in time, or does not end, or the load generator fails.
     """
     _wait_for_port(process, request, limit)
-    command = [*_pinned(request.cpus), *with_long_timeout(request.arguments)]
+    pinned = ("/usr/bin/taskset", "-c", ",".join(map(str, request.cpus))) if request.cpus else ()
+    command = [*pinned, *with_long_timeout(request.arguments)]
     if request.warm_ms:
-        _warm_up(command, request)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            _end_of(command, request, request.warm_ms / 1000)
     start = time.monotonic_ns()
     output = _drive(command, request, limit)
     end = time.monotonic_ns()
@@ -78,23 +81,15 @@ def _drive(command: list[str], request: LoadGeneratorRequest, limit: RunLimit) -
     Raises:
         UserError: it can't be started, does not end in time, or fails.
     """
-    name = Path(request.arguments[0]).name
-    with tempfile.TemporaryFile() as stdout, tempfile.TemporaryFile() as stderr:
+    name, within_s = Path(request.arguments[0]).name, min(DRIVER_S, limit.run_s)
+    what = f"for the end of the load generator {name}"
+    with tempfile.TemporaryFile() as stdout, tempfile.TemporaryFile() as stderr, noted(what, within_s, limit.notify):
         try:
-            process = subprocess.Popen(
-                command, env=dict(request.environment), stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr
-            )
+            status = _end_of(command, request, within_s, stdout, stderr)
         except OSError as error:
             raise UserError(f"The load generator {request.arguments[0]} failed: {error}") from error
-        try:
-            within_s = min(DRIVER_S, limit.run_s)
-            status = wait_for_end(process, within_s, f"the end of the load generator {name}", limit.notify)
         except subprocess.TimeoutExpired as error:
             raise UserError(f"The load generator {name} did not end within {within_s:.0f} s.") from error
-        finally:
-            if process.poll() is None:
-                process.kill()
-                process.wait()
         stdout.seek(0)
         stderr.seek(0)
         if status != 0:
@@ -104,45 +99,39 @@ def _drive(command: list[str], request: LoadGeneratorRequest, limit: RunLimit) -
         return stdout.read()
 
 
+def _end_of(
+    command: list[str],
+    request: LoadGeneratorRequest,
+    within_s: float,
+    stdout: IO[bytes] | int = subprocess.DEVNULL,
+    stderr: IO[bytes] | int = subprocess.DEVNULL,
+) -> int:
+    """Run a load generator to its end, and return its status.
+
+    Raises:
+        subprocess.TimeoutExpired: it did not end in time, and was killed.
+    """
+    environment = dict(request.environment)
+    return subprocess.run(
+        command, env=environment, stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr, timeout=within_s, check=False
+    ).returncode
+
+
 def with_long_timeout(arguments: tuple[str, ...]) -> tuple[str, ...]:
     """Return a load generator's command with the time-out of `LONG_TIMEOUT_OPTIONS`, unless the command sets one."""
     return (arguments[0], *LONG_TIMEOUT_OPTIONS.get(Path(arguments[0]).name, ()), *arguments[1:])
 
 
-def _pinned(cpus: tuple[int, ...]) -> tuple[str, ...]:
-    return ("/usr/bin/taskset", "-c", ",".join(map(str, cpus))) if cpus else ()
-
-
 def _wait_for_port(process: subprocess.Popen[bytes], request: LoadGeneratorRequest, limit: RunLimit) -> None:
-    start, noted = time.monotonic(), False
-    within_s = min(limit.run_s, request.ready_ms * TIMEOUT_FACTOR / 1000)
-    while (passed := time.monotonic() - start) < within_s and process.poll() is None:
-        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", request.port), 1):
-            return
-        if passed > QUIET_S and not noted:
-            noted = True
-            limit.notify(
-                f"waiting until the server accepts a connection on port {request.port}, for at most "
-                f"{within_s - passed:.0f} s more"
-            )
-        time.sleep(0.01)
+    start, within_s = time.monotonic(), min(limit.run_s, request.ready_ms * TIMEOUT_FACTOR / 1000)
+    with noted(f"until the server accepts a connection on port {request.port}", within_s, limit.notify):
+        while time.monotonic() - start < within_s and process.poll() is None:
+            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", request.port), 1):
+                return
+            time.sleep(0.01)
     if process.poll() is not None:
         raise UserError("The server, or the instrument above it, ended before it accepted a connection.")
     raise UserError(f"The server accepted no connection on its port within {within_s:.0f} s under the instrument.")
-
-
-def _warm_up(command: list[str], request: LoadGeneratorRequest) -> None:
-    with subprocess.Popen(
-        command,
-        env=dict(request.environment),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    ) as driver:
-        try:
-            driver.wait(request.warm_ms / 1000)
-        except subprocess.TimeoutExpired:
-            driver.kill()
 
 
 def stop(process: subprocess.Popen[bytes], pid_file: Path, within_s: float, notify: Callable[[str], None]) -> None:
@@ -168,30 +157,23 @@ def stop(process: subprocess.Popen[bytes], pid_file: Path, within_s: float, noti
         for pid in members:
             with contextlib.suppress(OSError):
                 os.kill(pid, number)
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            wait_for_end(process, within_s, f"the end of the server after {number.name}", notify)
+        what = f"for the end of the server after {number.name}"
+        with contextlib.suppress(subprocess.TimeoutExpired), noted(what, within_s, notify):
+            process.wait(within_s)
             return
     raise UserError(f"The instrument did not end within {within_s:.0f} s after its server was killed.")
 
 
 def _descendants(top: int, below: int) -> list[int]:
     """Return a process and its descendants; none if it is not below another one any more, nor that itself."""
-    parents: dict[int, int] = {}
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            with contextlib.suppress(OSError, ValueError, IndexError):
-                parents[int(entry.name)] = int(
-                    (entry / "stat").read_text(errors="replace").rpartition(")")[2].split()[1]
-                )
-    if below != top and below not in _below(parents, top):
-        return []
-    return sorted({below, *_below(parents, below)})
+    found = _with_children(below)
+    return sorted(found) if below == top or below in _with_children(top) else []
 
 
-def _below(parents: Mapping[int, int], top: int) -> set[int]:
-    found, grown = {top}, True
-    while grown:
-        more = {pid for pid, parent in parents.items() if parent in found} - found
-        grown = bool(more)
-        found |= more
-    return found - {top}
+def _with_children(pid: int) -> set[int]:
+    """Return a process and its descendants, which each of its threads may have forked."""
+    found = {pid}
+    for task in Path(f"/proc/{pid}/task").glob("*/children"):
+        with contextlib.suppress(OSError):
+            found.update(*(map(_with_children, map(int, task.read_text().split()))))
+    return found

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import bisect
 import dataclasses
+import itertools
 import re
 from collections.abc import Collection, Iterable
 
@@ -94,61 +95,41 @@ def states(code: list[Instruction], entries: Collection[int]) -> dict[int, Frame
         code: in order of addresses.
         entries: addresses at which functions begin.
     """
-    return _Follower(code, entries).follow()
+    places = {one.at: number for number, one in enumerate(code)}
+    begins = sorted(entry for entry in entries if entry in places)
+    fixed = set(begins)
+    known: dict[int, FrameState] = {}
+    contradicted: set[int] = set()
+    jumps: dict[int, FrameState] = {}  # the only indirect jump of each function
 
-
-class _Follower:
-    """Follows the flow of control from the entries."""
-
-    def __init__(self, code: list[Instruction], entries: Collection[int]) -> None:
-        self._code = code
-        self._places = {one.at: number for number, one in enumerate(code)}
-        self._entries = sorted(entry for entry in entries if entry in self._places)
-        self._fixed = set(self._entries)
-        self._states: dict[int, FrameState] = {}
-        self._contradicted: set[int] = set()
-        self._jumps: dict[int, FrameState] = {}
-
-    def follow(self) -> dict[int, FrameState]:
-        self._run([(entry, FrameState()) for entry in self._entries])
-        self._run(self._behind_tables())
-        return {at: state for at, state in self._states.items() if at not in self._contradicted}
-
-    def _behind_tables(self) -> list[tuple[int, FrameState]]:
-        """Return code that only a table of jumps leads to: it has the state of the only indirect jump of its function."""
-        found = []
-        ended = False
-        for one in self._code:
-            if ended and one.at not in self._states and not one.name.startswith(("nop", "xchg", "data16", "cs")):
-                entry = bisect.bisect_right(self._entries, one.at)
-                state = self._jumps.get(self._entries[entry - 1]) if entry else None
-                if state is not None:
-                    found.append((one.at, state))
-            ended = _ends(one)
-        return found
-
-    def _run(self, work: list[tuple[int, FrameState]]) -> None:
+    def run(work: list[tuple[int, FrameState]]) -> None:
         while work:
             at, state = work.pop()
-            while at in self._places:
-                known = self._states.get(at)
-                if known is not None:
-                    if known != state and at not in self._fixed:
-                        self._contradicted.add(at)
+            while at in places:
+                if at in known:
+                    if known[at] != state and at not in fixed:
+                        contradicted.add(at)
                     break
-                self._states[at] = state
-                place = self._places[at]
-                one = self._code[place]
-                after = _after(one, state)
+                known[at] = state
+                place = places[at]
+                one, after = code[place], _after(code[place], state)
                 if one.name.startswith("j") and (hit := _TARGET.match(one.operands)):
                     work.append((int(hit[1], 16), state))
-                elif one.name == "jmp" and (number := bisect.bisect_right(self._entries, at)):
-                    self._jumps.setdefault(self._entries[number - 1], state)
-                if after is None or _ends(one) or place + 1 >= len(self._code):
+                elif one.name == "jmp" and (number := bisect.bisect_right(begins, at)):
+                    jumps.setdefault(begins[number - 1], state)
+                if after is None or _ends(one) or place + 1 >= len(code) or code[place + 1].at in fixed:
                     break
-                at, state = self._code[place + 1].at, after
-                if at in self._fixed:
-                    break
+                at, state = code[place + 1].at, after
+
+    run([(entry, FrameState()) for entry in begins])
+    tables = []  # code that only a table of jumps leads to: it has the state of the only indirect jump of its function
+    for before, one in itertools.pairwise(code):
+        if _ends(before) and one.at not in known and not one.name.startswith(("nop", "xchg", "data16", "cs")):
+            entry = bisect.bisect_right(begins, one.at)
+            if entry and begins[entry - 1] in jumps:
+                tables.append((one.at, jumps[begins[entry - 1]]))
+    run(tables)
+    return {at: state for at, state in known.items() if at not in contradicted}
 
 
 def _ends(one: Instruction) -> bool:

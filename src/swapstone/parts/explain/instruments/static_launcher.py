@@ -11,9 +11,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import os
-import shutil
 import subprocess
-from collections.abc import Sequence
 from pathlib import Path
 
 from swapstone.core.model.directories import cache_dir
@@ -65,13 +63,11 @@ def launched(request: TrialRequest, pid_file: Path | None = None) -> tuple[str, 
     """
     if "/" not in request.arguments[0] or any(cpu >= _MOST_PROCESSORS for cpu in request.cpus):
         return None
-    launcher = _launcher()
-    if launcher is None:
+    if (launcher := _launcher()) is None:
         return None
     variables = [f"{name}={value}" for name, value in request.environment]
-    where = "" if pid_file is None else str(pid_file)
     numbers = (",".join(map(str, request.cpus)), str(request.nice or 0), str(len(variables)))
-    return (str(launcher), where, *numbers, *variables, *request.arguments)
+    return (str(launcher), str(pid_file or ""), *numbers, *variables, *request.arguments)
 
 
 _MOST_PROCESSORS = 1024  # CPU_SETSIZE
@@ -80,16 +76,24 @@ _MOST_PROCESSORS = 1024  # CPU_SETSIZE
 @functools.cache
 def _launcher() -> Path | None:
     """Return the launcher, compiled now or before; None if it can't be."""
-    compiler = shutil.which("cc")
     path = cache_dir() / "instruments" / f"launch-{hashlib.sha256(_SOURCE.encode()).hexdigest()[:16]}"
-    if path.is_file() or compiler is None:
-        return path if path.is_file() else None
+    if path.is_file():
+        return path
     part = path.with_name(f"{path.name}.{os.getpid()}")
-    command: Sequence[str] = (compiler, "-O2", "-static", "-x", "c", "-o", str(part), "-")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        subprocess.run(command, input=_SOURCE.encode(), check=True, capture_output=True, timeout=_COMPILE_S)
+        compile_c(_SOURCE, part, "-static")
         part.replace(path)
     except (OSError, subprocess.SubprocessError):
         return None
     return path
+
+
+def compile_c(source: str, made: Path, *options: str) -> None:
+    """Compile a C source to a program, or with options to something else.
+
+    Raises:
+        OSError, subprocess.SubprocessError: there is no compiler, or it fails.
+    """
+    command = ("cc", "-O2", "-o", str(made), "-x", "c", "-", *options)
+    subprocess.run(command, input=source.encode(), check=True, capture_output=True, timeout=_COMPILE_S)

@@ -7,9 +7,9 @@ import bisect
 import contextlib
 import functools
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import msgspec
 from elftools.elf.elffile import ELFFile
@@ -24,6 +24,18 @@ _RESOLVER = 10  # STT_GNU_IFUNC
 _FUNCTIONS = (2, _RESOLVER)  # STT_FUNC
 _BUILD_ID = re.compile(r"[0-9a-f]{8,128}")
 DEBUG = Path("/usr/lib/debug")
+
+
+Found = TypeVar("Found")
+
+
+def of_elf(content: Path | bytes, read: Callable[[ELFFile], Found], default: Found) -> Found:
+    """Return what is read of an ELF file; the default if it can't be read as one."""
+    try:
+        with open_elf(content) as elf:
+            return read(elf)
+    except (DamagedElfError, OSError):
+        return default
 
 
 class Symbol(NamedTuple):
@@ -121,7 +133,7 @@ def _table(path: Path, _changed_ns: int) -> Table | None:
     except (OSError, DamagedElfError):
         return None
     if debug is not None:
-        symbols += _of_debug_file(debug)
+        symbols += of_elf(debug, lambda elf: list(_symbols(elf)), [])
     elif (
         not whole
         and (companion := path.with_name("libc.a")).is_file()
@@ -140,21 +152,14 @@ def _symbols(elf: ELFFile) -> Iterator[Symbol]:
                 yield Symbol(one.address & mask, one.size, one.name, one.kind == _RESOLVER)
 
 
-def _of_debug_file(path: Path) -> list[Symbol]:
-    """Return the symbols of a debug file; none if it is damaged."""
-    with contextlib.suppress(OSError, DamagedElfError), open_elf(path) as elf:
-        return list(_symbols(elf))
-    return []
-
-
 def missing_symbols(path: Path) -> str:
     """Return the build ID of a file without a symbol table and without a debug file; empty for other files, and if it has none."""
-    try:
-        with open_elf(path) as elf:
-            whole = elf.get_section_by_name(".symtab") is not None
-            return "" if whole or _debug_file(elf, path) else build_id(elf)
-    except (OSError, DamagedElfError):
-        return ""
+
+    def read(elf: ELFFile) -> str:
+        whole = elf.get_section_by_name(".symtab") is not None
+        return "" if whole or _debug_file(elf, path) else build_id(elf)
+
+    return of_elf(path, read, "")
 
 
 def companion_of(path: Path) -> Path:
@@ -178,28 +183,19 @@ def _debug_file(elf: ELFFile, path: Path) -> Path | None:
     """Return the debug file of a stripped file, with its build ID: beside it, or the distribution's."""
     build = build_id(elf)
     places = (companion_of(path), DEBUG / debug_name(build)) if build else ()
-    return next((place for place in places if _has_build_id(place, build)), None)
-
-
-def _has_build_id(path: Path, build: str) -> bool:
-    try:
-        with open_elf(path) as elf:
-            return build_id(elf) == build
-    except (OSError, DamagedElfError):
-        return False
+    return next((place for place in places if of_elf(place, build_id, "") == build), None)
 
 
 def _matched(path: Path, companion: Path) -> list[tuple[int, int, str]]:
     """Return the functions of a stripped library that match its static archive; cached."""
     digest = archive_matching.digest_of(path, companion)
     kept = cache_dir() / "symbols" / f"{digest}.json"
-    try:
+    with contextlib.suppress(OSError, msgspec.DecodeError, UnicodeDecodeError):
         return msgspec.json.decode(kept.read_bytes(), type=list[tuple[int, int, str]])
-    except (OSError, msgspec.DecodeError, UnicodeDecodeError):
-        try:
-            found = archive_matching.matches(path, companion)
-        except (OSError, UserError, DamagedElfError):
-            return []
+    try:
+        found = archive_matching.matches(path, companion)
+    except (OSError, UserError, DamagedElfError):
+        return []
     kept.parent.mkdir(parents=True, exist_ok=True)
     part = kept.with_suffix(".part")
     part.write_bytes(msgspec.json.encode(found))

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import re
 from pathlib import Path
@@ -69,8 +70,6 @@ class Symbolizer:
 
 def _is_script(path: str) -> bool:
     """Return whether a file is executed by an interpreter that its first line names."""
-    try:
-        with Path(path).open("rb") as file:
-            return file.read(2) == b"#!"
-    except OSError:
-        return False
+    with contextlib.suppress(OSError), Path(path).open("rb") as file:
+        return file.read(2) == b"#!"
+    return False

@@ -7,7 +7,6 @@ import collections
 import functools
 import re
 import subprocess
-import time
 from collections.abc import Iterable
 
 from swapstone.core.artifacts.distribution_packages import install_command
@@ -16,7 +15,6 @@ from swapstone.parts.explain.instruments import requirements
 from swapstone.parts.explain.instruments.instrument_result import ReferenceRuns, recorded, result
 from swapstone.parts.explain.instruments.measured_region import passes
 from swapstone.parts.explain.instruments.perf import record
-from swapstone.parts.explain.instruments.perf_script import Event
 from swapstone.parts.explain.instruments.profile_builder import ProfileBuilder
 from swapstone.parts.explain.instruments.symbolizer import Symbolizer
 from swapstone.parts.explain.instruments.traced_run import run
@@ -81,7 +79,9 @@ def _by_tracepoints(tracee: Tracee, reference: ReferenceRuns) -> InstrumentResul
     known_names = names()
     for event in recording.events:
         if event.what == _EVENT and event.pid != recording.windows.pid and recording.windows.contains(event.time_ns):
-            name = _name(event, known_names)
+            found = _NUMBER.match(event.trace)
+            number = int(found[1]) if found else -1
+            name = known_names.get(number, f"number {number}")
             counted[name] += 1
             user = tuple(frame for frame in symbolizer.stack(event) if frame.object != KERNEL)
             adder.add((*user, Frame(symbol=name, object=KERNEL)), 1.0)
@@ -89,12 +89,6 @@ def _by_tracepoints(tracee: Tracee, reference: ReferenceRuns) -> InstrumentResul
     amounts = _amounts(counted, tracee, len(recording.windows.pieces), runs.operations)
     profile = adder.profile(NAME, "1", runs.operations, runs.notes())
     return result(NAME, tracee, reference, runs, amounts=amounts, profile=profile, notes=runs.notes())
-
-
-def _name(event: Event, known_names: dict[int, str]) -> str:
-    found = _NUMBER.match(event.trace)
-    number = int(found[1]) if found else -1
-    return known_names.get(number, f"number {number}")
 
 
 def _amounts(counted: collections.Counter[str], tracee: Tracee, pieces: int, operations: float) -> tuple[Amount, ...]:
@@ -111,11 +105,9 @@ def _amounts(counted: collections.Counter[str], tracee: Tracee, pieces: int, ope
 def _by_ptrace(tracee: Tracee, reference: ReferenceRuns, why: str) -> InstrumentResult:
     file = reference.folder / "strace"
     before = ("strace", "-f", "-qq", "-ttt", "-s", "0", "-e", "signal=none", "-o", str(file))
-    start = time.monotonic_ns()
     ended = run(before, tracee, reference.folder, reference.limit())
     if ended.status != 0:
         raise UserError(f"strace ended with status {ended.status}: {ended.stderr.strip()[-200:]}")
-    elapsed = time.monotonic_ns() - start
     counted, pieces, span_ns = counted_by_strace(
         file.read_text(errors="replace").splitlines(), tracee.region, tracee.program
     )
@@ -123,7 +115,7 @@ def _by_ptrace(tracee: Tracee, reference: ReferenceRuns, why: str) -> Instrument
     operations = pieces * tracee.operations if tracee.region is Region.PASSES else tracee.operations
     if not operations:
         raise UserError("The output of strace has no markers of the work's begin and end.")
-    took = (span_ns or elapsed) / operations
+    took = (span_ns or ended.elapsed_ns) / operations
     return InstrumentResult(
         instrument=NAME,
         tool=requirements.version_of("strace"),
@@ -154,12 +146,10 @@ def counted_by_strace(lines: Iterable[str], region: Region, program: str) -> tup
     started = False
     for line in lines:
         found = _LINE.match(line)
-        if found is None:
-            continue
-        if not started:
+        if found is not None and started:
+            calls.append((int(found["pid"]), int(found["s"]) * 10**9 + int(found["us"]) * 1000, found["name"]))
+        elif found is not None:
             started = found["name"] == "execve" and found["rest"].startswith(f'"{program}"')
-            continue
-        calls.append((int(found["pid"]), int(found["s"]) * 10**9 + int(found["us"]) * 1000, found["name"]))
     if region is not Region.PASSES:
         span = calls[-1][1] - calls[0][1] if calls else 0
         return collections.Counter(name for _, _, name in calls), 1, span

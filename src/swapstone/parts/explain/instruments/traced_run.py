@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from swapstone.core.model import UnavailableError, UserError
-from swapstone.parts.explain.instruments.run_limit import RunLimit, limit_of, wait_for_end
+from swapstone.parts.explain.instruments.run_limit import RunLimit, limit_of, noted
 from swapstone.parts.explain.instruments.server_run import ServerRun, drive_server
 from swapstone.parts.explain.instruments.static_launcher import launched
 from swapstone.parts.explain.instruments.tracee import Tracee
@@ -104,11 +104,12 @@ def run(
         except OSError as error:
             raise UserError(f"{command[0]} can't be started: {error.strerror}.") from error
         under = _instrument(before)
-        what = f"the end of {Path(tracee.program).name} under {under}"
+        what = f"for the end of {Path(tracee.program).name} under {under}"
         try:
             if request.load_generator is not None and tracee.load_generator is not None and pid_file is not None:
                 driven = drive_server(process, pid_file, request.load_generator, tracee.load_generator, limit)
-            status = wait_for_end(process, limit.run_s, what, limit.notify)
+            with noted(what, limit.run_s, limit.notify):
+                status = process.wait(limit.run_s)
         except subprocess.TimeoutExpired as error:
             raise UnavailableError(limit.reason(under)) from error
         finally:
@@ -123,10 +124,9 @@ def run(
 
 def _noted(pid_file: Path | None) -> int:
     """Return the number of a process in a file; 0 for none."""
-    try:
+    with contextlib.suppress(OSError, ValueError):
         return int(pid_file.read_text()) if pid_file is not None else 0
-    except (OSError, ValueError):
-        return 0
+    return 0
 
 
 def _instrument(before: Sequence[str]) -> str:

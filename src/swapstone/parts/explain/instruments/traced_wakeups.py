@@ -23,7 +23,7 @@ from swapstone.parts.explain.instruments.counted_runs import (
 from swapstone.parts.explain.instruments.instruction_kinds import PROCESSORS
 from swapstone.parts.explain.instruments.plugin_file import read_output
 from swapstone.parts.explain.instruments.wakeup_path import find_path
-from swapstone.parts.explain.instruments.wakeup_trace import MOST_BYTES, decode_wakeups, find_mark, matches
+from swapstone.parts.explain.instruments.wakeup_trace import MOST_BYTES, decode_wakeups, find_mark
 from swapstone.parts.explain.model.wakeup_paths import WakeupPath
 
 _PROGRAM = "/usr/bin/cyclictest"
@@ -98,8 +98,7 @@ class WakeupTracer:
         histogram = decode_cyclictest(trial.answer.stdout).histogram
         latency_us, equal = histogram[-1]
         program = watched_program(target, trial.config, trial.folder)
-        mark = self._marks.get(program.content)
-        if mark is None:
+        if program.content not in self._marks:
             written = read_output(trial.observe("writes", *program.words), MOST_BYTES, decode_wakeups)
             found = find_mark(written.writes, histogram)
             if found is None:
@@ -107,36 +106,21 @@ class WakeupTracer:
                     f"No instruction of {_PROGRAM} wrote to memory as the program's histogram requires: the wake-up with the maximum "
                     "can't be found."
                 )
-            mark = self._marks[program.content] = found
-        words = program.tracing(mark, latency_us, self._scale)
+            self._marks[program.content] = found
+        words = program.tracing(self._marks[program.content], latency_us, self._scale)
         trace = read_output(trial.observe("trace", *words), MOST_BYTES, decode_wakeups)
-        if not matches(trace.bins, histogram) or not trace.steps:
+        if trace.marks != sum(count for _, count in histogram) or not trace.steps:
             raise UnavailableError(
                 f"The latencies that {_PROGRAM} counted under the plugin are not those that it printed: the wake-up with the maximum "
                 "can't be found."
             )
-        path = find_path(
+        side = {"variant": run.trial.variant, "trial": run.trial.key, "run": run.name, "output": run.output}
+        return find_path(
             trace,
             trial.kernel,
             PROCESSORS[target.architecture],
+            {**side, "equal": equal},
             kernel_start=KERNEL_START[target.architecture],
             latency_us=latency_us,
             ns_per_instruction=self._scale,
-        )
-        return WakeupPath(
-            variant=run.trial.variant,
-            trial=run.trial.key,
-            run=run.name,
-            output=run.output,
-            latency_ns=latency_us * 1000,
-            cycle=trace.cycle,
-            cycles=trace.marks,
-            equal=equal,
-            instructions=path.instructions,
-            phases=path.phases,
-            functions=path.functions,
-            ended_by=path.ended_by,
-            switches=path.switches,
-            disabled=path.disabled,
-            locks=path.locks,
         )

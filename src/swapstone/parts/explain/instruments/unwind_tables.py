@@ -106,10 +106,8 @@ def lacks_tables(elf: ELFFile) -> bool:
     text, tables = elf.get_section_by_name(".text"), elf.get_section_by_name(".eh_frame")
     if elf["e_machine"] != "EM_X86_64" or text is None or text["sh_size"] > _LARGEST_TEXT:
         return False
-    if elf.get_section_by_name(".eh_frame_hdr") is None:
-        return True
     few = (0 if tables is None else tables["sh_size"]) < MOST_TABLES * text["sh_size"]
-    return few and text["sh_size"] >= _SMALLEST_LIBRARY
+    return elf.get_section_by_name(_INDEX) is None or (few and text["sh_size"] >= _SMALLEST_LIBRARY)
 
 
 def _make(path: Path, copy: Path) -> None:
@@ -119,10 +117,9 @@ def _make(path: Path, copy: Path) -> None:
         OSError, subprocess.SubprocessError: a program of binutils fails, or the tables are too large; DamagedElfError: the file is damaged.
     """
     code = disassembled(path)
-    layout = layout_of(path)
-    entries, kept = set(layout.entries), layout.kept
-    table = table_of(path)
-    entries |= {one.address for one in table or () if ".cold" not in one.name} | entries_in(code)
+    pointers, kept, rooms = layout_of(path)
+    named = {one.address for one in table_of(path) or () if ".cold" not in one.name}
+    entries = pointers | named | entries_in(code)
     known = states(code, entries)
     starts = [one.start for one in kept]
     for one in code:
@@ -133,7 +130,7 @@ def _make(path: Path, copy: Path) -> None:
         source, made = Path(folder, "tables.s"), Path(folder, "copy")
         source.write_text("".join(f"{line}\n" for line in directives(code, known, entries)))
         _output("as", "-o", source.with_suffix(".o"), source)
-        for room in layout.rooms:
+        for room in rooms:
             frames, index = _tables(source.with_suffix(".o"), code[0].at, room.address, kept)
             if len(frames) + len(index) <= room.size:
                 break
@@ -173,23 +170,11 @@ class Room:
     size: int
 
 
-@dataclasses.dataclass(frozen=True)
-class Layout:
-    """What the tables of a file need of it.
+def layout_of(path: Path) -> tuple[set[int], list[Kept], list[Room]]:
+    """Read what the tables of a file need of it.
 
-    Attributes:
-        entries: addresses of functions, by relocations.
-        kept: the file's own entries, in order of functions.
-        rooms: where tables may be, the smallest first.
-    """
-
-    entries: frozenset[int]
-    kept: list[Kept]
-    rooms: list[Room]
-
-
-def layout_of(path: Path) -> Layout:
-    """Read the layout of a file.
+    Returns:
+        Addresses of functions, by relocations; the file's own entries, in order of functions; where tables may be, the smallest first.
 
     Raises:
         OSError: it can't be read; DamagedElfError: it is damaged.
@@ -199,8 +184,15 @@ def layout_of(path: Path) -> Layout:
         if text is None:
             raise DamagedElfError("it has no code")
         start, end = int(text["sh_addr"]), int(text["sh_addr"] + text["sh_size"])
-        entries = frozenset(each for each in _pointers(elf) if start <= each < end)
-        return Layout(entries, _kept(elf), _rooms(elf))
+        # Relocations relative to the load address contain addresses: of functions in tables among them.
+        pointers = {
+            int(entry["r_addend"])
+            for section in elf.iter_sections()
+            if isinstance(section, RelocationSection) and section.is_RELA()
+            for entry in section.iter_relocations()
+            if entry["r_info_type"] == _RELATIVE and start <= entry["r_addend"] < end
+        }
+        return pointers, _kept(elf), _rooms(elf)
 
 
 def _kept(elf: ELFFile) -> list[Kept]:
@@ -208,11 +200,17 @@ def _kept(elf: ELFFile) -> list[Kept]:
     section = elf.get_section_by_name(".eh_frame")
     if section is None or not section["sh_size"]:
         return []
-    found = []
-    for entry in elf.get_dwarf_info().EH_CFI_entries():
-        if isinstance(entry, FDE) and entry["address_range"]:
-            start = int(entry["initial_location"])
-            found.append(Kept(start, start + int(entry["address_range"]), int(section["sh_addr"]) + int(entry.offset)))
+    entries = [
+        each for each in elf.get_dwarf_info().EH_CFI_entries() if isinstance(each, FDE) and each["address_range"]
+    ]
+    found = [
+        Kept(
+            int(each["initial_location"]),
+            int(each["initial_location"] + each["address_range"]),
+            int(section["sh_addr"] + each.offset),
+        )
+        for each in entries
+    ]
     return sorted(found, key=lambda one: one.start)
 
 
@@ -221,11 +219,10 @@ def _rooms(elf: ELFFile) -> list[Room]:
     found = []
     loaded = [each for each in elf.iter_segments() if each["p_type"] == "PT_LOAD"]
     for each in loaded:
-        end = int(each["p_offset"] + each["p_filesz"])
-        others = [int(one["p_offset"]) for one in loaded if one["p_offset"] >= end]
-        until = min([-(-end // _PAGE) * _PAGE, *others])
         if each["p_flags"] == _READABLE:
-            begin = -(-end // 8) * 8
+            end = int(each["p_offset"] + each["p_filesz"])
+            others = [int(one["p_offset"]) for one in loaded if one["p_offset"] >= end]
+            until, begin = min([-(-end // _PAGE) * _PAGE, *others]), -(-end // 8) * 8
             found.append(Room(int(each["p_vaddr"]) + begin - int(each["p_offset"]), begin, until - begin))
     constants = elf.get_section_by_name(".rodata")
     if constants is not None:
@@ -246,17 +243,6 @@ def _output(*command: str | Path) -> str:
     return subprocess.run(
         command, check=True, capture_output=True, text=True, errors="replace", timeout=_LONGEST_S
     ).stdout
-
-
-def _pointers(elf: ELFFile) -> set[int]:
-    """Return the addresses that relocations relative to the load address contain: functions in tables among them."""
-    return {
-        int(entry["r_addend"])
-        for section in elf.iter_sections()
-        if isinstance(section, RelocationSection) and section.is_RELA()
-        for entry in section.iter_relocations()
-        if entry["r_info_type"] == _RELATIVE
-    }
 
 
 def directives(code: Sequence[Instruction], known: Mapping[int, FrameState], entries: Collection[int]) -> Iterator[str]:

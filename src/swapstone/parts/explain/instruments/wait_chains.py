@@ -90,7 +90,7 @@ class WaitChains:
         self._pids = {tree}
         self._own: set[int] = {tree}
         self._threads: dict[int, _Thread] = {}
-        self._running: dict[int, tuple[int, str, int]] = {}
+        self._running: dict[int, str] = {}
         self._ready: dict[int, set[int]] = {}
         self._expired: dict[int, int] = {}
         self._sums: Parts = collections.Counter()
@@ -102,55 +102,46 @@ class WaitChains:
     def follow(self, events: Iterable[Event]) -> None:
         """Add the events of a recording, in order of time."""
         for event in events:
-            if event.what == "fork":
-                self._fork(event)
+            if event.what == "fork" and event.parent in self._pids:
+                self._pids.add(event.pid)
+                self._own.add(event.tid)
             elif event.what == "exit":
                 self._end(event.tid)
             elif event.what == sched_events.DELAYED_ACK_TIMER:
                 self._expired[event.cpu] = event.time_ns
-            elif event.what == sched_events.SWITCH:
-                found = sched_events.switch(event.trace)
-                if found is not None:
-                    self._switch(event, found)
+            elif event.what == sched_events.SWITCH and (found := sched_events.switch(event.trace)) is not None:
+                self._switch(event, found)
             elif event.what == sched_events.WAKING:
                 self._wake(event)
 
     def ended(self, operations: float) -> tuple[EndedWaits, ...]:
         """Return the waits per operation, those with the longest sum first."""
-        found = []
-        for reason, total in sorted(self._sums.items(), key=lambda one: (-one[1], one[0]))[:MOST_REASONS]:
-            lengths = sorted(self._lengths.get(reason, [0]))
-            found.append(
-                EndedWaits(
-                    reason=reason[0],
-                    whose=reason[1],
-                    waits=self._numbers[reason] / operations,
-                    total_ns=total / operations,
-                    short_ns=float(lengths[len(lengths) // 10]),
-                    long_ns=float(lengths[len(lengths) * 9 // 10]),
-                )
+        most = sorted(self._sums.items(), key=lambda one: (-one[1], one[0]))[:MOST_REASONS]
+        lengths = {reason: sorted(self._lengths.get(reason, [0])) for reason, _ in most}
+        return tuple(
+            EndedWaits(
+                reason=reason[0],
+                whose=reason[1],
+                waits=self._numbers[reason] / operations,
+                total_ns=total / operations,
+                short_ns=float(lengths[reason][len(lengths[reason]) // 10]),
+                long_ns=float(lengths[reason][len(lengths[reason]) * 9 // 10]),
             )
-        return tuple(found)
+            for reason, total in most
+        )
 
     def notes(self) -> tuple[str, ...]:
         """Return a sentence on waits whose end was not recorded, if there are any."""
-        known = sum(self._numbers.values())
-        if not self.unrecorded:
-            return ()
-        return (
-            f"the kernel recorded no event for the end of {self.unrecorded} of {known + self.unrecorded} waits of the program's threads: "
-            "their time is in no line of the waits",
+        text = (
+            f"the kernel recorded no event for the end of {self.unrecorded} of {self._numbers.total() + self.unrecorded} waits of the "
+            "program's threads: their time is in no line of the waits"
         )
+        return (text,) if self.unrecorded else ()
 
     def taken(self, operations: float) -> tuple[ProcessorTaken, ...]:
         """Return who had the processor for which the program's threads were ready, per operation."""
         most = sorted(self._taken.items(), key=lambda one: (-one[1], one[0]))[:MOST_REASONS]
         return tuple(ProcessorTaken(whose=whose, total_ns=total / operations) for whose, total in most)
-
-    def _fork(self, event: Event) -> None:
-        if event.parent in self._pids:
-            self._pids.add(event.pid)
-            self._own.add(event.tid)
 
     def _end(self, tid: int) -> None:
         thread = self._threads.pop(tid, None)
@@ -175,23 +166,19 @@ class WaitChains:
             self._leave(event, found)
         if found.ends:
             self._end(found.leaves)
-        name = IDLE if not found.enters else self._name_of(found)
-        self._running[cpu] = (found.enters, name, at)
         if not found.enters:
+            self._running[cpu] = IDLE
             return
         thread = self._threads.get(found.enters)
         if thread is None:
-            self._threads[found.enters] = _Thread(name, "run", at, cpu)
-            return
+            thread = self._threads[found.enters] = _Thread(self._whose(found.enters, 0, found.name, ()), "run", at, cpu)
+        self._running[cpu] = thread.whose
+        meanwhile = None
         if thread.state == "ready":
             self._count_ready(found.enters, at)
             self._ready.get(thread.cpu, set()).discard(found.enters)
-            self._keep(thread, at, (NO_PROCESSOR, thread.whose))
-        thread.state, thread.since, thread.cpu = "run", at, cpu
-
-    def _name_of(self, found: sched_events.Switch) -> str:
-        known = self._threads.get(found.enters)
-        return known.whose if known is not None else self._whose(found.enters, 0, found.name, ())
+            meanwhile = NO_PROCESSOR
+        self._change(found.enters, thread, "run", (at, cpu), meanwhile)
 
     def _leave(self, event: Event, found: sched_events.Switch) -> None:
         at = event.time_ns
@@ -199,19 +186,27 @@ class WaitChains:
         if thread is None:
             whose = self._whose(found.leaves, event.pid, event.comm, self._stack_of(event))
             thread = self._threads[found.leaves] = _Thread(whose, "run", at, event.cpu)
-        if thread.state == "run":
-            self._keep(thread, at, (COMPUTING, thread.whose))
-        elif thread.state == "wait" and found.leaves in self._own and found.leaves != self._windows.pid:
+        if thread.state == "wait" and found.leaves in self._own and found.leaves != self._windows.pid:
             self.unrecorded += self._windows.overlap_ns(thread.since, at) > 0
-        thread.since, thread.cpu = at, event.cpu
-        thread.state = "ready" if found.ready else "wait"
-        if found.ready:
-            self._queue(found.leaves, thread)
+        meanwhile = COMPUTING if thread.state == "run" else None
+        self._change(found.leaves, thread, "ready" if found.ready else "wait", (at, event.cpu), meanwhile)
 
-    def _queue(self, tid: int, thread: _Thread) -> None:
-        thread.counted = thread.since
-        if tid in self._own and tid != self._windows.pid:
-            self._ready.setdefault(thread.cpu, set()).add(tid)
+    def _change(
+        self, tid: int, thread: _Thread, state: str, at: tuple[int, int], meanwhile: str | Parts | None
+    ) -> None:
+        """Change the state of a thread at a time on a processor; until then it had a reason, or several, or it is not known."""
+        if meanwhile and at[0] > thread.since:
+            whole = (
+                collections.Counter({(meanwhile, thread.whose): at[0] - thread.since})
+                if isinstance(meanwhile, str)
+                else meanwhile
+            )
+            thread.past.append((thread.since, at[0], whole))
+        thread.state, (thread.since, thread.cpu) = state, at
+        if state == "ready":
+            thread.counted = thread.since
+            if tid in self._own and tid != self._windows.pid:
+                self._ready.setdefault(thread.cpu, set()).add(tid)
 
     def _count_ready(self, tid: int, at: int) -> None:
         """Add the time since the last call to the thread that has the processor for which a thread of the program is ready."""
@@ -221,26 +216,18 @@ class WaitChains:
         runs = self._running.get(thread.cpu)
         length = self._windows.overlap_ns(thread.counted, at)
         if length > 0 and runs is not None and tid != self._windows.pid:
-            self._taken[runs[1]] += length
+            self._taken[runs] += length
         thread.counted = at
 
-    def _keep(self, thread: _Thread, at: int, reason: Reason) -> None:
-        if at > thread.since:
-            thread.past.append((thread.since, at, collections.Counter({reason: at - thread.since})))
-
     def _wake(self, event: Event) -> None:
-        found = sched_events.woken(event.trace)
-        thread = self._threads.get(found[0]) if found else None
-        if found is None or thread is None or thread.state != "wait":
+        tid, cpu = sched_events.woken(event.trace) or (-1, 0)
+        thread, at = self._threads.get(tid), event.time_ns
+        if thread is None or thread.state != "wait":
             return
-        tid, at = found[0], event.time_ns
         parts = self._parts(event, thread.since, at)
-        if at > thread.since:
-            thread.past.append((thread.since, at, parts))
         if tid in self._own and tid != self._windows.pid:
             self._add(parts, thread.since, at)
-        thread.state, thread.since, thread.cpu = "ready", at, found[1]
-        self._queue(tid, thread)
+        self._change(tid, thread, "ready", (at, cpu), parts)
 
     def _add(self, parts: Parts, since: int, at: int) -> None:
         share = self._windows.overlap_ns(since, at) / max(1, at - since)
@@ -266,10 +253,8 @@ class WaitChains:
             and at - since >= SHORTEST_DELAY_NS
         ):
             reason = DELAYED_ACK
-        if reason is not None:
-            return collections.Counter({(reason, ""): at - since})
-        whose = self._whose(event.tid, event.pid, event.comm, stack)
-        reason = futex_reason(stack)
+        whose = "" if reason is not None else self._whose(event.tid, event.pid, event.comm, stack)
+        reason = reason or futex_reason(stack)
         if reason is not None:
             return collections.Counter({(reason, whose): at - since})
         return self._meanwhile(self._threads.get(event.tid), whose, since, at)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 
 import msgspec
@@ -94,12 +95,9 @@ def delayed_ack_options(symbols: Path = Path("/proc/kallsyms")) -> tuple[str, ..
     Args:
         symbols: the kernel's list of symbols.
     """
-    try:
-        with symbols.open(errors="replace") as lines:
-            words = next((line.split() for line in lines if line.split()[2:3] == [_DELAYED_ACK]), [])
-        address = int(words[0], 16) if words else 0
-    except (OSError, ValueError):
-        address = 0
+    address = 0
+    with contextlib.suppress(OSError, ValueError), symbols.open(errors="replace") as lines:
+        address = next((int(line.split()[0], 16) for line in lines if line.split()[2:3] == [_DELAYED_ACK]), 0)
     if not address:
         return ()
     return ("-e", f"{sched_events.DELAYED_ACK_TIMER}/{_SHORT}/", "--filter", f"function=={address:#x}")

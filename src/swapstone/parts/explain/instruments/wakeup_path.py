@@ -9,15 +9,22 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import itertools
 import re
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 from swapstone.core.model import UnavailableError
 from swapstone.parts.explain.instruments.instruction_kinds import Kind, Processor, kinds_of
 from swapstone.parts.explain.instruments.kernel_symbols import KernelSymbols
 from swapstone.parts.explain.instruments.wakeup_trace import WakeupTrace
-from swapstone.parts.explain.model.wakeup_paths import MOST_DEPTH, MOST_FUNCTIONS, DisabledSection, PathFunction
+from swapstone.parts.explain.model.wakeup_paths import (
+    MOST_DEPTH,
+    MOST_FUNCTIONS,
+    DisabledSection,
+    PathFunction,
+    WakeupPath,
+)
 
 Name = tuple[str, str]
 """A function and its module; the module is empty for the kernel itself."""
@@ -47,19 +54,6 @@ _LEAST_SHARE = 5000
 
 
 @dataclasses.dataclass(frozen=True)
-class FoundPath:
-    """The path of a wake-up: see `swapstone.parts.explain.model.wakeup_paths.WakeupPath`."""
-
-    instructions: int
-    phases: tuple[int, int, int, int]
-    functions: tuple[PathFunction, ...]
-    ended_by: tuple[str, str]
-    switches: int
-    disabled: DisabledSection | None
-    locks: tuple[tuple[str, int], ...]
-
-
-@dataclasses.dataclass(frozen=True)
 class _Code:
     """What is known about a block."""
 
@@ -80,10 +74,9 @@ def _codes(trace: WakeupTrace, kernel: KernelSymbols, kernel_start: int, process
     for block in trace.blocks:
         is_user = block.address < kernel_start
         function = None if is_user else kernel.name_at(block.address)
-        name = USER if is_user else function[:2] if function else _NO_NAME
         is_vector = not is_user and block.address >= processor.vectors
         is_start = function is not None and function[2] == block.address
-        name = _VECTORS if is_vector else name
+        name = USER if is_user else _VECTORS if is_vector else function[:2] if function else _NO_NAME
         kinds = tuple(kinds_of(processor, block.code, block.sizes))
         found.append(
             _Code(
@@ -92,17 +85,15 @@ def _codes(trace: WakeupTrace, kernel: KernelSymbols, kernel_start: int, process
                 name=name,
                 is_user=is_user,
                 is_start=is_start,
-                is_entry=is_vector or _is_entry(name[0], processor, is_start=is_start),
+                is_entry=is_vector
+                or (is_start and name[0].startswith(processor.entries))
+                or name[0] in processor.tables,
                 kinds=kinds,
                 last=kinds[-1],
                 switches_interrupts=Kind.DISABLE in kinds or Kind.ENABLE in kinds,
             )
         )
     return [*found, _Code(0, 0, _NO_NAME, is_user=False, is_start=False, is_entry=False, kinds=())]
-
-
-def _is_entry(name: str, processor: Processor, *, is_start: bool) -> bool:
-    return (is_start and name.startswith(processor.entries)) or name in processor.tables
 
 
 class _Events:
@@ -118,15 +109,9 @@ class _Events:
 
     def __init__(self, codes: Sequence[_Code], steps: Sequence[tuple[int, int]]) -> None:
         self.codes, self.steps = codes, steps
-        positions = []
-        total = 0
-        for _, executed in reversed(steps):
-            total += executed
-            positions.append(total)
-        positions.reverse()
-        self.to_mark = positions
+        self.to_mark = list(itertools.accumulate(executed for _, executed in reversed(steps)))[::-1]
         self.clock_found, after_clock = self._clock()
-        self.positions = [position - after_clock for position in positions]
+        self.positions = [position - after_clock for position in self.to_mark]
 
     def _clock(self) -> tuple[bool, int]:
         """Return whether the reading of the clock is known, and the number of instructions after it."""
@@ -164,11 +149,6 @@ class _Milestones:
     schedules: int
     switches: int
     is_delayed: bool
-
-    def phases(self, events: _Events) -> tuple[int, int, int, int]:
-        """Return the instructions of each phase."""
-        entry, wakes, schedules = (events.positions[at] for at in (self.entry, self.wakes, self.schedules))
-        return self.expiry - entry, entry - wakes, wakes - schedules, schedules
 
 
 def _milestones(events: _Events, latency_us: int, ns_per_instruction: int) -> _Milestones:
@@ -242,22 +222,11 @@ class _Node:
         self.own = self.total = 0
         self.handler = False
         self.first = _NEVER
-        self.below: dict[Name, _Node] = {}
-
-    def count(self, instructions: int, at: int) -> None:
-        """Count instructions of a step."""
-        self.own += instructions
-        self.first = min(self.first, at)
+        self.below: dict[Name, _Node] = collections.defaultdict(_Node)
 
     def in_order(self) -> list[tuple[Name, _Node]]:
         """Return what it called on the path, in the order of the first execution."""
         return sorted(((name, node) for name, node in self.below.items() if node.total), key=lambda pair: pair[1].first)
-
-    def child(self, name: Name) -> _Node:
-        found = self.below.get(name)
-        if found is None:
-            found = self.below[name] = _Node()
-        return found
 
 
 class _Frame(NamedTuple):
@@ -294,14 +263,14 @@ class _Stack:
         if len(self.frames) >= MOST_DEPTH:
             self.frames = []
         caller = self.frames[-1].node if self.frames else self._root
-        node = caller.child(name)
+        node = caller.below[name]
         node.handler |= interrupted is not None
         self.frames.append(_Frame(name, node, caller, returns_to, interrupted))
 
     def replace(self, name: Name) -> None:
         """Continue in another function with the same callers, as after a tail call."""
         last = self.frames.pop()
-        self.frames.append(last._replace(name=name, node=last.caller.child(name)))
+        self.frames.append(last._replace(name=name, node=last.caller.below[name]))
 
     def leave(self, address: int) -> bool:
         """Return to an address; return whether a caller has it."""
@@ -318,10 +287,6 @@ class _Stack:
                 del self.frames[at:]
                 return interrupted
         return None
-
-    def names(self) -> list[str]:
-        """Return the names of the functions, the outermost first."""
-        return [frame.name[0] for frame in self.frames]
 
 
 def _step(stack: _Stack, before: _Code | None, code: _Code, *, is_entry: bool, was_whole: bool) -> None:
@@ -355,38 +320,38 @@ class _Interrupts:
     """The last section with interrupts disabled that is known from the instructions that begin and end it."""
 
     def __init__(self) -> None:
-        self._since: tuple[Name, int] | None = None
+        self.since: tuple[Name, int] | None = (
+            None  # none where an exception begins or ends: the processor changes the state there
+        )
         self.last: tuple[Name, Name, int] | None = None
 
     def step(self, code: _Code, executed: int, position: int) -> None:
         """Read a step's instructions."""
         for number, kind in enumerate(code.kinds[:executed]):
-            if kind is Kind.DISABLE and self._since is None:
-                self._since = code.name, position - number
-            elif kind is Kind.ENABLE and self._since is not None:
-                self.last = self._since[0], code.name, self._since[1] - (position - number)
-                self._since = None
-
-    def forget(self) -> None:
-        """Begin anew where an exception begins or ends: the processor changes the state there."""
-        self._since = None
+            if kind is Kind.DISABLE and self.since is None:
+                self.since = code.name, position - number
+            elif kind is Kind.ENABLE and self.since is not None:
+                self.last = self.since[0], code.name, self.since[1] - (position - number)
+                self.since = None
 
 
 def find_path(
     trace: WakeupTrace,
     kernel: KernelSymbols,
     processor: Processor,
+    side: Mapping[str, Any],
     *,
     kernel_start: int,
     latency_us: int,
     ns_per_instruction: int = 1,
-) -> FoundPath:
+) -> WakeupPath:
     """Return the path of the wake-up that a trace ends with.
 
     Args:
         trace: the blocks that the machine executed.
         kernel: functions of the kernel.
         processor: of the machine.
+        side: the path's other fields, which are not of the trace.
         kernel_start: the lowest address of the kernel.
         latency_us: as the program reported it.
         ns_per_instruction: of the machine's clock.
@@ -401,6 +366,9 @@ def find_path(
     ended_by, disabled = ("", ""), None
     locks: collections.Counter[str] = collections.Counter()
     before, was_whole = None, True
+    entry, wakes, schedules = (
+        events.positions[at] for at in (milestones.entry, milestones.wakes, milestones.schedules)
+    )
     for at, (index, executed) in enumerate(events.steps):
         code, position = events.codes[index], events.positions[at]
         if position <= 0:
@@ -409,22 +377,27 @@ def find_path(
         if at == milestones.entry and milestones.is_delayed:
             disabled = _section(interrupts.last, milestones, events)
         if is_entry or code.is_user or (before is not None and before.last is Kind.LEAVE):
-            interrupts.forget()
+            interrupts.since = None
         if before is None or is_entry or not was_whole or before.last in _MOVES or before.name != code.name:
             _step(stack, before, code, is_entry=is_entry, was_whole=was_whole)
         if code.switches_interrupts:
             interrupts.step(code, executed, position)
         if at == milestones.schedules:
-            ended_by = _ended_by(stack.names())
+            ended_by = _ended_by([frame.name[0] for frame in stack.frames])
         counted = min(position, milestones.expiry) - max(position - executed, 0)
         if counted > 0:
-            stack.frames[-1].node.count(counted, at)
+            node = stack.frames[-1].node
+            node.own, node.first = node.own + counted, min(node.first, at)
             if code.is_start and _LOCKS.fullmatch(code.name[0]):
                 locks[code.name[0]] += 1
         before, was_whole = code, executed >= len(code.kinds)
-    return FoundPath(
+    return WakeupPath(
+        **side,
+        latency_ns=latency_us * 1000,
+        cycle=trace.cycle,
+        cycles=trace.marks,
         instructions=milestones.expiry,
-        phases=milestones.phases(events),
+        phases=(milestones.expiry - entry, entry - wakes, wakes - schedules, schedules),
         functions=_functions(root, milestones.expiry // _LEAST_SHARE),
         ended_by=ended_by,
         switches=milestones.switches,
@@ -443,9 +416,8 @@ def _section(last: tuple[Name, Name, int] | None, milestones: _Milestones, event
 
 def _ended_by(names: Sequence[str]) -> tuple[str, str]:
     """Return the outermost function of the scheduler, and its caller; the caller is empty if it is not known."""
-    at = len(names) - 1
-    while at > 0 and _SCHEDULERS.fullmatch(names[at - 1]):
-        at -= 1
+    last = len(names) - 1
+    at = next((at for at in range(last, 0, -1) if not _SCHEDULERS.fullmatch(names[at - 1])), 0)
     return names[at], names[at - 1] if at else ""
 
 

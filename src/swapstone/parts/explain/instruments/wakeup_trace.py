@@ -21,12 +21,12 @@ from swapstone.parts.explain.instruments.plugin_file import (
     require_end,
 )
 
-HEADER = b"swapstone-wakeups 1"
+HEADER = b"swapstone-wakeups 2"
 MOST_BYTES = 96 << 20
 """The plugin writes less: 4 Mi steps of 8 bytes, and the blocks that they execute."""
 
-_NAMES = ("base", "marks", "cycle", "maximum", "writes", "bins", "cut", "blocks", "steps")
-_WRITE, _BIN, _STEP = struct.Struct("<5Qq"), struct.Struct("<2Q"), struct.Struct("<2I")
+_NAMES = ("base", "marks", "cycle", "maximum", "writes", "cut", "blocks", "steps")
+_WRITE, _STEP = struct.Struct("<5Qq"), struct.Struct("<2I")
 _WIDTHS = (8, 4)
 """Sizes of a bin: an `unsigned long` of a processor with 64 or 32 bits."""
 
@@ -58,23 +58,17 @@ class WakeupTrace:
     """What the plugin observed.
 
     Attributes:
-        base: virtual address of the program minus its address in the ELF file.
         marks: how often the watched instruction wrote.
         cycle: the number of its write that was the maximum, from 1.
         writes: instructions that write to memory; only if no instruction is watched.
-        bins: pairs (address, how often the watched instruction wrote to it), ascending.
-        cut: whether the machine executed blocks before the first step.
         blocks: what was executed.
         steps: pairs (index in `blocks`, instructions that began), in the order of execution, up to the maximum. The index is -1 for a block
             that found no room.
     """
 
-    base: int
     marks: int
     cycle: int
     writes: tuple[MemoryWrite, ...]
-    bins: tuple[tuple[int, int], ...]
-    cut: bool
     blocks: tuple[Block, ...]
     steps: tuple[tuple[int, int], ...]
 
@@ -87,7 +81,6 @@ def decode_wakeups(data: bytes) -> WakeupTrace:
     """
     values, at = decode_numbers(data, HEADER, _NAMES, most_bytes=MOST_BYTES, bits=64)
     writes, at = decode_table(data, at, values["writes"], _WRITE)
-    bins, at = decode_table(data, at, values["bins"], _BIN)
     blocks, at = decode_blocks(data, at, values["blocks"])
     steps, at = decode_table(data, at, values["steps"], _STEP)
     require_end(data, at, f"{len(steps)} steps")
@@ -95,12 +88,9 @@ def decode_wakeups(data: bytes) -> WakeupTrace:
         if number > len(blocks) or (number and executed > len(blocks[number - 1].sizes)):
             raise damaged(f"a step has {executed} instructions of block {number} of {len(blocks)}")
     return WakeupTrace(
-        base=values["base"],
         marks=values["marks"],
         cycle=values["cycle"],
         writes=tuple(MemoryWrite(*numbers) for numbers in writes),
-        bins=tuple(sorted((address, count) for address, count in bins)),
-        cut=bool(values["cut"]),
         blocks=blocks,
         steps=tuple((number - 1, executed) for number, executed in steps),
     )
@@ -127,15 +117,3 @@ def find_mark(writes: Sequence[MemoryWrite], histogram: Histogram) -> int | None
         and write.distances + (write.first - write.lowest) * total == width * distance
     ]
     return found[0] if found else None
-
-
-def matches(bins: Sequence[tuple[int, int]], histogram: Histogram) -> bool:
-    """Return whether observed bins are those of a histogram: the same counts at the same distances."""
-    return any(
-        len(bins) == len(histogram)
-        and all(
-            count == expected and address - bins[0][0] == width * (value - histogram[0][0])
-            for (address, count), (value, expected) in zip(bins, histogram, strict=True)
-        )
-        for width in _WIDTHS
-    )

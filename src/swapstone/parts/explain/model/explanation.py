@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any
 
 import msgspec
 
@@ -98,10 +99,29 @@ class Profile(FrozenStruct, frozen=True, kw_only=True):
     notes: tuple[str, ...] = ()
     runs: tuple[ProfileRun, ...] = ()
 
+    @classmethod
+    def of(cls, weights: Mapping[tuple[Frame, ...], float], **facts: Any) -> Profile:  # noqa: ANN401 - as the fields have it
+        """Return the profile of stacks with weights, the outermost frame first, in their order; the facts are its other fields."""
+        index: dict[Frame, int] = {}
+        stacks = tuple(
+            Stack(frames=tuple(index.setdefault(frame, len(index)) for frame in frames), weight=float(weight))
+            for frames, weight in weights.items()
+        )
+        return cls(frames=tuple(index), stacks=stacks, **facts)
+
     @property
     def samples(self) -> int:
         """Return the number of samples; 0 if unknown."""
         return sum(run.samples for run in self.runs)
+
+    @property
+    def total(self) -> float:
+        """Return the sum of all weights."""
+        return sum(stack.weight for stack in self.stacks)
+
+    def weighted(self) -> Iterator[tuple[tuple[Frame, ...], float]]:
+        """Yield each stack, the outermost frame first, and its weight."""
+        return ((tuple(self.frames[number] for number in stack.frames), stack.weight) for stack in self.stacks)
 
 
 class ElapsedRun(FrozenStruct, frozen=True, kw_only=True):

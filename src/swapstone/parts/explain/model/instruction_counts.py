@@ -114,14 +114,7 @@ class InstructionExplanation(TracedExplanation, frozen=True, kw_only=True):
             counts = [(one.baseline, one.candidate)[number] for one in self.functions]
             if sum(counts) + side.lost != side.instructions:
                 return f"the functions of {side.variant} don't sum to its instructions"
-            if side.arm and (trouble := _arm_problem(side.arm, side.instructions)):
-                return f"{trouble} of {side.variant}"
+            kinds = side.arm.kinds if side.arm else ()
+            if len({kind for kind, _ in kinds}) != len(kinds) or sum(count for _, count in kinds) > side.instructions:
+                return f"the kinds of instructions sum to more than the instructions of {side.variant}"
         return self.model.problem() if self.model else ""
-
-
-def _arm_problem(arm: ArmCounts, instructions: int) -> str:
-    """Return why the kinds of instructions contradict each other; empty if they don't."""
-    counts = [count for _, count in arm.kinds]
-    if len({kind for kind, _ in arm.kinds}) != len(counts) or sum(counts) > instructions:
-        return "the kinds of instructions sum to more than the instructions"
-    return ""

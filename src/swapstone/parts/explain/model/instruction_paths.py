@@ -59,16 +59,15 @@ class PathTree(FrozenStruct, frozen=True, kw_only=True):
 
     def notes(self) -> tuple[str, ...]:
         """Return what the tree lacks, as sentences."""
-        found = []
-        if self.least:
-            found.append(f"Functions with fewer than {self.least} instructions on a path were added to their callers.")
-        if self.deep:
-            found.append(
-                f"Calls beyond the longest path that is followed: {self.deep}. Their functions are below the last caller that had room."
-            )
-        if self.full:
-            found.append(f"Calls that found no room: {self.full}. Their functions are below [callers not kept].")
-        return tuple(found)
+        texts = (
+            (self.least, f"Functions with fewer than {self.least} instructions on a path were added to their callers."),
+            (
+                self.deep,
+                f"Calls beyond the longest path that is followed: {self.deep}. Their functions are below the last caller that had room.",
+            ),
+            (self.full, f"Calls that found no room: {self.full}. Their functions are below [callers not kept]."),
+        )
+        return tuple(text for number, text in texts if number)
 
     def profile(self, operations: float) -> Profile:
         """Return the stacks with their instructions.
@@ -103,16 +102,16 @@ class InstructionPaths(FrozenStruct, frozen=True, kw_only=True):
     chain: str
     sides: tuple[PathTree, PathTree]
 
-    def problem(self, found: InstructionExplanation) -> str:
-        """Return why the paths are not of an explanation by function; empty if they are."""
-        if self.chain != found.chain:
-            return "they are of another state of the record"
-        for side, tree in zip(found.sides, self.sides, strict=True):
-            if problem := tree.problem():
-                return problem
-            if tree.total + side.lost != side.instructions:
-                return f"they don't sum to the instructions of {side.variant}"
-        return ""
+    def problem(self) -> str:
+        """Return why they are no paths; empty if they are."""
+        return next(filter(None, (tree.problem() for tree in self.sides)), "")
+
+    def is_of(self, found: InstructionExplanation) -> bool:
+        """Return whether they are the paths of an explanation by function."""
+        sums = all(
+            tree.total + side.lost == side.instructions for side, tree in zip(found.sides, self.sides, strict=True)
+        )
+        return sums and self.chain == found.chain
 
     def profiles(self, found: InstructionExplanation) -> tuple[Profile, Profile]:
         """Return the stacks of both sides."""

@@ -100,24 +100,21 @@ class WakeupPath(TracedSide, frozen=True, kw_only=True):
         return self._problem_of_functions()
 
     def _problem_of_functions(self) -> str:
-        sums: list[int] = []  # of the functions below each open one
-        above: list[PathFunction] = []
-        for function in (*self.functions, None):
-            depth = function.depth if function is not None else 0
-            if not 0 <= depth <= min(len(above), MOST_DEPTH):
+        below: dict[int, int] = {}  # by depth, the sums of functions whose callers come before them
+        for one in reversed(self.functions):
+            inside = below.pop(one.depth + 1, 0)
+            if not 0 <= one.depth <= MOST_DEPTH or max(below, default=0) > one.depth:
                 return f"a function of {self.variant} has no caller"
-            while len(above) > depth:
-                closed, below = above.pop(), sums.pop()
-                if closed.own < 0 or closed.own + below != closed.total:
-                    return f"the functions of {self.variant} don't sum to their callers"
-                if sums:
-                    sums[-1] += closed.total
-            if function is not None:
-                above.append(function)
-                sums.append(0)
-        if sum(one.total for one in self.functions if one.depth == 0) != self.instructions:
-            return f"the functions of {self.variant} don't sum to its instructions"
-        return ""
+            if one.own < 0 or one.own + inside != one.total:
+                return f"the functions of {self.variant} don't sum to their callers"
+            below[one.depth] = below.get(one.depth, 0) + one.total
+        if max(below, default=0) > 0:
+            return f"a function of {self.variant} has no caller"
+        return (
+            ""
+            if below.get(0) == self.instructions
+            else f"the functions of {self.variant} don't sum to its instructions"
+        )
 
 
 class WakeupExplanation(TracedExplanation, frozen=True, kw_only=True):

@@ -93,8 +93,8 @@ def page(
     """
     before, after = (first, second) if second is not None else (None, first)
     if before is not None:
-        pair = aligned(before, after)
-        before, after, more_notes = pair.before, pair.after, (*more_notes, *pair.notes)
+        before, after, done = aligned(before, after)
+        more_notes = (*more_notes, *done)
     root = tree(before, after, classes)
     kinds: dict[str, int] = {}
     data = {
@@ -130,7 +130,7 @@ def total_notes(pair: Sequence[Profile | None], ledger: Ledger | None) -> tuple[
     before, after = pair
     if before is None or after is None or ledger is None or before.unit != "ns":
         return ()
-    totals = [sum(stack.weight for stack in each.stacks) / each.operations for each in (before, after)]
+    totals = [each.total / each.operations for each in (before, after)]
     of = {
         "on-cpu": "processor time of all threads, sampled",
         "off-cpu": "elapsed time without a running thread, recorded",

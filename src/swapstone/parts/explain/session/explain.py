@@ -36,7 +36,7 @@ from swapstone.parts.explain.instruments.counted_runs import CountContext, count
 from swapstone.parts.explain.instruments.debug_files import DebugFiles
 from swapstone.parts.explain.instruments.model_counts import require_modelled
 from swapstone.parts.explain.instruments.prepare_row import RowContext, ledger_metric, prepare_row, require_host_record
-from swapstone.parts.explain.instruments.remedies import Gap, remedies_for, try_remedies
+from swapstone.parts.explain.instruments.remedies import remedies_for, try_remedies
 from swapstone.parts.explain.instruments.traced_wakeups import WakeupTracer
 from swapstone.parts.explain.model.explanation import Explanation, MissingInstrument, RemedyRuns, RowMeasurements
 from swapstone.parts.explain.model.instruction_counts import InstructionExplanation
@@ -113,28 +113,40 @@ def explain_record(
 
 def _check_options(view: RecordView, options: ExplainOptions, *, machine: bool) -> None:
     """Refuse options that a kind of record does not have, and machines that can't be observed."""
-    if not machine:
-        if options.modelled_cycles:
-            raise UserError(
+    processors = view.experiment.processors
+    refused = (
+        (
+            not machine and options.modelled_cycles,
+            UserError(
                 "Cycles are modelled for records of virtual machines on the exact clock only.",
                 "Leave --modelled-cycles out.",
-            )
-        return
-    if options.classes is not None or options.without:
-        raise UserError(
-            "Records of virtual machines are explained by instructions, without classes of cost and without instruments.",
-            "Leave --classes and --without out.",
-        )
-    if options.confirm:
-        raise UserError(
-            "Remedies are tried beside programs of this machine, not in virtual ones.", "Leave --confirm out."
-        )
-    if view.experiment.processors > 1:
-        raise UnavailableError(
-            f"A record of machines with {view.experiment.processors} processors can't be explained: the emulator's plugin follows the "
-            "instructions of one processor.",
-            "Compare without --smp and explain that record.",
-        )
+            ),
+        ),
+        (
+            machine and (options.classes is not None or options.without),
+            UserError(
+                "Records of virtual machines are explained by instructions, without classes of cost and without instruments.",
+                "Leave --classes and --without out.",
+            ),
+        ),
+        (
+            machine and options.confirm,
+            UserError(
+                "Remedies are tried beside programs of this machine, not in virtual ones.", "Leave --confirm out."
+            ),
+        ),
+        (
+            machine and processors > 1,
+            UnavailableError(
+                f"A record of machines with {processors} processors can't be explained: the emulator's plugin follows the instructions of "
+                "one processor.",
+                "Compare without --smp and explain that record.",
+            ),
+        ),
+    )
+    for wrong, error in refused:
+        if wrong:
+            raise error
 
 
 def _explained(row: ExplainedRow, instrument: RowInstrument[Observed]) -> RowExplanation:
@@ -160,7 +172,7 @@ class HostInstruments:
 
     def stored(self, row: ExplainedRow) -> RowMeasurements | None:
         """Return the stored evidence, if no instrument was left out of it and none is left out now."""
-        found = None if row.options.without else explanation_files.read(row.folder, row.view)
+        found = None if row.options.without else explanation_files.read(row.folder, row.view, RowMeasurements)
         if found is not None and not any(each.reason == EXCLUDED for each in found.missing):
             return found
         if problem := explanation_files.unusable(row.folder, row.view):
@@ -174,10 +186,10 @@ class HostInstruments:
             UserError: the row can't be run again.
         """
         comparison, without = row.comparison, row.options.without
+        only = [name for name in INSTRUMENTS if name not in without]
         with self._prepared_pair(row) as (pair, _):
-            only = [name for name in INSTRUMENTS if name not in without]
-            metric, notify = ledger_metric(comparison), row.progress.note
-            seen = run_instruments(row.place, comparison.metric.unit, metric, pair, notify, only=only)
+            metric = ledger_metric(comparison)
+            seen = run_instruments(row.place, comparison.metric.unit, metric, pair, row.progress.note, only=only)
         excluded = tuple(MissingInstrument(instrument=name, reason=EXCLUDED) for name in without)
         no_result = f"{comparison.verdict.value}: {comparison.reason}" if comparison.effect is None else ""
         differs = comparison.verdict in DIFFERENT or bool(no_result)
@@ -198,10 +210,8 @@ class HostInstruments:
             explanation = split_difference(observed, self._classes)
             pages = explanation_files.evidence_pages(observed, explanation, self._classes)
             files = tuple(explanation_files.write(row.folder, pages))
-        printed, json = (
-            row_explanation.document_of(observed, explanation),
-            row_explanation.to_json(observed, explanation),
-        )
+        printed = row_explanation.document_of(observed, explanation)
+        json = row_explanation.to_json(observed, explanation)
 
         def no_profile(kind: str) -> UserError:
             missing = next((each for each in observed.missing if each.instrument == kind), None)
@@ -235,14 +245,13 @@ class HostInstruments:
 
     def _tried(self, row: ExplainedRow, explanation: Explanation) -> tuple[RemedyRuns, ...]:
         """Try the remedies that belong to what is named."""
-        remedies = remedies_for(explanation)
-        if not remedies:
+        if not (remedies := remedies_for(explanation)):
             return ()
         row.require_runnable(self.needs)
         slow = int(explanation.ledger is None or explanation.ledger.difference >= 0)
         with self._prepared_pair(row) as (pair, scratch):
-            gap = Gap(pair[slow], pair[1 - slow], ledger_metric(row.comparison))
-            return try_remedies(remedies, gap, scratch, row.progress.note)
+            metric = ledger_metric(row.comparison)
+            return try_remedies(remedies, (pair[slow], pair[1 - slow]), metric, scratch, row.progress.note)
 
 
 def _note_other_programs(row: ExplainedRow, programs: Mapping[tuple[str, str, str], Program]) -> None:
@@ -290,11 +299,12 @@ def _machines(row: ExplainedRow) -> Iterator[tuple[CountContext, dict[str, Any]]
 
 def _both(row: ExplainedRow, runs: tuple[Run, Run], observe: Callable[[Run], Observed]) -> tuple[Observed, Observed]:
     """Observe a run of each variant."""
-    found = []
-    for run in runs:
+
+    def observed(run: Run) -> Observed:
         row.progress.note(f"running {run.trial.key} again under the emulator's plugin")
-        found.append(observe(run))
-    return found[0], found[1]
+        return observe(run)
+
+    return observed(runs[0]), observed(runs[1])
 
 
 class InstructionCounts:
@@ -304,11 +314,12 @@ class InstructionCounts:
 
     def stored(self, row: ExplainedRow) -> Counted | None:
         """Return the stored counts; None without a modelled processor if one is required, and without call paths that could be had."""
-        found = explanation_files.read_counts(row.folder, row.view)
+        found = explanation_files.read(row.folder, row.view, InstructionExplanation)
         if found is None or (row.options.modelled_cycles and found.model is None):
             return None
-        paths = explanation_files.read_paths(row.folder, row.view, found)
-        return (found, paths) if paths is not None or found.no_graph else None
+        paths = explanation_files.read(row.folder, row.view, InstructionPaths)
+        fitting = paths if paths is not None and paths.is_of(found) else None
+        return (found, fitting) if fitting is not None or found.no_graph else None
 
     def observe(self, row: ExplainedRow) -> Counted:
         """Count the instructions of a trial of each variant, of the first replicate that has both.
@@ -377,7 +388,7 @@ class WakeupPaths:
 
     def stored(self, row: ExplainedRow) -> WakeupExplanation | None:
         """Return the stored paths."""
-        return explanation_files.read_wakeups(row.folder, row.view)
+        return explanation_files.read(row.folder, row.view, WakeupExplanation)
 
     def observe(self, row: ExplainedRow) -> WakeupExplanation:
         """Run the worst replicate of each variant again.
@@ -426,9 +437,9 @@ def _pair(row: ExplainedRow) -> tuple[Run, Run]:
     for run in row.runs():
         found.setdefault((run.trial.block, run.trial.variant), run)
     for block in sorted({block for block, _ in found}):
-        pair = [found.get((block, variant)) for variant in (row.place.baseline, row.place.candidate)]
-        if pair[0] is not None and pair[1] is not None:
-            return pair[0], pair[1]
+        before, after = (found.get((block, variant)) for variant in (row.place.baseline, row.place.candidate))
+        if before is not None and after is not None:
+            return before, after
     raise UserError("No replicate has a run of both variants with its output and its name: none can be run again.")
 
 
@@ -441,8 +452,5 @@ def _worst(row: ExplainedRow, variant: str) -> Run:
     runs = [run for run in row.runs() if run.trial.variant == variant]
     if not runs:
         raise UserError(f"No run of {variant} has its output and its name: none can be run again.")
-    return max(runs, key=_latency)
-
-
-def _latency(run: Run) -> float:
-    return max((max(sample.values) for sample in run.samples if sample.metric == EXPLAINED_LATENCY), default=0.0)
+    latencies = ((max(sample.values) for sample in run.samples if sample.metric == EXPLAINED_LATENCY) for run in runs)
+    return max(zip(runs, latencies, strict=True), key=lambda pair: max(pair[1], default=0.0))[0]

@@ -110,7 +110,6 @@ def choose_row(analysis: Analysis, options: ExplainOptions, *, undecided: bool =
     metric, workload, candidate, load = options.metric, options.workload, options.candidate, options.load
     copies = {null.copy for null in analysis.nulls}
     every = [row for row in analysis.comparisons if row.candidate not in copies]
-    rows = [row for row in every if row.effect is not None]
     named = [
         row
         for row in every
@@ -124,8 +123,13 @@ def choose_row(analysis: Analysis, options: ExplainOptions, *, undecided: bool =
     if not matching and disturbed and workload is not None:
         return disturbed[0]
     if not matching:
-        _check_results(named)
+        if row := next((each for each in named if each.reason), None):
+            raise UserError(
+                safe(f"The row {row.workload}, {row.metric.name}, has no result to explain: {row.verdict.value}."),
+                safe(f"{row.reason}. Repeat the experiment: swapstone rerun RECORD"),
+            )
         _check_names(every, options)
+        rows = [row for row in every if row.effect is not None]
         names = ", ".join(dict.fromkeys(row.workload for row in rows)) or "none"
         raise UserError(
             "No row of the record matches.",
@@ -143,19 +147,6 @@ def choose_row(analysis: Analysis, options: ExplainOptions, *, undecided: bool =
     return max(different or matching, key=_distance)
 
 
-def _check_results(named: Sequence[Comparison]) -> None:
-    """Raise the error of rows that exist, and have no result.
-
-    Raises:
-        UserError: there is such a row; the hint has the record's reason.
-    """
-    for row in (each for each in named if each.reason):
-        raise UserError(
-            safe(f"The row {row.workload}, {row.metric.name}, has no result to explain: {row.verdict.value}."),
-            safe(f"{row.reason}. Repeat the experiment: swapstone rerun RECORD"),
-        )
-
-
 def _check_names(rows: Sequence[Comparison], options: ExplainOptions) -> None:
     """Check each name by itself.
 
@@ -167,18 +158,18 @@ def _check_names(rows: Sequence[Comparison], options: ExplainOptions) -> None:
             "No row of this record has a result to explain.",
             "`swapstone show RECORD` prints why, and `swapstone verify RECORD` whether it was edited.",
         )
-    metric, workload, candidate = options.metric, options.workload, options.candidate
-    loads = {row.load for row in rows}
-    if options.load is not None and options.load not in loads:
-        raise unknown("load of this record", options.load, loads)
-    metrics, workloads = {row.metric.name for row in rows}, {row.workload for row in rows}
     candidates = {label for row in rows for label in (row.candidate.label, row.candidate.short_label)}
-    if metric is not None and metric not in metrics:
-        raise unknown("metric of this record", metric, metrics)
-    if workload is not None and workload not in workloads and not fnmatch.filter(workloads, workload):
-        raise unknown("workload of this record", workload, workloads)
-    if candidate is not None and candidate not in candidates:
-        raise unknown("candidate of this record", candidate, {row.candidate.label for row in rows})
+    workloads = {row.workload for row in rows}
+    wanted = options.workload or ""
+    patterns = {wanted} if fnmatch.filter(workloads, wanted) else set()
+    for what, name, known, shown in (
+        ("load", options.load, {row.load for row in rows}, None),
+        ("metric", options.metric, {row.metric.name for row in rows}, None),
+        ("workload", options.workload, workloads | patterns, workloads),
+        ("candidate", options.candidate, candidates, {row.candidate.label for row in rows}),
+    ):
+        if name is not None and name not in known:
+            raise unknown(f"{what} of this record", name, shown or known)
 
 
 def _distance(row: Comparison) -> float:

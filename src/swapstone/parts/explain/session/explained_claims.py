@@ -46,10 +46,9 @@ def _stacks(test: Any, rows: Sequence[RowMeasurements]) -> Iterator[Range]:  # n
         and side.has_label(run.variant)
     )
     for profile in profiles:
-        whole = sum(stack.weight for stack in profile.stacks) if profile else 0
-        if profile and whole > 0:
+        if profile and profile.total > 0:
             wanted = {number for number, frame in enumerate(profile.frames) if frame.symbol in test.functions}
-            share = sum(stack.weight for stack in profile.stacks if wanted.intersection(stack.frames)) / whole
+            share = sum(stack.weight for stack in profile.stacks if wanted.intersection(stack.frames)) / profile.total
             what = "processor time" if test.profile == "on-cpu" else "waits"
             text = f"{formatting.percent(share)} of the {what} in {' or '.join(test.functions)}, and what they call"
             yield share, share, f"{test.workload}, {side.text}: {text}"

@@ -5,12 +5,11 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import functools
 import hashlib
 import os
 import re
 import shlex
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TypeVar
 from urllib.parse import quote
@@ -48,6 +47,7 @@ WAKEUPS = "wakeups.json"
 
 _TEMPORARY = re.compile(r"\..+\.[0-9a-f]{16}")
 """A file of `replace_in` that a kill left."""
+_ALL = re.compile(r"(?s:.*)")
 PAGES = (
     (PAGE, "all of it"),
     *((f"{kind}-difference.html", f"flame graph {kind}") for kind in (*KINDS, "instructions")),
@@ -56,7 +56,13 @@ PAGES = (
 
 
 Decoded = TypeVar("Decoded")
-OnClock = TypeVar("OnClock", InstructionExplanation, WakeupExplanation)
+Stored = TypeVar("Stored", RowMeasurements, InstructionExplanation, InstructionPaths, WakeupExplanation)
+_FILES = {
+    RowMeasurements: SEEN,
+    InstructionExplanation: COUNTS,
+    InstructionPaths: PATHS,
+    WakeupExplanation: WAKEUPS,
+}
 
 
 class _ExplanationFile(msgspec.Struct):
@@ -72,43 +78,39 @@ def folder_of(view: RecordView, place: RowKey) -> Path:
     return view.path / FOLDER / f"{slug}-{place.digest()[:6]}"
 
 
-def read(folder: Path, view: RecordView) -> RowMeasurements | None:
-    """Return the stored evidence of a row.
+def read(folder: Path, view: RecordView, kind: type[Stored]) -> Stored | None:
+    """Return what was observed of a row.
+
+    Args:
+        folder: of the row.
+        view: the record.
+        kind: of which type it is.
 
     Returns:
-        None if there is none, if the record was resumed since, or if its files can't be read.
+        None if there is none, if the record was resumed since, or if its files can't be read or contradict themselves.
     """
-    return _read(folder, view, _evidence)
-
-
-def read_counts(folder: Path, view: RecordView) -> InstructionExplanation | None:
-    """Return the stored instructions of a row by function; None as `read`, and if the file contradicts itself."""
-    return _read(folder, view, functools.partial(_consistent, kind=InstructionExplanation))
-
-
-def read_wakeups(folder: Path, view: RecordView) -> WakeupExplanation | None:
-    """Return the stored paths of the worst wake-ups of a row; None as `read_counts`."""
-    return _read(folder, view, functools.partial(_consistent, kind=WakeupExplanation))
-
-
-def read_paths(folder: Path, view: RecordView, found: InstructionExplanation) -> InstructionPaths | None:
-    """Return the stored call paths of a row whose instructions by function are stored; None as `read_counts`."""
-    paths = _read(folder, view, lambda record, place, _: _decoded(record.read(f"{place}/{PATHS}"), InstructionPaths))
-    return paths if paths is not None and not paths.problem(found) else None
-
-
-def _read(
-    folder: Path, view: RecordView, read: Callable[[RecordFolder, str, RecordView], Decoded | None]
-) -> Decoded | None:
     with contextlib.suppress(FileProblemError), RecordFolder(view.path) as record:
-        return read(record, f"{FOLDER}/{folder.name}", view)
+        return _stored(record, f"{FOLDER}/{folder.name}", view, kind)
     return None
 
 
-def _consistent(record: RecordFolder, folder: str, view: RecordView, kind: type[OnClock]) -> OnClock | None:
-    """Return an explanation on the exact clock from a folder of the record; None if there is none, or none that can be used."""
-    found = _decoded(record.read(f"{folder}/{COUNTS if kind is InstructionExplanation else WAKEUPS}"), kind)
-    return found if found is not None and found.chain == view.last_chain and not found.problem() else None
+def _stored(record: RecordFolder, folder: str, view: RecordView, kind: type[Stored]) -> Stored | None:
+    """Return what was observed, from a folder of the record; None if there is none, or none that can be used."""
+    data = record.read(f"{folder}/{_FILES[kind]}")
+    found = _decoded(data, kind)
+    if isinstance(found, RowMeasurements):
+        manifest = _decoded(record.read(f"{folder}/{MANIFEST}"), EvidenceManifest)
+        if (
+            manifest is None
+            or data is None
+            or manifest.seen != hashlib.sha256(data).hexdigest()
+            or not is_usable(found)
+        ):
+            return None
+        chain = manifest.chain
+    elif found is not None:
+        chain = "" if found.problem() else found.chain
+    return found if found is not None and chain == view.last_chain else None
 
 
 def unusable(folder: Path, view: RecordView) -> str:
@@ -122,7 +124,7 @@ def unusable(folder: Path, view: RecordView) -> str:
         with RecordFolder(view.path) as record:
             place = f"{FOLDER}/{folder.name}"
             data = record.read(f"{place}/{MANIFEST}")
-            if data is None or _evidence(record, place, view) is not None:
+            if data is None or _stored(record, place, view, RowMeasurements) is not None:
                 return ""
             manifest = _decoded(data, EvidenceManifest)
     except FileProblemError as error:
@@ -132,25 +134,10 @@ def unusable(folder: Path, view: RecordView) -> str:
     return "the stored evidence of this row is damaged, or was edited"
 
 
-def _evidence(record: RecordFolder, folder: str, view: RecordView) -> RowMeasurements | None:
-    """Return the evidence in a folder of the record; None if there is none, or none that can be used."""
-    manifest = _decoded(record.read(f"{folder}/{MANIFEST}"), EvidenceManifest)
-    data = record.read(f"{folder}/{SEEN}")
-    if manifest is None or data is None or manifest.chain != view.last_chain:
-        return None
-    if manifest.seen != hashlib.sha256(data).hexdigest():
-        return None
-    seen = _decoded(data, RowMeasurements)
-    return seen if seen is not None and is_usable(seen) else None
-
-
 def _decoded(data: bytes | None, kind: type[Decoded]) -> Decoded | None:
-    if data is None or amount_problem(data):
-        return None
-    try:
-        return msgspec.json.decode(data, type=kind)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return None
+    with contextlib.suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None if data is None or amount_problem(data) else msgspec.json.decode(data, type=kind)
+    return None
 
 
 def reasons_of(view: RecordView, beside: Path | None = None) -> tuple[ExplanationSummary, ...]:
@@ -178,8 +165,8 @@ def explained_rows(view: RecordView) -> tuple[tuple[RowMeasurements, ...], tuple
     folders: list[Path] = []
     with contextlib.suppress(FileProblemError), RecordFolder(view.path) as record:
         folders = [view.path / FOLDER / name for name in record.subfolders(FOLDER)]
-    profiled = tuple(filter(None, (read(folder, view) for folder in folders)))
-    return profiled, tuple(filter(None, (read_counts(folder, view) for folder in folders)))
+    profiled = tuple(filter(None, (read(folder, view, RowMeasurements) for folder in folders)))
+    return profiled, tuple(filter(None, (read(folder, view, InstructionExplanation) for folder in folders)))
 
 
 def _summary(record: RecordFolder, name: str, view: RecordView, beside: Path | None) -> Iterator[ExplanationSummary]:
@@ -188,11 +175,11 @@ def _summary(record: RecordFolder, name: str, view: RecordView, beside: Path | N
     relative = "" if beside is None else os.path.relpath(folder.resolve(), beside.resolve())
     base = quote(os.fsencode(relative)) if relative else utf8_path(folder)
     pages = [(f"{base}/{page}", words) for page, words in PAGES if record.is_regular(f"{place}/{page}")]
-    if (counts := _consistent(record, place, view, InstructionExplanation)) is not None:
+    if (counts := _stored(record, place, view, InstructionExplanation)) is not None:
         yield instruction_explanation.summary_of(counts, pages)
-    elif (wakeups := _consistent(record, place, view, WakeupExplanation)) is not None:
+    elif (wakeups := _stored(record, place, view, WakeupExplanation)) is not None:
         yield wakeup_explanation.summary_of(wakeups, pages)
-    elif _evidence(record, place, view) is not None and (
+    elif _stored(record, place, view, RowMeasurements) is not None and (
         kept := _decoded(record.read(f"{place}/{EXPLANATION}"), _ExplanationFile)
     ):
         yield row_explanation.summary_of(kept.explanation, pages)
@@ -208,29 +195,30 @@ def store(folder: Path, files: Mapping[str, bytes]) -> None:
     Raises:
         UserError: the record's folder can't be written.
     """
-    with open_evidence_folder(folder) as opened:
-        for old in os.listdir(opened):  # noqa: PTH208 - of a descriptor
-            os.unlink(old, dir_fd=opened)  # of a link, the link
-        for name, content in files.items():
-            replace_in(opened, name, content)
+    write(folder, files.items(), obsolete=_ALL)
 
 
-def write(folder: Path, pages: Iterable[tuple[str, str]]) -> list[Path]:
+def write(
+    folder: Path, files: Iterable[tuple[str, str | bytes]], *, obsolete: re.Pattern[str] = _TEMPORARY
+) -> list[Path]:
     """Write everything that is computed from what was observed, and return the files.
 
     Args:
         folder: of the row.
-        pages: pairs (name, content).
+        files: pairs (name, content).
+        obsolete: names of files that are removed before.
 
     Raises:
         UserError: the record's folder can't be written.
     """
     written = []
     with open_evidence_folder(folder) as opened:
-        for old in filter(_TEMPORARY.fullmatch, os.listdir(opened)):  # noqa: PTH208 - as above
-            os.unlink(old, dir_fd=opened)
-        for name, content in pages:
-            replace_in(opened, name, content.encode("utf-8", "backslashreplace"))
+        for old in filter(obsolete.fullmatch, os.listdir(opened)):  # noqa: PTH208 - of a descriptor
+            os.unlink(old, dir_fd=opened)  # of a link, the link
+        for name, content in files:
+            replace_in(
+                opened, name, content if isinstance(content, bytes) else content.encode("utf-8", "backslashreplace")
+            )
             written.append(folder / name)
     return written
 
@@ -238,7 +226,10 @@ def write(folder: Path, pages: Iterable[tuple[str, str]]) -> list[Path]:
 def evidence_files(view: RecordView, seen: RowMeasurements) -> dict[str, bytes]:
     """Return the evidence of a row and its manifest as they are stored."""
     data = seen.encoded()
-    return {SEEN: data, MANIFEST: msgspec.json.format(manifest_of(view, seen, data).encoded(), indent=1)}
+    return {
+        SEEN: data,
+        MANIFEST: msgspec.json.format(msgspec.json.encode(manifest_of(view, seen, data), order="sorted"), indent=1),
+    }
 
 
 def evidence_pages(seen: RowMeasurements, explanation: Explanation, classes: CostClasses) -> Iterator[tuple[str, str]]:
@@ -330,13 +321,12 @@ def _graphs(
 
 def profiles(seen: RowMeasurements, kind: str) -> tuple[Profile | None, Profile | None]:
     """Return both sides' profiles of a kind. A side that was profiled and has no such stack has an empty profile."""
-    found: list[Profile | None] = []
-    for reference in seen.references:
-        run = run_of(seen, kind, reference.variant)
-        if run is None:
-            found.append(None)
-        else:
-            unit = {"allocations": "B", "syscalls": "1"}.get(kind, "ns")
-            empty = Profile(kind=kind, unit=unit, operations=run.operations, frames=(), stacks=())
-            found.append(run.profile or (None if run.notes and "strace" in run.notes[0] else empty))
-    return found[0], found[1]
+
+    def profile(variant: str) -> Profile | None:
+        run = run_of(seen, kind, variant)
+        if run is None or (run.notes and "strace" in run.notes[0]):
+            return None
+        unit = {"allocations": "B", "syscalls": "1"}.get(kind, "ns")
+        return run.profile or Profile(kind=kind, unit=unit, operations=run.operations, frames=(), stacks=())
+
+    return profile(seen.references[0].variant), profile(seen.references[1].variant)

@@ -6,9 +6,10 @@ from __future__ import annotations
 import datetime
 import hashlib
 
-from swapstone.core.model import FrozenStruct
+import msgspec
+
 from swapstone.core.record import RecordView
-from swapstone.parts.explain.model.explanation import InstrumentResult, Profile, Reference, RowKey, RowMeasurements
+from swapstone.parts.explain.model.explanation import InstrumentResult, Profile, RowKey, RowMeasurements
 from swapstone.version import __version__
 
 MOST_RUNS = 1000
@@ -17,34 +18,7 @@ MOST_FRAMES, MOST_STACKS, MOST_DEPTH = 100_000, 200_000, 300
 """Nor evidence with more functions or stacks, or with deeper ones, of which graphs would be drawn and classes found for very long."""
 
 
-class EvidenceRun(FrozenStruct, frozen=True, kw_only=True):
-    """One run under an instrument, as the manifest lists it."""
-
-    instrument: str
-    tool: str
-    variant: str
-    command: str
-    operations: float
-    overhead: float | None
-
-
-class EvidenceCost(FrozenStruct, frozen=True, kw_only=True):
-    """What an instrument cost, for both variants: seconds, and as a multiple of a run of both variants without it.
-
-    Attributes:
-        instrument: its name; ``reference`` for the runs without one.
-        seconds: elapsed, with the start and the end of its processes.
-        trials: how many runs of both variants without an instrument take as long; None if those took no time.
-        slower: pairs (variant, time of an operation under it divided by that without it); None where that is unknown.
-    """
-
-    instrument: str
-    seconds: float
-    trials: float | None
-    slower: tuple[tuple[str, float | None], ...] = ()
-
-
-class EvidenceManifest(FrozenStruct, frozen=True, kw_only=True):
+class EvidenceManifest(msgspec.Struct, frozen=True, kw_only=True):
     """The runs that explain a row. None of them is a trial of the record.
 
     Attributes:
@@ -52,10 +26,7 @@ class EvidenceManifest(FrozenStruct, frozen=True, kw_only=True):
         chain: of the record's last run. If the record was resumed since, the evidence is out of date.
         swapstone, created: the version that wrote it, and the time.
         place: the row.
-        programs: pairs (variant, SHA-256 of the file that ran).
         seen: SHA-256 of the file with the evidence.
-        runs: one for each variant and instrument.
-        costs: of each instrument, those too that were unavailable.
     """
 
     record: str
@@ -63,10 +34,7 @@ class EvidenceManifest(FrozenStruct, frozen=True, kw_only=True):
     swapstone: str
     created: str
     place: RowKey
-    programs: tuple[tuple[str, str], ...]
     seen: str
-    runs: tuple[EvidenceRun, ...]
-    costs: tuple[EvidenceCost, ...] = ()
 
 
 def manifest_of(view: RecordView, seen: RowMeasurements, data: bytes) -> EvidenceManifest:
@@ -83,39 +51,14 @@ def manifest_of(view: RecordView, seen: RowMeasurements, data: bytes) -> Evidenc
         swapstone=__version__,
         created=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         place=seen.place,
-        programs=tuple((side.variant, side.program_sha256) for side in seen.references),
         seen=hashlib.sha256(data).hexdigest(),
-        runs=tuple(
-            EvidenceRun(
-                instrument=run.instrument,
-                tool=run.tool,
-                variant=run.variant,
-                command=run.command,
-                operations=run.operations,
-                overhead=run.overhead,
-            )
-            for run in seen.runs
-        ),
-        costs=tuple(
-            EvidenceCost(
-                instrument=cost.instrument,
-                seconds=cost.seconds,
-                trials=cost.seconds / cost.trial_s if cost.trial_s > 0 else None,
-                slower=tuple((run.variant, run.overhead) for run in seen.runs if run.instrument == cost.instrument),
-            )
-            for cost in seen.costs
-        ),
     )
 
 
 def is_usable(seen: RowMeasurements) -> bool:
     """Return whether stored measurements can be computed with: they are consistent, and of no more runs than any version makes."""
-    return all(map(_usable, seen.runs)) and all(map(_is_bounded, seen.references))
-
-
-def _is_bounded(reference: Reference) -> bool:
-    """Return whether the reference runs of a variant are no more than any version makes."""
-    return all(len(values) <= MOST_RUNS for _, values in reference.values)
+    bounded = all(len(values) <= MOST_RUNS for reference in seen.references for _, values in reference.values)
+    return bounded and all(map(_usable, seen.runs))
 
 
 def _usable(run: InstrumentResult) -> bool:

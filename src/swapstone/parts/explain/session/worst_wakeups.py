@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from swapstone.core.model import Experiment, ImageTool, UserError, Workload
+from swapstone.core.model import Experiment, ImageTool, Workload
 from swapstone.core.workloads import workloads_of
 
 _READER = "cyclictest"
@@ -18,16 +18,3 @@ def has_wakeups(workload: Workload) -> bool:
 def measures_wakeups(experiment: Experiment) -> bool:
     """Return whether a workload of an experiment measures wake-ups whose path can be derived."""
     return experiment.virtual and any(has_wakeups(each) for each in workloads_of(experiment).values())
-
-
-def require_wakeups(experiment: Experiment) -> None:
-    """Check before a measurement that the path of its worst wake-up can be derived.
-
-    Raises:
-        UserError: it measures none on the exact clock.
-    """
-    if not measures_wakeups(experiment):
-        raise UserError(
-            "--why-max needs a workload that measures wake-ups, in a virtual machine on the exact clock.",
-            "For example: swapstone compare kernel=generic,rt --suite latency --load memory --why-max",
-        )
