@@ -30,7 +30,6 @@ ALLOWED: dict[str, int] = {
     "unit/artifacts/test_mirror.py": 1,
     "unit/artifacts/test_module_files.py": 1,
     "unit/artifacts/test_packages.py": 2,
-    "unit/artifacts/test_source_kernel.py": 1,
     "unit/cli/test_progress.py": 1,
     "unit/instruments/test_wakeup_path.py": 1,
     "unit/model/test_system_errors.py": 1,

@@ -25,7 +25,6 @@ from swapstone.parts.build.artifacts.packages import Package, fetch, images_of, 
 from swapstone.parts.build.artifacts.snapshot import archives_of, pin_snapshot, read_snapshots
 from swapstone.parts.build.artifacts.upstream_sources import Source, cache_path
 from swapstone.parts.vm.artifacts.pinned_files import PinnedSource, locked_sources, products_of, vendor
-from swapstone.parts.vm.artifacts.source_kernel import PATCHES
 from swapstone.parts.vm.session import image_store
 from tests.unit.artifacts.archive import Archive, lock_of, named
 
@@ -218,8 +217,6 @@ def test_every_file_of_the_shipped_locks_belongs_to_a_product() -> None:
     names = [package.file_name for package in lock.packages] + [one.source.file for one in sources]
     assert len(names) == len(set(names))
     assert {"amd64 generic", "amd64 rt", "arm64 generic"} <= set(images_of(lock))
-    patches = next(package for package in lock.packages if package.source == PATCHES)
-    assert patches.file_name.endswith(".debian.tar.xz")
 
 
 @pytest.fixture

@@ -20,7 +20,6 @@ _MADE = {
     "inputs": "input of a run",
     "agents": "agent",
     "modules": "module",
-    "kernels": "kernel",
     "roots": "root file system",
     "root-archives": "root archive",
     "sdks": "SDK",
@@ -42,7 +41,7 @@ class CacheEntry:
     """A cache entry.
 
     Attributes:
-        kind: ``image``, ``package``, ``package lists``, ``saved machine``, ``run``, ``input of a run``, ``agent``, ``module``, ``kernel``,
+        kind: ``image``, ``package``, ``package lists``, ``saved machine``, ``run``, ``input of a run``, ``agent``, ``module``,
             ``root file system``, ``root archive`` (the digest of what was unpacked from it), ``SDK``, ``program of an image``,
             ``root of an image``, or ``leftover`` of a killed process.
         path: of the file or folder.

@@ -4,9 +4,8 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 import tempfile
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from swapstone.core.artifacts.cache_folder import sha256_of
@@ -19,7 +18,6 @@ from swapstone.parts.build.artifacts.packages import Lock, Package, Progress, fe
 from swapstone.parts.build.artifacts.upstream_sources import LOCK, Source, cache_path, read_lock
 from swapstone.parts.build.artifacts.upstream_sources import fetch as fetch_source
 from swapstone.parts.vm.artifacts.image_program_table import LOCK as IMAGE_PROGRAMS
-from swapstone.parts.vm.artifacts.source_kernel import PATCHES, fetch_patches
 
 SOURCE_LOCKS: tuple[tuple[str, str], ...] = (
     ("the allocator", LOCK),
@@ -91,12 +89,6 @@ def products_of(lock: Lock, sources: Iterable[PinnedSource]) -> dict[str, frozen
             found[name] = frozenset({package.sha256, *(one.sha256 for one in beside)})
         if package.debug:
             found[f"names of functions of {package.debug} for {package.architecture}"] = frozenset({package.sha256})
-    plain = frozenset(package.sha256 for package in lock.packages if package.source and package.source != PATCHES)
-    patches = frozenset(package.sha256 for package in lock.packages if package.source == PATCHES)
-    if plain:
-        found["a kernel from source"] = plain
-    if plain and patches:
-        found["a kernel from source with PREEMPT_RT"] = plain | patches
     return found | {pinned.product: frozenset({pinned.source.sha256}) for pinned in sources}
 
 
@@ -143,22 +135,15 @@ def vendor(folder: Path, lock: Lock, sources: Sequence[PinnedSource], progress: 
 def _fetch(lock: Lock, sources: Sequence[PinnedSource], progress: Progress) -> dict[str, str]:
     """Put all files into the cache; return why some could not be fetched, by name."""
     lacking: dict[str, str] = {}
-
-    def attempt(name: str, act: Callable[[], object]) -> None:
-        try:
-            act()
-        except PackageGoneError:
-            lacking[name] = _GONE
-        except UserError as error:
-            lacking[name] = error.message
-
     for architecture in sorted({package.architecture for package in lock.packages}):
-        lacking |= _fetch_packages([one for one in lock.of(architecture) if one.source != PATCHES], progress)
-    for package in lock.packages:
-        if package.source == PATCHES:
-            attempt(package.file_name, functools.partial(fetch_patches, package, progress))
+        lacking |= _fetch_packages(lock.of(architecture), progress)
     for one in sources:
-        attempt(one.source.file, functools.partial(fetch_source, one.source, one.lock, progress, one.product))
+        try:
+            fetch_source(one.source, one.lock, progress, one.product)
+        except PackageGoneError:
+            lacking[one.source.file] = _GONE
+        except UserError as error:
+            lacking[one.source.file] = error.message
     return lacking
 
 
