@@ -24,7 +24,7 @@ from swapstone.core.model.directories import cache_dir
 from swapstone.core.model.safe_text import safe
 from swapstone.parts.vm.artifacts.oci_layout import FindFile, LayoutError, is_layout, layers_of
 from swapstone.parts.vm.artifacts.root_tree import RootTree
-from swapstone.parts.vm.artifacts.tar_reader import Source, TarEntry, TarError, TarReader, decompressed
+from swapstone.parts.vm.artifacts.tar_reader import Source, TarError, decompressed, read_tar
 
 _ROOT, _LAYER, _SEAL = "root", "layer", "seal"
 _WHITEOUT, _OPAQUE = ".wh.", ".wh..wh..opq"
@@ -262,29 +262,23 @@ _MOST_TRAILER_BYTES = 64 << 20
 
 
 def _add_archive(tree: RootTree, source: Source, *, layered: bool) -> None:
-    reader = TarReader(source)
-    for entry in reader:
-        folder, _, name = entry.path.rstrip("/").rpartition("/")
+    for entry, content in read_tar(source):
+        folder, _, name = entry.name.rstrip("/").rpartition("/")
         if layered and name == _OPAQUE:
             tree.hide(folder)
         elif layered and name.startswith(_WHITEOUT):
             tree.remove(f"{folder}/{name.removeprefix(_WHITEOUT)}")
+        elif entry.isdir():
+            tree.add_folder(entry.name, sticky=bool(entry.mode & stat.S_ISVTX))
+        elif entry.isreg():
+            tree.privileged += bool(entry.mode & (stat.S_ISUID | stat.S_ISGID))
+            tree.add_file(entry.name, content, executable=bool(entry.mode & 0o111))
+        elif entry.issym():
+            tree.add_link(entry.name, entry.linkname)
+        elif entry.islnk():
+            tree.add_hard_link(entry.name, entry.linkname)
         else:
-            _add(tree, entry, reader)
-
-
-def _add(tree: RootTree, entry: TarEntry, reader: TarReader) -> None:
-    if entry.kind == "file":
-        tree.privileged += bool(entry.mode & (stat.S_ISUID | stat.S_ISGID))
-        tree.add_file(entry.path, reader.chunks(), executable=bool(entry.mode & 0o111))
-    elif entry.kind == "folder":
-        tree.add_folder(entry.path, sticky=bool(entry.mode & stat.S_ISVTX))
-    elif entry.kind == "link":
-        tree.add_link(entry.path, entry.target)
-    elif entry.kind == "hard link":
-        tree.add_hard_link(entry.path, entry.target)
-    else:
-        tree.devices += 1
+            tree.devices += 1
 
 
 def _add_folder(tree: RootTree, top: Path) -> None:
