@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from swapstone.core.model import UnavailableError, UserError, WireError
-from swapstone.core.targets.ready_listener import ReadyListener
+from swapstone.core.targets.ready_listener import ready_listener
 from swapstone.parts.boards.model.driver_target import DriverTarget
 from swapstone.parts.boards.targets import ssh_connection
 from swapstone.parts.boards.targets.driver_host import DriverHost
@@ -177,7 +177,7 @@ def test_the_agent_notices_a_server_on_another_address() -> None:
     with socket.socket() as server:
         server.bind(("127.0.0.2", 0))
         port = server.getsockname()[1]
-        with ReadyListener("127.0.0.2", port):
+        with ready_listener("127.0.0.2", port):
             with socket.socket() as early:
                 assert early.connect_ex(("127.0.0.1", port)) != 0
             server.listen()

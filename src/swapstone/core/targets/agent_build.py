@@ -14,7 +14,7 @@ from pathlib import Path
 from swapstone.core.model import UnavailableError, UserError
 from swapstone.core.model.cached_files import mark_used, write_whole
 from swapstone.core.model.directories import share_dir
-from swapstone.core.model.regular_file import text_of
+from swapstone.core.model.regular_file import readable, text_of
 from swapstone.core.model.system_errors import remedy
 
 FREESTANDING = (
@@ -102,11 +102,8 @@ def sha256_of(program: Path) -> str:
     Raises:
         UserError: it can't be read.
     """
-    try:
-        with program.open("rb") as opened:
-            return hashlib.file_digest(opened, "sha256").hexdigest()
-    except OSError as error:
-        raise UserError(f"{program} can't be read: {error.strerror}.") from error
+    with readable(str(program)), program.open("rb") as opened:
+        return hashlib.file_digest(opened, "sha256").hexdigest()
 
 
 def _mark_of(built: Path) -> Path:

@@ -22,14 +22,14 @@ from swapstone.core.model.parts import provided
 from swapstone.core.model.system_errors import remedy
 from swapstone.core.model.temporary_folder import TemporaryFolder
 from swapstone.core.targets.agent_build import agent_compiler, build_agent, has_sha256, sha256_of
-from swapstone.core.targets.agent_target import SLACK_S, STOP_TIMEOUT_S, AgentTarget
+from swapstone.core.targets.agent_target import SLACK_S, STOP_TIMEOUT_S, AgentTarget, start_agent
 from swapstone.core.targets.beside import COUNTERS
 from swapstone.core.targets.hints import target_hint
 from swapstone.core.targets.host_description import describe_host
 from swapstone.core.targets.load_driver import LoadDriver, LoadDriverKind
 from swapstone.core.targets.memory_cgroup import MemoryCgroup
 from swapstone.core.targets.memory_phases import PhaseWatch, with_phases
-from swapstone.core.targets.ready_listener import ReadyListener
+from swapstone.core.targets.ready_listener import ready_listener
 from swapstone.core.targets.target import (
     DEFAULT_MACHINE,
     NO_LIMIT_BYTES,
@@ -131,7 +131,7 @@ class HostTarget(AgentTarget):
     def _run_alone(self, request: TrialRequest, memory_bytes: int) -> AgentAnswer:
         if self.driver is None or request.load_generator is None:
             return self._run_in_group(request, memory_bytes) if memory_bytes else self._run(request)
-        with ReadyListener(self.driver.address, request.load_generator.port):
+        with ready_listener(self.driver.address, request.load_generator.port):
             answer = self._run_in_group(request, memory_bytes) if memory_bytes else self._run(request)
         # The agent measured ssh in the load generator's place.
         facts = tuple((name, value) for name, value in answer.facts if name not in _OF_THE_GENERATOR)
@@ -190,9 +190,8 @@ class HostTarget(AgentTarget):
         cache_dir().mkdir(parents=True, exist_ok=True)
         return TemporaryFolder("load", cache_dir())
 
-    def _start_load_agent(self, number: int) -> subprocess.Popen[bytes]:
-        del number
-        return _start(self._agent_path())
+    def _start_load_agent(self, number: int) -> subprocess.Popen[bytes]:  # noqa: ARG002 - they have no names here
+        return self._start(None)
 
     def _clear_load(self) -> None:
         with contextlib.suppress(OSError):
@@ -219,7 +218,17 @@ class HostTarget(AgentTarget):
             raise TargetError(f"The scratch folder can't be emptied: {error}.", hint) from error
 
     def _start_agent(self) -> subprocess.Popen[bytes]:
-        return _start(self._agent_path(), self._group)
+        return self._start(self._group)
+
+    def _start(self, group: MemoryCgroup | None) -> subprocess.Popen[bytes]:
+        """Start an agent, in a cgroup if there is one."""
+        agent = self._agent_path()
+        return start_agent(
+            group.command(agent, "-") if group else (str(agent), "-"),
+            f"The agent {agent}",
+            f"Execute it to find the cause: {shlex.quote(str(agent))} - </dev/null",
+            {},
+        )
 
     def _agent_path(self) -> Path:
         """Return the agent's program. It is compiled if there is none, or if its file has changed.
@@ -240,25 +249,6 @@ class HostTarget(AgentTarget):
 
 def _compiler() -> str:
     return os.environ.get("CC") or "cc"
-
-
-def _start(agent: Path, group: MemoryCgroup | None = None) -> subprocess.Popen[bytes]:
-    """Start an agent in a new session, so that Ctrl-C at the terminal does not reach it; in a cgroup if there is one."""
-    try:
-        return subprocess.Popen(
-            group.command(agent, "-") if group else [str(agent), "-"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            cwd="/",
-            env={},
-            start_new_session=True,
-        )
-    except OSError as error:
-        if remedy(error):
-            raise
-        hint = f"Execute it to find the cause: {shlex.quote(str(agent))} - </dev/null"
-        raise AgentStartError(f"The agent {agent} can't be started: {error.strerror}.", hint) from error
 
 
 def _empty(folder: Path) -> None:

@@ -16,6 +16,7 @@ import msgspec
 from swapstone.core.factors.factor import BOOTED_ROOT
 from swapstone.core.model import Experiment, FrozenStruct, UserError
 from swapstone.core.model.kernel_identity import KernelIdentity, identity_of_file, identity_of_running
+from swapstone.core.model.regular_file import readable
 from swapstone.core.model.safe_text import safe, safe_excerpt
 from swapstone.core.targets.target import DEFAULT_MACHINE, REBOOTED, AgentStartError, MachineConfig, TargetError
 from swapstone.core.targets.target_kind import Notify, TargetKind, TargetOptions
@@ -330,12 +331,10 @@ def _identity(path: str) -> KernelIdentity:
         UserError: it can't be read, or has neither a banner nor a build ID.
     """
     file = Path(path)
-    try:
+    with readable(f"The kernel {safe(path)}"):
         if not file.is_file() or file.stat().st_size > _MOST_KERNEL_BYTES:
             raise UserError(f"The kernel {safe(path)} is no regular file of at most {_MOST_KERNEL_BYTES >> 20} MiB.")
         found = identity_of_file(file.read_bytes())
-    except OSError as error:
-        raise UserError(f"The kernel {safe(path)} can't be read: {error.strerror}.") from error
     if not found.versions and not found.build_ids:
         raise UserError(
             f"{safe(path)} shows neither a banner (Linux version ...) nor a build ID: the board could not prove that it runs this file.",

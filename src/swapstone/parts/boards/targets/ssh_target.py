@@ -22,7 +22,7 @@ from swapstone.core.model.observation import EMULATED
 from swapstone.core.model.safe_text import safe, safe_excerpt
 from swapstone.core.model.temporary_folder import TemporaryFolder
 from swapstone.core.targets.agent_build import agent_compiler, build_agent, sha256_of
-from swapstone.core.targets.agent_target import SLACK_S, STOP_TIMEOUT_S, AgentTarget, digest_of_files
+from swapstone.core.targets.agent_target import SLACK_S, STOP_TIMEOUT_S, AgentTarget, digest_of_files, start_agent
 from swapstone.core.targets.beside import COUNTERS
 from swapstone.core.targets.host_description import describe_machine
 from swapstone.core.targets.target import (
@@ -392,21 +392,9 @@ class SshTarget(AgentTarget):
         return self._start(group=self._swap.group)
 
     def _start(self, which: str = "", group: str = "") -> subprocess.Popen[bytes]:
-        """Start an agent there, in a new session here, so that Ctrl-C at the terminal does not reach it."""
-        agent = self.board.put(self._agent)
-        command = self.board.agent_command(agent, which, group)
-        try:
-            return subprocess.Popen(
-                command,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-                start_new_session=True,
-            )
-        except OSError as error:
-            raise AgentStartError(
-                f"ssh can't be started: {error.strerror}.", f"Run it by hand: {shlex.join(command[:1])} -V"
-            ) from error
+        """Start an agent there."""
+        command = self.board.agent_command(self.board.put(self._agent), which, group)
+        return start_agent(command, "ssh", f"Run it by hand: {shlex.join(command[:1])} -V")
 
     def close(self) -> None:
         """End the agent, the connection and the lock, and remove the scratch folder. The copied files stay for the next session."""

@@ -20,7 +20,7 @@ from swapstone.core.artifacts.distribution_packages import install_command
 from swapstone.core.artifacts.tool_versions import compiler_version
 from swapstone.core.model import UnavailableError, UserError
 from swapstone.core.model.directories import cache_dir, share_dir
-from swapstone.core.model.regular_file import read_regular_file
+from swapstone.core.model.regular_file import read_regular_file, readable
 from swapstone.parts.build.artifacts.build_command import run_tool
 from swapstone.parts.build.artifacts.packages import Lock, Package, Progress, fetch, package_file
 from swapstone.parts.vm.artifacts.image_catalog import KERNELS, MACHINE_ARCHITECTURES, MachineArchitecture
@@ -121,9 +121,8 @@ def _text(source: Path) -> str:
         UserError: it can't be read, or is no text of at most 4 MiB.
     """
     try:
-        return read_regular_file(source, _LARGEST_SOURCE).decode()
-    except OSError as error:
-        raise UserError(f"The file {source} can't be read: {error.strerror}.") from error
+        with readable(f"The file {source}"):
+            return read_regular_file(source, _LARGEST_SOURCE).decode()
     except UnicodeDecodeError as error:
         raise UserError(f"The file {source} is no C file: it is not UTF-8.") from error
 

@@ -19,7 +19,7 @@ import msgspec
 from swapstone.core.artifacts.cache_folder import locked, new_folder, sha256_of, writable_folder
 from swapstone.core.model import FrozenStruct, UnavailableError, UserError, cpio
 from swapstone.core.model.directories import cache_dir
-from swapstone.core.model.regular_file import read_regular_file
+from swapstone.core.model.regular_file import read_regular_file, readable
 from swapstone.parts.build.artifacts import dynamic_entries
 from swapstone.parts.build.artifacts.packages import Contents, Lock, Package, Progress, fetch, package_file, read_lock
 from swapstone.parts.vm.artifacts import image_assembly, image_catalog, kernel_modules, kernels
@@ -345,10 +345,8 @@ def _own_modules(kernel: Kernel, folder: Path, wanted: Sequence[str]) -> tuple[M
 
 
 def _read(path: Path) -> bytes:
-    try:
+    with readable(str(path)):
         return path.read_bytes()
-    except OSError as error:
-        raise UserError(f"{path} can't be read: {error.strerror}.") from error
 
 
 def _check_architecture(kernel: Kernel, architecture: MachineArchitecture, what: str) -> None:

@@ -20,7 +20,9 @@ import msgspec
 
 from swapstone.core.artifacts.cache_folder import locked, new_folder, read_description
 from swapstone.core.model import FrozenStruct, UserError
+from swapstone.core.model.cached_files import write_whole
 from swapstone.core.model.directories import cache_dir
+from swapstone.core.model.regular_file import readable
 from swapstone.core.model.safe_text import safe
 from swapstone.parts.vm.artifacts.oci_layout import FindFile, LayoutError, is_layout, layers_of
 from swapstone.parts.vm.artifacts.root_tree import RootTree
@@ -36,14 +38,11 @@ _INODE_BYTES = 1024
 _VERSION = b"swapstone-root-archive 1"
 
 
-class RootFileSystem(FrozenStruct, frozen=True, kw_only=True):
-    """An unpacked root file system.
+class UnpackedRoot(FrozenStruct, frozen=True, kw_only=True):
+    """What the cache keeps of a source.
 
     Attributes:
-        source: path of the folder or archive.
         sha256: of its content, 64 hexadecimal digits. Equal content from another source has the same.
-        folder: the unpacked root. Nothing writes to it.
-        layer: an empty folder, over which the agent mounts a layer.
         size_bytes: of all its files; one with several names counts once.
         memory_bytes: what it takes in a file system in memory, where each name of a file has its own pages: an upper bound.
         files: how many files, folders and links it has.
@@ -51,26 +50,26 @@ class RootFileSystem(FrozenStruct, frozen=True, kw_only=True):
         privileged: how many files lost a set-user-ID or set-group-ID bit.
     """
 
-    source: str
     sha256: str
+    size_bytes: int
+    memory_bytes: int
+    files: int
+    devices: int
+    privileged: int
+
+
+class RootFileSystem(UnpackedRoot, frozen=True, kw_only=True):
+    """An unpacked root file system.
+
+    Attributes:
+        source: path of the folder or archive.
+        folder: the unpacked root. Nothing writes to it.
+        layer: an empty folder, over which the agent mounts a layer.
+    """
+
+    source: str
     folder: str
     layer: str
-    size_bytes: int
-    memory_bytes: int
-    files: int
-    devices: int
-    privileged: int
-
-
-class _Unpacked(FrozenStruct, frozen=True, kw_only=True):
-    """What the cache keeps of a source: the fields of `RootFileSystem`."""
-
-    sha256: str
-    size_bytes: int
-    memory_bytes: int
-    files: int
-    devices: int
-    privileged: int
 
 
 def unpack_root(source: str, architecture: str = "") -> RootFileSystem:
@@ -99,12 +98,8 @@ def unpack_root(source: str, architecture: str = "") -> RootFileSystem:
 
 
 def _status(source: str) -> os.stat_result:
-    try:
+    with readable(f"The root file system {safe(source)}", "Name a folder or an archive."):
         status = Path(source).stat()
-    except OSError as error:
-        raise UserError(
-            f"The root file system {safe(source)} can't be read: {error.strerror}.", "Name a folder or an archive."
-        ) from error
     if not (stat.S_ISDIR(status.st_mode) or stat.S_ISREG(status.st_mode)):
         raise UserError(f"{safe(source)} is neither a folder nor an archive.", "Name a folder or an archive.")
     return status
@@ -121,11 +116,11 @@ def _unpack(source: str, architecture: str, *, archive: bool) -> RootFileSystem:
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         note = archives / _archive_digest(Path(source), architecture) if archive else None
         with locked(roots / "lock"):
-            found = _known(note, roots) if note else None
-            if found is None:
+            found = read_description(note, UnpackedRoot) if note else None
+            if found is None or not (roots / found.sha256 / _SEAL).is_file():
                 found = _collect(source, architecture, roots, archive=archive)
                 if note:
-                    _write(note, msgspec.json.encode(found))
+                    write_whole(note, msgspec.json.encode(found))
         home = roots / found.sha256
         os.utime(home / _SEAL)
     except OSError as error:
@@ -140,33 +135,18 @@ def _unpack(source: str, architecture: str, *, archive: bool) -> RootFileSystem:
 
 
 def _archive_digest(path: Path, architecture: str) -> str:
-    digest = hashlib.sha256(_VERSION + architecture.encode())
     with path.open("rb") as handle:
-        while data := handle.read(_CHUNK):
-            digest.update(data)
-    return digest.hexdigest()
+        return hashlib.file_digest(handle, lambda: hashlib.sha256(_VERSION + architecture.encode())).hexdigest()
 
 
-def _known(note: Path, roots: Path) -> _Unpacked | None:
-    """Return what was unpacked from an archive before, if it is still in the cache."""
-    found = read_description(note, _Unpacked)
-    return found if found is not None and (roots / found.sha256 / _SEAL).is_file() else None
-
-
-def _write(path: Path, data: bytes) -> None:
-    draft = path.with_name(f".writing-{path.name}")
-    draft.write_bytes(data)
-    draft.replace(path)
-
-
-def _collect(source: str, architecture: str, roots: Path, *, archive: bool) -> _Unpacked:
+def _collect(source: str, architecture: str, roots: Path, *, archive: bool) -> UnpackedRoot:
     """Unpack into a temporary folder, and move the root to its digest."""
     with tempfile.TemporaryDirectory(prefix=".unpacking-", dir=roots) as temporary:
         work = Path(temporary)
         tree = read_tree(source, architecture, work, archive=archive)
         tree.check()
         digest = tree.sha256()
-        found = _Unpacked(
+        found = UnpackedRoot(
             sha256=digest,
             size_bytes=sum({node.blob: node.size_bytes for node in tree.nodes.values()}.values()),
             memory_bytes=sum(

@@ -9,9 +9,9 @@ import threading
 from collections.abc import Mapping
 from pathlib import Path
 
-from swapstone.core.model import UserError
 from swapstone.core.model.cached_files import write_whole
 from swapstone.core.model.cpio import unpack
+from swapstone.core.model.regular_file import readable
 from swapstone.core.targets.agent_build import sha256_of
 from swapstone.parts.vm.machine.machine_models import EmulatedMachine
 
@@ -55,10 +55,8 @@ class BootImage:
     def __init__(self, source: VmImage, folder: Path) -> None:
         self.source = source
         self.kernel_digest = bytes.fromhex(sha256_of(source.kernel))
-        try:
+        with readable(f"The initrd {source.initrd}"):
             self.base = source.initrd.read_bytes()
-        except OSError as error:
-            raise UserError(f"The initrd {source.initrd} can't be read: {error.strerror}.") from error
         self.entries = unpack(self.base)
         self._folder = folder
         self._lock = threading.Lock()

@@ -15,6 +15,7 @@ from swapstone.core.factors import ProgramFacts, read_facts
 from swapstone.core.model import FrozenStruct, UserError, WireError
 from swapstone.core.model.cpio import Entry, archive, device, file, folder, tree
 from swapstone.core.model.directories import share_dir
+from swapstone.core.model.regular_file import readable
 from swapstone.core.model.safe_text import safe
 from swapstone.core.wire import AgentAnswer, decode_answers, encode_text
 from swapstone.core.wire.words import AGENT_HEADER, GUEST_HEADER, ORDER_HEADER
@@ -199,12 +200,10 @@ def read_library(path: Path, image: Mapping[str, Entry] | None) -> tuple[Entry, 
     Raises:
         UserError: it can't be read, is too large, or needs a library that the image lacks.
     """
-    try:
+    with readable(safe(str(path))):
         if path.stat().st_size > _MAX_FOLDER_BYTES:
             raise UserError(f"{safe(path.name)} is larger than {_MAX_FOLDER_BYTES >> 20} MiB.")
         content, facts = path.read_bytes(), read_facts(path)
-    except OSError as error:
-        raise UserError(f"{safe(str(path))} can't be read: {error.strerror}.") from error
     needed = facts.needed if facts else ()
     names = {PurePosixPath(name).name for name in image or ()}
     missing = [name for name in needed if name not in names and name != "libc.so"]  # musl's loader is libc.so itself
