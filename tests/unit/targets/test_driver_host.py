@@ -19,6 +19,7 @@ from swapstone.core.targets.ready_listener import ready_listener
 from swapstone.parts.boards.model.driver_target import DriverTarget
 from swapstone.parts.boards.targets import ssh_connection
 from swapstone.parts.boards.targets.driver_host import DriverHost
+from swapstone.parts.boards.targets.ssh_connection import SshConnection
 
 CALLED = """#!/bin/sh
 printf '%s\\n' "$@" >>{log}
@@ -95,15 +96,15 @@ def test_a_copy_that_arrives_changed_is_refused(
     host: DriverHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "client").write_text("content")
-    real = host._call
+    real = SshConnection.call
 
-    def shortened(script: str, argument: str, content: object = None) -> bytes:
-        if script == "take":
-            with (tmp_path / "empty").open("w+b") as empty:
-                return real(script, argument, empty)
-        return real(script, argument)
+    def shortened(connection: SshConnection, command: str, content: object = None) -> bytes:
+        if content is None:
+            return real(connection, command)
+        with (tmp_path / "empty").open("w+b") as empty:
+            return real(connection, command, empty)
 
-    monkeypatch.setattr(host, "_call", shortened)
+    monkeypatch.setattr(SshConnection, "call", shortened)
     with pytest.raises(UserError, match="another content"):
         host.copy(tmp_path / "client")
 

@@ -96,13 +96,12 @@ def end_agents(agents: Sequence[subprocess.Popen[bytes]], stop_timeout_s: float)
     """Close the pipes of agents, and wait until they have ended their trials and exited.
 
     Args:
-        agents: with pipes as standard input and output.
+        agents: with pipes.
         stop_timeout_s: one that does not exit within this time is killed.
     """
     for agent in agents:
-        for stream in (agent.stdout, agent.stdin):
-            assert stream is not None
-            with contextlib.suppress(BrokenPipeError):
+        for stream in filter(None, (agent.stdout, agent.stdin, agent.stderr)):
+            with contextlib.suppress(OSError):
                 stream.close()
     for agent in agents:
         try:

@@ -107,7 +107,7 @@ def _lab(target: LabgridTarget) -> Iterator[Finding]:
     without = ("the board must run already, and the factors kernel and rootfs are unavailable", "")
     strategy = functools.partial(_shown, f"{lab.strategy}, state {lab.state}")
     yield ability("strategy", None if lab.strategy else without, strategy, absent="none")
-    yield _found("address", f"{target.address}, from {lab.source}")
+    yield _found("address", f"{target.board.place.address}, from {lab.source}")
     for factor, does, image in (("kernel", "boots", lab.image), ("rootfs", "deploys", lab.root_image)):
         yield ability(
             f"{factor}=FILE",

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import re
 from pathlib import Path
 
@@ -156,11 +157,9 @@ def require_different_roots(digests: dict[str, str]) -> None:
     Raises:
         UserError: two are equal.
     """
-    first: dict[str, str] = {}
-    for level, digest in digests.items():
-        if digest in first:
+    for first, second in itertools.combinations(digests, 2):
+        if digests[first] == digests[second]:
             raise UserError(
-                f"The root file systems {safe(first[digest])} and {safe(level)} have the same content: there is nothing to compare.",
+                f"The root file systems {safe(first)} and {safe(second)} have the same content: there is nothing to compare.",
                 "To learn how often a root differs from itself by chance, add --null instead.",
             )
-        first[digest] = level

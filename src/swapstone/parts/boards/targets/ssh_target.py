@@ -10,7 +10,7 @@ import os
 import shlex
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -78,6 +78,9 @@ class SshTarget(AgentTarget):
     """
 
     name = "ssh"
+    emulated: bool = False
+    """Whether the board is known to be an emulator on another machine. Each answer then has the fact ``board_emulated``."""
+
     offers = frozenset(
         {"runs_programs", "runs_loads", "takes_libraries", "takes_loaders", "probes_architecture", "sets_swap"}
     )
@@ -108,11 +111,6 @@ class SshTarget(AgentTarget):
         except BaseException:
             self.board.close()
             raise
-
-    @property
-    def emulated(self) -> bool:
-        """Whether the board is known to be an emulator on another machine. Each answer then has the fact ``board_emulated``."""
-        return False
 
     @property
     def architecture(self) -> str:
@@ -359,26 +357,13 @@ class SshTarget(AgentTarget):
             ) from cause
 
     def _connect_within(self, limit_s: float, retried: type[UserError] = UserError) -> None:
-        """Connect, again and again until it succeeds.
+        """Connect, again and again until it succeeds; see `retry`."""
 
-        Args:
-            limit_s: limit for all attempts together.
-            retried: the errors after which another attempt is made.
+        def connect() -> None:
+            self._before_connecting()
+            self.board.connect()
 
-        Raises:
-            UserError: it does not within this time; the error is that of the last attempt.
-        """
-        deadline, wait_s = time.monotonic() + limit_s, 0.5
-        while True:
-            try:
-                self._before_connecting()
-                self.board.connect()
-                return
-            except retried:
-                if time.monotonic() + wait_s > deadline:
-                    raise
-                time.sleep(wait_s)
-                wait_s = min(2 * wait_s, _LONGEST_WAIT_S)
+        retry(limit_s, retried, connect)
 
     def _expect_boot(self) -> None:
         """Expect the board as it is now: its boot and its kernel."""
@@ -402,6 +387,28 @@ class SshTarget(AgentTarget):
         self.board.close()
 
 
+def retry(limit_s: float, retried: type[UserError], act: Callable[[], None]) -> None:
+    """Act, again and again until it succeeds.
+
+    Args:
+        limit_s: limit for all attempts together.
+        retried: the errors after which another attempt is made.
+        act: raises one of them, or another error, if it does not succeed.
+
+    Raises:
+        UserError: it does not within this time; the error is that of the last attempt.
+    """
+    deadline, wait_s = time.monotonic() + limit_s, 0.5
+    while True:
+        try:
+            return act()
+        except retried:
+            if time.monotonic() + wait_s > deadline:
+                raise
+            time.sleep(wait_s)
+            wait_s = min(2 * wait_s, _LONGEST_WAIT_S)
+
+
 def recipe_architecture(name: str) -> str:
     """Return the name in recipes of an architecture of the image catalog."""
     return {"arm64": "aarch64", "armhf": "arm"}.get(name, name)
@@ -423,17 +430,22 @@ class SshSpec(FrozenStruct, frozen=True, kw_only=True):
         return SshTarget(self.place, self.architecture)
 
 
+def options_of(detail: str) -> dict[str, str]:
+    """Return the options of a target, ``,NAME=VALUE`` after its first comma. One that is there twice has no name."""
+    pairs = [option.partition("=")[::2] for option in detail.split(",")[1:]]
+    named = dict(pairs)
+    return named if len(named) == len(pairs) else {"": detail}
+
+
 def parse_board(detail: str) -> BoardFolder:
     """Parse what follows ``ssh:`` in a target.
 
     Raises:
         UserError: it has another form.
     """
-    machine, *options = detail.split(",")
-    pairs = [option.partition("=")[::2] for option in options]
-    found, named = parse_ssh_address(machine, _FORM, _EXAMPLE), dict(pairs)
+    found, named = parse_ssh_address(detail.partition(",")[0], _FORM, _EXAMPLE), options_of(detail)
     valid = {"folder": is_board_path, "governor": is_governor}
-    if len(named) < len(pairs) or any(name not in valid or not valid[name](value) for name, value in pairs):
+    if not all(name in valid and valid[name](value) for name, value in named.items()):
         raise UserError(
             f"{safe(f'ssh:{detail}')[:200]!r} {_FORM}.",
             f"For example: {_EXAMPLE},folder=/data/swapstone or {_EXAMPLE},governor=performance",

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 import threading
@@ -97,25 +98,19 @@ def kvm_trouble(
         return trouble
     image = by_kvm(image)
     with VmTarget(image, dataclasses.replace(options, limits=Limits(host_s=limit_s, stop=threading.Event()))) as target:
-        cached = (options.cache or cache_dir()) / "kvm" / _key(image, dict(target.tools())["qemu"], boot_id)
-        if (known := _read_answer(cached)) is not None:
-            return known
+        started = boot_id.read_bytes() if boot_id.exists() else b""
+        kernel, emulator = bytes.fromhex(sha256_of(image.kernel)), dict(target.tools())["qemu"].encode()
+        # Valid for one kernel and one emulator until this host is rebooted.
+        cached = (
+            (options.cache or cache_dir())
+            / "kvm"
+            / digest_of({"host": started, "emulator": emulator, "kernel": kernel})
+        )
+        with contextlib.suppress(OSError, UnicodeDecodeError):
+            return cached.read_text()
         trouble = _try_kernel(target, image, limit_s, device)
     write_whole(cached, trouble.encode())
     return trouble
-
-
-def _key(image: VmImage, emulator: str, boot_id: Path) -> str:
-    """Return the key of a result: it is valid for one kernel and one emulator until this host is rebooted."""
-    started = boot_id.read_bytes() if boot_id.exists() else b""
-    return digest_of({"host": started, "emulator": emulator.encode(), "kernel": bytes.fromhex(sha256_of(image.kernel))})
-
-
-def _read_answer(cached: Path) -> str | None:
-    try:
-        return cached.read_text()
-    except (OSError, UnicodeDecodeError):
-        return None
 
 
 def _try_kernel(target: VmTarget, image: VmImage, limit_s: float, device: Path) -> str:
