@@ -82,8 +82,7 @@ def vendor_files(folder: str, architectures: Sequence[str], notify: Callable[[st
         notify: receives a line of text before each download.
 
     Returns:
-        What was copied, what could not be fetched, and what can and can't be made without the archives, as lines of text; and whether the
-        folder has every file.
+        What was copied and what could not be fetched, as lines of text; and whether the folder has every file.
 
     Raises:
         UserError: an architecture is unknown, or the folder can't be written.
@@ -96,9 +95,6 @@ def vendor_files(folder: str, architectures: Sequence[str], notify: Callable[[st
     done = vendor(Path(folder), lock, sources, notify)
     lines = [f"{folder} has {done.files} files, {done.size_bytes / 1e6:.0f} MB."]
     lines += [f"can't be fetched: {name}: {why}" for name, why in sorted(done.lacking.items())]
-    if done.lacking:
-        lines += [f"can be made from it: {', '.join(done.products) or 'nothing'}"]
-        lines += [f"can't be made any more: {', '.join(done.lost)}"]
     lines += [f"Set SWAPSTONE_MIRROR={shlex.quote(str(Path(folder).resolve()))} to fetch from it first."]
     return lines, not done.lacking
 
