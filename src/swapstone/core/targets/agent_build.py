@@ -71,8 +71,7 @@ def build_native(name: str, sources: Sequence[Path], directory: Path, command: S
         directory: the cache.
         command: the compiler and its flags.
     """
-    version = agent_compiler(command[0])
-    digest = hashlib.sha256("\0".join((version, *command, *_LIBRARIES)).encode())
+    digest = hashlib.sha256("\0".join((agent_compiler(command[0]), *command, *_LIBRARIES)).encode())
     for source in sources:
         digest.update(f"\0{source.name}\0".encode() + source.read_bytes())
     built = directory / digest.hexdigest()[:16] / name

@@ -124,8 +124,7 @@ class HostTarget(AgentTarget):
             OSError: neither, because a resource of this machine is used up.
             UnavailableError: memory can't be limited on this machine.
         """
-        rest = msgspec.structs.replace(config.without_load(), memory_bytes=0)
-        require_default_machine(rest, self.name)
+        require_default_machine(msgspec.structs.replace(config.without_load(), memory_bytes=0), self.name)
         return self._under_load(request, config, lambda each: self._run_alone(each, config.memory_bytes))
 
     def _run_alone(self, request: TrialRequest, memory_bytes: int) -> AgentAnswer:

@@ -384,8 +384,7 @@ def with_environment(target: str, path: str = "") -> str:
 
 
 def _parse(detail: str, options: TargetOptions) -> LabgridSpec:
-    architecture = recipe_architecture(options.architecture)
-    return msgspec.structs.replace(parse_lab(detail), architecture=architecture)
+    return msgspec.structs.replace(parse_lab(detail), architecture=recipe_architecture(options.architecture))
 
 
 LABGRID = TargetKind(

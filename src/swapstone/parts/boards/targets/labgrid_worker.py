@@ -89,8 +89,9 @@ class Lab:
             "roots": {name: self._named_image(name, "root file system", "rootfs=./a.img,./b.img") for name in roots},
         }
         if self._is_remote:
-            default = os.environ.get("LG_COORDINATOR", DEFAULT_COORDINATOR)
-            self._coordinator = config.get_option("coordinator_address", default)
+            self._coordinator = config.get_option(
+                "coordinator_address", os.environ.get("LG_COORDINATOR", DEFAULT_COORDINATOR)
+            )
             self._acquire()
         with _explained(f"The target {role} of {self._path} can't be made"):
             self._target = self._environment.get_target(role)
@@ -361,8 +362,7 @@ def _states(strategy: Any) -> list[str]:  # noqa: ANN401 - labgrid has no types
     states = getattr(strategy, "states", None)
     if isinstance(states, dict):
         return list(map(str, states))
-    names = getattr(type(getattr(strategy, "status", None)), "__members__", {})
-    return [name for name in names if name != "unknown"]
+    return [name for name in getattr(type(getattr(strategy, "status", None)), "__members__", {}) if name != "unknown"]
 
 
 @contextlib.contextmanager
@@ -386,8 +386,7 @@ def main() -> None:
     """Answer requests until the input ends."""
     requests = os.dup(0)
     answers = os.fdopen(os.dup(1), "w")
-    nothing = os.open(os.devnull, os.O_RDWR)
-    os.dup2(nothing, 0)
+    os.dup2(os.open(os.devnull, os.O_RDWR), 0)
     os.dup2(2, 1)  # what drivers print goes to the log
     signal.signal(signal.SIGTERM, lambda *_: sys.exit())  # Swapstone does not wait any longer
     labs: list[Lab] = []

@@ -133,8 +133,7 @@ class SshConnection:
         first = self._first = _start((self._ssh, *words), subprocess.PIPE)
         output, errors = self._asked(first, script, until, most_bytes)
         if not output:
-            refused = any(text in errors for text in _REFUSALS)
-            raise (UnavailableError if refused else UnreachableError)(
+            raise (UnavailableError if any(text in errors for text in _REFUSALS) else UnreachableError)(
                 f"{self._machine.name} can't be reached by ssh: {last_line(errors)}", _next_step(errors, self._machine)
             )
         if not output.endswith(until):

@@ -56,8 +56,7 @@ class CarriedPrograms:
             program: its name.
             folder: of the files, on the machine where it runs.
         """
-        words = (f"{folder}/{self.loader}", "--library-path", folder, f"{folder}/{program}")
-        return " ".join(map(shlex.quote, words))
+        return " ".join(map(shlex.quote, (f"{folder}/{self.loader}", "--library-path", folder, f"{folder}/{program}")))
 
 
 def carried_programs(parts: Iterable[str], machine: str, progress: Progress) -> CarriedPrograms:

@@ -252,11 +252,9 @@ def plan_image(request: ImageRequest, lock: Lock | None, progress: Progress = la
     else:
         own = _own_kernel(request, architecture, files)
         name = Path(request.kernel).name
-    of_images = [package for package in locked_packages if package.in_images]
-    packages = image_assembly.needed_packages(wanted, of_images)
+    packages = image_assembly.needed_packages(wanted, [package for package in locked_packages if package.in_images])
     release = package.name.removeprefix(_PACKAGE) if package else _release(own[0]) if own else ""
-    fitting = modules_for(files, release, request.kernel, architecture.machine)
-    loaded = tuple(each.module for each in fitting)
+    loaded = tuple(each.module for each in modules_for(files, release, request.kernel, architecture.machine))
     return ImagePlan(
         request,
         architecture,
@@ -301,8 +299,7 @@ def _kernel_package(
     for package in packages:
         if package.kernel == name:
             return package
-    reasons = (lock or read_lock()).unavailable
-    reason = reasons.get(f"{architecture.debian}/{name}", "the lock has no package for it")
+    reason = (lock or read_lock()).unavailable.get(f"{architecture.debian}/{name}", "the lock has no package for it")
     raise UnavailableError(f"There is no kernel {name} for {architecture.name}: {reason}.")
 
 

@@ -95,8 +95,7 @@ class Modules:
             if before in self._paths:
                 self._visit(before, found, name)
         del found[name]
-        release = (facts.get("vermagic", [""])[0].split() or [""])[0]
-        found[name] = Module(name=name, content=content, release=release)
+        found[name] = Module(name=name, content=content, release=(facts.get("vermagic", [""])[0].split() or [""])[0])
 
 
 class ModuleFile(FrozenStruct, frozen=True, kw_only=True):

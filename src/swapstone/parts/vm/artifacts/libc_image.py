@@ -157,12 +157,11 @@ def write_libc_image(image: BuiltLibcImage, folder: Path) -> None:
     Raises:
         UserError: the folder can't be written.
     """
-    described = msgspec.json.format(image.description.encoded(), indent=1) + b"\n"
     contents = (
         (KERNEL_FILE, image.built.kernel.read_bytes()),
         (INITRD_FILE, image.built.initrd.read_bytes()),
         (ROOT_FILE, image.root),
-        (IMAGE_FILE, described),
+        (IMAGE_FILE, msgspec.json.format(image.description.encoded(), indent=1) + b"\n"),
     )
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -85,8 +85,7 @@ class _LockUpdate:
         ):
             programs = self._programs(Path(work))
         fetch(kernels, self._progress)
-        musl = self._beside(programs, MUSL, _MUSL_HEADERS)
-        beside = [msgspec.structs.replace(one, builds=MUSL) for one in musl]
+        beside = [msgspec.structs.replace(one, builds=MUSL) for one in self._beside(programs, MUSL, _MUSL_HEADERS)]
         glibc = self._beside(programs, _GLIBC, _GLIBC_SYMBOLS)
         beside += [msgspec.structs.replace(one, debug=_GLIBC) for one in glibc]
         return [*kernels, *headers, *programs, *beside], unavailable

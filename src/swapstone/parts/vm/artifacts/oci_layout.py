@@ -121,8 +121,7 @@ def _oci_layers(find: FindFile, architecture: str) -> tuple[Layer, ...]:
         raise LayoutError("has an index in an index in an index")
     manifest = _decode(_blob(find, chosen), "a manifest", _Manifest)
     config = _decode(_blob(find, manifest.config), "a configuration", _Config) if manifest.config else _Config()
-    files = [(_blob(find, layer), layer.digest) for layer in _few(manifest.layers)]
-    return _layers(files, config)
+    return _layers([(_blob(find, layer), layer.digest) for layer in _few(manifest.layers)], config)
 
 
 def _choose(manifests: list[_Descriptor], architecture: str) -> _Descriptor:

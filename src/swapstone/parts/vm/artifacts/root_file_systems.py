@@ -142,8 +142,7 @@ def _archive_digest(path: Path, architecture: str) -> str:
 def _collect(source: str, architecture: str, roots: Path, *, archive: bool) -> UnpackedRoot:
     """Unpack into a temporary folder, and move the root to its digest."""
     with tempfile.TemporaryDirectory(prefix=".unpacking-", dir=roots) as temporary:
-        work = Path(temporary)
-        tree = read_tree(source, architecture, work, archive=archive)
+        tree = read_tree(source, architecture, Path(temporary), archive=archive)
         tree.check()
         digest = tree.sha256()
         found = UnpackedRoot(

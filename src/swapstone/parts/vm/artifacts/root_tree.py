@@ -164,8 +164,7 @@ class RootTree:
 
     def hide(self, path: str) -> None:
         """Remove what the layers below have in a folder: an opaque whiteout."""
-        key = self._place(path)
-        self._remove(tuple(self._below(key)))
+        self._remove(tuple(self._below(self._place(path))))
 
     def find(self, path: str) -> Node | None:
         """Return what a path leads to, following links; None if there is nothing."""

@@ -161,8 +161,7 @@ def guest_path(program: Path, digest: str) -> str:
     size = len(name.encode())
     if size > _LONGEST_NAME:
         raise UserError(f"The name of {program} is too long for a virtual machine.", "Give it a shorter one.")
-    whole = _PATH_BYTES if size <= _SHORT_NAME else _LONG_PATH_BYTES
-    room = whole - len(_PROGRAMS) - 1 - size
+    room = (_PATH_BYTES if size <= _SHORT_NAME else _LONG_PATH_BYTES) - len(_PROGRAMS) - 1 - size
     return f"{_PROGRAMS}{(digest * 5)[:room]}/{name}"
 
 

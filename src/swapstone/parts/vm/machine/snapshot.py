@@ -103,8 +103,7 @@ class _Monitor:
     def wait_for(self, event: str) -> None:
         """Wait for an event."""
         while event not in self._events:
-            message = self._next()
-            self._events.append(str(message.get("event", "")))
+            self._events.append(str(self._next().get("event", "")))
         self._events.clear()
 
     def wait_while(self, command: str, states: frozenset[str]) -> str:
