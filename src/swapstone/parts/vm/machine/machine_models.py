@@ -138,8 +138,7 @@ class EmulatedMachine(FrozenStruct, frozen=True, kw_only=True):
         options: added to the kernel's command line.
         parameters: boot parameters of the kernel's level: they come last, and replace base options of the same key.
         dropped: keys of base options that are left out.
-        wall: whether it runs under KVM on the wall clock, not on the virtual clock.
-        ns_per_instruction: one of `CLOCK_SCALES`; without a meaning on the wall clock.
+        ns_per_instruction: one of `CLOCK_SCALES`.
         processors: how many; 1 to `MOST_PROCESSORS`.
     """
 
@@ -149,7 +148,6 @@ class EmulatedMachine(FrozenStruct, frozen=True, kw_only=True):
     options: tuple[str, ...] = ()
     parameters: tuple[str, ...] = ()
     dropped: tuple[str, ...] = ()
-    wall: bool = False
     ns_per_instruction: int = 1
     processors: int = 1
 
