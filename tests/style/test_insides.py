@@ -59,7 +59,6 @@ ALLOWED: dict[str, int] = {
     "unit/targets/test_host_memory.py": 1,
     "unit/targets/test_memory_phases.py": 2,
     "unit/targets/test_qemu.py": 1,
-    "unit/targets/test_settle_time.py": 1,
     "unit/targets/test_shared_runs.py": 3,
     "unit/targets/test_ssh_target.py": 2,
     "unit/targets/test_virtual_board.py": 2,

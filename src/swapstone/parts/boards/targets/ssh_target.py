@@ -49,8 +49,8 @@ from swapstone.parts.boards.targets.board_answer import (
 from swapstone.parts.boards.targets.board_scripts import RT_RUNTIME, SENSORS, is_board_path, is_governor
 from swapstone.parts.boards.targets.board_swap import BoardSwap
 from swapstone.parts.boards.targets.ssh_connection import ConnectionEndedError
+from swapstone.parts.build.artifacts.toolchain import native_compiler
 from swapstone.parts.vm.factors.swap import SWAP
-from swapstone.parts.vm.machine.machine_models import COMPILERS
 
 RECONNECT_S = 300.0
 """A board that is not reachable for so long ends the session. A reboot takes about a minute."""
@@ -154,7 +154,7 @@ class SshTarget(AgentTarget):
     def tools(self) -> tuple[tuple[str, str], ...]:
         """Return the digests of the agent's sources and of its program, its compiler, and the board."""
         agent = self._agent
-        built = f"{agent.parent.name}, SHA-256 {sha256_of(agent)}, built by {agent_compiler(self._compiler())}"
+        built = f"{agent.parent.name}, SHA-256 {sha256_of(agent)}, built by {agent_compiler(native_compiler(self._architecture))}"
         former = former_governors(self.board.answer)
         governors = (
             (("governor of the board", f"{self.board.place.governor}, before the session {former}"),) if former else ()
@@ -169,11 +169,7 @@ class SshTarget(AgentTarget):
 
     @functools.cached_property
     def _agent(self) -> Path:
-        return build_agent(cache_dir() / "agents", self._compiler())
-
-    def _compiler(self) -> str:
-        here = self._architecture == os.uname().machine
-        return os.environ.get("CC") or "cc" if here else COMPILERS[self._architecture]
+        return build_agent(cache_dir() / "agents", native_compiler(self._architecture))
 
     def put(self, path: Path, beside: Sequence[Path] = ()) -> str:
         """Copy a program and the files beside it to the board, unless they are there.

@@ -9,7 +9,6 @@ from __future__ import annotations
 import dataclasses
 import functools
 import hashlib
-import os
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,6 +19,7 @@ from swapstone.core.artifacts.cache_folder import locked, new_folder, sha256_of,
 from swapstone.core.model import FrozenStruct, UnavailableError, UserError, cpio
 from swapstone.core.model.directories import cache_dir
 from swapstone.core.model.regular_file import read_regular_file, readable
+from swapstone.core.record.replace_file import replace_file
 from swapstone.parts.build.artifacts import dynamic_entries
 from swapstone.parts.build.artifacts.packages import Contents, Lock, Package, Progress, fetch, package_file, read_lock
 from swapstone.parts.vm.artifacts import image_assembly, image_catalog, kernel_modules, kernels
@@ -401,17 +401,9 @@ def _build(plan: ImagePlan, home: Path, progress: Progress) -> Image:
             files={KERNEL_PATH: kernel_file, **tree.files()},
         )
         for name, content in ((_KERNEL, kernel.image), (_INITRD, initrd), (_IMAGE, image.encoded())):
-            write_through(done / name, content)
-        write_through(done / _SEAL, _digest(image.encoded()).encode())
+            replace_file(done / name, content)  # synced, so that it is complete if the rename survives a crash
+        replace_file(done / _SEAL, _digest(image.encoded()).encode())
     return image
-
-
-def write_through(path: Path, content: bytes) -> None:
-    """Write a file and sync it, so that it is complete if the rename survives a crash."""
-    with path.open("wb") as handle:
-        handle.write(content)
-        handle.flush()
-        os.fsync(handle.fileno())
 
 
 def _packaged_kernel(package: Package, plan: ImagePlan, work: Path) -> tuple[Kernel, tuple[Module, ...], bool | None]:

@@ -4,13 +4,13 @@
 from __future__ import annotations
 
 import dataclasses
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
 from swapstone.core.artifacts.cache_folder import sha256_of
 from swapstone.core.model import UserError
 from swapstone.core.model.directories import share_dir
+from swapstone.core.record.replace_file import replace_file
 from swapstone.parts.build.artifacts.apt import PackageGoneError
 from swapstone.parts.build.artifacts.lwip_source import LWIP_LOCK
 from swapstone.parts.build.artifacts.mirror import SUMS, chunks_of, copy_checked, read_sums, sums_text
@@ -98,7 +98,7 @@ def vendor(folder: Path, lock: Lock, sources: Sequence[PinnedSource], progress: 
                 lacking.setdefault(name, "it is damaged in the cache")
             else:
                 sizes[sha256] = size
-        _write_sums(folder, names)
+        replace_file(folder / SUMS, sums_text(names).encode())
     except OSError as error:
         raise UserError(f"{folder} can't be written: {error.strerror or error}.", "Name another folder.") from error
     return Vendored(files=len(sizes), size_bytes=sum(sizes.values()), lacking=lacking)
@@ -149,10 +149,3 @@ def _copied(name: str, sha256: str, path: Path, folder: Path, names: dict[str, s
                 return None
         names[sha256] = kept.name
     return kept.stat().st_size
-
-
-def _write_sums(folder: Path, names: dict[str, str]) -> None:
-    with tempfile.TemporaryDirectory(dir=folder, prefix=".writing-") as work:
-        written = Path(work) / SUMS
-        written.write_text(sums_text(names))
-        written.replace(folder / SUMS)

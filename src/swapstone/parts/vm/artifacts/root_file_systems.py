@@ -24,7 +24,7 @@ from swapstone.core.model.cached_files import write_whole
 from swapstone.core.model.directories import cache_dir
 from swapstone.core.model.regular_file import readable
 from swapstone.core.model.safe_text import safe
-from swapstone.parts.vm.artifacts.oci_layout import FindFile, LayoutError, is_layout, layers_of
+from swapstone.parts.vm.artifacts.oci_layout import LayoutError, layers_of
 from swapstone.parts.vm.artifacts.root_tree import RootTree
 from swapstone.parts.vm.artifacts.tar_reader import Source, TarError, decompressed, read_tar
 
@@ -181,11 +181,10 @@ def read_tree(source: str, architecture: str, work: Path, *, archive: bool) -> R
                 whole.finish()
         else:
             _add_folder(first, Path(source))
-        find = _finder(first)
-        if not is_layout(find):
+        if (layers := layers_of(first.blob, architecture)) is None:
             return first
         image = RootTree(source, _made(work / "2"))
-        for layer in layers_of(find, architecture):
+        for layer in layers:
             image.next_layer()
             with decompressed(layer.file) as opened:
                 digested = _Digested(opened)
@@ -201,14 +200,6 @@ def read_tree(source: str, architecture: str, work: Path, *, archive: bool) -> R
 def _made(folder: Path) -> Path:
     folder.mkdir()
     return folder
-
-
-def _finder(tree: RootTree) -> FindFile:
-    def find(path: str) -> Path | None:
-        node = tree.find(path)
-        return node.blob if node is not None and node.kind == "file" else None
-
-    return find
 
 
 class _Digested:

@@ -118,15 +118,6 @@ MACHINE_MODELS: dict[str, MachineModel] = {
 }
 """By the machine's name in `swapstone.parts.vm.artifacts.image_catalog`."""
 
-_TRIPLETS = {
-    "x86_64": "x86_64-linux-gnu",
-    "aarch64": "aarch64-linux-gnu",
-    "arm": "arm-linux-gnueabihf",
-    "riscv64": "riscv64-linux-gnu",
-}
-COMPILERS = {machine: f"{triplet}-gcc" for machine, triplet in _TRIPLETS.items()}
-"""Cross compilers of the agent, by the machine's name in `MACHINE_MODELS`."""
-
 
 class EmulatedMachine(FrozenStruct, frozen=True, kw_only=True):
     """An emulated machine.

@@ -30,6 +30,7 @@ from swapstone.core.targets.target import (
     TargetDescription,
 )
 from swapstone.core.wire import AgentAnswer, TrialRequest, encode_plan_header, encode_request
+from swapstone.parts.build.artifacts.toolchain import native_compiler
 from swapstone.parts.vm.artifacts.debug_package import read_debug_file
 from swapstone.parts.vm.factors.kernel_parameters import files_that_show, split_kernel, why_ignored
 from swapstone.parts.vm.machine import guest
@@ -48,7 +49,6 @@ from swapstone.parts.vm.machine.machine_facts import (
     option_pairs,
     why_other_processors,
 )
-from swapstone.parts.vm.machine.machine_models import COMPILERS, EmulatedMachine
 from swapstone.parts.vm.machine.machine_runner import MachineRunner
 from swapstone.parts.vm.machine.qemu import GuestEnd, GuestRun, Limits, Setup
 from swapstone.parts.vm.machine.replicates import block_of
@@ -79,15 +79,6 @@ class VmOptions:
     cache: Path | None = None
     emulator: str = ""
     at_once: int = 0
-
-
-@dataclasses.dataclass(frozen=True)
-class _Order:
-    """A machine with its order."""
-
-    boot_image: BootImage
-    machine: EmulatedMachine
-    order: bytes
 
 
 class VmTarget(ObservedTarget):
@@ -201,15 +192,11 @@ class VmTarget(ObservedTarget):
 
     @functools.cached_property
     def _agent(self) -> Path:
-        return self._first_image.agent or build_agent(cache_dir() / "agents", self._compiler())
+        return self._first_image.agent or build_agent(cache_dir() / "agents", native_compiler(self.architecture))
 
     @functools.cached_property
     def _init(self) -> Path:
-        return self._first_image.init or build_init(cache_dir() / "agents", self._compiler())
-
-    def _compiler(self) -> str:
-        architecture = self._machine.architecture
-        return os.environ.get("CC") or "cc" if architecture == os.uname().machine else COMPILERS[architecture]
+        return self._first_image.init or build_init(cache_dir() / "agents", native_compiler(self.architecture))
 
     def put(self, path: Path, beside: Sequence[Path] = ()) -> str:  # noqa: ARG002 - the whole folder is copied
         """Add a program and the files in its folder to the initrd."""
@@ -280,21 +267,17 @@ class VmTarget(ObservedTarget):
 
     def run(self, request: TrialRequest, config: MachineConfig = DEFAULT_MACHINE) -> AgentAnswer:
         """Run one trial in a machine of its own, or return an equal run from the cache; see `Target.run`."""
-        order = self._trial_order(request, config)
-        name, run = self._run_or_cached(order)
-        return self._answer_of(request, config, order, (name, run))
+        named = self.named_run(request, config)
+        return self._answer_of(request, config, named, self._run_or_cached(named))
 
     def run_observed(
         self, request: TrialRequest, config: MachineConfig, plugin: tuple[str, ...] = ()
     ) -> tuple[AgentAnswer, GuestRun]:
         """Run one trial, and return the machine's whole output too; see `ObservedTarget.run_observed`."""
-        order = self._trial_order(request, config)
-        if not plugin:
-            name, run = self._run_or_cached(order)
-        else:
-            named = self._named(order)
-            name, run = named.name, self._runner.make(dataclasses.replace(named.setup, plugin=plugin), named.inputs)
-        return self._answer_of(request, config, order, (name, run)), run
+        named = self.named_run(request, config)
+        observed = dataclasses.replace(named.setup, plugin=plugin)
+        run = self._runner.make(observed, named.inputs) if plugin else self._run_or_cached(named)
+        return self._answer_of(request, config, named, run), run
 
     def debug_file(self, name: str, folder: Path, notify: Callable[[str], None]) -> tuple[str, bytes | None]:
         """Return a debug file of the image's glibc; see `ObservedTarget.debug_file`."""
@@ -305,21 +288,18 @@ class VmTarget(ObservedTarget):
         image = self._boot_image(config)
         return {**(image.entries or {}), **(unpack(self._archive(image)) or {})}
 
-    def _answer_of(
-        self, request: TrialRequest, config: MachineConfig, order: _Order, named: tuple[str, GuestRun]
-    ) -> AgentAnswer:
-        """Return the agent's answer to a trial; `named` is the run with its name."""
-        name, run = named
+    def _answer_of(self, request: TrialRequest, config: MachineConfig, named: NamedRun, run: GuestRun) -> AgentAnswer:
+        """Return the agent's answer to a trial."""
+        asked = named.setup.machine
         report, answers = decode_run(run)
         check_run(config, report, answers, run.console)
-        ignored = why_other_processors(order.machine, report)
-        if ignored := ignored or why_ignored(order.machine.parameters, dict(report.files)):
+        ignored = why_other_processors(asked, report)
+        if ignored := ignored or why_ignored(asked.parameters, dict(report.files)):
             raise MachineConfigError(f"The machine is not the requested one: {ignored}.")
-        booted = (
-            (("booted", split_kernel(config.kernel)[0]),) if is_running(report, order.boot_image.source.banner) else ()
-        )
-        machine = (*booted, *option_pairs(order.machine), *report.pairs())
-        return msgspec.structs.replace(answers[0], id=request.id, machine=machine, name=name)
+        banner = self._boot_image(config).source.banner
+        booted = (("booted", split_kernel(config.kernel)[0]),) if is_running(report, banner) else ()
+        machine = (*booted, *option_pairs(asked), *report.pairs())
+        return msgspec.structs.replace(answers[0], id=request.id, machine=machine, name=named.name)
 
     def run_plan(
         self, plan: bytes, *, limit_ms: int, replicate: int, config: MachineConfig = DEFAULT_MACHINE
@@ -339,7 +319,7 @@ class VmTarget(ObservedTarget):
             WireError: the plan is too large.
             UserError: the cache is not writable, or the target has no such kernel.
         """
-        return self._run_or_cached(self._order(plan, limit_ms=limit_ms, replicate=replicate, config=config))[1]
+        return self._run_or_cached(self._named(plan, limit_ms=limit_ms, replicate=replicate, config=config))
 
     def run_name(self, request: TrialRequest, config: MachineConfig = DEFAULT_MACHINE) -> str:
         """Return the digest of all inputs of a trial's run: 64 hexadecimal digits."""
@@ -347,7 +327,10 @@ class VmTarget(ObservedTarget):
 
     def named_run(self, request: TrialRequest, config: MachineConfig = DEFAULT_MACHINE) -> NamedRun:
         """Return the name and the inputs of a trial's run."""
-        return self._named(self._trial_order(request, config))
+        encode_request(request)  # raises what an agent would refuse, including the identifier
+        plan = encode_plan_header() + encode_request(msgspec.structs.replace(request, id=TRIAL)) + QUIT
+        replicate = block_of(request.id) if self.options.replicate is None else self.options.replicate
+        return self._named(plan, limit_ms=request.timeout_ms + SLACK_MS, replicate=replicate, config=config)
 
     def stop(self) -> None:
         """End all machines; see `Target.stop`."""
@@ -359,13 +342,7 @@ class VmTarget(ObservedTarget):
             self._shared.close()
         self._folder.close()
 
-    def _trial_order(self, request: TrialRequest, config: MachineConfig) -> _Order:
-        encode_request(request)  # raises what an agent would refuse, including the identifier
-        plan = encode_plan_header() + encode_request(msgspec.structs.replace(request, id=TRIAL)) + QUIT
-        replicate = block_of(request.id) if self.options.replicate is None else self.options.replicate
-        return self._order(plan, limit_ms=request.timeout_ms + SLACK_MS, replicate=replicate, config=config)
-
-    def _order(self, plan: bytes, *, limit_ms: int, replicate: int, config: MachineConfig) -> _Order:
+    def _named(self, plan: bytes, *, limit_ms: int, replicate: int, config: MachineConfig) -> NamedRun:
         boot_image = self._boot_image(config)
         machine = boot_image.source.machine
         commands = GuestCommands(
@@ -377,9 +354,11 @@ class VmTarget(ObservedTarget):
         )
         if config.memory_bytes:
             machine = msgspec.structs.replace(machine, memory_bytes=config.memory_bytes)
-        return _Order(
-            boot_image, machine, guest.encode_order(plan, replicate=replicate, limit_ms=limit_ms, commands=commands)
-        )
+        order = guest.encode_order(plan, replicate=replicate, limit_ms=limit_ms, commands=commands)
+        initrd, digest, parts = boot_image.initrd(self._archive(boot_image))
+        setup = Setup(self._emulator, machine, boot_image.source.kernel, initrd, order)
+        inputs = run_inputs(setup, kernel=boot_image.kernel_digest, initrd=digest)
+        return NamedRun(digest_of(inputs), setup, inputs, parts)
 
     def _boot_image(self, config: MachineConfig) -> BootImage:
         boot_image = self._boot_images.get(config.kernel) if config.kernel else self._default_image
@@ -403,23 +382,14 @@ class VmTarget(ObservedTarget):
         """The names of the runs that were needed since `share_runs`, sorted."""
         return tuple(sorted(self._shared.used)) if self._shared else ()
 
-    def _run_or_cached(self, order: _Order) -> tuple[str, GuestRun]:
-        """Return a run's name and the run."""
-        named = self._named(order)
+    def _run_or_cached(self, named: NamedRun) -> GuestRun:
         known = self._runs.get(named.name) if not self.options.no_cache else None
         if known is not None and self._shared is None:
-            return named.name, known
+            return known
         run = self._shared.get(named, known) if self._shared else self.make(named)
         if known is None and run.end is GuestEnd.FINISHED:  # other ends may depend on this host
             self._runs.put(named.name, run)
-        return named.name, run
-
-    def _named(self, order: _Order) -> NamedRun:
-        image = order.boot_image
-        initrd, digest, parts = image.initrd(self._archive(image))
-        setup = Setup(self._emulator, order.machine, image.source.kernel, initrd, order.order)
-        inputs = run_inputs(setup, kernel=image.kernel_digest, initrd=digest)
-        return NamedRun(digest_of(inputs), setup, inputs, parts)
+        return run
 
     def _archive(self, boot_image: BootImage) -> bytes:
         """Return the archive that is appended to an initrd."""
