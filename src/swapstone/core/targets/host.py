@@ -10,7 +10,6 @@ import shlex
 import stat
 import subprocess
 import threading
-import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -48,8 +47,6 @@ _OF_THE_GENERATOR = frozenset({"driver_user_us", "driver_system_us", "driven_ns"
 
 _SCRATCH_MODE = 0o700
 _CGROUP = process_file("cgroup")
-_COARSEST_TIME_NS = 3_000_000_000
-"""More than the resolution of the times of any file system."""
 
 
 class HostTarget(AgentTarget):
@@ -84,8 +81,6 @@ class HostTarget(AgentTarget):
         """In which the agent is started."""
         self._folder = TemporaryFolder("scratch")
         self._scratch = self._folder.path
-        self._emptied_ns = -1
-        """The scratch folder's time of change, if it was empty then and a later change has another time."""
 
     def describe(self) -> TargetDescription:
         """Return this machine's description."""
@@ -142,7 +137,12 @@ class HostTarget(AgentTarget):
         unlimited = memory_bytes >= NO_LIMIT_BYTES
         with (
             MemoryCgroup(0 if unlimited else memory_bytes) as group,
-            PhaseWatch(self._phases.path / "marks", group.path, self._agent_pid, samples=unlimited) as watch,
+            PhaseWatch(
+                self._phases.path / "marks",
+                group.path,
+                lambda: self._process.pid if self._process else None,
+                samples=unlimited,
+            ) as watch,
         ):
             self._group = group
             try:
@@ -164,10 +164,6 @@ class HostTarget(AgentTarget):
                 raise TargetError("The program left the memory cgroup in which it was started.")
             report = group.report()
         return msgspec.structs.replace(answer, cgroup=report, memory=watch.result())
-
-    def _agent_pid(self) -> int | None:
-        process = self._process
-        return process.pid if process else None
 
     def close(self) -> None:
         """End the agent and its trial and the connection to the load generators' machine, and remove the scratch folder."""
@@ -205,11 +201,7 @@ class HostTarget(AgentTarget):
 
     def _clear(self) -> None:
         try:
-            if self._scratch.stat().st_ctime_ns == self._emptied_ns:  # nothing was created since
-                return
             _empty(self._scratch)
-            changed_ns = self._scratch.stat().st_ctime_ns
-            self._emptied_ns = changed_ns if time.time_ns() - changed_ns > _COARSEST_TIME_NS else -1
         except OSError as error:
             if remedy(error):
                 raise

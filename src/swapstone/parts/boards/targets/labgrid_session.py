@@ -201,15 +201,12 @@ class LabSession:
             )
         self._busy = False
         if not line.endswith(b"\n"):
+            last = tail_of(self._log, _TAIL_BYTES).strip().splitlines()[-4:]  # of what labgrid and its drivers printed
             raise UserError(
-                f"labgrid ended: {safe_excerpt(self._tail(), 400) or 'no message'}",
+                f"labgrid ended: {safe_excerpt(' / '.join(last), 400) or 'no message'}",
                 f"Try the environment by hand: labgrid-client -c {self.place.environment} places",
             )
         return decode_answer(line)
-
-    def _tail(self) -> str:
-        """Return the last lines that labgrid and its drivers printed."""
-        return " / ".join(tail_of(self._log, _TAIL_BYTES).strip().splitlines()[-4:])
 
 
 def decode_answer(line: bytes) -> LabBoard:

@@ -238,9 +238,10 @@ def plan_image(request: ImageRequest, lock: Lock | None, progress: Progress = la
     """
     architecture = find_machine_architecture(request.architecture)
     wanted = tuple(find_part(name) for name in request.parts)
-    locked_packages = (lock or read_lock()).of(architecture.debian)
+    lock = lock or read_lock()
+    locked_packages = lock.of(architecture.debian)
     package, own, name = None, None, request.kernel
-    files = _user_modules(request, architecture, lock or read_lock(), progress)
+    files = _user_modules(request, architecture, lock, progress)
     if request.kernel in KERNELS:
         if request.modules_folder:
             raise UserError(
@@ -248,7 +249,10 @@ def plan_image(request: ImageRequest, lock: Lock | None, progress: Progress = la
                 "Use a modules folder only with a kernel file.",
             )
         name = KERNELS[request.kernel][0]
-        package = _kernel_package(architecture, name, locked_packages, lock)
+        package = next((each for each in locked_packages if each.kernel == name), None)
+        if package is None:
+            reason = lock.unavailable.get(f"{architecture.debian}/{name}", "the lock has no package for it")
+            raise UnavailableError(f"There is no kernel {name} for {architecture.name}: {reason}.")
     else:
         own = _own_kernel(request, architecture, files)
         name = Path(request.kernel).name
@@ -291,16 +295,6 @@ def _modules(request: ImageRequest, architecture: MachineArchitecture, files: Se
     wanted = architecture.modules if request.modules is None else request.modules
     own = {each.module.name for each in files}
     return tuple(dict.fromkeys((*wanted, *(name for each in files for name in each.needs if name not in own))))
-
-
-def _kernel_package(
-    architecture: MachineArchitecture, name: str, packages: Sequence[Package], lock: Lock | None
-) -> Package:
-    for package in packages:
-        if package.kernel == name:
-            return package
-    reason = (lock or read_lock()).unavailable.get(f"{architecture.debian}/{name}", "the lock has no package for it")
-    raise UnavailableError(f"There is no kernel {name} for {architecture.name}: {reason}.")
 
 
 def _own_kernel(

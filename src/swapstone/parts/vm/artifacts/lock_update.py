@@ -56,7 +56,8 @@ def update_lock(architectures: Sequence[MachineArchitecture], old: Lock | None, 
         found, absent = _LockUpdate(architecture, progress).run()
         packages += found
         unavailable |= absent
-    return Lock(version=LOCK_VERSION, packages=tuple(sorted(packages, key=_order)), unavailable=unavailable)
+    packages.sort(key=lambda each: (each.architecture, each.name))
+    return Lock(version=LOCK_VERSION, packages=tuple(packages), unavailable=unavailable)
 
 
 class _LockUpdate:
@@ -209,7 +210,3 @@ def _object_path(names: Iterable[str], soname: str) -> str | None:
         if name.startswith(_OBJECT_FOLDERS) and name.count("/") <= 2 and name.endswith(f"/{soname}")
     ]
     return min(found, key=len, default=None)
-
-
-def _order(package: Package) -> tuple[str, str]:
-    return package.architecture, package.name

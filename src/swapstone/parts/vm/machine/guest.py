@@ -263,10 +263,6 @@ def overlay(
 _IS_MUSL_ITSELF = re.compile(r"lib(c|pthread|rt|m|dl|util|xnet)\.")
 
 
-def _is_musl(interp: str | None) -> bool:
-    return interp is not None and PurePosixPath(interp).name.startswith("ld-musl-")
-
-
 def missing_libraries(facts: ProgramFacts, neighbours: Iterable[str], image: Mapping[str, Entry]) -> tuple[str, ...]:
     """Return the loader and the shared objects that a dynamic program needs and an image lacks.
 
@@ -276,22 +272,12 @@ def missing_libraries(facts: ProgramFacts, neighbours: Iterable[str], image: Map
         image: entries by path.
     """
     names = {PurePosixPath(path).name for path in image} | set(neighbours)
-    needed = [name for name in facts.needed if not (_is_musl(facts.interp) and _IS_MUSL_ITSELF.match(name))]
+    is_musl = PurePosixPath(facts.interp or "").name.startswith("ld-musl-")
+    needed = [name for name in facts.needed if not (is_musl and _IS_MUSL_ITSELF.match(name))]
     missing = [name for name in needed if "/" not in name and name not in names]
     if facts.interp and find(image, facts.interp) is None:
         missing.insert(0, facts.interp)
     return tuple(missing)
-
-
-def inspect(image: Mapping[str, Entry], path: str, room: Path) -> ProgramFacts | None:
-    """Read the facts of an image's file, through a copy in `room`."""
-    entry = find(image, path)
-    if entry is None:
-        return None
-    copy = room / hashlib.sha256(entry.content).hexdigest()
-    if not copy.exists():
-        copy.write_bytes(entry.content)
-    return read_facts(copy)
 
 
 def decode_channel(output: bytes) -> tuple[GuestReport, tuple[AgentAnswer, ...]]:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import msgspec
 
-from swapstone.core.factors import ProgramFacts, read_facts
+from swapstone.core.factors import ProgramFacts, facts_of, read_facts
 from swapstone.core.model import ImageDifference, UserError
 from swapstone.core.model.cpio import Entry, archive, unpack
 from swapstone.core.model.directories import cache_dir
@@ -34,11 +34,11 @@ from swapstone.parts.build.artifacts.toolchain import native_compiler
 from swapstone.parts.vm.artifacts.debug_package import read_debug_file
 from swapstone.parts.vm.factors.kernel_parameters import files_that_show, split_kernel, why_ignored
 from swapstone.parts.vm.machine import guest
-from swapstone.parts.vm.machine.boot_image import BootImage, VmImage
+from swapstone.parts.vm.machine.boot_image import BootImage, Parts, VmImage
 from swapstone.parts.vm.machine.emulator import Emulator, find_emulator
 from swapstone.parts.vm.machine.first_process import build_init
 from swapstone.parts.vm.machine.guest import GuestCommands
-from swapstone.parts.vm.machine.image_tree import placed, resolve
+from swapstone.parts.vm.machine.image_tree import find, placed, resolve
 from swapstone.parts.vm.machine.machine_facts import (
     boot_digests,
     boot_options,
@@ -127,7 +127,7 @@ class VmTarget(ObservedTarget):
         self._folders: dict[str, Mapping[str, Entry]] = {}
         self._carried = CarriedFiles({})
         self._tree: Mapping[str, Entry] = self._default_image.entries or {}
-        self._archives: dict[BootImage, bytes] = {}
+        self._initrds: dict[BootImage, tuple[Path, bytes, Parts]] = {}
         self._runner = MachineRunner(self._cache / "snapshots", options.limits, snapshots=options.snapshots)
         self._shared: RunSource | None = None
         self._lock = threading.Lock()
@@ -217,7 +217,7 @@ class VmTarget(ObservedTarget):
         place = guest.guest_path(path, digest)
         self._folders[place.rpartition("/")[0]] = entries
         self._programs[place] = path
-        self._archives.clear()
+        self._initrds.clear()
         return place
 
     def put_files(self, carried: CarriedFiles) -> None:
@@ -232,7 +232,7 @@ class VmTarget(ObservedTarget):
                 "Link it statically.",
             )
         self._carried, self._tree = every, tree
-        self._archives.clear()
+        self._initrds.clear()
 
     def put_library(self, path: Path, *, keep_path: bool) -> str:
         """Add a shared object to the initrd; see `Target.put_library`."""
@@ -248,7 +248,7 @@ class VmTarget(ObservedTarget):
         place = f"{guest.ROOTS}/{name}"
         if place not in self._folders:
             self._folders[place] = guest.read_root(folder)
-            self._archives.clear()
+            self._initrds.clear()
         return place
 
     def real_path(self, path: str) -> str:
@@ -258,7 +258,10 @@ class VmTarget(ObservedTarget):
     def inspect(self, path: str) -> ProgramFacts | None:
         """Read the file of a program, or a file in the image."""
         own = self._programs.get(path)
-        facts = read_facts(own) if own else guest.inspect(self._tree, path, self._folder.path)
+        if own is None:
+            entry = find(self._tree, path)
+            return facts_of(entry.content, path) if entry else None
+        facts = read_facts(own)
         return msgspec.structs.replace(facts, path=path) if facts else None
 
     def scratch(self) -> str:
@@ -286,7 +289,7 @@ class VmTarget(ObservedTarget):
     def files(self, config: MachineConfig = DEFAULT_MACHINE) -> dict[str, Entry]:
         """Return the files of the machines of a configuration, by their paths without the first slash."""
         image = self._boot_image(config)
-        return {**(image.entries or {}), **(unpack(self._archive(image)) or {})}
+        return {**(image.entries or {}), **(unpack(self._overlay(image)) or {})}
 
     def _answer_of(self, request: TrialRequest, config: MachineConfig, named: NamedRun, run: GuestRun) -> AgentAnswer:
         """Return the agent's answer to a trial."""
@@ -355,7 +358,7 @@ class VmTarget(ObservedTarget):
         if config.memory_bytes:
             machine = msgspec.structs.replace(machine, memory_bytes=config.memory_bytes)
         order = guest.encode_order(plan, replicate=replicate, limit_ms=limit_ms, commands=commands)
-        initrd, digest, parts = boot_image.initrd(self._archive(boot_image))
+        initrd, digest, parts = self._initrd(boot_image)
         setup = Setup(self._emulator, machine, boot_image.source.kernel, initrd, order)
         inputs = run_inputs(setup, kernel=boot_image.kernel_digest, initrd=digest)
         return NamedRun(digest_of(inputs), setup, inputs, parts)
@@ -391,15 +394,19 @@ class VmTarget(ObservedTarget):
             self._runs.put(named.name, run)
         return run
 
-    def _archive(self, boot_image: BootImage) -> bytes:
-        """Return the archive that is appended to an initrd."""
+    def _initrd(self, boot_image: BootImage) -> tuple[Path, bytes, Parts]:
+        """Return the initrd of a kernel with what is appended to it; see `BootImage.initrd`."""
         with self._lock:  # agent and first process are built once
-            if boot_image not in self._archives:
-                self._archives[boot_image] = guest.overlay(
-                    self._init.read_bytes(),
-                    self._agent.read_bytes(),
-                    {place: self._folders[place] for place in sorted(self._folders)},
-                    boot_image.source.modules,
-                    placed(boot_image.entries or {}, self._carried),
-                )
-            return self._archives[boot_image]
+            if boot_image not in self._initrds:
+                self._initrds[boot_image] = boot_image.initrd(self._overlay(boot_image))
+            return self._initrds[boot_image]
+
+    def _overlay(self, boot_image: BootImage) -> bytes:
+        """Return the archive that is appended to an initrd."""
+        return guest.overlay(
+            self._init.read_bytes(),
+            self._agent.read_bytes(),
+            {place: self._folders[place] for place in sorted(self._folders)},
+            boot_image.source.modules,
+            placed(boot_image.entries or {}, self._carried),
+        )
