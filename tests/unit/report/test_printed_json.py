@@ -32,7 +32,7 @@ def test_images_have_their_schemas(tmp_path: Path) -> None:
     image = Image(
         architecture="x86_64",
         kernel="generic",
-        banner="6.1.0-50-amd64 (someone) #1 SMP",
+        banner="6.1.0-50-amd64 (builder) #1 SMP",
         release="6.1.0-50-amd64",
         preempt_dynamic=True,
         kernel_sha256="",

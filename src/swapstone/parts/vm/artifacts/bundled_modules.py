@@ -75,7 +75,12 @@ def build_module_source(
         UnavailableError: the lock has no headers for this kernel, or the compiler or make is missing.
         UserError: the headers can't be fetched or are damaged, or the compilation fails.
     """
-    name, text = module_source_name(source), _text(source)
+    name = module_source_name(source)
+    try:
+        with readable(f"The file {source}"):
+            text = read_regular_file(source, _LARGEST_SOURCE).decode()
+    except UnicodeDecodeError as error:
+        raise UserError(f"The file {source} is no C file: it is not UTF-8.") from error
     packages = _header_packages(name, architecture, kernel, lock)
     prefix = cross_prefix(architecture.machine)
     given = (name, text, Path(__file__).read_text(), *(package.sha256 for package in packages))
@@ -107,19 +112,6 @@ def module_source_name(source: Path) -> str:
             "Use letters, digits, hyphens and underscores.",
         )
     return source.stem
-
-
-def _text(source: Path) -> str:
-    """Read a C file.
-
-    Raises:
-        UserError: it can't be read, or is no text of at most 4 MiB.
-    """
-    try:
-        with readable(f"The file {source}"):
-            return read_regular_file(source, _LARGEST_SOURCE).decode()
-    except UnicodeDecodeError as error:
-        raise UserError(f"The file {source} is no C file: it is not UTF-8.") from error
 
 
 def _compilers(prefix: str) -> tuple[str, ...]:

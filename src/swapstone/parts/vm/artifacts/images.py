@@ -197,21 +197,6 @@ def build_image(request: ImageRequest, *, lock: Lock | None = None, progress: Pr
     return BuiltImage(image, home, options)
 
 
-def check_image(request: ImageRequest) -> None:
-    """Check the kernel, the parts and the packages of an image, before its other files are made. Nothing is fetched.
-
-    Modules of a packaged kernel are looked up in its package, so their names are not checked.
-
-    Args:
-        request: its contents, without modules that are C files: those would be built.
-
-    Raises:
-        UserError: as `build_image`.
-        UnavailableError: as `build_image`.
-    """
-    plan_image(request, None)
-
-
 def check_kernel_file(request: ImageRequest) -> None:
     """Check a kernel file of the user with its modules. Nothing is fetched or built. A packaged kernel is not checked.
 
@@ -318,21 +303,18 @@ def _own_kernel(
                 " For built-in modules, the file modules.builtin of the kernel's build is sufficient there.",
             )
         return kernel, ()
-    loaded = _own_modules(kernel, Path(request.modules_folder or beside), _modules(request, architecture, files))
-    return kernel, loaded
-
-
-def _own_modules(kernel: Kernel, folder: Path, wanted: Sequence[str]) -> tuple[Module, ...]:
-    """Read the modules of a kernel file from the output of ``make modules_install``, or any folder that contains modules."""
+    # The output of `make modules_install`, or any folder that contains modules.
+    folder = Path(request.modules_folder or beside)
     if not folder.is_dir():
         raise UserError(f"The folder of modules {folder} does not exist.", "Create it with `make modules_install`.")
     names = [found.relative_to(folder).as_posix() for found in folder.rglob("*") if found.is_file()]
     ours = f"{_INSTALLED}{_release(kernel)}/"
     if any(name.startswith(ours) for name in names):  # ignore modules of other kernels in the same folder
         names = [name for name in names if name.startswith(ours) or not name.startswith(_INSTALLED)]
+    wanted = _modules(request, architecture, files)
     loaded = Modules(names, lambda name: _read(folder / name)).load_order(wanted)
     _check_release(kernel, loaded)
-    return loaded
+    return kernel, loaded
 
 
 def _read(path: Path) -> bytes:

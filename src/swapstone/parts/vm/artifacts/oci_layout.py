@@ -53,7 +53,6 @@ class Layer(FrozenStruct, frozen=True, kw_only=True):
 
 class _Platform(msgspec.Struct):
     architecture: str = ""
-    os: str = ""
 
 
 class _Descriptor(msgspec.Struct):
