@@ -22,11 +22,9 @@ from swapstone.parts.vm.session.image_store import (
     boot_arguments,
     build_console_image,
     collect_garbage,
-    configurations,
     garbage_lines,
     image_output,
     image_rows,
-    kernel_from_source,
     lock_path,
     module_names,
     require_emulator,
@@ -85,17 +83,11 @@ def image_command() -> None:
 @kernel_option
 @modules_folder_option
 @modules_option
-@click.option(
-    "--config",
-    default="",
-    help=f"With --kernel source: {', '.join(configurations())}, or a file with lines such as CONFIG_HZ_1000=y.",
-    metavar="NAME|PATH",
-)
 @libc_option
 @compiler_option
 @click.option("--out", help="With --libc: write kernel, initrd, root.tar and image.json here.", metavar="DIR")
 @click.option("--json", "as_json", is_flag=True, help="Print the image's manifest as JSON.")
-def build_command(config: str, out: str | None, as_json: bool, **wanted: str) -> None:
+def build_command(out: str | None, as_json: bool, **wanted: str) -> None:
     r"""Build an image with a console, or take it from the cache.
 
     The packages are those of the lock file that Swapstone ships. apt-get fetches them without root. Equal input gives equal bytes.
@@ -106,11 +98,9 @@ def build_command(config: str, out: str | None, as_json: bool, **wanted: str) ->
     Examples:
       swapstone image build --kernel rt
       swapstone image build --kernel ./arch/x86/boot/bzImage --modules-folder ./lib/modules/6.1.0
-      swapstone image build --kernel source --config preempt_rt   # compiles a kernel: a long time, and 3 GB
       swapstone image build --libc musl --arch arm64 --out ./musl
     """
     request = libc_request(**wanted, out=out)
-    wanted["kernel"] = kernel_from_source(wanted["arch"], wanted["kernel"], config, print_note)
     if request:
         image = libc_image(request, wanted["kernel"], print_note)
         lines = write_image(image, request, out or "")

@@ -6,7 +6,7 @@ from __future__ import annotations
 import errno
 import os
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -17,6 +17,7 @@ from swapstone.core.model import Status, UserError
 from swapstone.core.record import load
 from swapstone.core.session import experiment
 from swapstone.core.targets import AgentStartError, TargetError, agent_build, host
+from swapstone.core.targets.agent_target import start_agent
 from swapstone.core.targets.host import HostTarget
 from swapstone.core.wire import ProcessOutcome
 from tests.unit.agent.harness import request
@@ -74,14 +75,13 @@ def test_the_session_ends_without_a_failed_run_and_is_resumed(
 ) -> None:
     """The agent is lost after the first runs, and no other one can be started for a while."""
     path = tmp_path / "record"
-    real, calls = host._start, []
+    real, calls = start_agent, []
 
-    def start(agent: Path, group: object = None) -> subprocess.Popen[bytes]:
-        calls.append(agent)
+    def start(command: Sequence[str], *texts: Any) -> subprocess.Popen[bytes]:
+        calls.append(command)
         if len(calls) == 2:
             monkeypatch.setattr(subprocess, "Popen", failing(number))
-        assert group is None
-        return real(agent)
+        return real(command, *texts)
 
     def lose(target: HostTarget, *arguments: Any) -> Any:
         answer = run(target, *arguments)
@@ -90,7 +90,7 @@ def test_the_session_ends_without_a_failed_run_and_is_resumed(
 
     run = HostTarget.run
     with monkeypatch.context() as patch:
-        patch.setattr(host, "_start", start)
+        patch.setattr(host, "start_agent", start)
         patch.setattr(HostTarget, "run", lose)
         with pytest.raises(UserError) as caught:
             swapstone.compare(

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from swapstone.core.model import WireError
-from swapstone.core.targets import TargetError, agent_target, host
+from swapstone.core.targets import TargetError, agent_target
 from swapstone.core.targets.host import HostTarget
 from swapstone.core.wire import (
     AgentAnswer,
@@ -339,32 +339,6 @@ def test_the_host_empties_its_scratch_folder(agent: Path) -> None:
     assert seen.stdout == b""
     target.close()
     assert not folder.exists()
-
-
-def test_a_scratch_folder_that_did_not_change_is_not_read_again(agent: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    emptied: list[Path] = []
-
-    def empty(folder: Path) -> None:
-        emptied.append(folder)
-        real(folder)
-
-    real = host._empty
-    monkeypatch.setattr(host, "_empty", empty)
-    with HostTarget(agent) as target:
-        folder = Path(target.scratch())
-        for _ in range(2):  # within the resolution of a file system's times, a change may not be seen
-            target.run(request(folder, "/bin/true"))
-        assert emptied == [folder] * 2
-        monkeypatch.setattr(host, "_COARSEST_TIME_NS", 0)
-        for _ in range(3):
-            target.run(request(folder, "/bin/true"))
-        assert emptied == [folder] * 3
-        time.sleep(0.05)
-        for change in ("touch file", "chmod 755 .", "mkdir folder; touch -d @0 ."):
-            target.run(request(folder, "/bin/sh", "-c", change))
-            assert target.run(request(folder, "/bin/ls", "-A")).stdout == b""
-            assert folder.stat().st_mode & 0o777 == 0o700
-            time.sleep(0.05)
 
 
 @pytest.mark.slow

@@ -83,14 +83,14 @@ def test_leftovers_of_killed_programs_go_but_not_those_at_work(lock: Lock, cache
 def test_builds_for_machines_are_removed_too(cache: Path) -> None:
     """Without any image: a saved machine goes with its digest, and what is at work stays."""
     made = {"snapshots/s": "state", "snapshots/s.sha256": "d", "runs/r1": "a", "runs/r2": "b", "agents/x/agent": "p"}
-    made |= {"modules/m/planted.ko": "m", "kernels/k/kernel": "k", "runs/.part-1": "half"}
+    made |= {"modules/m/planted.ko": "m", "runs/.part-1": "half"}
     for name, content in made.items():
         (cache / name).parent.mkdir(parents=True, exist_ok=True)
         (cache / name).write_text(content)
     for name in ("snapshots/s", "runs/r1", "agents/x", "runs/.part-1"):
         age(cache / name, 31)
     kept = other_entries()
-    assert kinds(kept) == ["agent", "kernel", "leftover", "module", "run", "run", "saved machine"]
+    assert kinds(kept) == ["agent", "leftover", "module", "run", "run", "saved machine"]
     saved = next(one for one in kept if one.kind == "saved machine")
     assert saved.size_bytes == sum(
         (cache / name).stat().st_blocks * 512 for name in ("snapshots/s", "snapshots/s.sha256")
@@ -98,7 +98,7 @@ def test_builds_for_machines_are_removed_too(cache: Path) -> None:
     assert kinds(collect_garbage(30 * DAY_S, dry_run=True)) == ["agent", "leftover", "run", "saved machine"]
     assert all((cache / name).exists() for name in made), "a dry run removes nothing"
     collect_garbage(30 * DAY_S, dry_run=False)
-    assert {name for name in made if (cache / name).exists()} == {"runs/r2", "modules/m/planted.ko", "kernels/k/kernel"}
+    assert {name for name in made if (cache / name).exists()} == {"runs/r2", "modules/m/planted.ko"}
 
 
 def test_an_unwritable_cache_is_a_user_error(lock: Lock, monkeypatch: pytest.MonkeyPatch) -> None:

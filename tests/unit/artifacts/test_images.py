@@ -16,6 +16,7 @@ import pytest
 
 import swapstone
 from swapstone.core.model import UnavailableError, UserError, cpio
+from swapstone.core.record.replace_file import replace_file
 from swapstone.parts.build.artifacts.packages import Lock
 from swapstone.parts.vm.artifacts import images
 from swapstone.parts.vm.artifacts.bundled_modules import build_module
@@ -185,14 +186,14 @@ def test_a_damaged_image_is_built_again(lock: Lock, damaged: str, how: str) -> N
 
 @pytest.mark.slow
 def test_a_full_disk_leaves_no_partial_image(lock: Lock, monkeypatch: pytest.MonkeyPatch) -> None:
-    real = images.write_through
+    real = replace_file
 
     def full(path: Path, content: bytes) -> None:
         real(path, content)
         if path.name == "initrd":
             raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(images, "write_through", full)
+    monkeypatch.setattr(images, "replace_file", full)
     with pytest.raises(UserError, match="can't be written: No space left on device") as caught:
         build_image(REQUEST, lock=lock)
     assert "swapstone image gc" in caught.value.hint

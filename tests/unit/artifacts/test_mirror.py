@@ -24,8 +24,7 @@ from swapstone.parts.build.artifacts.mirror import from_mirror
 from swapstone.parts.build.artifacts.packages import Package, fetch, images_of, package_file, read_lock
 from swapstone.parts.build.artifacts.snapshot import archives_of, pin_snapshot, read_snapshots
 from swapstone.parts.build.artifacts.upstream_sources import Source, cache_path
-from swapstone.parts.vm.artifacts.pinned_files import PinnedSource, locked_sources, products_of, vendor
-from swapstone.parts.vm.artifacts.source_kernel import PATCHES
+from swapstone.parts.vm.artifacts.pinned_files import PinnedSource, locked_sources, vendor
 from swapstone.parts.vm.session import image_store
 from tests.unit.artifacts.archive import Archive, lock_of, named
 
@@ -151,7 +150,7 @@ def test_a_source_comes_from_the_mirror(tmp_path: Path, cache: Path, monkeypatch
     cache_path(source).parent.mkdir(parents=True)
     cache_path(source).write_bytes(data)
     done = vendor(tmp_path / "m", lock_of(), [PinnedSource("the library pack", "native/x.toml", source)], quiet)
-    assert (done.files, done.products) == (1, ("the library pack",))
+    assert done.files == 1
     shutil.rmtree(cache)
     monkeypatch.setenv("SWAPSTONE_MIRROR", str(tmp_path / "m"))
     monkeypatch.setattr(upstream_sources, "_run", lambda *_, **__: pytest.fail("a package manager is used"))
@@ -159,22 +158,18 @@ def test_a_source_comes_from_the_mirror(tmp_path: Path, cache: Path, monkeypatch
 
 
 @pytest.mark.slow
-def test_what_is_gone_is_listed_with_what_can_still_be_made(
-    archive: Archive, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_gone_is_listed(archive: Archive, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     kernel, old = named(archive.add("linux-image-a", {}), "generic"), archive.add("linux-image-b", {})
     lock = lock_of(kernel, named(old, "rt"), archive.add("busybox", {}))
     archive.remove("linux-image-b", "1.0-1")
     done = vendor(tmp_path / "m", lock, (), quiet)
     assert done.lacking == {"linux-image-b_1.0-1_amd64.deb": "no archive has this version any more"}
-    assert (done.products, done.lost, done.files) == (("the image amd64 generic",), ("the image amd64 rt",), 2)
+    assert done.files == 2
     monkeypatch.setattr(image_store, "read_lock", lambda: lock)
     monkeypatch.setattr(image_store, "locked_sources", lambda: ())
     lines, whole = image_store.vendor_files(str(tmp_path / "m"), ("x86_64",), quiet)
-    assert not whole and lines[1:4] == [
+    assert not whole and lines[1:-1] == [
         "can't be fetched: linux-image-b_1.0-1_amd64.deb: no archive has this version any more",
-        "can be made from it: the image amd64 generic",
-        "can't be made any more: the image amd64 rt",
     ]
     monkeypatch.setattr(packages, "read_lock", lambda: lock)
     with pytest.raises(PackageGoneError, match=r"linux-image-b 1\.0-1\. Not affected: amd64 generic\.") as caught:
@@ -203,10 +198,8 @@ def test_an_unwritable_folder_is_a_user_error(archive: Archive) -> None:
         vendor(Path("/proc/nowhere"), lock_of(archive.add("tool", {})), (), quiet)
 
 
-def test_every_file_of_the_shipped_locks_belongs_to_a_product() -> None:
+def test_every_lock_is_mirrored_under_names_of_its_own() -> None:
     lock, sources = read_lock(), locked_sources()
-    needed = set().union(*products_of(lock, sources).values())
-    assert needed == {package.sha256 for package in lock.packages} | {one.source.sha256 for one in sources}
     assert {one.lock for one in sources} == {
         str(path.relative_to(share_dir()))
         for path in (
@@ -218,8 +211,6 @@ def test_every_file_of_the_shipped_locks_belongs_to_a_product() -> None:
     names = [package.file_name for package in lock.packages] + [one.source.file for one in sources]
     assert len(names) == len(set(names))
     assert {"amd64 generic", "amd64 rt", "arm64 generic"} <= set(images_of(lock))
-    patches = next(package for package in lock.packages if package.source == PATCHES)
-    assert patches.file_name.endswith(".debian.tar.xz")
 
 
 @pytest.fixture

@@ -15,10 +15,11 @@ from pathlib import Path
 import pytest
 
 from swapstone.core.model import UnavailableError, UserError, WireError
-from swapstone.core.targets.ready_listener import ReadyListener
+from swapstone.core.targets.ready_listener import ready_listener
 from swapstone.parts.boards.model.driver_target import DriverTarget
 from swapstone.parts.boards.targets import ssh_connection
 from swapstone.parts.boards.targets.driver_host import DriverHost
+from swapstone.parts.boards.targets.ssh_connection import SshConnection
 
 CALLED = """#!/bin/sh
 printf '%s\\n' "$@" >>{log}
@@ -95,15 +96,15 @@ def test_a_copy_that_arrives_changed_is_refused(
     host: DriverHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "client").write_text("content")
-    real = host._call
+    real = SshConnection.call
 
-    def shortened(script: str, argument: str, content: object = None) -> bytes:
-        if script == "take":
-            with (tmp_path / "empty").open("w+b") as empty:
-                return real(script, argument, empty)
-        return real(script, argument)
+    def shortened(connection: SshConnection, command: str, content: object = None) -> bytes:
+        if content is None:
+            return real(connection, command)
+        with (tmp_path / "empty").open("w+b") as empty:
+            return real(connection, command, empty)
 
-    monkeypatch.setattr(host, "_call", shortened)
+    monkeypatch.setattr(SshConnection, "call", shortened)
     with pytest.raises(UserError, match="another content"):
         host.copy(tmp_path / "client")
 
@@ -177,7 +178,7 @@ def test_the_agent_notices_a_server_on_another_address() -> None:
     with socket.socket() as server:
         server.bind(("127.0.0.2", 0))
         port = server.getsockname()[1]
-        with ReadyListener("127.0.0.2", port):
+        with ready_listener("127.0.0.2", port):
             with socket.socket() as early:
                 assert early.connect_ex(("127.0.0.1", port)) != 0
             server.listen()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.core.factors import ProgramFacts
+from swapstone.core.factors import ProgramFacts, facts_of
 from swapstone.core.model import UserError, WireError
 from swapstone.core.model.cpio import file, folder, link, unpack
 from swapstone.core.wire import encode_answer
@@ -18,7 +18,6 @@ from swapstone.parts.vm.machine.guest import (
     decode_channel,
     encode_order,
     guest_path,
-    inspect,
     missing_libraries,
     overlay,
     read_folder,
@@ -117,7 +116,7 @@ IMAGE = {
 }
 
 
-def test_files_of_an_image_are_found_through_links(tmp_path: Path) -> None:
+def test_files_of_an_image_are_found_through_links() -> None:
     found = find(IMAGE, "/lib64/ld.so")
     assert found is not None
     assert found.content == b"loader"
@@ -126,12 +125,10 @@ def test_files_of_an_image_are_found_through_links(tmp_path: Path) -> None:
     assert absolute.content == b"c"
     for path in ("/none", "/loop", "/usr/lib64", "/lib64/none"):
         assert find(IMAGE, path) is None
-    assert inspect(IMAGE, "/lib64/ld.so", tmp_path) is None  # no ELF file
-    assert inspect(IMAGE, "/none", tmp_path) is None
-    image = {"bin/sh": file(Path("/bin/sh").read_bytes())}
-    facts = inspect(image, "/bin/sh", tmp_path)
+    assert facts_of(found.content, "/lib64/ld.so") is None  # no ELF file
+    facts = facts_of(Path("/bin/sh").read_bytes(), "/bin/sh")
     assert facts is not None
-    assert facts.needed
+    assert facts.needed and facts.path == "/bin/sh"
 
 
 def test_missing_files_of_an_image_are_named() -> None:

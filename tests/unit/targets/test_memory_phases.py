@@ -22,10 +22,10 @@ from swapstone.core.targets.memory_phases import (
     Mark,
     PhaseLog,
     PhaseWatch,
-    Thinned,
     parse_mark,
     resident_bytes,
     sampling_trouble,
+    thinned,
     with_phases,
 )
 from swapstone.core.wire import TrialRequest
@@ -116,16 +116,14 @@ def test_too_many_phases_are_counted_and_not_kept() -> None:
 
 
 def test_a_long_series_stays_short_and_keeps_its_peak_and_its_order() -> None:
-    series = Thinned(max)
     count = 10 * MOST_SAMPLES + 3
-    for at in range(count):
-        series.add(at, 9 if at == 4567 else 1)
-    assert MOST_SAMPLES // 2 <= len(series.pairs) <= MOST_SAMPLES
-    assert [size for _, size in series.pairs].count(9) == 1
-    times = [at for at, _ in series.pairs]
+    pairs = thinned([(at, 9 if at == 4567 else 1) for at in range(count)])
+    assert MOST_SAMPLES // 2 <= len(pairs) <= MOST_SAMPLES
+    assert [size for _, size in pairs].count(9) == 1
+    times = [at for at, _ in pairs]
     assert times == sorted(set(times))
     step = times[1]
-    assert max(at for at, size in series.pairs if size == 9) == 4567 // step * step
+    assert max(at for at, size in pairs if size == 9) == 4567 // step * step
     assert times[-1] > count - 2 * step
     assert {later - earlier for earlier, later in itertools.pairwise(times)} == {step}
 

@@ -21,5 +21,5 @@ def test_a_load_executes_as_many_instructions_before_the_measurement_on_each_clo
     bench = Bench(tmp_path)
     bench.parts = dataclasses.replace(bench.parts, machine=EmulatedMachine(ns_per_instruction=scale))
     with bench.target() as target:
-        order = target._trial_order(bench.ask(target), MachineConfig(settle_ms=300))
-    assert line in order.order
+        setup = target.named_run(bench.ask(target), MachineConfig(settle_ms=300)).setup
+    assert line in setup.order

@@ -10,7 +10,7 @@ import msgspec
 
 from swapstone.core.factors.command import COMMAND_FACTOR, COMMAND_LINE
 from swapstone.core.factors.factor import Evidence, Factor, Level, ProgramFacts, Recipe, Stage, TakesPaths, TakesTexts
-from swapstone.core.factors.facts import RECORDED, RELEVANT_SYMBOLS, read_facts
+from swapstone.core.factors.facts import RECORDED, RELEVANT_SYMBOLS, facts_of, read_facts
 from swapstone.core.factors.free_factor import NOT_OBSERVED, free_factor, is_unobserved
 from swapstone.core.factors.priority import PRIORITY, PRIORITY_VARIABLE, level_of_stat
 from swapstone.core.factors.priority import SEEN as PRIORITY_SEEN
@@ -49,6 +49,7 @@ __all__ = [
     "TakesTexts",
     "all_factors",
     "check_values",
+    "facts_of",
     "find_factor",
     "find_level",
     "free_factor",

@@ -66,10 +66,25 @@ def read_facts(path: Path) -> ProgramFacts | None:
 
 @functools.cache
 def _read(path: Path, _mtime_ns: int, _size: int) -> ProgramFacts | None:
-    with contextlib.suppress(OSError, DamagedElfError), open_elf(path) as elf:
+    return _facts_in(path, str(path))
+
+
+@functools.cache
+def facts_of(content: bytes, path: str) -> ProgramFacts | None:
+    """Read the content of a program's file; as `read_facts`.
+
+    Args:
+        content: of any file.
+        path: for the facts.
+    """
+    return _facts_in(content, path)
+
+
+def _facts_in(file: Path | bytes, path: str) -> ProgramFacts | None:
+    with contextlib.suppress(OSError, DamagedElfError), open_elf(file) as elf:
         defined = list(_relevant_ones(elf, "SHT_SYMTAB", "SHT_DYNSYM"))
         return ProgramFacts(
-            path=str(path),
+            path=path,
             machine=str(elf["e_machine"]),
             entry=_entry(elf),
             interp=next(

@@ -3,10 +3,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import stat
+from collections.abc import Iterator
 from pathlib import Path
+
+from swapstone.core.model.errors import UserError
 
 
 def read_regular_file(path: Path, most_bytes: int) -> bytes:
@@ -33,6 +37,23 @@ def read_regular_file(path: Path, most_bytes: int) -> bytes:
         return b"".join(parts)
     finally:
         os.close(handle)
+
+
+@contextlib.contextmanager
+def readable(what: str, hint: str = "") -> Iterator[None]:
+    """Turn an `OSError` in the context into the error of a file that the user named.
+
+    Args:
+        what: the file, as the subject of a sentence.
+        hint: the next step.
+
+    Raises:
+        UserError: it can't be read.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise UserError(f"{what} can't be read: {error.strerror}.", hint) from error
 
 
 def text_of(path: Path) -> str:

@@ -251,7 +251,7 @@ def file_sha256(data: bytes) -> str:
 
 
 MEASURED = frozenset({"osnoise", "hwnoise"})
-"""Names in `Manifest.machine` of measurements, which are made anew in each session (`swapstone.core.targets.kernel_noise`)."""
+"""Names in `Manifest.machine` of measurements that each session of an earlier version made anew."""
 
 
 def manifest_differences(first: Manifest, second: Manifest) -> tuple[str, ...]:

@@ -31,7 +31,6 @@ from swapstone.core.plan.stopping import first_block
 from swapstone.core.record import RecordWriter
 from swapstone.core.run.attempt import Attempt, failure_text, reason_of_break, run_of
 from swapstone.core.run.endings import why_complete, why_gone, why_none
-from swapstone.core.run.kernel_noise import with_noise
 from swapstone.core.run.made_runs import MadeRuns
 from swapstone.core.run.manifest import manifest_of
 from swapstone.core.run.prepare import Prepared
@@ -150,8 +149,7 @@ class Engine:
     def blocks(self) -> Steps[SessionEnd]:
         """Run the experiment as `run`; yield before the first block and between two, where no trial runs. A pause uses no budget."""
         self._calibrate()
-        manifest = manifest_of(self._prepared, self._target, self._passes)
-        self._writer.write_manifest(with_noise(manifest, self._experiment, self._target))
+        self._writer.write_manifest(manifest_of(self._prepared, self._target, self._passes))
         everything = plan.groups(self._experiment)
         still_open = tuple(group for group in everything if self._prepared.runs(*group[:2]))
         self._refuse(everything)

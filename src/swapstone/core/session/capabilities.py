@@ -13,7 +13,6 @@ from swapstone.core.model import UserError
 from swapstone.core.model.parts import provided
 from swapstone.core.targets import Target, open_target
 from swapstone.core.targets.health import Finding, MachineFindings, State, ability, examine
-from swapstone.core.targets.kernel_noise import TOOLS, unavailable
 from swapstone.core.wire import ProcessOutcome, TrialRequest
 
 __all__ = [
@@ -23,7 +22,6 @@ __all__ = [
     "capabilities",
     "examine",
     "examine_target",
-    "noise_findings",
     "summary",
 ]
 
@@ -84,7 +82,7 @@ def _installed(level: Level) -> str:
 def _agent() -> list[Finding]:
     try:
         with open_target("host") as target:
-            return [*agent_findings(target, ("/bin/true",)), *noise_findings(target)]
+            return agent_findings(target, ("/bin/true",))
     except UserError as error:
         return _no_agent(error)
 
@@ -134,21 +132,6 @@ def agent_findings(target: Target, arguments: tuple[str, ...]) -> list[Finding]:
         ability(_OBSERVING, None if observed else trouble, lambda: mapped, absent="nothing observed"),
         *(Finding(name=what, state=state, found=found) for what, (state, found) in recorded),
     ]
-
-
-def noise_findings(target: Target) -> list[Finding]:
-    """Return whether rtla can measure the noise of kernel and hardware on a target, as the suite latency does."""
-    return [_noise(name, reason) for name, reason in unavailable(target).items()]
-
-
-def _noise(name: str, reason: str) -> Finding:
-    return ability(
-        name,
-        (reason, "") if reason else None,
-        lambda: f"{TOOLS[name]}, before the suite latency",
-        f"{TOOLS[name]} measures nothing before the suite latency",
-        f"unavailable: {reason}",
-    )
 
 
 def summary(found: list[Finding], noise: list[Finding]) -> str:

@@ -14,7 +14,7 @@ from pathlib import Path
 from swapstone.core.model import UnavailableError, UserError
 from swapstone.core.model.cached_files import mark_used, write_whole
 from swapstone.core.model.directories import share_dir
-from swapstone.core.model.regular_file import text_of
+from swapstone.core.model.regular_file import readable, text_of
 from swapstone.core.model.system_errors import remedy
 
 FREESTANDING = (
@@ -71,8 +71,7 @@ def build_native(name: str, sources: Sequence[Path], directory: Path, command: S
         directory: the cache.
         command: the compiler and its flags.
     """
-    version = agent_compiler(command[0])
-    digest = hashlib.sha256("\0".join((version, *command, *_LIBRARIES)).encode())
+    digest = hashlib.sha256("\0".join((agent_compiler(command[0]), *command, *_LIBRARIES)).encode())
     for source in sources:
         digest.update(f"\0{source.name}\0".encode() + source.read_bytes())
     built = directory / digest.hexdigest()[:16] / name
@@ -102,11 +101,8 @@ def sha256_of(program: Path) -> str:
     Raises:
         UserError: it can't be read.
     """
-    try:
-        with program.open("rb") as opened:
-            return hashlib.file_digest(opened, "sha256").hexdigest()
-    except OSError as error:
-        raise UserError(f"{program} can't be read: {error.strerror}.") from error
+    with readable(str(program)), program.open("rb") as opened:
+        return hashlib.file_digest(opened, "sha256").hexdigest()
 
 
 def _mark_of(built: Path) -> Path:

@@ -13,15 +13,16 @@ import select
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
 
 from swapstone.core.model import WireError
+from swapstone.core.model.system_errors import remedy
 from swapstone.core.model.trial_conditions import changed_conditions
 from swapstone.core.targets.agent_build import sha256_of
-from swapstone.core.targets.beside import BesideCommands, end_agents
+from swapstone.core.targets.beside import beside_commands, end_agents
 from swapstone.core.targets.target import AgentStartError, MachineConfig, Target, TargetError
 from swapstone.core.wire import NONCE_BYTES, AgentAnswer, AnswerReader, TrialRequest, encode_plan_header, encode_request
 
@@ -66,8 +67,8 @@ class AgentTarget(Target):
         self._slack_s = slack_s
         self._stop_timeout_s = stop_timeout_s
         self._process: subprocess.Popen[bytes] | None = None
-        self._poll = select.poll()
-        """Of the agent's output."""
+        self._output, self._poll = -1, select.poll()
+        """The agent's output."""
         self._reader = AnswerReader()
         self._heard = False
         """Whether the agent has written anything."""
@@ -121,13 +122,13 @@ class AgentTarget(Target):
         machine: dict[str, str] = {}
         self._clear_load()
         try:
-            with BesideCommands(
+            with beside_commands(
                 self._start_load_agent, config.beside, self.load_folder(), config.settle_ms, self._stop_timeout_s
-            ) as load:
+            ) as check:
                 machine |= {f"before {path}": text for path, text in self._counters().items()}
                 answer = run(request)
                 machine |= {f"after {path}": text for path, text in self._counters().items()}
-                load.check()
+                check()
         finally:
             self._clear_load()
         return msgspec.structs.replace(answer, machine=(*answer.machine, *machine.items()))
@@ -176,8 +177,9 @@ class AgentTarget(Target):
             self._heard = False
             self._process = self._start_agent()
             assert self._process.stdout is not None
+            self._output = self._process.stdout.fileno()
             self._poll = select.poll()
-            self._poll.register(self._process.stdout, select.POLLIN)
+            self._poll.register(self._output, select.POLLIN)
             plan = encode_plan_header() + plan
         else:
             self._check_silence()
@@ -186,14 +188,10 @@ class AgentTarget(Target):
             self._process.stdin.write(plan)
             self._process.stdin.flush()
         except BrokenPipeError as error:
-            self._check_begun()
-            raise self._gone() from error
+            raise self._ended() from error
 
     def _wait(self, until_s: float) -> AgentAnswer:
         """Read until one answer is complete."""
-        assert self._process is not None
-        assert self._process.stdout is not None
-        output = self._process.stdout.fileno()
         received = 0
         while True:
             left_ms = math.ceil((until_s - time.monotonic()) * 1000)
@@ -201,11 +199,11 @@ class AgentTarget(Target):
                 raise TargetError("The agent did not answer in time.", "The next trial starts a new one.")
             if not self._poll.poll(min(left_ms, _LONGEST_POLL_MS)):
                 continue
-            data = os.read(output, 1 << 16)
+            data = os.read(self._output, 1 << 16)
             if not data:
-                self._check_begun()
+                ended = self._ended()
                 self._reader.finish()
-                raise self._gone()
+                raise ended
             self._heard = True
             received += len(data)
             if received > _LONGEST_ANSWER_BYTES:
@@ -222,22 +220,19 @@ class AgentTarget(Target):
         Raises:
             TargetError: there are bytes after the last answer.
         """
-        assert self._process is not None
-        assert self._process.stdout is not None
-        output = self._process.stdout.fileno()
         # An agent that has ended is noticed when the next request is sent.
-        more = any(events & select.POLLIN for _, events in self._poll.poll(0)) and os.read(output, 1) != b""
+        more = any(events & select.POLLIN for _, events in self._poll.poll(0)) and os.read(self._output, 1) != b""
         if more or not self._reader.between_answers:
             raise TargetError(
                 "The agent's output goes on after its answer.",
                 "Another process than the agent may have written into its pipe: `swapstone docs wire`, section 1.",
             )
 
-    def _check_begun(self) -> None:
-        """Raise if the agent ended because it could not begin.
+    def _ended(self) -> TargetError:
+        """Return the error for an agent that has ended.
 
         Raises:
-            AgentStartError: the kernel refused a system call that it needs.
+            AgentStartError: it could not begin: the kernel refused a system call that it needs.
         """
         assert self._process is not None
         with contextlib.suppress(subprocess.TimeoutExpired):
@@ -248,13 +243,7 @@ class AgentTarget(Target):
                 f"The agent can't begin on {self.name}: the kernel refuses prctl, clone or signalfd4, which it needs.",
                 f"It needs Linux {OLDEST_KERNEL} or newer, and no seccomp filter that forbids these system calls.",
             )
-
-    def _gone(self) -> TargetError:
-        assert self._process is not None
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self._process.wait(1)
-        status = self._process.returncode
-        return TargetError(f"The agent ended (status {status}).", "The next trial starts a new one.")
+        return TargetError(f"The agent ended (status {self._process.returncode}).", "The next trial starts a new one.")
 
     def _stop(self) -> None:
         """End the agent: it kills its trial and exits when its pipes are closed, also if a signal stopped it."""
@@ -263,6 +252,37 @@ class AgentTarget(Target):
             return
         _continue_group(process)
         end_agents([process], self._stop_timeout_s)
+
+
+def start_agent(
+    command: Sequence[str], what: str, hint: str, environment: Mapping[str, str] | None = None
+) -> subprocess.Popen[bytes]:
+    """Start an agent, or what reaches it, in a new session, so that Ctrl-C at the terminal does not reach it.
+
+    Args:
+        command: of this machine.
+        what: it is, as the subject of a sentence.
+        hint: the next step if it can't be started.
+        environment: of the process; None for that of this one.
+
+    Raises:
+        AgentStartError: it can't be started.
+        OSError: neither, because a resource of this machine is used up.
+    """
+    try:
+        return subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            cwd="/",
+            env=environment,
+            start_new_session=True,
+        )
+    except OSError as error:
+        if remedy(error):
+            raise
+        raise AgentStartError(f"{what} can't be started: {error.strerror}.", hint) from error
 
 
 def digest_of_files(files: Mapping[str, Path]) -> str:

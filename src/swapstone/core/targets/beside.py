@@ -12,9 +12,7 @@ import os
 import select
 import subprocess
 import time
-from collections.abc import Callable, Sequence
-from types import TracebackType
-from typing import Self
+from collections.abc import Callable, Iterator, Sequence
 
 from swapstone.core.model import WireError
 from swapstone.core.model.safe_text import safe_excerpt
@@ -29,8 +27,15 @@ _MOST_DISK_BYTES = 1 << 40
 _PATHS = "/usr/sbin:/usr/bin:/sbin:/bin"
 
 
-class BesideCommands:
-    """Shell commands that run until they are ended: a context manager.
+@contextlib.contextmanager
+def beside_commands(
+    start: Callable[[int], subprocess.Popen[bytes]],
+    commands: Sequence[str],
+    folder: str,
+    settle_ms: int,
+    stop_timeout_s: float,
+) -> Iterator[Callable[[], None]]:
+    """Run shell commands until the end of the context, and yield a function that checks that every one still runs.
 
     Args:
         start: starts an agent, given the number of the command.
@@ -40,66 +45,14 @@ class BesideCommands:
         stop_timeout_s: limit for an agent to exit.
 
     Raises:
-        MachineConfigError: one ended early.
+        MachineConfigError: one ended early; the message has its last output.
         TargetError: an agent failed.
         AgentStartError: no agent can be started.
     """
+    running: list[tuple[str, subprocess.Popen[bytes], AnswerReader]] = []
 
-    def __init__(
-        self,
-        start: Callable[[int], subprocess.Popen[bytes]],
-        commands: Sequence[str],
-        folder: str,
-        settle_ms: int,
-        stop_timeout_s: float,
-    ) -> None:
-        self._start = start
-        self._commands = commands
-        self._folder = folder
-        self._settle_ms = settle_ms
-        self._stop_timeout_s = stop_timeout_s
-        self._running: list[tuple[str, subprocess.Popen[bytes], AnswerReader]] = []
-
-    def __enter__(self) -> Self:
-        try:
-            for number, command in enumerate(self._commands):
-                process = self._start(number)
-                self._running.append((command, process, AnswerReader()))
-                request = TrialRequest(
-                    id=f"beside-{number}",
-                    arguments=("/bin/sh", "-c", command),
-                    environment=(("PATH", _PATHS),),
-                    cwd=self._folder,
-                    timeout_ms=_LONGEST_MS,
-                    disk_bytes=_MOST_DISK_BYTES,
-                )
-                assert process.stdin is not None
-                with contextlib.suppress(BrokenPipeError):  # `check` finds out why
-                    process.stdin.write(encode_plan_header() + encode_request(request))
-                    process.stdin.flush()
-            until_s = time.monotonic() + self._settle_ms / 1000
-            while (left_s := until_s - time.monotonic()) > 0:
-                time.sleep(min(left_s, 0.1))
-                self.check()
-            self.check()
-        except BaseException:
-            self._end()
-            raise
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._end()
-
-    def check(self) -> None:
-        """Check that every command still runs.
-
-        Raises:
-            MachineConfigError: one has ended; the message has its last output.
-            TargetError: its agent has ended.
-        """
-        for command, process, reader in self._running:
+    def check() -> None:
+        for command, process, reader in running:
             assert process.stdout is not None
             output = process.stdout.fileno()
             while select.select([output], [], [], 0)[0]:
@@ -113,23 +66,42 @@ class BesideCommands:
                 if answers:
                     raise MachineConfigError(_early(command, answers[0]))
 
-    def _end(self) -> None:
-        """Close the pipes of all agents, then wait for each: they end their trials at the same time."""
-        running, self._running = self._running, []
-        end_agents([process for _, process, _ in running], self._stop_timeout_s)
+    try:
+        for number, command in enumerate(commands):
+            process = start(number)
+            running.append((command, process, AnswerReader()))
+            request = TrialRequest(
+                id=f"beside-{number}",
+                arguments=("/bin/sh", "-c", command),
+                environment=(("PATH", _PATHS),),
+                cwd=folder,
+                timeout_ms=_LONGEST_MS,
+                disk_bytes=_MOST_DISK_BYTES,
+            )
+            assert process.stdin is not None
+            with contextlib.suppress(BrokenPipeError):  # `check` finds out why
+                process.stdin.write(encode_plan_header() + encode_request(request))
+                process.stdin.flush()
+        until_s = time.monotonic() + settle_ms / 1000
+        while (left_s := until_s - time.monotonic()) > 0:
+            time.sleep(min(left_s, 0.1))
+            check()
+        check()
+        yield check
+    finally:  # closes the pipes of all agents, then waits for each: they end their trials at the same time
+        end_agents([process for _, process, _ in running], stop_timeout_s)
 
 
 def end_agents(agents: Sequence[subprocess.Popen[bytes]], stop_timeout_s: float) -> None:
     """Close the pipes of agents, and wait until they have ended their trials and exited.
 
     Args:
-        agents: with pipes as standard input and output.
+        agents: with pipes.
         stop_timeout_s: one that does not exit within this time is killed.
     """
     for agent in agents:
-        for stream in (agent.stdout, agent.stdin):
-            assert stream is not None
-            with contextlib.suppress(BrokenPipeError):
+        for stream in filter(None, (agent.stdout, agent.stdin, agent.stderr)):
+            with contextlib.suppress(OSError):
                 stream.close()
     for agent in agents:
         try:

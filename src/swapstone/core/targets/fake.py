@@ -403,12 +403,6 @@ _FAULT_CHANGES: dict[str, Callable[[AgentAnswer], AgentAnswer]] = {
 }
 
 
-def _change_server(answer: AgentAnswer, change: Callable[[AgentAnswer], AgentAnswer]) -> AgentAnswer:
-    """Apply a fault to the output of the load generator, as to the report of other workloads."""
-    changed = change(replace(answer, stdout=answer.driver_stdout))
-    return replace(changed, stdout=b"", driver_stdout=changed.stdout)
-
-
 def _answer_bytes(spec: Spec, request: TrialRequest) -> bytes:
     """Return the bytes of the agent's answer to a trial."""
     trial = _Trial(spec, request)
@@ -416,7 +410,9 @@ def _answer_bytes(spec: Spec, request: TrialRequest) -> bytes:
     answer, report = _faultless(trial, wrong_level=fault == "wrong-level")
     if request.load_generator is not None:
         answer = server_answer(answer, request, trial.behaviour, report.passes[0].wall_ns)
-        answer = _change_server(answer, _FAULT_CHANGES[fault])
+        # A fault is applied to the output of the load generator, as to the report of other workloads.
+        answer = _FAULT_CHANGES[fault](replace(answer, stdout=answer.driver_stdout))
+        answer = replace(answer, stdout=b"", driver_stdout=answer.stdout)
     else:
         answer = _FAULT_CHANGES[fault](replace(answer, stdout=encode_workload_report(report)))
     encoded = encode_answer(answer)

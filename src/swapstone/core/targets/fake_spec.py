@@ -12,6 +12,7 @@ import msgspec
 from msgspec import Meta
 
 from swapstone.core.model import FrozenStruct, UserError, unknown
+from swapstone.core.model.regular_file import readable
 from swapstone.core.model.toml_file import TomlError, decode_toml
 from swapstone.core.targets.target import TargetDescription
 
@@ -172,11 +173,8 @@ def load_spec(path: Path) -> Spec:
     Raises:
         UserError: the file does not exist, is not TOML, or does not follow docs/fake-target.md.
     """
-    try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise UserError(f"The fake target's file {path} can't be read: {error.strerror}.", _HINT) from error
-    return decode_spec(content, str(path))
+    with readable(f"The fake target's file {path}", _HINT):
+        return decode_spec(path.read_bytes(), str(path))
 
 
 def decode_spec(content: bytes, name: str) -> Spec:

@@ -10,7 +10,6 @@ import shlex
 import stat
 import subprocess
 import threading
-import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -22,14 +21,14 @@ from swapstone.core.model.parts import provided
 from swapstone.core.model.system_errors import remedy
 from swapstone.core.model.temporary_folder import TemporaryFolder
 from swapstone.core.targets.agent_build import agent_compiler, build_agent, has_sha256, sha256_of
-from swapstone.core.targets.agent_target import SLACK_S, STOP_TIMEOUT_S, AgentTarget
+from swapstone.core.targets.agent_target import SLACK_S, STOP_TIMEOUT_S, AgentTarget, start_agent
 from swapstone.core.targets.beside import COUNTERS
 from swapstone.core.targets.hints import target_hint
 from swapstone.core.targets.host_description import describe_host
 from swapstone.core.targets.load_driver import LoadDriver, LoadDriverKind
 from swapstone.core.targets.memory_cgroup import MemoryCgroup
 from swapstone.core.targets.memory_phases import PhaseWatch, with_phases
-from swapstone.core.targets.ready_listener import ReadyListener
+from swapstone.core.targets.ready_listener import ready_listener
 from swapstone.core.targets.target import (
     DEFAULT_MACHINE,
     NO_LIMIT_BYTES,
@@ -48,8 +47,6 @@ _OF_THE_GENERATOR = frozenset({"driver_user_us", "driver_system_us", "driven_ns"
 
 _SCRATCH_MODE = 0o700
 _CGROUP = process_file("cgroup")
-_COARSEST_TIME_NS = 3_000_000_000
-"""More than the resolution of the times of any file system."""
 
 
 class HostTarget(AgentTarget):
@@ -84,8 +81,6 @@ class HostTarget(AgentTarget):
         """In which the agent is started."""
         self._folder = TemporaryFolder("scratch")
         self._scratch = self._folder.path
-        self._emptied_ns = -1
-        """The scratch folder's time of change, if it was empty then and a later change has another time."""
 
     def describe(self) -> TargetDescription:
         """Return this machine's description."""
@@ -124,14 +119,13 @@ class HostTarget(AgentTarget):
             OSError: neither, because a resource of this machine is used up.
             UnavailableError: memory can't be limited on this machine.
         """
-        rest = msgspec.structs.replace(config.without_load(), memory_bytes=0)
-        require_default_machine(rest, self.name)
+        require_default_machine(msgspec.structs.replace(config.without_load(), memory_bytes=0), self.name)
         return self._under_load(request, config, lambda each: self._run_alone(each, config.memory_bytes))
 
     def _run_alone(self, request: TrialRequest, memory_bytes: int) -> AgentAnswer:
         if self.driver is None or request.load_generator is None:
             return self._run_in_group(request, memory_bytes) if memory_bytes else self._run(request)
-        with ReadyListener(self.driver.address, request.load_generator.port):
+        with ready_listener(self.driver.address, request.load_generator.port):
             answer = self._run_in_group(request, memory_bytes) if memory_bytes else self._run(request)
         # The agent measured ssh in the load generator's place.
         facts = tuple((name, value) for name, value in answer.facts if name not in _OF_THE_GENERATOR)
@@ -143,7 +137,12 @@ class HostTarget(AgentTarget):
         unlimited = memory_bytes >= NO_LIMIT_BYTES
         with (
             MemoryCgroup(0 if unlimited else memory_bytes) as group,
-            PhaseWatch(self._phases.path / "marks", group.path, self._agent_pid, samples=unlimited) as watch,
+            PhaseWatch(
+                self._phases.path / "marks",
+                group.path,
+                lambda: self._process.pid if self._process else None,
+                samples=unlimited,
+            ) as watch,
         ):
             self._group = group
             try:
@@ -166,10 +165,6 @@ class HostTarget(AgentTarget):
             report = group.report()
         return msgspec.structs.replace(answer, cgroup=report, memory=watch.result())
 
-    def _agent_pid(self) -> int | None:
-        process = self._process
-        return process.pid if process else None
-
     def close(self) -> None:
         """End the agent and its trial and the connection to the load generators' machine, and remove the scratch folder."""
         self._stop()
@@ -190,9 +185,8 @@ class HostTarget(AgentTarget):
         cache_dir().mkdir(parents=True, exist_ok=True)
         return TemporaryFolder("load", cache_dir())
 
-    def _start_load_agent(self, number: int) -> subprocess.Popen[bytes]:
-        del number
-        return _start(self._agent_path())
+    def _start_load_agent(self, number: int) -> subprocess.Popen[bytes]:  # noqa: ARG002 - they have no names here
+        return self._start(None)
 
     def _clear_load(self) -> None:
         with contextlib.suppress(OSError):
@@ -207,11 +201,7 @@ class HostTarget(AgentTarget):
 
     def _clear(self) -> None:
         try:
-            if self._scratch.stat().st_ctime_ns == self._emptied_ns:  # nothing was created since
-                return
             _empty(self._scratch)
-            changed_ns = self._scratch.stat().st_ctime_ns
-            self._emptied_ns = changed_ns if time.time_ns() - changed_ns > _COARSEST_TIME_NS else -1
         except OSError as error:
             if remedy(error):
                 raise
@@ -219,7 +209,17 @@ class HostTarget(AgentTarget):
             raise TargetError(f"The scratch folder can't be emptied: {error}.", hint) from error
 
     def _start_agent(self) -> subprocess.Popen[bytes]:
-        return _start(self._agent_path(), self._group)
+        return self._start(self._group)
+
+    def _start(self, group: MemoryCgroup | None) -> subprocess.Popen[bytes]:
+        """Start an agent, in a cgroup if there is one."""
+        agent = self._agent_path()
+        return start_agent(
+            group.command(agent, "-") if group else (str(agent), "-"),
+            f"The agent {agent}",
+            f"Execute it to find the cause: {shlex.quote(str(agent))} - </dev/null",
+            {},
+        )
 
     def _agent_path(self) -> Path:
         """Return the agent's program. It is compiled if there is none, or if its file has changed.
@@ -240,25 +240,6 @@ class HostTarget(AgentTarget):
 
 def _compiler() -> str:
     return os.environ.get("CC") or "cc"
-
-
-def _start(agent: Path, group: MemoryCgroup | None = None) -> subprocess.Popen[bytes]:
-    """Start an agent in a new session, so that Ctrl-C at the terminal does not reach it; in a cgroup if there is one."""
-    try:
-        return subprocess.Popen(
-            group.command(agent, "-") if group else [str(agent), "-"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            cwd="/",
-            env={},
-            start_new_session=True,
-        )
-    except OSError as error:
-        if remedy(error):
-            raise
-        hint = f"Execute it to find the cause: {shlex.quote(str(agent))} - </dev/null"
-        raise AgentStartError(f"The agent {agent} can't be started: {error.strerror}.", hint) from error
 
 
 def _empty(folder: Path) -> None:

@@ -10,6 +10,8 @@ from pathlib import Path
 from swapstone.core.model.regular_file import text_of
 from swapstone.core.targets.target import TargetDescription
 
+_GOVERNORS = "sys/devices/system/cpu/cpu[0-9]*/cpufreq/scaling_governor"
+
 
 def describe_host(root: Path = Path("/")) -> TargetDescription:
     """Describe this machine.
@@ -42,11 +44,11 @@ def describe_machine(root: Path, kernel: str, architecture: str, cpus: tuple[int
         cpu=cpu.get("model name") or cpu.get("uarch") or cpu.get("Processor") or cpu.get("CPU part", ""),
         cpus=cpus,
         microcode=cpu.get("microcode", ""),
-        governor=_governors(root),
+        governor=",".join(sorted({text_of(path) for path in root.glob(_GOVERNORS)} - {""})),
         mitigations="; ".join(f"{path.name}: {text_of(path)}" for path in sorted(vulnerabilities.glob("*"))),
         virtualization=_virtualization(root, cpu),
         memory_bytes=_memory_bytes(root / "proc/meminfo"),
-        system=_system(root / "etc/os-release"),
+        system=_pairs(text_of(root / "etc/os-release"), "=").get("PRETTY_NAME", "").strip('"'),
     )
 
 
@@ -58,11 +60,6 @@ def _pairs(text: str, separator: str) -> dict[str, str]:
         if mark:
             found.setdefault(key.strip(), value.strip())
     return found
-
-
-def _governors(root: Path) -> str:
-    paths = (root / "sys/devices/system/cpu").glob("cpu[0-9]*/cpufreq/scaling_governor")
-    return ",".join(sorted({text_of(path) for path in paths} - {""}))
 
 
 def _virtualization(root: Path, cpu: dict[str, str]) -> str:
@@ -79,7 +76,3 @@ def _virtualization(root: Path, cpu: dict[str, str]) -> str:
 def _memory_bytes(path: Path) -> int:
     number, _, unit = _pairs(text_of(path), ":").get("MemTotal", "").partition(" ")
     return int(number) * 1024 if number.isdecimal() and len(number) < 16 and unit == "kB" else 0
-
-
-def _system(path: Path) -> str:
-    return _pairs(text_of(path), "=").get("PRETTY_NAME", "").strip('"')

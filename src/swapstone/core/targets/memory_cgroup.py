@@ -212,8 +212,7 @@ def find_places(mounts: str, own: str) -> tuple[Place, ...]:
         version = 2 if kind == "cgroup2" else 1
         path = _own_path(own, version).removeprefix(root if root != "/" else "")
         here = Path(os.path.normpath(f"{top}/{path}"))
-        above = [here, *here.parents]
-        inside = [each for each in above if each == Path(top) or Path(top) in each.parents]
+        inside = [each for each in [here, *here.parents] if each == Path(top) or Path(top) in each.parents]
         found += [Place(each, Path(top), version) for each in inside or [Path(top)]]
     return tuple(sorted(found, key=lambda place: place.version))
 

@@ -16,7 +16,7 @@ import select
 import statistics
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import msgspec
@@ -32,7 +32,7 @@ _COST = 9
 
 MOST_PHASES = 64
 MOST_SAMPLES = 1024
-"""Of a series. When there are more, each becomes the larger one of two."""
+"""Of a series. When there are more, neighbours become one, the largest."""
 
 _LONGEST_LINE = 256
 _BLOCK, _BLOCKS = 4096, 32
@@ -68,37 +68,11 @@ def parse_mark(line: bytes) -> Mark | None:
     return Mark(name, int(live[1])) if live else None
 
 
-class Thinned:
-    """A list of pairs (time, bytes) that stays short: when it is full, each two neighbours become one.
-
-    Args:
-        merge: returns the bytes of one pair for those of two.
-    """
-
-    def __init__(self, merge: Callable[[int, int], int]) -> None:
-        self.pairs: list[tuple[int, int]] = []
-        self._merge = merge
-        self._merged = 1
-        self._filled = 1
-        """How many samples a pair stands for, and the last pair so far."""
-
-    def add(self, at_ns: int, size: int) -> None:
-        """Add a sample."""
-        if self._filled < self._merged:
-            before, other = self.pairs[-1]
-            self.pairs[-1] = (before, self._merge(other, size))
-            self._filled += 1
-            return
-        if len(self.pairs) == MOST_SAMPLES:
-            neighbours = zip(self.pairs[::2], self.pairs[1::2], strict=True)
-            self.pairs = [(first[0], self._merge(first[1], second[1])) for first, second in neighbours]
-            self._merged *= 2
-        self.pairs.append((at_ns, size))
-        self._filled = 1
-
-
-def _first(size: int, _: int) -> int:
-    return size
+def thinned(pairs: Sequence[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
+    """Return at most `MOST_SAMPLES` pairs (time, bytes): of so many neighbours the first time and the most bytes."""
+    step = -(-len(pairs) // MOST_SAMPLES) or 1
+    groups = (pairs[at : at + step] for at in range(0, len(pairs), step))
+    return tuple((group[0][0], max(size for _, size in group)) for group in groups)
 
 
 class PhaseLog:
@@ -110,15 +84,13 @@ class PhaseLog:
     def __init__(self) -> None:
         self._began_ns: int | None = None
         self._phases = [PhaseMemory(name=FIRST_PHASE)]
-        self._series, self._of_phase = Thinned(max), Thinned(_first)
+        self._samples: list[list[tuple[int, int]]] = [[]]
+        """Of each phase."""
         self._ignored = 0
 
     def sample(self, at_ns: int, resident: int) -> None:
         """Add a sample, in bytes."""
-        now, last = self._since(at_ns), self._phases[-1]
-        self._series.add(now, resident)
-        self._of_phase.add(now, resident)
-        self._change(ended_ns=now, samples=last.samples + 1, peak_bytes=max(last.peak_bytes, resident))
+        self._samples[-1].append((self._since(at_ns), resident))
 
     def line(self, at_ns: int, line: bytes) -> bool:
         """Add a line that the program wrote; return whether a phase begins."""
@@ -128,37 +100,41 @@ class PhaseLog:
             return False
         now = self._since(at_ns)
         if mark.name:
-            self._change(ended_ns=now)
-            self._change(retained_bytes=self._retained())
-            self._phases.append(PhaseMemory(name=mark.name, began_ns=now, ended_ns=now))
-            self._of_phase = Thinned(_first)
+            self._phases.append(PhaseMemory(name=mark.name, began_ns=now))
+            self._samples.append([])
         if mark.live_bytes is not None:
-            self._change(live_bytes=mark.live_bytes)
+            self._phases[-1] = msgspec.structs.replace(self._phases[-1], live_bytes=mark.live_bytes)
         return bool(mark.name)
 
     def series(self, unavailable: str = "") -> MemorySeries:
         """Return what there is so far."""
-        *ended, last = self._phases
+        ends = [phase.began_ns for phase in self._phases[1:]]
+        ends.append(max((at_ns for at_ns, _ in self._samples[-1]), default=self._phases[-1].began_ns))
         return MemorySeries(
-            samples=tuple(self._series.pairs),
-            phases=(*ended, msgspec.structs.replace(last, retained_bytes=self._retained())),
+            samples=thinned([pair for samples in self._samples for pair in samples]),
+            phases=tuple(map(_measured, self._phases, ends, self._samples)),
             ignored=self._ignored,
             unavailable=unavailable,
         )
-
-    def _retained(self) -> int:
-        last = self._phases[-1]
-        middle_ns = (last.began_ns + last.ended_ns) // 2
-        sizes = [size for at_ns, size in self._of_phase.pairs if at_ns >= middle_ns]
-        return statistics.median_low(sizes or [size for _, size in self._of_phase.pairs[-1:]] or [0])
-
-    def _change(self, **fields: int) -> None:
-        self._phases[-1] = msgspec.structs.replace(self._phases[-1], **fields)
 
     def _since(self, at_ns: int) -> int:
         if self._began_ns is None:
             self._began_ns = at_ns
         return at_ns - self._began_ns
+
+
+def _measured(phase: PhaseMemory, ended_ns: int, samples: Sequence[tuple[int, int]]) -> PhaseMemory:
+    """Return a phase with what its samples show: what it retains is the median of its second half, or else the last sample."""
+    middle_ns = (phase.began_ns + ended_ns) // 2
+    late = [size for at_ns, size in samples if at_ns >= middle_ns]
+    sizes = [size for _, size in samples] or [0]
+    return msgspec.structs.replace(
+        phase,
+        ended_ns=ended_ns,
+        samples=len(samples),
+        peak_bytes=max(sizes),
+        retained_bytes=statistics.median_low(late or sizes[-1:]),
+    )
 
 
 class PhaseWatch:

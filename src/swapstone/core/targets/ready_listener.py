@@ -6,14 +6,15 @@ from __future__ import annotations
 import contextlib
 import socket
 import threading
-from types import TracebackType
+from collections.abc import Iterator
 
 _RETRY_S = 0.002
 _ATTEMPT_S = 0.05
 
 
-class ReadyListener:
-    """Listens on 127.0.0.1 as soon as a server accepts connections on an address, and until the end of the context.
+@contextlib.contextmanager
+def ready_listener(address: str, port: int) -> Iterator[None]:
+    """Listen on 127.0.0.1 as soon as a server accepts connections on an address, and until the end of the context.
 
     A server that listens on every address, and so on 127.0.0.1 too, is noticed by the agent itself.
 
@@ -21,36 +22,31 @@ class ReadyListener:
         address: on which the server listens.
         port: of the server, and on 127.0.0.1.
     """
+    stopped = threading.Event()
 
-    def __init__(self, address: str, port: int) -> None:
-        self._address, self._port = address, port
-        self._stopped = threading.Event()
-        self._thread = threading.Thread(target=self._wait, name="ready", daemon=True)
-
-    def __enter__(self) -> None:
-        if self._address != "127.0.0.1":
-            self._thread.start()
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._stopped.set()
-        if self._thread.is_alive():
-            self._thread.join()
-
-    def _wait(self) -> None:
-        while not self._stopped.wait(_RETRY_S):
-            if self._accepts():
-                break
-        else:
-            return
+    def listen() -> None:
+        while not _accepts(address, port):
+            if stopped.wait(_RETRY_S):
+                return
         with socket.socket() as listener, contextlib.suppress(OSError):
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            listener.bind(("127.0.0.1", self._port))
+            listener.bind(("127.0.0.1", port))
             listener.listen(8)
-            self._stopped.wait()
+            stopped.wait()
 
-    def _accepts(self) -> bool:
-        with socket.socket() as attempt:
-            attempt.settimeout(_ATTEMPT_S)
-            return attempt.connect_ex((self._address, self._port)) == 0
+    if address == "127.0.0.1":
+        yield
+        return
+    thread = threading.Thread(target=listen, name="ready", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        stopped.set()
+        thread.join()
+
+
+def _accepts(address: str, port: int) -> bool:
+    with socket.socket() as attempt:
+        attempt.settimeout(_ATTEMPT_S)
+        return attempt.connect_ex((address, port)) == 0

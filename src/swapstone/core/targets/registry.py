@@ -6,7 +6,7 @@ from __future__ import annotations
 import functools
 from pathlib import Path
 
-from swapstone.core.model import VIRTUAL_CLOCK, WALL_CLOCK, Experiment, UnavailableError, UserError, unknown
+from swapstone.core.model import VIRTUAL_CLOCK, Experiment, UnavailableError, UserError, unknown
 from swapstone.core.model.parts import provided
 from swapstone.core.targets.fake import FAKE
 from swapstone.core.targets.host import HOST
@@ -112,7 +112,6 @@ def parse_target(text: str, options: TargetOptions = _DEFAULTS) -> TargetSpec:
     kind = find_target_kind(name)
     names = " or ".join(other.name for other in target_kinds() if other.has_architectures)
     virtual = " or ".join(other.name for other in target_kinds() if VIRTUAL_CLOCK in other.clocks)
-    counted = f"{virtual} --clock {VIRTUAL_CLOCK}" if virtual else ""
     measures = clock_of(text, options.clock) != VIRTUAL_CLOCK
     for refused, message, add in (
         (
@@ -121,19 +120,19 @@ def parse_target(text: str, options: TargetOptions = _DEFAULTS) -> TargetSpec:
             names,
         ),
         (
-            options.cpu_model and (not kind.has_architectures or options.clock == WALL_CLOCK),
+            options.cpu_model and measures,
             "--cpu-model is of an emulated machine on the virtual clock.",
             virtual,
         ),
         (
             options.ns_per_instruction != 1 and measures,
             "--ns-per-instruction is of the virtual clock, which counts instructions.",
-            counted,
+            virtual,
         ),
         (
             options.processors != 1 and measures,
             "--smp is of an emulated machine on the virtual clock; other targets have the processors that they have.",
-            counted,
+            virtual,
         ),
     ):
         if refused:

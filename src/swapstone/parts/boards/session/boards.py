@@ -13,7 +13,7 @@ from swapstone.core.model import UserError
 from swapstone.core.model.architectures import ARCHITECTURES
 from swapstone.core.model.safe_text import safe
 from swapstone.core.model.temporary_folder import TemporaryFolder
-from swapstone.core.session.capabilities import agent_findings, noise_findings
+from swapstone.core.session.capabilities import agent_findings
 from swapstone.core.targets import TargetOptions, find_target_kind
 from swapstone.core.targets.health import Finding, HostFiles, State, ability, examine, trouble_of
 from swapstone.parts.boards.session.virtual_board_kind import VIRTUAL_BOARD, VirtualBoardSpec
@@ -71,7 +71,6 @@ def examine_board(
             *(_level(target.architecture, factor, level) for factor, level in _LEVELS),
             swap_finding(target.board.ask(PROBE_STEP), is_root=is_root),
             *agent_findings(target, ("/bin/sh", "-c", ":")),
-            *noise_findings(target),
             *(_sensor(name, sensor_facts(answer.files, "before")) for name in _SENSORS),
         ]
         disk = target.board.answer.text("disk").split()
@@ -106,7 +105,7 @@ def _lab(target: LabgridTarget) -> Iterator[Finding]:
     without = ("the board must run already, and the factors kernel and rootfs are unavailable", "")
     strategy = functools.partial(_shown, f"{lab.strategy}, state {lab.state}")
     yield ability("strategy", None if lab.strategy else without, strategy, absent="none")
-    yield _found("address", f"{target.address}, from {lab.source}")
+    yield _found("address", f"{target.board.place.address}, from {lab.source}")
     for factor, does, image in (("kernel", "boots", lab.image), ("rootfs", "deploys", lab.root_image)):
         yield ability(
             f"{factor}=FILE",

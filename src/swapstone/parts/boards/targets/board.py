@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from swapstone.core.model import FrozenStruct, UnavailableError, UserError, WireError
+from swapstone.core.model.regular_file import readable
 from swapstone.core.model.safe_text import safe_excerpt
 from swapstone.parts.boards.model.ssh_address import SshAddress
 from swapstone.parts.boards.targets.board_answer import (
@@ -183,12 +184,10 @@ class Board:
         name = name or path.name
         if not _NAME.fullmatch(name) or name.startswith("."):
             raise UserError(f"{safe_excerpt(name, 100)} can't be the name of a file on a board.", "Rename the file.")
-        try:
+        with readable(str(path)):
             if path.stat().st_size > MOST_FILE_BYTES:
                 raise UserError(f"{path} is larger than {MOST_FILE_BYTES >> 20} MiB.")
             content = path.read_bytes()
-        except OSError as error:
-            raise UserError(f"{path} can't be read: {error.strerror}.") from error
         digest = hashlib.sha256(content).hexdigest() * 2
         size = _PLACE_BYTES if len(name) <= _SHORT_NAME else _LONG_PLACE_BYTES
         folder = folder_digest[:_FOLDER_DIGITS] or digest[: size - len(name)]

@@ -51,8 +51,7 @@ class BoardKeys:
         OpenSSH's form is that of its PROTOCOL.key: the kind's name comes last before the private key, and the public half after it.
         Dropbear's is that of its function ``buf_put_ed25519_priv_key``.
         """
-        lines = self._server.read_text().splitlines()
-        pair = base64.b64decode("".join(lines[1:-1])).rpartition(_KIND)[2]
+        pair = base64.b64decode("".join(self._server.read_text().splitlines()[1:-1])).rpartition(_KIND)[2]
         return _KIND + pair[_PUBLIC : _PUBLIC + _PRIVATE]
 
     def authorized(self) -> bytes:

@@ -4,10 +4,13 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import re
 from pathlib import Path
 
+from swapstone.core.artifacts.cache_folder import sha256_of
 from swapstone.core.model import FrozenStruct, UserError
+from swapstone.core.model.regular_file import readable
 from swapstone.core.model.safe_text import safe, safe_excerpt
 from swapstone.parts.boards.targets.board_answer import BoardAnswer
 
@@ -136,16 +139,13 @@ def root_file_digest(path: str) -> str:
         UserError: it is no regular file, is too large, or can't be read.
     """
     file = Path(path)
-    try:
+    with readable(f"The root file system {safe(path)}"):
         if not file.is_file() or file.stat().st_size > MOST_ROOT_BYTES:
             raise UserError(
                 f"The root file system {safe(path)} is no regular file of at most {MOST_ROOT_BYTES >> 30} GiB.",
                 "Name the file that the strategy deploys, such as rootfs.ext4 or rootfs.cpio.",
             )
-        with file.open("rb") as handle:
-            return hashlib.file_digest(handle, "sha256").hexdigest()
-    except OSError as error:
-        raise UserError(f"The root file system {safe(path)} can't be read: {error.strerror}.") from error
+        return sha256_of(file)
 
 
 def require_different_roots(digests: dict[str, str]) -> None:
@@ -157,11 +157,9 @@ def require_different_roots(digests: dict[str, str]) -> None:
     Raises:
         UserError: two are equal.
     """
-    first: dict[str, str] = {}
-    for level, digest in digests.items():
-        if digest in first:
+    for first, second in itertools.combinations(digests, 2):
+        if digests[first] == digests[second]:
             raise UserError(
-                f"The root file systems {safe(first[digest])} and {safe(level)} have the same content: there is nothing to compare.",
+                f"The root file systems {safe(first)} and {safe(second)} have the same content: there is nothing to compare.",
                 "To learn how often a root differs from itself by chance, add --null instead.",
             )
-        first[digest] = level

@@ -13,7 +13,6 @@ import re
 import secrets
 import socket
 from pathlib import Path
-from typing import IO
 
 from swapstone.core.model import UnavailableError, UserError, WireError
 from swapstone.core.model.regular_file import text_of
@@ -99,7 +98,7 @@ class DriverHost:
             )
         digest = hashlib.sha256(path.read_bytes()).hexdigest()
         with path.open("rb") as content:
-            self._call("take", digest[:32], content)
+            self._connection.call(self._script("take", digest[:32]), content)
         found = self._find(f"{self._there}/driver-{digest[:32]}")
         if found is None or found.sha256 != digest:
             raise UserError(
@@ -113,7 +112,7 @@ class DriverHost:
         return program
 
     def _find(self, name: str) -> RemoteProgram | None:
-        found = self._decoded(self._call("find", octal(name)))
+        found = self._decoded(self._connection.call(self._script("find", octal(name))))
         if not found.parts:
             return None
         path, digest = found.text("path"), found.text("sha256")
@@ -130,15 +129,11 @@ class DriverHost:
             )
         # Standard input that never ends: a FIFO that its reader has also opened for writing.
         shell = ("/bin/sh", "-c", 'exec "$@" <>"$0"', str(self._endless))
-        return (*shell, *self._client("run", there))
+        return (*shell, *self._connection.session(self._script("run", there)))
 
     def close(self) -> None:
         """End the connection; that machine then kills what runs there and removes its folder. May be called twice."""
         self._connection.close()
-
-    def _client(self, script: str, argument: str) -> tuple[str, ...]:
-        """Return the command of a session of the connection; it does not connect anew if that is gone."""
-        return self._connection.session(self._script(script, argument))
 
     def _script(self, script: str, argument: str) -> str:
         return f"exec /bin/sh {self._there}/{script} {argument}"
@@ -156,10 +151,6 @@ class DriverHost:
 
     def _decoded(self, data: bytes) -> BoardAnswer:
         return decode_board_answer(b"\n" + data, self._word)
-
-    def _call(self, script: str, argument: str, content: IO[bytes] | None = None) -> bytes:
-        """Run a script there and return its output."""
-        return self._connection.call(self._script(script, argument), content)
 
 
 def _check_address(address: str, *, given: bool) -> None:

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import hashlib
 import importlib.util
 import os
@@ -18,6 +17,7 @@ from typing import IO
 
 import msgspec
 
+from swapstone.core.artifacts.cache_folder import take_lock
 from swapstone.core.model import FrozenStruct, UnavailableError, UserError
 from swapstone.core.model.directories import cache_dir
 from swapstone.core.model.regular_file import tail_of
@@ -159,17 +159,7 @@ class LabSession:
         Raises:
             UserError: it does not boot.
         """
-        found = self._ask("boot", {"kernel": kernel, "root": root})
-        former = self.board
-        self.board = msgspec.structs.replace(
-            found,
-            place=former.place,
-            role=former.role,
-            acquired=former.acquired,
-            owner=former.owner,
-            kernels=former.kernels,
-            roots=former.roots,
-        )
+        self.board = self._ask("boot", {"kernel": kernel, "root": root})
         return self.board
 
     def close(self) -> None:
@@ -189,8 +179,7 @@ class LabSession:
             ended = _ends(process)
             process.stdout.close()
         self._temporary.close()
-        os.close(self._lock)
-        self._lock = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+        self._lock.close()
         if not ended:
             raise UserError(
                 f"The place {self.place.place} was perhaps not released: labgrid did not end well within {RELEASE_S:g} s.",
@@ -212,15 +201,12 @@ class LabSession:
             )
         self._busy = False
         if not line.endswith(b"\n"):
+            last = tail_of(self._log, _TAIL_BYTES).strip().splitlines()[-4:]  # of what labgrid and its drivers printed
             raise UserError(
-                f"labgrid ended: {safe_excerpt(self._tail(), 400) or 'no message'}",
+                f"labgrid ended: {safe_excerpt(' / '.join(last), 400) or 'no message'}",
                 f"Try the environment by hand: labgrid-client -c {self.place.environment} places",
             )
         return decode_answer(line)
-
-    def _tail(self) -> str:
-        """Return the last lines that labgrid and its drivers printed."""
-        return " / ".join(tail_of(self._log, _TAIL_BYTES).strip().splitlines()[-4:])
 
 
 def decode_answer(line: bytes) -> LabBoard:
@@ -231,14 +217,12 @@ def decode_answer(line: bytes) -> LabBoard:
     """
     try:
         found = msgspec.json.decode(line, type=dict[str, object])
-        problem = msgspec.convert(found, _Problem) if "error" in found else None
-        board = None if problem else msgspec.convert(found, LabBoard)
+        if "error" not in found:
+            return msgspec.convert(found, LabBoard)
+        problem = msgspec.convert(found, _Problem)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise UserError(f"labgrid's answer is invalid: {safe_excerpt(str(error), 200)}") from error
-    if board is None:
-        assert problem is not None
-        raise UserError(safe(problem.error), safe(problem.hint))
-    return board
+    raise UserError(safe(problem.error), safe(problem.hint))
 
 
 def require_labgrid() -> None:
@@ -254,7 +238,7 @@ def require_labgrid() -> None:
         )
 
 
-def _locked(place: LabPlace) -> int:
+def _locked(place: LabPlace) -> IO[bytes]:
     """Take the lock of a place, because a coordinator regards all sessions of one user on one machine as one.
 
     Raises:
@@ -264,15 +248,13 @@ def _locked(place: LabPlace) -> int:
     folder.mkdir(parents=True, exist_ok=True)
     named = "\0".join((os.environ.get("LG_COORDINATOR", ""), place.environment, place.place))
     path = folder / f"{hashlib.sha256(named.encode()).hexdigest()[:32]}.lock"
-    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        os.close(handle)
-        raise UserError(
-            f"The place {place.place} is used by another session of yours on this machine.", "Wait until it ends."
-        ) from error
-    return handle
+    handle = path.open("ab")
+    if take_lock(handle, path, wait=False):
+        return handle
+    handle.close()
+    raise UserError(
+        f"The place {place.place} is used by another session of yours on this machine.", "Wait until it ends."
+    )
 
 
 def _line(stream: IO[bytes], until_s: float) -> bytes | None:

@@ -4,9 +4,9 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import re
-import time
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
@@ -16,6 +16,7 @@ import msgspec
 from swapstone.core.factors.factor import BOOTED_ROOT
 from swapstone.core.model import Experiment, FrozenStruct, UserError
 from swapstone.core.model.kernel_identity import KernelIdentity, identity_of_file, identity_of_running
+from swapstone.core.model.regular_file import readable
 from swapstone.core.model.safe_text import safe, safe_excerpt
 from swapstone.core.targets.target import DEFAULT_MACHINE, REBOOTED, AgentStartError, MachineConfig, TargetError
 from swapstone.core.targets.target_kind import Notify, TargetKind, TargetOptions
@@ -31,8 +32,8 @@ from swapstone.parts.boards.targets.board_roots import (
 )
 from swapstone.parts.boards.targets.board_scripts import is_board_path, is_governor
 from swapstone.parts.boards.targets.labgrid_session import LabBoard, LabPlace, LabSession, require_labgrid
-from swapstone.parts.boards.targets.ssh_connection import ConnectionEndedError, SshConnection, UnreachableError
-from swapstone.parts.boards.targets.ssh_target import SshTarget, recipe_architecture
+from swapstone.parts.boards.targets.ssh_connection import ConnectionEndedError, UnreachableError
+from swapstone.parts.boards.targets.ssh_target import SshTarget, options_of, recipe_architecture, retry
 from swapstone.parts.vm.factors.kernel import OTHER_KERNEL
 
 ENVIRONMENT = "LG_ENV"
@@ -85,11 +86,8 @@ class LabgridTarget(SshTarget):
         roots: tuple[str, ...] = (),
     ) -> None:
         self._paths = {level: level for level in kernels if "/" in level}
-        self._files = {path: _identity(path) for path in self._paths}
-        _require_different(self._files)
         self._root_paths = {level: level for level in roots if "/" in level}
-        self._root_files = {path: root_file_digest(path) for path in self._root_paths}
-        require_different_roots(self._root_files)
+        self._read_files()
         self._root_levels = RootLevels()
         self._folder, self._governor = folder, governor
         self._kernel, self._root, self._wanted_start, self._booted_start = "", "", "", ""
@@ -100,53 +98,28 @@ class LabgridTarget(SshTarget):
             [level for level in roots if level not in self._root_paths],
         )
         try:
-            self._paths.update(self.lab.kernels)
-            self._files = {level: _identity(path) for level, path in self._paths.items()}
-            _require_different(self._files, self._paths)
-            self._root_paths.update(self.lab.roots)
-            self._root_files = {level: root_file_digest(path) for level, path in self._root_paths.items()}
-            require_different_roots(self._root_files)
-            self._wait_for_ssh()
-            super().__init__(self._place(), architecture)
+            self._paths |= self.lab.kernels
+            self._root_paths |= self.lab.roots
+            self._read_files()
+            self.emulated = self.lab.emulated
+            # The ssh server of a board that has just booted may start later than its shell.
+            retry(CONNECT_S, UnreachableError, lambda: SshTarget.__init__(self, self._place(), architecture))
         except BaseException:
             with contextlib.suppress(UserError):
                 self._session.close()
             raise
 
-    def _wait_for_ssh(self) -> None:
-        """Wait until the ssh server of a board that has just booted accepts a connection.
-
-        Raises:
-            UserError: it does not within `CONNECT_S`, or refuses it.
-        """
-        deadline = time.monotonic() + CONNECT_S
-        while True:
-            place = self._place()
-            connection = SshConnection(place, f"The board {place.name}", "board")
-            try:
-                connection.open(b"echo; echo ready\n", b"\nready\n")
-                return
-            except UnreachableError:
-                if time.monotonic() > deadline:
-                    raise
-                time.sleep(_WAIT_S)
-            finally:
-                connection.close()
+    def _read_files(self) -> None:
+        """Read what distinguishes the files of kernels and root file systems, and check that it does."""
+        self._files = {level: _identity(path) for level, path in self._paths.items()}
+        _require_different(self._files, self._paths)
+        self._root_files = {level: root_file_digest(path) for level, path in self._root_paths.items()}
+        require_different_roots(self._root_files)
 
     @property
     def lab(self) -> LabBoard:
         """What labgrid reported of the board."""
         return self._session.board
-
-    @property
-    def emulated(self) -> bool:
-        """Whether a driver of labgrid emulates the board."""
-        return self.lab.emulated
-
-    @property
-    def address(self) -> str:
-        """Where ssh reaches the board, as ``USER@HOST:PORT``."""
-        return self.board.place.address
 
     @property
     def environment(self) -> str:
@@ -213,7 +186,9 @@ class LabgridTarget(SshTarget):
         folder = self.board.folder
         try:
             self._session.boot(self._paths.get(kernel, kernel), self._root_paths.get(root, root))
-            self._connect_after_boot()
+            self.board.move(self._place())
+            self._connect_within(CONNECT_S, UnreachableError)
+            self._expect_boot()
             if self.board.folder != folder:
                 raise UserError(
                     f"The folder for programs there is {self.board.folder}, and was {folder} before.",
@@ -229,24 +204,17 @@ class LabgridTarget(SshTarget):
             self._root_levels.learn(root, identity)
         self._kernel, self._root, self._booted_start = kernel, root, self._wanted_start
 
-    def _connect_after_boot(self) -> None:
-        """Connect to a board that has just booted: its ssh server may start later than its shell."""
-        self.board.move(self._place())
-        self._connect_within(CONNECT_S, UnreachableError)
-        self._expect_boot()
-
     def _running(self, kernel: str, root: str) -> tuple[tuple[str, str], ...]:
         """Return what the running kernel and the root show, as far as they are varied: the level that each is of."""
         rebooted = (REBOOTED, "labgrid")
         try:
-            kernel_found = self._running_kernel(kernel) if kernel else ()
-            return (rebooted, *kernel_found, *(self._running_root() if root else ()))
+            shown = self._running_kernel(kernel) if kernel else ()
+            if root:
+                found = root_identity_of(self.board.ask(ROOT_STEP))
+                shown = (*shown, (BOOTED_ROOT, self._root_levels.level_of(found)), ("root shows", found.shown))
         except ConnectionEndedError:
-            return (rebooted,)
-
-    def _running_root(self) -> tuple[tuple[str, str], ...]:
-        found = root_identity_of(self.board.ask(ROOT_STEP))
-        return ((BOOTED_ROOT, self._root_levels.level_of(found)), ("root shows", found.shown))
+            shown = ()
+        return (rebooted, *shown)
 
     def _running_kernel(self, kernel: str) -> tuple[tuple[str, str], ...]:
         files = self.board.ask(_OBSERVE).files
@@ -297,7 +265,7 @@ class LabgridTarget(SshTarget):
             self._session.close()
 
 
-_SSH_PORT, _WAIT_S = 22, 1.0
+_SSH_PORT = 22
 CONNECT_S = 120.0
 """A board whose strategy has booted it must be reachable by ssh within this time."""
 
@@ -330,12 +298,10 @@ def _identity(path: str) -> KernelIdentity:
         UserError: it can't be read, or has neither a banner nor a build ID.
     """
     file = Path(path)
-    try:
+    with readable(f"The kernel {safe(path)}"):
         if not file.is_file() or file.stat().st_size > _MOST_KERNEL_BYTES:
             raise UserError(f"The kernel {safe(path)} is no regular file of at most {_MOST_KERNEL_BYTES >> 20} MiB.")
         found = identity_of_file(file.read_bytes())
-    except OSError as error:
-        raise UserError(f"The kernel {safe(path)} can't be read: {error.strerror}.") from error
     if not found.versions and not found.build_ids:
         raise UserError(
             f"{safe(path)} shows neither a banner (Linux version ...) nor a build ID: the board could not prove that it runs this file.",
@@ -344,28 +310,25 @@ def _identity(path: str) -> KernelIdentity:
     return found
 
 
-def _require_different(files: Mapping[str, KernelIdentity], paths: Mapping[str, str] | None = None) -> None:
+def _require_different(files: Mapping[str, KernelIdentity], paths: Mapping[str, str]) -> None:
     """Check that a running kernel can be of one file only.
 
     Args:
         files: what each level's file shows.
-        paths: of the levels that are names.
+        paths: of the files.
 
     Raises:
         UserError: two files have the same banner, and no build IDs that differ.
     """
-    shown = {level: (paths or {}).get(level, level) for level in files}
-    levels = list(files)
-    for number, path in enumerate(levels):
-        for other in levels[:number]:
-            one, two = files[path], files[other]
-            ids = one.build_ids and two.build_ids and set(one.build_ids) != set(two.build_ids)
-            if not ids and set(one.versions) & set(two.versions):
-                raise UserError(
-                    f"The kernels {safe(shown[other])} and {safe(shown[path])} have the same banner, and no build IDs that differ: "
-                    "the board can't report which of them runs.",
-                    "Build them with another CONFIG_LOCALVERSION or KBUILD_BUILD_VERSION.",
-                )
+    for first, second in itertools.combinations(files, 2):
+        one, two = files[first], files[second]
+        ids = one.build_ids and two.build_ids and set(one.build_ids) != set(two.build_ids)
+        if not ids and set(one.versions) & set(two.versions):
+            raise UserError(
+                f"The kernels {safe(paths[first])} and {safe(paths[second])} have the same banner, and no build IDs that differ: "
+                "the board can't report which of them runs.",
+                "Build them with another CONFIG_LOCALVERSION or KBUILD_BUILD_VERSION.",
+            )
 
 
 def parse_lab(detail: str) -> LabgridSpec:
@@ -375,17 +338,14 @@ def parse_lab(detail: str) -> LabgridSpec:
         UserError: it has another form, or names no environment and `ENVIRONMENT` does not either.
         UnavailableError: labgrid is not installed.
     """
-    place, *options = detail.split(",")
-    pairs = [option.partition("=")[::2] for option in options]
-    named = dict(pairs)
+    place, named = detail.partition(",")[0], options_of(detail)
     valid = {
         "env": lambda text: bool(_ENVIRONMENT_PATH.fullmatch(text)),
         "state": lambda text: bool(_STATE.fullmatch(text)),
         "folder": is_board_path,
         "governor": is_governor,
     }
-    wrong = len(named) < len(pairs) or any(name not in valid or not valid[name](value) for name, value in pairs)
-    if wrong or not _PLACE.fullmatch(place):
+    if not _PLACE.fullmatch(place) or not all(name in valid and valid[name](value) for name, value in named.items()):
         raise UserError(f"{safe_excerpt(f'labgrid:{detail}', 200)!r} {_FORM}.", f"For example: {_EXAMPLE}")
     require_labgrid()
     path = named.pop("env", "") or os.environ.get(ENVIRONMENT, "")
@@ -424,8 +384,7 @@ def with_environment(target: str, path: str = "") -> str:
 
 
 def _parse(detail: str, options: TargetOptions) -> LabgridSpec:
-    architecture = recipe_architecture(options.architecture)
-    return msgspec.structs.replace(parse_lab(detail), architecture=architecture)
+    return msgspec.structs.replace(parse_lab(detail), architecture=recipe_architecture(options.architecture))
 
 
 LABGRID = TargetKind(

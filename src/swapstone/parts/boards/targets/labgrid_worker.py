@@ -10,15 +10,14 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import functools
 import ipaddress
 import json
 import os
 import re
 import select
 import signal
-from collections.abc import Callable, Iterator, Sequence
-from types import FrameType
+import sys
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 OPTION_CONFIG = "swapstone_ssh_config"
@@ -49,10 +48,6 @@ class LabError(Exception):
         self.hint = hint
 
 
-class _EndedError(BaseException):
-    """SIGTERM: Swapstone does not wait any longer."""
-
-
 class Lab:
     """A place, its environment and its board.
 
@@ -69,6 +64,7 @@ class Lab:
         self._coordinator = ""
         self._acquired = self._is_remote = False
         self._owner = ""
+        self._opened: dict[str, object] = {}
 
     def open(self, kernels: Sequence[str], roots: Sequence[str]) -> dict[str, object]:
         """Read the environment, acquire the place, and boot the board.
@@ -86,24 +82,20 @@ class Lab:
         self._environment = _environment(self._path)
         config = self._environment.config
         role, self._is_remote = _role(config.get_targets(), self._place, self._path)
-        named_kernels = {name: self._named_image(name, "kernel", "kernel=./Image-a,./Image-b") for name in kernels}
-        named_roots = {name: self._named_image(name, "root file system", "rootfs=./a.img,./b.img") for name in roots}
+        self._opened = {
+            "place": self._place,
+            "role": role,
+            "kernels": {name: self._named_image(name, "kernel", "kernel=./Image-a,./Image-b") for name in kernels},
+            "roots": {name: self._named_image(name, "root file system", "rootfs=./a.img,./b.img") for name in roots},
+        }
         if self._is_remote:
-            default = os.environ.get("LG_COORDINATOR", DEFAULT_COORDINATOR)
-            self._coordinator = config.get_option("coordinator_address", default)
+            self._coordinator = config.get_option(
+                "coordinator_address", os.environ.get("LG_COORDINATOR", DEFAULT_COORDINATOR)
+            )
             self._acquire()
         with _explained(f"The target {role} of {self._path} can't be made"):
             self._target = self._environment.get_target(role)
-        found = self._activate()
-        return {
-            **found,
-            "place": self._place,
-            "role": role,
-            "acquired": self._acquired,
-            "owner": self._owner,
-            "kernels": named_kernels,
-            "roots": named_roots,
-        }
+        return self._activate()
 
     def boot(self, kernel: str, root: str) -> dict[str, object]:
         """Switch the board off, and boot it again.
@@ -228,6 +220,9 @@ class Lab:
             os.path.normpath(config.resolve_path(str(options[OPTION_CONFIG]))) if OPTION_CONFIG in options else ""
         )
         return {
+            **self._opened,
+            "acquired": self._acquired,
+            "owner": self._owner,
             "address": address,
             "port": port,
             "user": user,
@@ -238,8 +233,8 @@ class Lab:
             "drivers": sorted({type(driver).__name__ for driver in self._target.drivers}),
             "resources": sorted({type(resource).__name__ for resource in self._target.resources}),
             "coordinator": self._coordinator,
-            "image": self._image(KERNEL),
-            "root_image": self._image(ROOT),
+            "image": self._image(self._key(KERNEL)),
+            "root_image": self._image(self._key(ROOT)),
             "emulated": any(map(_emulates, self._target.drivers)),
         }
 
@@ -251,19 +246,18 @@ class Lab:
             what: it is.
             files: an example that names files instead.
         """
-        try:
-            return os.path.normpath(str(self._environment.config.get_image_path(name)))
-        except (KeyError, TypeError) as error:
-            raise LabError(
-                f"{self._path} names no image {name}, which would be the {what} {name} of {self._place}.",
-                f"Add `{name}: ./Image-{name}` to its `images:`, or name files: {files}. Or measure on --target vm.",
-            ) from error
+        if path := self._image(name):
+            return path
+        raise LabError(
+            f"{self._path} names no image {name}, which would be the {what} {name} of {self._place}.",
+            f"Add `{name}: ./Image-{name}` to its `images:`, or name files: {files}. Or measure on --target vm.",
+        )
 
-    def _image(self, kind: tuple[str, str]) -> str:
-        try:
-            return os.path.normpath(str(self._environment.config.get_image_path(self._key(kind))))
-        except (KeyError, TypeError):
-            return ""
+    def _image(self, name: str) -> str:
+        """Return the path of an image of the environment; empty if it names none."""
+        with contextlib.suppress(KeyError, TypeError):
+            return os.path.normpath(str(self._environment.config.get_image_path(name)))
+        return ""
 
     def _address(self) -> tuple[str, int, str, str]:
         """Return address, port, user and where they come from: the NetworkService, or else the shell."""
@@ -368,8 +362,7 @@ def _states(strategy: Any) -> list[str]:  # noqa: ANN401 - labgrid has no types
     states = getattr(strategy, "states", None)
     if isinstance(states, dict):
         return list(map(str, states))
-    names = getattr(type(getattr(strategy, "status", None)), "__members__", {})
-    return [name for name in names if name != "unknown"]
+    return [name for name in getattr(type(getattr(strategy, "status", None)), "__members__", {}) if name != "unknown"]
 
 
 @contextlib.contextmanager
@@ -393,24 +386,24 @@ def main() -> None:
     """Answer requests until the input ends."""
     requests = os.dup(0)
     answers = os.fdopen(os.dup(1), "w")
-    nothing = os.open(os.devnull, os.O_RDWR)
-    os.dup2(nothing, 0)
+    os.dup2(os.open(os.devnull, os.O_RDWR), 0)
     os.dup2(2, 1)  # what drivers print goes to the log
-    signal.signal(signal.SIGTERM, _end)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit())  # Swapstone does not wait any longer
     labs: list[Lab] = []
     try:
         for line in _lines(requests, labs):
             request = json.loads(line)
-            command = request.pop("command")
-            if command == "open":
-                kernels, roots = request.pop("kernels"), request.pop("roots")
-                labs.append(Lab(**request))
-                _answer(answers.write, functools.partial(labs[-1].open, kernels, roots))
-            elif labs and command == "boot":
-                _answer(answers.write, functools.partial(labs[-1].boot, **request))
+            try:
+                if request.pop("command") == "open":
+                    kernels, roots = request.pop("kernels"), request.pop("roots")
+                    labs.append(Lab(**request))
+                    found = labs[-1].open(kernels, roots)
+                else:
+                    found = labs[-1].boot(**request)
+            except LabError as error:
+                found = {"error": str(error), "hint": error.hint}
+            answers.write(json.dumps(found) + "\n")
             answers.flush()
-    except _EndedError:
-        pass
     finally:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         for each in labs:
@@ -428,18 +421,6 @@ def _lines(descriptor: int, labs: Sequence[Lab]) -> Iterator[bytes]:
             return
         *lines, found = (found + data).split(b"\n")
         yield from lines
-
-
-def _answer(write: Callable[[str], object], work: Callable[[], dict[str, object]]) -> None:
-    try:
-        found = work()
-    except LabError as error:
-        found = {"error": str(error), "hint": error.hint}
-    write(json.dumps(found) + "\n")
-
-
-def _end(_number: int, _frame: FrameType | None) -> None:
-    raise _EndedError
 
 
 if __name__ == "__main__":

@@ -20,6 +20,7 @@ from typing import IO
 from swapstone.core.model import UnavailableError, UserError, WireError
 from swapstone.core.model.safe_text import safe_excerpt
 from swapstone.core.model.temporary_folder import TemporaryFolder
+from swapstone.core.targets.beside import end_agents
 from swapstone.parts.boards.model.ssh_address import SshAddress
 
 CONNECT_S = 10
@@ -132,8 +133,7 @@ class SshConnection:
         first = self._first = _start((self._ssh, *words), subprocess.PIPE)
         output, errors = self._asked(first, script, until, most_bytes)
         if not output:
-            refused = any(text in errors for text in _REFUSALS)
-            raise (UnavailableError if refused else UnreachableError)(
+            raise (UnavailableError if any(text in errors for text in _REFUSALS) else UnreachableError)(
                 f"{self._machine.name} can't be reached by ssh: {last_line(errors)}", _next_step(errors, self._machine)
             )
         if not output.endswith(until):
@@ -192,11 +192,7 @@ class SshConnection:
         except subprocess.TimeoutExpired as error:
             raise UserError(f"A session of {self._machine.name} did not end.") from error
         finally:
-            process.kill()
-            process.wait()
-            for stream in (process.stdout, process.stderr):
-                assert stream is not None
-                stream.close()
+            end_agents([process], 0.0)
         if status != 0:
             raise UserError(f"A command failed on {self._machine.name}: {last_line(errors)}")
         return output
@@ -206,15 +202,7 @@ class SshConnection:
         first, self._first = self._first, None
         if first is None:
             return
-        for stream in (first.stdin, first.stdout, first.stderr):
-            if stream is not None:
-                with contextlib.suppress(OSError):
-                    stream.close()
-        try:
-            first.wait(_STOP_S)
-        except subprocess.TimeoutExpired:
-            first.kill()
-            first.wait()
+        end_agents([first], _STOP_S)
         # A killed ssh leaves its socket, with which the next one would have no ControlMaster.
         self._socket.unlink(missing_ok=True)
 
@@ -271,6 +259,7 @@ class SshConnection:
                 found[stream.fileno()] = bytearray()
                 selector.register(stream.fileno(), selectors.EVENT_READ)
             first, second = found
+            limits = {first: most_bytes, second: MOST_BYTES}
             while selector.get_map():
                 left = deadline - time.monotonic()
                 if left <= 0:
@@ -283,9 +272,8 @@ class SshConnection:
                     found[key.fd] += data
                     if not data:
                         selector.unregister(key.fd)
-                    if len(found[key.fd]) > (most_bytes if key.fd == first else MOST_BYTES):
-                        limit = most_bytes if key.fd == first else MOST_BYTES
-                        raise WireError(f"{self._what} printed more than {limit} bytes.")
+                    if len(found[key.fd]) > limits[key.fd]:
+                        raise WireError(f"{self._what} printed more than {limits[key.fd]} bytes.")
                 if until and found[first].endswith(until):
                     break
         return bytes(found[first]), bytes(found[second])

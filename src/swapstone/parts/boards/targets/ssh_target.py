@@ -10,7 +10,7 @@ import os
 import shlex
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -22,7 +22,7 @@ from swapstone.core.model.observation import EMULATED
 from swapstone.core.model.safe_text import safe, safe_excerpt
 from swapstone.core.model.temporary_folder import TemporaryFolder
 from swapstone.core.targets.agent_build import agent_compiler, build_agent, sha256_of
-from swapstone.core.targets.agent_target import SLACK_S, STOP_TIMEOUT_S, AgentTarget, digest_of_files
+from swapstone.core.targets.agent_target import SLACK_S, STOP_TIMEOUT_S, AgentTarget, digest_of_files, start_agent
 from swapstone.core.targets.beside import COUNTERS
 from swapstone.core.targets.host_description import describe_machine
 from swapstone.core.targets.target import (
@@ -49,8 +49,8 @@ from swapstone.parts.boards.targets.board_answer import (
 from swapstone.parts.boards.targets.board_scripts import RT_RUNTIME, SENSORS, is_board_path, is_governor
 from swapstone.parts.boards.targets.board_swap import BoardSwap
 from swapstone.parts.boards.targets.ssh_connection import ConnectionEndedError
+from swapstone.parts.build.artifacts.toolchain import native_compiler
 from swapstone.parts.vm.factors.swap import SWAP
-from swapstone.parts.vm.machine.machine_models import COMPILERS
 
 RECONNECT_S = 300.0
 """A board that is not reachable for so long ends the session. A reboot takes about a minute."""
@@ -78,6 +78,9 @@ class SshTarget(AgentTarget):
     """
 
     name = "ssh"
+    emulated: bool = False
+    """Whether the board is known to be an emulator on another machine. Each answer then has the fact ``board_emulated``."""
+
     offers = frozenset(
         {"runs_programs", "runs_loads", "takes_libraries", "takes_loaders", "probes_architecture", "sets_swap"}
     )
@@ -108,11 +111,6 @@ class SshTarget(AgentTarget):
         except BaseException:
             self.board.close()
             raise
-
-    @property
-    def emulated(self) -> bool:
-        """Whether the board is known to be an emulator on another machine. Each answer then has the fact ``board_emulated``."""
-        return False
 
     @property
     def architecture(self) -> str:
@@ -156,7 +154,7 @@ class SshTarget(AgentTarget):
     def tools(self) -> tuple[tuple[str, str], ...]:
         """Return the digests of the agent's sources and of its program, its compiler, and the board."""
         agent = self._agent
-        built = f"{agent.parent.name}, SHA-256 {sha256_of(agent)}, built by {agent_compiler(self._compiler())}"
+        built = f"{agent.parent.name}, SHA-256 {sha256_of(agent)}, built by {agent_compiler(native_compiler(self._architecture))}"
         former = former_governors(self.board.answer)
         governors = (
             (("governor of the board", f"{self.board.place.governor}, before the session {former}"),) if former else ()
@@ -171,11 +169,7 @@ class SshTarget(AgentTarget):
 
     @functools.cached_property
     def _agent(self) -> Path:
-        return build_agent(cache_dir() / "agents", self._compiler())
-
-    def _compiler(self) -> str:
-        here = self._architecture == os.uname().machine
-        return os.environ.get("CC") or "cc" if here else COMPILERS[self._architecture]
+        return build_agent(cache_dir() / "agents", native_compiler(self._architecture))
 
     def put(self, path: Path, beside: Sequence[Path] = ()) -> str:
         """Copy a program and the files beside it to the board, unless they are there.
@@ -359,26 +353,13 @@ class SshTarget(AgentTarget):
             ) from cause
 
     def _connect_within(self, limit_s: float, retried: type[UserError] = UserError) -> None:
-        """Connect, again and again until it succeeds.
+        """Connect, again and again until it succeeds; see `retry`."""
 
-        Args:
-            limit_s: limit for all attempts together.
-            retried: the errors after which another attempt is made.
+        def connect() -> None:
+            self._before_connecting()
+            self.board.connect()
 
-        Raises:
-            UserError: it does not within this time; the error is that of the last attempt.
-        """
-        deadline, wait_s = time.monotonic() + limit_s, 0.5
-        while True:
-            try:
-                self._before_connecting()
-                self.board.connect()
-                return
-            except retried:
-                if time.monotonic() + wait_s > deadline:
-                    raise
-                time.sleep(wait_s)
-                wait_s = min(2 * wait_s, _LONGEST_WAIT_S)
+        retry(limit_s, retried, connect)
 
     def _expect_boot(self) -> None:
         """Expect the board as it is now: its boot and its kernel."""
@@ -392,26 +373,36 @@ class SshTarget(AgentTarget):
         return self._start(group=self._swap.group)
 
     def _start(self, which: str = "", group: str = "") -> subprocess.Popen[bytes]:
-        """Start an agent there, in a new session here, so that Ctrl-C at the terminal does not reach it."""
-        agent = self.board.put(self._agent)
-        command = self.board.agent_command(agent, which, group)
-        try:
-            return subprocess.Popen(
-                command,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-                start_new_session=True,
-            )
-        except OSError as error:
-            raise AgentStartError(
-                f"ssh can't be started: {error.strerror}.", f"Run it by hand: {shlex.join(command[:1])} -V"
-            ) from error
+        """Start an agent there."""
+        command = self.board.agent_command(self.board.put(self._agent), which, group)
+        return start_agent(command, "ssh", f"Run it by hand: {shlex.join(command[:1])} -V")
 
     def close(self) -> None:
         """End the agent, the connection and the lock, and remove the scratch folder. The copied files stay for the next session."""
         self._stop()
         self.board.close()
+
+
+def retry(limit_s: float, retried: type[UserError], act: Callable[[], None]) -> None:
+    """Act, again and again until it succeeds.
+
+    Args:
+        limit_s: limit for all attempts together.
+        retried: the errors after which another attempt is made.
+        act: raises one of them, or another error, if it does not succeed.
+
+    Raises:
+        UserError: it does not within this time; the error is that of the last attempt.
+    """
+    deadline, wait_s = time.monotonic() + limit_s, 0.5
+    while True:
+        try:
+            return act()
+        except retried:
+            if time.monotonic() + wait_s > deadline:
+                raise
+            time.sleep(wait_s)
+            wait_s = min(2 * wait_s, _LONGEST_WAIT_S)
 
 
 def recipe_architecture(name: str) -> str:
@@ -435,17 +426,22 @@ class SshSpec(FrozenStruct, frozen=True, kw_only=True):
         return SshTarget(self.place, self.architecture)
 
 
+def options_of(detail: str) -> dict[str, str]:
+    """Return the options of a target, ``,NAME=VALUE`` after its first comma. One that is there twice has no name."""
+    pairs = [option.partition("=")[::2] for option in detail.split(",")[1:]]
+    named = dict(pairs)
+    return named if len(named) == len(pairs) else {"": detail}
+
+
 def parse_board(detail: str) -> BoardFolder:
     """Parse what follows ``ssh:`` in a target.
 
     Raises:
         UserError: it has another form.
     """
-    machine, *options = detail.split(",")
-    pairs = [option.partition("=")[::2] for option in options]
-    found, named = parse_ssh_address(machine, _FORM, _EXAMPLE), dict(pairs)
+    found, named = parse_ssh_address(detail.partition(",")[0], _FORM, _EXAMPLE), options_of(detail)
     valid = {"folder": is_board_path, "governor": is_governor}
-    if len(named) < len(pairs) or any(name not in valid or not valid[name](value) for name, value in pairs):
+    if not all(name in valid and valid[name](value) for name, value in named.items()):
         raise UserError(
             f"{safe(f'ssh:{detail}')[:200]!r} {_FORM}.",
             f"For example: {_EXAMPLE},folder=/data/swapstone or {_EXAMPLE},governor=performance",

@@ -25,6 +25,7 @@ class VirtualBoardTarget(SshTarget):
     """
 
     name = "virtual-board"
+    emulated = True
 
     def __init__(self, image: VmImage, architecture: str) -> None:
         self.machine = EmulatedBoard(image, architecture)
@@ -37,11 +38,6 @@ class VirtualBoardTarget(SshTarget):
     def tools(self) -> tuple[tuple[str, str], ...]:
         """Return the tools of a board, and the emulator."""
         return (*super().tools(), ("emulator of the board", self.machine.version))
-
-    @property
-    def emulated(self) -> bool:
-        """Whether it is an emulator: always."""
-        return True
 
     def _before_connecting(self) -> None:
         """Boot the machine again if it has ended."""

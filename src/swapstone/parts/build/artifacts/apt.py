@@ -218,47 +218,6 @@ class Apt:
             "Check the network: `apt-get update` must succeed on this machine.",
         )
 
-    def source_changes(self, name: str, version: str) -> Path:
-        """Download a distribution's changes to a program's source: ``NAME_VERSION.debian.tar.xz``. The caller holds the lock.
-
-        The system's sources need not include source packages; they are fetched from the archives of the binary packages.
-
-        Returns:
-            Path of the file.
-
-        Raises:
-            GoneError: the archive does not have this version.
-            UserError: the lists or the file can't be fetched.
-        """
-        home = self.home / "source"
-        (home / "lists" / "partial").mkdir(parents=True, exist_ok=True)
-        options = "[trusted=yes check-valid-until=no] " if self.snapshot else ""
-        (home / "sources.list").write_text("".join(f"deb-src {options}{line}\n" for line in self._sources()))
-        places = {
-            "Dir::State::lists": home / "lists",
-            "Dir::Etc::sourcelist": home / "sources.list",
-            "Dir::Etc::sourceparts": "-",
-        }
-        settings = [word for place, path in places.items() for word in ("-o", f"{place}={path}")]
-        found = home / f"{name}_{version.partition(':')[2] or version}.debian.tar.xz"
-        fetched = self._run("apt-get", *settings, "update", "--quiet", "--error-on=any")
-        result = self._run(
-            "apt-get",
-            *settings,
-            "source",
-            "--download-only",
-            "--diff-only",
-            "--quiet",
-            f"{name}={version}",
-            folder=home,
-        )
-        if not found.is_file():
-            trouble = _first_complaint(result.stderr or fetched.stderr)
-            raise PackageGoneError(
-                f"The archive no longer has the source of {name} {version}, or it can't be fetched: {trouble}"
-            )
-        return found
-
     def snapshot_archives(self) -> tuple[str, ...]:
         """Return those of the system's archives that the snapshot service has."""
         return archives_of(self._sources())

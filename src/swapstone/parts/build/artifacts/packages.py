@@ -42,7 +42,6 @@ class Package(FrozenStruct, frozen=True, kw_only=True):
         size_bytes: size of the file.
         kernel: name of the kernel in the package, or empty.
         headers: names of the kernels whose modules are built with it.
-        source: its use in builds of kernels from source: ``tree``, ``patches`` or ``tool``; or empty.
         builds: the C library whose headers and objects it contains, to build programs for its architecture: ``musl``; or empty.
         debug: the package whose symbols it contains, to name functions: ``libc6``; or empty.
         needs: sonames that its used files depend on.
@@ -56,7 +55,6 @@ class Package(FrozenStruct, frozen=True, kw_only=True):
     size_bytes: int
     kernel: str = ""
     headers: tuple[str, ...] = ()
-    source: str = ""
     builds: str = ""
     debug: str = ""
     needs: tuple[str, ...] = ()
@@ -65,13 +63,11 @@ class Package(FrozenStruct, frozen=True, kw_only=True):
     @property
     def in_images(self) -> bool:
         """Whether images can contain its files."""
-        return not (self.headers or self.source or self.builds or self.debug)
+        return not (self.headers or self.builds or self.debug)
 
     @property
     def file_name(self) -> str:
         """The name that apt-get gives to the file."""
-        if self.source == "patches":
-            return f"{self.name}_{self.version.partition(':')[2] or self.version}.debian.tar.xz"
         return f"{self.name}_{self.version.replace(':', '%3a')}_{self.architecture}.deb"
 
 

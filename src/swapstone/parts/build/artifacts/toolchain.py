@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import os
 import shlex
 import shutil
 from collections.abc import Callable, Mapping
@@ -103,6 +104,12 @@ def _cross_command(recipe: Recipe, notify: Callable[[str], None]) -> tuple[str, 
 def cross_prefix(architecture: str) -> str:
     """Return the prefix of the tools' names for an architecture; empty for the build machine's."""
     return CROSS_COMPILERS[architecture].prefix if architecture in CROSS_COMPILERS else ""
+
+
+def native_compiler(architecture: str) -> str:
+    """Return the C compiler of the agent for an architecture: of this machine's that of the user, CC."""
+    here = architecture == os.uname().machine
+    return os.environ.get("CC") or "cc" if here else f"{cross_prefix(architecture)}gcc"
 
 
 def tool_prefix(recipe: Recipe) -> str:

@@ -20,9 +20,10 @@ from swapstone.core.artifacts.distribution_packages import install_command
 from swapstone.core.artifacts.tool_versions import compiler_version
 from swapstone.core.model import UnavailableError, UserError
 from swapstone.core.model.directories import cache_dir, share_dir
-from swapstone.core.model.regular_file import read_regular_file
+from swapstone.core.model.regular_file import read_regular_file, readable
 from swapstone.parts.build.artifacts.build_command import run_tool
 from swapstone.parts.build.artifacts.packages import Lock, Package, Progress, fetch, package_file
+from swapstone.parts.build.artifacts.toolchain import cross_prefix
 from swapstone.parts.vm.artifacts.image_catalog import KERNELS, MACHINE_ARCHITECTURES, MachineArchitecture
 from swapstone.parts.vm.artifacts.kernel_modules import Module, ModuleFile, read_module_file
 
@@ -30,12 +31,6 @@ OWN_MODULES: tuple[str, ...] = ("planted",)
 """Names of the modules; the source is ``native/NAME/NAME.c``."""
 
 BUILD_TIMEOUT_S = 300
-_TRIPLETS = {
-    "amd64": "x86_64-linux-gnu-",
-    "arm64": "aarch64-linux-gnu-",
-    "armhf": "arm-linux-gnueabihf-",
-    "riscv64": "riscv64-linux-gnu-",
-}
 _BUILT_WITH = re.compile(rb"^CONFIG_GCC_VERSION=(\d+)$", re.MULTILINE)
 _KBUILD = "linux-kbuild-"
 _FLAGS = ("KCFLAGS=-g0",)  # debug information would contain the path of the build folder
@@ -80,9 +75,14 @@ def build_module_source(
         UnavailableError: the lock has no headers for this kernel, or the compiler or make is missing.
         UserError: the headers can't be fetched or are damaged, or the compilation fails.
     """
-    name, text = module_source_name(source), _text(source)
+    name = module_source_name(source)
+    try:
+        with readable(f"The file {source}"):
+            text = read_regular_file(source, _LARGEST_SOURCE).decode()
+    except UnicodeDecodeError as error:
+        raise UserError(f"The file {source} is no C file: it is not UTF-8.") from error
     packages = _header_packages(name, architecture, kernel, lock)
-    prefix = _TRIPLETS.get(architecture.debian, "")
+    prefix = cross_prefix(architecture.machine)
     given = (name, text, Path(__file__).read_text(), *(package.sha256 for package in packages))
     described = "\0".join((*given, *(f"{tool} {compiler_version((tool,))}" for tool in _compilers(prefix))))
     home = cache_dir() / "modules" / hashlib.sha256(described.encode()).hexdigest()[:_KEY_DIGITS]
@@ -112,20 +112,6 @@ def module_source_name(source: Path) -> str:
             "Use letters, digits, hyphens and underscores.",
         )
     return source.stem
-
-
-def _text(source: Path) -> str:
-    """Read a C file.
-
-    Raises:
-        UserError: it can't be read, or is no text of at most 4 MiB.
-    """
-    try:
-        return read_regular_file(source, _LARGEST_SOURCE).decode()
-    except OSError as error:
-        raise UserError(f"The file {source} can't be read: {error.strerror}.") from error
-    except UnicodeDecodeError as error:
-        raise UserError(f"The file {source} is no C file: it is not UTF-8.") from error
 
 
 def _compilers(prefix: str) -> tuple[str, ...]:

@@ -18,7 +18,7 @@ from swapstone.core.artifacts.cache_folder import locked, new_folder, writable_f
 from swapstone.core.model import UnavailableError
 from swapstone.core.model.architectures import ARCHITECTURES
 from swapstone.core.model.directories import cache_dir
-from swapstone.parts.build.artifacts.packages import Package, Progress, fetch, read_lock
+from swapstone.parts.build.artifacts.packages import Progress, fetch, read_lock
 from swapstone.parts.vm.artifacts.image_assembly import Tree, add_parts, needed_packages
 from swapstone.parts.vm.artifacts.image_catalog import find_part
 
@@ -56,8 +56,7 @@ class CarriedPrograms:
             program: its name.
             folder: of the files, on the machine where it runs.
         """
-        words = (f"{folder}/{self.loader}", "--library-path", folder, f"{folder}/{program}")
-        return " ".join(map(shlex.quote, words))
+        return " ".join(map(shlex.quote, (f"{folder}/{self.loader}", "--library-path", folder, f"{folder}/{program}")))
 
 
 def carried_programs(parts: Iterable[str], machine: str, progress: Progress) -> CarriedPrograms:
@@ -86,23 +85,18 @@ def carried_programs(parts: Iterable[str], machine: str, progress: Progress) -> 
             with new_folder(home, ".unpacking-") as done:
                 tree = Tree()
                 add_parts(tree, wanted, packages, done.parent)
-                _write(tree, done)
+                for (
+                    path,
+                    entry,
+                ) in tree.entries.items():  # each is executable: boards try that before a program is there
+                    target = done / PurePosixPath(path).name
+                    if not target.exists():
+                        target.write_bytes(entry.content)
+                        target.chmod(0o755)
+                (done / _SEAL).touch()
     files = {path.name: path for path in sorted(home.iterdir()) if path.name != _SEAL}
     loader = next((name for name in files if name.startswith("ld-linux")), "")
     if not loader:
         raise UnavailableError(f"The packages for {machine} have no loader of glibc.")
-    return CarriedPrograms(loader, files, _named({part.package for part in wanted}, packages))
-
-
-def _named(names: set[str], packages: Iterable[Package]) -> tuple[tuple[str, str], ...]:
-    return tuple((each.name, each.version) for each in packages if each.name in names)
-
-
-def _write(tree: Tree, folder: Path) -> None:
-    """Write the files of a tree into one folder, each executable: boards try that before a program is there."""
-    for path, entry in tree.entries.items():
-        target = folder / PurePosixPath(path).name
-        if not target.exists():
-            target.write_bytes(entry.content)
-            target.chmod(0o755)
-    (folder / _SEAL).touch()
+    names = {part.package for part in wanted}
+    return CarriedPrograms(loader, files, tuple((each.name, each.version) for each in packages if each.name in names))

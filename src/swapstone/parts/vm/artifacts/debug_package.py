@@ -7,21 +7,10 @@ from pathlib import Path
 
 from swapstone.core.model import UnavailableError
 from swapstone.core.model.architectures import ARCHITECTURES
-from swapstone.parts.build.artifacts.packages import Contents, Package, Progress, fetch, package_file, read_lock
+from swapstone.parts.build.artifacts.packages import Contents, Progress, fetch, package_file, read_lock
 
 _FOLDER = "lib/debug"
 """Where a package has its debug files, without ``usr/``."""
-
-
-def _debug_package(machine: str) -> Package:
-    debian = next((one.debian for one in ARCHITECTURES if one.machine == machine), machine)
-    for package in read_lock().of(debian):
-        if package.debug:
-            return package
-    raise UnavailableError(
-        f"The lock has no package with glibc's symbols for {debian}.",
-        "Update the lock from the archive: swapstone image lock",
-    )
 
 
 def read_debug_file(machine: str, name: str, folder: Path, notify: Progress) -> tuple[str, bytes | None]:
@@ -40,7 +29,13 @@ def read_debug_file(machine: str, name: str, folder: Path, notify: Progress) -> 
         UserError: the lock can't be read; the package can't be fetched, differs from the lock, or can't be unpacked.
         UnavailableError: the lock has no such package for the architecture; apt-get or dpkg-deb is not installed.
     """
-    package = _debug_package(machine)
+    debian = next((one.debian for one in ARCHITECTURES if one.machine == machine), machine)
+    package = next((each for each in read_lock().of(debian) if each.debug), None)
+    if package is None:
+        raise UnavailableError(
+            f"The lock has no package with glibc's symbols for {debian}.",
+            "Update the lock from the archive: swapstone image lock",
+        )
     fetch([package], notify)
     with Contents(package_file(package.sha256), folder) as contents:
         path = f"{_FOLDER}/{name}"

@@ -20,7 +20,6 @@ _MADE = {
     "inputs": "input of a run",
     "agents": "agent",
     "modules": "module",
-    "kernels": "kernel",
     "roots": "root file system",
     "root-archives": "root archive",
     "sdks": "SDK",
@@ -42,7 +41,7 @@ class CacheEntry:
     """A cache entry.
 
     Attributes:
-        kind: ``image``, ``package``, ``package lists``, ``saved machine``, ``run``, ``input of a run``, ``agent``, ``module``, ``kernel``,
+        kind: ``image``, ``package``, ``package lists``, ``saved machine``, ``run``, ``input of a run``, ``agent``, ``module``,
             ``root file system``, ``root archive`` (the digest of what was unpacked from it), ``SDK``, ``program of an image``,
             ``root of an image``, or ``leftover`` of a killed process.
         path: of the file or folder.
@@ -69,17 +68,14 @@ def cached_images() -> tuple[CacheEntry, ...]:
 
 def other_entries() -> tuple[CacheEntry, ...]:
     """Return all other entries: packages and their lists, saved machines, runs, builds for machines, leftovers."""
-    found = []
-    for folder in (images_dir(), *(cache_dir() / name for name in ("packages", *_MADE))):
-        found += [CacheEntry("leftover", path, _size(path), _used(path)) for path in folder.glob(".*-*")]
-    for path in (*cache_dir().glob("*/.*-*"), *cache_dir().glob("*/*/.*-*")):
-        if _TEMPORARY.fullmatch(path.name) and path.is_dir() and all(path != entry.path for entry in found):
-            found.append(CacheEntry("leftover", path, _size(path), _used(path)))
+    folders = (images_dir(), *(cache_dir() / name for name in ("packages", *_MADE)))
+    left = {path for folder in folders for path in folder.glob(".*-*")}
+    below = (*cache_dir().glob("*/.*-*"), *cache_dir().glob("*/*/.*-*"))
+    left |= {path for path in below if _TEMPORARY.fullmatch(path.name) and path.is_dir()}
+    found = [_entry("leftover", path) for path in left]
     for name, kind in _MADE.items():
-        found += [_made(kind, path) for path in _inside(cache_dir() / name) if _is_made(path)]
-    found += [
-        CacheEntry("package", path, _size(path), _used(path)) for path in (cache_dir() / "packages").glob("*.deb")
-    ]
+        found += [_entry(kind, path) for path in _inside(cache_dir() / name) if _is_made(path)]
+    found += [_entry("package", path) for path in (cache_dir() / "packages").glob("*.deb")]
     found += [
         CacheEntry("package lists", path, _size(path), _used(path / "state")) for path in _inside(cache_dir() / "apt")
     ]
@@ -124,7 +120,7 @@ def _is_made(path: Path) -> bool:
     return not path.name.startswith(".") and path.suffix != _DIGEST and path.name != "lock"
 
 
-def _made(kind: str, path: Path) -> CacheEntry:
+def _entry(kind: str, path: Path) -> CacheEntry:
     beside = path.with_name(path.name + _DIGEST)
     found = beside if beside.is_file() else None
     return CacheEntry(kind, path, _size(path) + (_size(found) if found else 0), _used(path), beside=found)

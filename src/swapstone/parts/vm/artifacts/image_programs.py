@@ -6,16 +6,13 @@ A finished program stays in the cache, so an interrupted build of an image conti
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import hashlib
 import os
 import re
 import shlex
 import shutil
-import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -35,7 +32,6 @@ from swapstone.parts.vm.artifacts.image_program_table import PROGRAMS, ImageProg
 LOG = "build.log"
 _INSTALLED, _SEAL, _LOCKS = "installed", "seal", ".locks"
 _TIMEOUT_S = 1800
-_REPORT_S = 20.0
 _KEY_DIGITS = 32
 _LAST_LINES = 12
 _CFLAGS = ("-Os", "-g0")
@@ -139,28 +135,10 @@ def build_program(name: str, sdk: BuiltSdk, compiler: str, notify: Callable[[str
             notify(f"building {name} {described.version} for {sdk.sdk.libc} of {sdk.sdk.architecture} with {compiler}")
             archive = fetch(source, lock)
             shutil.rmtree(home, ignore_errors=True)
-            with _reported(notify, name), new_folder(home) as done:
+            with new_folder(home) as done:
                 _Build(program, sdk, compiler, done, tuple(need.root for need in needs)).run(archive)
         os.utime(home / _SEAL)
     return msgspec.structs.replace(described, key=key)
-
-
-@contextlib.contextmanager
-def _reported(notify: Callable[[str], None], name: str) -> Iterator[None]:
-    """Report the duration of a build now and then, while it runs."""
-    done, start = threading.Event(), time.monotonic()
-
-    def report() -> None:
-        while not done.wait(_REPORT_S):
-            notify(f"building {name}: {time.monotonic() - start:.0f} s so far")
-
-    thread = threading.Thread(target=report, daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        done.set()
-        thread.join()
 
 
 def _home(key: str) -> Path:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import dataclasses
 import functools
 import hashlib
-import os
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,7 +18,8 @@ import msgspec
 from swapstone.core.artifacts.cache_folder import locked, new_folder, sha256_of, writable_folder
 from swapstone.core.model import FrozenStruct, UnavailableError, UserError, cpio
 from swapstone.core.model.directories import cache_dir
-from swapstone.core.model.regular_file import read_regular_file
+from swapstone.core.model.regular_file import read_regular_file, readable
+from swapstone.core.record.replace_file import replace_file
 from swapstone.parts.build.artifacts import dynamic_entries
 from swapstone.parts.build.artifacts.packages import Contents, Lock, Package, Progress, fetch, package_file, read_lock
 from swapstone.parts.vm.artifacts import image_assembly, image_catalog, kernel_modules, kernels
@@ -197,21 +197,6 @@ def build_image(request: ImageRequest, *, lock: Lock | None = None, progress: Pr
     return BuiltImage(image, home, options)
 
 
-def check_image(request: ImageRequest) -> None:
-    """Check the kernel, the parts and the packages of an image, before its other files are made. Nothing is fetched.
-
-    Modules of a packaged kernel are looked up in its package, so their names are not checked.
-
-    Args:
-        request: its contents, without modules that are C files: those would be built.
-
-    Raises:
-        UserError: as `build_image`.
-        UnavailableError: as `build_image`.
-    """
-    plan_image(request, None)
-
-
 def check_kernel_file(request: ImageRequest) -> None:
     """Check a kernel file of the user with its modules. Nothing is fetched or built. A packaged kernel is not checked.
 
@@ -238,9 +223,10 @@ def plan_image(request: ImageRequest, lock: Lock | None, progress: Progress = la
     """
     architecture = find_machine_architecture(request.architecture)
     wanted = tuple(find_part(name) for name in request.parts)
-    locked_packages = (lock or read_lock()).of(architecture.debian)
+    lock = lock or read_lock()
+    locked_packages = lock.of(architecture.debian)
     package, own, name = None, None, request.kernel
-    files = _user_modules(request, architecture, lock or read_lock(), progress)
+    files = _user_modules(request, architecture, lock, progress)
     if request.kernel in KERNELS:
         if request.modules_folder:
             raise UserError(
@@ -248,15 +234,16 @@ def plan_image(request: ImageRequest, lock: Lock | None, progress: Progress = la
                 "Use a modules folder only with a kernel file.",
             )
         name = KERNELS[request.kernel][0]
-        package = _kernel_package(architecture, name, locked_packages, lock)
+        package = next((each for each in locked_packages if each.kernel == name), None)
+        if package is None:
+            reason = lock.unavailable.get(f"{architecture.debian}/{name}", "the lock has no package for it")
+            raise UnavailableError(f"There is no kernel {name} for {architecture.name}: {reason}.")
     else:
         own = _own_kernel(request, architecture, files)
         name = Path(request.kernel).name
-    of_images = [package for package in locked_packages if package.in_images]
-    packages = image_assembly.needed_packages(wanted, of_images)
+    packages = image_assembly.needed_packages(wanted, [package for package in locked_packages if package.in_images])
     release = package.name.removeprefix(_PACKAGE) if package else _release(own[0]) if own else ""
-    fitting = modules_for(files, release, request.kernel, architecture.machine)
-    loaded = tuple(each.module for each in fitting)
+    loaded = tuple(each.module for each in modules_for(files, release, request.kernel, architecture.machine))
     return ImagePlan(
         request,
         architecture,
@@ -295,17 +282,6 @@ def _modules(request: ImageRequest, architecture: MachineArchitecture, files: Se
     return tuple(dict.fromkeys((*wanted, *(name for each in files for name in each.needs if name not in own))))
 
 
-def _kernel_package(
-    architecture: MachineArchitecture, name: str, packages: Sequence[Package], lock: Lock | None
-) -> Package:
-    for package in packages:
-        if package.kernel == name:
-            return package
-    reasons = (lock or read_lock()).unavailable
-    reason = reasons.get(f"{architecture.debian}/{name}", "the lock has no package for it")
-    raise UnavailableError(f"There is no kernel {name} for {architecture.name}: {reason}.")
-
-
 def _own_kernel(
     request: ImageRequest, architecture: MachineArchitecture, files: Sequence[ModuleFile]
 ) -> tuple[Kernel, tuple[Module, ...]]:
@@ -327,28 +303,23 @@ def _own_kernel(
                 " For built-in modules, the file modules.builtin of the kernel's build is sufficient there.",
             )
         return kernel, ()
-    loaded = _own_modules(kernel, Path(request.modules_folder or beside), _modules(request, architecture, files))
-    return kernel, loaded
-
-
-def _own_modules(kernel: Kernel, folder: Path, wanted: Sequence[str]) -> tuple[Module, ...]:
-    """Read the modules of a kernel file from the output of ``make modules_install``, or any folder that contains modules."""
+    # The output of `make modules_install`, or any folder that contains modules.
+    folder = Path(request.modules_folder or beside)
     if not folder.is_dir():
         raise UserError(f"The folder of modules {folder} does not exist.", "Create it with `make modules_install`.")
     names = [found.relative_to(folder).as_posix() for found in folder.rglob("*") if found.is_file()]
     ours = f"{_INSTALLED}{_release(kernel)}/"
     if any(name.startswith(ours) for name in names):  # ignore modules of other kernels in the same folder
         names = [name for name in names if name.startswith(ours) or not name.startswith(_INSTALLED)]
+    wanted = _modules(request, architecture, files)
     loaded = Modules(names, lambda name: _read(folder / name)).load_order(wanted)
     _check_release(kernel, loaded)
-    return loaded
+    return kernel, loaded
 
 
 def _read(path: Path) -> bytes:
-    try:
+    with readable(str(path)):
         return path.read_bytes()
-    except OSError as error:
-        raise UserError(f"{path} can't be read: {error.strerror}.") from error
 
 
 def _check_architecture(kernel: Kernel, architecture: MachineArchitecture, what: str) -> None:
@@ -406,17 +377,9 @@ def _build(plan: ImagePlan, home: Path, progress: Progress) -> Image:
             files={KERNEL_PATH: kernel_file, **tree.files()},
         )
         for name, content in ((_KERNEL, kernel.image), (_INITRD, initrd), (_IMAGE, image.encoded())):
-            write_through(done / name, content)
-        write_through(done / _SEAL, _digest(image.encoded()).encode())
+            replace_file(done / name, content)  # synced, so that it is complete if the rename survives a crash
+        replace_file(done / _SEAL, _digest(image.encoded()).encode())
     return image
-
-
-def write_through(path: Path, content: bytes) -> None:
-    """Write a file and sync it, so that it is complete if the rename survives a crash."""
-    with path.open("wb") as handle:
-        handle.write(content)
-        handle.flush()
-        os.fsync(handle.fileno())
 
 
 def _packaged_kernel(package: Package, plan: ImagePlan, work: Path) -> tuple[Kernel, tuple[Module, ...], bool | None]:

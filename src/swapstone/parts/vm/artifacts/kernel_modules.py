@@ -15,7 +15,7 @@ from pathlib import Path
 from swapstone.core.factors.elf_file import DamagedElfError, content_of, open_elf
 from swapstone.core.model import FrozenStruct, UserError
 from swapstone.core.model.compression import CompressionError, decompress
-from swapstone.core.model.regular_file import read_regular_file
+from swapstone.core.model.regular_file import read_regular_file, readable
 
 _MODULE = re.compile(r"(?P<name>[^/]+)\.ko(?P<compressed>\.(?:xz|gz|zst))?\Z")
 _BUILT_IN = "modules.builtin"
@@ -95,8 +95,7 @@ class Modules:
             if before in self._paths:
                 self._visit(before, found, name)
         del found[name]
-        release = (facts.get("vermagic", [""])[0].split() or [""])[0]
-        found[name] = Module(name=name, content=content, release=release)
+        found[name] = Module(name=name, content=content, release=(facts.get("vermagic", [""])[0].split() or [""])[0])
 
 
 class ModuleFile(FrozenStruct, frozen=True, kw_only=True):
@@ -125,10 +124,8 @@ def read_module_file(path: Path) -> ModuleFile:
     Raises:
         UserError: it can't be read, or is no module.
     """
-    try:
+    with readable(f"The module {path}"):
         data = read_regular_file(path, _LARGEST_MODULE)
-    except OSError as error:
-        raise UserError(f"The module {path} can't be read: {error.strerror}.") from error
     content = _unpacked(str(path), data)
     facts = _facts(str(path), content)
     match = _MODULE.search(path.name)

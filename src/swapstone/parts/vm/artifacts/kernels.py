@@ -14,7 +14,7 @@ from pathlib import Path
 from swapstone.core.factors.elf_file import DamagedElfError, open_elf
 from swapstone.core.model import FrozenStruct, UserError
 from swapstone.core.model.compression import CompressionError, decompress
-from swapstone.core.model.regular_file import read_regular_file
+from swapstone.core.model.regular_file import read_regular_file, readable
 
 _X86_SIGNATURE = (0x202, b"HdrS")  # Documentation/arch/x86/boot.rst
 _X86_HEADER_BYTES = 0x250  # up to and with payload_length
@@ -66,7 +66,8 @@ def read_kernel(path: Path) -> Kernel:
     Raises:
         UserError: it can't be read, is not a kernel, is truncated, is for an unsupported machine, or can't unpack an initrd.
     """
-    data = _content(path)
+    with readable(f"The kernel {path}"):
+        data = read_regular_file(path, _LARGEST_KERNEL)
     if data[:2] == b"\x1f\x8b":
         try:
             data = decompress(data, "gzip")
@@ -91,14 +92,6 @@ def read_kernel(path: Path) -> Kernel:
         f"{path} is not a supported kernel file.",
         "Supported are bzImage, Image, Image.gz, zImage and uncompressed vmlinux.",
     )
-
-
-def _content(path: Path) -> bytes:
-    """Return the bytes of a regular file."""
-    try:
-        return read_regular_file(path, _LARGEST_KERNEL)
-    except OSError as error:
-        raise UserError(f"The kernel {path} can't be read: {error.strerror}.") from error
 
 
 def _check_whole(path: Path, data: bytes) -> None:

@@ -6,11 +6,9 @@ from __future__ import annotations
 import posixpath
 import stat
 from collections.abc import Mapping
-from pathlib import Path
 
-from swapstone.core.factors import Evidence, find_factor, read_facts
+from swapstone.core.factors import Evidence, facts_of, find_factor
 from swapstone.core.model import FrozenStruct, UserError, cpio
-from swapstone.core.model.temporary_folder import TemporaryFolder
 
 _ELF = b"\x7fELF"
 
@@ -50,13 +48,11 @@ def observe_files(
     Raises:
         UserError: a file is of another C library or compiler, or shows none; or the image lacks a loader or shared object that one needs.
     """
-    found: dict[str, ObservedFile] = {}
-    with TemporaryFolder("inspect") as work:
-        for path, entry in sorted(entries.items()):
-            if stat.S_ISREG(entry.mode) and entry.content.startswith(_ELF):
-                copy = work / f"{len(found)}"
-                copy.write_bytes(entry.content)
-                found[path] = _observed(path, copy, libc if path in own else "")
+    found = {
+        path: _observed(path, entry.content, libc if path in own else "")
+        for path, entry in sorted(entries.items())
+        if stat.S_ISREG(entry.mode) and entry.content.startswith(_ELF)
+    }
     for path, file in found.items():
         _require(path, "C library", file.libc, libc)
         if path not in own:
@@ -65,8 +61,8 @@ def observe_files(
     return found
 
 
-def _observed(path: str, copy: Path, known: str) -> ObservedFile:
-    facts = read_facts(copy)
+def _observed(path: str, content: bytes, known: str) -> ObservedFile:
+    facts = facts_of(content, path)
     if facts is None:
         raise UserError(f"{path} is a damaged ELF file.", "Build the image again: swapstone image gc --older-than 0d")
     evidence = Evidence(interp=facts.interp, objects=facts.needed, program=facts)
@@ -75,7 +71,7 @@ def _observed(path: str, copy: Path, known: str) -> ObservedFile:
         compiler=find_factor("compiler").observe(evidence) or "",
         loader=facts.interp or "",
         needed=facts.needed,
-        size_bytes=copy.stat().st_size,
+        size_bytes=len(content),
     )
 
 

@@ -94,8 +94,7 @@ def make_libc_files(
     overlays = tuple(Overlay(part=name, entries=entries) for name, entries in (own | parts).items())
     of_package = frozenset(path for entries in own.values() for path in entries)
     every = {path: entry for overlay in overlays for path, entry in overlay.entries.items()}
-    observed = observe_files(every, of_package, libc, compiler)
-    return LibcFiles(overlays, observed, programs, sdk, packages[0])
+    return LibcFiles(overlays, observe_files(every, of_package, libc, compiler), programs, sdk, packages[0])
 
 
 @dataclasses.dataclass(frozen=True)

@@ -20,7 +20,7 @@ from swapstone.core.model.architectures import find_architecture
 from swapstone.core.record.replace_file import replace_file
 from swapstone.parts.vm.artifacts.image_program_table import PROGRAMS
 from swapstone.parts.vm.artifacts.image_programs import BuiltProgram
-from swapstone.parts.vm.artifacts.images import BuiltImage, ImageRequest, build_image, check_image
+from swapstone.parts.vm.artifacts.images import BuiltImage, ImageRequest, build_image, plan_image
 from swapstone.parts.vm.artifacts.libc_check import ObservedFile
 from swapstone.parts.vm.artifacts.libc_files import make_libc_files
 from swapstone.parts.vm.artifacts.libc_root import root_archive
@@ -120,7 +120,7 @@ def build_libc_image(request: LibcImageRequest, notify: Callable[[str], None]) -
         modules=request.modules,
         parts=(),
     )
-    check_image(wanted)
+    plan_image(wanted, None)  # checks the kernel and the packages before the other files are made; nothing is fetched
     files = make_libc_files(architecture.name, request.libc, request.compiler, request.programs, notify)
     sdk, every = files.sdk.sdk, files.entries
     built = build_image(msgspec.structs.replace(wanted, overlays=files.overlays), progress=notify)
@@ -157,12 +157,11 @@ def write_libc_image(image: BuiltLibcImage, folder: Path) -> None:
     Raises:
         UserError: the folder can't be written.
     """
-    described = msgspec.json.format(image.description.encoded(), indent=1) + b"\n"
     contents = (
         (KERNEL_FILE, image.built.kernel.read_bytes()),
         (INITRD_FILE, image.built.initrd.read_bytes()),
         (ROOT_FILE, image.root),
-        (IMAGE_FILE, described),
+        (IMAGE_FILE, msgspec.json.format(image.description.encoded(), indent=1) + b"\n"),
     )
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 
-from swapstone.core.artifacts.cache_folder import sha256_of, writable_folder
+from swapstone.core.artifacts.cache_folder import writable_folder
 from swapstone.core.model import UserError
 from swapstone.parts.build.artifacts.apt import Apt, PackageVersion, oldest
 from swapstone.parts.build.artifacts.cross_musl import MUSL
@@ -24,13 +24,9 @@ from swapstone.parts.build.artifacts.packages import (
     package_file,
 )
 from swapstone.parts.vm.artifacts.image_catalog import PARTS, MachineArchitecture
-from swapstone.parts.vm.artifacts.source_kernel import PATCHES, TOOL, TREE
 
 _OBJECT_FOLDERS = ("lib/", "lib64/")
 _WITH_HEADERS = ("linux-headers-", "linux-kbuild-")
-_BUILD_TOOLS = ("flex", "bison", "m4", "libsigsegv2", "libelf-dev", "libelf1")
-"""Packages that a kernel's build needs besides a compiler, and their dependencies."""
-
 _MUSL_HEADERS = "musl-dev"
 _GLIBC, _GLIBC_SYMBOLS = "libc6", "libc6-dbg"
 _HEADER_PACKAGES = 3
@@ -60,7 +56,8 @@ def update_lock(architectures: Sequence[MachineArchitecture], old: Lock | None, 
         found, absent = _LockUpdate(architecture, progress).run()
         packages += found
         unavailable |= absent
-    return Lock(version=LOCK_VERSION, packages=tuple(sorted(packages, key=_order)), unavailable=unavailable)
+    packages.sort(key=lambda each: (each.architecture, each.name))
+    return Lock(version=LOCK_VERSION, packages=tuple(packages), unavailable=unavailable)
 
 
 class _LockUpdate:
@@ -83,18 +80,16 @@ class _LockUpdate:
             return [], {name: f"this machine's archive has no packages for {name}"}
         kernels, unavailable = self._kernels()
         headers = self._headers(kernels)
-        source = self._source(kernels)
         with (
             writable_folder(package_file("").parent) as home,
             tempfile.TemporaryDirectory(dir=home, prefix=".reading-") as work,
         ):
             programs = self._programs(Path(work))
         fetch(kernels, self._progress)
-        musl = self._beside(programs, MUSL, _MUSL_HEADERS)
-        beside = [msgspec.structs.replace(one, builds=MUSL) for one in musl]
+        beside = [msgspec.structs.replace(one, builds=MUSL) for one in self._beside(programs, MUSL, _MUSL_HEADERS)]
         glibc = self._beside(programs, _GLIBC, _GLIBC_SYMBOLS)
         beside += [msgspec.structs.replace(one, debug=_GLIBC) for one in glibc]
-        return [*kernels, *headers, *source, *programs, *beside], unavailable
+        return [*kernels, *headers, *programs, *beside], unavailable
 
     def _beside(self, programs: Sequence[Package], name: str, wanted: str) -> list[Package]:
         """Return the package `wanted` in the version of the package `name`; none if the archive lacks it."""
@@ -157,37 +152,6 @@ class _LockUpdate:
             msgspec.structs.replace(self._package(offer), headers=tuple(used[name])) for name, offer in found.items()
         ]
 
-    def _source(self, kernels: Sequence[Package]) -> list[Package]:
-        """Return the packages to build a kernel from source; none for other architectures, or if the archive lacks one of them."""
-        generic = next((kernel for kernel in kernels if kernel.kernel == "generic"), None)
-        meta = self._offer("linux-source")
-        if generic is None or meta is None or self._architecture.name != "x86_64":
-            return []
-        trees = self._same_version(meta.depends[0], generic.version)
-        tools = [offer for offer in map(self._offer, _BUILD_TOOLS) if offer is not None]
-        if not trees or len(tools) != len(_BUILD_TOOLS):
-            self._progress(f"the archive lacks some sources of kernel {generic.version}")
-            return []
-        found = [msgspec.structs.replace(self._package(offer), source=TOOL) for offer in tools]
-        found.append(msgspec.structs.replace(self._package(trees[0]), source=TREE))
-        try:
-            with self._apt.alone():
-                changes = self._apt.source_changes("linux", generic.version)
-        except UserError as error:
-            self._progress(f"there are no PREEMPT_RT patches: {error.message}")
-            return found
-        found.append(
-            Package(
-                architecture=self._architecture.debian,
-                name="linux",
-                version=generic.version,
-                sha256=sha256_of(changes),
-                size_bytes=changes.stat().st_size,
-                source=PATCHES,
-            )
-        )
-        return found
-
     def _same_version(self, name: str, version: str) -> list[PackageVersion]:
         return [offer for offer in self._apt.offers(name) if offer.version == version][:1]
 
@@ -246,7 +210,3 @@ def _object_path(names: Iterable[str], soname: str) -> str | None:
         if name.startswith(_OBJECT_FOLDERS) and name.count("/") <= 2 and name.endswith(f"/{soname}")
     ]
     return min(found, key=len, default=None)
-
-
-def _order(package: Package) -> tuple[str, str]:
-    return package.architecture, package.name

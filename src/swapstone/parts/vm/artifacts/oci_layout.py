@@ -53,7 +53,6 @@ class Layer(FrozenStruct, frozen=True, kw_only=True):
 
 class _Platform(msgspec.Struct):
     architecture: str = ""
-    os: str = ""
 
 
 class _Descriptor(msgspec.Struct):
@@ -85,18 +84,13 @@ class _Saved(msgspec.Struct):
     config: str = msgspec.field(name="Config", default="")
 
 
-def is_layout(find: FindFile) -> bool:
-    """Return whether an archive is a container image, and not a root file system itself."""
-    return (find(_INDEX) is not None and find(_LAYOUT) is not None) or _docker(find) is not None
-
-
 def _docker(find: FindFile) -> Path | None:
     found = find(_DOCKER)
     return found if found is not None and found.read_bytes()[:64].lstrip().startswith(b"[") else None
 
 
-def layers_of(find: FindFile, architecture: str) -> tuple[Layer, ...]:
-    """Return the layers of the image, the lowest first.
+def layers_of(find: FindFile, architecture: str) -> tuple[Layer, ...] | None:
+    """Return the layers of a container image, the lowest first; None for an archive that is a root file system itself.
 
     Args:
         find: of the archive.
@@ -107,7 +101,7 @@ def layers_of(find: FindFile, architecture: str) -> tuple[Layer, ...]:
     """
     if find(_INDEX) is not None and find(_LAYOUT) is not None:
         return _oci_layers(find, _ARCHITECTURES.get(architecture, architecture))
-    return _docker_layers(find)
+    return _docker_layers(find) if _docker(find) is not None else None
 
 
 def _oci_layers(find: FindFile, architecture: str) -> tuple[Layer, ...]:
@@ -121,8 +115,7 @@ def _oci_layers(find: FindFile, architecture: str) -> tuple[Layer, ...]:
         raise LayoutError("has an index in an index in an index")
     manifest = _decode(_blob(find, chosen), "a manifest", _Manifest)
     config = _decode(_blob(find, manifest.config), "a configuration", _Config) if manifest.config else _Config()
-    files = [(_blob(find, layer), layer.digest) for layer in _few(manifest.layers)]
-    return _layers(files, config)
+    return _layers([(_blob(find, layer), layer.digest) for layer in _few(manifest.layers)], config)
 
 
 def _choose(manifests: list[_Descriptor], architecture: str) -> _Descriptor:

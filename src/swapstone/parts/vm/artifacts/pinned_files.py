@@ -1,25 +1,23 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Every file that a lock pins: what can be made from which files, fetching them, and copying them into the folder of a mirror."""
+"""Every file that a lock pins: fetching them, and copying them into the folder of a mirror."""
 
 from __future__ import annotations
 
 import dataclasses
-import functools
-import tempfile
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from swapstone.core.artifacts.cache_folder import sha256_of
 from swapstone.core.model import UserError
 from swapstone.core.model.directories import share_dir
+from swapstone.core.record.replace_file import replace_file
 from swapstone.parts.build.artifacts.apt import PackageGoneError
 from swapstone.parts.build.artifacts.lwip_source import LWIP_LOCK
 from swapstone.parts.build.artifacts.mirror import SUMS, chunks_of, copy_checked, read_sums, sums_text
-from swapstone.parts.build.artifacts.packages import Lock, Package, Progress, fetch, images_of, package_file
+from swapstone.parts.build.artifacts.packages import Lock, Package, Progress, fetch, package_file
 from swapstone.parts.build.artifacts.upstream_sources import LOCK, Source, cache_path, read_lock
 from swapstone.parts.build.artifacts.upstream_sources import fetch as fetch_source
 from swapstone.parts.vm.artifacts.image_program_table import LOCK as IMAGE_PROGRAMS
-from swapstone.parts.vm.artifacts.source_kernel import PATCHES, fetch_patches
 
 SOURCE_LOCKS: tuple[tuple[str, str], ...] = (
     ("the allocator", LOCK),
@@ -53,15 +51,11 @@ class Vendored:
         files: how many files of the locks the folder has.
         size_bytes: of these files.
         lacking: why a file could not be fetched, by its name.
-        products: what can be made from the folder alone.
-        lost: what can't.
     """
 
     files: int
     size_bytes: int
     lacking: dict[str, str]
-    products: tuple[str, ...]
-    lost: tuple[str, ...]
 
 
 def locked_sources() -> tuple[PinnedSource, ...]:
@@ -75,29 +69,6 @@ def locked_sources() -> tuple[PinnedSource, ...]:
         for what, path in SOURCE_LOCKS
         for name, source in read_lock(share_dir() / path).items()
     )
-
-
-def products_of(lock: Lock, sources: Iterable[PinnedSource]) -> dict[str, frozenset[str]]:
-    """Return the digests of the files that each product is made from, by the product's name."""
-    found = {f"the image {name}": needed for name, needed in images_of(lock).items()}
-    for package in lock.packages:
-        for kernel in package.headers:
-            name = f"the module planted for {package.architecture} {kernel}"
-            found[name] = found.get(name, frozenset()) | {package.sha256}
-    for package in lock.packages:
-        if package.builds:
-            beside = (one for one in lock.of(package.architecture) if one.name == package.builds)
-            name = f"programs for {package.architecture} with {package.builds}"
-            found[name] = frozenset({package.sha256, *(one.sha256 for one in beside)})
-        if package.debug:
-            found[f"names of functions of {package.debug} for {package.architecture}"] = frozenset({package.sha256})
-    plain = frozenset(package.sha256 for package in lock.packages if package.source and package.source != PATCHES)
-    patches = frozenset(package.sha256 for package in lock.packages if package.source == PATCHES)
-    if plain:
-        found["a kernel from source"] = plain
-    if plain and patches:
-        found["a kernel from source with PREEMPT_RT"] = plain | patches
-    return found | {pinned.product: frozenset({pinned.source.sha256}) for pinned in sources}
 
 
 def vendor(folder: Path, lock: Lock, sources: Sequence[PinnedSource], progress: Progress) -> Vendored:
@@ -127,38 +98,24 @@ def vendor(folder: Path, lock: Lock, sources: Sequence[PinnedSource], progress: 
                 lacking.setdefault(name, "it is damaged in the cache")
             else:
                 sizes[sha256] = size
-        _write_sums(folder, names)
+        replace_file(folder / SUMS, sums_text(names).encode())
     except OSError as error:
         raise UserError(f"{folder} can't be written: {error.strerror or error}.", "Name another folder.") from error
-    needs = products_of(lock, sources)
-    return Vendored(
-        files=len(sizes),
-        size_bytes=sum(sizes.values()),
-        lacking=lacking,
-        products=tuple(name for name, needed in needs.items() if needed <= sizes.keys()),
-        lost=tuple(name for name, needed in needs.items() if not needed <= sizes.keys()),
-    )
+    return Vendored(files=len(sizes), size_bytes=sum(sizes.values()), lacking=lacking)
 
 
 def _fetch(lock: Lock, sources: Sequence[PinnedSource], progress: Progress) -> dict[str, str]:
     """Put all files into the cache; return why some could not be fetched, by name."""
     lacking: dict[str, str] = {}
-
-    def attempt(name: str, act: Callable[[], object]) -> None:
-        try:
-            act()
-        except PackageGoneError:
-            lacking[name] = _GONE
-        except UserError as error:
-            lacking[name] = error.message
-
     for architecture in sorted({package.architecture for package in lock.packages}):
-        lacking |= _fetch_packages([one for one in lock.of(architecture) if one.source != PATCHES], progress)
-    for package in lock.packages:
-        if package.source == PATCHES:
-            attempt(package.file_name, functools.partial(fetch_patches, package, progress))
+        lacking |= _fetch_packages(lock.of(architecture), progress)
     for one in sources:
-        attempt(one.source.file, functools.partial(fetch_source, one.source, one.lock, progress, one.product))
+        try:
+            fetch_source(one.source, one.lock, progress, one.product)
+        except PackageGoneError:
+            lacking[one.source.file] = _GONE
+        except UserError as error:
+            lacking[one.source.file] = error.message
     return lacking
 
 
@@ -192,10 +149,3 @@ def _copied(name: str, sha256: str, path: Path, folder: Path, names: dict[str, s
                 return None
         names[sha256] = kept.name
     return kept.stat().st_size
-
-
-def _write_sums(folder: Path, names: dict[str, str]) -> None:
-    with tempfile.TemporaryDirectory(dir=folder, prefix=".writing-") as work:
-        written = Path(work) / SUMS
-        written.write_text(sums_text(names))
-        written.replace(folder / SUMS)

@@ -20,11 +20,13 @@ import msgspec
 
 from swapstone.core.artifacts.cache_folder import locked, new_folder, read_description
 from swapstone.core.model import FrozenStruct, UserError
+from swapstone.core.model.cached_files import write_whole
 from swapstone.core.model.directories import cache_dir
+from swapstone.core.model.regular_file import readable
 from swapstone.core.model.safe_text import safe
-from swapstone.parts.vm.artifacts.oci_layout import FindFile, LayoutError, is_layout, layers_of
+from swapstone.parts.vm.artifacts.oci_layout import LayoutError, layers_of
 from swapstone.parts.vm.artifacts.root_tree import RootTree
-from swapstone.parts.vm.artifacts.tar_reader import Source, TarEntry, TarError, TarReader, decompressed
+from swapstone.parts.vm.artifacts.tar_reader import Source, TarError, decompressed, read_tar
 
 _ROOT, _LAYER, _SEAL = "root", "layer", "seal"
 _WHITEOUT, _OPAQUE = ".wh.", ".wh..wh..opq"
@@ -36,14 +38,11 @@ _INODE_BYTES = 1024
 _VERSION = b"swapstone-root-archive 1"
 
 
-class RootFileSystem(FrozenStruct, frozen=True, kw_only=True):
-    """An unpacked root file system.
+class UnpackedRoot(FrozenStruct, frozen=True, kw_only=True):
+    """What the cache keeps of a source.
 
     Attributes:
-        source: path of the folder or archive.
         sha256: of its content, 64 hexadecimal digits. Equal content from another source has the same.
-        folder: the unpacked root. Nothing writes to it.
-        layer: an empty folder, over which the agent mounts a layer.
         size_bytes: of all its files; one with several names counts once.
         memory_bytes: what it takes in a file system in memory, where each name of a file has its own pages: an upper bound.
         files: how many files, folders and links it has.
@@ -51,26 +50,26 @@ class RootFileSystem(FrozenStruct, frozen=True, kw_only=True):
         privileged: how many files lost a set-user-ID or set-group-ID bit.
     """
 
-    source: str
     sha256: str
+    size_bytes: int
+    memory_bytes: int
+    files: int
+    devices: int
+    privileged: int
+
+
+class RootFileSystem(UnpackedRoot, frozen=True, kw_only=True):
+    """An unpacked root file system.
+
+    Attributes:
+        source: path of the folder or archive.
+        folder: the unpacked root. Nothing writes to it.
+        layer: an empty folder, over which the agent mounts a layer.
+    """
+
+    source: str
     folder: str
     layer: str
-    size_bytes: int
-    memory_bytes: int
-    files: int
-    devices: int
-    privileged: int
-
-
-class _Unpacked(FrozenStruct, frozen=True, kw_only=True):
-    """What the cache keeps of a source: the fields of `RootFileSystem`."""
-
-    sha256: str
-    size_bytes: int
-    memory_bytes: int
-    files: int
-    devices: int
-    privileged: int
 
 
 def unpack_root(source: str, architecture: str = "") -> RootFileSystem:
@@ -99,12 +98,8 @@ def unpack_root(source: str, architecture: str = "") -> RootFileSystem:
 
 
 def _status(source: str) -> os.stat_result:
-    try:
+    with readable(f"The root file system {safe(source)}", "Name a folder or an archive."):
         status = Path(source).stat()
-    except OSError as error:
-        raise UserError(
-            f"The root file system {safe(source)} can't be read: {error.strerror}.", "Name a folder or an archive."
-        ) from error
     if not (stat.S_ISDIR(status.st_mode) or stat.S_ISREG(status.st_mode)):
         raise UserError(f"{safe(source)} is neither a folder nor an archive.", "Name a folder or an archive.")
     return status
@@ -121,11 +116,11 @@ def _unpack(source: str, architecture: str, *, archive: bool) -> RootFileSystem:
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         note = archives / _archive_digest(Path(source), architecture) if archive else None
         with locked(roots / "lock"):
-            found = _known(note, roots) if note else None
-            if found is None:
+            found = read_description(note, UnpackedRoot) if note else None
+            if found is None or not (roots / found.sha256 / _SEAL).is_file():
                 found = _collect(source, architecture, roots, archive=archive)
                 if note:
-                    _write(note, msgspec.json.encode(found))
+                    write_whole(note, msgspec.json.encode(found))
         home = roots / found.sha256
         os.utime(home / _SEAL)
     except OSError as error:
@@ -140,33 +135,17 @@ def _unpack(source: str, architecture: str, *, archive: bool) -> RootFileSystem:
 
 
 def _archive_digest(path: Path, architecture: str) -> str:
-    digest = hashlib.sha256(_VERSION + architecture.encode())
     with path.open("rb") as handle:
-        while data := handle.read(_CHUNK):
-            digest.update(data)
-    return digest.hexdigest()
+        return hashlib.file_digest(handle, lambda: hashlib.sha256(_VERSION + architecture.encode())).hexdigest()
 
 
-def _known(note: Path, roots: Path) -> _Unpacked | None:
-    """Return what was unpacked from an archive before, if it is still in the cache."""
-    found = read_description(note, _Unpacked)
-    return found if found is not None and (roots / found.sha256 / _SEAL).is_file() else None
-
-
-def _write(path: Path, data: bytes) -> None:
-    draft = path.with_name(f".writing-{path.name}")
-    draft.write_bytes(data)
-    draft.replace(path)
-
-
-def _collect(source: str, architecture: str, roots: Path, *, archive: bool) -> _Unpacked:
+def _collect(source: str, architecture: str, roots: Path, *, archive: bool) -> UnpackedRoot:
     """Unpack into a temporary folder, and move the root to its digest."""
     with tempfile.TemporaryDirectory(prefix=".unpacking-", dir=roots) as temporary:
-        work = Path(temporary)
-        tree = read_tree(source, architecture, work, archive=archive)
+        tree = read_tree(source, architecture, Path(temporary), archive=archive)
         tree.check()
         digest = tree.sha256()
-        found = _Unpacked(
+        found = UnpackedRoot(
             sha256=digest,
             size_bytes=sum({node.blob: node.size_bytes for node in tree.nodes.values()}.values()),
             memory_bytes=sum(
@@ -202,11 +181,10 @@ def read_tree(source: str, architecture: str, work: Path, *, archive: bool) -> R
                 whole.finish()
         else:
             _add_folder(first, Path(source))
-        find = _finder(first)
-        if not is_layout(find):
+        if (layers := layers_of(first.blob, architecture)) is None:
             return first
         image = RootTree(source, _made(work / "2"))
-        for layer in layers_of(find, architecture):
+        for layer in layers:
             image.next_layer()
             with decompressed(layer.file) as opened:
                 digested = _Digested(opened)
@@ -222,14 +200,6 @@ def read_tree(source: str, architecture: str, work: Path, *, archive: bool) -> R
 def _made(folder: Path) -> Path:
     folder.mkdir()
     return folder
-
-
-def _finder(tree: RootTree) -> FindFile:
-    def find(path: str) -> Path | None:
-        node = tree.find(path)
-        return node.blob if node is not None and node.kind == "file" else None
-
-    return find
 
 
 class _Digested:
@@ -262,29 +232,23 @@ _MOST_TRAILER_BYTES = 64 << 20
 
 
 def _add_archive(tree: RootTree, source: Source, *, layered: bool) -> None:
-    reader = TarReader(source)
-    for entry in reader:
-        folder, _, name = entry.path.rstrip("/").rpartition("/")
+    for entry, content in read_tar(source):
+        folder, _, name = entry.name.rstrip("/").rpartition("/")
         if layered and name == _OPAQUE:
             tree.hide(folder)
         elif layered and name.startswith(_WHITEOUT):
             tree.remove(f"{folder}/{name.removeprefix(_WHITEOUT)}")
+        elif entry.isdir():
+            tree.add_folder(entry.name, sticky=bool(entry.mode & stat.S_ISVTX))
+        elif entry.isreg():
+            tree.privileged += bool(entry.mode & (stat.S_ISUID | stat.S_ISGID))
+            tree.add_file(entry.name, content, executable=bool(entry.mode & 0o111))
+        elif entry.issym():
+            tree.add_link(entry.name, entry.linkname)
+        elif entry.islnk():
+            tree.add_hard_link(entry.name, entry.linkname)
         else:
-            _add(tree, entry, reader)
-
-
-def _add(tree: RootTree, entry: TarEntry, reader: TarReader) -> None:
-    if entry.kind == "file":
-        tree.privileged += bool(entry.mode & (stat.S_ISUID | stat.S_ISGID))
-        tree.add_file(entry.path, reader.chunks(), executable=bool(entry.mode & 0o111))
-    elif entry.kind == "folder":
-        tree.add_folder(entry.path, sticky=bool(entry.mode & stat.S_ISVTX))
-    elif entry.kind == "link":
-        tree.add_link(entry.path, entry.target)
-    elif entry.kind == "hard link":
-        tree.add_hard_link(entry.path, entry.target)
-    else:
-        tree.devices += 1
+            tree.devices += 1
 
 
 def _add_folder(tree: RootTree, top: Path) -> None:

@@ -164,12 +164,12 @@ class RootTree:
 
     def hide(self, path: str) -> None:
         """Remove what the layers below have in a folder: an opaque whiteout."""
-        key = self._place(path)
-        self._remove(tuple(self._below(key)))
+        self._remove(tuple(self._below(self._place(path))))
 
-    def find(self, path: str) -> Node | None:
-        """Return what a path leads to, following links; None if there is nothing."""
-        return self.nodes.get(self._resolved(path.strip("/")))
+    def blob(self, path: str) -> Path | None:
+        """Return where the content of a file is, following links; None if there is none at a path."""
+        node = self.nodes.get(self._resolved(path.strip("/")))
+        return node.blob if node is not None and node.kind == "file" else None
 
     def sha256(self) -> str:
         """Return the SHA-256 of all that is in the root: 64 hexadecimal digits."""

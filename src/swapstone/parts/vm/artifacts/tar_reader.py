@@ -1,41 +1,32 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Reads untrusted tar archives, entry by entry, with limits on all that an archive can claim.
 
-The formats are those of POSIX.1-2008 (pax: ustar with extended headers) and of GNU tar (long names, numbers in base 256), as tar(5)
-describes them. Nothing is written: `swapstone.parts.vm.artifacts.root_tree` decides what becomes of an entry.
+Nothing is written: `swapstone.parts.vm.artifacts.root_tree` decides what becomes of an entry.
 """
 
 from __future__ import annotations
 
+import functools
+import io
 import os
-import re
 import subprocess
+import tarfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Protocol
+from tarfile import HeaderError, TarInfo
+from typing import NoReturn, Protocol, Self
 
 from swapstone.core.artifacts.distribution_packages import require_command
-from swapstone.core.model import FrozenStruct
 
-_BLOCK = 512
 _CHUNK = 1 << 18
-_MOST_HEADER_BYTES = 1 << 20
+_MOST_HEADER_BYTES = 1 << 17
 """The limit of an extended header. A path has at most 4096 bytes; the rest are attributes, which are ignored."""
 
+_EXTENDED = (tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK, tarfile.XHDTYPE, tarfile.XGLTYPE)
+_KINDS = frozenset({*_EXTENDED, *tarfile.SUPPORTED_TYPES}) - {tarfile.GNUTYPE_SPARSE}
 _MOST_SIZE_BYTES = 1 << 60
-_LONG_NAME, _LONG_LINK, _PAX, _PAX_GLOBAL = b"L", b"K", b"x", b"g"
-_KINDS = {
-    b"0": "file",
-    b"\0": "file",
-    b"7": "file",
-    b"1": "hard link",
-    b"2": "link",
-    b"3": "device",
-    b"4": "device",
-    b"5": "folder",
-    b"6": "FIFO",
-}
+_DAMAGED, _SPARSE = "is no tar archive, or is damaged", "has a sparse file"
 _DECOMPRESSORS = (
     (b"\x1f\x8b", "gzip", ("--decompress", "--stdout")),
     (b"\xfd7zXZ\0", "xz-utils", ("--decompress", "--stdout", "--memlimit-decompress=256MiB")),
@@ -50,24 +41,6 @@ class TarError(ValueError):
     """An archive is damaged, truncated, or beyond a limit. The message is the end of a sentence whose subject is the archive."""
 
 
-class TarEntry(FrozenStruct, frozen=True, kw_only=True):
-    """An entry.
-
-    Attributes:
-        path: as in the archive.
-        kind: ``file``, ``hard link``, ``link``, ``folder``, ``device`` or ``FIFO``.
-        mode: permissions with the set-user-ID, set-group-ID and sticky bits.
-        size_bytes: of a file's content; 0 for others.
-        target: of a link or hard link.
-    """
-
-    path: str
-    kind: str
-    mode: int
-    size_bytes: int = 0
-    target: str = ""
-
-
 class Source(Protocol):
     """What an archive is read from."""
 
@@ -76,162 +49,71 @@ class Source(Protocol):
         ...
 
 
-class TarReader:
-    """Reads the entries of an archive in their order.
+class _Whole(io.RawIOBase):
+    """A source whose end is an error: `tarfile` takes it as the end of the archive."""
+
+    def __init__(self, source: Source) -> None:
+        self._source, self._at_end = source, "is empty"
+
+    def read(self, size: int = -1, /) -> bytes:
+        if not (data := self._source.read(size)):
+            raise TarError(self._at_end)
+        self._at_end = "is truncated"
+        return data
+
+
+class _Member(tarfile.TarInfo):
+    """A header. Damage is an error also where `tarfile` takes it as the end of the archive."""
+
+    @classmethod
+    def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Self:
+        found = super().frombuf(buf, encoding, errors)
+        if found.type not in _KINDS:
+            sparse = found.type == tarfile.GNUTYPE_SPARSE
+            raise TarError(_SPARSE if sparse else f"has an entry of the unknown type {found.type!a}")
+        if not 0 <= found.size <= _MOST_SIZE_BYTES:
+            raise TarError("is damaged: a number in a header is invalid")
+        if found.type in _EXTENDED and found.size > _MOST_HEADER_BYTES:
+            raise TarError(f"has a header of {found.size} bytes")
+        return found
+
+    @classmethod
+    def fromtarfile(cls, tarfile: tarfile.TarFile) -> Self:
+        try:
+            return super().fromtarfile(tarfile)
+        except HeaderError as error:
+            if str(error) != "end of file header":
+                raise TarError(_DAMAGED) from error
+            raise
+
+    def _proc_gnusparse_10(self, *_: object) -> NoReturn:
+        """Refuse a sparse file before `tarfile` reads its map, whose length has no limit."""
+        raise TarError(_SPARSE)
+
+
+def read_tar(source: Source) -> Iterator[tuple[TarInfo, Iterator[bytes]]]:
+    """Yield the entries of an archive in their order, each with the content of a file. A content is read before the next entry.
 
     Args:
         source: the archive, decompressed.
+
+    Raises:
+        TarError: the archive is damaged.
     """
-
-    def __init__(self, source: Source) -> None:
-        self._source = source
-        self._left = 0  # of the content of the current entry, with its padding
-        self._content = 0
-
-    def __iter__(self) -> Iterator[TarEntry]:
-        """Yield the entries. The content of one is read before the next.
-
-        Raises:
-            TarError: the archive is damaged.
-        """
-        texts: dict[str, str] = {}
-        empty = True
-        while (block := self._block(optional=empty)) is not None:
-            empty = False
-            if block == bytes(_BLOCK):
-                return
-            _check_sum(block)
-            kind, size = block[156:157], _number(block[124:136])
-            if kind in (_LONG_NAME, _LONG_LINK, _PAX, _PAX_GLOBAL):
-                header = self._header(size)
-                if kind in (_LONG_NAME, _LONG_LINK):
-                    texts["path" if kind == _LONG_NAME else "linkpath"] = _text(header.rstrip(b"\0"))
-                elif kind == _PAX:
-                    texts |= _pax(header)
-                continue
-            if kind not in _KINDS:
-                what = "a sparse file" if kind == b"S" else f"an entry of the unknown type {kind!a}"
-                raise TarError(f"has {what}")
-            if any(name.startswith("GNU.sparse.") for name in texts):
-                raise TarError("has a sparse file")
-            if "size" in texts:
-                size = _decimal(texts["size"])
-            entry = _entry(block, _KINDS[kind], size, texts)
-            self._begin(entry.size_bytes)
-            yield entry
-            self._skip()
-            texts = {}
-        if empty:
-            raise TarError("is empty")
-
-    def chunks(self) -> Iterator[bytes]:
-        """Yield the content of the current file.
-
-        Raises:
-            TarError: the archive ends inside it.
-        """
-        while self._content:
-            data = self._exactly(min(self._content, _CHUNK))
-            self._content -= len(data)
-            self._left -= len(data)
-            yield data
-
-    def _begin(self, size: int) -> None:
-        self._content = size
-        self._left = size + -size % _BLOCK
-
-    def _skip(self) -> None:
-        while self._left:
-            self._left -= len(self._exactly(min(self._left, _CHUNK)))
-        self._content = 0
-
-    def _header(self, size: int) -> bytes:
-        if size > _MOST_HEADER_BYTES:
-            raise TarError(f"has a header of {size} bytes")
-        self._begin(size)
-        content = b"".join(self.chunks())
-        self._skip()
-        return content
-
-    def _block(self, *, optional: bool) -> bytes | None:
-        data = self._exactly(_BLOCK, optional=optional)
-        return data or None
-
-    def _exactly(self, size: int, *, optional: bool = False) -> bytes:
-        parts: list[bytes] = []
-        left = size
-        while left:
-            data = self._source.read(left)
-            if not data:
-                if optional and left == size:
-                    return b""
-                raise TarError("is truncated")
-            parts.append(data)
-            left -= len(data)
-        return b"".join(parts)
-
-
-def _entry(block: bytes, kind: str, size: int, texts: dict[str, str]) -> TarEntry:
-    name = _text(block[:100].partition(b"\0")[0])
-    if block[257:263] == b"ustar\0" and (prefix := _text(block[345:500].partition(b"\0")[0])):
-        name = f"{prefix}/{name}"
-    path = texts.get("path", name)
-    if kind == "file" and path.endswith("/"):
-        kind = "folder"  # archives of the format v7
-    return TarEntry(
-        path=path,
-        kind=kind,
-        mode=_number(block[100:108]) & 0o7777,
-        size_bytes=size if kind == "file" else 0,
-        target=texts.get("linkpath", _text(block[157:257].partition(b"\0")[0])) if "link" in kind else "",
-    )
-
-
-def _check_sum(block: bytes) -> None:
-    """Compare the header's sum of its bytes, with its own field as spaces."""
-    field = block[148:156]
-    digits = field.strip(b" \0")
-    if not re.fullmatch(rb"[0-7]{1,8}", digits) or int(digits, 8) != sum(block) - sum(field) + 8 * ord(" "):
-        raise TarError("is no tar archive, or is damaged")
-
-
-def _number(field: bytes) -> int:
-    """Decode an octal number, or one in base 256 if the first bit is set."""
-    if field[0] & 0x80:
-        value = int.from_bytes(field[1:]) if field[0] == 0x80 else -1
-    else:
-        digits = field.strip(b" \0")
-        value = int(digits, 8) if re.fullmatch(rb"[0-7]*", digits) and digits else 0 if not digits else -1
-    if not 0 <= value <= _MOST_SIZE_BYTES:
-        raise TarError("is damaged: a number in a header is invalid")
-    return value
-
-
-def _decimal(text: str) -> int:
-    if not re.fullmatch("[0-9]{1,18}", text, re.ASCII):
-        raise TarError("is damaged: a size in an extended header is invalid")
-    return int(text)
-
-
-def _text(data: bytes) -> str:
-    return data.decode(errors="surrogateescape")
-
-
-def _pax(header: bytes) -> dict[str, str]:
-    """Decode the records ``LENGTH KEY=VALUE`` of an extended header."""
-    found: dict[str, str] = {}
-    at = 0
-    while at < len(header):
-        match = re.compile(rb"([0-9]{1,7}) ").match(header, at)
-        end = at + int(match[1]) if match else 0
-        if match is None or not match.end() < end <= len(header) or header[end - 1 : end] != b"\n":
-            raise TarError("is damaged: an extended header is invalid")
-        key, equals, value = header[match.end() : end - 1].partition(b"=")
-        if not equals:
-            raise TarError("is damaged: an extended header is invalid")
-        found[_text(key)] = _text(value)
-        at = end
-    return found
+    try:
+        with tarfile.open(fileobj=_Whole(source), mode="r|", tarinfo=_Member, encoding="utf-8") as archive:
+            while (member := archive.next()) is not None:
+                archive.members.clear()  # type: ignore[attr-defined]  # typeshed lacks it; half a million entries take much memory
+                if any(name.startswith("GNU.sparse.") for name in member.pax_headers):
+                    raise TarError(_SPARSE)
+                if not member.pax_headers.get("size", "0").isdecimal():
+                    raise TarError("is damaged: a size in an extended header is invalid")
+                content = archive.extractfile(member) if member.isreg() else None
+                yield member, iter(functools.partial(content.read, _CHUNK), b"") if content else iter(())
+    except TarError:
+        raise
+    except (tarfile.TarError, ValueError, RecursionError) as error:
+        raise TarError(_DAMAGED) from error
 
 
 class _Piped:

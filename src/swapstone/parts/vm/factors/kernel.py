@@ -99,8 +99,9 @@ class Kernel:
                 f"There is no kernel {level.kernel}.",
                 "Name the file that a kernel's build creates, such as arch/x86/boot/bzImage.",
             )
-        whole = msgspec.structs.replace(level, kernel=str(path.resolve()))
-        return Level(name=whole.name, description="a kernel of the user")
+        return Level(
+            name=msgspec.structs.replace(level, kernel=str(path.resolve())).name, description="a kernel of the user"
+        )
 
     def level_of_text(self, text: str) -> Level | None:
         """Return the level of a packaged kernel with boot parameters; None for a text without any.

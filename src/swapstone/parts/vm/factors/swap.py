@@ -125,8 +125,9 @@ class Swap:
         """
         if board := evidence.machine_text(BOARD_SWAPS):
             return _on_board(board, evidence)
-        lines = evidence.machine_text("after /proc/swaps").splitlines()[1:]
-        devices = [line.split()[0] for line in lines if line.strip()]
+        devices = [
+            line.split()[0] for line in evidence.machine_text("after /proc/swaps").splitlines()[1:] if line.strip()
+        ]
         return "+".join(sorted(_level_of(device.rsplit("/", 1)[-1], evidence) for device in devices)) or None
 
 
@@ -148,8 +149,7 @@ def _on_board(swaps: str, evidence: Evidence) -> str | None:
     head, *lines = swaps.splitlines()
     if head.split()[:3] != ["Filename", "Type", "Size"]:
         return None
-    fields = [line.split() for line in lines if line.strip()]
-    return "+".join(sorted(_of_line(each, evidence) for each in fields)) or NONE
+    return "+".join(sorted(_of_line(line.split(), evidence) for line in lines if line.strip())) or NONE
 
 
 def _of_line(fields: list[str], evidence: Evidence) -> str:

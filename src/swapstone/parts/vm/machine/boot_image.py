@@ -5,13 +5,12 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-import threading
 from collections.abc import Mapping
 from pathlib import Path
 
-from swapstone.core.model import UserError
 from swapstone.core.model.cached_files import write_whole
 from swapstone.core.model.cpio import unpack
+from swapstone.core.model.regular_file import readable
 from swapstone.core.targets.agent_build import sha256_of
 from swapstone.parts.vm.machine.machine_models import EmulatedMachine
 
@@ -55,24 +54,17 @@ class BootImage:
     def __init__(self, source: VmImage, folder: Path) -> None:
         self.source = source
         self.kernel_digest = bytes.fromhex(sha256_of(source.kernel))
-        try:
+        with readable(f"The initrd {source.initrd}"):
             self.base = source.initrd.read_bytes()
-        except OSError as error:
-            raise UserError(f"The initrd {source.initrd} can't be read: {error.strerror}.") from error
         self.entries = unpack(self.base)
         self._folder = folder
-        self._lock = threading.Lock()
         padded = self.base + bytes(-len(self.base) % 4)
         self._padded = (hashlib.sha256(padded).hexdigest(), padded)
-        self._written: tuple[bytes, tuple[Path, bytes, Parts]] | None = None
 
     def initrd(self, added: bytes) -> tuple[Path, bytes, Parts]:
-        """Write the initrd with an appended archive, unless it is the last one written; return its path, its digest and its parts."""
-        with self._lock:
-            if self._written is None or self._written[0] != added:
-                data = self._padded[1] + added
-                digest = hashlib.sha256(data).digest()
-                path = self._folder / f"image-{digest.hex()[:32]}.cpio"
-                write_whole(path, data)
-                self._written = (added, (path, digest, (self._padded, (hashlib.sha256(added).hexdigest(), added))))
-            return self._written[1]
+        """Write the initrd with an appended archive; return its path, its digest and its parts."""
+        data = self._padded[1] + added
+        digest = hashlib.sha256(data).digest()
+        path = self._folder / f"image-{digest.hex()[:32]}.cpio"
+        write_whole(path, data)
+        return path, digest, (self._padded, (hashlib.sha256(added).hexdigest(), added))

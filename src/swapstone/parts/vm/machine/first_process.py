@@ -11,13 +11,8 @@ from swapstone.core.targets.agent_build import FREESTANDING, build_native
 
 def guest_sources() -> tuple[Path, ...]:
     """Return the C files and headers of a virtual machine's first process, sorted."""
-    native = share_dir() / "native"
-    return tuple(sorted(path for part in ("guest", "port", "wire", "agent/text") for path in _sources(native / part)))
-
-
-def _sources(part: Path) -> tuple[Path, ...]:
-    """Return the files of a folder, or a file and its header."""
-    return tuple(part.glob("*.[ch]") if part.is_dir() else (part.with_suffix(".c"), part.with_suffix(".h")))
+    patterns = ("guest/*.[ch]", "port/*.[ch]", "wire/*.[ch]", "agent/text.[ch]")
+    return tuple(sorted(path for pattern in patterns for path in (share_dir() / "native").glob(pattern)))
 
 
 def build_init(directory: Path, compiler: str = "cc") -> Path:

@@ -15,6 +15,7 @@ from swapstone.core.factors import ProgramFacts, read_facts
 from swapstone.core.model import FrozenStruct, UserError, WireError
 from swapstone.core.model.cpio import Entry, archive, device, file, folder, tree
 from swapstone.core.model.directories import share_dir
+from swapstone.core.model.regular_file import readable
 from swapstone.core.model.safe_text import safe
 from swapstone.core.wire import AgentAnswer, decode_answers, encode_text
 from swapstone.core.wire.words import AGENT_HEADER, GUEST_HEADER, ORDER_HEADER
@@ -160,8 +161,7 @@ def guest_path(program: Path, digest: str) -> str:
     size = len(name.encode())
     if size > _LONGEST_NAME:
         raise UserError(f"The name of {program} is too long for a virtual machine.", "Give it a shorter one.")
-    whole = _PATH_BYTES if size <= _SHORT_NAME else _LONG_PATH_BYTES
-    room = whole - len(_PROGRAMS) - 1 - size
+    room = (_PATH_BYTES if size <= _SHORT_NAME else _LONG_PATH_BYTES) - len(_PROGRAMS) - 1 - size
     return f"{_PROGRAMS}{(digest * 5)[:room]}/{name}"
 
 
@@ -199,12 +199,10 @@ def read_library(path: Path, image: Mapping[str, Entry] | None) -> tuple[Entry, 
     Raises:
         UserError: it can't be read, is too large, or needs a library that the image lacks.
     """
-    try:
+    with readable(safe(str(path))):
         if path.stat().st_size > _MAX_FOLDER_BYTES:
             raise UserError(f"{safe(path.name)} is larger than {_MAX_FOLDER_BYTES >> 20} MiB.")
         content, facts = path.read_bytes(), read_facts(path)
-    except OSError as error:
-        raise UserError(f"{safe(str(path))} can't be read: {error.strerror}.") from error
     needed = facts.needed if facts else ()
     names = {PurePosixPath(name).name for name in image or ()}
     missing = [name for name in needed if name not in names and name != "libc.so"]  # musl's loader is libc.so itself
@@ -265,10 +263,6 @@ def overlay(
 _IS_MUSL_ITSELF = re.compile(r"lib(c|pthread|rt|m|dl|util|xnet)\.")
 
 
-def _is_musl(interp: str | None) -> bool:
-    return interp is not None and PurePosixPath(interp).name.startswith("ld-musl-")
-
-
 def missing_libraries(facts: ProgramFacts, neighbours: Iterable[str], image: Mapping[str, Entry]) -> tuple[str, ...]:
     """Return the loader and the shared objects that a dynamic program needs and an image lacks.
 
@@ -278,22 +272,12 @@ def missing_libraries(facts: ProgramFacts, neighbours: Iterable[str], image: Map
         image: entries by path.
     """
     names = {PurePosixPath(path).name for path in image} | set(neighbours)
-    needed = [name for name in facts.needed if not (_is_musl(facts.interp) and _IS_MUSL_ITSELF.match(name))]
+    is_musl = PurePosixPath(facts.interp or "").name.startswith("ld-musl-")
+    needed = [name for name in facts.needed if not (is_musl and _IS_MUSL_ITSELF.match(name))]
     missing = [name for name in needed if "/" not in name and name not in names]
     if facts.interp and find(image, facts.interp) is None:
         missing.insert(0, facts.interp)
     return tuple(missing)
-
-
-def inspect(image: Mapping[str, Entry], path: str, room: Path) -> ProgramFacts | None:
-    """Read the facts of an image's file, through a copy in `room`."""
-    entry = find(image, path)
-    if entry is None:
-        return None
-    copy = room / hashlib.sha256(entry.content).hexdigest()
-    if not copy.exists():
-        copy.write_bytes(entry.content)
-    return read_facts(copy)
 
 
 def decode_channel(output: bytes) -> tuple[GuestReport, tuple[AgentAnswer, ...]]:

@@ -5,35 +5,24 @@ from __future__ import annotations
 
 import stat
 from collections.abc import Mapping
-from pathlib import PurePosixPath
 
 from swapstone.core.model import UserError
 from swapstone.core.model.cpio import Entry, folder, link
 from swapstone.core.model.safe_text import safe
 from swapstone.core.targets.carried_files import CarriedFiles
-
-_MOST_STEPS = 1000
+from swapstone.parts.vm.artifacts.root_tree import resolve_inside
 
 
 def resolve(tree: Mapping[str, Entry], path: str) -> str:
     """Return a path of an image without links, relative to the root; parts that don't exist stay as they are."""
-    parts = list(PurePosixPath(path).parts[1:])
-    at: list[str] = []
-    for _ in range(_MOST_STEPS):
-        if not parts:
-            break
-        part = parts.pop(0)
-        if part == "..":
-            at = at[:-1]
-            continue
-        here = tree.get("/".join((*at, part)))
-        if here is not None and stat.S_ISLNK(here.mode):
-            target = PurePosixPath(here.content.decode(errors="surrogateescape"))
-            at = [] if target.is_absolute() else at
-            parts = [name for name in target.parts if name != "/"] + parts
-        else:
-            at.append(part)
-    return "/".join(at)
+
+    def target(here: str) -> str | None:
+        entry = tree.get(here)
+        if entry is None or not stat.S_ISLNK(entry.mode):
+            return None
+        return entry.content.decode(errors="surrogateescape")
+
+    return resolve_inside(path, target) or ""
 
 
 def find(tree: Mapping[str, Entry], path: str) -> Entry | None:

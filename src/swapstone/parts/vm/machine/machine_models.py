@@ -118,15 +118,6 @@ MACHINE_MODELS: dict[str, MachineModel] = {
 }
 """By the machine's name in `swapstone.parts.vm.artifacts.image_catalog`."""
 
-_TRIPLETS = {
-    "x86_64": "x86_64-linux-gnu",
-    "aarch64": "aarch64-linux-gnu",
-    "arm": "arm-linux-gnueabihf",
-    "riscv64": "riscv64-linux-gnu",
-}
-COMPILERS = {machine: f"{triplet}-gcc" for machine, triplet in _TRIPLETS.items()}
-"""Cross compilers of the agent, by the machine's name in `MACHINE_MODELS`."""
-
 
 class EmulatedMachine(FrozenStruct, frozen=True, kw_only=True):
     """An emulated machine.
@@ -138,8 +129,7 @@ class EmulatedMachine(FrozenStruct, frozen=True, kw_only=True):
         options: added to the kernel's command line.
         parameters: boot parameters of the kernel's level: they come last, and replace base options of the same key.
         dropped: keys of base options that are left out.
-        wall: whether it runs under KVM on the wall clock, not on the virtual clock.
-        ns_per_instruction: one of `CLOCK_SCALES`; without a meaning on the wall clock.
+        ns_per_instruction: one of `CLOCK_SCALES`.
         processors: how many; 1 to `MOST_PROCESSORS`.
     """
 
@@ -149,7 +139,6 @@ class EmulatedMachine(FrozenStruct, frozen=True, kw_only=True):
     options: tuple[str, ...] = ()
     parameters: tuple[str, ...] = ()
     dropped: tuple[str, ...] = ()
-    wall: bool = False
     ns_per_instruction: int = 1
     processors: int = 1
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-import fcntl
 import os
 import threading
 from collections.abc import Mapping
 from pathlib import Path
 
+from swapstone.core.artifacts.cache_folder import take_lock
 from swapstone.core.model.cached_files import mark_used
 from swapstone.core.targets.agent_build import is_whole
 from swapstone.parts.vm.machine import qemu, snapshot
@@ -19,17 +19,6 @@ from swapstone.parts.vm.machine.run_name import digest_of
 from swapstone.parts.vm.machine.saved_machine import not_written, save_checked
 
 _LOOK_S = 0.1
-
-
-def _locked(descriptor: int) -> bool:
-    """Lock a file; return False if another process has locked it, and True on a file system without locks."""
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    except OSError:
-        return True
-    return True
 
 
 class MachineRunner:
@@ -61,7 +50,7 @@ class MachineRunner:
             UserError: a snapshot can't be written.
         """
         machine, limits = setup.machine, self._limits
-        if machine.wall or machine.processors > 1 or not (self._snapshots and machine.model.snapshots):
+        if machine.processors > 1 or not (self._snapshots and machine.model.snapshots):
             return qemu.boot(setup, limits)
         state = self._folder / digest_of({name: value for name, value in inputs.items() if name != "order"})
         with self._lock:
@@ -82,13 +71,13 @@ class MachineRunner:
         except OSError as error:
             raise not_written(state.parent, error) from error
         try:
-            while not _locked(lock):
+            while not take_lock(lock, locks / state.name, wait=False):
                 if self._limits.stop.wait(_LOOK_S):
                     return GuestRun(end=GuestEnd.STOPPED, reason="it was stopped")
             if self._is_whole(state):
                 return None
             failed = save_checked(dataclasses.replace(setup, plugin=()), self._limits, state)
-        except (snapshot.PauseMissedError, snapshot.SnapshotDiffersError):  # the run is the same without a snapshot
+        except snapshot.SnapshotError:  # the run is the same without a snapshot
             self._unsaved.add(state)
             return None
         finally:

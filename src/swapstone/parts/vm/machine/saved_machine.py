@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import os
 from pathlib import Path
 
 from swapstone.core.model import UserError
@@ -26,21 +28,16 @@ def save_checked(setup: Setup, limits: Limits, state: Path) -> GuestRun | None:
     """Save a snapshot that passes the comparison with a cold start; return the failed run if there is none.
 
     Raises:
-        PauseMissedError, SnapshotDiffersError: the last try failed too.
+        SnapshotError: the last try failed too.
     """
     try:
         state.parent.mkdir(parents=True, exist_ok=True)
-        for left in reversed(range(_TRIES)):
-            try:
-                failed = _saved_once(setup, limits, state)
-            except (snapshot.PauseMissedError, snapshot.SnapshotDiffersError):
-                if not left:
-                    raise
-            else:
-                return failed
+        for _ in range(_TRIES - 1):
+            with contextlib.suppress(snapshot.SnapshotError):
+                return _saved_once(setup, limits, state)
+        return _saved_once(setup, limits, state)
     except OSError as error:
         raise not_written(state.parent, error) from error
-    return None
 
 
 def not_written(folder: Path, error: OSError) -> UserError:
@@ -52,17 +49,15 @@ def not_written(folder: Path, error: OSError) -> UserError:
 
 
 def _saved_once(setup: Setup, limits: Limits, state: Path) -> GuestRun | None:
-    failed = snapshot.save(setup, limits, state)
-    if failed:
-        return failed
+    draft = state.with_name(f"{state.name}.{os.getpid()}.part")
     order = guest.encode_order(encode_plan_header() + QUIT, replicate=0, limit_ms=SLACK_MS)
     try:
-        failed = snapshot.compare(dataclasses.replace(setup, order=order), limits, state)
-    except snapshot.SnapshotDiffersError:
-        state.unlink()
-        raise
-    if failed:
-        state.unlink()
-        return failed
-    write_whole(state.with_name(f"{state.name}.sha256"), sha256_of(state).encode())
-    return None
+        failed = snapshot.save(setup, limits, draft)
+        failed = failed or snapshot.compare(dataclasses.replace(setup, order=order), limits, draft)
+        if failed is None:
+            draft.replace(state)
+    finally:
+        draft.unlink(missing_ok=True)
+    if failed is None:
+        write_whole(state.with_name(f"{state.name}.sha256"), sha256_of(state).encode())
+    return failed

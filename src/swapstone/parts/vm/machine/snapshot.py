@@ -9,12 +9,12 @@ is compared with a cold start (docs/virtual-machine-runs.md, "Saved machines").
 from __future__ import annotations
 
 import contextlib
-import json
-import os
 import socket
 import time
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from swapstone.parts.vm.machine.qemu import Guest, GuestEnd, GuestRun, LimitReached, Limits, Setup, boot
 
@@ -28,12 +28,8 @@ class _ConnectionClosedError(Exception):
     """The emulator closed the connection."""
 
 
-class PauseMissedError(Exception):
-    """The emulator did not pause the machine in time, because this host is busy. Another try may succeed."""
-
-
-class SnapshotDiffersError(Exception):
-    """A restored machine does not give the same output as a cold start."""
+class SnapshotError(Exception):
+    """The machine was not paused in time, because this host is busy, or a cold start gives another output. Another try may succeed."""
 
 
 def decode_message(line: bytes) -> dict[str, Any]:
@@ -43,20 +39,13 @@ def decode_message(line: bytes) -> dict[str, Any]:
         LimitReached: it is no JSON object.
     """
     try:
-        message = json.loads(line)
-    except (ValueError, RecursionError):
-        message = None
-    if not isinstance(message, dict):
-        raise LimitReached(GuestEnd.EMULATOR, f"QEMU's monitor writes {line[:60]!r}, which is no message")
-    return message
+        return msgspec.json.decode(line, type=dict[str, Any])
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        raise LimitReached(GuestEnd.EMULATOR, f"QEMU's monitor writes {line[:60]!r}, which is no message") from None
 
 
-def _description(error: object) -> str:
-    return str(error.get("desc", "")) if isinstance(error, dict) else ""
-
-
-def _status(answer: object) -> str:
-    return str(answer.get("status", "")) if isinstance(answer, dict) else ""
+def _field(value: object, name: str) -> str:
+    return str(value.get(name, "")) if isinstance(value, dict) else ""
 
 
 class _Monitor:
@@ -94,7 +83,7 @@ class _Monitor:
         Raises:
             LimitReached: QEMU rejects it, or the guest exceeds a limit.
         """
-        data = json.dumps({"execute": command, "arguments": values}).encode() + b"\n"
+        data = msgspec.json.encode({"execute": command, "arguments": values}) + b"\n"
         try:
             if fd is None:
                 self._socket.sendall(data)
@@ -107,20 +96,19 @@ class _Monitor:
             if "event" in message:
                 self._events.append(str(message["event"]))
             elif "error" in message:
-                raise LimitReached(GuestEnd.EMULATOR, f"QEMU rejects {command}: {_description(message['error'])}")
+                raise LimitReached(GuestEnd.EMULATOR, f"QEMU rejects {command}: {_field(message['error'], 'desc')}")
             else:
                 return message.get("return")
 
     def wait_for(self, event: str) -> None:
         """Wait for an event."""
         while event not in self._events:
-            message = self._next()
-            self._events.append(str(message.get("event", "")))
+            self._events.append(str(self._next().get("event", "")))
         self._events.clear()
 
     def wait_while(self, command: str, states: frozenset[str]) -> str:
         """Query a status until it is none of `states`; return it."""
-        while (status := _status(self.execute(command))) in states:
+        while (status := _field(self.execute(command), "status")) in states:
             self._guest.check()
             time.sleep(_POLL_S)
         return status
@@ -132,37 +120,36 @@ def save(setup: Setup, limits: Limits, state: Path) -> GuestRun | None:
     Args:
         setup: inputs; the order is not read.
         limits: of the run.
-        state: the file to write. It is written under another name first, so that it is complete or missing.
+        state: the file to write.
 
     Returns:
         None, or the run if the machine ended.
 
     Raises:
-        PauseMissedError: it continued before it was paused.
+        SnapshotError: it continued before it was paused.
     """
-    draft = state.with_name(f"{state.name}.{os.getpid()}.part")
     ours, its = socket.socketpair()
     watching = ("-action", "watchdog=pause", *_qmp(its))
-    try:
-        with ours, draft.open("wb") as handle, Guest(setup, limits, watching, [its.fileno()], saving=True) as guest:
-            its.close()
-            try:
-                monitor = _Monitor(guest, ours)
-                monitor.wait_for("STOP")
-                if guest.has_output():
-                    raise PauseMissedError
-                _save_into(monitor, handle.fileno())
-            except LimitReached as stopped:
-                return guest.ended(stopped)
-            except _ConnectionClosedError:
-                run = guest.wait()
-                if run.end is GuestEnd.FINISHED:
-                    raise PauseMissedError from None
-                return run
-        draft.replace(state)
-    finally:
+    with (
+        its,
+        ours,
+        state.open("wb") as handle,
+        Guest(setup, limits, watching, [its.fileno()], saving=True) as guest,
+    ):
         its.close()
-        draft.unlink(missing_ok=True)
+        try:
+            monitor = _Monitor(guest, ours)
+            monitor.wait_for("STOP")
+            if guest.has_output():
+                raise SnapshotError
+            _save_into(monitor, handle.fileno())
+        except LimitReached as stopped:
+            return guest.ended(stopped)
+        except _ConnectionClosedError:
+            run = guest.wait()
+            if run.end is GuestEnd.FINISHED:
+                raise SnapshotError from None
+            return run
     return None
 
 
@@ -186,10 +173,10 @@ def restore(setup: Setup, limits: Limits, state: Path) -> GuestRun:
         state: the file that `save` wrote.
     """
     ours, its = socket.socketpair()
-    fd = os.open(state, os.O_RDONLY)
-    watching = ("-action", "watchdog=none", "-S", "-incoming", f"fd:{fd}", *_qmp(its))
-    try:
-        with ours, Guest(setup, limits, watching, [its.fileno(), fd]) as guest:
+    with its, ours, state.open("rb") as handle:
+        fds = [its.fileno(), handle.fileno()]
+        watching = ("-action", "watchdog=none", "-S", "-incoming", f"fd:{handle.fileno()}", *_qmp(its))
+        with Guest(setup, limits, watching, fds) as guest:
             its.close()
             try:
                 monitor = _Monitor(guest, ours)
@@ -200,9 +187,6 @@ def restore(setup: Setup, limits: Limits, state: Path) -> GuestRun:
             except _ConnectionClosedError:
                 pass  # it has ended: the result has its exit status
             return guest.wait()
-    finally:
-        os.close(fd)
-        its.close()
 
 
 def compare(setup: Setup, limits: Limits, state: Path) -> GuestRun | None:
@@ -217,14 +201,14 @@ def compare(setup: Setup, limits: Limits, state: Path) -> GuestRun | None:
         None, or the run of the cold start if it failed.
 
     Raises:
-        SnapshotDiffersError: their outputs differ.
+        SnapshotError: their outputs differ.
     """
     cold = boot(setup, limits)
     if cold.end is not GuestEnd.FINISHED:
         return cold
     saved = restore(setup, limits, state)  # its console lacks the messages of the boot
     if (saved.end, saved.output) != (cold.end, cold.output):
-        raise SnapshotDiffersError
+        raise SnapshotError
     return None
 
 

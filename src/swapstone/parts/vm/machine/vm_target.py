@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""A virtual machine as a target, on the virtual clock or, with KVM, on the wall clock: docs/virtual-machines.md."""
+"""A virtual machine as a target, on the virtual clock: docs/virtual-machines.md."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pathlib import Path
 
 import msgspec
 
-from swapstone.core.factors import ProgramFacts, read_facts
+from swapstone.core.factors import ProgramFacts, facts_of, read_facts
 from swapstone.core.model import ImageDifference, UserError
 from swapstone.core.model.cpio import Entry, archive, unpack
 from swapstone.core.model.directories import cache_dir
@@ -30,14 +30,15 @@ from swapstone.core.targets.target import (
     TargetDescription,
 )
 from swapstone.core.wire import AgentAnswer, TrialRequest, encode_plan_header, encode_request
+from swapstone.parts.build.artifacts.toolchain import native_compiler
 from swapstone.parts.vm.artifacts.debug_package import read_debug_file
 from swapstone.parts.vm.factors.kernel_parameters import files_that_show, split_kernel, why_ignored
 from swapstone.parts.vm.machine import guest
-from swapstone.parts.vm.machine.boot_image import BootImage, VmImage
+from swapstone.parts.vm.machine.boot_image import BootImage, Parts, VmImage
 from swapstone.parts.vm.machine.emulator import Emulator, find_emulator
 from swapstone.parts.vm.machine.first_process import build_init
 from swapstone.parts.vm.machine.guest import GuestCommands
-from swapstone.parts.vm.machine.image_tree import placed, resolve
+from swapstone.parts.vm.machine.image_tree import find, placed, resolve
 from swapstone.parts.vm.machine.machine_facts import (
     boot_digests,
     boot_options,
@@ -48,7 +49,6 @@ from swapstone.parts.vm.machine.machine_facts import (
     option_pairs,
     why_other_processors,
 )
-from swapstone.parts.vm.machine.machine_models import COMPILERS, EmulatedMachine
 from swapstone.parts.vm.machine.machine_runner import MachineRunner
 from swapstone.parts.vm.machine.qemu import GuestEnd, GuestRun, Limits, Setup
 from swapstone.parts.vm.machine.replicates import block_of
@@ -81,19 +81,8 @@ class VmOptions:
     at_once: int = 0
 
 
-@dataclasses.dataclass(frozen=True)
-class _Order:
-    """A machine with its order."""
-
-    boot_image: BootImage
-    machine: EmulatedMachine
-    order: bytes
-
-
 class VmTarget(ObservedTarget):
-    """Runs each trial in a virtual machine of its own, on the virtual clock, or on the wall clock if the machine is `wall`.
-
-    On the wall clock every trial boots a machine, without cache and snapshots, one at a time.
+    """Runs each trial in a virtual machine of its own, on the virtual clock.
 
     Args:
         images: what the machine boots; or images by level of the factor ``kernel``, the default first.
@@ -122,8 +111,7 @@ class VmTarget(ObservedTarget):
         self.options = options
         self._differences = image_differences
         self._machine = first.machine
-        self._exact = not first.machine.wall
-        self.at_once = (options.at_once or len(os.sched_getaffinity(0))) if self._exact else 1
+        self.at_once = options.at_once or len(os.sched_getaffinity(0))
         self._first_image = first
         self._emulator: Emulator = find_emulator(first.machine, options.emulator)
         self._folder = TemporaryFolder("vm")
@@ -139,7 +127,7 @@ class VmTarget(ObservedTarget):
         self._folders: dict[str, Mapping[str, Entry]] = {}
         self._carried = CarriedFiles({})
         self._tree: Mapping[str, Entry] = self._default_image.entries or {}
-        self._archives: dict[BootImage, bytes] = {}
+        self._initrds: dict[BootImage, tuple[Path, bytes, Parts]] = {}
         self._runner = MachineRunner(self._cache / "snapshots", options.limits, snapshots=options.snapshots)
         self._shared: RunSource | None = None
         self._lock = threading.Lock()
@@ -159,7 +147,6 @@ class VmTarget(ObservedTarget):
         config = MachineConfig(memory_bytes=memory_bytes if memory_bytes > self._machine.memory_bytes else 0)
         run = self.run_plan(encode_plan_header() + QUIT, limit_ms=SLACK_MS, replicate=0, config=config)
         report, _ = decode_run(run)
-        clock = counted_clock(self._machine) if self._exact else "by KVM on the wall clock, one processor"
         cpu = re.search(r"^model name[ \t]*: (.*)$", report.file("/proc/cpuinfo"), re.MULTILINE)
         memory = re.search(r"^MemTotal: *([0-9]{1,15}) kB", report.file("/proc/meminfo"), re.MULTILINE)
         return TargetDescription(
@@ -168,7 +155,7 @@ class VmTarget(ObservedTarget):
             cpu=(cpu[1] if cpu else self._machine.cpu or self._machine.model.cpu)
             + missing_features(self._machine, report.file("/proc/cpuinfo")),
             cpus=tuple(range(self._machine.processors)),
-            virtualization=f"{self._emulator.version}, machine {self._machine.model.machine}, {clock}",
+            virtualization=f"{self._emulator.version}, machine {self._machine.model.machine}, {counted_clock(self._machine)}",
             memory_bytes=int(memory[1]) * 1024 if memory else 0,
         )
 
@@ -184,7 +171,7 @@ class VmTarget(ObservedTarget):
                 for pair in boot_digests(level, image.kernel_digest, image.base)
             ),
             *self._carried_digest(),
-            *((("emulated processor", self._machine.cpu or self._machine.model.cpu),) if self._exact else ()),
+            ("emulated processor", self._machine.cpu or self._machine.model.cpu),
             *boot_options({level: image.source.machine for level, image in self._boot_images.items()}, self._machine),
             *((f"certificate of {difference.between[1]}", difference.summary()) for difference in self._differences),
         )
@@ -205,15 +192,11 @@ class VmTarget(ObservedTarget):
 
     @functools.cached_property
     def _agent(self) -> Path:
-        return self._first_image.agent or build_agent(cache_dir() / "agents", self._compiler())
+        return self._first_image.agent or build_agent(cache_dir() / "agents", native_compiler(self.architecture))
 
     @functools.cached_property
     def _init(self) -> Path:
-        return self._first_image.init or build_init(cache_dir() / "agents", self._compiler())
-
-    def _compiler(self) -> str:
-        architecture = self._machine.architecture
-        return os.environ.get("CC") or "cc" if architecture == os.uname().machine else COMPILERS[architecture]
+        return self._first_image.init or build_init(cache_dir() / "agents", native_compiler(self.architecture))
 
     def put(self, path: Path, beside: Sequence[Path] = ()) -> str:  # noqa: ARG002 - the whole folder is copied
         """Add a program and the files in its folder to the initrd."""
@@ -234,7 +217,7 @@ class VmTarget(ObservedTarget):
         place = guest.guest_path(path, digest)
         self._folders[place.rpartition("/")[0]] = entries
         self._programs[place] = path
-        self._archives.clear()
+        self._initrds.clear()
         return place
 
     def put_files(self, carried: CarriedFiles) -> None:
@@ -249,7 +232,7 @@ class VmTarget(ObservedTarget):
                 "Link it statically.",
             )
         self._carried, self._tree = every, tree
-        self._archives.clear()
+        self._initrds.clear()
 
     def put_library(self, path: Path, *, keep_path: bool) -> str:
         """Add a shared object to the initrd; see `Target.put_library`."""
@@ -265,7 +248,7 @@ class VmTarget(ObservedTarget):
         place = f"{guest.ROOTS}/{name}"
         if place not in self._folders:
             self._folders[place] = guest.read_root(folder)
-            self._archives.clear()
+            self._initrds.clear()
         return place
 
     def real_path(self, path: str) -> str:
@@ -275,7 +258,10 @@ class VmTarget(ObservedTarget):
     def inspect(self, path: str) -> ProgramFacts | None:
         """Read the file of a program, or a file in the image."""
         own = self._programs.get(path)
-        facts = read_facts(own) if own else guest.inspect(self._tree, path, self._folder.path)
+        if own is None:
+            entry = find(self._tree, path)
+            return facts_of(entry.content, path) if entry else None
+        facts = read_facts(own)
         return msgspec.structs.replace(facts, path=path) if facts else None
 
     def scratch(self) -> str:
@@ -284,21 +270,17 @@ class VmTarget(ObservedTarget):
 
     def run(self, request: TrialRequest, config: MachineConfig = DEFAULT_MACHINE) -> AgentAnswer:
         """Run one trial in a machine of its own, or return an equal run from the cache; see `Target.run`."""
-        order = self._trial_order(request, config)
-        name, run = self._run_or_cached(order)
-        return self._answer_of(request, config, order, (name, run))
+        named = self.named_run(request, config)
+        return self._answer_of(request, config, named, self._run_or_cached(named))
 
     def run_observed(
         self, request: TrialRequest, config: MachineConfig, plugin: tuple[str, ...] = ()
     ) -> tuple[AgentAnswer, GuestRun]:
         """Run one trial, and return the machine's whole output too; see `ObservedTarget.run_observed`."""
-        order = self._trial_order(request, config)
-        if not plugin:
-            name, run = self._run_or_cached(order)
-        else:
-            named = self._named(order)
-            name, run = named.name, self._runner.make(dataclasses.replace(named.setup, plugin=plugin), named.inputs)
-        return self._answer_of(request, config, order, (name, run)), run
+        named = self.named_run(request, config)
+        observed = dataclasses.replace(named.setup, plugin=plugin)
+        run = self._runner.make(observed, named.inputs) if plugin else self._run_or_cached(named)
+        return self._answer_of(request, config, named, run), run
 
     def debug_file(self, name: str, folder: Path, notify: Callable[[str], None]) -> tuple[str, bytes | None]:
         """Return a debug file of the image's glibc; see `ObservedTarget.debug_file`."""
@@ -307,23 +289,20 @@ class VmTarget(ObservedTarget):
     def files(self, config: MachineConfig = DEFAULT_MACHINE) -> dict[str, Entry]:
         """Return the files of the machines of a configuration, by their paths without the first slash."""
         image = self._boot_image(config)
-        return {**(image.entries or {}), **(unpack(self._archive(image)) or {})}
+        return {**(image.entries or {}), **(unpack(self._overlay(image)) or {})}
 
-    def _answer_of(
-        self, request: TrialRequest, config: MachineConfig, order: _Order, named: tuple[str, GuestRun]
-    ) -> AgentAnswer:
-        """Return the agent's answer to a trial; `named` is the run with its name."""
-        name, run = named
+    def _answer_of(self, request: TrialRequest, config: MachineConfig, named: NamedRun, run: GuestRun) -> AgentAnswer:
+        """Return the agent's answer to a trial."""
+        asked = named.setup.machine
         report, answers = decode_run(run)
         check_run(config, report, answers, run.console)
-        ignored = why_other_processors(order.machine, report)
-        if ignored := ignored or why_ignored(order.machine.parameters, dict(report.files)):
+        ignored = why_other_processors(asked, report)
+        if ignored := ignored or why_ignored(asked.parameters, dict(report.files)):
             raise MachineConfigError(f"The machine is not the requested one: {ignored}.")
-        booted = (
-            (("booted", split_kernel(config.kernel)[0]),) if is_running(report, order.boot_image.source.banner) else ()
-        )
-        machine = (*booted, *option_pairs(order.machine), *report.pairs())
-        return msgspec.structs.replace(answers[0], id=request.id, machine=machine, name=name)
+        banner = self._boot_image(config).source.banner
+        booted = (("booted", split_kernel(config.kernel)[0]),) if is_running(report, banner) else ()
+        machine = (*booted, *option_pairs(asked), *report.pairs())
+        return msgspec.structs.replace(answers[0], id=request.id, machine=machine, name=named.name)
 
     def run_plan(
         self, plan: bytes, *, limit_ms: int, replicate: int, config: MachineConfig = DEFAULT_MACHINE
@@ -343,7 +322,7 @@ class VmTarget(ObservedTarget):
             WireError: the plan is too large.
             UserError: the cache is not writable, or the target has no such kernel.
         """
-        return self._run_or_cached(self._order(plan, limit_ms=limit_ms, replicate=replicate, config=config))[1]
+        return self._run_or_cached(self._named(plan, limit_ms=limit_ms, replicate=replicate, config=config))
 
     def run_name(self, request: TrialRequest, config: MachineConfig = DEFAULT_MACHINE) -> str:
         """Return the digest of all inputs of a trial's run: 64 hexadecimal digits."""
@@ -351,7 +330,10 @@ class VmTarget(ObservedTarget):
 
     def named_run(self, request: TrialRequest, config: MachineConfig = DEFAULT_MACHINE) -> NamedRun:
         """Return the name and the inputs of a trial's run."""
-        return self._named(self._trial_order(request, config))
+        encode_request(request)  # raises what an agent would refuse, including the identifier
+        plan = encode_plan_header() + encode_request(msgspec.structs.replace(request, id=TRIAL)) + QUIT
+        replicate = block_of(request.id) if self.options.replicate is None else self.options.replicate
+        return self._named(plan, limit_ms=request.timeout_ms + SLACK_MS, replicate=replicate, config=config)
 
     def stop(self) -> None:
         """End all machines; see `Target.stop`."""
@@ -363,13 +345,7 @@ class VmTarget(ObservedTarget):
             self._shared.close()
         self._folder.close()
 
-    def _trial_order(self, request: TrialRequest, config: MachineConfig) -> _Order:
-        encode_request(request)  # raises what an agent would refuse, including the identifier
-        plan = encode_plan_header() + encode_request(msgspec.structs.replace(request, id=TRIAL)) + QUIT
-        replicate = block_of(request.id) if self.options.replicate is None else self.options.replicate
-        return self._order(plan, limit_ms=request.timeout_ms + SLACK_MS, replicate=replicate, config=config)
-
-    def _order(self, plan: bytes, *, limit_ms: int, replicate: int, config: MachineConfig) -> _Order:
+    def _named(self, plan: bytes, *, limit_ms: int, replicate: int, config: MachineConfig) -> NamedRun:
         boot_image = self._boot_image(config)
         machine = boot_image.source.machine
         commands = GuestCommands(
@@ -381,9 +357,11 @@ class VmTarget(ObservedTarget):
         )
         if config.memory_bytes:
             machine = msgspec.structs.replace(machine, memory_bytes=config.memory_bytes)
-        return _Order(
-            boot_image, machine, guest.encode_order(plan, replicate=replicate, limit_ms=limit_ms, commands=commands)
-        )
+        order = guest.encode_order(plan, replicate=replicate, limit_ms=limit_ms, commands=commands)
+        initrd, digest, parts = self._initrd(boot_image)
+        setup = Setup(self._emulator, machine, boot_image.source.kernel, initrd, order)
+        inputs = run_inputs(setup, kernel=boot_image.kernel_digest, initrd=digest)
+        return NamedRun(digest_of(inputs), setup, inputs, parts)
 
     def _boot_image(self, config: MachineConfig) -> BootImage:
         boot_image = self._boot_images.get(config.kernel) if config.kernel else self._default_image
@@ -407,33 +385,28 @@ class VmTarget(ObservedTarget):
         """The names of the runs that were needed since `share_runs`, sorted."""
         return tuple(sorted(self._shared.used)) if self._shared else ()
 
-    def _run_or_cached(self, order: _Order) -> tuple[str, GuestRun]:
-        """Return a run's name and the run."""
-        named = self._named(order)
-        known = self._runs.get(named.name) if self._exact and not self.options.no_cache else None
+    def _run_or_cached(self, named: NamedRun) -> GuestRun:
+        known = self._runs.get(named.name) if not self.options.no_cache else None
         if known is not None and self._shared is None:
-            return named.name, known
+            return known
         run = self._shared.get(named, known) if self._shared else self.make(named)
-        if known is None and self._exact and run.end is GuestEnd.FINISHED:  # other ends may depend on this host
+        if known is None and run.end is GuestEnd.FINISHED:  # other ends may depend on this host
             self._runs.put(named.name, run)
-        return named.name, run
+        return run
 
-    def _named(self, order: _Order) -> NamedRun:
-        image = order.boot_image
-        initrd, digest, parts = image.initrd(self._archive(image))
-        setup = Setup(self._emulator, order.machine, image.source.kernel, initrd, order.order)
-        inputs = run_inputs(setup, kernel=image.kernel_digest, initrd=digest)
-        return NamedRun(digest_of(inputs), setup, inputs, parts)
-
-    def _archive(self, boot_image: BootImage) -> bytes:
-        """Return the archive that is appended to an initrd."""
+    def _initrd(self, boot_image: BootImage) -> tuple[Path, bytes, Parts]:
+        """Return the initrd of a kernel with what is appended to it; see `BootImage.initrd`."""
         with self._lock:  # agent and first process are built once
-            if boot_image not in self._archives:
-                self._archives[boot_image] = guest.overlay(
-                    self._init.read_bytes(),
-                    self._agent.read_bytes(),
-                    {place: self._folders[place] for place in sorted(self._folders)},
-                    boot_image.source.modules,
-                    placed(boot_image.entries or {}, self._carried),
-                )
-            return self._archives[boot_image]
+            if boot_image not in self._initrds:
+                self._initrds[boot_image] = boot_image.initrd(self._overlay(boot_image))
+            return self._initrds[boot_image]
+
+    def _overlay(self, boot_image: BootImage) -> bytes:
+        """Return the archive that is appended to an initrd."""
+        return guest.overlay(
+            self._init.read_bytes(),
+            self._agent.read_bytes(),
+            {place: self._folders[place] for place in sorted(self._folders)},
+            boot_image.source.modules,
+            placed(boot_image.entries or {}, self._carried),
+        )

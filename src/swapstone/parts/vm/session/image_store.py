@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 
-from swapstone.core.model import UnavailableError, UserError, cpio
+from swapstone.core.model import UnavailableError, cpio
 from swapstone.core.model.directories import share_dir
 from swapstone.core.model.safe_text import safe, utf8_path
 from swapstone.core.report.printed_json import printed_json
@@ -31,7 +31,6 @@ from swapstone.parts.vm.artifacts.image_catalog import (
 from swapstone.parts.vm.artifacts.images import BuiltImage, ImageRequest, build_image
 from swapstone.parts.vm.artifacts.lock_update import update_lock
 from swapstone.parts.vm.artifacts.pinned_files import locked_sources, vendor
-from swapstone.parts.vm.artifacts.source_kernel import SOURCE, build_source_kernel, configurations
 
 __all__ = [
     "KERNELS",
@@ -42,11 +41,9 @@ __all__ = [
     "build_console_image",
     "cached_images",
     "collect_garbage",
-    "configurations",
     "garbage_lines",
     "image_output",
     "image_rows",
-    "kernel_from_source",
     "lock_path",
     "module_names",
     "require_emulator",
@@ -56,28 +53,6 @@ __all__ = [
 
 _SHOWN_DIGITS = 12
 _COUNTED = ("run", "agent", "module")  # there may be thousands of these, all small
-
-
-def kernel_from_source(architecture: str, kernel: str, config: str, notify: Callable[[str], None]) -> str:
-    """Return the kernel to put into an image; compile it if it is to be built from source.
-
-    Args:
-        architecture: a name of the image catalog.
-        kernel: a name of the image catalog, the path of a kernel, or ``source``.
-        config: with ``source``, one of `configurations` or the path of a configuration fragment; empty for ``generic``.
-        notify: receives a line of text while the kernel is compiled.
-
-    Raises:
-        UserError: a configuration is given for another kernel.
-        UnavailableError: kernels are not built from source for this architecture, or something is missing.
-    """
-    if kernel != SOURCE:
-        if config:
-            raise UserError("--config needs a kernel that is built from source.", "Add: --kernel source")
-        return kernel
-    if architecture != "x86_64":
-        raise UnavailableError(f"Kernels are built from source for x86_64 only, not for {architecture}.")
-    return str(build_source_kernel(config or "generic", read_lock(), notify))
 
 
 def update_image_lock(architectures: Sequence[str], notify: Callable[[str], None]) -> Lock:
@@ -107,8 +82,7 @@ def vendor_files(folder: str, architectures: Sequence[str], notify: Callable[[st
         notify: receives a line of text before each download.
 
     Returns:
-        What was copied, what could not be fetched, and what can and can't be made without the archives, as lines of text; and whether the
-        folder has every file.
+        What was copied and what could not be fetched, as lines of text; and whether the folder has every file.
 
     Raises:
         UserError: an architecture is unknown, or the folder can't be written.
@@ -121,9 +95,6 @@ def vendor_files(folder: str, architectures: Sequence[str], notify: Callable[[st
     done = vendor(Path(folder), lock, sources, notify)
     lines = [f"{folder} has {done.files} files, {done.size_bytes / 1e6:.0f} MB."]
     lines += [f"can't be fetched: {name}: {why}" for name, why in sorted(done.lacking.items())]
-    if done.lacking:
-        lines += [f"can be made from it: {', '.join(done.products) or 'nothing'}"]
-        lines += [f"can't be made any more: {', '.join(done.lost)}"]
     lines += [f"Set SWAPSTONE_MIRROR={shlex.quote(str(Path(folder).resolve()))} to fetch from it first."]
     return lines, not done.lacking
 

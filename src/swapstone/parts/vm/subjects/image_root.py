@@ -97,8 +97,7 @@ def check_library(level: RootLevel, program: str, facts: ProgramFacts) -> None:
     Raises:
         UserError: it contains another one, such as a static program of the user.
     """
-    evidence = Evidence(interp=facts.interp, objects=facts.needed, program=facts)
-    found = find_factor("libc").observe(evidence)
+    found = find_factor("libc").observe(Evidence(interp=facts.interp, objects=facts.needed, program=facts))
     if found is not None and found != level.level:
         raise UserError(
             f"{safe(program)} is of {found}, and the image is of {level.level}: the program does not use the image's C library."

@@ -89,7 +89,7 @@ class ImageProgram(DeclaredProgram):
                 request,
                 arguments=("/bin/sh", "-c", words),
                 cpus=request.cpus if alone else cpus,
-                output_bytes=self._output_bytes(trial),
+                output_bytes=self._origin.output_bytes,
             )
         if alone:
             return request

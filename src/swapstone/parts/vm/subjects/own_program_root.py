@@ -201,7 +201,10 @@ def rooted_program(own: OwnProgram, recipe: Recipe, artifact: Artifact, target: 
     file = view.place(path)
     assert file is not None  # `find_program` found it
     place = target.put_root(Path(root.folder), root.sha256)
-    files = own.directory if "shares_files" in target.offers else _carry(own, target)
+    files = own.directory
+    if "shares_files" not in target.offers:
+        target.put_files(working_files(own))
+        files = target.real_path(os.path.realpath(own.directory))
     return Program(
         path,
         recipe,
@@ -221,12 +224,6 @@ def rooted_program(own: OwnProgram, recipe: Recipe, artifact: Artifact, target: 
 
 
 ROOTS = ProgramRoots(check_rooted, rooted_program)
-
-
-def _carry(own: OwnProgram, target: Target) -> str:
-    """Give the working folder to a target without this machine's files: the files that arguments and ``--files`` name."""
-    target.put_files(working_files(own))
-    return target.real_path(os.path.realpath(own.directory))
 
 
 def working_files(own: OwnProgram) -> CarriedFiles:

@@ -122,8 +122,7 @@ def with_cycles(workload: Workload, cycles: int) -> Workload:
         workload: of any suite.
         cycles: 1 to `MOST_WAKEUPS`.
     """
-    makers = {CYCLICTEST: _cyclictest, WAKEUP: _wakeup}
-    made = makers.get(workload)
+    made = {CYCLICTEST: _cyclictest, WAKEUP: _wakeup}.get(workload)
     return made(cycles) if made is not None else workload
 
 
