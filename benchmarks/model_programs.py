@@ -30,6 +30,7 @@ from swapstone.core.subjects import raw_output
 from swapstone.core.targets import DEFAULT_MACHINE
 from swapstone.core.targets.observed_target import MachineRun, ObservedTarget
 from swapstone.core.wire import AgentAnswer, TrialRequest
+from swapstone.parts.build.artifacts.cross_compilers import CROSS_COMPILERS
 from swapstone.parts.explain.instruments.counted_runs import (
     MARK,
     kernel_symbols,
@@ -47,7 +48,6 @@ from swapstone.parts.explain.model.modelled_cycles import (
     cycles,
     other_behaviour,
 )
-from swapstone.parts.vm.machine.machine_models import COMPILERS
 
 SOURCE = Path(__file__).with_suffix(".c")
 STEPS = 1 << 18
@@ -172,7 +172,7 @@ def main() -> int:
 
 
 def _compiled(folder: Path, architecture: str) -> Path:
-    compiler = "cc" if architecture == os.uname().machine else COMPILERS[architecture]
+    compiler = "cc" if architecture == os.uname().machine else f"{CROSS_COMPILERS[architecture].prefix}gcc"
     program = folder / "model_programs" / "model_programs"
     program.parent.mkdir()
     subprocess.run([compiler, "-std=gnu11", "-O2", "-static", str(SOURCE), "-o", str(program)], check=True)
@@ -208,7 +208,7 @@ def _observe(
             if name.decode() != one.name:
                 raise SystemExit(f"The program printed {plain[0].stdout!r}.")
             counts = decode_model(read_regular(out, MOST_BYTES))
-            if (counts.begins, counts.windows, counts.open, counts.lost) != (4, 1, False, 0):
+            if (counts.begins, counts.windows, counts.lost) != (4, 1, 0):
                 raise SystemExit(f"{one.name}: there is not one pass, or the model is not complete: {counts}")
             host = _on_host(program, words, runs) if target.architecture == os.uname().machine else 0.0
             sides.append(
