@@ -313,6 +313,7 @@ def _facts() -> Iterator[str]:
     yield from (
         f"{name} {resource.getrlimit(getattr(resource, name))}" for name in dir(resource) if name.startswith("RLIMIT_")
     )
+    yield f"kvm {os.access('/dev/kvm', os.R_OK | os.W_OK)}"
     for name in _KERNEL_FILES:
         try:
             yield f"{name} {Path(name).read_text()}"

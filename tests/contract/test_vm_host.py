@@ -54,6 +54,7 @@ def test_these_are_all_inputs_of_a_run(tmp_path: Path) -> None:
         "options": ("preempt=none",),
         "parameters": ("threadirqs",),
         "dropped": ("nokaslr",),
+        "wall": True,
         "ns_per_instruction": 2,
         "processors": 2,
     }

@@ -11,10 +11,17 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.core.model import UserError
+from swapstone.core.model import UnavailableError, UserError
+from swapstone.core.session import machines
+from swapstone.core.session.experiment import resolve
+from swapstone.core.session.request import parse_factors
 from swapstone.core.targets import clock_of
+from swapstone.parts.vm.artifacts.images import BuiltImage, Image
+from swapstone.parts.vm.machine.boot_image import VmImage
+from swapstone.parts.vm.session import vm_images, vm_kind
 from tests.e2e.cli import fake, runs_of, swapstone
 from tests.programs import require
+from tests.small_records import request_of
 
 
 def test_each_target_has_its_clock() -> None:
@@ -22,8 +29,23 @@ def test_each_target_has_its_clock() -> None:
     assert clock_of("vm") == clock_of("vm:rt", "virtual") == "virtual"
     with pytest.raises(UserError, match="The target host has a wall clock"):
         clock_of("host", "virtual")
-    with pytest.raises(UserError, match="The target vm has a virtual clock"):
-        clock_of("vm", "wall")
+    assert clock_of("vm", "wall") == "wall"  # KVM is checked when the machine is opened
+
+
+def test_a_wall_clock_in_a_virtual_machine_needs_kvm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    reason = "/dev/kvm opens, but the kernel 6.1 did not start under it within 15 s"
+    monkeypatch.setattr(vm_images, "kvm_device_trouble", lambda _: reason)
+    request = request_of(
+        name="compare",
+        factors=parse_factors(["libc=glibc,musl"]),
+        suites=("libc",),
+        only=("b_string_strlen",),
+        target="vm",
+        clock="wall",
+    )
+    with pytest.raises(UnavailableError, match=f"needs KVM, which is unavailable: {reason}") as caught:
+        machines.open_experiment_target(resolve(request), print)
+    assert "Leave --clock out" in caught.value.hint
 
 
 def test_a_record_of_a_wall_clock_cannot_be_recomputed(tmp_path: Path) -> None:
@@ -32,6 +54,47 @@ def test_a_record_of_a_wall_clock_cannot_be_recomputed(tmp_path: Path) -> None:
     swapstone(tmp_path, "compare", *asked, "--out", str(record))
     result = swapstone(tmp_path, "verify", str(record), "--recompute", "2", expect=2)
     assert "no trial of it can be repeated to the byte" in result.stderr and "swapstone rerun" in result.stderr
+
+
+@pytest.mark.skipif(os.uname().machine != "x86_64", reason="the kernels of this test are of x86_64")
+def test_each_kernel_runs_under_kvm_with_a_wall_clock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    image = Image(
+        architecture="x86_64",
+        kernel="generic",
+        banner="",
+        release="",
+        preempt_dynamic=True,
+        kernel_sha256="",
+        initrd_sha256="",
+        modules=(),
+        packages=(),
+        files={},
+    )
+    tried: list[VmImage] = []
+
+    def works(parts: VmImage) -> str:
+        tried.append(parts)
+        return ""
+
+    opened: list[dict[str, VmImage]] = []
+    monkeypatch.setattr(vm_images, "build_image", lambda asked, progress: BuiltImage(image, tmp_path / asked.kernel))
+    monkeypatch.setattr(vm_images, "kvm_device_trouble", lambda _: "")
+    monkeypatch.setattr(vm_kind, "kvm_trouble", works)
+    monkeypatch.setattr(vm_kind, "VmTarget", lambda images, options, image_differences: opened.append(images))
+    for clock in ("wall", "virtual"):
+        request = request_of(
+            name="compare",
+            factors=parse_factors(["kernel=generic,rt"]),
+            suites=("libc",),
+            only=("b_string_strlen",),
+            clock=clock,
+        )
+        machines.open_experiment_target(resolve(request), print)
+    assert [parts.kernel for parts in tried] == [tmp_path / "generic" / "kernel", tmp_path / "rt" / "kernel"]
+    assert [{level: parts.machine.wall for level, parts in each.items()} for each in opened] == [
+        {"generic": True, "rt": True},
+        {"generic": False, "rt": False},
+    ]
 
 
 @pytest.mark.slow

@@ -61,5 +61,5 @@ def test_paths_and_programs_of_the_image_are_those_of_the_repository() -> None:
 
 def test_the_page_names_the_rights_for_each_feature() -> None:
     page = (TOP / "docs" / "container.md").read_text()
-    for option in ("--cap-add PERFMON", "--cap-add NET_ADMIN", "/dev/net/tun", "SYS_PTRACE"):
+    for option in ("--cap-add PERFMON", "--cap-add NET_ADMIN", "/dev/net/tun", "--device /dev/kvm", "SYS_PTRACE"):
         assert option in page

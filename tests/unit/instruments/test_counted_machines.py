@@ -8,7 +8,7 @@ from swapstone.parts.explain.instruments.kernel_symbols import decode_kallsyms
 from swapstone.parts.vm.machine.machine_models import MACHINE_MODELS
 
 
-def test_every_machine_has_a_mark_a_fault_and_a_compiler() -> None:
+def test_every_machine_has_a_mark_and_a_fault() -> None:
     for names in (counted_runs.MARK, counted_runs.FAULTS, counted_runs.KERNEL_START):
         assert names.keys() == MACHINE_MODELS.keys()
 

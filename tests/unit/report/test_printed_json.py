@@ -14,7 +14,7 @@ from tests.unit.report.test_memory_phase_text import fit, variant
 from swapstone.core.report import study_index
 from swapstone.core.report.printed_json import printed_json
 from swapstone.core.report.study_index import PartSummary, StudyIndex
-from swapstone.parts.vm.artifacts.images import BuiltImage, Image
+from swapstone.parts.vm.artifacts.images import BuiltImage
 from swapstone.parts.vm.artifacts.libc_image import LibcImage
 from swapstone.parts.vm.session.image_store import image_output
 from swapstone.parts.vm.session.memory_fit import encode_fit
@@ -29,19 +29,7 @@ def test_the_index_of_a_study_has_its_schema() -> None:
 
 
 def test_images_have_their_schemas(tmp_path: Path) -> None:
-    image = Image(
-        architecture="x86_64",
-        kernel="generic",
-        banner="6.1.0-50-amd64 (builder) #1 SMP",
-        release="6.1.0-50-amd64",
-        preempt_dynamic=True,
-        kernel_sha256="",
-        initrd_sha256="",
-        modules=(),
-        packages=(),
-        files={},
-    )
-    printed = image_output(BuiltImage(image, tmp_path), "generic", as_json=True)
+    printed = image_output(BuiltImage(image(), tmp_path), "generic", as_json=True)
     assert check_printed(printed) == "swapstone-image"
     texts = dict.fromkeys(
         ("image", "architecture", "libc", "libc_version", "compiler", "kernel", "kernel_release", "sdk"), ""

@@ -58,6 +58,7 @@ def test_saving_a_machine_changes_only_the_option_icount() -> None:
     assert [pair for pair in zip(usual, saving, strict=True) if pair[0] != pair[1]] == [
         ("shift=0,sleep=off,rr=record,rrfile=/dev/null", "shift=0,sleep=off")
     ]
+    assert arguments(EmulatedMachine(wall=True), FILES, saving=True) == arguments(EmulatedMachine(wall=True), FILES)
 
 
 @pytest.mark.parametrize(("scale", "shift"), [(1, 0), (2, 1), (4, 2), (1024, 10)])

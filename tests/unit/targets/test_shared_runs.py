@@ -194,6 +194,7 @@ def test_another_command_line_is_refused(bench: Bench, tmp_path: Path, monkeypat
 @pytest.mark.parametrize(
     ("field", "words"),
     [
+        ({"wall": True}, "its machine is none on the virtual clock"),
         ({"memory_bytes": 1 << 50}, "its machine is none on the virtual clock"),
         ({"processors": 99}, "its machine is none on the virtual clock"),
         ({"ns_per_instruction": 3}, "its machine is none on the virtual clock"),

@@ -150,7 +150,7 @@ def _on_boards(
     if exact := next((board for board in boards if clock_of(board, clock) == VIRTUAL_CLOCK), ""):
         raise UserError(
             f"Several boards are measured on the wall clock, and {safe(exact)} has the virtual one.",
-            "Name each target in a command of its own.",
+            "Add --clock wall, or name each target in a command of its own.",
         )
     each = []
     in_labs = [board for board in boards if find_target_kind(board).file_option]

@@ -144,7 +144,7 @@ def decode_trial(data: bytes, entry: str) -> StoredTrial:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise DamagedEntryError(entry, f"it is no trial ({safe_excerpt(str(error), 100)})") from error
     machine = trial.machine
-    counts = machine.ns_per_instruction in CLOCK_SCALES
+    counts = not machine.wall and machine.ns_per_instruction in CLOCK_SCALES
     if not (counts and 0 < machine.memory_bytes <= MOST_MEMORY_BYTES and 1 <= machine.processors <= MOST_PROCESSORS):
         raise DamagedEntryError(entry, "its machine is none on the virtual clock")
     return trial

@@ -198,7 +198,7 @@ def _notes(rows: Sequence[Row]) -> Iterator[str]:
     if any(row.published.unit == "MB/s" for row in rows):
         yield (
             "Rows in MB/s depend on caches and memory. On the virtual clock, on which each instruction takes the same time, they count "
-            "instructions only: measure them on hardware."
+            "instructions only: measure them with --clock wall or on hardware."
         )
     if any(row.published.same_kind for row in rows):
         yield "*: other work of the same kind. Ratios can be compared with the page's, values can't."

@@ -129,7 +129,8 @@ class EmulatedMachine(FrozenStruct, frozen=True, kw_only=True):
         options: added to the kernel's command line.
         parameters: boot parameters of the kernel's level: they come last, and replace base options of the same key.
         dropped: keys of base options that are left out.
-        ns_per_instruction: one of `CLOCK_SCALES`.
+        wall: whether it runs under KVM on the wall clock, not on the virtual clock.
+        ns_per_instruction: one of `CLOCK_SCALES`; without a meaning on the wall clock.
         processors: how many; 1 to `MOST_PROCESSORS`.
     """
 
@@ -139,6 +140,7 @@ class EmulatedMachine(FrozenStruct, frozen=True, kw_only=True):
     options: tuple[str, ...] = ()
     parameters: tuple[str, ...] = ()
     dropped: tuple[str, ...] = ()
+    wall: bool = False
     ns_per_instruction: int = 1
     processors: int = 1
 

@@ -50,7 +50,7 @@ class MachineRunner:
             UserError: a snapshot can't be written.
         """
         machine, limits = setup.machine, self._limits
-        if machine.processors > 1 or not (self._snapshots and machine.model.snapshots):
+        if machine.wall or machine.processors > 1 or not (self._snapshots and machine.model.snapshots):
             return qemu.boot(setup, limits)
         state = self._folder / digest_of({name: value for name, value in inputs.items() if name != "order"})
         with self._lock:

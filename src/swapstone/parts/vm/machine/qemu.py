@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""One run of QEMU: a machine on the virtual clock, from its command line to its output.
+"""One run of QEMU: a machine on the virtual clock, or with KVM on the wall clock, from its command line to its output.
 
 Every end of a guest is a result and no exception: panic, hang, too much output, failed start. docs/virtual-machines.md explains the
 clock and the options.
@@ -40,7 +40,11 @@ _TURNS = (
 )
 """A timer of the emulator, each 10 us of the guest's time, that the guest can't observe. Each expiry ends the turn of a processor."""
 
+_KVM = ("-accel", "kvm", "-rtc", "base=utc")
 _OPTIONS = ("quiet", "panic=-1", "nokaslr", "norandmaps", "mitigations=off", "random.trust_cpu=on")
+_NOT_ON_WALL = frozenset({"mitigations=off", "rodata=off", "tsc=reliable", "rcupdate.rcu_expedited=1"})
+"""Options that make the boot fast and also change what is measured: on the wall clock the machine has the kernel's defaults."""
+
 _END, _SILENT = b"swapstone-end\n", "it ended without a reason"
 _ENDED_FAILED = 67  # exit status by isa-debug-exit; native/port/virtual_machine.c
 
@@ -128,12 +132,16 @@ def arguments(machine: EmulatedMachine, files: Files, *, saving: bool = False) -
         devices = [device.replace(f"={{{name}}}", f"={path.replace(',', ',,')}") for device in devices]
     return (
         *BARE,
-        *clock_options(machine.ns_per_instruction, recorded=not saving and machine.processors == 1),
+        *(
+            _KVM
+            if machine.wall
+            else clock_options(machine.ns_per_instruction, recorded=not saving and machine.processors == 1)
+        ),
         *(
             "-M",
             family.machine,
             "-cpu",
-            machine.cpu or family.cpu,
+            "host" if machine.wall else machine.cpu or family.cpu,
             "-smp",
             str(machine.processors),
             "-m",
@@ -147,8 +155,11 @@ def arguments(machine: EmulatedMachine, files: Files, *, saving: bool = False) -
 
 
 def base_options(machine: EmulatedMachine) -> tuple[str, ...]:
-    """Return the kernel's command line of every machine of this architecture, without what the level of its kernel changes."""
-    return (*_OPTIONS, *machine.model.options, *(machine.model.awake if machine.processors > 1 else ()))
+    """Return the kernel's command line of every machine of this architecture and clock, without what the level of its kernel changes."""
+    awake = machine.model.awake if machine.processors > 1 and not machine.wall else ()
+    return tuple(
+        word for word in (*_OPTIONS, *machine.model.options, *awake) if not (machine.wall and word in _NOT_ON_WALL)
+    )
 
 
 def kept_base_options(machine: EmulatedMachine) -> tuple[str, ...]:

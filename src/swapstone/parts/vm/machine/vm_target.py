@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""A virtual machine as a target, on the virtual clock: docs/virtual-machines.md."""
+"""A virtual machine as a target, on the virtual clock or, with KVM, on the wall clock: docs/virtual-machines.md."""
 
 from __future__ import annotations
 
@@ -82,7 +82,9 @@ class VmOptions:
 
 
 class VmTarget(ObservedTarget):
-    """Runs each trial in a virtual machine of its own, on the virtual clock.
+    """Runs each trial in a virtual machine of its own, on the virtual clock, or on the wall clock if the machine is `wall`.
+
+    On the wall clock every trial boots a machine, without cache and snapshots, one at a time.
 
     Args:
         images: what the machine boots; or images by level of the factor ``kernel``, the default first.
@@ -111,7 +113,8 @@ class VmTarget(ObservedTarget):
         self.options = options
         self._differences = image_differences
         self._machine = first.machine
-        self.at_once = options.at_once or len(os.sched_getaffinity(0))
+        self._exact = not first.machine.wall
+        self.at_once = (options.at_once or len(os.sched_getaffinity(0))) if self._exact else 1
         self._first_image = first
         self._emulator: Emulator = find_emulator(first.machine, options.emulator)
         self._folder = TemporaryFolder("vm")
@@ -147,6 +150,7 @@ class VmTarget(ObservedTarget):
         config = MachineConfig(memory_bytes=memory_bytes if memory_bytes > self._machine.memory_bytes else 0)
         run = self.run_plan(encode_plan_header() + QUIT, limit_ms=SLACK_MS, replicate=0, config=config)
         report, _ = decode_run(run)
+        clock = counted_clock(self._machine) if self._exact else "by KVM on the wall clock, one processor"
         cpu = re.search(r"^model name[ \t]*: (.*)$", report.file("/proc/cpuinfo"), re.MULTILINE)
         memory = re.search(r"^MemTotal: *([0-9]{1,15}) kB", report.file("/proc/meminfo"), re.MULTILINE)
         return TargetDescription(
@@ -155,7 +159,7 @@ class VmTarget(ObservedTarget):
             cpu=(cpu[1] if cpu else self._machine.cpu or self._machine.model.cpu)
             + missing_features(self._machine, report.file("/proc/cpuinfo")),
             cpus=tuple(range(self._machine.processors)),
-            virtualization=f"{self._emulator.version}, machine {self._machine.model.machine}, {counted_clock(self._machine)}",
+            virtualization=f"{self._emulator.version}, machine {self._machine.model.machine}, {clock}",
             memory_bytes=int(memory[1]) * 1024 if memory else 0,
         )
 
@@ -171,7 +175,7 @@ class VmTarget(ObservedTarget):
                 for pair in boot_digests(level, image.kernel_digest, image.base)
             ),
             *self._carried_digest(),
-            ("emulated processor", self._machine.cpu or self._machine.model.cpu),
+            *((("emulated processor", self._machine.cpu or self._machine.model.cpu),) if self._exact else ()),
             *boot_options({level: image.source.machine for level, image in self._boot_images.items()}, self._machine),
             *((f"certificate of {difference.between[1]}", difference.summary()) for difference in self._differences),
         )
@@ -386,11 +390,11 @@ class VmTarget(ObservedTarget):
         return tuple(sorted(self._shared.used)) if self._shared else ()
 
     def _run_or_cached(self, named: NamedRun) -> GuestRun:
-        known = self._runs.get(named.name) if not self.options.no_cache else None
+        known = self._runs.get(named.name) if self._exact and not self.options.no_cache else None
         if known is not None and self._shared is None:
             return known
         run = self._shared.get(named, known) if self._shared else self.make(named)
-        if known is None and run.end is GuestEnd.FINISHED:  # other ends may depend on this host
+        if known is None and self._exact and run.end is GuestEnd.FINISHED:  # other ends may depend on this host
             self._runs.put(named.name, run)
         return run
 

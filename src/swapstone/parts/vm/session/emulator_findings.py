@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Checks which emulators and compilers for their machines are installed."""
+"""Checks which emulators and compilers for their machines are installed, and whether KVM works."""
 
 from __future__ import annotations
 
@@ -7,15 +7,23 @@ import functools
 import os
 import shutil
 from collections.abc import Mapping
+from pathlib import Path
 
 from swapstone.core.artifacts.distribution_packages import install_command
 from swapstone.core.model import MOST_PROCESSORS, UserError
 from swapstone.core.targets.health import Finding, MachineFindings, State, ability, trouble_of
 from swapstone.parts.build.artifacts.cross_compilers import CROSS_COMPILERS, check_cross, cross_compiler
 from swapstone.parts.build.artifacts.packages import read_lock
+from swapstone.parts.vm.artifacts.image_cache import cached_images
 from swapstone.parts.vm.artifacts.image_catalog import MACHINE_ARCHITECTURES, MachineArchitecture
+from swapstone.parts.vm.artifacts.images import BuiltImage
 from swapstone.parts.vm.machine.emulator import SEVERAL, find_emulator
+from swapstone.parts.vm.machine.kvm import KVM_DEVICE, kvm_device_trouble, kvm_trouble
 from swapstone.parts.vm.machine.machine_models import EmulatedMachine
+from swapstone.parts.vm.machine.vm_target import VmOptions
+from swapstone.parts.vm.session.vm_images import vm_image_of
+
+_DEFAULT = VmOptions()
 
 
 def emulator_findings() -> list[Finding]:
@@ -70,4 +78,38 @@ def _programs(architecture: MachineArchitecture) -> list[Finding]:
     ]
 
 
-FINDINGS = MachineFindings(10, emulator_findings)
+def kvm_finding(options: VmOptions = _DEFAULT, device: Path = KVM_DEVICE) -> Finding:
+    """Return whether the packaged kernel starts under KVM. The result is cached until this host restarts.
+
+    Args:
+        options: name the emulator and the cache.
+        device: KVM's.
+    """
+    name, machine = "KVM", os.uname().machine
+    architecture = next((known for known in MACHINE_ARCHITECTURES if known.machine == machine), None)
+    if architecture is None:
+        return Finding(name=name, state=State.UNKNOWN, found=f"there are no images for this processor, {machine}")
+    trouble = kvm_device_trouble(machine, device)
+    if not trouble:
+        wanted = (architecture.name, "generic")
+        image = next(
+            (kept for kept in cached_images() if kept.image and (kept.image.architecture, kept.image.kernel) == wanted),
+            None,
+        )
+        if image is None or image.image is None:
+            found = f"{device} opens; a kernel can be started under it once there is an image"
+            return Finding(name=name, state=State.UNKNOWN, found=found, remedy="swapstone image build")
+        try:
+            trouble = kvm_trouble(
+                vm_image_of(BuiltImage(image.image, image.path), architecture), options, device=device
+            )
+        except UserError as error:
+            trouble = error.message.rstrip(".")
+        if not trouble:
+            return Finding(name=name, state=State.GOOD, found=f"{image.image.release} starts under it")
+    meaning = "virtual machines have the virtual clock only, and --clock wall is unavailable for them"
+    remedy = 'sudo usermod -aG kvm "$USER", and log in again' if "Permission denied" in trouble else ""
+    return Finding(name=name, state=State.MISSING, found=f"unavailable: {trouble}", meaning=meaning, remedy=remedy)
+
+
+FINDINGS = MachineFindings(10, lambda: [*emulator_findings(), kvm_finding()])

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from swapstone.core.model import (
+    WALL_CLOCK,
     Experiment,
     FactorLevels,
     ImageDifference,
@@ -34,6 +35,7 @@ from swapstone.parts.vm.artifacts.kernel_modules import read_module_file
 from swapstone.parts.vm.factors.kernel_parameters import KernelLevel, key_of, parse_kernel_level, split_kernel
 from swapstone.parts.vm.machine.boot_image import VmImage
 from swapstone.parts.vm.machine.emulator import check_cpu, find_emulator
+from swapstone.parts.vm.machine.kvm import kvm_device_trouble, require_kvm
 from swapstone.parts.vm.machine.machine_models import MACHINE_MODELS, EmulatedMachine, check_awake
 from swapstone.parts.vm.machine.qemu import base_options
 from swapstone.parts.vm.session.image_contents import image_contents
@@ -65,10 +67,9 @@ def build_vm_images(
             f"Experiments run in virtual machines of {', '.join(names)}, and not of {architecture.name}.",
             f"Where the lock has packages for it, an image can be booted by hand: swapstone image boot --arch {architecture.name}",
         )
-    machine = EmulatedMachine(architecture=architecture.machine, cpu=spec.cpu_model, processors=spec.processors)
-    emulator = find_emulator(machine)
-    if spec.cpu_model:
-        check_cpu(emulator, machine)
+    if spec.clock == WALL_CLOCK:
+        require_kvm(kvm_device_trouble(architecture.machine))
+    cpu = _processor(architecture, spec)
     _check_programs(experiment, architecture)
     levels = experiment.levels_of(KERNEL)
     if named and levels:
@@ -104,14 +105,28 @@ def build_vm_images(
     )
     made = {
         level: dataclasses.replace(
-            vm_image_of(
-                image, architecture, parsed[level], spec.cpu_model, spec.ns_per_instruction, processors=spec.processors
-            ),
+            vm_image_of(image, architecture, parsed[level], cpu, spec.ns_per_instruction, processors=spec.processors),
             own_modules=own_modules[level],
         )
         for level, image in images.items()
     }
     return made, differences
+
+
+def _processor(architecture: MachineArchitecture, spec: TargetOptions) -> str:
+    """Return the processor that the user chose, once the emulator is known to have it; empty for the model's, and under KVM.
+
+    Raises:
+        UserError: the emulator has no such processor.
+        UnavailableError: there is no usable emulator.
+    """
+    machine = EmulatedMachine(architecture=architecture.machine, cpu=spec.cpu_model, processors=spec.processors)
+    emulator = find_emulator(machine)
+    if spec.clock == WALL_CLOCK:
+        return ""
+    if spec.cpu_model:
+        check_cpu(emulator, machine)
+    return spec.cpu_model
 
 
 def _kernel_level(text: str, architecture: MachineArchitecture, spec: TargetOptions) -> KernelLevel:
@@ -121,7 +136,9 @@ def _kernel_level(text: str, architecture: MachineArchitecture, spec: TargetOpti
         UserError: a parameter is invalid, or the machine has no such base option.
     """
     level = parse_kernel_level(text)
-    machine = EmulatedMachine(architecture=architecture.machine, processors=spec.processors)
+    machine = EmulatedMachine(
+        architecture=architecture.machine, processors=spec.processors, wall=spec.clock == WALL_CLOCK
+    )
     if spec.processors > 1:
         check_awake(machine, text, (*map(key_of, level.added), *level.dropped))
     base = base_options(machine)

@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import msgspec
 
-from swapstone.core.model import VIRTUAL_CLOCK, Experiment, UserError, check_scale
+from swapstone.core.model import VIRTUAL_CLOCK, WALL_CLOCK, Experiment, UserError, check_scale
 from swapstone.core.targets.target import Target
 from swapstone.core.targets.target_kind import Notify, TargetKind, TargetOptions
+from swapstone.parts.vm.machine.kvm import by_kvm, kvm_trouble, require_kvm
 from swapstone.parts.vm.machine.machine_models import check_processors
 from swapstone.parts.vm.machine.qemu import HOST_LIMIT_S, Limits
 from swapstone.parts.vm.machine.vm_target import VmOptions, VmTarget
@@ -31,12 +32,17 @@ class VmSpec(TargetOptions, frozen=True, kw_only=True):
 
         Raises:
             UserError: there is no experiment, an image can't be built, or the emulator is not usable.
+            UnavailableError: the clock is the wall clock, and KVM does not work.
         """
         from swapstone.parts.vm.session.vm_images import build_vm_images  # noqa: PLC0415 - lists need no images
 
         if experiment is None:
             raise UserError("The target vm needs an experiment, which names its images.")
         images, differences = build_vm_images(experiment, self.kernel, self, notify)
+        if self.clock == WALL_CLOCK:
+            for image in images.values():
+                require_kvm(kvm_trouble(image))
+            images = {level: by_kvm(image) for level, image in images.items()}
         limits = Limits(host_s=self.guest_timeout_s or HOST_LIMIT_S)
         options = VmOptions(no_cache=self.no_cache, snapshots=self.snapshots, limits=limits)
         return VmTarget(images, options, differences)
@@ -59,7 +65,7 @@ VM = TargetKind(
         ("vm:generic or vm:rt", "the same with another kernel of the distribution"),
         ("vm:./bzImage", "the same with a kernel of your own, by its path"),
     ),
-    clocks=(VIRTUAL_CLOCK,),
+    clocks=(VIRTUAL_CLOCK, WALL_CLOCK),
     has_architectures=True,
     names_file=lambda detail: "/" in detail,
     does=lambda detail: f"boot virtual machines{f' with the kernel {detail}' if detail else ''}",
