@@ -74,13 +74,12 @@ class Texts(NamedTuple):
     notes: tuple[str, ...]
     flags: tuple[str, ...]
     svg: str
-    drawn: tuple[str, ...]
 
 
 def texts(section: Section) -> Texts:
     """Return the texts of a section of one table or drawing."""
     table = table_of(section)
-    drawing = next((each for each in section.blocks if isinstance(each, Drawing)), Drawing(title=""))
+    drawing = next((each for each in section.blocks if isinstance(each, Drawing)), Drawing(title="", svg=""))
     return Texts(
         name=section.name,
         title=section.title,
@@ -91,7 +90,6 @@ def texts(section: Section) -> Texts:
         notes=notes_of(section),
         flags=section.warnings,
         svg=drawing.svg,
-        drawn=drawing.lines,
     )
 
 

@@ -3,11 +3,11 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from swapstone.core.model import Analysis, Comparison, FailureRates
-from swapstone.core.report import formatting
 from swapstone.core.report.tables import Field, Value
 
 
@@ -36,7 +36,7 @@ def rows_of(analysis: Analysis) -> Iterator[Row]:
 def _middle(side: int) -> Callable[[Row], float | None]:
     def value(row: Row) -> float | None:
         values = row.c.baseline_values, row.c.candidate_values
-        return formatting.median(values[side]) if all(values) else None
+        return statistics.median(values[side]) if all(values) else None
 
     return value
 

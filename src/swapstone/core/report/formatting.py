@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import datetime
 import statistics
-from collections.abc import Sequence
 
 from swapstone.core.model import Comparison, FactorEffect, Interaction, Scale
 from swapstone.core.model.number_text import digits, fixed, percent, quantity, ratio, trimmed
@@ -101,21 +100,6 @@ def count(number: int, one: str, many: str = "") -> str:
     return f"{number} {one if number == 1 else many or one + 's'}"
 
 
-_MANY = 10_000
-"""From so many values on, selecting the median is faster than sorting."""
-
-
-def median(values: Sequence[float]) -> float:
-    """Return the median of at least one value, as `statistics.median` does."""
-    if len(values) < _MANY:
-        return statistics.median(values)
-    import numpy as np  # noqa: PLC0415 - of large records only
-
-    half = len(values) // 2
-    parted = np.partition(np.array(values, dtype=np.float64), [half - 1, half])
-    return float(parted[half]) if len(values) % 2 else float(parted[half - 1] + parted[half]) / 2
-
-
 def opposed(comparison: Comparison) -> str:
     """Return what explains medians that point in the other direction than the effect; empty where they don't.
 
@@ -127,7 +111,7 @@ def opposed(comparison: Comparison) -> str:
         return ""
     if not comparison.candidate_values:
         return ""
-    before, after = median(comparison.baseline_values), median(comparison.candidate_values)
+    before, after = statistics.median(comparison.baseline_values), statistics.median(comparison.candidate_values)
     if before <= 0 or after <= 0 or (after / before - 1) * (effect - 1) >= 0:
         return ""
     return f"ratio of runs of the same block; of the medians it is {ratio(after / before)}"

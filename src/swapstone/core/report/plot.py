@@ -124,7 +124,6 @@ def plot(
     *,
     name: str,
     caption: str = "",
-    lines: tuple[str, ...] = (),
     compact: bool = False,
 ) -> Drawing:
     """Return a plot.
@@ -136,7 +135,6 @@ def plot(
         description: its content in sentences, for screen readers.
         name: letters and hyphens, for a page's styles.
         caption: sentences below it.
-        lines: the same for a terminal.
         compact: whether a page sets several such plots side by side.
     """
     described = "; ".join(description)
@@ -144,7 +142,7 @@ def plot(
     drawn = [
         svg.drawing(width, *_drawn(x, panels, width), title=title, description=described, name=name) for width in widths
     ]
-    return Drawing(title=title, svg=drawn[0], narrow="".join(drawn[1:]), lines=lines, caption=caption, compact=compact)
+    return Drawing(title=title, svg=drawn[0], narrow="".join(drawn[1:]), caption=caption, compact=compact)
 
 
 def _drawn(x: Scale, panels: Sequence[Panel], width: float) -> tuple[float, list[str]]:

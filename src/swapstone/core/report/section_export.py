@@ -32,7 +32,6 @@ def described(sections: Iterable[Section]) -> list[dict[str, object]]:
 def laid_out(section: Section) -> dict[str, object]:
     """Return a section as a study's index has it: what `described` returns, its table as texts, and its drawing."""
     table = table_of(section)
-    drawing = next((each for each in section.blocks if isinstance(each, Drawing)), Drawing(title=""))
     (known,) = described((section,))
     return {
         **known,
@@ -40,8 +39,7 @@ def laid_out(section: Section) -> dict[str, object]:
         "rows": tuple(tuple(cell.text for cell in row) for row in table.rows) if table else (),
         "right": tuple(column.right for column in table.columns) if table else (),
         "keys": table.keys if table else 1,
-        "svg": drawing.svg,
-        "drawn": drawing.lines,
+        "svg": next((each.svg for each in section.blocks if isinstance(each, Drawing)), ""),
     }
 
 

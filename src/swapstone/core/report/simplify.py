@@ -18,7 +18,6 @@ from swapstone.core.report.document import (
     ForestRow,
     Heading,
     Item,
-    KeyFigures,
     Links,
     PairedRuns,
     Paragraph,
@@ -37,8 +36,6 @@ def simplified(block: Block) -> tuple[SimpleBlock, ...]:
     match block:
         case Paragraph() | Heading() | BulletList() | Table() | Drawing():
             return (block,)
-        case KeyFigures():
-            return (BulletList(items=tuple(Item(each.sentence, tone=Tone.STRONG) for each in block.figures)),)
         case Tally():
             return (Paragraph(", ".join(f"{number} {mark.name}" for mark, number in block.counts) + "."),)
         case PairedRuns():

@@ -169,12 +169,11 @@ def section_of(
         drawing: above the table on a page; None for none.
     """
     fields, rows = tuple(fields), tuple(rows)
-    drawn = (drawing,) if drawing is not None and (drawing.svg or drawing.lines) else ()
     tables = (table_of(title, fields, rows, keys=keys),) if any(field.head for field in fields) else ()
     return Section(
         name=name,
         title=title,
-        blocks=(*drawn, *tables, *(Paragraph(note, Tone.NOTE) for note in notes)),
+        blocks=(*((drawing,) if drawing is not None else ()), *tables, *(Paragraph(note, Tone.NOTE) for note in notes)),
         data=data_of(fields, rows if data is None else data),
         warnings=tuple(warnings),
     )

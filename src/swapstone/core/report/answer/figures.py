@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import statistics
 from collections.abc import Sequence
 
 from swapstone.core.model import Comparison, Scale
@@ -207,5 +208,5 @@ def values(row: Comparison) -> tuple[str, str]:
     """Return the medians of baseline and candidate with their unit; empty texts where there are none."""
     if not row.baseline_values or not row.candidate_values:
         return "", ""
-    before, after = formatting.median(row.baseline_values), formatting.median(row.candidate_values)
+    before, after = statistics.median(row.baseline_values), statistics.median(row.candidate_values)
     return formatting.quantity(before, row.metric.unit), formatting.quantity(after, row.metric.unit)

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from markupsafe import Markup
 
 from swapstone.core.model import FrozenStruct
-from swapstone.core.report.document import ForestRow, Mark, PairedRuns, ResultTable, Tally
+from swapstone.core.report.document import ForestRow, Mark, PairedRuns, ResultTable
 
 _TICKS = (1.02, 1.05, 1.1, 1.25, 1.5, 2.0, 3.0, 4.0, 8.0, 16.0, 32.0, 64.0, 256.0, 1024.0, 4096.0)
 _LEAST = 1.04  # an axis reaches at least so far from 1 on both sides
@@ -160,17 +160,3 @@ def strip(runs: PairedRuns) -> Markup:
 def css_class(mark: Mark) -> str:
     """Return a mark's CSS class, e.g. ``v-worse-tail``."""
     return f"v-{mark.name.replace(' ', '-')}"
-
-
-def stacked(tally: Tally) -> Markup:
-    """Draw counts as one bar of segments, each of the class ``v-NAME`` of its mark."""
-    total = sum(number for _, number in tally.counts)
-    at = 0.0
-    parts = []
-    for mark, number in tally.counts:
-        width = 100 * number / total
-        parts.append(
-            f'<rect class="{css_class(mark)}" x="{at:.2f}%" width="{max(0.4, width - 0.4):.2f}%" height="100%" rx="2"/>'
-        )
-        at += width
-    return Markup('<svg class="stacked" aria-hidden="true" focusable="false">{}</svg>').format(Markup("".join(parts)))  # noqa: S704 - numbers only

@@ -19,7 +19,6 @@ from swapstone.core.report.document import (
     ForestPlot,
     Heading,
     Item,
-    KeyFigures,
     Links,
     Mark,
     PairedRuns,
@@ -31,7 +30,7 @@ from swapstone.core.report.document import (
     Tone,
 )
 from swapstone.core.report.formatting import safe
-from swapstone.core.report.render.markdown_syntax import code, details, fenced, html_text, link, plain, table
+from swapstone.core.report.render.markdown_syntax import code, details, html_text, link, plain, table
 from swapstone.core.report.render.renderer import Renderer
 from swapstone.core.report.simplify import simplified
 
@@ -63,8 +62,9 @@ def _notice(notice: Item) -> list[str]:
 
 
 def _section(section: Section) -> list[str]:
+    body = _blocks(section.blocks)
     warnings = (f"**{plain(text)}**\n" for text in section.warnings)
-    return ["", f"## {plain(section.title)}", "", *warnings, *_blocks(section.blocks)]
+    return ["", f"## {plain(section.title)}", "", *warnings, *body] if body else []
 
 
 def _blocks(blocks: Iterable[Block]) -> list[str]:
@@ -81,14 +81,14 @@ def _block(block: Block) -> list[str]:
         case BulletList():
             title = ["", plain(block.title), ""] if block.title else [""]
             return [*title, *(line for item in block.items for line in _item(item)), ""]
-        case KeyFigures() | Tally() | PairedRuns() | ForestPlot() | ResultTable() | Facts():
+        case Tally() | PairedRuns() | ForestPlot() | ResultTable() | Facts():
             return _blocks(simplified(block))
         case Table():
             head = [plain(column.name) for column in block.columns]
             rows = [[_cell(cell) for cell in row] for row in block.rows]
             return table(head, [column.right for column in block.columns], rows)
         case Drawing():
-            return fenced(block.lines)
+            return []
         case Commands():
             return [
                 "",

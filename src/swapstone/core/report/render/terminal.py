@@ -7,8 +7,6 @@ import itertools
 from collections.abc import Iterable
 from typing import assert_never
 
-from rich.cells import cell_len
-
 from swapstone.core.model import FrozenStruct
 from swapstone.core.report.document import (
     Block,
@@ -21,7 +19,6 @@ from swapstone.core.report.document import (
     ForestPlot,
     Heading,
     Item,
-    KeyFigures,
     Links,
     Mark,
     PairedRuns,
@@ -133,13 +130,13 @@ class _Printer:
         return self._final(lines)
 
     def _section(self, section: Section) -> list[str]:
-        if not (section.brief or self.every):
+        body = self._blocks(section.blocks) if section.brief or self.every else []
+        if not body:
             return []
         lines = ["", *self._wrapped(section.title, Tone.STRONG)]
         for text in section.warnings:
             lines += self._wrapped(f"! {text}", Tone.WARNING)
-        body = self._blocks(section.blocks)
-        return lines + (body[1:] if body and not body[0] and not section.warnings else body)
+        return lines + (body[1:] if not body[0] and not section.warnings else body)
 
     def _blocks(self, blocks: Iterable[Block]) -> list[str]:
         return [line for block in blocks for line in self._block(block)]
@@ -154,8 +151,6 @@ class _Printer:
                 return ["", *self._wrapped(block.text, Tone.STRONG)]
             case BulletList():
                 return self._list(block)
-            case KeyFigures():
-                return [line for each in block.figures for line in self._wrapped(each.sentence, Tone.STRONG)]
             case Tally():
                 return self._wrapped(", ".join(f"{number} {mark.name}" for mark, number in block.counts))
             case Table():
@@ -166,7 +161,7 @@ class _Printer:
             case ForestPlot():
                 return forest_lines(block, self.width, self.paint, self.brevity.detail if self.brevity else 0)
             case Drawing():
-                return self._drawing(block)
+                return []
             case Facts():
                 return [line for label, value in block.pairs for line in self._wrapped(f"{label}: {value}")]
             case Commands():
@@ -210,13 +205,6 @@ class _Printer:
         if len(lines) > most:
             lines = [*lines[: most - 1], f"{terminal_layout.head(lines[most - 1], self.width - 2)} …"]
         return [self.paint(line, tone) for line in lines]
-
-    def _drawing(self, block: Drawing) -> list[str]:
-        lines = [safe(line) for line in block.lines]
-        needed = max(map(cell_len, lines), default=0)
-        if needed > self.width:
-            return [self.paint(f"(The drawing needs {needed} columns.)", Tone.NOTE)]
-        return lines
 
     def _wrapped(self, text: str, tone: Tone = Tone.PLAIN, indent: str = "  ") -> list[str]:
         return [self.paint(line, tone) for line in terminal_layout.wrap(safe(text), self.width, indent)]

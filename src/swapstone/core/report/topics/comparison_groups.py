@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import enum
 import math
+import statistics
 from collections import Counter
 from collections.abc import Iterable
 
 from swapstone.core.model import Analysis, Comparison, FrozenStruct, Metric, Quantity, Scale, Variant, Verdict
 from swapstone.core.model.references import beside
-from swapstone.core.report import formatting
 from swapstone.core.report.answer.places import lead_rows
 from swapstone.core.report.context import ReportContext
 from swapstone.core.report.topics.page_sizes import same_size, size_note
@@ -98,7 +98,7 @@ def medians(comparison: Comparison) -> tuple[float, float] | None:
     """Return the medians of both sides, in the metric's unit; None where there is no value."""
     if not comparison.baseline_values or not comparison.candidate_values:
         return None
-    return formatting.median(comparison.baseline_values), formatting.median(comparison.candidate_values)
+    return statistics.median(comparison.baseline_values), statistics.median(comparison.candidate_values)
 
 
 def shown(comparison: Comparison) -> float | None:

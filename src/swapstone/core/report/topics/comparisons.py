@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from swapstone.core.model import Analysis, Comparison, Metric, Quantity, Scale
+from swapstone.core.model import Analysis, Comparison, Metric, Scale
 from swapstone.core.report import formatting
 from swapstone.core.report.answer import tails
 from swapstone.core.report.answer.figures import values
@@ -67,13 +67,12 @@ def _blocks(context: ReportContext, group: ComparisonGroup) -> Iterator[Block]:
     if group.rows and not selection.metrics:
         yield tally_of(group)
     full = selection.every or bool(selection.metrics)
-    memory = _memory(group)
     times = [(metric, rows) for metric, rows in group.times if selection.admits(metric)]
-    for place, (metric, rows) in enumerate(times):
+    for metric, rows in times:
         yield Heading(sentences.heading(metric.name))
-        yield from _plot(context, group, metric, rows, memory, legend=place == len(times) - 1)
+        yield from _plot(context, group, metric, rows)
     for metric, rows in group.others:
-        plot = tuple(_plot(context, group, metric, rows, {}))
+        plot = tuple(_plot(context, group, metric, rows))
         if full and selection.admits(metric):
             yield from (Heading(sentences.heading(metric.name)), *plot)
         elif not full:
@@ -95,7 +94,7 @@ def _full_grid(context: ReportContext, group: ComparisonGroup, grid: Grid) -> It
         rows = tuple(row for _, cells in grid.lines if (row := cells[place]) is not None)
         if rows and context.selection.admits(metric):
             yield Heading(f"{grid.title}: {sentences.metric_name(metric.name)}")
-            yield from _plot(context, group, metric, rows, {})
+            yield from _plot(context, group, metric, rows)
 
 
 def _plot(
@@ -103,9 +102,6 @@ def _plot(
     group: ComparisonGroup,
     metric: Metric,
     rows: tuple[Row, ...],
-    memory: dict[str, Row],
-    *,
-    legend: bool = False,
 ) -> Iterator[Block]:
     """Yield a metric's forest plot and the sentences below it."""
     meaning = f"{sentences.upper_first(metric.meaning)}; {direction(metric)}."
@@ -116,10 +112,8 @@ def _plot(
         before_name=group.baseline.short_label,
         after_name=group.candidate.short_label,
         margin=context.experiment.margin,
-        rows=tuple(forest_row(row, memory) for row in rows),
+        rows=tuple(map(forest_row, rows)),
         reference_name="page" if any(row.published for row in rows) else "",
-        beside_name=_memory_name(memory) if memory else "",
-        legend=legend,
     )
     for text in (sentences.undecided(rows), *sentences.rejected(rows), *_bounds(rows)):
         if text:
@@ -171,17 +165,11 @@ def direction(metric: Metric) -> str:
     return "neither direction is better" if better == "neither" else f"{better} is better"
 
 
-def forest_row(row: Row, memory: dict[str, Row]) -> ForestRow:
-    """Return a comparison as a row of a forest plot, with its runs where they vary.
-
-    Args:
-        row: the comparison.
-        memory: rows to print beside, by workload.
-    """
+def forest_row(row: Row) -> ForestRow:
+    """Return a comparison as a row of a forest plot, with its runs where they vary."""
     c = row.comparison
     effect, ratio = shown(c), shown_ratio(c)
     before, after = values(c)
-    beside = memory.get(c.workload)
     return ForestRow(
         name=c.workload,
         before=before,
@@ -196,33 +184,9 @@ def forest_row(row: Row, memory: dict[str, Row]) -> ForestRow:
         reference_text=formatting.ratio(row.published) if row.published else "",
         reference_note=row.page_note,
         reference_tone=Tone.NOTE if row.another_size else _AGREEMENT_TONES.get(row.agreement, Tone.NOTE),
-        beside=None if beside is None else _beside(beside.comparison),
         runs=paired_runs(c) if varies(c) else None,
         detail=formatting.opposed(c) if effect is not None else "",
     )
-
-
-def _memory(group: ComparisonGroup) -> dict[str, Row]:
-    """Return each workload's memory row for the column beside the time: resident memory, else the first metric."""
-    found: dict[str, Row] = {}
-    for grid in group.grids:
-        if grid.quantity is Quantity.MEMORY:
-            names = [metric.name for metric in grid.metrics]
-            place = names.index("res") if "res" in names else 0
-            found.update({name: row for name, cells in grid.lines if (row := cells[place]) is not None})
-    return found
-
-
-def _memory_name(memory: dict[str, Row]) -> str:
-    names = {row.comparison.metric.name for row in memory.values()}
-    return "resident memory" if names == {"res"} else "memory"
-
-
-def _beside(c: Comparison) -> Cell:
-    before, after = values(c)
-    effect = shown(c) if c.scale is Scale.RATIO else None
-    text = f"{before} → {after}" if before else ""
-    return Cell(text, effect="" if effect is None else formatting.effect(effect, c), mark=VERDICT_MARKS[c.verdict])
 
 
 def varies(c: Comparison) -> bool:

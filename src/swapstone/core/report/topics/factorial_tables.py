@@ -109,14 +109,6 @@ def failures(analysis: Analysis) -> tuple[Failure, ...]:
     return tuple(failure for failure in analysis.failures if failure.status != gone)
 
 
-def headlines(found: Iterable[CrossedMetric], most: int = 3) -> list[tuple[CrossedMetric, Interaction]]:
-    """Return the largest present interactions of indices, each with its metric."""
-    every = [
-        (section, each) for section in found for each in present_interactions(section.interactions) if not each.workload
-    ]
-    return sorted(every, key=lambda pair: -abs(_inner(pair[1])))[:most]
-
-
 def crossed_metrics(
     context: ReportContext, analysis: Analysis, metrics: Sequence[str] = ()
 ) -> tuple[CrossedMetric, ...]:

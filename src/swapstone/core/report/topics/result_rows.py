@@ -153,7 +153,7 @@ def _row(group: ComparisonGroup, row: Row, places: list[int], margin: float) -> 
 
 
 def _forest_row(row: Row, margin: float) -> ForestRow:
-    return msgspec.structs.replace(forest_row(row, {}), note=_note(row, margin), detail=_detail(row))
+    return msgspec.structs.replace(forest_row(row), note=_note(row, margin), detail=_detail(row))
 
 
 def _note(row: Row, margin: float) -> str:

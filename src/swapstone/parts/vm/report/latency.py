@@ -136,7 +136,6 @@ def _histogram(group: LatencyGroup, suffix: str) -> Section:
         title,
         [item("", name) for name in ("load", "variant", "from_us", "count")],
         bins,
-        notes=("Marked: the worst case of all replicates.",),
         drawing=latency_plot.drawing(group, title),
     )
 
