@@ -90,8 +90,7 @@ def span(nanoseconds: int) -> str:
     seconds = round(nanoseconds / 1e9)
     hours, seconds = divmod(seconds, 3600)
     minutes, seconds = divmod(seconds, 60)
-    parts = [(hours, "h"), (minutes, "min"), (seconds, "s")]
-    shown = [f"{number} {name}" for number, name in parts if number]
+    shown = [f"{number} {name}" for number, name in [(hours, "h"), (minutes, "min"), (seconds, "s")] if number]
     return " ".join(shown) or "0 s"
 
 

@@ -217,8 +217,7 @@ def _points(series: Series, across: svg.LinearAxis, y: svg.LinearAxis, shift: fl
     colour = svg.series(series.colour)
     places = [(across.at(each.x) + shift, y.at(each.y)) for each in series.points]
     if len(places) > 1:
-        dashed = series.dashed or series.colour >= svg.SERIES
-        yield svg.path(places, colour, dash="6 4" if dashed else "")
+        yield svg.path(places, colour, dash="6 4" if series.dashed or series.colour >= svg.SERIES else "")
     for each, (left, top) in zip(series.points, places, strict=True):
         if each.around_y is not None:
             yield svg.line(left, y.at(each.around_y[0]), left, y.at(each.around_y[1]), colour, width=2)

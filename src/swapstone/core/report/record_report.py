@@ -160,7 +160,6 @@ def _closing(context: ReportContext, analysis: Analysis) -> Iterator[Section]:
     commands.append((AS_PAGE, f"swapstone report {path} --html"))
     commands += [("why it differs", context.explain)] if context.explain else []
     commands += [("once more", context.rerun)] if context.rerun else []
-    crossed = _HOW_TO_READ_CROSSED if is_crossed(analysis) else ()
-    texts = (*_legend(context, analysis), *crossed)
+    texts = (*_legend(context, analysis), *(_HOW_TO_READ_CROSSED if is_crossed(analysis) else ()))
     how = Fold(summary="How to read this report", blocks=tuple(map(Paragraph, texts)), brief=False)
     yield Section(title=f"Record {context.record_id}: {path}", blocks=(Commands(commands=tuple(commands)), how))

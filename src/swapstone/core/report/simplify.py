@@ -53,8 +53,7 @@ def simplified(block: Block) -> tuple[SimpleBlock, ...]:
         case Links():
             return (BulletList(items=tuple(Item(where, label=what) for what, where in block.links)),)
         case Fold():
-            inner = (simple for each in block.blocks for simple in simplified(each))
-            return (Heading(block.summary), *inner)
+            return (Heading(block.summary), *(simple for each in block.blocks for simple in simplified(each)))
         case _:
             assert_never(block)
 
@@ -71,23 +70,21 @@ def _forest_table(plot: ForestPlot) -> Table:
 
 def _result_group(table: ResultTable, group: ResultGroup) -> tuple[SimpleBlock, ...]:
     """Return a heading, the metric's meaning and a table."""
-    rows = tuple(each.row for each in group.rows)
     plot = ForestPlot(
         title=f"{table.title}: {group.title}",
         before_name=table.before_name,
         after_name=table.after_name,
         margin=table.margin,
-        rows=rows,
+        rows=tuple(each.row for each in group.rows),
         reference_name=table.reference_name,
     )
     simple = _forest_table(plot)
     columns = (simple.columns[0], *(Column((name,)) for name in table.key_names), *simple.columns[1:])
     lines = zip(group.rows, simple.rows, strict=True)
     keyed = tuple((cells[0], *map(Cell, each.keys), *cells[1:]) for each, cells in lines)
-    note = (Paragraph(group.note, Tone.NOTE),) if group.note else ()
     return (
         Heading(group.title),
-        *note,
+        *((Paragraph(group.note, Tone.NOTE),) if group.note else ()),
         Table(title=simple.title, columns=columns, rows=keyed, keys=1 + len(table.key_names)),
     )
 

@@ -66,12 +66,10 @@ def longer_command(context: ReportContext, rows: Sequence[Comparison]) -> str:
 
 def _factor(row: Comparison, margin: float) -> float:
     """Return how many times as many pairs a row needs."""
-    pairs = max(1, len(row.baseline_values))
-    most = max(_LONGER, _MOST_PAIRS / pairs)
+    most = max(_LONGER, _MOST_PAIRS / max(1, len(row.baseline_values)))
     if row.low is None or row.high is None or row.low <= 0 or row.scale is not Scale.RATIO or margin <= 0:
         return min(_LONGER, most)
-    half_width = math.sqrt(row.high / row.low) - 1
-    return min(max(_LONGER, (half_width / margin) ** 2), most)
+    return min(max(_LONGER, ((math.sqrt(row.high / row.low) - 1) / margin) ** 2), most)
 
 
 def _time(nanoseconds: float) -> str:

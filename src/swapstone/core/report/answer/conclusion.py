@@ -206,8 +206,7 @@ def counts(rows: Sequence[Comparison], standing: Standing) -> list[str]:
     decided = standing in {Standing.MORE, Standing.LESS}
     lower = all(row.metric.better is not Direction.HIGHER for row in rows)
     against = Verdict.BETTER if (standing is Standing.MORE) == lower else Verdict.WORSE
-    shown_verdicts = [against] if decided else list(words)
-    found = [(verdict, numbers[verdict]) for verdict in shown_verdicts if numbers[verdict]]
+    found = [(verdict, numbers[verdict]) for verdict in ([against] if decided else list(words)) if numbers[verdict]]
     if not found:
         return []
     first, *rest = found
@@ -334,5 +333,4 @@ def _lost_text(row: Comparison) -> str:
 
 def _listed(texts: Iterator[str], count: int) -> str:
     shown = [text for text, _ in zip(texts, range(_MOST_ROWS), strict=False)]
-    more = f"; and {count - len(shown)} more" if count > len(shown) else ""
-    return "; ".join(shown) + more
+    return "; ".join(shown) + (f"; and {count - len(shown)} more" if count > len(shown) else "")

@@ -27,8 +27,7 @@ def ratio_table(places: Sequence[Place], margin: float) -> tuple[Block, ...]:
 
     Mean and tail follow below the table of a single row, where they differ from the median.
     """
-    timed = [place for place in places if place.means and place.leads]
-    shown = timed or [place for place in places if place.means]
+    shown = [place for place in places if place.means and place.leads] or [place for place in places if place.means]
     if not shown:
         return ()
     if len(shown) > 1:

@@ -116,8 +116,7 @@ def row_name(row: Comparison, rows: Sequence[Comparison]) -> str:
 
 def open_rows(rows: Sequence[Comparison]) -> tuple[Item, ...]:
     """Return what rows with numbers leave open: inconclusive ones, those with the same median only, and bounds from few pairs."""
-    found = (undecided(rows), _same_median(rows), _bounded(rows))
-    return tuple(item for item in found if item is not None)
+    return tuple(item for item in (undecided(rows), _same_median(rows), _bounded(rows)) if item is not None)
 
 
 def _same_median(rows: Sequence[Comparison]) -> Item | None:
@@ -125,8 +124,7 @@ def _same_median(rows: Sequence[Comparison]) -> Item | None:
     found = [row for row in rows if row.verdict is Verdict.SAME_MEDIAN]
     if not found:
         return None
-    first = max(found, key=lambda row: row.rarest_mode or 0.0)
-    why = formatting.safe(first.reason.removeprefix("same median; "))
+    why = formatting.safe(max(found, key=lambda row: row.rarest_mode or 0.0).reason.removeprefix("same median; "))
     text = f"{formatting.count(len(found), 'row')} with the same median, not shown to be equivalent"
     return Item(f"{text}: {why}." if why else f"{text}.")
 

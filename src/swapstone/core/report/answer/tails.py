@@ -90,10 +90,9 @@ def clauses(rows: Sequence[Comparison]) -> list[str]:
         return [
             own.get(row.verdict, "median and mean differ in opposite directions") + (f": {figures}" if figures else "")
         ]
-    numbers = {verdict: sum(row.verdict is verdict for row in rows) for verdict in words}
     return [
         f"{number} of {len(rows)} {'has' if number == 1 else 'have'} {words[verdict]}"
-        for verdict, number in numbers.items()
+        for verdict, number in {verdict: sum(row.verdict is verdict for row in rows) for verdict in words}.items()
         if number
     ]
 
@@ -108,8 +107,7 @@ def detail(row: Comparison) -> str:
     figures = ", ".join(_figures(row))
     if not figures:
         return ""
-    start = "same median; " if row.verdict is Verdict.SAME_MEDIAN else ""
-    return start + figures
+    return ("same median; " if row.verdict is Verdict.SAME_MEDIAN else "") + figures
 
 
 def _figures(row: Comparison) -> list[str]:

@@ -62,8 +62,7 @@ def axis(table: ResultTable) -> Axis:
     for step in reversed(_TICKS):
         for ratio, label in ((step, f"{step:g}"), (1 / step, _inverse(step))):
             where = bare.at(ratio)
-            apart = all(abs(where - at) >= _APART for _, at in ticks)
-            if bare.low <= ratio <= bare.high and 4 < where < 96 and apart:
+            if bare.low <= ratio <= bare.high and 4 < where < 96 and all(abs(where - at) >= _APART for _, at in ticks):
                 ticks.append((label, where))
     return Axis(low=bare.low, high=bare.high, ticks=tuple(sorted(ticks, key=lambda tick: tick[1])))
 

@@ -124,8 +124,7 @@ def _cell(cell: Cell) -> str:
     if text and effect:
         effect = f"({effect})"
     mark = _mark(cell.mark) if cell.mark else ""
-    note = f"({plain(cell.note)})" if cell.note else ""
-    return " ".join(filter(None, (text, effect, mark, note)))
+    return " ".join(filter(None, (text, effect, mark, f"({plain(cell.note)})" if cell.note else "")))
 
 
 MARKDOWN = Renderer("markdown", "Markdown, for an issue or a merge request", render)

@@ -108,8 +108,7 @@ class _Printer:
         return lines + [line for text in document.lead for line in self._wrapped(text)]
 
     def _legend(self) -> list[str]:
-        legend = ", ".join(f"{mark.letter} {mark.name}" for mark in self.letters)
-        return self._wrapped(legend, Tone.NOTE, indent="")
+        return self._wrapped(", ".join(f"{mark.letter} {mark.name}" for mark in self.letters), Tone.NOTE, indent="")
 
     def _final(self, lines: list[str]) -> str:
         return "\n".join(map(self.paint.final, lines)) + "\n"
@@ -145,8 +144,7 @@ class _Printer:
         match block:
             case Paragraph():
                 bullet = {Tone.NOTE: "* ", Tone.WARNING: "! "}.get(block.tone, "")
-                tone = Tone.PLAIN if block.tone is Tone.NOTE else block.tone
-                return self._shortened(bullet + block.text, tone)
+                return self._shortened(bullet + block.text, Tone.PLAIN if block.tone is Tone.NOTE else block.tone)
             case Heading():
                 return ["", *self._wrapped(block.text, Tone.STRONG)]
             case BulletList():

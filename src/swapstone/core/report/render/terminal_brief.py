@@ -83,8 +83,7 @@ def _rows(block: Table | ForestPlot, most: int) -> Table | ForestPlot:
     cut = len(block.rows) - most
     if cut <= 0:
         return block
-    after = block.left_out_after if block.left_out else len(block.rows)
-    below = len(block.rows) - after
+    below = len(block.rows) - (block.left_out_after if block.left_out else len(block.rows))
     # Each side of the gap gives in proportion to its rows, and keeps one row if it has any.
     last = 0 if not below or most < 2 else max(1, most * below // len(block.rows))
     if not block.left_out and most > 1 and isinstance(block, ForestPlot):
@@ -115,5 +114,4 @@ def _items(block: BulletList, brevity: Brevity) -> BulletList:
             kept.append(item)
             left[warning] -= 1
     missing = len(block.items) - len(kept)
-    more = (Item(f"{missing} more with --all"),) if missing else ()
-    return msgspec.structs.replace(block, items=(*kept, *more))
+    return msgspec.structs.replace(block, items=(*kept, *((Item(f"{missing} more with --all"),) if missing else ())))

@@ -118,8 +118,7 @@ def bar(ratio: float, reach: float, width: int = 13) -> str:
     """
     side = width // 2
     share = min(1.0, abs(math.log(ratio)) / math.log(reach)) if ratio > 0 and reach > 1 else 0.0
-    halves = round(share * side * 2)
-    full, half = divmod(halves, 2)
+    full, half = divmod(round(share * side * 2), 2)
     if ratio >= 1:
         return " " * side + "│" + ("█" * full + "▌" * half).ljust(side)
     return ("▐" * half + "█" * full).rjust(side) + "│" + " " * side

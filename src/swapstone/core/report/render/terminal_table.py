@@ -79,10 +79,9 @@ def _composed(table: Table, *, effects: bool) -> list[list[Styled]]:
         table: what to print.
         effects: whether to print the effect of a cell that has a text too.
     """
-    depth = max(len(column.head) for column in table.columns)
     heads = [
         [Styled(safe(column.head[line]) if line < len(column.head) else "", Tone.NOTE) for column in table.columns]
-        for line in range(depth)
+        for line in range(max(len(column.head) for column in table.columns))
     ]
     columns = [
         _column([row[i] for row in table.rows], dense=table.dense, effects=effects) for i in range(len(heads[0]))
@@ -97,9 +96,8 @@ def _column(cells: Sequence[Cell], *, dense: bool, effects: bool) -> list[Styled
     ragged = any("(" in part[1] for part in parts)
     joined = []
     for cell, (text, effect, mark) in zip(cells, parts, strict=True):
-        several = bool(widths[1] or widths[2])
         fields = [
-            " " * (widths[0] - cell_len(text)) + text if several else text,
+            " " * (widths[0] - cell_len(text)) + text if widths[1] or widths[2] else text,
             effect + " " * (widths[1] - cell_len(effect)) if ragged else " " * (widths[1] - cell_len(effect)) + effect,
             mark + " " * (widths[2] - cell_len(mark)),
         ]
@@ -185,8 +183,7 @@ def forest_lines(plot: ForestPlot, width: int, paint: Paint, most: int = 0) -> l
     value = _VALUE if width < _NARROW else _WIDE_VALUE
     limit = [0, *([] if bare else [value, value]), *([0] * (len(right) - (1 if bare else 3)))]
     limit[0] = _name_limit(body, width, limit)
-    lines = terminal_layout.table(body, right, limit, paint, width)
-    detailed = _with_details(lines, plot, width, paint, most)
+    detailed = _with_details(terminal_layout.table(body, right, limit, paint, width), plot, width, paint, most)
     return detailed + (_reference_lines(plot, width, paint) if references and not beside else [])
 
 

@@ -103,8 +103,7 @@ def medians(comparison: Comparison) -> tuple[float, float] | None:
 
 def shown(comparison: Comparison) -> float | None:
     """Return the effect to show; None for an invalid or unavailable comparison, or one without pairs."""
-    valid = comparison.verdict not in NO_NUMBERS and bool(comparison.baseline_values)
-    return comparison.effect if valid else None
+    return comparison.effect if comparison.verdict not in NO_NUMBERS and comparison.baseline_values else None
 
 
 def shown_ratio(comparison: Comparison) -> float | None:
@@ -117,8 +116,7 @@ def sign(comparison: Comparison) -> int | None:
     """Return the sign of an effect (+1: the candidate's value is larger), 0 for the same median, None without a decision."""
     effect = shown(comparison)
     if effect is not None and comparison.verdict in MEDIAN_DIFFERS:
-        neutral = 1.0 if comparison.scale is Scale.RATIO else 0.0
-        return 1 if effect > neutral else -1
+        return 1 if effect > (1.0 if comparison.scale is Scale.RATIO else 0.0) else -1
     return 0 if comparison.verdict in SAME_CENTRE else None
 
 

@@ -67,10 +67,10 @@ def _blocks(context: ReportContext, group: ComparisonGroup) -> Iterator[Block]:
     if group.rows and not selection.metrics:
         yield tally_of(group)
     full = selection.every or bool(selection.metrics)
-    times = [(metric, rows) for metric, rows in group.times if selection.admits(metric)]
-    for metric, rows in times:
-        yield Heading(sentences.heading(metric.name))
-        yield from _plot(context, group, metric, rows)
+    for metric, rows in group.times:
+        if selection.admits(metric):
+            yield Heading(sentences.heading(metric.name))
+            yield from _plot(context, group, metric, rows)
     for metric, rows in group.others:
         plot = tuple(_plot(context, group, metric, rows))
         if full and selection.admits(metric):
@@ -104,8 +104,7 @@ def _plot(
     rows: tuple[Row, ...],
 ) -> Iterator[Block]:
     """Yield a metric's forest plot and the sentences below it."""
-    meaning = f"{sentences.upper_first(metric.meaning)}; {direction(metric)}."
-    yield Paragraph(meaning, Tone.NOTE)
+    yield Paragraph(f"{sentences.upper_first(metric.meaning)}; {direction(metric)}.", Tone.NOTE)
     yield ForestPlot(
         title=f"{group.title}, {sentences.metric_name(metric.name)}: ratios of {group.candidate.label} to {group.baseline.label} with "
         "intervals and verdicts",

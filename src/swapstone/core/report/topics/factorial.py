@@ -68,8 +68,7 @@ def _blocks(each: CrossedMetric) -> Iterator[Block]:
 
 def _matrix_table(each: CrossedMetric) -> Table:
     matrix: Matrix = each.matrix
-    variants = (matrix.baseline, *matrix.variants)
-    columns = (Column(matrix.factors), *(Column(levels, right=True) for levels in variants))
+    columns = (Column(matrix.factors), *(Column(levels, right=True) for levels in (matrix.baseline, *matrix.variants)))
     rows = [
         (Cell(name, code=True), Cell(tables.baseline_text(line)), *map(_comparison_cell, line))
         for name, line in matrix.lines
@@ -137,7 +136,7 @@ def _interactions(each: CrossedMetric) -> Iterator[Block]:
         rows=tuple((_name(name), *map(_estimate_cell, cells)) for name, cells in table.lines),
         dense=True,
     )
-    present = tables.present_interactions(table)
+    present = tables.present_interactions(table.cells)
     if present:
         of_index = sum(not one.workload for one in present)
         items = tuple(_interaction_item(one) for one in present)

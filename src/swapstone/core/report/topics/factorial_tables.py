@@ -221,15 +221,11 @@ def _matrix(
     shown = index and any(variant in indices for variant in variants)
     return Matrix(
         factors=tuple(each.factor for each in context.experiment.factors),
-        baseline=_levels(first.baseline),
-        variants=tuple(map(_levels, variants)),
+        baseline=tuple(level for _, level in first.baseline.levels),
+        variants=tuple(tuple(level for _, level in variant.levels) for variant in variants),
         lines=_lines(names, cells, len(variants)),
         indices=tuple(indices.get(variant) for variant in variants) if shown else (),
     )
-
-
-def _levels(variant: Variant) -> tuple[str, ...]:
-    return tuple(level for _, level in variant.levels)
 
 
 def _rejected(rows: Iterable[Comparison]) -> Iterator[str]:
@@ -243,28 +239,17 @@ def _rejected(rows: Iterable[Comparison]) -> Iterator[str]:
         yield f"{formatting.safe(candidate.label)}: {verdict.value} on {where}: {formatting.safe(reason) or 'no reason given'}"
 
 
-def _baseline_values(line: Sequence[Comparison | None]) -> tuple[float, ...]:
-    """Return the baseline's values of a matrix's line: the longest series among its comparisons."""
-    return max((c.baseline_values for c in line if c is not None), key=len, default=())
-
-
 def baseline_text(line: Sequence[Comparison | None]) -> str:
-    """Return the median of the baseline's values of a matrix's line, with its unit; empty where there is none."""
-    values = _baseline_values(line)
-    unit = next(c.metric.unit for c in line if c is not None)
-    return formatting.quantity(statistics.median(values), unit) if values else ""
+    """Return the median of a matrix's line, with its unit: of the longest series of the baseline; empty where there is none."""
+    longest = max((c for c in line if c is not None), key=lambda c: len(c.baseline_values))
+    values = longest.baseline_values
+    return formatting.quantity(statistics.median(values), longest.metric.unit) if values else ""
 
 
-def present_interactions(table: InteractionTable) -> list[Interaction]:
+def present_interactions(interactions: Iterable[Interaction]) -> list[Interaction]:
     """Return the present interactions: those of the index, then those of workloads, the largest first."""
-    present = by_size(table.cells)
-    return [*(each for each in present if not each.workload), *(each for each in present if each.workload)]
-
-
-def by_size(interactions: Iterable[Interaction]) -> list[Interaction]:
-    """Return the present interactions, the largest first."""
     found = [each for each in interactions if each.presence is Presence.PRESENT and each.effect is not None]
-    return sorted(found, key=lambda each: -abs(_inner(each)))
+    return sorted(found, key=lambda each: (bool(each.workload), -abs(_inner(each))))
 
 
 def _inner(each: Interaction) -> float:

@@ -58,7 +58,7 @@ def _estimates(analysis: Analysis, each: CrossedMetric) -> Iterator[tuple[str, d
     if each.matrix.indices and indices:
         number = max(i.workloads for i in indices.values())
         yield f"index of {number} workloads", {v: (i.effect, i.low, i.high) for v, i in indices.items()}
-    names = list(dict.fromkeys(i.workload for i in present_interactions(each.interactions) if i.workload))
+    names = list(dict.fromkeys(i.workload for i in present_interactions(each.interactions.cells) if i.workload))
     if not each.matrix.indices:
         names += [name for name, _ in each.matrix.lines if name not in names]
     for name in names[:_WORKLOADS]:

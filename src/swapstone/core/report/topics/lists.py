@@ -19,8 +19,7 @@ def _section(
 ) -> tuple[Section, ...]:
     """Return a section with a list below a note; none without items. A brief report prints `most` of them, 0 for all."""
     found = BulletList(items=tuple(items), most=most, rest=rest)
-    notes = (Paragraph(note),) if note else ()
-    return (Section(title=title, blocks=(*notes, found)),) if found.items else ()
+    return (Section(title=title, blocks=(*((Paragraph(note),) if note else ()), found)),) if found.items else ()
 
 
 def null_results(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:

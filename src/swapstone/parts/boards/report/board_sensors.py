@@ -86,10 +86,9 @@ def _plot(sensors: BoardSensors, shown: Sequence[_Sensor]) -> Drawing | None:
     """Return a panel for each sensor, with the range of the readings over the trials; None without any."""
     if not shown:
         return None
-    together = len(sensors.points) < sensors.trials
     caption = (
         "From the lowest to the highest reading of neighbouring trials."
-        if together
+        if len(sensors.points) < sensors.trials
         else "From the lower to the higher of the two readings of each trial."
     )
     throttled = " Triangles: trials during which the board was throttled." if sensors.throttled else ""

@@ -62,8 +62,7 @@ def modelled_rows(found: InstructionExplanation) -> list[ModelledRow]:
     ):
         return []
     operations = found.sides[0].operations, found.sides[1].operations
-    rows = (modelled(processor, *sides, operations) for processor in PROCESSORS)
-    return [row for row in rows if row is not None]
+    return [row for row in (modelled(processor, *sides, operations) for processor in PROCESSORS) if row is not None]
 
 
 def arm_model_table(found: InstructionExplanation) -> Rows:

@@ -104,8 +104,7 @@ def _row(found: InstructionExplanation, name: Sequence[str], before: int, after:
     whole = candidate.instructions / candidate.operations - baseline.instructions / baseline.operations
     difference = values[1] - values[0]
     sign = "+" if difference > 0 else ""
-    share = percent(difference / whole) if whole else ""
-    return (*name, *map(amount, values), f"{sign}{amount(difference)}", share)
+    return (*name, *map(amount, values), f"{sign}{amount(difference)}", percent(difference / whole) if whole else "")
 
 
 def _sum_row(found: InstructionExplanation, name: Sequence[str]) -> tuple[str, ...]:

@@ -68,7 +68,6 @@ def count_rows(explanation: Explanation) -> Rows:
         if count.group not in {"calls", MEMORY, RECORDED_SWITCHES}
         and (count.group != INSTRUCTIONS or count.name == "all")
     ]
-    shown = [count for count in whole if distance(count) > 0.02]
     return [
         (
             count.group,
@@ -77,7 +76,7 @@ def count_rows(explanation: Explanation) -> Rows:
             "" if count.candidate is None else amount(count.candidate),
             ratio_of(count),
         )
-        for count in shown[:MOST_COUNTS]
+        for count in [each for each in whole if distance(each) > 0.02][:MOST_COUNTS]
     ]
 
 
@@ -237,14 +236,13 @@ def document_of(seen: RowMeasurements, explanation: Explanation, pages: Sequence
         pages: pairs (file, kind) of the flame graphs of differences in the same folder.
     """
     found = (Section(title=name, blocks=blocks) for name, blocks in _parts(seen, explanation, pages) if blocks)
-    caveats = tuple(Item(text, tone=Tone.WARNING) for text in explanation.caveats)
     return Document(
         kicker="why",
         title=f"Why: {title(seen)}",
         answer=sentence(explanation),
         lead=(explanation.paragraph,),
         sections=tuple(found),
-        notices=caveats,
+        notices=tuple(Item(text, tone=Tone.WARNING) for text in explanation.caveats),
     )
 
 
@@ -274,12 +272,11 @@ def _parts(
 
 def to_json(seen: RowMeasurements, explanation: Explanation) -> str:
     """Return the explanation and its runs as JSON. Profiles are in separate files."""
-    runs = [msgspec.structs.replace(run, profile=None, elapsed=None) for run in seen.runs]
     return printed_json(
         "explanation",
         explanation=explanation,
         references=seen.references,
-        runs=runs,
+        runs=[msgspec.structs.replace(run, profile=None, elapsed=None) for run in seen.runs],
         missing=seen.missing,
         costs=seen.costs,
         remedies=seen.remedies,

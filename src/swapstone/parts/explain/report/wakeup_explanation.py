@@ -251,8 +251,7 @@ def document_of(found: WakeupExplanation) -> Document:
     for side in found.sides:
         name = f"The path of {safe(short_label(side.variant))}"
         sections.append(Section(title=name, blocks=(text_table(name, PATH_HEAD, path_rows(side)),)))
-    grown = grown_rows(found)
-    sections.append(Section(title="What differs", blocks=(text_table("Functions", GROWN_HEAD, grown),)))
+    sections.append(Section(title="What differs", blocks=(text_table("Functions", GROWN_HEAD, grown_rows(found)),)))
     items = tuple(Item(note) for note in notes(found))
     return Document(
         kicker="why",

@@ -49,9 +49,8 @@ def _curves(context: ReportContext, analysis: Analysis) -> dict[str, dict[str, G
         rates, key=lambda each: [order[name].index(level) for name, level in each.variant.levels if name in order]
     ):
         stack = ", ".join(level for name, level in each.variant.levels if name != FACTOR) or "kernel"
-        values = tuple(value * _MBIT for value in each.values)
         found.setdefault(each.workload, {}).setdefault(stack, {})[dict(each.variant.levels).get(FACTOR, "one link")] = (
-            values
+            tuple(value * _MBIT for value in each.values)
         )
     links = order.get(FACTOR, ["one link"])
     return {

@@ -100,8 +100,7 @@ def _verdict(test: ClaimTest, low: float, high: float) -> ClaimVerdict:
         least, most = math.nextafter(least, math.inf), math.nextafter(most, -math.inf)
     if least <= low and high <= most:
         return ClaimVerdict.HOLDS
-    outside = high < least or low > most or test.what == "values"
-    return ClaimVerdict.FAILS if outside else ClaimVerdict.UNDECIDED
+    return ClaimVerdict.FAILS if high < least or low > most or test.what == "values" else ClaimVerdict.UNDECIDED
 
 
 def _of_effect(test: ClaimTest, record: Analysed) -> Iterator[Range]:

@@ -122,10 +122,9 @@ def columns_of(
             kernel: Variant(levels=tuple((each.factor, {**fixed, KERNEL: kernel}[each.factor]) for each in factors))
             for kernel in (GENERIC, RT)
         }
-        where = "".join(f", {factor}={level}" for factor, level in fixed.items())
         yield (
             f"-{number}" if others else "",
-            where,
+            "".join(f", {factor}={level}" for factor, level in fixed.items()),
             [found.get((load, variants[kernel]), {}) for load, kernel in SIDES],
         )
 
@@ -311,11 +310,10 @@ def _notes(context: ReportContext, table: Table, rows: tuple[Row, ...], index: R
     if any(row.name.startswith("file_copy") for row in rows):
         yield "file_copy copies within memory (tmpfs); the page's machine had an SSD, and the page does not name the file system."
     if table.suffix:
-        one = "," not in dict(context.facts).get("cpus", "")
         yield (
             "The eight tasks share the machine's one processor; on the page each had a processor. So here no task waits for a lock that is "
             "held on another processor."
-            if one
+            if "," not in dict(context.facts).get("cpus", "")
             else "The eight tasks share this machine's processors; on the page each had a processor."
         )
     yield (

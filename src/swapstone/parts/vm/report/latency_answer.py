@@ -176,8 +176,7 @@ def _time(nanoseconds: float) -> str:
 
 
 def _few(found: Sequence[LatencyGroup]) -> list[Item]:
-    fewest = min(len(each.maxima) for group in found for each in group.found.values())
-    if fewest > 1:
+    if min(len(each.maxima) for group in found for each in group.found.values()) > 1:
         return []
     return [Item("With one replicate, whether the worst cases differ is undecided: more replicates (--blocks).")]
 

@@ -35,12 +35,11 @@ def warnings_of(group: LatencyGroup, *, exact: bool) -> tuple[str, ...]:
         group: the latencies.
         exact: whether the clock counts instructions; on a wall clock, a machine is also delayed by what is outside its kernel.
     """
-    found = []
+    found: list[str] = []
     for load in group.loads:
         here = [each for variant in group.variants if (each := group.found.get((load, variant))) is not None]
         rise = min((_rise(group, each) for each in here if delayed(group, each)), default=None)
-        texts = [_sentence(group, each, rise, exact=exact) for each in here]
-        found += [text for text in texts if text]
+        found += filter(None, (_sentence(group, each, rise, exact=exact) for each in here))
     return tuple(found)
 
 
@@ -64,8 +63,7 @@ def delayed(group: LatencyGroup, latency: Latency) -> bool:
     if not is_rt(latency.variant):
         return False
     most, idle = worst(latency), _idle(group, latency)
-    made = idle is not None and most > RT_TIMES * worst(idle) and most > RT_NS
-    return most >= LONG_NS or made
+    return most >= LONG_NS or (idle is not None and most > RT_TIMES * worst(idle) and most > RT_NS)
 
 
 def rare(latency: Latency) -> float | None:

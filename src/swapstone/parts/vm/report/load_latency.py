@@ -64,8 +64,7 @@ def load_series(context: ReportContext, values: Values) -> tuple[LoadSeries, ...
         context: has the workloads' parameters.
         values: names the workloads that have latencies.
     """
-    workloads = list(dict.fromkeys(place[:2] for place in values))
-    known = {place: context.parameters(*place) for place in workloads}
+    known = {place: context.parameters(*place) for place in dict.fromkeys(place[:2] for place in values)}
     names = dict.fromkeys((*_FIRST, *(name for each in known.values() for name in each)))
     found = []
     for parameter in names:

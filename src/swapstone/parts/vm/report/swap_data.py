@@ -91,8 +91,7 @@ def page_seconds(device: str) -> tuple[int, ...]:
         if found and (each.figure.level, each.place.metric) == (device, "so"):
             seconds[int(found[1])] = int(each.figure.value)
     ordered = [seconds[number] for number in sorted(seconds)]
-    first = next((number for number, value in enumerate(ordered) if value), len(ordered))
-    return tuple(ordered[first:])
+    return tuple(ordered[next((number for number, value in enumerate(ordered) if value), len(ordered)) :])
 
 
 def page_mean(device: str) -> float | None:
