@@ -222,13 +222,9 @@ def _lava_case(c: Comparison) -> str:
         number = _number(c.metric, statistics.median(c.candidate_values))
         value, unit = number["value"], str(number.get("unit", "count"))
         assert isinstance(value, float | int)
-        words += [f"UNITS={_UNIT.sub('_', unit)}", f"MEASUREMENT={_decimal(value)}"]
+        # Without an exponent; LAVA stores ten decimals.
+        words += [f"UNITS={_UNIT.sub('_', unit)}", f"MEASUREMENT={formatting.trimmed(f'{value:.10f}')}"]
     return f"<LAVA_SIGNAL_TESTCASE {' '.join(words)}>"
-
-
-def _decimal(value: float) -> str:
-    """Return a number without an exponent and without loss of digits that were measured: LAVA stores ten decimals."""
-    return formatting.trimmed(f"{value:.10f}")
 
 
 def to_action(context: ReportContext, analysis: Analysis, *, better: Direction) -> str:

@@ -10,8 +10,9 @@ A sentence contradicts no decided row: where a claim is no difference, the rows 
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 
 from swapstone.core.model import (
     Analysis,
@@ -22,6 +23,7 @@ from swapstone.core.model import (
     FrozenStruct,
     Quantity,
     Scale,
+    Variant,
     Verdict,
 )
 from swapstone.core.report import formatting
@@ -227,12 +229,9 @@ def worse_rows(
         experiment: gives the default margin.
         conditions: which rows, and which margins.
     """
-    found = []
-    for place in places_of(analysis):
-        for each in conditions:
-            margin = each.margin_of(experiment)
-            found += [row for row in _judged(place, each) if row not in found and is_worse(row, margin)]
-    return tuple(found)
+    every = itertools.product(places_of(analysis), conditions)
+    judged = ((row, each) for place, each in every for row in _judged(place, each))
+    return tuple(dict.fromkeys(row for row, each in judged if is_worse(row, each.margin_of(experiment))))
 
 
 def is_worse(row: Comparison, margin: float) -> bool:
@@ -270,19 +269,15 @@ def _judged(place: Place, condition: FailIf) -> Sequence[Comparison]:
 
 def without_result(analysis: Analysis) -> tuple[Comparison, ...]:
     """Return a row of each candidate that has no usable row at all, with the reason. Sizes of programs are no result of a run."""
-    found = []
-    places = places_of(analysis)
-    for candidate in dict.fromkeys(place.candidate for place in places):
-        rows = [
-            row
-            for place in places
-            if place.candidate == candidate
-            for row in place.rows
-            if row.metric.quantity is not Quantity.SIZE
-        ]
-        if rows and not have_numbers(rows):
-            found.append(next((row for row in rows if row.verdict in _WITHOUT_RESULT), rows[0]))
-    return tuple(found)
+    found: dict[Variant, list[Comparison]] = {}
+    for place in places_of(analysis):
+        rows = [row for row in place.rows if row.metric.quantity is not Quantity.SIZE]
+        found.setdefault(place.candidate, []).extend(rows)
+    return tuple(
+        next((row for row in rows if row.verdict in _WITHOUT_RESULT), rows[0])
+        for rows in found.values()
+        if rows and not have_numbers(rows)
+    )
 
 
 def failing(analysis: Analysis) -> tuple[FailureRates, ...]:
@@ -300,37 +295,34 @@ def outcome_of(analysis: Analysis, experiment: Experiment, conditions: Sequence[
         experiment: of the record.
         conditions: of ``--fail-if``; without any, no row can be too bad.
     """
-    worse = [_worse_text(row) for row in worse_rows(analysis, experiment, conditions)]
+    worse = [
+        f"{_row(row)}: {row.metric.name} {formatting.estimate(row)} is {row.verdict.value}"
+        for row in worse_rows(analysis, experiment, conditions)
+    ]
     if any(not each.metric for each in conditions):
-        worse += [_failing_text(each) for each in failing(analysis)]
+        worse += [
+            f"{_row(each)}: {share(each.candidate_runs)} of its runs fail, and {share(each.baseline_runs)} of the baseline's"
+            for each in failing(analysis)
+        ]
     if worse:
-        return Outcome(status=EXIT_WORSE, reason=f"--fail-if: {_listed(iter(worse), len(worse))}")
+        return Outcome(status=EXIT_WORSE, reason=f"--fail-if: {_listed(worse)}")
     if lost := without_result(analysis):
-        return Outcome(status=EXIT_NO_RESULT, reason=_listed(map(_lost_text, lost), len(lost)))
+        texts = [f"{row.candidate.label} has no result: {row.verdict.value}: {row.reason}" for row in lost]
+        return Outcome(status=EXIT_NO_RESULT, reason=_listed(texts))
     if conditions:
         rows = [row for place in places_of(analysis) for each in conditions for row in _judged(place, each)]
         bad = tuple(dict.fromkeys(row for row in rows if row.verdict in _WITHOUT_RESULT))
         if bad:
-            texts = (f"{row.workload}, {row.candidate.label}: {row.verdict.value}: {row.reason}" for row in bad)
-            return Outcome(status=EXIT_NO_RESULT, reason=f"--fail-if: {_listed(texts, len(bad))}")
+            texts = [f"{row.workload}, {row.candidate.label}: {row.verdict.value}: {row.reason}" for row in bad]
+            return Outcome(status=EXIT_NO_RESULT, reason=f"--fail-if: {_listed(texts)}")
     return Outcome()
 
 
-def _worse_text(row: Comparison) -> str:
-    load = f" under {row.load}" if row.load != "idle" else ""
-    return f"{row.workload}{load}, {row.candidate.label}: {row.metric.name} {formatting.estimate(row)} is {row.verdict.value}"
-
-
-def _failing_text(each: FailureRates) -> str:
+def _row(each: Comparison | FailureRates) -> str:
     load = f" under {each.load}" if each.load != "idle" else ""
-    after, before = share(each.candidate_runs), share(each.baseline_runs)
-    return f"{each.workload}{load}, {each.candidate.label}: {after} of its runs fail, and {before} of the baseline's"
+    return f"{each.workload}{load}, {each.candidate.label}"
 
 
-def _lost_text(row: Comparison) -> str:
-    return f"{row.candidate.label} has no result: {row.verdict.value}: {row.reason}"
-
-
-def _listed(texts: Iterator[str], count: int) -> str:
-    shown = [text for text, _ in zip(texts, range(_MOST_ROWS), strict=False)]
-    return "; ".join(shown) + (f"; and {count - len(shown)} more" if count > len(shown) else "")
+def _listed(texts: Sequence[str]) -> str:
+    more = [f"and {len(texts) - _MOST_ROWS} more"] if len(texts) > _MOST_ROWS else []
+    return "; ".join([*texts[:_MOST_ROWS], *more])

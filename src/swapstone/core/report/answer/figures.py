@@ -50,7 +50,7 @@ def _by_quantity(place: Place) -> Table:
     )
     rows = tuple(
         (
-            Cell(_mean_name(mean)),
+            Cell(f"{mean.name}, index" if mean.indexed else mean.name),
             mean_cell(mean),
             *(Cell(str(mean.count(*verdicts) or "")) for _, verdicts in counted),
         )
@@ -58,10 +58,6 @@ def _by_quantity(place: Place) -> Table:
     )
     title = f"Ratios of {place.names[0]} to {place.names[1]}, and the number of workloads with each verdict"
     return Table(title=title, columns=columns, rows=rows)
-
-
-def _mean_name(mean: Mean) -> str:
-    return f"{mean.name}, index" if mean.indexed else mean.name
 
 
 def mean_cell(mean: Mean | None, *, interval: bool = True) -> Cell:

@@ -56,22 +56,17 @@ def _beside(context: ReportContext, analysis: Analysis) -> Iterator[str]:
             yield f"Published figures: {sentences.against_page(rows)}"
     if context.experiment.layouts:
         yield sentences.layouts_note(context)
-    baseline = analysis.comparisons[0].baseline.label if analysis.comparisons else "the baseline"
-    for null in analysis.nulls:
-        yield f"Null comparison: {sentences.null(null, baseline)}."
+    yield from (f"Null comparison: {sentences.null(null, analysis)}." for null in analysis.nulls)
 
 
 def _items(context: ReportContext, analysis: Analysis, answer: Answer, warnings: Iterable[str]) -> Iterator[Item]:
     yield from answer.unknown
     yield from limits.caveats(analysis)
-    for text in dict.fromkeys(warnings):
-        yield Item(text, tone=Tone.WARNING)
+    yield from (Item(text, tone=Tone.WARNING) for text in warnings)
     yield from failing.items(analysis)
     named = " ".join(item.text for item in answer.unknown)
     failures = [each for each in analysis.failures if not each.reason or formatting.safe(each.reason) not in named]
     if failures:
         reason = f"; the first: {formatting.safe(failures[0].reason)}" if failures[0].reason else ""
         yield Item(f"{formatting.count(len(failures), 'trial')} gave no numbers{reason}", tone=Tone.WARNING)
-    for note in context.notes:
-        if not note.startswith(_NO_LIMITS):
-            yield Item(note)
+    yield from (Item(note) for note in context.notes if not note.startswith(_NO_LIMITS))

@@ -24,12 +24,11 @@ def _section(
 
 def null_results(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:
     """Return how often the baseline differs from copies of itself; nothing of an experiment without copies."""
-    baseline = analysis.comparisons[0].baseline.label if analysis.comparisons else "the baseline"
     return _section(
         "The baseline against itself",
         (
             Item(
-                f"{sentences.null(each, baseline)}.",
+                f"{sentences.null(each, analysis)}.",
                 items=tuple(f"Index {sentences.index(index, context)}." for index in each.index),
             )
             for each in analysis.nulls

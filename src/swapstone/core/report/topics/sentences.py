@@ -161,8 +161,9 @@ def layouts_note(context: ReportContext) -> str:
     )
 
 
-def null(each: NullResult, baseline: str) -> str:
+def null(each: NullResult, analysis: Analysis) -> str:
     """Return the sentence about the differences between the baseline and a copy of it, without a full stop."""
+    baseline = analysis.comparisons[0].baseline.label if analysis.comparisons else "the baseline"
     against = "itself" if each.copy.copy is Copy.AGAIN else f"a copy of itself, {each.copy.copy.value}"
     text = f"{formatting.safe(baseline)} against {formatting.safe(against)}: {each.different} of {each.compared} differ"
     return text + (f" ({', '.join(map(formatting.safe, each.rows))})" if each.rows else "")

@@ -3,17 +3,14 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import json
 from collections.abc import Sequence
-from importlib import resources
 from typing import Any
 
 from markupsafe import Markup
 
 from swapstone.core.model.number_text import quantity
-from swapstone.core.report.render.html import template
+from swapstone.core.report.render.html import page_script, template
 from swapstone.parts.explain.explanation import CostClasses
 from swapstone.parts.explain.explanation.aligned_stacks import aligned, aligned_label
 from swapstone.parts.explain.explanation.profile_formats import label
@@ -103,17 +100,14 @@ def page(
         "unit": after.unit,
         "difference": second is not None,
     }
-    script = (
-        resources.files("swapstone.core.report.render").joinpath("templates", "flame.js").read_text(encoding="utf-8")
-    )
-    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    script, digest = page_script("flame.js")
     # In a script element of type JSON only "</" and "<!--" could end it early.
     text = json.dumps(data, separators=(",", ":")).replace("<", "\\u003c")
     notes = tuple(dict.fromkeys((*more_notes, *first.notes, *(second.notes if second else ()))))
     return template("flame.html.j2").render(
         title=title,
         data=Markup(text),  # noqa: S704 - escaped above
-        script=Markup(script),  # noqa: S704 - ours
+        script=script,
         digest=digest,
         notes=notes,
         difference=second is not None,

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import math
 import statistics
 from collections.abc import Iterator, Sequence
 
@@ -86,7 +85,7 @@ def _fields(head: str) -> Iterator[Field[Row]]:
     yield Field("", "less", lambda row: row.published.less if row.published else "")
     yield Field("", "plus", lambda row: row.published.plus if row.published else "")
     for at, key in enumerate(_KEYS):
-        yield Field(COLUMNS[at], key, entry("values", at), _number)
+        yield Field(COLUMNS[at], key, entry("values", at), known(lambda value: formatting.digits(value, 4), "-"))
     for at, key in enumerate(_KEYS[1:]):
         name = "" if head == "test" else f"{COLUMNS[1 + at]} / generic"
         yield Field(name, f"{key}_of_generic", entry("here", at), known(formatting.ratio, "-"))
@@ -137,10 +136,6 @@ def _notes(index: Three) -> Iterator[str]:
     if any(value is None for value in index):
         yield "The index is unavailable where one of these tests has no value."
     yield "*: other work of the same kind as Dhrystone and Whetstone, so these results have no score."
-
-
-def _number(value: float | None) -> str:
-    return "-" if value is None or not math.isfinite(value) else formatting.digits(value, 4)
 
 
 KERNEL_SERVICES = Topic("kernel-services", 40, sections)

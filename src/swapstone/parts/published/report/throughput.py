@@ -39,26 +39,19 @@ Medians = dict[tuple[str, str], float]
 """Median over the blocks by (workload, metric)."""
 
 
-class Table(NamedTuple):
-    """One of the page's tables: name of the section and of its joins with the published figures, title, end of the workloads' names."""
-
-    name: str
-    title: str
-    suffix: str
-
-
 TABLES = (
-    Table(
+    (
         SINGLE,
         "Throughput under PREEMPT_RT in per cent of the generic kernel's, one task (table 12 of the published page)",
         "",
     ),
-    Table(
+    (
         SEVERAL,
         "Throughput under PREEMPT_RT in per cent of the generic kernel's, eight tasks at once (table 13 of the published page)",
         " (8 tasks)",
     ),
 )
+"""The page's tables: name of the section and of its joins with the published figures, title, end of the workloads' names."""
 
 
 class Row(NamedTuple):
@@ -139,14 +132,9 @@ def on_page(section: str, workload: str) -> Three:
     return tuple(found.get(side) for side in SIDES)
 
 
-def share(one: float | None, base: float | None) -> float | None:
-    """Return a quotient; None if one is missing or 0."""
-    return one / base if one and base else None
-
-
 def shares(values: Three) -> Three:
-    """Return the second and the third value over the first."""
-    return tuple(share(value, values[0]) for value in values[1:])
+    """Return the second and the third value over the first; None where one is missing or 0."""
+    return tuple(value / values[0] if value and values[0] else None for value in values[1:])
 
 
 def sections(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:
@@ -157,27 +145,33 @@ def sections(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:
         analysis: holds the comparisons of elapsed time.
     """
     return tuple(
-        _section(context, table, rows, where, suffix)
+        section_of(
+            name + suffix,
+            title + where,
+            _fields(context.experiment.margin),
+            (*rows, (index := _index(rows, name))),
+            notes=_notes(context, name, rows, index),
+        )
         for suffix, where, columns in columns_of(context, analysis, {SUITE})
-        for table in TABLES
-        if (rows := tuple(_rows(table, columns)))
+        for name, title, tasks in TABLES
+        if (rows := tuple(_rows(name, tasks, columns)))
     )
 
 
-def _rows(table: Table, columns: Sequence[Medians]) -> Iterator[Row]:
+def _rows(section: str, tasks: str, columns: Sequence[Medians]) -> Iterator[Row]:
     for work, _ in page_rows():
-        name = work + table.suffix
+        name = work + tasks
         rates = tuple(1e9 / time if (time := column.get((name, "wall"))) else None for column in columns)
         if any(rate is not None for rate in rates):
-            yield Row(work, name, rates, shares(rates), shares(on_page(table.name, name)))
+            yield Row(work, name, rates, shares(rates), shares(on_page(section, name)))
 
 
-def _index(rows: Sequence[Row], table: Table) -> Row:
+def _index(rows: Sequence[Row], section: str) -> Row:
     """Return the row of the index: geometric means over the rows that both sides have.
 
     The published index is the page's own where all rows were measured, else the mean over the same rows.
     """
-    whole = shares(on_page(table.name, ""))
+    whole = shares(on_page(section, ""))
     both = [
         [(here, page) for row in rows if (here := row.here[at]) is not None and (page := row.page[at]) is not None]
         for at in (0, 1)
@@ -198,19 +192,14 @@ def _index(rows: Sequence[Row], table: Table) -> Row:
     )
 
 
-def same_direction(measured: float | None, on_page: float | None, margin: float) -> bool | None:
+def same_direction(measured: float, on_page: float, margin: float) -> bool:
     """Return whether two shares have the same direction: both slower than generic, both faster, or both within the margin.
 
     Args:
-        measured: share of generic's throughput; None without one.
+        measured: share of generic's throughput.
         on_page: the published one.
         margin: shares from 1 / (1 + margin) to 1 + margin are neither.
-
-    Returns:
-        None where one of them is missing.
     """
-    if measured is None or on_page is None:
-        return None
     return sign_of(measured, margin) == sign_of(on_page, margin)
 
 
@@ -222,10 +211,9 @@ def beside_page(measured: float | None, on_page: float | None, margin: float) ->
         on_page: the published one.
         margin: as of `same_direction`.
     """
-    same = same_direction(measured, on_page, margin)
-    if same is None or measured is None or on_page is None:
+    if measured is None or on_page is None:
         return "-"
-    if not same:
+    if not same_direction(measured, on_page, margin):
         return "other direction"
     return "yes" if same_size(measured, on_page) else size_note(measured, on_page)
 
@@ -276,7 +264,7 @@ def entry(name: Literal["values", "here", "page"], at: int) -> Callable[[Row], f
 
 
 def _of_page(at: int) -> Callable[[Row], float | None]:
-    return lambda row: share(row.here[at], row.page[at])
+    return lambda row: shares((row.page[at], row.here[at]))[0]
 
 
 def _same_way(at: int, margin: float) -> Callable[[Row], str | None]:
@@ -284,32 +272,22 @@ def _same_way(at: int, margin: float) -> Callable[[Row], str | None]:
     return lambda row: words.get(beside_page(row.here[at], row.page[at], margin), "another size")
 
 
-def _section(context: ReportContext, table: Table, rows: tuple[Row, ...], where: str, suffix: str) -> Section:
-    index = _index(rows, table)
-    return section_of(
-        table.name + suffix,
-        table.title + where,
-        _fields(context.experiment.margin),
-        (*rows, index),
-        notes=_notes(context, table, rows, index),
-    )
-
-
-def _notes(context: ReportContext, table: Table, rows: tuple[Row, ...], index: Row) -> Iterator[str]:
+def _notes(context: ReportContext, section: str, rows: tuple[Row, ...], index: Row) -> Iterator[str]:
     margin = context.experiment.margin
+    measured = dict.fromkeys(f"{each.figure.condition}, on {each.figure.platform}" for each in joined(section, STUDY))
     yield (
         "Operations per second: 1 over the median elapsed time of one operation, over the blocks. Of a copied file, an operation is 1024 "
         "bytes. The percentages are candidate / baseline of these rates, where the baseline is the generic kernel on an idle machine; "
         "above 100 is faster. Ratios of times, as in the comparisons, are their inverse."
     )
     yield (
-        f"The page's percentages are of UnixBench, {_measured_on(table)}. The workloads here resemble UnixBench's, in the "
+        f"The page's percentages are of UnixBench, {'; '.join(measured)}. The workloads here resemble UnixBench's, in the "
         "same order, so percentages can be compared and rates can't. integer and floating_point are beside Dhrystone and Whetstone, and "
         "are other programs."
     )
     if any(row.name.startswith("file_copy") for row in rows):
         yield "file_copy copies within memory (tmpfs); the page's machine had an SSD, and the page does not name the file system."
-    if table.suffix:
+    if section == SEVERAL:
         yield (
             "The eight tasks share the machine's one processor; on the page each had a processor. So here no task waits for a lock that is "
             "held on another processor."
@@ -332,21 +310,14 @@ def _notes(context: ReportContext, table: Table, rows: tuple[Row, ...], index: R
         yield f"The index is the geometric mean of the percentages over {formatting.count(full, 'row')}; the page's is {page}."
 
 
-def _measured_on(table: Table) -> str:
-    """Return the condition and the machine of a table of the page."""
-    found = dict.fromkeys(f"{each.figure.condition}, on {each.figure.platform}" for each in joined(table.name, STUDY))
-    return "; ".join(found)
-
-
 def _agreement(what: str, rows: Sequence[tuple[Row, float | None, float | None]], margin: float) -> str:
     """Return the sentence that counts the rows of a column with the same direction as the published ones, and with the same size."""
-    judged = [(row, same_direction(here, page, margin)) for row, here, page in rows]
-    known = [(row, verdict) for row, verdict in judged if verdict is not None]
+    known = [(row, here, page) for row, here, page in rows if here is not None and page is not None]
     if not known:
         return f"{what}: not measured here together with generic, so it can't be compared with the page."
-    against = [row.workload for row, verdict in known if not verdict]
+    against = [row.workload for row, here, page in known if not same_direction(here, page, margin)]
     tail = f"; another direction: {', '.join(against)}" if against else ""
-    sizes = [here / page for row, here, page in rows if here and page and same_direction(here, page, margin)]
+    sizes = [here / page for row, here, page in known if here and page and row.workload not in against]
     alike = sum(same_size(size, 1.0) for size in sizes)
     farthest = max(sizes, key=lambda size: abs(math.log(size)), default=1.0)
     size = f", {alike} of them of the same size" if sizes else ""
