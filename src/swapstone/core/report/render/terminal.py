@@ -94,13 +94,11 @@ class _Printer:
     def overview(self, document: Document) -> str:
         """Return the answer, the subject and the overview."""
         lines = self._head(document)
-        above: Block | None = None
-        for block in brief_blocks(document.overview, self.brevity or BREVITIES[0]):
-            made = self._block(block)
+        blocks = (None, *brief_blocks(document.overview, self.brevity or BREVITIES[0]))
+        for above, block in itertools.pairwise(blocks):
             gap = isinstance(block, (Table, ForestPlot, Paragraph)) and not isinstance(above, (Heading, Paragraph))
-            lines += [""] * gap + made
-            above = block
-        return self._final(lines + (self._legend() if self.letters else []))
+            lines += [""] * gap + self._blocks(filter(None, (block,)))
+        return self._final(lines + self._legend())
 
     def _head(self, document: Document) -> list[str]:
         lines = [*self._wrapped(document.answer, Tone.STRONG, indent=""), ""] if document.answer else []
@@ -108,7 +106,8 @@ class _Printer:
         return lines + [line for text in document.lead for line in self._wrapped(text)]
 
     def _legend(self) -> list[str]:
-        return self._wrapped(", ".join(f"{mark.letter} {mark.name}" for mark in self.letters), Tone.NOTE, indent="")
+        legend = ", ".join(f"{mark.letter} {mark.name}" for mark in self.letters)
+        return self._wrapped(legend, Tone.NOTE, indent="") if legend else []
 
     def _final(self, lines: list[str]) -> str:
         return "\n".join(map(self.paint.final, lines)) + "\n"
@@ -122,8 +121,7 @@ class _Printer:
             lines += self._item(notice, "! " if notice.tone is Tone.WARNING else "* ")
         for section in document.sections:
             lines += self._section(section)
-        if self.letters:
-            lines += ["", *self._legend()]
+        lines += ["", *self._legend()] if self.letters else []
         for section in document.closing:
             lines += self._section(section)
         return self._final(lines)
@@ -189,20 +187,15 @@ class _Printer:
 
     def _item(self, item: Item, bullet: str) -> list[str]:
         label = f"{item.label}: " if item.label else ""
-        lines = self._shortened(f"{bullet}{label}{item.text}", item.tone)
-        if self.brevity is not None:
-            return lines
-        for text in item.items:
-            lines += self._wrapped(f"  - {text}", indent="    ")
-        return lines
+        inner = item.items if self.brevity is None else ()
+        below = (line for text in inner for line in self._wrapped(f"  - {text}", indent="    "))
+        return [*self._shortened(f"{bullet}{label}{item.text}", item.tone), *below]
 
     def _shortened(self, text: str, tone: Tone) -> list[str]:
         """Return the first lines of a text in an overview, with an ellipsis if there are more."""
         lines = terminal_layout.wrap(safe(text), self.width, "  ")
-        most = self.brevity.lines if self.brevity is not None else len(lines)
-        if len(lines) > most:
-            lines = [*lines[: most - 1], f"{terminal_layout.head(lines[most - 1], self.width - 2)} …"]
-        return [self.paint(line, tone) for line in lines]
+        most = self.brevity.lines if self.brevity is not None else 0
+        return [self.paint(line, tone) for line in terminal_layout.first_lines(lines, most, self.width)]
 
     def _wrapped(self, text: str, tone: Tone = Tone.PLAIN, indent: str = "  ") -> list[str]:
         return [self.paint(line, tone) for line in terminal_layout.wrap(safe(text), self.width, indent)]

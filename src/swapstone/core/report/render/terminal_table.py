@@ -50,11 +50,9 @@ def table_lines(table: Table, width: int, paint: Paint) -> list[str]:
 
 def _without_optional_columns(table: Table, width: int) -> Table:
     """Return a table without its last optional columns, if the table is too wide with them."""
-    while _total(_composed(table, effects=True)) > width:
-        optional = [place for place, column in enumerate(table.columns) if column.optional]
-        if not optional:
-            break
-        last = optional[-1]
+    optional = [place for place, column in enumerate(table.columns) if column.optional]
+    while optional and _total(_composed(table, effects=True)) > width:
+        last = optional.pop()
         table = msgspec.structs.replace(
             table,
             columns=(*table.columns[:last], *table.columns[last + 1 :]),
@@ -154,14 +152,14 @@ def marks_of(table: Table) -> tuple[Mark, ...]:
     return tuple(dict.fromkeys(mark for mark in marks if mark.letter and mark.letter != mark.name))
 
 
-def forest_lines(plot: ForestPlot, width: int, paint: Paint, most: int = 0) -> list[str]:
+def forest_lines(plot: ForestPlot, width: int, paint: Paint, most: int | None = 0) -> list[str]:
     """Lay out one row a ratio: name, both values, ratio, and as the width allows a bar and the reference ratio.
 
     Args:
         plot: what to print.
         width: columns of the terminal.
         paint: applies tones.
-        most: lines of a row's detail, which stands below the row; 0 for all.
+        most: lines of a row's detail, which stands below the row; 0 for all, None for none.
     """
     bars, references = width >= _NARROW, bool(plot.reference_name)
     beside = references and width >= _WIDE
@@ -173,9 +171,8 @@ def forest_lines(plot: ForestPlot, width: int, paint: Paint, most: int = 0) -> l
     body = [[Styled(text, Tone.NOTE) for text in head]]
     for row in plot.rows:
         cells = [Styled(safe(text)) for text in (row.name, row.before, row.after, _ratio(row))]
-        if bars:
-            cells.append(Styled("" if row.ratio is None else terminal_layout.bar(row.ratio, reach), row.mark.tone))
-        cells.append(Styled(row.mark.name, row.mark.tone))
+        bar = "" if row.ratio is None else terminal_layout.bar(row.ratio, reach)
+        cells += [*[Styled(bar, row.mark.tone)] * bars, Styled(row.mark.name, row.mark.tone)]
         body.append([*cells, *(_reference(row) if beside else ())])
     right = [False, True, True, False, *([False] * bars), False, *([True, False] * beside)]
     if bare:
@@ -187,24 +184,22 @@ def forest_lines(plot: ForestPlot, width: int, paint: Paint, most: int = 0) -> l
     return detailed + (_reference_lines(plot, width, paint) if references and not beside else [])
 
 
-def _with_details(lines: list[str], plot: ForestPlot, width: int, paint: Paint, most: int) -> list[str]:
+def _with_details(lines: list[str], plot: ForestPlot, width: int, paint: Paint, most: int | None) -> list[str]:
     """Return the lines of a plot with each row's detail below it, and the number of rows that are left out at their place."""
     groups = [lines[:1]]
     for line, row in zip(lines[1:], plot.rows, strict=True):
-        wrapped = terminal_layout.wrap(f"  {safe(row.detail)}", width, "  ") if row.detail else []
-        if most and len(wrapped) > most:
-            wrapped = [*wrapped[: most - 1], f"{terminal_layout.head(wrapped[most - 1], width - 2)} …"]
-        groups.append([line, *(paint(text, Tone.NOTE) for text in wrapped)])
-    place = 1 + plot.left_out_after
-    above = [line for group in groups[:place] for line in group]
-    below = [line for group in groups[place:] for line in group]
-    return [*_with_gap(above, plot, len(above) - plot.left_out_after, width, paint), *below]
+        shown = row.detail and most is not None
+        wrapped = terminal_layout.wrap(f"  {safe(row.detail)}", width, "  ") if shown else []
+        detail = terminal_layout.first_lines(wrapped, most or 0, width)
+        groups.append([line, *(paint(text, Tone.NOTE) for text in detail)])
+    every = [line for group in groups for line in group]
+    above = sum(map(len, groups[: 1 + plot.left_out_after]))
+    return _with_gap(every, plot, above - plot.left_out_after, width, paint)
 
 
 def _ratio(row: ForestRow) -> str:
-    if row.interval == "exact":
-        return f"{row.effect} exact"
-    return f"{row.effect} ({row.interval})" if row.interval else row.effect
+    interval = row.interval if row.interval == "exact" else f"({row.interval})"
+    return f"{row.effect} {interval}" if row.interval else row.effect
 
 
 def _reference(row: ForestRow) -> tuple[Styled, Styled]:
@@ -215,9 +210,11 @@ def _reference_lines(plot: ForestPlot, width: int, paint: Paint) -> list[str]:
     """Return the reference ratios as a table of their own."""
     name = safe(plot.reference_name)
     body = [[Styled(text, Tone.NOTE) for text in (f"beside the {name}", "here", name, "sign")]]
-    for row in plot.rows:
-        if row.reference is not None:
-            body.append([Styled(safe(row.name)), Styled(safe(row.effect)), *_reference(row)])
+    body += [
+        [Styled(safe(row.name)), Styled(safe(row.effect)), *_reference(row)]
+        for row in plot.rows
+        if row.reference is not None
+    ]
     return ["", *terminal_layout.table(body, [False, True, True, False], [40, 0, 0, 0], paint, width)]
 
 

@@ -78,12 +78,9 @@ def arm_model_notes(found: InstructionExplanation) -> list[str]:
     notes = []
     for each in modelled_rows(found):
         name, ratio = each.processor.name, each.ratio
-        if ratio.high < 1:
-            verdict = "the candidate takes fewer cycles under all assumptions"
-        elif ratio.low > 1:
-            verdict = "the candidate takes more cycles under all assumptions"
-        else:
-            verdict = "the assumptions decide which side takes fewer cycles"
+        verdict = "the assumptions decide which side takes fewer cycles"
+        if ratio.high < 1 or ratio.low > 1:
+            verdict = f"the candidate takes {'fewer' if ratio.high < 1 else 'more'} cycles under all assumptions"
         notes.append(
             f"{name}: {verdict} ({_range(ratio, 2)} times the baseline's). This is a model and no measurement. Cycles are those of "
             f"{each.processor.source}. Assumed: {each.processor.assumed}. If the core's instructions took no time beside the unit's, the "

@@ -6,8 +6,9 @@ The axis of latencies is the logarithm of 1 us + latency: 5 us and 6000 us are b
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from swapstone.core.model import Latency
 from swapstone.core.report import svg
@@ -18,7 +19,6 @@ from swapstone.parts.vm.report.latency_warnings import worst
 
 _TOGETHER = 4  # variants in a panel
 _LEAST_COUNT = 0.5  # where the axis of counts begins, so that a count of 1 is seen
-_STEPS = (1, 2, 5)
 
 
 def top(group: LatencyGroup) -> int:
@@ -27,12 +27,8 @@ def top(group: LatencyGroup) -> int:
         max(worst(each) / NS_PER_US, each.histogram[-1][0] + 1 if each.histogram else 0)
         for each in group.found.values()
     )
-    power = 10
-    while True:
-        for step in _STEPS:
-            if step * power >= most:
-                return step * power
-        power *= 10
+    ends = (step * int(10**power) for power in itertools.count(1) for step in (1, 2, 5))
+    return next(end for end in ends if end >= most)
 
 
 def drawing(group: LatencyGroup, title: str) -> Drawing:
@@ -50,7 +46,11 @@ def drawing(group: LatencyGroup, title: str) -> Drawing:
         title,
         Scale("latency, us (logarithm of 1 us + latency)", "log1p", reach=(0.0, float(top(group))), pad=0.0),
         panels,
-        (f"{each.variant.short_label} under {each.load}: worst case {us(worst(each))} us" for each in _ordered(group)),
+        (
+            f"{each.variant.short_label} under {each.load}: worst case {us(worst(each))} us"
+            for place in itertools.product(group.loads, group.variants)
+            if (each := group.found.get(place)) is not None
+        ),
         name="latency",
         caption="Wake-ups in each bin of 1 us (logarithm), all replicates. Marked: the worst case of all replicates.",
     )
@@ -79,15 +79,6 @@ def _panel(group: LatencyGroup, y: Scale, here: Sequence[Latency]) -> Panel:
             )
 
     return Panel(y, series, here[0].load, 112.0 + 15.0 * len(here), over=worst_cases)
-
-
-def _ordered(group: LatencyGroup) -> Iterable[Latency]:
-    return (
-        group.found[load, variant]
-        for load in group.loads
-        for variant in group.variants
-        if (load, variant) in group.found
-    )
 
 
 def _count(number: float) -> str:

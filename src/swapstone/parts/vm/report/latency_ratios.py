@@ -44,32 +44,9 @@ def _figures(context: ReportContext, section: str) -> tuple[Reference, ...]:
     return references(STUDY, section) if context.published == STUDY else ()
 
 
-def _board(platform: str) -> str:
-    """Return a board's name without its number of cores."""
-    return platform.partition(" (")[0]
-
-
-def _column(platform: str) -> str:
-    return f"page_{plain_name(_board(platform)).replace('-', '_')}"
-
-
 def _ratio_text(found: Ratios) -> str:
     middle, low, high = map(formatting.ratio, (found.median, found.low, found.high))
     return middle if found.replicates == 1 else f"{middle} [{low} .. {high}]"
-
-
-def _comparison(analysis: Analysis, group: LatencyGroup, load: str, candidate: Variant) -> Comparison | None:
-    """Return the comparison of the maxima of a candidate and the baseline; None without one that has an effect."""
-    place = (group.suite, group.workload, load, "max", candidate)
-    return next(
-        (
-            each
-            for each in analysis.comparisons
-            if (each.suite, each.workload, each.load, each.metric.name, each.candidate) == place
-            and shown_ratio(each) is not None
-        ),
-        None,
-    )
 
 
 def _inverse_text(comparison: Comparison | None, found: Ratios) -> str:
@@ -135,10 +112,11 @@ def _of(name: str) -> Callable[[_Line], float | None]:
     return lambda line: None if line.found is None else float(getattr(line.found, name))
 
 
-def _board_fields(board: str) -> tuple[Field[_Line], ...]:
+def _board_fields(platform: str) -> tuple[Field[_Line], ...]:
+    board = platform.partition(" (")[0]  # without its number of cores
     return (
-        Field(_board(board), "", lambda line: line.printed(board)),
-        Field("", _column(board), lambda line: line.ratio(board)),
+        Field(board, "", lambda line: line.printed(platform)),
+        Field("", f"page_{plain_name(board).replace('-', '_')}", lambda line: line.ratio(platform)),
     )
 
 
@@ -192,6 +170,12 @@ def between_kernels(context: ReportContext, analysis: Analysis, group: LatencyGr
     For programs, the data have the page's direction.
     """
     figures, baseline = _figures(context, BETWEEN), group.variants[0]
+    compared = {
+        (each.load, each.candidate): each
+        for each in analysis.comparisons
+        if (each.suite, each.workload, each.metric.name) == (group.suite, group.workload, "max")
+        and shown_ratio(each) is not None
+    }
     # With one candidate the title names both variants.
     one = len(group.variants) == 2
     lines = []
@@ -199,7 +183,7 @@ def between_kernels(context: ReportContext, analysis: Analysis, group: LatencyGr
         for variant in group.variants[1:]:
             found = ratios(group.found.get((load, baseline)), group.found.get((load, variant)))
             if found is not None:
-                text = _inverse_text(_comparison(analysis, group, load, variant), found)
+                text = _inverse_text(compared.get((load, variant)), found)
                 beside = _between_beside(figures, load, baseline, variant)
                 shown = f"{variant.short_label} / {baseline.short_label}"
                 lines.append(_Line(load, baseline.label, variant.label, shown, found, beside, text))
@@ -267,10 +251,7 @@ def _boards(lines: Iterable[_Line]) -> tuple[str, ...]:
 
 
 def _only_kernel_differs(baseline: Variant, variant: Variant) -> bool:
-    first, other = dict(baseline.levels), dict(variant.levels)
-    return {name: level for name, level in first.items() if name != "kernel"} == {
-        name: level for name, level in other.items() if name != "kernel"
-    }
+    return {name for name, _ in {*baseline.levels} ^ {*variant.levels}} <= {"kernel"}
 
 
 def _between_beside(
@@ -280,10 +261,9 @@ def _between_beside(
     kernels = (kernel_of(baseline), kernel_of(variant))
     if set(kernels) != set(_KERNELS) or not _only_kernel_differs(baseline, variant):
         return ()
-    turned = kernels != _KERNELS
     return tuple(
         _Beside(each.figure.platform, 1 / each.figure.value, each.figure.printed)
-        if turned
+        if kernels != _KERNELS
         else _Beside(each.figure.platform, each.figure.value, formatting.ratio(1 / each.figure.value))
         for each in figures
         if each.place.side.load == load
@@ -293,11 +273,10 @@ def _between_beside(
 def _loaded_beside(figures: Iterable[Reference], load: str, baseline: Variant, variant: Variant) -> tuple[_Beside, ...]:
     if not _only_kernel_differs(baseline, variant):
         return ()
-    kernel = kernel_of(variant)
     return tuple(
         _Beside(each.figure.platform, each.figure.value, each.figure.printed)
         for each in figures
-        if (each.place.side.load, dict(each.place.side.levels)["kernel"]) == (load, kernel)
+        if (each.place.side.load, dict(each.place.side.levels)["kernel"]) == (load, kernel_of(variant))
     )
 
 

@@ -35,7 +35,8 @@ def _sentence(variants: Sequence[VariantMemory]) -> str:
     parts += [f"{each.name} {_without_size(each)}" for each in variants if not each.smallest_bytes]
     text = ("; " if any("," in each.name for each in variants) else ", ").join(parts)
     if len(found) > 1 and (difference := found[-1].smallest_bytes - found[0].smallest_bytes):
-        if _overlap(found):
+        # One threshold may lie between the largest size that failed and the smallest that survived of all variants.
+        if max(each.failed_bytes for each in found) < found[0].smallest_bytes:
             text += " (a difference within the resolution)"
         elif difference <= max(_variation_bytes(each) for each in found):
             text += " (a difference that may be one from run to run)"
@@ -48,11 +49,6 @@ def _without_size(variant: VariantMemory) -> str:
     if variant.complete:
         return f"does not survive in {size_text(variant.failed_bytes)}, the largest size that was tried"
     return "has no result yet"
-
-
-def _overlap(found: Sequence[VariantMemory]) -> bool:
-    """Return whether one threshold lies between the largest size that failed and the smallest that survived of all variants."""
-    return max(each.failed_bytes for each in found) < min(each.smallest_bytes for each in found)
 
 
 def _variation_bytes(variant: VariantMemory) -> int:
