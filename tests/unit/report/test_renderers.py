@@ -70,7 +70,6 @@ BLOCKS: tuple[tuple[blocks.Block, tuple[str, ...]], ...] = (
         blocks.BulletList(title="list-title", items=(Item("item-text", label="item-label", items=("inner-text",)),)),
         ("list-title", "item-text", "item-label", "inner-text"),
     ),
-    (blocks.Tally(title="t", counts=((WORSE, 7),)), ("worse",)),
     (TABLE, ("table-name", "table-head", "table-row", "3.003", "worse", "table-note")),
     (RUNS, ("runs-title", "runs-text")),
     (FOREST, ("forest-row", "forest-before", "11 ms", "22 ms", "2.001", "1.901 to 2.101", "worse", "1.777", "agrees")),

@@ -79,13 +79,6 @@ class BulletList(FrozenStruct, frozen=True, kw_only=True, tag=True):
     rest: str = "more"
 
 
-class Tally(FrozenStruct, frozen=True, kw_only=True, tag=True):
-    """How many rows have each mark: pairs (mark, count)."""
-
-    title: str
-    counts: tuple[tuple[Mark, int], ...]
-
-
 class Column(FrozenStruct, frozen=True, kw_only=False):
     """A column of a table.
 
@@ -363,7 +356,6 @@ Block = (
     Paragraph
     | Heading
     | BulletList
-    | Tally
     | Table
     | PairedRuns
     | ForestPlot

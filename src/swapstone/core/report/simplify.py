@@ -24,9 +24,9 @@ from swapstone.core.report.document import (
     ResultGroup,
     ResultTable,
     Table,
-    Tally,
     Tone,
 )
+from swapstone.core.report.tables import text_table
 
 SimpleBlock = Paragraph | Heading | BulletList | Table | Drawing
 
@@ -36,8 +36,6 @@ def simplified(block: Block) -> tuple[SimpleBlock, ...]:
     match block:
         case Paragraph() | Heading() | BulletList() | Table() | Drawing():
             return (block,)
-        case Tally():
-            return (Paragraph(", ".join(f"{number} {mark.name}" for mark, number in block.counts) + "."),)
         case PairedRuns():
             return (Paragraph(f"{block.title}: {block.text}" if block.title else block.text),)
         case ForestPlot():
@@ -45,9 +43,7 @@ def simplified(block: Block) -> tuple[SimpleBlock, ...]:
         case ResultTable():
             return tuple(simple for group in block.groups for simple in _result_group(block, group))
         case Facts():
-            columns = (Column(("what",)), Column(("value",)))
-            rows = tuple((Cell(label), Cell(value)) for label, value in block.pairs)
-            return (Table(title="Facts", columns=columns, rows=rows),)
+            return (text_table("Facts", ("what", "value"), block.pairs, last=0),)
         case Commands():
             return (BulletList(items=tuple(Item(command, label=what) for what, command in block.commands)),)
         case Links():

@@ -173,10 +173,8 @@ def answer(parts: Sequence[PartSummary]) -> str:
     """
     missing = [part for part in parts if part.state != _COMPLETE]
     opening = f"{_missing(missing, len(parts))} " if missing else ""
-    first = next((part for part in parts if part.answer), None)
-    if first is None:
-        return f"{opening}No part has a result."
-    return f"{opening}{formatting.safe(first.name)}: {first.answer}"
+    answers = (f"{formatting.safe(part.name)}: {part.answer}" for part in parts if part.answer)
+    return opening + next(answers, "No part has a result.")
 
 
 def _missing(missing: Sequence[PartSummary], total: int) -> str:
@@ -188,8 +186,8 @@ def _missing(missing: Sequence[PartSummary], total: int) -> str:
 
 def _reason(part: PartSummary) -> str:
     """Return the sentence about a part that is not complete, with the reason."""
-    reason = f": {shortened(formatting.safe(part.reason), 200)}" if part.reason else ""
-    return f"{formatting.safe(part.name)}: {formatting.safe(part.state)}{reason}"
+    words = (formatting.safe(part.name), formatting.safe(part.state), shortened(formatting.safe(part.reason), 200))
+    return ": ".join(filter(None, words))
 
 
 def _overview(index: StudyIndex) -> Iterator[Block]:
@@ -208,27 +206,26 @@ def _overview(index: StudyIndex) -> Iterator[Block]:
         yield BulletList(items=unknown)
     yield Heading("What to do next")
     first = next((part.record for part in index.parts if part.record), "")
-    commands = [("resume", index.resume)] if index.resume else []
-    if first:
-        commands.append(("one part", f"swapstone show {shlex.quote(f'{index.folder}/{first}')}"))
-    commands.append(("all parts as a page", shlex.quote(f"{index.folder}/index.html")))
-    yield Commands(commands=tuple(commands))
+    commands = (
+        ("resume", index.resume),
+        ("one part", f"swapstone show {shlex.quote(f'{index.folder}/{first}')}" if first else ""),
+        ("all parts as a page", shlex.quote(f"{index.folder}/index.html")),
+    )
+    yield Commands(commands=tuple(pair for pair in commands if pair[1]))
 
 
 def _blocks(part: PartSummary) -> tuple[Block, ...]:
     state = f"{part.state}: {part.reason}" if part.reason else part.state
-    blocks: list[Block] = []
-    if part.state != _COMPLETE:
-        blocks.append(Paragraph(state, Tone.WARNING))
-    if part.answer:
-        blocks.append(Paragraph(part.answer, Tone.STRONG))
-    if part.headlines:
-        blocks.append(BulletList(items=tuple(map(Item, part.headlines))))
-    if part.sections:
-        blocks.append(Paragraph(f"Tables: {'; '.join(section.title for section in part.sections)}.", Tone.NOTE))
+    tables = "; ".join(section.title for section in part.sections)
+    texts = (
+        (state if part.state != _COMPLETE else "", Tone.WARNING),
+        (part.answer, Tone.STRONG),
+    )
+    blocks: list[Block] = [Paragraph(text, tone) for text, tone in texts if text]
+    blocks += [BulletList(items=tuple(map(Item, part.headlines)))] if part.headlines else []
+    blocks += [Paragraph(f"Tables: {tables}.", Tone.NOTE)] if tables else []
     for section in part.sections:
         blocks += [Paragraph(text, Tone.WARNING) for text in section.warnings]
         blocks.append(Fold(summary=section.title, blocks=section.blocks, open=True, brief=False))
-    if part.page:
-        blocks.append(Links(links=(("The whole report of this part", part.page),)))
+    blocks += [Links(links=(("The whole report of this part", part.page),))] if part.page else []
     return tuple(blocks)

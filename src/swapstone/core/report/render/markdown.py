@@ -26,7 +26,6 @@ from swapstone.core.report.document import (
     ResultTable,
     Section,
     Table,
-    Tally,
     Tone,
 )
 from swapstone.core.report.formatting import safe
@@ -81,7 +80,7 @@ def _block(block: Block) -> list[str]:
         case BulletList():
             title = ["", plain(block.title), ""] if block.title else [""]
             return [*title, *(line for item in block.items for line in _item(item)), ""]
-        case Tally() | PairedRuns() | ForestPlot() | ResultTable() | Facts():
+        case PairedRuns() | ForestPlot() | ResultTable() | Facts():
             return _blocks(simplified(block))
         case Table():
             head = [plain(column.name) for column in block.columns]

@@ -26,7 +26,6 @@ from swapstone.core.report.document import (
     ResultTable,
     Section,
     Table,
-    Tally,
     Tone,
 )
 from swapstone.core.report.formatting import safe
@@ -147,8 +146,6 @@ class _Printer:
                 return ["", *self._wrapped(block.text, Tone.STRONG)]
             case BulletList():
                 return self._list(block)
-            case Tally():
-                return self._wrapped(", ".join(f"{number} {mark.name}" for mark, number in block.counts))
             case Table():
                 self.letters |= dict.fromkeys(marks_of(block))
                 return table_lines(block, self.width, self.paint)

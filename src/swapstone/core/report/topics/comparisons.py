@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from swapstone.core.model import Analysis, Comparison, Metric, Scale
+from swapstone.core.model import Analysis, Comparison, Metric, RunSummary, Scale
 from swapstone.core.report import formatting
 from swapstone.core.report.answer import tails
 from swapstone.core.report.answer.figures import values
@@ -22,7 +22,6 @@ from swapstone.core.report.document import (
     Paragraph,
     Section,
     Table,
-    Tally,
     Tone,
 )
 from swapstone.core.report.topics import sentences
@@ -36,7 +35,6 @@ from swapstone.core.report.topics.comparison_groups import (
     medians,
     shown,
     shown_ratio,
-    tally,
 )
 from swapstone.core.report.topics.factorial_tables import is_crossed
 from swapstone.core.report.topics.topic import Topic, nothing
@@ -65,7 +63,7 @@ def _blocks(context: ReportContext, group: ComparisonGroup) -> Iterator[Block]:
     """Yield the times to read first, then other times and rates, then memory, events and sizes."""
     selection = context.selection
     if group.rows and not selection.metrics:
-        yield tally_of(group)
+        yield Paragraph(sentences.verdicts(group.rows))
     full = selection.every or bool(selection.metrics)
     for metric, rows in group.times:
         if selection.admits(metric):
@@ -80,13 +78,6 @@ def _blocks(context: ReportContext, group: ComparisonGroup) -> Iterator[Block]:
             yield Fold(summary=f"Also: {sentences.metric_name(metric.name)}", note=note, blocks=plot, brief=False)
     for place, grid in enumerate(group.grids):
         yield from _full_grid(context, group, grid) if full else (_grid(group, grid, first=place == 0),)
-
-
-def tally_of(group: ComparisonGroup) -> Tally:
-    """Return how many of the rows to read first have each verdict."""
-    workloads = formatting.count(len({row.comparison.workload for row in group.rows}), "workload")
-    counts = tuple((VERDICT_MARKS[verdict], number) for verdict, number in tally(group.rows))
-    return Tally(title=f"Verdicts of {workloads}", counts=counts)
 
 
 def _full_grid(context: ReportContext, group: ComparisonGroup, grid: Grid) -> Iterator[Block]:
@@ -114,9 +105,8 @@ def _plot(
         rows=tuple(map(forest_row, rows)),
         reference_name="page" if any(row.published for row in rows) else "",
     )
-    for text in (sentences.undecided(rows), *sentences.rejected(rows), *_bounds(rows)):
-        if text:
-            yield Paragraph(text)
+    texts = (*sentences.undecided(rows), *sentences.rejected(rows), *_bounds(rows))
+    yield from map(Paragraph, texts)
     yield from _tails(metric, rows)
 
 
@@ -131,31 +121,34 @@ def _bounds(rows: Iterable[Row]) -> Iterator[str]:
 def _tails(metric: Metric, rows: Iterable[Row]) -> Iterator[Block]:
     """Yield a table of means, 90th percentiles and maxima; nothing without any."""
     found = [c for c in (row.comparison for row in rows) if tails.detail(c) and not c.exact]
-    if not found:
-        return
-    sides = (found[0].baseline.short_label, found[0].candidate.short_label)
-    heads = [f"{name}, {side}" for name in ("mean", "p90", "maximum") for side in sides]
-    yield Table(
-        title=f"Means, 90th percentiles and maxima of {sentences.metric_name(metric.name)}",
-        columns=(
-            Column(("workload",)),
-            Column(("means (interval)",), help="ratio of the arithmetic means"),
-            *(Column(tuple(head.split(", ", 1)), right=True) for head in heads),
-            Column(
-                ("rarest mode",), right=True, help="the rarest slow mode that so many runs show with 99 % probability"
+    places = [(name, side) for name in ("mean", "p90", "maximum") for side in ("baseline", "candidate")]
+    if found:
+        yield Table(
+            title=f"Means, 90th percentiles and maxima of {sentences.metric_name(metric.name)}",
+            columns=(
+                Column(("workload",)),
+                Column(("means (interval)",), help="ratio of the arithmetic means"),
+                *(Column((name, getattr(found[0], side).short_label), right=True) for name, side in places),
+                Column(
+                    ("rarest mode",),
+                    right=True,
+                    help="the rarest slow mode that so many runs show with 99 % probability",
+                ),
             ),
-        ),
-        rows=tuple((Cell(c.workload, code=True), *_tail_cells(c)) for c in found),
-    )
+            rows=tuple(
+                (
+                    Cell(c.workload, code=True),
+                    Cell(tails.mean_text(c).replace(" times", "")),
+                    *(Cell(_of_runs(getattr(c, f"{side}_runs"), name, c.metric.unit)) for name, side in places),
+                    Cell("" if c.rarest_mode is None else formatting.percent(c.rarest_mode)),
+                )
+                for c in found
+            ),
+        )
 
 
-def _tail_cells(c: Comparison) -> Iterator[Cell]:
-    yield Cell(tails.mean_text(c).replace(" times", ""))
-    before, after = c.baseline_runs, c.candidate_runs
-    for name in ("mean", "p90", "maximum"):
-        for side in (before, after):
-            yield Cell("" if side is None else formatting.quantity(getattr(side, name), c.metric.unit))
-    yield Cell("" if c.rarest_mode is None else formatting.percent(c.rarest_mode))
+def _of_runs(side: RunSummary | None, name: str, unit: str) -> str:
+    return "" if side is None else formatting.quantity(getattr(side, name), unit)
 
 
 def direction(metric: Metric) -> str:
@@ -218,12 +211,11 @@ def _runs_text(c: Comparison) -> str:
     """Describe the runs of a comparison, and what the analysis found."""
     before, after = values(c)
     unit, pairs = c.metric.unit, formatting.count(len(c.baseline_values), "pair")
-    parts = [f"{pairs}. Medians {before} and {after}"]
-    for name, numbers in (("baseline", c.baseline_values), ("candidate", c.candidate_values)):
-        parts.append(
-            f"{name} from {formatting.quantity(min(numbers), unit)} to {formatting.quantity(max(numbers), unit)}"
-        )
-    text = "; ".join(parts) + "."
+    ranges = [
+        f"{formatting.quantity(min(numbers), unit)} to {formatting.quantity(max(numbers), unit)}"
+        for numbers in (c.baseline_values, c.candidate_values)
+    ]
+    text = f"{pairs}. Medians {before} and {after}; baseline from {ranges[0]}; candidate from {ranges[1]}."
     if c.low is not None:
         bound = tails.bound(c)
         level = formatting.digits(c.confidence * 100, 4)
@@ -232,14 +224,8 @@ def _runs_text(c: Comparison) -> str:
         text += f" p of no difference {formatting.digits(c.p_value, 2)}, uncorrected."
     if smallest := formatting.smallest(c):
         text += f" The smallest detectable effect: {smallest}."
-    return text + _tail_text(c)
-
-
-def _tail_text(c: Comparison) -> str:
-    """Describe mean and tail of a comparison, and how its runs depend on what ran before them, with a blank before it."""
-    text = ""
     if detail := tails.detail(c):
-        text += f" {detail[:1].upper()}{detail[1:]}."
+        text += f" {sentences.upper_first(detail)}."
     if c.tail_p_value is not None:
         text += f" p of equal distributions, by their tails, {formatting.digits(c.tail_p_value, 2)}, uncorrected."
     if c.rarest_mode is not None:
@@ -260,19 +246,14 @@ def _grid(group: ComparisonGroup, grid: Grid, *, first: bool) -> Fold:
     )
     blocks: list[Block] = [Table(title=title, columns=columns, rows=rows, dense=True)]
     blocks += [Paragraph(text) for text in sentences.rejected(every)]
-    runs = tuple(_grid_runs(every))
+    varied = [row.comparison for row in every if varies(row.comparison)]
+    runs = tuple(paired_runs(c, f"{c.workload}, {c.metric.name}") for c in varied)
     if runs:
         summary = f"The runs behind the {formatting.count(len(runs), 'value')} that varied"
         blocks.append(Fold(summary=summary, blocks=runs, brief=False))
     note = ", ".join(sentences.metric_name(metric.name) for metric in grid.metrics)
     summary = f"{grid.title}, {group.baseline.short_label} → {group.candidate.short_label}"
     return Fold(summary=summary, note=note, blocks=tuple(blocks), open=first)
-
-
-def _grid_runs(rows: Iterable[Row]) -> Iterator[PairedRuns]:
-    for c in (row.comparison for row in rows):
-        if varies(c):
-            yield paired_runs(c, f"{c.workload}, {c.metric.name}")
 
 
 def grid_cell(row: Row | None) -> Cell:

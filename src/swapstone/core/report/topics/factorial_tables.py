@@ -248,14 +248,13 @@ def baseline_text(line: Sequence[Comparison | None]) -> str:
 
 def present_interactions(interactions: Iterable[Interaction]) -> list[Interaction]:
     """Return the present interactions: those of the index, then those of workloads, the largest first."""
+
+    def size(each: Interaction) -> float:
+        """Return the absolute logarithm; those on the scale of differences come last."""
+        return abs(math.log(each.effect)) if each.scale is Scale.RATIO and each.effect and each.effect > 0 else 0.0
+
     found = [each for each in interactions if each.presence is Presence.PRESENT and each.effect is not None]
-    return sorted(found, key=lambda each: (bool(each.workload), -abs(_inner(each))))
-
-
-def _inner(each: Interaction) -> float:
-    """Return an interaction's size for sorting; those on the scale of differences come last."""
-    effect = each.effect or 0.0
-    return math.log(effect) if each.scale is Scale.RATIO and effect > 0 else 0.0
+    return sorted(found, key=lambda each: (bool(each.workload), -size(each)))
 
 
 _VERBS = {Direction.LOWER: "costs", Direction.HIGHER: "gives", Direction.NEITHER: "has"}

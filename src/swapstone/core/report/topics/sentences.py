@@ -66,18 +66,15 @@ def effort(context: ReportContext, analysis: Analysis) -> str:
 def noise(measured: Noise, rows: Iterable[Comparison] = ()) -> str:
     """Return the sentence about pressure, stolen time and load, and on a busy machine which time of these rows to read first."""
 
-    def known(value: float | None, unit: str) -> str:
+    def known(value: float | None, unit: str = " %") -> str:
         return "unknown" if value is None else formatting.digits(value, 2) + unit
 
     if measured.cpu_pressure_percent is None and measured.steal_percent is None and measured.load1 is None:
         return "What else the machine did is unknown: pressure, stolen time and load were not recorded."
-    most = (
-        ""
-        if measured.cpu_pressure_max_percent is None
-        else f" (at most {known(measured.cpu_pressure_max_percent, ' %')})"
-    )
+    peak = measured.cpu_pressure_max_percent
+    most = "" if peak is None else f" (at most {known(peak)})"
     text = (
-        f"CPU pressure {known(measured.cpu_pressure_percent, ' %')}{most}, stolen time {known(measured.steal_percent, ' %')}, "
+        f"CPU pressure {known(measured.cpu_pressure_percent)}{most}, stolen time {known(measured.steal_percent)}, "
         f"load {known(measured.load1, '')}"
     )
     if not measured.busy:
@@ -171,11 +168,7 @@ def null(each: NullResult, analysis: Analysis) -> str:
 
 def verdicts(rows: Iterable[Row]) -> str:
     """Return how many rows have each verdict, e.g. ``3 better, 1 worse``."""
-    counted = dict(tally(rows))
-    return (
-        ", ".join(f"{counted[verdict]} {verdict.value}" for verdict in Verdict if verdict in counted)
-        or "nothing compared"
-    )
+    return ", ".join(f"{number} {verdict.value}" for verdict, number in tally(rows)) or "nothing compared"
 
 
 def summary(group: ComparisonGroup) -> str:
@@ -202,8 +195,8 @@ def against_page(rows: tuple[Row, ...]) -> str:
     return f"{'; '.join([text, *more])}."
 
 
-def undecided(rows: Iterable[Row]) -> str:
-    """Return the sentences about inconclusive rows, each with its smallest detectable change; empty without such rows.
+def undecided(rows: Iterable[Row]) -> list[str]:
+    """Return a paragraph about inconclusive rows, each with its smallest detectable change; none without such rows.
 
     Rows with too few pairs for that are counted.
     """
@@ -213,7 +206,7 @@ def undecided(rows: Iterable[Row]) -> str:
     parts = [f"Inconclusive, with the smallest detectable change: {', '.join(known)}."] if known else []
     if uncounted:
         parts.append(f"{formatting.count(uncounted, 'row')} with too few runs for an interval.")
-    return " ".join(parts)
+    return [" ".join(parts)] if parts else []
 
 
 def rejected(rows: Iterable[Row]) -> tuple[str, ...]:
