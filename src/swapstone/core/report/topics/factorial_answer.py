@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from swapstone.core.model import (
     Analysis,
@@ -21,7 +21,7 @@ from swapstone.core.model import (
     Verdict,
 )
 from swapstone.core.report import formatting
-from swapstone.core.report.answer import figures, wording
+from swapstone.core.report.answer import figures, limits, wording
 from swapstone.core.report.answer.answer import Answer
 from swapstone.core.report.answer.claim import Claim
 from swapstone.core.report.answer.conclusion import group_text
@@ -70,7 +70,7 @@ def answer(context: ReportContext, analysis: Analysis) -> Answer | None:
         claims(context, analysis, places),
         table=interaction_rows(analysis),
         table_title="The largest interactions",
-        undecided=undecided(analysis),
+        undecided=tuple(undecided(analysis)),
     )
 
 
@@ -271,13 +271,12 @@ def _estimate(each: Interaction) -> Cell:
     return Cell(effect=effect, interval=formatting.interval(each))
 
 
-def undecided(analysis: Analysis) -> Item | None:
-    """Return the undecided interactions with the smallest that would be detected; None without any."""
-    found = [each for each in analysis.interactions if each.preferred and each.presence is Presence.UNDECIDED]
-    if not found:
-        return None
-    known = [each for each in found if formatting.smallest(each)]
-    named = [f"{formatting.safe(each.workload) or 'index'} {formatting.smallest(each)}" for each in known[:_MOST_NAMED]]
-    more = f" and {len(known) - len(named)} more" if len(known) > len(named) else ""
-    smallest = f"; smallest detectable: {', '.join(named)}{more}" if named else ""
-    return Item(f"{formatting.count(len(found), 'interaction')} undecided{smallest}.")
+def undecided(analysis: Analysis) -> Iterator[Item]:
+    """Yield the undecided interactions with the smallest that would be detected."""
+    if found := [each for each in analysis.interactions if each.preferred and each.presence is Presence.UNDECIDED]:
+        known = filter(formatting.smallest, found)
+        named = limits.named_first(
+            [f"{formatting.safe(each.workload) or 'index'} {formatting.smallest(each)}" for each in known]
+        )
+        smallest = f"; smallest detectable: {named}" if named else ""
+        yield Item(f"{formatting.count(len(found), 'interaction')} undecided{smallest}.")
