@@ -9,10 +9,12 @@ from __future__ import annotations
 import datetime
 import functools
 import hashlib
+import itertools
 import json
 import re
 import statistics
 import xml.etree.ElementTree as ET
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 
 from swapstone.core.model import Analysis, Comparison, Direction, Metric, Verdict
@@ -39,8 +41,7 @@ def _suite(c: Comparison) -> str:
 
 def _sentence(c: Comparison) -> str:
     """Describe a comparison in a line: its effect, its verdict and the reason for it."""
-    what = "ratio" if c.scale.value == "ratio" else "difference"
-    effect = f"{what} {formatting.estimate(c)}: " if formatting.estimate(c) else ""
+    effect = f"{c.scale.value} {formatting.estimate(c)}: " if formatting.estimate(c) else ""
     bound = f" ({formatting.BOUNDED} {tails.bound(c)})" if tails.bound(c) else ""
     text = f"{effect}{c.verdict.value}{bound}" + (f": {c.reason}" if c.reason else "")
     if detail := tails.detail(c):
@@ -76,11 +77,12 @@ def to_junit(context: ReportContext, analysis: Analysis) -> str:
     for c in _rows(analysis):
         groups.setdefault((_suite(c), c.baseline.label, c.candidate.label), []).append(c)
     root = ET.Element(
-        "testsuites", {"name": f"swapstone {formatting.safe(context.record_id)}", **_counts(list(_rows(analysis)), 2)}
+        "testsuites",
+        {"name": f"swapstone {formatting.safe(context.record_id)}", **_counts(list(_rows(analysis)), skipped=False)},
     )
     for number, ((suite, baseline, candidate), rows) in enumerate(groups.items()):
         name = formatting.safe(f"{suite}: {candidate} against {baseline}")
-        facts = {"name": name, "id": str(number), **_counts(rows, 3)}
+        facts = {"name": name, "id": str(number), **_counts(rows, skipped=True)}
         if context.started_unix_ns:
             facts["timestamp"] = _moment(context.started_unix_ns).strftime("%Y-%m-%dT%H:%M:%S")
         element = ET.SubElement(root, "testsuite", facts)
@@ -90,13 +92,13 @@ def to_junit(context: ReportContext, analysis: Analysis) -> str:
     return ET.tostring(root, encoding="unicode", xml_declaration=True) + "\n"
 
 
-_KINDS = (("failures", "failure"), ("errors", "error"), ("skipped", "skipped"))
-
-
-def _counts(rows: Sequence[Comparison], kinds: int) -> dict[str, str]:
-    """Return the number of test cases, and those of the first kinds that don't pass."""
-    found = {kind: str(sum(_RESULTS[c.verdict][0] == element for c in rows)) for kind, element in _KINDS[:kinds]}
-    return {"tests": str(len(rows)), **found}
+def _counts(rows: Sequence[Comparison], *, skipped: bool) -> dict[str, str]:
+    """Return the number of test cases, and of those that don't pass."""
+    counted = Counter(_RESULTS[c.verdict][0] for c in rows)
+    found = {"tests": len(rows), "failures": counted["failure"], "errors": counted["error"]}
+    return {
+        name: str(number) for name, number in (found | ({"skipped": counted["skipped"]} if skipped else {})).items()
+    }
 
 
 def _moment(unix_ns: int) -> datetime.datetime:
@@ -172,11 +174,9 @@ def _kcidb_test(context: ReportContext, record: str, c: Comparison) -> dict[str,
 
 
 def _number(metric: Metric, value: float) -> dict[str, object]:
-    if metric.unit == "ns":
-        return {"value": value / 1e9, "unit": "s", "prefix": "metric"}
-    if metric.unit == "1":
-        return {"value": value, "prefix": "metric"}
-    return {"value": value, "unit": metric.unit, "prefix": "binary" if metric.unit.startswith("B") else "metric"}
+    value, unit = (value / 1e9, "s") if metric.unit == "ns" else (value, metric.unit)
+    prefix = {"prefix": "binary" if unit.startswith("B") else "metric"}
+    return {"value": value, **({} if unit == "1" else {"unit": unit}), **prefix}
 
 
 def _id(record: str, *parts: str) -> str:
@@ -196,20 +196,13 @@ def to_lava(context: ReportContext, analysis: Analysis) -> str:
     These are the lines that `lava-test-case` and `lava-test-set` print.
     """
     del context  # every export has this signature
-    lines = []
-    current = ""
-    for c in _rows(analysis):
-        name = f"{_word(_suite(c))}.{_word(c.candidate.label)}"
-        if name != current:
-            lines += ["<LAVA_SIGNAL_TESTSET STOP>"] if current else []
-            lines.append(f"<LAVA_SIGNAL_TESTSET START {name}>")
-            current = name
-        lines.append(_lava_case(c))
-    lines += ["<LAVA_SIGNAL_TESTSET STOP>"] if current else []
-    if not lines:
-        # Without a signal, LAVA counts a job as passed.
-        lines.append("<LAVA_SIGNAL_TESTCASE TEST_CASE_ID=comparisons RESULT=unknown>")
-    return "".join(f"{line}\n" for line in lines)
+    lines: list[str] = []
+    for name, rows in itertools.groupby(_rows(analysis), lambda c: f"{_word(_suite(c))}.{_word(c.candidate.label)}"):
+        cases = map(_lava_case, rows)
+        lines += [f"<LAVA_SIGNAL_TESTSET START {name}>", *cases, "<LAVA_SIGNAL_TESTSET STOP>"]
+    # Without a signal, LAVA counts a job as passed.
+    none = ["<LAVA_SIGNAL_TESTCASE TEST_CASE_ID=comparisons RESULT=unknown>"]
+    return "".join(f"{line}\n" for line in lines or none)
 
 
 _UNIT = re.compile(r"[^A-Za-z0-9_/%.^*-]+")
@@ -232,12 +225,12 @@ def to_action(context: ReportContext, analysis: Analysis, *, better: Direction) 
 
     It is a list with a median per workload, variant and metric. Metrics of which no direction is better are in neither file.
     """
-    found = [side for side in sides(analysis) if side.metric.better is better]
     verdicts = {(c.suite, c.load, c.workload, c.metric.name, c.candidate): c for c in _rows(analysis)}
-    entries = []
-    for side in found:
-        compared = verdicts.get((side.suite, side.load, side.workload, side.metric.name, side.variant))
-        entries.append(_entry(context, side, compared))
+    entries = [
+        _entry(context, side, verdicts.get((side.suite, side.load, side.workload, side.metric.name, side.variant)))
+        for side in sides(analysis)
+        if side.metric.better is better
+    ]
     return safe_json(json.dumps(entries, indent=1, allow_nan=False, ensure_ascii=False)) + "\n"
 
 

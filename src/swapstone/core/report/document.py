@@ -234,14 +234,12 @@ class ResultRow(FrozenStruct, frozen=True, kw_only=True):
     Attributes:
         row: workload, values, effect and verdict.
         metric: its short name.
-        unit: of the values.
         keys: what else identifies the row, parallel to `ResultTable.key_names`.
-        before, after: values of both sides in `unit`, to sort by; None for none.
+        before, after: values of both sides, to sort by; None for none.
     """
 
     row: ForestRow
     metric: str
-    unit: str = ""
     keys: tuple[str, ...] = ()
     before: float | None = None
     after: float | None = None

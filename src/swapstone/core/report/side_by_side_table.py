@@ -130,8 +130,7 @@ def _scales(table: SideBySide) -> str:
 
 
 def _label(table: SideBySide, side: int) -> str:
-    number = f"board {side + 1}, " if table.question is Question.BOARDS else ""
-    return f"{number}{safe(table.names[side])}"
+    return f"board {side + 1}, " * (table.question is Question.BOARDS) + safe(table.names[side])
 
 
 def span(row: SideBySideRow) -> str:
@@ -155,12 +154,11 @@ def _order(row: SideBySideRow) -> tuple[int, bool, float]:
 
 def _side(side: Comparison | None, *, brief: bool) -> str:
     """Return a record's effect with its interval, and its verdict; in brief without the interval, with the verdict's letter."""
-    effect = None if side is None else shown(side)
+    effect = shown(side) if side else None
     if side is None or effect is None:
-        return "" if side is None else side.verdict.value
-    if brief:
-        return f"{formatting.effect(effect, side)} {VERDICT_MARKS[side.verdict].letter}"
-    return f"{formatting.estimate(side)} {'(exact) ' if side.exact else ''}{side.verdict.value}"
+        return side.verdict.value if side else ""
+    short = f"{formatting.effect(effect, side)} {VERDICT_MARKS[side.verdict].letter}"
+    return short if brief else f"{formatting.estimate(side)} {'(exact) ' if side.exact else ''}{side.verdict.value}"
 
 
 def _ratio(found: Judgement) -> str:
@@ -173,8 +171,8 @@ def _ratio(found: Judgement) -> str:
     return f"{ratio} ({bounds}){f' {VERDICT_MARKS[found.verdict].letter}' if found.verdict else ''}"
 
 
-def _mark(outcome: Outcome) -> Mark:
-    return Mark(outcome.value, "", _TONES.get(outcome, Tone.BAD))
+def _mark(found: Judgement | None) -> Mark | None:
+    return Mark(found.outcome.value, "", _TONES.get(found.outcome, Tone.BAD)) if found else None
 
 
 def _cells(row: SideBySideRow, *, brief: bool) -> tuple[Cell, ...]:
@@ -182,9 +180,9 @@ def _cells(row: SideBySideRow, *, brief: bool) -> tuple[Cell, ...]:
     spread = "" if found.spread is None else f"{100 * math.expm1(found.spread):.1f} %"
     sides = (Cell(_side(side, brief=brief)) for side in row.sides)
     keys = (Cell(_name(row), code=True), Cell(row.metric.name), Cell(row.candidate.short_label))
-    outcome = Cell(mark=_mark(found.outcome), note=found.reason)
-    signs = Cell(mark=_mark(row.signs.outcome) if row.signs else None)  # the row has the verdicts, which are the reason
-    return (*keys, *sides, Cell(_ratio(found)), Cell(spread), outcome, signs)
+    outcome = Cell(mark=_mark(found), note=found.reason)
+    # Without the reason of the signs: the row has the verdicts, which are it.
+    return (*keys, *sides, Cell(_ratio(found)), Cell(spread), outcome, Cell(mark=_mark(row.signs)))
 
 
 def rows_section(table: SideBySide, title: str = "Rows", name: str = "side-by-side") -> Section:
@@ -243,11 +241,9 @@ def document_of(table: SideBySide, records: Sequence[tuple[str, str]] = ()) -> D
     }
     sections = [rows_section(table)]
     if records:
-        labels = [_label(table, number) for number in range(len(records))]
-        answers = tuple(Item(text, label=label) for label, (text, _) in zip(labels, records, strict=True))
-        commands = tuple(
-            (f"the record of {label}", command) for label, (_, command) in zip(labels, records, strict=True)
-        )
+        labelled_records = [(_label(table, number), *record) for number, record in enumerate(records)]
+        answers = tuple(Item(text, label=label) for label, text, _ in labelled_records)
+        commands = tuple((f"the record of {label}", command) for label, _, command in labelled_records)
         sections += [
             Section(title="The answer of each record", blocks=(BulletList(items=answers),)),
             Section(title="What to do next", blocks=(Commands(commands=commands),)),

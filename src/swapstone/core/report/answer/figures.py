@@ -8,6 +8,8 @@ import math
 import statistics
 from collections.abc import Sequence
 
+import msgspec
+
 from swapstone.core.model import Comparison, Scale
 from swapstone.core.report import formatting
 from swapstone.core.report.answer import tails
@@ -79,10 +81,9 @@ def _one_row_table(place: Place) -> Table:
     )
     rows = []
     for mean in place.means:
-        row = mean.rows[0]
-        cell = mean_cell(mean)
+        row, cell = mean.rows[0], mean_cell(mean)
         interval = cell.interval + (formatting.BOUNDED if cell.interval and row.bounded else "")
-        marked = Cell(effect=cell.effect, interval=interval, mark=VERDICT_MARKS[row.verdict])
+        marked = msgspec.structs.replace(cell, interval=interval, mark=VERDICT_MARKS[row.verdict])
         rows.append((Cell(mean.name), *map(Cell, values(row)), marked))
     return Table(title=f"Ratios of {place.names[0]} to {place.names[1]}", columns=columns, rows=tuple(rows))
 
@@ -105,14 +106,13 @@ def _by_place(places: Sequence[Place]) -> Table:
                 *(mean_cell(found.get(name), interval=name == lead) for name in names),
             )
         )
-    columns = (
-        *(Column((key,)) for key in keys),
-        *(Column((_SHORT.get(name, name),), optional=place > 1) for place, name in enumerate(names)),
-    )
     left_out = max(0, len(places) - MOST_ROWS)
     return Table(
         title=f"Ratios to {places[0].names[1]}",
-        columns=columns,
+        columns=(
+            *(Column((key,)) for key in keys),
+            *(Column((_SHORT.get(name, name),), optional=place > 1) for place, name in enumerate(names)),
+        ),
         rows=tuple(rows),
         keys=len(keys),
         left_out=left_out,
@@ -158,13 +158,12 @@ def rows_plot(rows: Sequence[Comparison], margin: float) -> tuple[Block, ...]:
     shown, after = chosen(rows)
     if len(rows) < 2 or not shown:
         return ()
-    candidates = {row.candidate for row in shown}
-    name = formatting.safe(shown[0].candidate.short_label) if len(candidates) == 1 else "candidate"
+    single = len({row.candidate for row in shown}) == 1
     left_out = len(rows) - len(shown)
     plot = ForestPlot(
         title="The rows that differ most",
         before_name=formatting.safe(shown[0].baseline.short_label),
-        after_name=name,
+        after_name=formatting.safe(shown[0].candidate.short_label) if single else "candidate",
         margin=margin,
         rows=tuple(_forest_row(row, rows, margin) for row in shown),
         left_out=left_out,
@@ -181,21 +180,27 @@ def rows_title(rows: Sequence[Comparison]) -> str:
 
 
 def _forest_row(row: Comparison, rows: Sequence[Comparison], margin: float) -> ForestRow:
+    found = forest_row(row)
+    details = (tails.detail(row) if tails.matters(row, margin) else "", found.detail)
+    return msgspec.structs.replace(found, name=row_name(row, rows), detail="; ".join(filter(None, details)))
+
+
+def forest_row(row: Comparison) -> ForestRow:
+    """Return a comparison as a row of a forest plot; without an effect if its runs can't be compared."""
     before, after = values(row)
-    ratio = row.effect if row.scale is Scale.RATIO and row.effect is not None and row.effect > 0 else None
+    effect = row.effect if row.verdict not in NO_NUMBERS and row.baseline_values else None
+    drawn = row.scale is Scale.RATIO and effect is not None and effect > 0
     return ForestRow(
-        name=row_name(row, rows),
+        name=row.workload,
         before=before,
         after=after,
-        effect=formatting.effect(row.effect, row) if row.effect is not None else "",
-        interval="exact" if row.exact else formatting.interval(row),
+        effect="" if effect is None else formatting.effect(effect, row),
+        interval="" if effect is None else "exact" if row.exact else formatting.interval(row),
         mark=VERDICT_MARKS[row.verdict],
-        ratio=ratio,
-        low=None if ratio is None else row.low,
-        high=None if ratio is None else row.high,
-        detail="; ".join(
-            filter(None, (tails.detail(row) if tails.matters(row, margin) else "", formatting.opposed(row)))
-        ),
+        ratio=effect if drawn else None,
+        low=row.low if drawn else None,
+        high=row.high if drawn else None,
+        detail="" if effect is None else formatting.opposed(row),
     )
 
 

@@ -153,11 +153,10 @@ def _row(context: ReportContext, comparison: Comparison, leads: bool) -> Row:
 def _by_metric(
     context: ReportContext, found: Iterable[Comparison], leads: bool
 ) -> tuple[tuple[Metric, tuple[Row, ...]], ...]:
-    groups: dict[str, tuple[Metric, list[Row]]] = {}
+    groups: dict[str, list[Comparison]] = {}
     for comparison in found:
-        _, rows = groups.setdefault(comparison.metric.name, (comparison.metric, []))
-        rows.append(_row(context, comparison, leads))
-    return tuple((metric, tuple(rows)) for metric, rows in groups.values())
+        groups.setdefault(comparison.metric.name, []).append(comparison)
+    return tuple((rows[0].metric, tuple(_row(context, row, leads) for row in rows)) for rows in groups.values())
 
 
 def _grid(context: ReportContext, title: str, kind: Quantity, found: list[Comparison]) -> Grid:
@@ -196,12 +195,7 @@ def comparison_groups(context: ReportContext, analysis: Analysis) -> tuple[Compa
     found = []
     for (suite, load, baseline, candidate), comparisons in groups.items():
         first = lead_rows(comparisons)
-        shown = {(c.workload, c.metric.name) for c in first}
-        rest = [
-            c
-            for c in comparisons
-            if (c.workload, c.metric.name) not in shown and c.metric.quantity in {Quantity.TIME, Quantity.RATE}
-        ]
+        rest = [c for c in comparisons if c not in first and c.metric.quantity in {Quantity.TIME, Quantity.RATE}]
         grids = [
             _grid(context, title, kind, [c for c in comparisons if c.metric.quantity is kind]) for kind, title in GRIDS
         ]
@@ -239,7 +233,6 @@ def signs(rows: Iterable[Row]) -> tuple[tuple[Agreement, int], ...]:
 
 def title(context: ReportContext) -> str:
     """Return the title of a report: ``libc: musl against glibc``, the baseline last."""
-    parts = [
+    return "; ".join(
         f"{each.factor}: {', '.join(each.levels[1:])} against {each.levels[0]}" for each in context.experiment.factors
-    ]
-    return "; ".join(parts)
+    )

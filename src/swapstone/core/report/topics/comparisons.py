@@ -5,9 +5,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+import msgspec
+
 from swapstone.core.model import Analysis, Comparison, Metric, RunSummary, Scale
 from swapstone.core.report import formatting
-from swapstone.core.report.answer import tails
+from swapstone.core.report.answer import figures, tails
 from swapstone.core.report.answer.figures import values
 from swapstone.core.report.context import ReportContext
 from swapstone.core.report.document import (
@@ -34,7 +36,6 @@ from swapstone.core.report.topics.comparison_groups import (
     comparison_groups,
     medians,
     shown,
-    shown_ratio,
 )
 from swapstone.core.report.topics.factorial_tables import is_crossed
 from swapstone.core.report.topics.topic import Topic, nothing
@@ -160,24 +161,13 @@ def direction(metric: Metric) -> str:
 def forest_row(row: Row) -> ForestRow:
     """Return a comparison as a row of a forest plot, with its runs where they vary."""
     c = row.comparison
-    effect, ratio = shown(c), shown_ratio(c)
-    before, after = values(c)
-    return ForestRow(
-        name=c.workload,
-        before=before,
-        after=after,
-        effect="" if effect is None else formatting.effect(effect, c),
-        interval="" if effect is None else "exact" if c.exact else formatting.interval(c),
-        mark=VERDICT_MARKS[c.verdict],
-        ratio=ratio,
-        low=None if ratio is None else c.low,
-        high=None if ratio is None else c.high,
+    return msgspec.structs.replace(
+        figures.forest_row(c),
         reference=row.published,
         reference_text=formatting.ratio(row.published) if row.published else "",
         reference_note=row.page_note,
         reference_tone=Tone.NOTE if row.another_size else _AGREEMENT_TONES.get(row.agreement, Tone.NOTE),
         runs=paired_runs(c) if varies(c) else None,
-        detail=formatting.opposed(c) if effect is not None else "",
     )
 
 

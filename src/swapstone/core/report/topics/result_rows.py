@@ -143,7 +143,6 @@ def _row(group: ComparisonGroup, row: Row, places: list[int], margin: float) -> 
     return ResultRow(
         row=msgspec.structs.replace(forest_row(row), note=_note(row, margin), detail=_detail(row)),
         metric=c.metric.name,
-        unit=c.metric.unit,
         keys=tuple(key[place] for place in places),
         before=before,
         after=after,

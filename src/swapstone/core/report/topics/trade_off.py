@@ -99,24 +99,22 @@ def _series(colour: int, place: Place) -> Series:
     """Return a variant as one point: ratios of time and memory with their intervals."""
     assert place.lead is not None
     assert place.memory is not None
-    time, *around_time = _ends(place.lead)
-    memory, *around_memory = _ends(place.memory)
+    time, around_time = _ends(place.lead)
+    memory, around_memory = _ends(place.memory)
     size = "" if place.size is None else f", size {formatting.ratio(place.size.effect)}"
     wide = 1.0 if place.size is None else min(3.0, max(0.35, place.size.effect))
-    point = Point(
-        time, memory, (around_memory[0], around_memory[1]), (around_time[0], around_time[1]), round(5.5 * wide**0.5, 1)
-    )
+    point = Point(time, memory, around_memory, around_time, round(5.5 * wide**0.5, 1))
     words = f"time {formatting.ratio(time)}, memory {formatting.ratio(memory)}{size}"
     return Series(f"{place.candidate.short_label}: {words}", colour, (point,))
 
 
-def _ends(mean: Mean) -> tuple[float, float, float]:
-    """Return effect, low and high, of a rate their inverses; without an interval the effect three times."""
+def _ends(mean: Mean) -> tuple[float, tuple[float, float]]:
+    """Return effect and interval, of a rate their inverses; without an interval the effect three times."""
     known = mean.low is not None and mean.high is not None and mean.low > 0
     low, high = (mean.low or 1.0, mean.high or 1.0) if known else (mean.effect, mean.effect)
     if mean.metric.quantity is Quantity.RATE:
-        return 1 / mean.effect, 1 / high, 1 / low
-    return mean.effect, low, high
+        return 1 / mean.effect, (1 / high, 1 / low)
+    return mean.effect, (low, high)
 
 
 def _dots(place: Place) -> Iterator[tuple[str, float, float]]:
