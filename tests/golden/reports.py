@@ -11,7 +11,7 @@ import msgspec
 from swapstone.core.model import Analysis
 from swapstone.core.report import record_report
 from swapstone.core.report.context import ReportContext, Selection
-from swapstone.core.report.document import Document, Drawing, Section, notes_of, table_of
+from swapstone.core.report.document import Document, Drawing, Section, Table, notes_of
 from swapstone.core.report.render import html, markdown, terminal
 from swapstone.core.report.render.terminal import Terminal
 
@@ -78,7 +78,7 @@ class Texts(NamedTuple):
 
 def texts(section: Section) -> Texts:
     """Return the texts of a section of one table or drawing."""
-    table = table_of(section)
+    table = next((each for each in section.blocks if isinstance(each, Table)), None)
     drawing = next((each for each in section.blocks if isinstance(each, Drawing)), Drawing(title="", svg=""))
     return Texts(
         name=section.name,

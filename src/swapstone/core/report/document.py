@@ -421,8 +421,3 @@ class Document(FrozenStruct, frozen=True, kw_only=True):
 def notes_of(section: Section) -> tuple[str, ...]:
     """Return the notes among a section's blocks."""
     return tuple(each.text for each in section.blocks if isinstance(each, Paragraph) and each.tone is Tone.NOTE)
-
-
-def table_of(section: Section) -> Table | None:
-    """Return a section's first table; None where it has none."""
-    return next((each for each in section.blocks if isinstance(each, Table)), None)

@@ -30,7 +30,7 @@ from swapstone.core.report.document import (
 from swapstone.core.report.labelled import labelled
 from swapstone.core.report.printed_json import printed_json
 from swapstone.core.report.record_report import answer_of, sections_of
-from swapstone.core.report.section_export import laid_out
+from swapstone.core.report.section_export import described
 from swapstone.core.report.topics import sentences
 from swapstone.core.report.topics.comparison_groups import comparison_groups
 
@@ -132,7 +132,7 @@ def _part_json(part: PartSummary) -> dict[str, object]:
     """Return a part as JSON types; its sections are called exhibits there."""
     fields = msgspec.to_builtins(msgspec.structs.replace(part, sections=()))
     del fields["sections"]
-    return {**fields, "exhibits": [laid_out(section) for section in part.sections]}
+    return {**fields, "exhibits": described(part.sections)}
 
 
 def document_of(index: StudyIndex) -> Document:

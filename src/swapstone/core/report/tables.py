@@ -47,6 +47,11 @@ class Field(NamedTuple, Generic[Row]):
         return value
 
 
+def quotient(value: float | None, base: float | None) -> float | None:
+    """Return a value over another one; None where one is missing, or the divisor is 0."""
+    return value / base if value is not None and base else None
+
+
 def known(show: Callable[[float], str], missing: str = "") -> Callable[[float | None], str]:
     """Return a formatter that prints `missing` for None, and numbers as `show` does."""
     return lambda value: missing if value is None else show(value)

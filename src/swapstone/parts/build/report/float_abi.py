@@ -14,7 +14,7 @@ from swapstone.core.report import formatting
 from swapstone.core.report.context import ReportContext
 from swapstone.core.report.document import Section
 from swapstone.core.report.sides import sides
-from swapstone.core.report.tables import Field, known, section_of, unit
+from swapstone.core.report.tables import Field, known, quotient, section_of, unit
 from swapstone.core.report.topics.topic import Topic
 from swapstone.core.report.verdict_groups import NO_NUMBERS
 
@@ -61,7 +61,7 @@ def sections(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:
     def ratio(variant: Variant) -> Field[_Line]:
         name = f"{_name(first)} / {_name(variant)}"
         return Field(
-            name, name, lambda line: _over(line.values.get(first), line.values.get(variant)), known(formatting.ratio)
+            name, name, lambda line: quotient(line.values.get(first), line.values.get(variant)), known(formatting.ratio)
         )
 
     published = Field[_Line]("page", "published", lambda line: page if _on_page(line) else None, known(_printed))
@@ -84,10 +84,6 @@ def sections(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:
 
 def _printed(ratio: float) -> str:
     return formatting.trimmed(formatting.digits(ratio))
-
-
-def _over(base: float | None, value: float | None) -> float | None:
-    return base / value if base and value else None
 
 
 def _lines(context: ReportContext, analysis: Analysis) -> list[_Line]:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import statistics
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from swapstone.core.model import Analysis, Comparison, Variant, Verdict
@@ -101,17 +102,16 @@ def _summary(rows: Sequence[Comparison]) -> str:
 
 def _ranges(rows: Sequence[Comparison], verb: str, unit: str) -> str:
     """Return the medians of both sides: ``makes 6 to 9 copies for a request where lwip makes 6.01 to 13 (fewer in 3 of 4 counts)``."""
-    fewer = sum(row.verdict in MEDIAN_DIFFERS and _less(row) for row in rows)
-    more = sum(row.verdict in MEDIAN_DIFFERS and not _less(row) for row in rows)
-    parts = [f"{word} in {count}" for word, count in (("fewer", fewer), ("more", more)) if count]
+    signs = Counter(
+        "fewer" if statistics.median(row.candidate_values) < statistics.median(row.baseline_values) else "more"
+        for row in rows
+        if row.verdict in MEDIAN_DIFFERS
+    )
+    parts = [f"{word} in {signs[word]}" for word in ("fewer", "more") if signs[word]]
     return (
         f"{verb} {_range([row.candidate_values for row in rows])} {unit} where {_name(rows[0].baseline)} {verb} "
         f"{_range([row.baseline_values for row in rows])} ({' and '.join(parts) or 'a difference shown in none'} of {len(rows)} counts)"
     )
-
-
-def _less(row: Comparison) -> bool:
-    return statistics.median(row.candidate_values) < statistics.median(row.baseline_values)
 
 
 def _range(values: Sequence[Sequence[float]]) -> str:
@@ -131,17 +131,19 @@ def _clause(work: str, rows: Sequence[Comparison], most: int) -> str:
         if row.verdict in MEDIAN_DIFFERS and (row.metric.name != _COPIED or alone)
     ][:most]
     where = f"for a request ({formatting.safe(counted_program(work))})"
-    if parts:
-        return f"{candidate} makes {', '.join(parts)} with {baseline} {where}"
-    if tails.clauses(rows):
-        return f"no difference in the median found between {baseline} and {candidate} {where}"
-    if all(row.verdict is Verdict.EQUIVALENT for row in rows):
-        return f"{candidate} and {baseline} copy and allocate equally often {where}"
-    if all(row.verdict in SAME_CENTRE for row in rows):
-        return f"{candidate} and {baseline} copy and allocate equally often in the median {where}"
-    if not any(row.low is not None or row.exact for row in rows):
-        return f"too few runs to compare {candidate} with {baseline} {where}"
-    return f"no difference found between {baseline} and {candidate} {where}"
+    same = f"{candidate} and {baseline} copy and allocate equally often"
+    cases = (
+        (parts, f"{candidate} makes {', '.join(parts)} with {baseline}"),
+        (tails.clauses(rows), f"no difference in the median found between {baseline} and {candidate}"),
+        (all(row.verdict is Verdict.EQUIVALENT for row in rows), same),
+        (all(row.verdict in SAME_CENTRE for row in rows), f"{same} in the median"),
+        (
+            any(row.low is not None or row.exact for row in rows),
+            f"no difference found between {baseline} and {candidate}",
+        ),
+        (True, f"too few runs to compare {candidate} with {baseline}"),
+    )
+    return f"{next(text for holds, text in cases if holds)} {where}"
 
 
 def counted_program(work: str) -> str:
