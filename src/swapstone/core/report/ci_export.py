@@ -15,7 +15,7 @@ import re
 import statistics
 import xml.etree.ElementTree as ET
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 from swapstone.core.model import Analysis, Comparison, Direction, Metric, Verdict
 from swapstone.core.model.safe_text import safe_json
@@ -23,16 +23,10 @@ from swapstone.core.report import formatting
 from swapstone.core.report.answer import tails
 from swapstone.core.report.context import ReportContext
 from swapstone.core.report.csv_output import plain
-from swapstone.core.report.sides import Side, sides
+from swapstone.core.report.sides import Side, sides, without_copies
 
 ORIGIN = "swapstone"
 """The name of the system that submits results, in KCIDB."""
-
-
-def _rows(analysis: Analysis) -> Iterator[Comparison]:
-    """Yield the comparisons without those of copies of the baseline, which test the measurement and not a candidate."""
-    copies = {null.copy for null in analysis.nulls}
-    yield from (c for c in analysis.comparisons if c.candidate not in copies)
 
 
 def _suite(c: Comparison) -> str:
@@ -74,11 +68,11 @@ def to_junit(context: ReportContext, analysis: Analysis) -> str:
     the schema of Jenkins' xUnit plugin (junit-10.xsd). `time` is left out: no test case has a duration of its own.
     """
     groups: dict[tuple[str, str, str], list[Comparison]] = {}
-    for c in _rows(analysis):
+    for c in without_copies(analysis):
         groups.setdefault((_suite(c), c.baseline.label, c.candidate.label), []).append(c)
     root = ET.Element(
         "testsuites",
-        {"name": f"swapstone {formatting.safe(context.record_id)}", **_counts(list(_rows(analysis)), skipped=False)},
+        {"name": f"swapstone {formatting.safe(context.record_id)}", **_counts(without_copies(analysis), skipped=False)},
     )
     for number, ((suite, baseline, candidate), rows) in enumerate(groups.items()):
         name = formatting.safe(f"{suite}: {candidate} against {baseline}")
@@ -122,7 +116,7 @@ def to_kcidb(context: ReportContext, analysis: Analysis) -> str:
     """
     record = formatting.safe(context.record_id)
     checkout = f"{ORIGIN}:{record}"
-    rows = list(_rows(analysis))
+    rows = without_copies(analysis)
     variants = list(dict.fromkeys(variant for c in rows for variant in (c.baseline, c.candidate)))
     builds = [
         {
@@ -197,7 +191,9 @@ def to_lava(context: ReportContext, analysis: Analysis) -> str:
     """
     del context  # every export has this signature
     lines: list[str] = []
-    for name, rows in itertools.groupby(_rows(analysis), lambda c: f"{_word(_suite(c))}.{_word(c.candidate.label)}"):
+    for name, rows in itertools.groupby(
+        without_copies(analysis), lambda c: f"{_word(_suite(c))}.{_word(c.candidate.label)}"
+    ):
         cases = map(_lava_case, rows)
         lines += [f"<LAVA_SIGNAL_TESTSET START {name}>", *cases, "<LAVA_SIGNAL_TESTSET STOP>"]
     # Without a signal, LAVA counts a job as passed.
@@ -225,7 +221,7 @@ def to_action(context: ReportContext, analysis: Analysis, *, better: Direction) 
 
     It is a list with a median per workload, variant and metric. Metrics of which no direction is better are in neither file.
     """
-    verdicts = {(c.suite, c.load, c.workload, c.metric.name, c.candidate): c for c in _rows(analysis)}
+    verdicts = {(c.suite, c.load, c.workload, c.metric.name, c.candidate): c for c in without_copies(analysis)}
     entries = [
         _entry(context, side, verdicts.get((side.suite, side.load, side.workload, side.metric.name, side.variant)))
         for side in sides(analysis)

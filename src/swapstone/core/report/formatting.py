@@ -87,11 +87,9 @@ def moment(unix_ns: int) -> str:
 
 def span(nanoseconds: int) -> str:
     """Return a duration as ``2 min 3 s``."""
-    seconds = round(nanoseconds / 1e9)
-    hours, seconds = divmod(seconds, 3600)
-    minutes, seconds = divmod(seconds, 60)
-    shown = [f"{number} {name}" for number, name in [(hours, "h"), (minutes, "min"), (seconds, "s")] if number]
-    return " ".join(shown) or "0 s"
+    minutes, seconds = divmod(round(nanoseconds / 1e9), 60)
+    parts = [(minutes // 60, "h"), (minutes % 60, "min"), (seconds, "s")]
+    return " ".join(f"{number} {name}" for number, name in parts if number) or "0 s"
 
 
 def count(number: int, one: str, many: str = "") -> str:
@@ -106,9 +104,9 @@ def opposed(comparison: Comparison) -> str:
     all values of each side may differ in the other direction.
     """
     effect = comparison.effect
-    if comparison.scale is not Scale.RATIO or effect is None or not comparison.baseline_values:
+    if comparison.scale is not Scale.RATIO or effect is None:
         return ""
-    if not comparison.candidate_values:
+    if not comparison.baseline_values or not comparison.candidate_values:
         return ""
     before, after = statistics.median(comparison.baseline_values), statistics.median(comparison.candidate_values)
     if before <= 0 or after <= 0 or (after / before - 1) * (effect - 1) >= 0:

@@ -16,6 +16,7 @@ from swapstone.core.model import Analysis, Comparison, FrozenStruct, Metric, Qua
 from swapstone.core.model.references import beside
 from swapstone.core.report.answer.places import lead_rows
 from swapstone.core.report.context import ReportContext
+from swapstone.core.report.sides import without_copies
 from swapstone.core.report.topics.page_sizes import same_size, size_note
 from swapstone.core.report.verdict_groups import MEDIAN_DIFFERS, NO_NUMBERS, SAME_CENTRE
 
@@ -187,11 +188,9 @@ def comparison_groups(context: ReportContext, analysis: Analysis) -> tuple[Compa
     Returns:
         One group per suite, load and candidate, in the analysis' order. Comparisons with a copy of the baseline are left out.
     """
-    copies = {null.copy for null in analysis.nulls}
     groups: dict[tuple[str, str, Variant, Variant], list[Comparison]] = {}
-    for c in analysis.comparisons:
-        if c.candidate not in copies:
-            groups.setdefault((c.suite, c.load, c.baseline, c.candidate), []).append(c)
+    for c in without_copies(analysis):
+        groups.setdefault((c.suite, c.load, c.baseline, c.candidate), []).append(c)
     found = []
     for (suite, load, baseline, candidate), comparisons in groups.items():
         first = lead_rows(comparisons)

@@ -34,6 +34,7 @@ from swapstone.core.model import (
 )
 from swapstone.core.report import formatting
 from swapstone.core.report.context import ReportContext
+from swapstone.core.report.sides import without_copies
 from swapstone.core.report.topics.comparison_groups import leading_metrics
 from swapstone.core.report.verdict_groups import NO_NUMBERS
 
@@ -125,11 +126,9 @@ def crossed_metrics(
     """
     if not is_crossed(analysis):
         return ()
-    copies = {null.copy for null in analysis.nulls}
     places: dict[tuple[str, str], list[Comparison]] = {}
-    for c in analysis.comparisons:
-        if c.candidate not in copies:
-            places.setdefault((c.suite, c.load), []).append(c)
+    for c in without_copies(analysis):
+        places.setdefault((c.suite, c.load), []).append(c)
     made = []
     for found in places.values():
         printed: set[str] = set()

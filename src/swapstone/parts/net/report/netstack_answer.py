@@ -16,6 +16,7 @@ from swapstone.core.report.answer.commands import commands_for
 from swapstone.core.report.answer.means import mean_of
 from swapstone.core.report.context import ReportContext
 from swapstone.core.report.document import Block, Cell
+from swapstone.core.report.sides import without_copies
 from swapstone.core.report.tables import Field, short_table
 from swapstone.core.report.verdict_groups import MEDIAN_DIFFERS, NO_NUMBERS, SAME_CENTRE
 from swapstone.core.report.verdict_marks import VERDICT_MARKS
@@ -38,8 +39,7 @@ _MOST_CLAUSES = 4
 
 def answer(context: ReportContext, analysis: Analysis) -> Answer | None:
     """Return the answer about the suite that counts copies and allocations; None without any of its counts."""
-    copies = {null.copy for null in analysis.nulls}
-    rows = [row for row in analysis.comparisons if row.suite == SUITE and row.candidate not in copies]
+    rows = [row for row in without_copies(analysis) if row.suite == SUITE]
     counted = [row for row in rows if row.metric.name in dict(_METRICS)]
     if not counted:
         return None
