@@ -117,7 +117,6 @@ def to_kcidb(context: ReportContext, analysis: Analysis) -> str:
     record = formatting.safe(context.record_id)
     checkout = f"{ORIGIN}:{record}"
     rows = without_copies(analysis)
-    variants = list(dict.fromkeys(variant for c in rows for variant in (c.baseline, c.candidate)))
     builds = [
         {
             "id": _id(record, variant.label),
@@ -126,7 +125,7 @@ def to_kcidb(context: ReportContext, analysis: Analysis) -> str:
             "comment": formatting.safe(variant.label),
             "misc": {"levels": dict(variant.levels)},
         }
-        for variant in variants
+        for variant in dict.fromkeys(variant for c in rows for variant in (c.baseline, c.candidate))
     ]
     whole = {
         "version": {"major": 5, "minor": 3},
@@ -194,8 +193,7 @@ def to_lava(context: ReportContext, analysis: Analysis) -> str:
     for name, rows in itertools.groupby(
         without_copies(analysis), lambda c: f"{_word(_suite(c))}.{_word(c.candidate.label)}"
     ):
-        cases = map(_lava_case, rows)
-        lines += [f"<LAVA_SIGNAL_TESTSET START {name}>", *cases, "<LAVA_SIGNAL_TESTSET STOP>"]
+        lines += [f"<LAVA_SIGNAL_TESTSET START {name}>", *map(_lava_case, rows), "<LAVA_SIGNAL_TESTSET STOP>"]
     # Without a signal, LAVA counts a job as passed.
     none = ["<LAVA_SIGNAL_TESTCASE TEST_CASE_ID=comparisons RESULT=unknown>"]
     return "".join(f"{line}\n" for line in lines or none)

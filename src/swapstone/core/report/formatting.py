@@ -45,8 +45,7 @@ def _width(comparison: Judged) -> float:
     if comparison.low is None or comparison.high is None or comparison.exact:
         return 0.0
     middle = comparison.effect if comparison.effect is not None else (comparison.low + comparison.high) / 2
-    sides = [side for side in (middle - comparison.low, comparison.high - middle) if side > 0]
-    return min(sides, default=0.0)
+    return min((side for side in (middle - comparison.low, comparison.high - middle) if side > 0), default=0.0)
 
 
 BOUNDED = "*"

@@ -304,7 +304,9 @@ def to_csv(tables: Mapping[str, SideBySide]) -> str:
 
 def to_json(tables: Mapping[str, SideBySide]) -> str:
     """Return everything, as JSON of the format ``side-by-side``; `tables` as in `to_csv`."""
-    found = [
-        {"board": board, "sentences": sentences(table), "table": labelled(table)} for board, table in tables.items()
-    ]
-    return printed_json("side-by-side", tables=found)
+    return printed_json(
+        "side-by-side",
+        tables=[
+            {"board": board, "sentences": sentences(table), "table": labelled(table)} for board, table in tables.items()
+        ],
+    )

@@ -137,14 +137,13 @@ def _part_json(part: PartSummary) -> dict[str, object]:
 
 def document_of(index: StudyIndex) -> Document:
     """Return the index as a document, with links to the parts' own reports beside it."""
-    notices = (
-        (Item(f"The study is not complete. Resume it with: {index.resume}", tone=Tone.WARNING),) if index.resume else ()
-    )
     return Document(
         kicker=index.name,
         title=f"Study {index.name}: {index.title}",
         lead=(index.question, tally(index)),
-        notices=notices,
+        notices=(Item(f"The study is not complete. Resume it with: {index.resume}", tone=Tone.WARNING),)
+        if index.resume
+        else (),
         answer=" ".join((answer(index.parts), *map(side_by_side_table.answer, index.clocks))),
         overview=tuple(_overview(index)),
         sections=(

@@ -160,16 +160,17 @@ def rows_plot(rows: Sequence[Comparison], margin: float) -> tuple[Block, ...]:
         return ()
     single = len({row.candidate for row in shown}) == 1
     left_out = len(rows) - len(shown)
-    plot = ForestPlot(
-        title="The rows that differ most",
-        before_name=formatting.safe(shown[0].baseline.short_label),
-        after_name=formatting.safe(shown[0].candidate.short_label) if single else "candidate",
-        margin=margin,
-        rows=tuple(_forest_row(row, rows, margin) for row in shown),
-        left_out=left_out,
-        left_out_after=after if left_out else 0,
+    return (
+        ForestPlot(
+            title="The rows that differ most",
+            before_name=formatting.safe(shown[0].baseline.short_label),
+            after_name=formatting.safe(shown[0].candidate.short_label) if single else "candidate",
+            margin=margin,
+            rows=tuple(_forest_row(row, rows, margin) for row in shown),
+            left_out=left_out,
+            left_out_after=after if left_out else 0,
+        ),
     )
-    return (plot,)
 
 
 def rows_title(rows: Sequence[Comparison]) -> str:

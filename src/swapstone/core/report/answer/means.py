@@ -156,8 +156,7 @@ def leading_metric(rows: Sequence[Comparison]) -> str | None:
     preferred = Counter(row.metric.name for row in rows if row.preferred)
     if preferred:
         return preferred.most_common(1)[0][0]
-    timed = (row.metric.name for row in rows if row.metric.quantity in {Quantity.TIME, Quantity.RATE})
-    return next(timed, None)
+    return next((row.metric.name for row in rows if row.metric.quantity in {Quantity.TIME, Quantity.RATE}), None)
 
 
 def _chosen(rows: Sequence[Comparison]) -> Iterator[str]:

@@ -193,8 +193,7 @@ def _with_details(lines: list[str], plot: ForestPlot, width: int, paint: Paint, 
         detail = terminal_layout.first_lines(wrapped, most or 0, width)
         groups.append([line, *(paint(text, Tone.NOTE) for text in detail)])
     every = [line for group in groups for line in group]
-    above = sum(map(len, groups[: 1 + plot.left_out_after]))
-    return _with_gap(every, plot, above - plot.left_out_after, width, paint)
+    return _with_gap(every, plot, sum(map(len, groups[: 1 + plot.left_out_after])) - plot.left_out_after, width, paint)
 
 
 def _ratio(row: ForestRow) -> str:

@@ -106,8 +106,7 @@ def _plot(
         rows=tuple(map(forest_row, rows)),
         reference_name="page" if any(row.published for row in rows) else "",
     )
-    texts = (*sentences.undecided(rows), *sentences.rejected(rows), *_bounds(rows))
-    yield from map(Paragraph, texts)
+    yield from map(Paragraph, (*sentences.undecided(rows), *sentences.rejected(rows), *_bounds(rows)))
     yield from _tails(metric, rows)
 
 

@@ -28,33 +28,34 @@ def sections(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:
     if not found:
         return ()
     confidence = formatting.percent(found[0].confidence)
-    section = section_of(
-        NAME,
-        "Failure rates",
-        (
-            Field("workload", "", lambda row: _place(row[0]), right=False),
-            Field("variant", "", lambda row: row[1].short_label, right=False),
-            Field("", "suite", lambda row: row[0].suite),
-            Field("", "workload", lambda row: row[0].workload),
-            Field("", "load", lambda row: row[0].load),
-            Field("", "variant", lambda row: row[1].label),
-            _count("runs", "runs"),
-            _count("failed", "failed"),
-            Field("share (interval)", "", lambda row: share(row[2]), right=False),
-            *(_count("", name) for name in ("share", "low", "high")),
-            *(_count(head, name, lambda count: str(count or "")) for head, name in _KINDS),
-            Field("", "p_value", lambda row: row[0].p_value if row[1] is row[0].candidate else None),
-            Field("", "fails_more", lambda row: row[0].fails_more if row[1] is row[0].candidate else ""),
-        ),
-        _sides(found),
-        keys=2,
-        notes=(
-            f"All runs count, with the warm-up and those that are discarded. Intervals: {confidence}, not corrected. Refused runs are no "
-            "failures.",
-            *_tests(found),
+    return (
+        section_of(
+            NAME,
+            "Failure rates",
+            (
+                Field("workload", "", lambda row: _place(row[0]), right=False),
+                Field("variant", "", lambda row: row[1].short_label, right=False),
+                Field("", "suite", lambda row: row[0].suite),
+                Field("", "workload", lambda row: row[0].workload),
+                Field("", "load", lambda row: row[0].load),
+                Field("", "variant", lambda row: row[1].label),
+                _count("runs", "runs"),
+                _count("failed", "failed"),
+                Field("share (interval)", "", lambda row: share(row[2]), right=False),
+                *(_count("", name) for name in ("share", "low", "high")),
+                *(_count(head, name, lambda count: str(count or "")) for head, name in _KINDS),
+                Field("", "p_value", lambda row: row[0].p_value if row[1] is row[0].candidate else None),
+                Field("", "fails_more", lambda row: row[0].fails_more if row[1] is row[0].candidate else ""),
+            ),
+            _sides(found),
+            keys=2,
+            notes=(
+                f"All runs count, with the warm-up and those that are discarded. Intervals: {confidence}, not corrected. Refused runs are no "
+                "failures.",
+                *_tests(found),
+            ),
         ),
     )
-    return (section,)
 
 
 def _count(head: str, name: str, show: Callable[[int], str] = str) -> Field[_Row]:

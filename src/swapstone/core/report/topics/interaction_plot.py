@@ -63,8 +63,7 @@ def _estimates(analysis: Analysis, each: CrossedMetric) -> Iterator[tuple[str, d
         names += [name for name, _ in each.matrix.lines if name not in names]
     for name in names[:_WORKLOADS]:
         line = next((line for workload, line in each.matrix.lines if workload == name), ())
-        values = {c.candidate: (c.effect or 1.0, c.low, c.high) for c in line if c is not None and shown_ratio(c)}
-        yield name, values
+        yield name, {c.candidate: (c.effect or 1.0, c.low, c.high) for c in line if c is not None and shown_ratio(c)}
 
 
 def _cells(

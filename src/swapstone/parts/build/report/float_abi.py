@@ -65,21 +65,22 @@ def sections(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:
         )
 
     published = Field[_Line]("page", "published", lambda line: page if _on_page(line) else None, known(_printed))
-    table = section_of(
-        SECTION,
-        "Instructions of an operation" if counted else "Time of an operation",
-        (
-            Field("operation", "workload", lambda line: line.work, formatting.safe, right=False),
-            Field("operands", "operands", lambda line: line.operands, formatting.safe, right=False),
-            *map(value, variants),
-            *map(ratio, variants[1:]),
-            *((published,) if page else ()),
+    return (
+        section_of(
+            SECTION,
+            "Instructions of an operation" if counted else "Time of an operation",
+            (
+                Field("operation", "workload", lambda line: line.work, formatting.safe, right=False),
+                Field("operands", "operands", lambda line: line.operands, formatting.safe, right=False),
+                *map(value, variants),
+                *map(ratio, variants[1:]),
+                *((published,) if page else ()),
+            ),
+            lines,
+            keys=2,
+            notes=_notes(context, lines, variants, page),
         ),
-        lines,
-        keys=2,
-        notes=_notes(context, lines, variants, page),
     )
-    return (table,)
 
 
 def _printed(ratio: float) -> str:

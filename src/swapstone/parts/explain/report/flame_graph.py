@@ -103,13 +103,12 @@ def page(
     script, digest = page_script("flame.js")
     # In a script element of type JSON only "</" and "<!--" could end it early.
     text = json.dumps(data, separators=(",", ":")).replace("<", "\\u003c")
-    notes = tuple(dict.fromkeys((*more_notes, *first.notes, *(second.notes if second else ()))))
     return template("flame.html.j2").render(
         title=title,
         data=Markup(text),  # noqa: S704 - escaped above
         script=script,
         digest=digest,
-        notes=notes,
+        notes=tuple(dict.fromkeys((*more_notes, *first.notes, *(second.notes if second else ())))),
         difference=second is not None,
     )
 

@@ -228,13 +228,12 @@ def document_of(seen: RowMeasurements, explanation: Explanation, pages: Sequence
         explanation: what follows from it.
         pages: pairs (file, kind) of the flame graphs of differences in the same folder.
     """
-    found = (Section(title=name, blocks=blocks) for name, blocks in _parts(seen, explanation, pages))
     return Document(
         kicker="why",
         title=f"Why: {title(seen.place)}",
         answer=sentence(explanation),
         lead=(explanation.paragraph,),
-        sections=tuple(found),
+        sections=tuple(Section(title=name, blocks=blocks) for name, blocks in _parts(seen, explanation, pages)),
         notices=tuple(Item(text, tone=Tone.WARNING) for text in explanation.caveats),
     )
 

@@ -199,10 +199,9 @@ def grown_rows(found: WakeupExplanation) -> Rows:
     for own, side in zip((before, after), found.sides, strict=True):
         for one in side.functions:
             own[one.name, one.module] += one.own
-    names = sorted({*before, *after}, key=lambda name: (-abs(after[name] - before[name]), name))
     return [
         (function_name(*name), number(before[name]), number(after[name]), f"{after[name] - before[name]:+,}")
-        for name in names[:MOST_GROWN]
+        for name in sorted({*before, *after}, key=lambda name: (-abs(after[name] - before[name]), name))[:MOST_GROWN]
     ]
 
 

@@ -86,19 +86,20 @@ def sections(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:
         notes.append(
             "The page's figures are of HTTP clients. These rows are of servers, so no published figure stands beside them."
         )
-    table = section_of(
-        SECTION,
-        "Copies and allocations for each request",
-        (
-            Field("measured", "measured", lambda row: row.measured, right=False),
-            Field("program", "program", lambda row: row.program, right=False),
-            *(field for name, _, head in _COLUMNS for field in _column(name, head)),
+    return (
+        section_of(
+            SECTION,
+            "Copies and allocations for each request",
+            (
+                Field("measured", "measured", lambda row: row.measured, right=False),
+                Field("program", "program", lambda row: row.program, right=False),
+                *(field for name, _, head in _COLUMNS for field in _column(name, head)),
+            ),
+            rows,
+            keys=2,
+            notes=notes,
         ),
-        rows,
-        keys=2,
-        notes=notes,
     )
-    return (table,)
 
 
 def _column(name: str, head: str) -> tuple[Field[Row], ...]:

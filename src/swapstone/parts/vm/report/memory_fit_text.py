@@ -54,8 +54,7 @@ def _without_size(variant: VariantMemory) -> str:
 def _variation_bytes(variant: VariantMemory) -> int:
     """Return how wide the range of sizes is in which some runs survive and others fail, or that of the peaks without a limit, if wider."""
     range_bytes = variant.smallest_bytes - variant.varies_from_bytes if variant.varies_from_bytes else 0
-    peaks_bytes = variant.peak_rss_bytes - variant.least_rss_bytes if variant.least_rss_bytes else 0
-    return max(range_bytes, peaks_bytes)
+    return max(range_bytes, variant.peak_rss_bytes - variant.least_rss_bytes if variant.least_rss_bytes else 0)
 
 
 def rows(fit: MemoryFit) -> list[tuple[str, ...]]:

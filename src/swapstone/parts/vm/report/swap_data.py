@@ -80,8 +80,7 @@ def level_of(variant: Variant) -> str:
 
 def device_of(variant: Variant) -> str:
     """Return the device that a variant swaps to, as the page names it; empty where the factor swap is not varied."""
-    level = dict(variant.levels).get("swap", "")
-    return next(filter(level.startswith, ("flash", "zram")), "")
+    return next(filter(dict(variant.levels).get("swap", "").startswith, ("flash", "zram")), "")
 
 
 def page_seconds(device: str) -> tuple[int, ...]:
