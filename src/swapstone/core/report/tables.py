@@ -134,9 +134,7 @@ def as_csv(fields: Iterable[Field[Row]], rows: Iterable[Row]) -> str:
 
 
 def _exact(value: Value) -> str:
-    if isinstance(value, str):
-        return value
-    return str(value).lower() if isinstance(value, bool) else plain(value)
+    return value if isinstance(value, str) else str(value).lower() if isinstance(value, bool) else plain(value)
 
 
 def text_table(

@@ -20,7 +20,6 @@ from swapstone.core.report.document import (
     Heading,
     Item,
     Links,
-    Mark,
     PairedRuns,
     Paragraph,
     ResultTable,
@@ -48,16 +47,13 @@ def render(document: Document) -> str:
     for text in document.lead:
         lines += [plain(text), ""]
     lines += _blocks(document.overview)
-    lines += ["", *(line for notice in document.notices for line in _notice(notice))]
+    notices = (Item(each.text, label="Caveat") if each.tone is Tone.WARNING else each for each in document.notices)
+    lines += ["", *(line for notice in notices for line in _item(notice))]
     for section in (*document.sections, *document.closing):
         lines += _section(section)
     if document.version:
         lines += ["", f"swapstone {plain(document.version)}"]
     return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip() + "\n"
-
-
-def _notice(notice: Item) -> list[str]:
-    return _item(Item(notice.text, label="Caveat") if notice.tone is Tone.WARNING else notice)
 
 
 def _section(section: Section) -> list[str]:
@@ -113,16 +109,12 @@ def _item(item: Item) -> list[str]:
     return [f"- {label}{shown}", *(f"  - {plain(each)}" for each in item.items)]
 
 
-def _mark(mark: Mark) -> str:
-    return f"**{mark.name}**" if mark.tone in _STRONG else mark.name
-
-
 def _cell(cell: Cell) -> str:
     text = code(cell.text) if cell.code else plain(cell.text)
     effect = plain(cell.effect + (f" ({cell.interval})" if cell.interval else ""))
-    if text and effect:
-        effect = f"({effect})"
-    mark = _mark(cell.mark) if cell.mark else ""
+    mark = cell.mark.name if cell.mark else ""
+    mark = f"**{mark}**" if cell.mark and cell.mark.tone in _STRONG else mark
+    effect = f"({effect})" if text and effect else effect
     return " ".join(filter(None, (text, effect, mark, f"({plain(cell.note)})" if cell.note else "")))
 
 

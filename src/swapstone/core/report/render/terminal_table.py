@@ -148,8 +148,8 @@ def _limits(widths: Sequence[int], keys: int, width: int) -> list[int]:
 
 def marks_of(table: Table) -> tuple[Mark, ...]:
     """Return the marks that a table shows as letters, each once."""
-    marks = (cell.mark for row in table.rows for cell in row if table.dense and cell.mark is not None)
-    return tuple(dict.fromkeys(mark for mark in marks if mark.letter and mark.letter != mark.name))
+    marks = dict.fromkeys(cell.mark for row in table.rows for cell in row if table.dense and cell.mark is not None)
+    return tuple(mark for mark in marks if mark.letter not in {"", mark.name})
 
 
 def forest_lines(plot: ForestPlot, width: int, paint: Paint, most: int | None = 0) -> list[str]:
@@ -163,7 +163,9 @@ def forest_lines(plot: ForestPlot, width: int, paint: Paint, most: int | None = 
     """
     bars, references = width >= _NARROW, bool(plot.reference_name)
     beside = references and width >= _WIDE
-    reach = _reach(plot)
+    # The bars reach to a power of two.
+    most_bits = max((abs(math.log2(row.ratio)) for row in plot.rows if row.ratio is not None), default=0.0)
+    reach = float(2 ** max(1, math.ceil(most_bits - 1e-9)))
     bare = width < _NO_VALUES
     head = ["", safe(plot.before_name), safe(plot.after_name), "ratio (interval)"]
     head += [f"1/{reach:.0f}".ljust(6) + "1" + f"{reach:.0f}".rjust(6)] * bars
@@ -215,12 +217,6 @@ def _reference_lines(plot: ForestPlot, width: int, paint: Paint) -> list[str]:
         if row.reference is not None
     ]
     return ["", *terminal_layout.table(body, [False, True, True, False], [40, 0, 0, 0], paint, width)]
-
-
-def _reach(plot: ForestPlot) -> float:
-    """Return the power of two that the bars of a plot reach to."""
-    most = max((abs(math.log(row.ratio)) for row in plot.rows if row.ratio is not None), default=0.0)
-    return float(2 ** max(1, math.ceil(most / math.log(2) - 1e-9)))
 
 
 def _name_limit(body: Sequence[Sequence[Styled]], width: int, limit: Sequence[int]) -> int:

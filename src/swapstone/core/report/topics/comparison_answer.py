@@ -128,9 +128,9 @@ def lead_phrase(mean: Mean, margin: float, other: str) -> str:
         median = tails.median_only(mean.rows)
         same = f"has the same {'median ' * median}{mean.name}" if median or not elapsed else "takes as long"
         return f"{same}{f' as {other}' if other else ''} (within {wording.percent(margin)})"
-    low, high = mean.low or mean.effect, mean.high or mean.effect
     if standing is Standing.UNKNOWN:
         return f"ran too few times for an interval; in these runs it {_past(mean)}"
+    low, high = mean.low or mean.effect, mean.high or mean.effect
     between = (
         wording.between(low, high)
         if elapsed
@@ -141,8 +141,7 @@ def lead_phrase(mean: Mean, margin: float, other: str) -> str:
         joint = f" {'from' if not elapsed else 'than'} {other}" if other else ""
         return f"is {word}{joint}, perhaps by less than {wording.percent(margin)} ({between})"
     joint = f" from {other}" if other else ""
-    what = f"median {mean.name}" if tails.median_only(mean.rows) else mean.name
-    return f"shows no difference{joint} in {what} ({between})"
+    return f"shows no difference{joint} in {'median ' * tails.median_only(mean.rows)}{mean.name} ({between})"
 
 
 def changed(metric: Metric, effect: float, other: str) -> str:

@@ -50,8 +50,8 @@ def sections(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:
             _sides(found),
             keys=2,
             notes=(
-                f"All runs count, with the warm-up and those that are discarded. Intervals: {confidence}, not corrected. Refused runs are no "
-                "failures.",
+                f"All runs count, with the warm-up and those that are discarded. Intervals: {confidence}, not corrected. "
+                "Refused runs are no failures.",
                 *_tests(found),
             ),
         ),

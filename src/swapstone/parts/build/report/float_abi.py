@@ -112,8 +112,8 @@ def _name(variant: Variant) -> str:
 
 def _page_ratio(context: ReportContext, baseline: Variant) -> float | None:
     """Return the published number, which is soft over others; None for ratios over another level, or programs that were optimized."""
-    same = context.published == STUDY and dict(context.experiment.held).get("optimization") == "O0"
-    same = same and baseline.level(FACTOR) == "soft"
+    held = dict(context.experiment.held).get("optimization")
+    same = (context.published, held, baseline.level(FACTOR)) == (STUDY, "O0", "soft")
     return next((each.figure.value for each in references(STUDY, SECTION)), None) if same else None
 
 
@@ -154,11 +154,8 @@ def _operands(lines: Sequence[_Line], variant: Variant) -> str:
     if not ratios:
         return ""
     (low, first), (high, last) = min(ratios), max(ratios)
-    span = (
-        f"{formatting.ratio(low)} times ({formatting.safe(first)})"
-        if first == last
-        else f"{formatting.ratio(low)} ({formatting.safe(first)}) to {formatting.ratio(high)} times ({formatting.safe(last)})"
-    )
+    lowest = f"{formatting.ratio(low)} ({formatting.safe(first)}) to " if first != last else ""
+    span = f"{lowest}{formatting.ratio(high)} times ({formatting.safe(last)})"
     return f"{_name(variant)}: inexact operands take {span} what exact ones take."
 
 

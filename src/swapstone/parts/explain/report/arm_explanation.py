@@ -46,12 +46,11 @@ def arm_kind_rows(found: InstructionExplanation) -> Rows:
     pairs.append(("sum", [sum(count for _, count in side.kinds) for side in sides]))
     if any(side.helper_calls for side in sides):
         pairs.append(("calls of libgcc's floating-point functions", [side.helper_calls for side in sides]))
-    return [_row(found, name, counts) for name, counts in pairs]
-
-
-def _row(found: InstructionExplanation, name: str, counts: list[int]) -> tuple[str, ...]:
-    before, after = (count / side.operations for count, side in zip(counts, found.sides, strict=True))
-    return name, amount(before), amount(after), f"{'+' if after > before else ''}{amount(after - before)}"
+    rows: Rows = []
+    for name, counts in pairs:
+        before, after = (count / side.operations for count, side in zip(counts, found.sides, strict=True))
+        rows.append((name, amount(before), amount(after), f"{'+' if after > before else ''}{amount(after - before)}"))
+    return rows
 
 
 def modelled_rows(found: InstructionExplanation) -> list[ModelledRow]:

@@ -7,6 +7,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+import attrs
 from markupsafe import Markup
 
 from swapstone.core.model.number_text import quantity
@@ -20,15 +21,18 @@ LEAST_SHARE = 1e-5
 """A frame with a smaller share of the total on both sides is left out of the page. Its callers keep its time."""
 
 
+@attrs.define
 class _Node:
-    """A frame under a caller, with the weights of both sides in one operation."""
+    """A frame under a caller, with the weights of both sides in one operation.
 
-    def __init__(self, name: str, kind: str) -> None:
-        self.name = name
-        self.kind = kind
-        self.weights = [0.0, 0.0]
-        self.widest = 0.0  # what it needs in a drawing that shows both: the larger side of each stack, added up
-        self.under: dict[str, _Node] = {}
+    `widest` is what it needs in a drawing that shows both: the larger side of each stack, added up.
+    """
+
+    name: str
+    kind: str
+    weights: list[float] = attrs.field(factory=lambda: [0.0, 0.0])
+    widest: float = 0.0
+    under: dict[str, _Node] = attrs.field(factory=dict)
 
 
 def tree(before: Profile | None, after: Profile, classes: CostClasses) -> _Node:

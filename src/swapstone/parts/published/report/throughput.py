@@ -252,24 +252,25 @@ def _fields(margin: float) -> Iterator[Field[Row]]:
     for at, name in enumerate(("generic", *names)):
         yield Field(COLUMNS[at], f"{name}_per_second", entry("values", at), unit("1/s", "-"))
     yield from beside_fields(margin, *(f"{prefix}{name}_percent" for prefix in ("", "published_") for name in names))
-    for at, name in enumerate(names):
-        yield Field("", f"{name}_same_way", _same_way(at, margin))
-    for at, name in enumerate(names):
-        yield Field("", f"{name}_of_page", _of_page(at))
+    words = {"-": None, "yes": "yes", "other direction": "no"}
+
+    def same_way(at: int, name: str) -> Field[Row]:
+        return Field(
+            "",
+            f"{name}_same_way",
+            lambda row: words.get(beside_page(row.here[at], row.page[at], margin), "another size"),
+        )
+
+    def of_page(at: int, name: str) -> Field[Row]:
+        return Field("", f"{name}_of_page", lambda row: shares((row.page[at], row.here[at]))[0])
+
+    yield from map(same_way, (0, 1), names)
+    yield from map(of_page, (0, 1), names)
 
 
 def entry(name: Literal["values", "here", "page"], at: int) -> Callable[[Row], float | None]:
     """Return the function from a row to the number at a place of one of its tuples."""
     return lambda row: {"values": row.values, "here": row.here, "page": row.page}[name][at]
-
-
-def _of_page(at: int) -> Callable[[Row], float | None]:
-    return lambda row: shares((row.page[at], row.here[at]))[0]
-
-
-def _same_way(at: int, margin: float) -> Callable[[Row], str | None]:
-    words = {"-": None, "yes": "yes", "other direction": "no"}
-    return lambda row: words.get(beside_page(row.here[at], row.page[at], margin), "another size")
 
 
 def _notes(context: ReportContext, section: str, rows: tuple[Row, ...], index: Row) -> Iterator[str]:

@@ -44,11 +44,6 @@ def _figures(context: ReportContext, section: str) -> tuple[Reference, ...]:
     return references(STUDY, section) if context.published == STUDY else ()
 
 
-def _ratio_text(found: Ratios) -> str:
-    middle, low, high = map(formatting.ratio, (found.median, found.low, found.high))
-    return middle if found.replicates == 1 else f"{middle} [{low} .. {high}]"
-
-
 def _inverse_text(comparison: Comparison | None, found: Ratios) -> str:
     """Return candidate / baseline: the comparison's effect with its interval, and the range over the replicates.
 
@@ -57,9 +52,12 @@ def _inverse_text(comparison: Comparison | None, found: Ratios) -> str:
         found: baseline / candidate.
     """
     middle = formatting.ratio(1 / found.median) if comparison is None else formatting.estimate(comparison)
-    if found.replicates == 1 or min(found.low, found.high) <= 0:
-        return middle
-    return f"{middle} [{formatting.ratio(1 / found.high)} .. {formatting.ratio(1 / found.low)}]"
+    return _ranged(middle, found, 1 / found.high, 1 / found.low) if min(found.low, found.high) > 0 else middle
+
+
+def _ranged(middle: str, found: Ratios, low: float, high: float) -> str:
+    """Return a ratio with the range over the replicates, if there are several."""
+    return middle if found.replicates == 1 else f"{middle} [{formatting.ratio(low)} .. {formatting.ratio(high)}]"
 
 
 def _verdict(line: _Line, margin: float) -> tuple[str, int | None]:
@@ -222,7 +220,17 @@ def loaded_over_idle(context: ReportContext, group: LatencyGroup, suffix: str) -
             found = ratios(group.found.get((load, variant)), group.found.get((IDLE, variant)))
             if found is not None:
                 beside = _loaded_beside(figures, load, baseline, variant)
-                lines.append(_Line(load, None, variant.label, variant.short_label, found, beside, _ratio_text(found)))
+                lines.append(
+                    _Line(
+                        load,
+                        None,
+                        variant.label,
+                        variant.short_label,
+                        found,
+                        beside,
+                        _ranged(formatting.ratio(found.median), found, found.low, found.high),
+                    )
+                )
     return _section(
         f"{LOADED}{suffix}",
         "Maximum under load over the idle one",
