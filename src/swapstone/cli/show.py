@@ -89,8 +89,7 @@ def export_command(record: str, kind: str, out: str) -> None:
     csv: one row a comparison. runs: CSV, one row a run and metric. effects: CSV, one row a main effect, simple effect or interaction of
     crossed factors. exhibits: CSV, one row a cell of the tables that some kinds of experiment have besides their comparisons. json: the
     whole analysis. hyperfine: its JSON, one result per workload and variant. benchstat: Go's benchmark text. junit: JUnit XML; a worse row
-    is a failure. kcidb: KernelCI's JSON 5.3. lava: test-case signals for LAVA. action-smaller, action-bigger: github-action-benchmark's
-    customSmallerIsBetter and customBiggerIsBetter. `swapstone docs exports` has an example of each.
+    is a failure. kcidb: KernelCI's JSON 5.3. lava: test-case signals for LAVA. `swapstone docs exports` has an example of each.
 
     \b
     Examples:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Exports for continuous integration: JUnit XML, KCIDB, LAVA signals and github-action-benchmark.
+"""Exports for continuous integration: JUnit XML, KCIDB and LAVA signals.
 
 Each comparison is a test case, but for those with a copy of the baseline. A verdict is its result; docs/exports.md has the table.
 """
@@ -7,7 +7,6 @@ Each comparison is a test case, but for those with a copy of the baseline. A ver
 from __future__ import annotations
 
 import datetime
-import functools
 import hashlib
 import itertools
 import json
@@ -17,13 +16,12 @@ import xml.etree.ElementTree as ET
 from collections import Counter
 from collections.abc import Callable, Sequence
 
-from swapstone.core.model import Analysis, Comparison, Direction, Metric, Verdict
+from swapstone.core.model import Analysis, Comparison, Metric, Verdict
 from swapstone.core.model.safe_text import safe_json
 from swapstone.core.report import formatting
 from swapstone.core.report.answer import tails
 from swapstone.core.report.context import ReportContext
-from swapstone.core.report.csv_output import plain
-from swapstone.core.report.sides import Side, sides, without_copies
+from swapstone.core.report.sides import without_copies
 
 ORIGIN = "swapstone"
 """The name of the system that submits results, in KCIDB."""
@@ -214,40 +212,8 @@ def _lava_case(c: Comparison) -> str:
     return f"<LAVA_SIGNAL_TESTCASE {' '.join(words)}>"
 
 
-def to_action(context: ReportContext, analysis: Analysis, *, better: Direction) -> str:
-    """Return github-action-benchmark's JSON for its tool ``customSmallerIsBetter`` or ``customBiggerIsBetter``.
-
-    It is a list with a median per workload, variant and metric. Metrics of which no direction is better are in neither file.
-    """
-    verdicts = {(c.suite, c.load, c.workload, c.metric.name, c.candidate): c for c in without_copies(analysis)}
-    entries = [
-        _entry(context, side, verdicts.get((side.suite, side.load, side.workload, side.metric.name, side.variant)))
-        for side in sides(analysis)
-        if side.metric.better is better
-    ]
-    return safe_json(json.dumps(entries, indent=1, allow_nan=False, ensure_ascii=False)) + "\n"
-
-
-def _entry(context: ReportContext, side: Side, compared: Comparison | None) -> dict[str, object]:
-    where = side.suite if side.load == "idle" else f"{side.suite} (load {side.load})"
-    extra = [f"runs: {len(side.values)}", f"record: {context.record_id}"]
-    if compared is not None:
-        extra.append(f"against {compared.baseline.label}: {_sentence(compared)}")
-    entry: dict[str, object] = {
-        "name": formatting.safe(f"{where}/{side.workload} {side.metric.name} [{side.variant.label}]"),
-        "unit": "count" if side.metric.unit == "1" else side.metric.unit,
-        "value": statistics.median(side.values),
-        "extra": formatting.safe("; ".join(extra)),
-    }
-    if len(side.values) > 1:
-        entry["range"] = f"± {plain(statistics.stdev(side.values))}"
-    return entry
-
-
 CI_EXPORTS: dict[str, Callable[[ReportContext, Analysis], str]] = {
     "junit": to_junit,
     "kcidb": to_kcidb,
     "lava": to_lava,
-    "action-smaller": functools.partial(to_action, better=Direction.LOWER),
-    "action-bigger": functools.partial(to_action, better=Direction.HIGHER),
 }
