@@ -43,10 +43,8 @@ class Scale(NamedTuple):
 
     def axis(self, values: Iterable[float], start: float, end: float) -> svg.LinearAxis:
         """Return the axis of values, between two coordinates."""
-        held = (*values, *self.reach)
-        if self.kind == "names":
-            return svg.LinearAxis(-0.5, len(self.names) - 0.5, start, end)
-        if self.kind == "linear":
+        held = (-0.5, len(self.names) - 0.5) if self.kind == "names" else (*values, *self.reach)
+        if self.kind in {"linear", "names"}:
             return svg.LinearAxis(min(held), max(held), start, end)
         least, shift = (1.1 if self.kind == "ratio" else 1.0), (1.0 if self.kind == "log1p" else 0.0)
         return svg.LogAxis(held, start, end, least=least, pad=self.pad, shift=shift)
@@ -152,7 +150,6 @@ def _drawn(x: Scale, panels: Sequence[Panel], width: float) -> tuple[float, list
     spans = (end for series in every for span in series.spans for end in span[:2])
     points = (end for series in every for each in series.points for end in (each.x, *(each.around_x or ())))
     across = x.axis((*points, *spans), _LEFT, width - _RIGHT)
-    bottom = top
     for panel in panels:
         if panel.title:
             parts.append(
@@ -232,8 +229,7 @@ def area(series: Series, across: svg.LinearAxis, y: svg.LinearAxis) -> Iterator[
     for span in series.spans:
         left, right = across.at(span.left), across.at(span.right)
         if right - left < 1:
-            left = float(math.floor(left))
-            right = left + 1
+            left, right = float(math.floor(left)), math.floor(left) + 1.0
         low, high = found.get((left, right), (span.low, span.high))
         found[left, right] = min(low, span.low), max(high, span.high)
     parts: list[list[tuple[float, float, float, float]]] = []

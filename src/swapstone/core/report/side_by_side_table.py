@@ -141,9 +141,9 @@ def span(row: SideBySideRow) -> str:
     sides = [
         (each.effect, formatting.effect(each.effect, each)) for each in row.sides if each and each.effect is not None
     ]
-    if not one_scale(row.sides):
-        return " and ".join(text for _, text in sides)
-    return " to ".join(dict.fromkeys(text for _, text in sorted(sides)[:: len(sides) - 1 or 1]))
+    if one_scale(row.sides):
+        return " to ".join(dict.fromkeys(text for _, text in sorted(sides)[:: len(sides) - 1 or 1]))
+    return " and ".join(text for _, text in sides)
 
 
 def _order(row: SideBySideRow) -> tuple[int, bool, float]:
@@ -277,18 +277,27 @@ _SIDE = ("side", "effect", "low", "high", "exact", "verdict")
 
 def _data(row: SideBySideRow, table: SideBySide) -> dict[str, str | float | None]:
     """Return the cells of a row for programs, by column."""
-    found: dict[str, str | float | None] = {"suite": row.suite, "workload": row.workload, "load": row.load}
-    found |= {"metric": row.metric.name, "candidate": row.candidate.label}
+    judgement, signs = row.judgement, row.signs
+    found: dict[str, str | float | None] = {
+        "suite": row.suite,
+        "workload": row.workload,
+        "load": row.load,
+        "metric": row.metric.name,
+        "candidate": row.candidate.label,
+    }
     for number, (name, side) in enumerate(zip(table.names, row.sides, strict=True), 1):
         effects = (None,) * 3 if side is None or shown(side) is None else (side.effect, side.low, side.high)
         words = ("", "") if side is None else (str(side.exact).lower(), side.verdict.value)
         found |= {f"{key}_{number}": cell for key, cell in zip(_SIDE, (name, *effects, *words), strict=True)}
-    judgement, signs = row.judgement, row.signs
-    found |= {"outcome": judgement.outcome.value, "reason": judgement.reason}
-    found |= {"signs": signs.outcome.value if signs else "", "signs_reason": signs.reason if signs else ""}
-    found |= {field: getattr(judgement, field) for field in ("ratio", "low", "high", "confidence", "spread")}
-    found["verdict"] = judgement.verdict.value if judgement.verdict else ""
-    return found | {"deviating": " ".join(table.names[board] for board in judgement.deviating)}
+    return found | {
+        "outcome": judgement.outcome.value,
+        "reason": judgement.reason,
+        "signs": signs.outcome.value if signs else "",
+        "signs_reason": signs.reason if signs else "",
+        **{field: getattr(judgement, field) for field in ("ratio", "low", "high", "confidence", "spread")},
+        "verdict": judgement.verdict.value if judgement.verdict else "",
+        "deviating": " ".join(table.names[board] for board in judgement.deviating),
+    }
 
 
 def to_csv(tables: Mapping[str, SideBySide]) -> str:

@@ -153,10 +153,9 @@ def means_of(rows: Sequence[Comparison], indices: Sequence[Index]) -> tuple[Mean
 
 def leading_metric(rows: Sequence[Comparison]) -> str | None:
     """Return the time or rate to read first for most workloads; None without any."""
-    preferred = Counter(row.metric.name for row in rows if row.preferred)
-    if preferred:
-        return preferred.most_common(1)[0][0]
-    return next((row.metric.name for row in rows if row.metric.quantity in {Quantity.TIME, Quantity.RATE}), None)
+    preferred = Counter(row.metric.name for row in rows if row.preferred).most_common(1)
+    timed = (row.metric.name for row in rows if row.metric.quantity in {Quantity.TIME, Quantity.RATE})
+    return next((name for name, _ in preferred), None) or next(timed, None)
 
 
 def _chosen(rows: Sequence[Comparison]) -> Iterator[str]:

@@ -224,12 +224,6 @@ def tally(rows: Iterable[Row]) -> tuple[tuple[Verdict, int], ...]:
     return tuple((verdict, counted[verdict]) for verdict in Verdict if counted[verdict])
 
 
-def signs(rows: Iterable[Row]) -> tuple[tuple[Agreement, int], ...]:
-    """Count agreements with a published page, in the order of `Agreement`."""
-    counted = Counter(row.agreement for row in rows if row.agreement is not None)
-    return tuple((kind, counted[kind]) for kind in Agreement if counted[kind])
-
-
 def title(context: ReportContext) -> str:
     """Return the title of a report: ``libc: musl against glibc``, the baseline last."""
     return "; ".join(

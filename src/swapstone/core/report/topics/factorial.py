@@ -159,15 +159,13 @@ def page(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:
     """Return the sections of a page: those of `sections`, each with its interaction plots below the matrix."""
     metrics = tables.crossed_metrics(context, analysis, context.selection.metrics)
     return tuple(
-        Section(
-            title=section.title, blocks=(*section.blocks[:2], *_plots(context, analysis, each), *section.blocks[2:])
-        )
+        Section(title=section.title, blocks=(*section.blocks[:2], *_plots(context, each), *section.blocks[2:]))
         for each, section in zip(metrics, sections(context, analysis), strict=True)
     )
 
 
-def _plots(context: ReportContext, analysis: Analysis, each: CrossedMetric) -> Iterator[Block]:
-    drawings = interaction_plot.drawings(context, analysis, each)
+def _plots(context: ReportContext, each: CrossedMetric) -> Iterator[Block]:
+    drawings = interaction_plot.drawings(context, each)
     if drawings:
         yield Heading("Interaction plots")
         yield Paragraph(

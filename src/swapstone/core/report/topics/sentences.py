@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 
 from swapstone.core.model import (
@@ -18,7 +19,7 @@ from swapstone.core.model import (
 )
 from swapstone.core.report import formatting
 from swapstone.core.report.context import ReportContext
-from swapstone.core.report.topics.comparison_groups import Agreement, ComparisonGroup, Row, signs, tally
+from swapstone.core.report.topics.comparison_groups import Agreement, ComparisonGroup, Row, tally
 from swapstone.core.report.topics.page_sizes import SAME_SIZE
 from swapstone.core.report.verdict_groups import NO_NUMBERS
 
@@ -77,19 +78,16 @@ def noise(measured: Noise, rows: Iterable[Comparison] = ()) -> str:
         f"CPU pressure {known(measured.cpu_pressure_percent)}{most}, stolen time {known(measured.steal_percent)}, "
         f"load {known(measured.load1, '')}"
     )
-    if not measured.busy:
-        return f"Quiet machine: {text}."
-    return f"Busy machine: {text}. {_read_first(rows)}".rstrip()
+    return f"Busy machine: {text}. {_read_first(rows)}".rstrip() if measured.busy else f"Quiet machine: {text}."
 
 
 def _read_first(rows: Iterable[Comparison]) -> str:
     """Return which time to read first, as `Comparison.preferred` has it; empty without a preferred time."""
     preferred = {row.metric.name for row in rows if row.preferred}
-    if preferred == {"cpu"}:
-        return "Read CPU time first."
-    if preferred == {"wall"}:
-        return "Read elapsed time first: the work waits, so CPU time is not all of it."
-    return "Read CPU time first, and elapsed time of work that waits." if preferred >= {"cpu", "wall"} else ""
+    if preferred >= {"cpu", "wall"}:
+        return "Read CPU time first, and elapsed time of work that waits."
+    wall = "Read elapsed time first: the work waits, so CPU time is not all of it."
+    return {frozenset({"cpu"}): "Read CPU time first.", frozenset({"wall"}): wall}.get(frozenset(preferred), "")
 
 
 def repeats(context: ReportContext) -> str:
@@ -113,15 +111,13 @@ def index(each: Index, context: ReportContext) -> str:
     candidate, baseline = formatting.safe(each.candidate.short_label), formatting.safe(each.baseline.short_label)
     text = f"{formatting.safe(where)}, {metric_name(each.metric)}: {candidate} is {formatting.ratio(each.effect)} x {baseline}"
     if each.low is not None and each.high is not None:
-        text += (
-            f" ({formatting.ratio(each.low)} to {formatting.ratio(each.high)} at {formatting.percent(each.confidence)})"
-        )
+        bounds = f"{formatting.ratio(each.low)} to {formatting.ratio(each.high)}"
+        text += f" ({bounds} at {formatting.percent(each.confidence)})"
     workloads = formatting.count(each.workloads, "workload")
-    if each.incomplete:
-        fewest = formatting.count(each.blocks, "layout" if each.layouts else repeats(context))
-        return f"{text}, geometric mean of the means of {workloads}, of {fewest} or more each"
-    unit = "layout" if each.layouts else f"complete {repeats(context)}"
-    return f"{text}, geometric mean of {workloads} over {formatting.count(each.blocks, unit)}"
+    unit = "layout" if each.layouts else f"{'' if each.incomplete else 'complete '}{repeats(context)}"
+    blocks = formatting.count(each.blocks, unit)
+    over = f"the means of {workloads}, of {blocks} or more each" if each.incomplete else f"{workloads} over {blocks}"
+    return f"{text}, geometric mean of {over}"
 
 
 def layouts(analysis: Analysis) -> tuple[LayoutSpread, ...]:
@@ -179,13 +175,14 @@ def summary(group: ComparisonGroup) -> str:
 
 def against_page(rows: tuple[Row, ...]) -> str:
     """Return the sentence that counts agreements with the published page, in sign and in size."""
-    counted = dict(signs(rows))
-    signed = counted.get(Agreement.AGREES, 0) + counted.get(Agreement.DISAGREES, 0)
-    text = f"signs agree with the page in {counted.get(Agreement.AGREES, 0)} of {signed} rows where both have one"
-    if agreeing := counted.get(Agreement.AGREES, 0):
-        text += (
-            f", and sizes (within a factor of {SAME_SIZE}) in {agreeing - sum(bool(row.another_size) for row in rows)}"
-        )
+    counted = Counter(row.agreement for row in rows)
+    agreeing = counted[Agreement.AGREES]
+    text = (
+        f"signs agree with the page in {agreeing} of {agreeing + counted[Agreement.DISAGREES]} rows where both have one"
+    )
+    if agreeing:
+        alike = agreeing - sum(bool(row.another_size) for row in rows)
+        text += f", and sizes (within a factor of {SAME_SIZE}) in {alike}"
     rest = [
         (Agreement.SAME_PUBLISHED, "the published difference is inside the margin"),
         (Agreement.SAME_HERE, "the median here is the same within the margin"),

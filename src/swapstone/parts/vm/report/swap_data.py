@@ -45,9 +45,8 @@ class Values(NamedTuple):
     def effect(self, place: Place) -> str:
         """Return the effect against the baseline with its interval, as in the comparisons; ``1`` for the baseline, ``?`` without one."""
         found = self.effects.get(place)
-        if place[-1] == self.variants[0]:
-            return "1"
-        return "?" if found is None or shown(found) is None else formatting.estimate(found)
+        estimate = "?" if found is None or shown(found) is None else formatting.estimate(found)
+        return "1" if place[-1] == self.variants[0] else estimate
 
 
 def values_of(context: ReportContext, analysis: Analysis) -> Values:
