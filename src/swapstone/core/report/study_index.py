@@ -89,12 +89,13 @@ class StudyIndex(FrozenStruct, frozen=True, kw_only=True):
 def headlines(context: ReportContext, analysis: Analysis) -> tuple[str, ...]:
     """Return the sentences about a part: runs, verdicts of the rows to read first, indices, failed trials."""
     copies = {null.copy for null in analysis.nulls}
-    found = [
-        f"{group.title}: {sentences.summary(group)}" for group in comparison_groups(context, analysis) if group.rows
-    ]
-    found += [f"Index {sentences.index(each, context)}." for each in analysis.indices if each.candidate not in copies]
-    found += [f"{formatting.count(len(analysis.failures), 'trial')} gave no numbers."] if analysis.failures else []
-    return (sentences.effort(context, analysis), *found)
+    groups = comparison_groups(context, analysis)
+    return (
+        sentences.effort(context, analysis),
+        *(f"{group.title}: {sentences.summary(group)}" for group in groups if group.rows),
+        *(f"Index {sentences.index(each, context)}." for each in analysis.indices if each.candidate not in copies),
+        *([f"{formatting.count(len(analysis.failures), 'trial')} gave no numbers."] if analysis.failures else []),
+    )
 
 
 def summary(context: ReportContext, analysis: Analysis, part: PartSummary) -> PartSummary:
@@ -122,17 +123,14 @@ def tally(index: StudyIndex) -> str:
 
 def to_json(index: StudyIndex) -> str:
     """Return everything, as JSON of the format ``study-index``."""
-    known = msgspec.to_builtins(msgspec.structs.replace(index, parts=(), clocks=()))
-    known["parts"] = [_part_json(part) for part in index.parts]
+    known = msgspec.structs.asdict(index)
+    known["parts"] = [
+        {name: value for name, value in msgspec.structs.asdict(part).items() if name != "sections"}
+        | {"exhibits": described(part.sections)}
+        for part in index.parts
+    ]
     known["clocks"] = [{"answer": side_by_side_table.answer(each), "table": labelled(each)} for each in index.clocks]
     return printed_json("study-index", index=known)
-
-
-def _part_json(part: PartSummary) -> dict[str, object]:
-    """Return a part as JSON types; its sections are called exhibits there."""
-    fields = msgspec.to_builtins(msgspec.structs.replace(part, sections=()))
-    del fields["sections"]
-    return {**fields, "exhibits": described(part.sections)}
 
 
 def document_of(index: StudyIndex) -> Document:

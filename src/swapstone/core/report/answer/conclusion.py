@@ -64,10 +64,6 @@ class FailIf(FrozenStruct, frozen=True, kw_only=True):
     metric: str = ""
     margin: float | None = None
 
-    def margin_of(self, experiment: Experiment) -> float:
-        """Return how much worse a candidate may be, as a ratio."""
-        return experiment.margin if self.margin is None else self.margin
-
 
 class Outcome(FrozenStruct, frozen=True, kw_only=True):
     """An exit status, and why.
@@ -208,12 +204,10 @@ def counts(rows: Sequence[Comparison], standing: Standing) -> list[str]:
     decided = standing in {Standing.MORE, Standing.LESS}
     lower = all(row.metric.better is not Direction.HIGHER for row in rows)
     against = Verdict.BETTER if (standing is Standing.MORE) == lower else Verdict.WORSE
-    found = [(verdict, numbers[verdict]) for verdict in ([against] if decided else list(words)) if numbers[verdict]]
-    if not found:
-        return []
-    first, *rest = found
-    text = f"{first[1]} of {len(rows)} {'is' if first[1] == 1 else 'are'} {words[first[0]]}"
-    return [text + "".join(f" and {number} {words[verdict]}" for verdict, number in rest)]
+    found = [verdict for verdict in ([against] if decided else words) if numbers[verdict]]
+    of = {found[0]: f" of {len(rows)} {'is' if numbers[found[0]] == 1 else 'are'}"} if found else {}
+    counted = [f"{numbers[verdict]}{of.get(verdict, '')} {words[verdict]}" for verdict in found]
+    return [" and ".join(counted)] if counted else []
 
 
 def worse_rows(
@@ -229,9 +223,12 @@ def worse_rows(
         experiment: gives the default margin.
         conditions: which rows, and which margins.
     """
-    every = itertools.product(places_of(analysis), conditions)
-    judged = ((row, each) for place, each in every for row in _judged(place, each))
-    return tuple(dict.fromkeys(row for row, each in judged if is_worse(row, each.margin_of(experiment))))
+    judged = (
+        (row, experiment.margin if each.margin is None else each.margin)
+        for place, each in itertools.product(places_of(analysis), conditions)
+        for row in _judged(place, each)
+    )
+    return tuple(dict.fromkeys(row for row, margin in judged if is_worse(row, margin)))
 
 
 def is_worse(row: Comparison, margin: float) -> bool:
@@ -241,23 +238,20 @@ def is_worse(row: Comparison, margin: float) -> bool:
         row: judged.
         margin: as a ratio, e.g. 0.05.
     """
-    median, mean = (row.low, row.high), (row.mean_low, row.mean_high)
-    intervals = {
-        Verdict.WORSE: (median,),
-        Verdict.WORSE_TAIL: (mean,),
-        Verdict.MIXED: (median, mean),
-    }.get(row.verdict, ())
-    return any(_beyond(row, low, high, margin) for low, high in intervals if low is not None and high is not None)
+    median = [(row.low, row.high)] if row.verdict in {Verdict.WORSE, Verdict.MIXED} else []
+    mean = [(row.mean_low, row.mean_high)] if row.verdict in {Verdict.WORSE_TAIL, Verdict.MIXED} else []
+    return any(
+        _beyond(row, low, high, margin) for low, high in (*median, *mean) if low is not None and high is not None
+    )
 
 
 def _beyond(row: Comparison, low: float, high: float, margin: float) -> bool:
-    if row.scale is Scale.RATIO:
-        above, below = low > 1 + margin, high < 1 / (1 + margin)
-    else:
+    most, least = 1 + margin, 1 / (1 + margin)
+    if row.scale is not Scale.RATIO:
         ordered = sorted(row.baseline_values)
-        limit = margin * abs(ordered[len(ordered) // 2]) if ordered else 0.0
-        above, below = low > limit, high < -limit
-    return above if row.metric.better is Direction.LOWER else below if row.metric.better is Direction.HIGHER else False
+        most = margin * abs(ordered[len(ordered) // 2]) if ordered else 0.0
+        least = -most
+    return {Direction.LOWER: low > most, Direction.HIGHER: high < least}.get(row.metric.better, False)
 
 
 def _judged(place: Place, condition: FailIf) -> Sequence[Comparison]:

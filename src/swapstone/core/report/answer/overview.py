@@ -35,8 +35,7 @@ def overview_of(context: ReportContext, analysis: Analysis, answer: Answer, warn
         yield Heading(answer.rows_title)
         yield from answer.rows
     yield from (Paragraph(text) for text in _beside(context, analysis))
-    items = tuple(_items(context, analysis, answer, warnings))
-    if items:
+    if items := tuple(_items(context, analysis, answer, warnings)):
         yield Heading(UNKNOWN)
         yield BulletList(items=items)
     yield Heading(NEXT)

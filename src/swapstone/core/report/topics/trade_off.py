@@ -52,12 +52,10 @@ def _plot(places: Sequence[Place], margin: float) -> Drawing:
     caption = (
         f"{title}: each ratio is relative to {baseline}, on logarithmic axes. Left is less time, below is less memory."
     )
-    if dots:
-        caption += f" Small dots are the {len(dots)} workloads."
-    if any(place.size is not None for place in shown):
-        caption += " The area of a mark is the size of the program."
-    if len(places) > len(shown):
-        caption += f" {formatting.count(len(places) - len(shown), 'variant')} more: see the tables."
+    caption += f" Small dots are the {len(dots)} workloads." if dots else ""
+    caption += " The area of a mark is the size of the program." if any(place.size for place in shown) else ""
+    more = len(places) - len(shown)
+    caption += f" {formatting.count(more, 'variant')} more: see the tables." if more else ""
     named = f"ratio to {svg.cut(baseline, 22)}"
     rate = "1 / " if first.lead.metric.quantity is Quantity.RATE else ""
     near = (1.0, *(min(_FARTHEST, max(1 / _FARTHEST, dot[1])) for dot in dots))

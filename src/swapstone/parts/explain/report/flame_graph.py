@@ -51,22 +51,17 @@ def tree(before: Profile | None, after: Profile, classes: CostClasses) -> _Node:
             frames = tuple(profile.frames[number] for number in stack.frames)
             stacks.setdefault(frames, [0.0, 0.0])[side] += stack.weight / profile.operations
     for frames, weights in stacks.items():
-        node = root
-        _add(node, weights)
+        path = [node := root]
         for depth, frame in enumerate(frames):
             name = label(frame) if before is None else aligned_label(frame)
             if name not in node.under:
                 cause, detail = classes.of(frames[: depth + 1])
                 node.under[name] = _Node(name, f"{cause} {detail}".strip() if cause == "system calls" else cause)
-            node = node.under[name]
-            _add(node, weights)
+            path.append(node := node.under[name])
+        for node in path:
+            node.weights = [sum(pair) for pair in zip(node.weights, weights, strict=True)]
+            node.widest += max(weights)
     return root
-
-
-def _add(node: _Node, weights: Sequence[float]) -> None:
-    node.weights[0] += weights[0]
-    node.weights[1] += weights[1]
-    node.widest += max(weights)
 
 
 def _plain(node: _Node, kinds: dict[str, int], least: float) -> list[Any]:

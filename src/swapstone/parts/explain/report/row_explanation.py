@@ -38,7 +38,6 @@ from swapstone.parts.explain.model.explanation import (
     RowMeasurements,
 )
 from swapstone.parts.explain.report.explanation_answer import sentence
-from swapstone.parts.explain.report.instrument_costs import INSTRUMENT_COST_HEAD, instrument_cost_rows
 
 INSTRUCTIONS = "instructions"
 MOST_COUNTS = 24
@@ -257,8 +256,6 @@ def _parts(
         yield "Instructions by function", (text_table("Functions", FUNCTION_HEAD, functions, keys=2),)
     if pages:
         yield "Flame graphs of the difference", (Links(links=tuple((kind, file) for file, kind in pages)),)
-    if costs := instrument_cost_rows(seen):
-        yield "Costs of the instruments", (text_table("Costs", INSTRUMENT_COST_HEAD, costs),)
     yield "Instruments", (text_table("Instruments", INSTRUMENT_HEAD, instrument_rows(seen), keys=2),)
 
 
