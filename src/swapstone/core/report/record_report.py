@@ -140,10 +140,15 @@ def _legend(context: ReportContext, analysis: Analysis) -> Iterator[str]:
 
 def _closing(context: ReportContext, analysis: Analysis) -> Iterator[Section]:
     path = context.record_path
-    commands = [] if context.selection.every else [("every metric", f"swapstone show {path} --all")]
-    commands.append((AS_PAGE, f"swapstone report {path} --html"))
-    commands += [("why it differs", context.explain)] if context.explain else []
-    commands += [("once more", context.rerun)] if context.rerun else []
+    commands = (
+        ("every metric", "" if context.selection.every else f"swapstone show {path} --all"),
+        (AS_PAGE, f"swapstone report {path} --html"),
+        ("why it differs", context.explain),
+        ("once more", context.rerun),
+    )
     texts = (*_legend(context, analysis), *(_HOW_TO_READ_CROSSED if is_crossed(analysis) else ()))
     how = Fold(summary="How to read this report", blocks=tuple(map(Paragraph, texts)), brief=False)
-    yield Section(title=f"Record {context.record_id}: {path}", blocks=(Commands(commands=tuple(commands)), how))
+    yield Section(
+        title=f"Record {context.record_id}: {path}",
+        blocks=(Commands(commands=tuple(each for each in commands if each[1])), how),
+    )

@@ -205,23 +205,24 @@ def _runs_text(c: Comparison) -> str:
         for numbers in (c.baseline_values, c.candidate_values)
     ]
     text = f"{pairs}. Medians {before} and {after}; baseline from {ranges[0]}; candidate from {ranges[1]}."
-    if c.low is not None:
-        bound = tails.bound(c)
-        level = formatting.digits(c.confidence * 100, 4)
-        text += f" Too few pairs for an interval: {bound}." if bound else f" The interval holds at {level} %."
-    if c.p_value is not None:
-        text += f" p of no difference {formatting.digits(c.p_value, 2)}, uncorrected."
-    if smallest := formatting.smallest(c):
-        text += f" The smallest detectable effect: {smallest}."
-    if detail := tails.detail(c):
-        text += f" {sentences.upper_first(detail)}."
-    if c.tail_p_value is not None:
-        text += f" p of equal distributions, by their tails, {formatting.digits(c.tail_p_value, 2)}, uncorrected."
-    if c.rarest_mode is not None:
-        text += f" A separate mode of {formatting.percent(c.rarest_mode)} of the runs would show."
-    if c.carry_over is not None:
-        text += f" {tails.carry_over_text(c)}"
-    return text
+    level = formatting.digits(c.confidence * 100, 4)
+    bound = (
+        f"Too few pairs for an interval: {tails.bound(c)}." if tails.bound(c) else f"The interval holds at {level} %."
+    )
+    p_value, tail_p_value = (formatting.digits(each or 0.0, 2) for each in (c.p_value, c.tail_p_value))
+    more = (
+        (c.low is not None, bound),
+        (c.p_value is not None, f"p of no difference {p_value}, uncorrected."),
+        (formatting.smallest(c), f"The smallest detectable effect: {formatting.smallest(c)}."),
+        (tails.detail(c), f"{sentences.upper_first(tails.detail(c))}."),
+        (c.tail_p_value is not None, f"p of equal distributions, by their tails, {tail_p_value}, uncorrected."),
+        (
+            c.rarest_mode is not None,
+            f"A separate mode of {formatting.percent(c.rarest_mode or 0.0)} of the runs would show.",
+        ),
+        (c.carry_over is not None, tails.carry_over_text(c)),
+    )
+    return " ".join([text, *(sentence for holds, sentence in more if holds)])
 
 
 def _grid(group: ComparisonGroup, grid: Grid, *, first: bool) -> Fold:

@@ -129,9 +129,7 @@ def _notes(
             "An instruction takes the same time on the virtual clock, so its time is their number, with the kernel's share. It is no time "
             "of a processor, on which a division takes longer than a sum."
         )
-    for variant in variants:
-        if text := _operands(lines, variant):
-            yield text
+    yield from filter(None, (_operands(lines, variant) for variant in variants))
     yield _LIBRARY
     if page is not None and any(map(_on_page, lines)):
         yield _PAGE.format(ratio=_printed(page))

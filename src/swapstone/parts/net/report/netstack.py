@@ -55,6 +55,16 @@ class Row(NamedTuple):
     work: str = ""
 
 
+_CLIENTS = (
+    "The page's figures are of HTTP clients, so they stand below the client's rows; the server's are another quantity. "
+    "The page counted two other clients on another system, one for copies and one for allocations, which copy what they "
+    "send and receive, as client, plain. The threads of the second take their stacks from the heap. The page does not "
+    "name the machine. Its figures are divided by its requests. ~ is about, + is at least. "
+    "It counted allocations from the heap, not those from lwIP's pools. Only the order of magnitude can be compared."
+)
+_SERVERS = (
+    "The page's figures are of HTTP clients. These rows are of servers, so no published figure stands beside them."
+)
 _AFFIXES = {"about": ("~", ""), "at least": ("", "+")}
 
 
@@ -74,18 +84,7 @@ def sections(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:
     notes = [
         "Medians over runs, for each request. Allocations from the heap are those of Rust code. lwIP allocates from its own store, too."
     ]
-    if pages:
-        notes.append(
-            "The page's figures are of HTTP clients, so they stand below the client's rows; the server's are another quantity. "
-            "The page counted two other clients on another system, one for copies and one for allocations, which copy what they "
-            "send and receive, as client, plain. The threads of the second take their stacks from the heap. The page does not "
-            "name the machine. Its figures are divided by its requests. ~ is about, + is at least. "
-            "It counted allocations from the heap, not those from lwIP's pools. Only the order of magnitude can be compared."
-        )
-    elif context.published == STUDY:
-        notes.append(
-            "The page's figures are of HTTP clients. These rows are of servers, so no published figure stands beside them."
-        )
+    notes += [_CLIENTS if pages else _SERVERS] if context.published == STUDY else []
     return (
         section_of(
             SECTION,

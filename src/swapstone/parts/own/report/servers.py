@@ -143,23 +143,27 @@ def _plain_musl(context: ReportContext) -> Variant | None:
 
 
 def _notes(first: str, *, musl: bool, page: bool) -> Iterator[str]:
-    yield (
-        f"Medians over the blocks. x: requests a second over those of {first}, with the interval: the same estimate as below, and not the "
-        "quotient of the medians. CPU, faults and waits are the server's own, for each "
-        "request: user and system time, minor page faults, voluntary context switches."
-    )
-    yield (
-        "Where server and load generator share processors, requests a second depend on both. Read the processor time of a request first: "
-        "it is the server's alone."
-    )
-    if musl:
-        yield "x of musl: the quotient of two x, that of the row and that of musl with its own malloc."
-    if page:
-        yield (
+    texts = (
+        (
+            True,
+            f"Medians over the blocks. x: requests a second over those of {first}, with the interval: the same estimate as below, and not "
+            "the quotient of the medians. CPU, faults and waits are the server's own, for each "
+            "request: user and system time, minor page faults, voluntary context switches.",
+        ),
+        (
+            True,
+            "Where server and load generator share processors, requests a second depend on both. Read the processor time of a request "
+            "first: it is the server's alone.",
+        ),
+        (musl, "x of musl: the quotient of two x, that of the row and that of musl with its own malloc."),
+        (
+            page,
             "The published ratio is of another server on another machine with as many connections: 10 on a Pentium T4500, 250 on "
             "an AMD Zen 3 (where wrk had two threads; here it has one). The page does not state how many threads its server had, so the "
-            "rows of a number of connections have the same ratio: t is the threads of the server, not wrk's -t."
-        )
+            "rows of a number of connections have the same ratio: t is the threads of the server, not wrk's -t.",
+        ),
+    )
+    return (text for holds, text in texts if holds)
 
 
 def _page_table(context: ReportContext) -> Iterator[Section]:

@@ -187,22 +187,29 @@ def _index(rows: Sequence[Row]) -> Row:
 
 
 def _notes(rows: Sequence[Row]) -> Iterator[str]:
-    yield "Medians over the blocks. ratio and page: candidate / baseline, measured here and published."
     lacking = [row.published.metric for row in rows if row.ratio is None]
-    if lacking:
-        yield f"Unavailable, because a workload of the row has no value or the time to leave out is larger: {', '.join(lacking)}."
-    if any(row.published.less for row in rows):
-        yield (
+    texts = (
+        (True, "Medians over the blocks. ratio and page: candidate / baseline, measured here and published."),
+        (
+            lacking,
+            f"Unavailable, because a workload of the row has no value or the time to leave out is larger: {', '.join(lacking)}.",
+        ),
+        (
+            any(row.published.less for row in rows),
             "As lmbench does, ctxsw leaves out the time in which one process passes the token to itself, sig hndl the time of kill() "
-            "without a signal, Prot Fault the time of sig hndl, and Page Fault the time of mapping and unmapping."
-        )
-    if any(row.published.unit == "MB/s" for row in rows):
-        yield (
+            "without a signal, Prot Fault the time of sig hndl, and Page Fault the time of mapping and unmapping.",
+        ),
+        (
+            any(row.published.unit == "MB/s" for row in rows),
             "Rows in MB/s depend on caches and memory. On the virtual clock, on which each instruction takes the same time, they count "
-            "instructions only: measure them with --clock wall or on hardware."
-        )
-    if any(row.published.same_kind for row in rows):
-        yield "*: other work of the same kind. Ratios can be compared with the page's, values can't."
+            "instructions only: measure them with --clock wall or on hardware.",
+        ),
+        (
+            any(row.published.same_kind for row in rows),
+            "*: other work of the same kind. Ratios can be compared with the page's, values can't.",
+        ),
+    )
+    return (text for holds, text in texts if holds)
 
 
 SERVICE_TABLES = Topic("service-tables", 50, sections)

@@ -243,15 +243,9 @@ def beside_fields(margin: float, *keys: str) -> Iterator[Field[Row]]:
     )
 
 
-def _fields(margin: float) -> Iterator[Field[Row]]:
+def _fields(margin: float) -> tuple[Field[Row], ...]:
     pages = dict(page_rows())
     names = ("rt", "rt_cyclictest")
-    yield Field("work", "", lambda row: row.name, right=False)
-    yield Field("", "work", lambda row: row.workload)
-    yield Field("", "published_row", lambda row: pages.get(row.name, INDEX))
-    for at, name in enumerate(("generic", *names)):
-        yield Field(COLUMNS[at], f"{name}_per_second", entry("values", at), unit("1/s", "-"))
-    yield from beside_fields(margin, *(f"{prefix}{name}_percent" for prefix in ("", "published_") for name in names))
     words = {"-": None, "yes": "yes", "other direction": "no"}
 
     def same_way(at: int, name: str) -> Field[Row]:
@@ -264,8 +258,19 @@ def _fields(margin: float) -> Iterator[Field[Row]]:
     def of_page(at: int, name: str) -> Field[Row]:
         return Field("", f"{name}_of_page", lambda row: shares((row.page[at], row.here[at]))[0])
 
-    yield from map(same_way, (0, 1), names)
-    yield from map(of_page, (0, 1), names)
+    percentages = (f"{prefix}{name}_percent" for prefix in ("", "published_") for name in names)
+    return (
+        Field("work", "", lambda row: row.name, right=False),
+        Field("", "work", lambda row: row.workload),
+        Field("", "published_row", lambda row: pages.get(row.name, INDEX)),
+        *(
+            Field(COLUMNS[at], f"{name}_per_second", entry("values", at), unit("1/s", "-"))
+            for at, name in enumerate(("generic", *names))
+        ),
+        *beside_fields(margin, *percentages),
+        *map(same_way, (0, 1), names),
+        *map(of_page, (0, 1), names),
+    )
 
 
 def entry(name: Literal["values", "here", "page"], at: int) -> Callable[[Row], float | None]:
@@ -276,39 +281,35 @@ def entry(name: Literal["values", "here", "page"], at: int) -> Callable[[Row], f
 def _notes(context: ReportContext, section: str, rows: tuple[Row, ...], index: Row) -> Iterator[str]:
     margin = context.experiment.margin
     measured = dict.fromkeys(f"{each.figure.condition}, on {each.figure.platform}" for each in joined(section, STUDY))
-    yield (
+    alone = "," not in dict(context.facts).get("cpus", "")
+    tasks = (
+        "The eight tasks share the machine's one processor; on the page each had a processor. So here no task waits for a lock that is "
+        "held on another processor."
+        if alone
+        else "The eight tasks share this machine's processors; on the page each had a processor."
+    )
+    full, every = sum(None not in {row.here[0], row.page[0]} for row in rows), len(page_rows())
+    page = "its own index" if full == every else f"the same mean over those rows (its index has {every})"
+    mean = f"The index is the geometric mean of the percentages over {formatting.count(full, 'row')}; the page's is {page}."
+    tmpfs = "file_copy copies within memory (tmpfs); the page's machine had an SSD, and the page does not name the file system."
+    texts = (
         "Operations per second: 1 over the median elapsed time of one operation, over the blocks. Of a copied file, an operation is 1024 "
         "bytes. The percentages are candidate / baseline of these rates, where the baseline is the generic kernel on an idle machine; "
-        "above 100 is faster. Ratios of times, as in the comparisons, are their inverse."
-    )
-    yield (
+        "above 100 is faster. Ratios of times, as in the comparisons, are their inverse.",
         f"The page's percentages are of UnixBench, {'; '.join(measured)}. The workloads here resemble UnixBench's, in the "
         "same order, so percentages can be compared and rates can't. integer and floating_point are beside Dhrystone and Whetstone, and "
-        "are other programs."
-    )
-    if any(row.name.startswith("file_copy") for row in rows):
-        yield "file_copy copies within memory (tmpfs); the page's machine had an SSD, and the page does not name the file system."
-    if section == SEVERAL:
-        yield (
-            "The eight tasks share the machine's one processor; on the page each had a processor. So here no task waits for a lock that is "
-            "held on another processor."
-            if "," not in dict(context.facts).get("cpus", "")
-            else "The eight tasks share this machine's processors; on the page each had a processor."
-        )
-    yield (
+        "are other programs.",
+        tmpfs if any(row.name.startswith("file_copy") for row in rows) else "",
+        tasks if section == SEVERAL else "",
         f"As on the page, yes: both slower than generic, both faster, or both within {formatting.percent(margin)} of it, and of the same "
-        f"size: within a factor of {SAME_SIZE}. size x 8.2: the same direction, but the percentage is 8.2 times the page's."
+        f"size: within a factor of {SAME_SIZE}. size x 8.2: the same direction, but the percentage is 8.2 times the page's.",
+        *(
+            _agreement(what, [(row, row.here[at], row.page[at]) for row in rows], margin)
+            for at, what in enumerate(COLUMNS[1:])
+        ),
+        mean if index.here[0] is not None else "",
     )
-    for what, which in (("rt", 0), ("rt + cyclictest", 1)):
-        yield _agreement(what, [(row, row.here[which], row.page[which]) for row in rows], margin)
-    if index.here[0] is not None:
-        full = sum(row.here[0] is not None and row.page[0] is not None for row in rows)
-        page = (
-            "its own index"
-            if full == len(page_rows())
-            else f"the same mean over those rows (its index has {len(page_rows())})"
-        )
-        yield f"The index is the geometric mean of the percentages over {formatting.count(full, 'row')}; the page's is {page}."
+    return filter(None, texts)
 
 
 def _agreement(what: str, rows: Sequence[tuple[Row, float | None, float | None]], margin: float) -> str:

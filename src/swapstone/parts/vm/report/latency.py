@@ -71,13 +71,11 @@ def _table(context: ReportContext, group: LatencyGroup, suffix: str) -> Section:
         "latencies. Average: the mean of the replicates' averages. Percentiles: of all replicates together, the lower edge of the bin of "
         "1 us."
     ]
-    if any(percentile(each, PERCENTS[-1]) is None for each in shown):
-        notes.append("A percentile is empty where there are fewer latencies than it needs (p99.99 needs 10000).")
+    few = any(percentile(each, PERCENTS[-1]) is None for each in shown)
+    empty = "A percentile is empty where there are fewer latencies than it needs (p99.99 needs 10000)."
     missing = [f"{variant.short_label} under {load}" for (load, variant), each in cells.items() if each is None]
-    if missing:
-        notes.append(f"No latencies were measured of {', '.join(missing)}.")
-    if context.published == STUDY:
-        notes.append(_IMAGE)
+    lacking = f"No latencies were measured of {', '.join(missing)}."
+    notes += [empty] * few + [lacking] * bool(missing) + [_IMAGE] * (context.published == STUDY)
     return section_of(
         f"latency{suffix}",
         f"Wake-up latency of {group.workload} by load, in microseconds, {_replicates_of(group)}",

@@ -187,16 +187,13 @@ class _Tables:
     def compressibility(self) -> Section:
         """Return rate, compression and reached memory by the data's compressibility."""
 
-        def columns(fill: str, percent: str) -> Iterator[Field[_Row]]:
-            key = f"random_{percent}"
-            yield Field(
-                f"{percent} % random: steady",
-                f"{key}_steady_bytes_s",
-                self.median("out_steady", fill),
-                unit("B/s", "?"),
+        def columns(fill: str, percent: str) -> tuple[Field[_Row], ...]:
+            key, steady = f"random_{percent}", f"{percent} % random: steady"
+            return (
+                Field(steady, f"{key}_steady_bytes_s", self.median("out_steady", fill), unit("B/s", "?")),
+                Field("compressed", f"{key}_compression", self.median("compression", fill), _TIMES),
+                Field("reached", f"{key}_reached_bytes", self.median("reached", fill), unit("B", "?")),
             )
-            yield Field("compressed", f"{key}_compression", self.median("compression", fill), _TIMES)
-            yield Field("reached", f"{key}_reached_bytes", self.median("reached", fill), unit("B", "?"))
 
         return section_of(
             f"swap-compressibility{self.tag}",
