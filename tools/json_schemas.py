@@ -66,18 +66,8 @@ _EXHIBIT: Fields = {
     "data": tuple[dict[str, str | float | None], ...],
     **dict.fromkeys(("notes", "flags"), _TEXTS),
 }
-_LAID_OUT: Fields = {
-    "head": _TEXTS,
-    "rows": tuple[_TEXTS, ...],
-    "right": tuple[bool, ...],
-    "keys": int,
-    "svg": str,
-    "drawn": _TEXTS,
-}
 _FINDING = _struct("Finding", {"name": str, "state": State, **dict.fromkeys(("found", "meaning", "remedy"), str)})
-_PART = _struct(
-    "Part", _fields(PartSummary, "sections"), {"exhibits": _many(_struct("StudyExhibit", _EXHIBIT, _LAID_OUT))}
-)
+_PART = _struct("Part", _fields(PartSummary, "sections"), {"exhibits": _many(_struct("StudyExhibit", _EXHIBIT))})
 _INDEX = _struct(
     "Index",
     _fields(StudyIndex, "parts", "clocks"),

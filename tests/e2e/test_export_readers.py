@@ -264,59 +264,6 @@ def test_hyperfine_plots_draw_the_times(scripts: Path, record: tuple[Path, Path]
     assert drawn("plot_progression.py")["scatter"][1]["y"] == both[0]
 
 
-@pytest.mark.slow
-def test_hyperfines_plot_of_a_parameter_accepts_the_files_of_a_family(scripts: Path, tmp_path: Path) -> None:
-    """Three sizes of block under two C libraries: a file and a line for each library, with the size on the axis."""
-    (tmp_path / "matplotlib").mkdir()
-    (tmp_path / "matplotlib" / "__init__.py").touch()
-    (tmp_path / "matplotlib" / "pyplot.py").write_text(PYPLOT)
-    only = ("--suite", "throughput", "--only", "file_copy(*)", "--blocks", "3", "--target", fake(tmp_path))
-    swapstone(tmp_path, "compare", "libc=glibc,musl", *only, "--out", str(tmp_path / "r"))
-    swapstone(tmp_path, "export", str(tmp_path / "r"), "--format", "hyperfine", "--folder", str(tmp_path / "plots"))
-    names = [f"file_copy-block_bytes-tasks=1-libc={libc}.json" for libc in ("glibc", "musl")]
-    paths = [str(tmp_path / "plots" / name) for name in names]
-    stdout = _script(scripts, "plot_parametrized.py", *paths, "--titles", "glibc,musl", PYTHONPATH=str(tmp_path))
-    lines = [named for call, _, named in json.loads(stdout) if call == "errorbar"]
-    assert [line["x"] for line in lines] == [[256.0, 1024.0, 4096.0]] * 2
-    walls = {
-        (c.workload, c.candidate.label): c for c in _analysis(tmp_path / "r").comparisons if c.metric.name == "wall"
-    }
-    sizes = [f"file_copy({size})" for size in (256, 1024, 4096)]
-    expected = [statistics.mean(walls[name, "libc=musl"].candidate_values) / 1e9 for name in sizes]
-    assert lines[1]["y"] == pytest.approx(expected)
-
-
-@pytest.mark.slow
-def test_hyperfines_whisker_plot_accepts_the_file_of_one_workload(
-    scripts: Path, record: tuple[Path, Path], tmp_path: Path
-) -> None:
-    (tmp_path / "matplotlib").mkdir()
-    (tmp_path / "matplotlib" / "__init__.py").touch()
-    (tmp_path / "matplotlib" / "pyplot.py").write_text(PYPLOT)
-    path = tmp_path / "one.json"
-    swapstone(
-        *(tmp_path, "export", str(record[0]), "--format", "hyperfine"),
-        *("--workload", "b_string_strlen", "--out", str(path)),
-    )
-    results = json.loads(path.read_text())["results"]
-    assert [result["parameters"] for result in results] == [{"libc": "glibc"}, {"libc": "musl"}]
-    drawn = {
-        call: arguments
-        for call, arguments, _ in json.loads(_script(scripts, "plot_whisker.py", str(path), PYTHONPATH=str(tmp_path)))
-    }
-    assert drawn["boxplot"] == [[result["times"] for result in results]]
-
-
-def test_a_workload_without_a_file_and_a_format_without_files_are_errors(
-    record: tuple[Path, Path], tmp_path: Path
-) -> None:
-    wrong = swapstone(tmp_path, "export", str(record[0]), "--format", "hyperfine", "--workload", "b_string", expect=2)
-    assert "There is no workload with elapsed time in this record named 'b_string'." in wrong.stderr
-    assert "b_string_strlen" in wrong.stderr
-    wrong = swapstone(tmp_path, "export", str(record[0]), "--format", "csv", "--folder", "x", expect=2)
-    assert "Add: --format hyperfine" in wrong.stderr
-
-
 def test_duckdb_reads_the_csv_exports(tmp_path: Path) -> None:
     """Numbers have numeric types, missing values are null, all rows are there, and names can hold any character."""
     context, analysis = synthetic.context(), synthetic.analysis()

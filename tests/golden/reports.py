@@ -11,7 +11,7 @@ import msgspec
 from swapstone.core.model import Analysis
 from swapstone.core.report import record_report
 from swapstone.core.report.context import ReportContext, Selection
-from swapstone.core.report.document import Document, Drawing, Section, notes_of, table_of
+from swapstone.core.report.document import Document, Drawing, Section, Table, notes_of
 from swapstone.core.report.render import html, markdown, terminal
 from swapstone.core.report.render.terminal import Terminal
 
@@ -74,13 +74,12 @@ class Texts(NamedTuple):
     notes: tuple[str, ...]
     flags: tuple[str, ...]
     svg: str
-    drawn: tuple[str, ...]
 
 
 def texts(section: Section) -> Texts:
     """Return the texts of a section of one table or drawing."""
-    table = table_of(section)
-    drawing = next((each for each in section.blocks if isinstance(each, Drawing)), Drawing(title=""))
+    table = next((each for each in section.blocks if isinstance(each, Table)), None)
+    drawing = next((each for each in section.blocks if isinstance(each, Drawing)), Drawing(title="", svg=""))
     return Texts(
         name=section.name,
         title=section.title,
@@ -91,7 +90,6 @@ def texts(section: Section) -> Texts:
         notes=notes_of(section),
         flags=section.warnings,
         svg=drawing.svg,
-        drawn=drawing.lines,
     )
 
 

@@ -73,7 +73,6 @@ def run_fit(context: click.Context, options: Mapping[str, object]) -> int:
     from swapstone.parts.vm.report.memory_phase_text import (  # noqa: PLC0415
         PHASE_HEAD,
         marks_phases,
-        over_time,
         phase_notes,
         phase_rows,
     )
@@ -94,7 +93,6 @@ def run_fit(context: click.Context, options: Mapping[str, object]) -> int:
         echo(f"\n{table(HEAD, rows(fit), terminal_columns())}")
         if marks_phases(fit):
             echo(table(PHASE_HEAD, phase_rows(fit), terminal_columns()))
-            echo("\n".join(over_time(fit, width, ascii_only="utf" not in (sys.stdout.encoding or "").lower())) + "\n")
         for note in (*notes(fit), *phase_notes(fit)):
             echo(wrapped(note, width))
     sys.stdout.flush()

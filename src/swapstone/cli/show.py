@@ -10,13 +10,11 @@ import click
 from swapstone.cli.output import echo, plain
 from swapstone.cli.printing import print_table
 from swapstone.cli.record_options import ALL, RECORD
-from swapstone.cli.shell_completion import complete_workloads
-from swapstone.core.model import UserError, unknown
+from swapstone.core.model import unknown
 from swapstone.core.report import export
 from swapstone.core.report.context import Selection
-from swapstone.core.report.hyperfine_export import file_name
 from swapstone.core.report.render import RENDERERS, find_renderer
-from swapstone.core.session.output_file import write_output, write_outputs
+from swapstone.core.session.output_file import write_output
 from swapstone.core.session.record_handle import open_record
 from swapstone.core.session.unusable_values import named_record
 
@@ -85,44 +83,22 @@ def report_command(record: str, kind: str, out: str | None) -> None:
 @RECORD
 @click.option("--format", "kind", type=click.Choice(sorted(export.EXPORTS)), required=True, help="The format.")
 @click.option("--out", metavar="FILE", default="-", show_default=True, help="Where to write it; - for standard output.")
-@click.option(
-    "--workload",
-    metavar="NAME",
-    shell_complete=complete_workloads,
-    help="hyperfine: this workload alone, with one parameter.",
-)
-@click.option("--folder", metavar="DIR", help="hyperfine: a file for each plot, in this folder; it is created.")
-def export_command(record: str, kind: str, out: str, workload: str | None, folder: str | None) -> None:
+def export_command(record: str, kind: str, out: str) -> None:
     r"""Write a record's figures for other tools.
 
     csv: one row a comparison. runs: CSV, one row a run and metric. effects: CSV, one row a main effect, simple effect or interaction of
     crossed factors. exhibits: CSV, one row a cell of the tables that some kinds of experiment have besides their comparisons. json: the
     whole analysis. hyperfine: its JSON, one result per workload and variant. benchstat: Go's benchmark text. junit: JUnit XML; a worse row
-    is a failure. kcidb: KernelCI's JSON 5.3. lava: test-case signals for LAVA. action-smaller, action-bigger: github-action-benchmark's
-    customSmallerIsBetter and customBiggerIsBetter. `swapstone docs exports` has an example of each.
+    is a failure. kcidb: KernelCI's JSON 5.3. lava: test-case signals for LAVA. `swapstone docs exports` has an example of each.
 
     \b
     Examples:
       swapstone export last --format csv > table.csv
       swapstone export last --format benchstat | benchstat -col /libc -
       swapstone export last --format junit --out junit.xml
-      swapstone export last --format hyperfine --folder plots
+      swapstone export last --format hyperfine > all.json
     """
-    if (workload or folder) and kind != "hyperfine":
-        raise UserError(f"--format {kind} is one file with every workload.", "Add: --format hyperfine")
-    opened = open_record(record)
-    if folder:
-        write_outputs(Path(folder), files := opened.hyperfine_files())
-        echo(f"Wrote {len(files)} files to {plain(folder)}", err=True)
-    elif workload:
-        files = opened.hyperfine_files()
-        names = {each.workload: file_name(each.workload) for each in opened.analysis().comparisons}
-        if names.get(workload) not in files:
-            known = [each for each, name in names.items() if name in files]
-            raise unknown("workload with elapsed time in this record", workload, known)
-        _deliver(files[names[workload]], out)
-    else:
-        _deliver(opened.report(kind), out)
+    _deliver(open_record(record).report(kind), out)
 
 
 def _deliver(content: str, target: str, *, named: bool = True) -> None:

@@ -20,7 +20,7 @@ import msgspec
 import pytest
 from tests.golden import latency, servers, synthetic
 
-from swapstone.core.model import Analysis, Direction, Verdict
+from swapstone.core.model import Analysis, Verdict
 from swapstone.core.report.ci_export import CI_EXPORTS, to_junit, to_kcidb, to_lava
 from swapstone.core.report.context import ReportContext
 
@@ -188,34 +188,6 @@ def test_lava_signals_are_lines_that_the_dispatcher_matches(context: ReportConte
         cases += 1
     assert depth == 0
     assert cases == len([c for c in analysis.comparisons if c.candidate not in {null.copy for null in analysis.nulls}])
-
-
-@pytest.mark.parametrize(("context", "analysis"), RECORDS)
-def test_each_metric_with_a_direction_is_in_one_of_the_two_action_files(
-    context: ReportContext, analysis: Analysis
-) -> None:
-    """As the action's documentation has it: name, unit and value are required, range and extra are texts."""
-    seen: set[str] = set()
-    for export, better in (
-        (CI_EXPORTS["action-smaller"], Direction.LOWER),
-        (CI_EXPORTS["action-bigger"], Direction.HIGHER),
-    ):
-        entries = json.loads(export(context, analysis))
-        for entry in entries:
-            assert {"name", "unit", "value"} <= entry.keys() <= {"name", "unit", "value", "range", "extra"}
-            assert isinstance(entry["value"], float | int)
-            assert all(isinstance(entry[key], str) for key in entry.keys() - {"value"})
-        names = {entry["name"] for entry in entries}
-        assert len(names) == len(entries)
-        metrics = {
-            c.metric.name
-            for c in analysis.comparisons
-            if c.metric.better is better and c.verdict is not Verdict.INVALID
-        }
-        assert {name.partition(" [")[0].rpartition(" ")[2] for name in names} <= metrics
-        assert not names & seen
-        seen |= names
-    assert seen
 
 
 def test_hostile_names_steer_neither_a_terminal_nor_a_parser() -> None:

@@ -101,7 +101,7 @@ def test_numbers_of_a_table_stay_numbers() -> None:
     assert (row["effect"], row["low"], row["high"]) == ("-12.5", "-1e-07", "-3")
 
 
-@pytest.mark.parametrize("name", ["json", "hyperfine", "kcidb", "action-smaller", "action-bigger"])
+@pytest.mark.parametrize("name", ["json", "hyperfine", "kcidb"])
 def test_json_holds_the_texts_as_they_are(name: str) -> None:
     text = export.EXPORTS[name](_context(), _analysis())
     whole = json.loads(text)

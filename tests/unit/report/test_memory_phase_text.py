@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""The resident memory by phase and over time."""
+"""The resident memory by phase."""
 
 from __future__ import annotations
 
 from swapstone.core.model import MemorySeries, PhaseMemory
 from swapstone.parts.vm.model.memory_fit import MemoryFit, VariantMemory
-from swapstone.parts.vm.report.memory_phase_text import PHASE_HEAD, marks_phases, over_time, phase_notes, phase_rows
+from swapstone.parts.vm.report.memory_phase_text import PHASE_HEAD, marks_phases, phase_notes, phase_rows
 
 MIB = 1 << 20
 SECOND = 1_000_000_000
@@ -53,40 +53,11 @@ def test_each_phase_has_a_row() -> None:
     assert len(PHASE_HEAD) == len(made[0])
     both = fit(variant("glibc"), variant("musl", unavailable="it ended with status 1"))
     assert phase_rows(both) == made
-    assert len(list(over_time(both, 80))) == 3
 
 
 def test_a_phase_without_a_sample_has_no_size() -> None:
     series = MemorySeries(phases=(PhaseMemory(name="spike", live_bytes=5),))
     assert phase_rows(fit(variant("a", series)))[0][3:] == ("-", "-", "5 B", "-")
-
-
-def test_the_memory_over_time_is_drawn_on_the_same_scales() -> None:
-    half = MemorySeries(samples=((0, 20 * MIB), (5 * SECOND, 20 * MIB)), phases=(phase("spike", 0, 5, 20),))
-    lines = list(over_time(fit(variant("glibc"), variant("musl", half)), 27))
-    assert lines == [
-        "Resident memory over time: up to 80 MiB, 10.00 s",
-        "glibc  ▄▄▄▄████▄▄▄▄▄▄▄▄▄▄▄▁",
-        "       |spike  |quiet",
-        "musl   ▂▂▂▂▂▂▂▂▂▂▂",
-        "       |spike",
-    ]
-    ascii_line = list(over_time(fit(variant("glibc")), 27, ascii_only=True))[1]
-    assert ascii_line.isascii()
-
-
-def test_the_name_of_a_short_phase_is_cut() -> None:
-    series = MemorySeries(
-        samples=((0, MIB), (10 * SECOND, MIB)),
-        phases=(phase("first", 0, 1, 1), phase("second", 1, 9, 1), phase("third", 9, 10, 1)),
-    )
-    assert list(over_time(fit(variant("a", series)), 23))[2] == "   |f|second         |t"
-
-
-def test_a_run_of_no_duration_is_drawn() -> None:
-    series = MemorySeries(samples=((0, 0),), phases=(phase("spike", 0, 0, 0),))
-    assert len(list(over_time(fit(variant("a", series)), 80))) == 3
-    assert list(over_time(fit(variant("a", None)), 80)) == []
 
 
 def test_a_program_without_marks_has_no_section() -> None:

@@ -42,7 +42,7 @@ def test_a_grid_explains_a_ratio_that_its_medians_seem_to_contradict() -> None:
 
 
 def test_a_row_explains_it_below() -> None:
-    assert forest_row(Row(comparison=LOST), {}).detail == TEXT
+    assert forest_row(Row(comparison=LOST)).detail == TEXT
 
 
 @pytest.mark.parametrize(

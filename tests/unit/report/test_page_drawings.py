@@ -218,5 +218,5 @@ def test_an_axis_holds_any_ratios(ratios: list[float]) -> None:
     )
     group = ResultGroup(title="wall", rows=rows)
     scale = html_plots.axis(ResultTable(title="", before_name="a", after_name="b", margin=0.01, groups=(group,)))
-    assert 0 < scale.low < 1 < scale.high < math.inf
+    assert -math.inf < scale.low < 0 < scale.high < math.inf
     assert all(0 <= scale.at(ratio) <= 100 for ratio in ratios)

@@ -10,6 +10,7 @@ import pytest
 from tests.json_schema import check_printed
 from tests.unit.report.test_brief_text import case_of
 from tests.unit.report.test_memory_phase_text import fit, variant
+from tests.unit.session.test_emulator_findings import image
 
 from swapstone.core.report import study_index
 from swapstone.core.report.printed_json import printed_json

@@ -36,7 +36,7 @@ TOY = section_of(
     keys=2,
     notes=("A note *with* stars.",),
     warnings=(FLAG,),
-    drawing=Drawing(title="Toys", svg=SVG, lines=("idle |##", "cpu  |```")),
+    drawing=Drawing(title="Toys", svg=SVG),
 )
 
 
@@ -60,10 +60,8 @@ def test_the_terminal_prints_warnings_first_and_the_section_before_the_compariso
     assert lines.count(flag) == 3  # once with the caveats, once above each of the two
     start = lines.index("Toys by load")
     assert lines.index(flag) < start
-    assert lines[start + 1 : start + 8] == [
+    assert lines[start + 1 : start + 6] == [
         flag,
-        "idle |##",
-        "cpu  |```",
         "load kernel           most, us",
         "idle x\\x1b[31m|<b>&`y     12.5",
         "cpu  rt",
@@ -85,12 +83,11 @@ def test_a_warning_has_its_colour() -> None:
 
 
 @pytest.mark.usefixtures("with_toy")
-def test_markdown_shows_text_from_outside_and_fences_the_drawing() -> None:
+def test_markdown_shows_text_from_outside() -> None:
     shown = reports.as_markdown(CONTEXT, ANALYSIS)
     assert r"- **Caveat.** Held up by x\\x1b\[31m\|\<b\>\&\`y for 2004 us." in shown
     assert r"| idle | x\\x1b\[31m\|\<b\>\&\`y | 12.5 |" in shown
     assert "| load | kernel | most, us |\n|---|---|---:|\n" in shown
-    assert "\n````text\nidle |##\ncpu  |```\n````\n" in shown
     assert r"A note \*with\* stars." in shown
     assert shown.index("## Toys by load") < shown.index("## libc:")
 
@@ -168,10 +165,9 @@ def test_a_wide_table_goes_on_below_and_loses_no_column(width: int, name: str, k
         assert f"{i}.25" in "\n".join(lines)
 
 
-def test_a_drawing_is_left_out_where_it_does_not_fit() -> None:
-    drawing = section_of("d", "D", (), (), drawing=Drawing(title="D", lines=("x" * 81, "y")))
-    assert _lines(drawing, 80) == ["", "D", "(The drawing needs 81 columns.)"]
-    assert _lines(drawing, 81) == ["", "D", "x" * 81, "y"]
+def test_a_section_of_a_drawing_alone_is_for_pages() -> None:
+    drawing = section_of("d", "D", (), (), drawing=Drawing(title="D", svg=SVG))
+    assert "\nD\n" not in "\n".join(_lines(drawing, 80))
 
 
 def test_a_field_is_for_readers_for_programs_or_for_both() -> None:

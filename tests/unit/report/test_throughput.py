@@ -175,11 +175,9 @@ def test_what_points_another_way_is_counted_and_named() -> None:
         (0.9805, 1.0, True),
         (1.03, 0.97, False),
         (1.03, 1.2, True),
-        (None, 0.9, None),
-        (0.9, None, None),
     ],
 )
-def test_same_direction(ours: float | None, theirs: float | None, same: bool | None) -> None:
+def test_same_direction(ours: float, theirs: float, same: bool) -> None:
     assert same_direction(ours, theirs, 0.02) is same
 
 

@@ -78,11 +78,6 @@ def test_intervals(low: float, high: float, words: str) -> None:
     assert wording.between(low, high) == words
 
 
-def test_changes_beside_a_name() -> None:
-    found = [wording.change(ratio) for ratio in (1.03, 0.96, 1.5, 0.33)]
-    assert found == ["+3 %", "-4 %", "1.5 times", "a third"]
-
-
 def test_lists_and_the_first_letter() -> None:
     assert wording.listed([]) == ""
     assert wording.listed(["regex"]) == "regex"

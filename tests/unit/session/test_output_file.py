@@ -11,7 +11,7 @@ import pytest
 
 import swapstone
 from swapstone.core.model import UserError
-from swapstone.core.session.output_file import check_output_folder, write_output, write_outputs
+from swapstone.core.session.output_file import check_output_folder, write_output
 from swapstone.parts.explain.model.explanation import RowMeasurements
 from swapstone.parts.explain.session import explanation_files
 from tests.e2e.cli import fake
@@ -48,13 +48,8 @@ def test_a_report_replaces_a_link_and_not_its_target(
 def test_exports_replace_links_too(record: swapstone.Record, precious: Path, tmp_path: Path) -> None:
     (tmp_path / "table.csv").symlink_to(precious)
     command(tmp_path, "export", "r", "--format", "csv", "--out", "table.csv")
-    folder = tmp_path / "plots"
-    folder.mkdir()
-    (name,) = (name for name in record.hyperfine_files() if name == "b_string_strlen.json")
-    (folder / name).symlink_to(precious)
-    command(tmp_path, "export", "r", "--format", "hyperfine", "--folder", "plots")
     assert precious.read_text() == "precious"
-    assert (tmp_path / "table.csv").read_text().startswith("suite,") and not (folder / name).is_symlink()
+    assert (tmp_path / "table.csv").read_text().startswith("suite,")
 
 
 def test_a_device_or_a_fifo_that_the_user_named_is_written_into(tmp_path: Path) -> None:
@@ -77,9 +72,6 @@ def test_what_cannot_be_written_is_named(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="can't be written") as caught:
         write_output(tmp_path / "file" / "x", "x", named=True)
     assert "--out" in caught.value.hint
-    with pytest.raises(UserError, match="can't be written") as caught:
-        write_outputs(tmp_path / "file", {"x": "x"})
-    assert "--folder" in caught.value.hint
 
 
 @pytest.mark.parametrize(

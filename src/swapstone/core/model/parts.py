@@ -31,6 +31,7 @@ KINDS = (
     "list",
     "load-driver",
     "loads",
+    "phrases",
     "reference",
     "root",
     "settings",

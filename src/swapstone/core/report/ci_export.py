@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Exports for continuous integration: JUnit XML, KCIDB, LAVA signals and github-action-benchmark.
+"""Exports for continuous integration: JUnit XML, KCIDB and LAVA signals.
 
 Each comparison is a test case, but for those with a copy of the baseline. A verdict is its result; docs/exports.md has the table.
 """
@@ -7,30 +7,24 @@ Each comparison is a test case, but for those with a copy of the baseline. A ver
 from __future__ import annotations
 
 import datetime
-import functools
 import hashlib
+import itertools
 import json
 import re
 import statistics
 import xml.etree.ElementTree as ET
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
 
-from swapstone.core.model import Analysis, Comparison, Direction, Metric, Verdict
+from swapstone.core.model import Analysis, Comparison, Metric, Verdict
 from swapstone.core.model.safe_text import safe_json
 from swapstone.core.report import formatting
 from swapstone.core.report.answer import tails
 from swapstone.core.report.context import ReportContext
-from swapstone.core.report.csv_output import plain
-from swapstone.core.report.sides import Side, sides
+from swapstone.core.report.sides import without_copies
 
 ORIGIN = "swapstone"
 """The name of the system that submits results, in KCIDB."""
-
-
-def _rows(analysis: Analysis) -> Iterator[Comparison]:
-    """Yield the comparisons without those of copies of the baseline, which test the measurement and not a candidate."""
-    copies = {null.copy for null in analysis.nulls}
-    yield from (c for c in analysis.comparisons if c.candidate not in copies)
 
 
 def _suite(c: Comparison) -> str:
@@ -39,8 +33,7 @@ def _suite(c: Comparison) -> str:
 
 def _sentence(c: Comparison) -> str:
     """Describe a comparison in a line: its effect, its verdict and the reason for it."""
-    what = "ratio" if c.scale.value == "ratio" else "difference"
-    effect = f"{what} {formatting.estimate(c)}: " if formatting.estimate(c) else ""
+    effect = f"{c.scale.value} {formatting.estimate(c)}: " if formatting.estimate(c) else ""
     bound = f" ({formatting.BOUNDED} {tails.bound(c)})" if tails.bound(c) else ""
     text = f"{effect}{c.verdict.value}{bound}" + (f": {c.reason}" if c.reason else "")
     if detail := tails.detail(c):
@@ -73,14 +66,15 @@ def to_junit(context: ReportContext, analysis: Analysis) -> str:
     the schema of Jenkins' xUnit plugin (junit-10.xsd). `time` is left out: no test case has a duration of its own.
     """
     groups: dict[tuple[str, str, str], list[Comparison]] = {}
-    for c in _rows(analysis):
+    for c in without_copies(analysis):
         groups.setdefault((_suite(c), c.baseline.label, c.candidate.label), []).append(c)
     root = ET.Element(
-        "testsuites", {"name": f"swapstone {formatting.safe(context.record_id)}", **_counts(list(_rows(analysis)), 2)}
+        "testsuites",
+        {"name": f"swapstone {formatting.safe(context.record_id)}", **_counts(without_copies(analysis), skipped=False)},
     )
     for number, ((suite, baseline, candidate), rows) in enumerate(groups.items()):
         name = formatting.safe(f"{suite}: {candidate} against {baseline}")
-        facts = {"name": name, "id": str(number), **_counts(rows, 3)}
+        facts = {"name": name, "id": str(number), **_counts(rows, skipped=True)}
         if context.started_unix_ns:
             facts["timestamp"] = _moment(context.started_unix_ns).strftime("%Y-%m-%dT%H:%M:%S")
         element = ET.SubElement(root, "testsuite", facts)
@@ -90,13 +84,13 @@ def to_junit(context: ReportContext, analysis: Analysis) -> str:
     return ET.tostring(root, encoding="unicode", xml_declaration=True) + "\n"
 
 
-_KINDS = (("failures", "failure"), ("errors", "error"), ("skipped", "skipped"))
-
-
-def _counts(rows: Sequence[Comparison], kinds: int) -> dict[str, str]:
-    """Return the number of test cases, and those of the first kinds that don't pass."""
-    found = {kind: str(sum(_RESULTS[c.verdict][0] == element for c in rows)) for kind, element in _KINDS[:kinds]}
-    return {"tests": str(len(rows)), **found}
+def _counts(rows: Sequence[Comparison], *, skipped: bool) -> dict[str, str]:
+    """Return the number of test cases, and of those that don't pass."""
+    counted = Counter(_RESULTS[c.verdict][0] for c in rows)
+    found = {"tests": len(rows), "failures": counted["failure"], "errors": counted["error"]}
+    return {
+        name: str(number) for name, number in (found | ({"skipped": counted["skipped"]} if skipped else {})).items()
+    }
 
 
 def _moment(unix_ns: int) -> datetime.datetime:
@@ -120,8 +114,7 @@ def to_kcidb(context: ReportContext, analysis: Analysis) -> str:
     """
     record = formatting.safe(context.record_id)
     checkout = f"{ORIGIN}:{record}"
-    rows = list(_rows(analysis))
-    variants = list(dict.fromkeys(variant for c in rows for variant in (c.baseline, c.candidate)))
+    rows = without_copies(analysis)
     builds = [
         {
             "id": _id(record, variant.label),
@@ -130,7 +123,7 @@ def to_kcidb(context: ReportContext, analysis: Analysis) -> str:
             "comment": formatting.safe(variant.label),
             "misc": {"levels": dict(variant.levels)},
         }
-        for variant in variants
+        for variant in dict.fromkeys(variant for c in rows for variant in (c.baseline, c.candidate))
     ]
     whole = {
         "version": {"major": 5, "minor": 3},
@@ -172,11 +165,9 @@ def _kcidb_test(context: ReportContext, record: str, c: Comparison) -> dict[str,
 
 
 def _number(metric: Metric, value: float) -> dict[str, object]:
-    if metric.unit == "ns":
-        return {"value": value / 1e9, "unit": "s", "prefix": "metric"}
-    if metric.unit == "1":
-        return {"value": value, "prefix": "metric"}
-    return {"value": value, "unit": metric.unit, "prefix": "binary" if metric.unit.startswith("B") else "metric"}
+    value, unit = (value / 1e9, "s") if metric.unit == "ns" else (value, metric.unit)
+    prefix = {"prefix": "binary" if unit.startswith("B") else "metric"}
+    return {"value": value, **({} if unit == "1" else {"unit": unit}), **prefix}
 
 
 def _id(record: str, *parts: str) -> str:
@@ -196,20 +187,14 @@ def to_lava(context: ReportContext, analysis: Analysis) -> str:
     These are the lines that `lava-test-case` and `lava-test-set` print.
     """
     del context  # every export has this signature
-    lines = []
-    current = ""
-    for c in _rows(analysis):
-        name = f"{_word(_suite(c))}.{_word(c.candidate.label)}"
-        if name != current:
-            lines += ["<LAVA_SIGNAL_TESTSET STOP>"] if current else []
-            lines.append(f"<LAVA_SIGNAL_TESTSET START {name}>")
-            current = name
-        lines.append(_lava_case(c))
-    lines += ["<LAVA_SIGNAL_TESTSET STOP>"] if current else []
-    if not lines:
-        # Without a signal, LAVA counts a job as passed.
-        lines.append("<LAVA_SIGNAL_TESTCASE TEST_CASE_ID=comparisons RESULT=unknown>")
-    return "".join(f"{line}\n" for line in lines)
+    lines: list[str] = []
+    for name, rows in itertools.groupby(
+        without_copies(analysis), lambda c: f"{_word(_suite(c))}.{_word(c.candidate.label)}"
+    ):
+        lines += [f"<LAVA_SIGNAL_TESTSET START {name}>", *map(_lava_case, rows), "<LAVA_SIGNAL_TESTSET STOP>"]
+    # Without a signal, LAVA counts a job as passed.
+    none = ["<LAVA_SIGNAL_TESTCASE TEST_CASE_ID=comparisons RESULT=unknown>"]
+    return "".join(f"{line}\n" for line in lines or none)
 
 
 _UNIT = re.compile(r"[^A-Za-z0-9_/%.^*-]+")
@@ -222,49 +207,13 @@ def _lava_case(c: Comparison) -> str:
         number = _number(c.metric, statistics.median(c.candidate_values))
         value, unit = number["value"], str(number.get("unit", "count"))
         assert isinstance(value, float | int)
-        words += [f"UNITS={_UNIT.sub('_', unit)}", f"MEASUREMENT={_decimal(value)}"]
+        # Without an exponent; LAVA stores ten decimals.
+        words += [f"UNITS={_UNIT.sub('_', unit)}", f"MEASUREMENT={formatting.trimmed(f'{value:.10f}')}"]
     return f"<LAVA_SIGNAL_TESTCASE {' '.join(words)}>"
-
-
-def _decimal(value: float) -> str:
-    """Return a number without an exponent and without loss of digits that were measured: LAVA stores ten decimals."""
-    return formatting.trimmed(f"{value:.10f}")
-
-
-def to_action(context: ReportContext, analysis: Analysis, *, better: Direction) -> str:
-    """Return github-action-benchmark's JSON for its tool ``customSmallerIsBetter`` or ``customBiggerIsBetter``.
-
-    It is a list with a median per workload, variant and metric. Metrics of which no direction is better are in neither file.
-    """
-    found = [side for side in sides(analysis) if side.metric.better is better]
-    verdicts = {(c.suite, c.load, c.workload, c.metric.name, c.candidate): c for c in _rows(analysis)}
-    entries = []
-    for side in found:
-        compared = verdicts.get((side.suite, side.load, side.workload, side.metric.name, side.variant))
-        entries.append(_entry(context, side, compared))
-    return safe_json(json.dumps(entries, indent=1, allow_nan=False, ensure_ascii=False)) + "\n"
-
-
-def _entry(context: ReportContext, side: Side, compared: Comparison | None) -> dict[str, object]:
-    where = side.suite if side.load == "idle" else f"{side.suite} (load {side.load})"
-    extra = [f"runs: {len(side.values)}", f"record: {context.record_id}"]
-    if compared is not None:
-        extra.append(f"against {compared.baseline.label}: {_sentence(compared)}")
-    entry: dict[str, object] = {
-        "name": formatting.safe(f"{where}/{side.workload} {side.metric.name} [{side.variant.label}]"),
-        "unit": "count" if side.metric.unit == "1" else side.metric.unit,
-        "value": statistics.median(side.values),
-        "extra": formatting.safe("; ".join(extra)),
-    }
-    if len(side.values) > 1:
-        entry["range"] = f"± {plain(statistics.stdev(side.values))}"
-    return entry
 
 
 CI_EXPORTS: dict[str, Callable[[ReportContext, Analysis], str]] = {
     "junit": to_junit,
     "kcidb": to_kcidb,
     "lava": to_lava,
-    "action-smaller": functools.partial(to_action, better=Direction.LOWER),
-    "action-bigger": functools.partial(to_action, better=Direction.HIGHER),
 }

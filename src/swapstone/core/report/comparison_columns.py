@@ -3,11 +3,11 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from swapstone.core.model import Analysis, Comparison, FailureRates
-from swapstone.core.report import formatting
 from swapstone.core.report.tables import Field, Value
 
 
@@ -36,28 +36,21 @@ def rows_of(analysis: Analysis) -> Iterator[Row]:
 def _middle(side: int) -> Callable[[Row], float | None]:
     def value(row: Row) -> float | None:
         values = row.c.baseline_values, row.c.candidate_values
-        return formatting.median(values[side]) if all(values) else None
+        return statistics.median(values[side]) if all(values) else None
 
     return value
 
 
-def _runs(side: str, name: str) -> Column:
-    def value(row: Row) -> float | None:
-        runs = row.c.baseline_runs if side == "baseline" else row.c.candidate_runs
-        return None if runs is None else getattr(runs, name)
+def _inside(column: str, *path: str, kind: str = "DOUBLE") -> Column:
+    """Return a column whose value is an attribute of an attribute of a row; None where one of them is None."""
 
-    return Column(f"{side}_{name}", "DOUBLE", value)
+    def value(row: Row) -> Value:
+        found: Any = row
+        for name in path:
+            found = None if found is None else getattr(found, name)
+        return found  # type: ignore[no-any-return] # a text, a number or nothing
 
-
-def _carried(column: str, name: str) -> Column:
-    return Column(column, "DOUBLE", lambda row: None if row.c.carry_over is None else getattr(row.c.carry_over, name))
-
-
-def _failed(side: str, column: str, name: str, kind: str) -> Column:
-    def value(row: Row) -> float | None:
-        return None if row.rates is None else getattr(getattr(row.rates, f"{side}_runs"), name)
-
-    return Column(f"{side}_{column}", kind, value)
+    return Column(column, kind, value)
 
 
 _SIDES = ("baseline", "candidate")
@@ -87,7 +80,7 @@ _PLACE = (
     Column("reason", "VARCHAR", lambda row: row.c.reason),
 )
 _DISTRIBUTION = (
-    *(_runs(side, name) for name in ("mean", "p90", "maximum") for side in _SIDES),
+    *(_inside(f"{side}_{name}", "c", f"{side}_runs", name) for name in ("mean", "p90", "maximum") for side in _SIDES),
     Column("mean_effect", "DOUBLE", lambda row: row.c.mean_effect),
     Column("mean_low", "DOUBLE", lambda row: row.c.mean_low),
     Column("mean_high", "DOUBLE", lambda row: row.c.mean_high),
@@ -95,20 +88,28 @@ _DISTRIBUTION = (
     Column("rarest_mode", "DOUBLE", lambda row: row.c.rarest_mode),
     Column("observed_s", "DOUBLE", lambda row: row.c.observed_s),
     Column("bounded", "BOOLEAN", lambda row: row.c.bounded),
-    _carried("carry_over_effect", "effect"),
-    _carried("carry_over_p_value", "p_value"),
-    *(_carried(f"{side}_{name}", f"{side}_{name}") for side in _SIDES for name in ("after_itself", "after_other")),
-    _carried("discarded_runs", "discarded"),
+    _inside("carry_over_effect", "c", "carry_over", "effect"),
+    _inside("carry_over_p_value", "c", "carry_over", "p_value"),
+    *(
+        _inside(f"{side}_{name}", "c", "carry_over", f"{side}_{name}")
+        for side in _SIDES
+        for name in ("after_itself", "after_other")
+    ),
+    _inside("discarded_runs", "c", "carry_over", "discarded"),
 )
 _FAILURES = (
     *(
-        _failed(side, name, name, "BIGINT")
+        _inside(f"{side}_{name}", "rates", f"{side}_runs", name, kind="BIGINT")
         for side in _SIDES
         for name in ("runs", "failed", "timed_out", "crashed", "refused")
     ),
-    *(_failed(side, f"failed_{name}", name, "DOUBLE") for side in _SIDES for name in ("share", "low", "high")),
-    Column("failures_p_value", "DOUBLE", lambda row: None if row.rates is None else row.rates.p_value),
-    Column("fails_more", "VARCHAR", lambda row: None if row.rates is None else row.rates.fails_more),
+    *(
+        _inside(f"{side}_failed_{name}", "rates", f"{side}_runs", name)
+        for side in _SIDES
+        for name in ("share", "low", "high")
+    ),
+    _inside("failures_p_value", "rates", "p_value"),
+    _inside("fails_more", "rates", "fails_more", kind="VARCHAR"),
 )
 COLUMNS = (*_PLACE, *_DISTRIBUTION, *_FAILURES)
 """All of them. `baseline_runs` counts attempts, `baseline_failed_share` is the share of failed ones with its interval; `fails_more` is

@@ -79,28 +79,6 @@ class BulletList(FrozenStruct, frozen=True, kw_only=True, tag=True):
     rest: str = "more"
 
 
-class Figure(FrozenStruct, frozen=True, kw_only=False):
-    """A main result: a short value, its explanation, and both as one sentence."""
-
-    value: str
-    text: str
-    sentence: str
-
-
-class KeyFigures(FrozenStruct, frozen=True, kw_only=True, tag=True):
-    """The main results. `title` is for screen readers."""
-
-    title: str
-    figures: tuple[Figure, ...]
-
-
-class Tally(FrozenStruct, frozen=True, kw_only=True, tag=True):
-    """How many rows have each mark: pairs (mark, count)."""
-
-    title: str
-    counts: tuple[tuple[Mark, int], ...]
-
-
 class Column(FrozenStruct, frozen=True, kw_only=False):
     """A column of a table.
 
@@ -205,7 +183,6 @@ class ForestRow(FrozenStruct, frozen=True, kw_only=True):
         reference_text: the same as text.
         reference_note: how the two compare, in one or two words.
         reference_tone: of that word.
-        beside: another measure of the same row.
         runs: of the row; None where they don't vary.
         note: why there is no effect, or the smallest effect that would be detected; empty for none.
         detail: what else there is to state about the row, on a line of its own; empty for none.
@@ -224,7 +201,6 @@ class ForestRow(FrozenStruct, frozen=True, kw_only=True):
     reference_text: str = ""
     reference_note: str = ""
     reference_tone: Tone = Tone.NOTE
-    beside: Cell | None = None
     runs: PairedRuns | None = None
     note: str = ""
     detail: str = ""
@@ -237,9 +213,7 @@ class ForestPlot(FrozenStruct, frozen=True, kw_only=True, tag=True):
         title: a caption.
         before_name, after_name: of the two sides; `after_name` is what is less or more on the axis.
         reference_name: of the references; empty where no row has one.
-        beside_name: of the other measure; empty where no row has one.
         margin: ratios from 1 / (1 + margin) to 1 + margin are of no interest.
-        legend: whether a legend follows.
         rows: in order.
         left_out, left_out_after: as in `Table`.
     """
@@ -250,8 +224,6 @@ class ForestPlot(FrozenStruct, frozen=True, kw_only=True, tag=True):
     margin: float
     rows: tuple[ForestRow, ...]
     reference_name: str = ""
-    beside_name: str = ""
-    legend: bool = False
     left_out: int = 0
     left_out_after: int = 0
 
@@ -262,14 +234,12 @@ class ResultRow(FrozenStruct, frozen=True, kw_only=True):
     Attributes:
         row: workload, values, effect and verdict.
         metric: its short name.
-        unit: of the values.
         keys: what else identifies the row, parallel to `ResultTable.key_names`.
-        before, after: values of both sides in `unit`, to sort by; None for none.
+        before, after: values of both sides, to sort by; None for none.
     """
 
     row: ForestRow
     metric: str
-    unit: str = ""
     keys: tuple[str, ...] = ()
     before: float | None = None
     after: float | None = None
@@ -321,23 +291,21 @@ class ResultTable(FrozenStruct, frozen=True, kw_only=True, tag=True):
 
 
 class Drawing(FrozenStruct, frozen=True, kw_only=True, tag=True):
-    """A drawing in two forms.
+    """A drawing of a page. A terminal and Markdown print none: the same numbers are in the section's table or its data.
 
     Attributes:
         title: what it shows.
-        svg: one ``<svg>`` element that loads nothing; empty for none. Text from outside in it is escaped already. Its colours are the
+        svg: one ``<svg>`` element that loads nothing. Text from outside in it is escaped already. Its colours are the
             page's, which change with the reader's scheme: ``var(--ink)``, ``var(--soft)`` and ``var(--rule)`` for text and lines,
             ``var(--s1)`` to ``var(--s6)`` for series.
         narrow: the same as `svg`, laid out for a page of 360 pixels; empty where `svg` can be read there.
-        lines: for a terminal, ASCII; at most 100 columns. A narrower terminal prints none.
         caption: sentences below the drawing on a page.
         compact: whether a page sets several such drawings side by side.
     """
 
     title: str
-    svg: str = ""
+    svg: str
     narrow: str = ""
-    lines: tuple[str, ...] = ()
     caption: str = ""
     compact: bool = False
 
@@ -386,8 +354,6 @@ Block = (
     Paragraph
     | Heading
     | BulletList
-    | KeyFigures
-    | Tally
     | Table
     | PairedRuns
     | ForestPlot
@@ -455,8 +421,3 @@ class Document(FrozenStruct, frozen=True, kw_only=True):
 def notes_of(section: Section) -> tuple[str, ...]:
     """Return the notes among a section's blocks."""
     return tuple(each.text for each in section.blocks if isinstance(each, Paragraph) and each.tone is Tone.NOTE)
-
-
-def table_of(section: Section) -> Table | None:
-    """Return a section's first table; None where it has none."""
-    return next((each for each in section.blocks if isinstance(each, Table)), None)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 
-from swapstone.core.model import Analysis, Copy, Direction, Metric, Variant
+from swapstone.core.model import Analysis, Copy, Direction, Metric
 from swapstone.core.report import comparison_columns, factorial_export, formatting, section_export
 from swapstone.core.report.ci_export import CI_EXPORTS
 from swapstone.core.report.context import ReportContext
@@ -22,6 +22,7 @@ from swapstone.core.report.printed_json import printed_json
 from swapstone.core.report.record_report import answer_of, sections_of
 from swapstone.core.report.sides import Side, sides
 from swapstone.core.report.tables import as_csv
+from swapstone.core.report.topics import sentences
 
 _GO_ALLOWED = "_.-()+,:@#~"
 """Characters of a name in Go's benchmark format besides letters and digits. Others are percent-encoded (RFC 3986)."""
@@ -128,29 +129,20 @@ def to_benchstat(context: ReportContext, analysis: Analysis) -> str:
     ]
     lines += _go_metadata(found)
     place: tuple[str, ...] | None = None
-    for copy, side in sorted(((_copy_name(side.variant), side) for side in found), key=lambda pair: pair[0]):
+    copies = (("" if side.variant.copy is Copy.FIRST else side.variant.copy.value, side) for side in found)
+    for copy, side in sorted(copies, key=lambda pair: pair[0]):
         if (copy, side.suite, side.load) != place:
             place = (copy, side.suite, side.load)
             lines += ["", f"suite: {formatting.safe(side.suite)}", f"load: {formatting.safe(side.load)}"]
             lines += [f"copy: {copy}", ""] if copy else [""]
         parts = [f"{_go_name(key)}={_go_name(level)}" for key, level in side.variant.levels]
         # The number after the last hyphen is GOMAXPROCS in this format; without it, a level such as rt-2 would be misread.
-        name = "/".join([f"Benchmark{_go_title(side.workload)}", *parts]) + "-1"
+        # After Benchmark, the format does not allow a lower-case letter.
+        name = "/".join([f"Benchmark{sentences.upper_first(_go_name(side.workload))}", *parts]) + "-1"
         unit = _go_unit(side.metric)
         parts_of_unit = 1e9 if unit.endswith("sec/op") else 1
         lines += [f"{name} 1 {plain(value / parts_of_unit)} {unit}" for value in side.values]
     return "\n".join(lines) + "\n"
-
-
-def _copy_name(variant: Variant) -> str:
-    """Return the name of a copy of the baseline; empty for the first."""
-    return "" if variant.copy is Copy.FIRST else variant.copy.value
-
-
-def _go_title(workload: str) -> str:
-    """Return a workload's name after ``Benchmark``, where the format does not allow a lower-case letter."""
-    name = _go_name(workload)
-    return name[0].upper() + name[1:] if name[0].isalpha() else name
 
 
 EXPORTS: dict[str, Callable[[ReportContext, Analysis], str]] = {

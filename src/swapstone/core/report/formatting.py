@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import datetime
 import statistics
-from collections.abc import Sequence
 
 from swapstone.core.model import Comparison, FactorEffect, Interaction, Scale
 from swapstone.core.model.number_text import digits, fixed, percent, quantity, ratio, trimmed
@@ -46,8 +45,7 @@ def _width(comparison: Judged) -> float:
     if comparison.low is None or comparison.high is None or comparison.exact:
         return 0.0
     middle = comparison.effect if comparison.effect is not None else (comparison.low + comparison.high) / 2
-    sides = [side for side in (middle - comparison.low, comparison.high - middle) if side > 0]
-    return min(sides, default=0.0)
+    return min((side for side in (middle - comparison.low, comparison.high - middle) if side > 0), default=0.0)
 
 
 BOUNDED = "*"
@@ -88,32 +86,14 @@ def moment(unix_ns: int) -> str:
 
 def span(nanoseconds: int) -> str:
     """Return a duration as ``2 min 3 s``."""
-    seconds = round(nanoseconds / 1e9)
-    hours, seconds = divmod(seconds, 3600)
-    minutes, seconds = divmod(seconds, 60)
-    parts = [(hours, "h"), (minutes, "min"), (seconds, "s")]
-    shown = [f"{number} {name}" for number, name in parts if number]
-    return " ".join(shown) or "0 s"
+    minutes, seconds = divmod(round(nanoseconds / 1e9), 60)
+    parts = [(minutes // 60, "h"), (minutes % 60, "min"), (seconds, "s")]
+    return " ".join(f"{number} {name}" for number, name in parts if number) or "0 s"
 
 
 def count(number: int, one: str, many: str = "") -> str:
     """Return ``1 block`` or ``2 blocks``."""
     return f"{number} {one if number == 1 else many or one + 's'}"
-
-
-_MANY = 10_000
-"""From so many values on, selecting the median is faster than sorting."""
-
-
-def median(values: Sequence[float]) -> float:
-    """Return the median of at least one value, as `statistics.median` does."""
-    if len(values) < _MANY:
-        return statistics.median(values)
-    import numpy as np  # noqa: PLC0415 - of large records only
-
-    half = len(values) // 2
-    parted = np.partition(np.array(values, dtype=np.float64), [half - 1, half])
-    return float(parted[half]) if len(values) % 2 else float(parted[half - 1] + parted[half]) / 2
 
 
 def opposed(comparison: Comparison) -> str:
@@ -123,11 +103,11 @@ def opposed(comparison: Comparison) -> str:
     all values of each side may differ in the other direction.
     """
     effect = comparison.effect
-    if comparison.scale is not Scale.RATIO or effect is None or not comparison.baseline_values:
+    if comparison.scale is not Scale.RATIO or effect is None:
         return ""
-    if not comparison.candidate_values:
+    if not comparison.baseline_values or not comparison.candidate_values:
         return ""
-    before, after = median(comparison.baseline_values), median(comparison.candidate_values)
+    before, after = statistics.median(comparison.baseline_values), statistics.median(comparison.candidate_values)
     if before <= 0 or after <= 0 or (after / before - 1) * (effect - 1) >= 0:
         return ""
     return f"ratio of runs of the same block; of the medians it is {ratio(after / before)}"

@@ -1,16 +1,14 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""hyperfine's JSON: one file with everything, or a file for each plot of hyperfine's scripts."""
+"""hyperfine's JSON."""
 
 from __future__ import annotations
 
-import hashlib
 import json
-import re
 import shlex
 import statistics
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping
 
-from swapstone.core.model import Analysis, Copy, OwnProgram, Variant, filled_text
+from swapstone.core.model import Analysis, OwnProgram, Variant, filled_text
 from swapstone.core.report import formatting
 from swapstone.core.report.context import ReportContext
 from swapstone.core.report.sides import Side, sides
@@ -26,72 +24,14 @@ def to_hyperfine(context: ReportContext, analysis: Analysis) -> str:
     those metrics where they were measured, else null; `stddev` is null for one run, as hyperfine has it. Workloads without elapsed
     time are left out, and so are runs that failed: every exit code is 0, unless other ones were accepted.
     """
-    results = [_result(context, place, metrics) for place, metrics in _measured(analysis).items()]
-    return _text(results)
-
-
-def to_hyperfine_files(context: ReportContext, analysis: Analysis) -> dict[str, str]:
-    """Return files for hyperfine's scripts, which accept one parameter: pairs (name of the file, text).
-
-    - ``WORKLOAD.json``: a result per variant. The parameter is the factor that is varied, or ``variant`` where several are.
-      `plot_whisker.py` and `plot_histogram.py` read it; `plot_parametrized.py` too, where the levels are numbers.
-    - ``FAMILY-PARAMETER-VARIANT.json``: a result per workload of a family that differs in one number, such as a block size. Other
-      parameters of the family are in the name.
-      `plot_parametrized.py` reads one such file for each variant.
-    """
-    measured = _measured(analysis)
-    files: dict[str, list[dict[str, object]]] = {}
-    for place, metrics in measured.items():
-        (_, workload, load, variant) = place
-        single = variant.levels[0] if len(variant.levels) == 1 else ("variant", variant.label)
-        name = single if variant.copy is Copy.FIRST else ("variant", variant.label)
-        files.setdefault(file_name(workload, load), []).append(
-            _result(context, place, metrics) | {"parameters": dict([name])}
-        )
-    for places in _families(context, measured):
-        (suite, workload, load, variant), parameter, _ = places[0]
-        held = [f"{name}={value}" for name, value in context.parameters(suite, workload).items() if name != parameter]
-        family = "-".join([workload.partition("(")[0], parameter, *held, variant.label])
-        files[file_name(family, load)] = [
-            _result(context, place, measured[place]) | {"parameters": {parameter: value}} for place, _, value in places
-        ]
-    return {name: _text(results) for name, results in files.items()}
-
-
-def _measured(analysis: Analysis) -> dict[Place, dict[str, Side]]:
-    """Return the metrics by suite, workload, load and variant, where elapsed time was measured."""
-    by: dict[Place, dict[str, Side]] = {}
+    measured: dict[Place, dict[str, Side]] = {}
     for side in sides(analysis, copies=True):
-        by.setdefault((side.suite, side.workload, side.load, side.variant), {})[side.metric.name] = side
-    return {place: metrics for place, metrics in by.items() if "wall" in metrics}
-
-
-def _families(context: ReportContext, measured: Iterable[Place]) -> Iterator[list[tuple[Place, str, str]]]:
-    """Yield the workloads of a variant that differ in one number, each as (place, parameter, value), by increasing value."""
-    groups: dict[tuple[object, ...], list[tuple[Place, str, str]]] = {}
-    for place in measured:
-        suite, workload, load, variant = place
-        parameters = context.parameters(suite, workload)
-        for name, value in parameters.items():
-            others = tuple(sorted((other, text) for other, text in parameters.items() if other != name))
-            if re.fullmatch(r"[0-9]+(\.[0-9]+)?", value, re.ASCII):
-                key = (suite, workload.partition("(")[0], load, variant, name, others)
-                groups.setdefault(key, []).append((place, name, value))
-    yield from (sorted(found, key=lambda each: float(each[2])) for found in groups.values() if len(found) > 1)
-
-
-def file_name(text: str, load: str = "idle") -> str:
-    """Return a name for a file, so that no text from a record leaves the folder, and different texts have different names."""
-    whole = text if load == "idle" else f"{text},{load}"
-    name = re.sub(r"[^A-Za-z0-9=_,+()-]+", "_", whole)
-    return f"{name}.json" if name == whole else f"{name}-{hashlib.sha256(whole.encode()).hexdigest()[:8]}.json"
-
-
-def _text(results: Sequence[dict[str, object]]) -> str:
+        measured.setdefault((side.suite, side.workload, side.load, side.variant), {})[side.metric.name] = side
+    results = [_result(context, place, metrics) for place, metrics in measured.items() if "wall" in metrics]
     return json.dumps({"results": results}, indent=2, allow_nan=False) + "\n"
 
 
-def _result(context: ReportContext, key: tuple[str, str, str, Variant], metrics: dict[str, Side]) -> dict[str, object]:
+def _result(context: ReportContext, key: Place, metrics: dict[str, Side]) -> dict[str, object]:
     suite, workload, load, variant = key
     own, parameters = context.experiment.own, context.parameters(suite, workload)
     command = workload if own is None else formatting.safe(shlex.join(_own_command(own, variant, parameters)))

@@ -22,8 +22,7 @@ def labelled(value: object) -> object:
     if isinstance(value, Variant):
         return value.label
     if isinstance(value, msgspec.Struct):
-        fields = msgspec.structs.fields(value)
-        return {field.encode_name: labelled(getattr(value, field.name)) for field in fields}
+        return {field.encode_name: labelled(getattr(value, field.name)) for field in msgspec.structs.fields(value)}
     if isinstance(value, (tuple, list)):
         return [labelled(each) for each in value]
     if isinstance(value, dict):

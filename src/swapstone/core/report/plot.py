@@ -43,10 +43,8 @@ class Scale(NamedTuple):
 
     def axis(self, values: Iterable[float], start: float, end: float) -> svg.LinearAxis:
         """Return the axis of values, between two coordinates."""
-        held = (*values, *self.reach)
-        if self.kind == "names":
-            return svg.LinearAxis(-0.5, len(self.names) - 0.5, start, end)
-        if self.kind == "linear":
+        held = (-0.5, len(self.names) - 0.5) if self.kind == "names" else (*values, *self.reach)
+        if self.kind in {"linear", "names"}:
             return svg.LinearAxis(min(held), max(held), start, end)
         least, shift = (1.1 if self.kind == "ratio" else 1.0), (1.0 if self.kind == "log1p" else 0.0)
         return svg.LogAxis(held, start, end, least=least, pad=self.pad, shift=shift)
@@ -124,7 +122,6 @@ def plot(
     *,
     name: str,
     caption: str = "",
-    lines: tuple[str, ...] = (),
     compact: bool = False,
 ) -> Drawing:
     """Return a plot.
@@ -136,7 +133,6 @@ def plot(
         description: its content in sentences, for screen readers.
         name: letters and hyphens, for a page's styles.
         caption: sentences below it.
-        lines: the same for a terminal.
         compact: whether a page sets several such plots side by side.
     """
     described = "; ".join(description)
@@ -144,7 +140,7 @@ def plot(
     drawn = [
         svg.drawing(width, *_drawn(x, panels, width), title=title, description=described, name=name) for width in widths
     ]
-    return Drawing(title=title, svg=drawn[0], narrow="".join(drawn[1:]), lines=lines, caption=caption, compact=compact)
+    return Drawing(title=title, svg=drawn[0], narrow="".join(drawn[1:]), caption=caption, compact=compact)
 
 
 def _drawn(x: Scale, panels: Sequence[Panel], width: float) -> tuple[float, list[str]]:
@@ -154,7 +150,6 @@ def _drawn(x: Scale, panels: Sequence[Panel], width: float) -> tuple[float, list
     spans = (end for series in every for span in series.spans for end in span[:2])
     points = (end for series in every for each in series.points for end in (each.x, *(each.around_x or ())))
     across = x.axis((*points, *spans), _LEFT, width - _RIGHT)
-    bottom = top
     for panel in panels:
         if panel.title:
             parts.append(
@@ -219,8 +214,7 @@ def _points(series: Series, across: svg.LinearAxis, y: svg.LinearAxis, shift: fl
     colour = svg.series(series.colour)
     places = [(across.at(each.x) + shift, y.at(each.y)) for each in series.points]
     if len(places) > 1:
-        dashed = series.dashed or series.colour >= svg.SERIES
-        yield svg.path(places, colour, dash="6 4" if dashed else "")
+        yield svg.path(places, colour, dash="6 4" if series.dashed or series.colour >= svg.SERIES else "")
     for each, (left, top) in zip(series.points, places, strict=True):
         if each.around_y is not None:
             yield svg.line(left, y.at(each.around_y[0]), left, y.at(each.around_y[1]), colour, width=2)
@@ -235,8 +229,7 @@ def area(series: Series, across: svg.LinearAxis, y: svg.LinearAxis) -> Iterator[
     for span in series.spans:
         left, right = across.at(span.left), across.at(span.right)
         if right - left < 1:
-            left = float(math.floor(left))
-            right = left + 1
+            left, right = float(math.floor(left)), math.floor(left) + 1.0
         low, high = found.get((left, right), (span.low, span.high))
         found[left, right] = min(low, span.low), max(high, span.high)
     parts: list[list[tuple[float, float, float, float]]] = []

@@ -17,7 +17,7 @@ VERSIONS: dict[str, int] = {
     "analysis": 1,
     "conformance": 1,
     "doctor": 1,
-    "document": 1,
+    "document": 2,
     "explanation": 1,
     "image": 1,
     "images": 1,
@@ -30,7 +30,7 @@ VERSIONS: dict[str, int] = {
     "published-differences": 1,
     "query": 1,
     "side-by-side": 1,
-    "study-index": 2,
+    "study-index": 3,
     "wakeup-explanation": 1,
 }
 """The version of each format's schema. ``docs/stability.md`` states which change raises it."""

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 
 import msgspec
 
@@ -57,10 +57,6 @@ _HOW_TO_READ_CROSSED = (
 )
 
 
-_Found = tuple[topics.Topic, tuple[Section, ...]]
-"""A topic and its sections."""
-
-
 def document_of(context: ReportContext, analysis: Analysis) -> Document:
     """Return the report of an analysis.
 
@@ -68,23 +64,28 @@ def document_of(context: ReportContext, analysis: Analysis) -> Document:
         context: what a report prints and no comparison holds; its selection chooses the metrics.
         analysis: of the record.
     """
-    found = tuple(_sections(context, analysis))
+    found = [(topic, topic.sections(context, analysis)) for topic in topics.all_topics()]
     selected = bool(context.selection.metrics)
     shown = tuple(section for topic, sections in found if topic.selective or not selected for section in sections)
     busy = analysis.noise.busy
     answer = whole_answer(context, analysis)
     every = [section for _, sections in found for section in sections]
-    warnings = [text for section in every for text in section.warnings]
+    warnings = tuple(dict.fromkeys(text for section in every for text in section.warnings))
     return Document(
         kicker=context.experiment.name,
         title=title(context),
         lead=(sentences.effort(context, analysis),),
-        notices=tuple(_notices(context, analysis, every)),
+        notices=tuple(_notices(context, analysis, warnings)),
         warning=busy,
         answer=answer.sentence,
         overview=() if selected else tuple(overview_of(context, analysis, answer, warnings)),
         sections=shown,
-        page_sections=tuple(_page_sections(context, analysis, found)),
+        page_sections=tuple(
+            section
+            for topic, sections in found
+            if topic.selective or not selected
+            for section in (sections if topic.page is None else topic.page(context, analysis))
+        ),
         closing=tuple(_closing(context, analysis)),
         version=context.version,
     )
@@ -97,50 +98,33 @@ def answer_of(context: ReportContext, analysis: Analysis) -> str:
 
 def sections_of(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:
     """Return the sections that have a table for programs, in the order in which a report prints them."""
-    return tuple(section for _, sections in _sections(context, analysis) for section in sections if section.name)
+    return tuple(
+        section for topic in topics.all_topics() for section in topic.sections(context, analysis) if section.name
+    )
 
 
-def _sections(context: ReportContext, analysis: Analysis) -> Iterator[_Found]:
-    for topic in topics.all_topics():
-        yield topic, topic.sections(context, analysis)
-
-
-def _page_sections(context: ReportContext, analysis: Analysis, found: Iterable[_Found]) -> Iterator[Section]:
-    """Yield the sections of a page: those of each topic, or what the topic has for a page in their place."""
-    for topic, sections in found:
-        if topic.selective or not context.selection.metrics:
-            yield from sections if topic.page is None else topic.page(context, analysis)
-
-
-def _notices(context: ReportContext, analysis: Analysis, sections: Iterable[Section]) -> Iterator[Item]:
+def _notices(context: ReportContext, analysis: Analysis, warnings: Iterable[str]) -> Iterator[Item]:
     """Yield what limits the results: the machine, caveats, and warnings of sections."""
     yield Item(sentences.machine(context, analysis), tone=Tone.WARNING if analysis.noise.busy else Tone.PLAIN)
-    for caveat in analysis.caveats:
-        yield Item(f"{caveat.message} {caveat.hint}".rstrip(), tone=Tone.WARNING)
-    for text in dict.fromkeys(text for section in sections for text in section.warnings):
-        yield Item(text, tone=Tone.WARNING)
-    for note in context.notes:
-        yield Item(note)
+    caveats = (f"{caveat.message} {caveat.hint}".rstrip() for caveat in analysis.caveats)
+    yield from (Item(text, tone=Tone.WARNING) for text in (*caveats, *warnings))
+    yield from map(Item, context.notes)
 
 
 def whole_answer(context: ReportContext, analysis: Analysis) -> Answer:
     """Return the answer of all topics. Those for remaining rows get what the others' answers are not about."""
     answering = [(topic.answer, topic.remaining) for topic in topics.all_topics() if topic.answer is not None]
     answers = [found for answer, rest in answering if not rest and (found := answer(context, analysis)) is not None]
-    left = _without(analysis, {suite for each in answers for suite in each.suites})
-    answers += [found for answer, rest in answering if rest and (found := answer(context, left)) is not None]
-    return conclude(context, analysis, answers)
-
-
-def _without(analysis: Analysis, suites: Container[str]) -> Analysis:
-    """Return an analysis without the rows of some suites."""
-    return msgspec.structs.replace(
+    suites = {suite for each in answers for suite in each.suites}
+    left = msgspec.structs.replace(
         analysis,
         comparisons=tuple(each for each in analysis.comparisons if each.suite not in suites),
         indices=tuple(each for each in analysis.indices if each.suite not in suites),
         effects=tuple(each for each in analysis.effects if each.suite not in suites),
         interactions=tuple(each for each in analysis.interactions if each.suite not in suites),
     )
+    answers += [found for answer, rest in answering if rest and (found := answer(context, left)) is not None]
+    return conclude(context, analysis, answers)
 
 
 def _legend(context: ReportContext, analysis: Analysis) -> Iterator[str]:
@@ -156,11 +140,15 @@ def _legend(context: ReportContext, analysis: Analysis) -> Iterator[str]:
 
 def _closing(context: ReportContext, analysis: Analysis) -> Iterator[Section]:
     path = context.record_path
-    commands = [] if context.selection.every else [("every metric", f"swapstone show {path} --all")]
-    commands.append((AS_PAGE, f"swapstone report {path} --html"))
-    commands += [("why it differs", context.explain)] if context.explain else []
-    commands += [("once more", context.rerun)] if context.rerun else []
-    crossed = _HOW_TO_READ_CROSSED if is_crossed(analysis) else ()
-    texts = (*_legend(context, analysis), *crossed)
+    commands = (
+        ("every metric", "" if context.selection.every else f"swapstone show {path} --all"),
+        (AS_PAGE, f"swapstone report {path} --html"),
+        ("why it differs", context.explain),
+        ("once more", context.rerun),
+    )
+    texts = (*_legend(context, analysis), *(_HOW_TO_READ_CROSSED if is_crossed(analysis) else ()))
     how = Fold(summary="How to read this report", blocks=tuple(map(Paragraph, texts)), brief=False)
-    yield Section(title=f"Record {context.record_id}: {path}", blocks=(Commands(commands=tuple(commands)), how))
+    yield Section(
+        title=f"Record {context.record_id}: {path}",
+        blocks=(Commands(commands=tuple(each for each in commands if each[1])), how),
+    )

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 from swapstone.core.model import Analysis
 from swapstone.core.report.context import ReportContext
-from swapstone.core.report.document import Drawing, Section, notes_of, table_of
+from swapstone.core.report.document import Section, notes_of
 from swapstone.core.report.record_report import sections_of
 from swapstone.core.report.tables import Datum, as_csv, item
 
@@ -27,22 +27,6 @@ def described(sections: Iterable[Section]) -> list[dict[str, object]]:
         }
         for each in sections
     ]
-
-
-def laid_out(section: Section) -> dict[str, object]:
-    """Return a section as a study's index has it: what `described` returns, its table as texts, and its drawing."""
-    table = table_of(section)
-    drawing = next((each for each in section.blocks if isinstance(each, Drawing)), Drawing(title=""))
-    (known,) = described((section,))
-    return {
-        **known,
-        "head": tuple(column.name for column in table.columns) if table else (),
-        "rows": tuple(tuple(cell.text for cell in row) for row in table.rows) if table else (),
-        "right": tuple(column.right for column in table.columns) if table else (),
-        "keys": table.keys if table else 1,
-        "svg": drawing.svg,
-        "drawn": drawing.lines,
-    }
 
 
 def to_csv(context: ReportContext, analysis: Analysis) -> str:

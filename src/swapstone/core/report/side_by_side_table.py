@@ -130,8 +130,7 @@ def _scales(table: SideBySide) -> str:
 
 
 def _label(table: SideBySide, side: int) -> str:
-    number = f"board {side + 1}, " if table.question is Question.BOARDS else ""
-    return f"{number}{safe(table.names[side])}"
+    return f"board {side + 1}, " * (table.question is Question.BOARDS) + safe(table.names[side])
 
 
 def span(row: SideBySideRow) -> str:
@@ -142,9 +141,9 @@ def span(row: SideBySideRow) -> str:
     sides = [
         (each.effect, formatting.effect(each.effect, each)) for each in row.sides if each and each.effect is not None
     ]
-    if not one_scale(row.sides):
-        return " and ".join(text for _, text in sides)
-    return " to ".join(dict.fromkeys(text for _, text in sorted(sides)[:: len(sides) - 1 or 1]))
+    if one_scale(row.sides):
+        return " to ".join(dict.fromkeys(text for _, text in sorted(sides)[:: len(sides) - 1 or 1]))
+    return " and ".join(text for _, text in sides)
 
 
 def _order(row: SideBySideRow) -> tuple[int, bool, float]:
@@ -155,12 +154,11 @@ def _order(row: SideBySideRow) -> tuple[int, bool, float]:
 
 def _side(side: Comparison | None, *, brief: bool) -> str:
     """Return a record's effect with its interval, and its verdict; in brief without the interval, with the verdict's letter."""
-    effect = None if side is None else shown(side)
+    effect = shown(side) if side else None
     if side is None or effect is None:
-        return "" if side is None else side.verdict.value
-    if brief:
-        return f"{formatting.effect(effect, side)} {VERDICT_MARKS[side.verdict].letter}"
-    return f"{formatting.estimate(side)} {'(exact) ' if side.exact else ''}{side.verdict.value}"
+        return side.verdict.value if side else ""
+    short = f"{formatting.effect(effect, side)} {VERDICT_MARKS[side.verdict].letter}"
+    return short if brief else f"{formatting.estimate(side)} {'(exact) ' if side.exact else ''}{side.verdict.value}"
 
 
 def _ratio(found: Judgement) -> str:
@@ -173,8 +171,8 @@ def _ratio(found: Judgement) -> str:
     return f"{ratio} ({bounds}){f' {VERDICT_MARKS[found.verdict].letter}' if found.verdict else ''}"
 
 
-def _mark(outcome: Outcome) -> Mark:
-    return Mark(outcome.value, "", _TONES.get(outcome, Tone.BAD))
+def _mark(found: Judgement | None) -> Mark | None:
+    return Mark(found.outcome.value, "", _TONES.get(found.outcome, Tone.BAD)) if found else None
 
 
 def _cells(row: SideBySideRow, *, brief: bool) -> tuple[Cell, ...]:
@@ -182,9 +180,9 @@ def _cells(row: SideBySideRow, *, brief: bool) -> tuple[Cell, ...]:
     spread = "" if found.spread is None else f"{100 * math.expm1(found.spread):.1f} %"
     sides = (Cell(_side(side, brief=brief)) for side in row.sides)
     keys = (Cell(_name(row), code=True), Cell(row.metric.name), Cell(row.candidate.short_label))
-    outcome = Cell(mark=_mark(found.outcome), note=found.reason)
-    signs = Cell(mark=_mark(row.signs.outcome) if row.signs else None)  # the row has the verdicts, which are the reason
-    return (*keys, *sides, Cell(_ratio(found)), Cell(spread), outcome, signs)
+    outcome = Cell(mark=_mark(found), note=found.reason)
+    # Without the reason of the signs: the row has the verdicts, which are it.
+    return (*keys, *sides, Cell(_ratio(found)), Cell(spread), outcome, Cell(mark=_mark(row.signs)))
 
 
 def rows_section(table: SideBySide, title: str = "Rows", name: str = "side-by-side") -> Section:
@@ -243,11 +241,9 @@ def document_of(table: SideBySide, records: Sequence[tuple[str, str]] = ()) -> D
     }
     sections = [rows_section(table)]
     if records:
-        labels = [_label(table, number) for number in range(len(records))]
-        answers = tuple(Item(text, label=label) for label, (text, _) in zip(labels, records, strict=True))
-        commands = tuple(
-            (f"the record of {label}", command) for label, (_, command) in zip(labels, records, strict=True)
-        )
+        labelled_records = [(_label(table, number), *record) for number, record in enumerate(records)]
+        answers = tuple(Item(text, label=label) for label, text, _ in labelled_records)
+        commands = tuple((f"the record of {label}", command) for label, _, command in labelled_records)
         sections += [
             Section(title="The answer of each record", blocks=(BulletList(items=answers),)),
             Section(title="What to do next", blocks=(Commands(commands=commands),)),
@@ -281,18 +277,27 @@ _SIDE = ("side", "effect", "low", "high", "exact", "verdict")
 
 def _data(row: SideBySideRow, table: SideBySide) -> dict[str, str | float | None]:
     """Return the cells of a row for programs, by column."""
-    found: dict[str, str | float | None] = {"suite": row.suite, "workload": row.workload, "load": row.load}
-    found |= {"metric": row.metric.name, "candidate": row.candidate.label}
+    judgement, signs = row.judgement, row.signs
+    found: dict[str, str | float | None] = {
+        "suite": row.suite,
+        "workload": row.workload,
+        "load": row.load,
+        "metric": row.metric.name,
+        "candidate": row.candidate.label,
+    }
     for number, (name, side) in enumerate(zip(table.names, row.sides, strict=True), 1):
         effects = (None,) * 3 if side is None or shown(side) is None else (side.effect, side.low, side.high)
         words = ("", "") if side is None else (str(side.exact).lower(), side.verdict.value)
         found |= {f"{key}_{number}": cell for key, cell in zip(_SIDE, (name, *effects, *words), strict=True)}
-    judgement, signs = row.judgement, row.signs
-    found |= {"outcome": judgement.outcome.value, "reason": judgement.reason}
-    found |= {"signs": signs.outcome.value if signs else "", "signs_reason": signs.reason if signs else ""}
-    found |= {field: getattr(judgement, field) for field in ("ratio", "low", "high", "confidence", "spread")}
-    found["verdict"] = judgement.verdict.value if judgement.verdict else ""
-    return found | {"deviating": " ".join(table.names[board] for board in judgement.deviating)}
+    return found | {
+        "outcome": judgement.outcome.value,
+        "reason": judgement.reason,
+        "signs": signs.outcome.value if signs else "",
+        "signs_reason": signs.reason if signs else "",
+        **{field: getattr(judgement, field) for field in ("ratio", "low", "high", "confidence", "spread")},
+        "verdict": judgement.verdict.value if judgement.verdict else "",
+        "deviating": " ".join(table.names[board] for board in judgement.deviating),
+    }
 
 
 def to_csv(tables: Mapping[str, SideBySide]) -> str:
@@ -308,7 +313,9 @@ def to_csv(tables: Mapping[str, SideBySide]) -> str:
 
 def to_json(tables: Mapping[str, SideBySide]) -> str:
     """Return everything, as JSON of the format ``side-by-side``; `tables` as in `to_csv`."""
-    found = [
-        {"board": board, "sentences": sentences(table), "table": labelled(table)} for board, table in tables.items()
-    ]
-    return printed_json("side-by-side", tables=found)
+    return printed_json(
+        "side-by-side",
+        tables=[
+            {"board": board, "sentences": sentences(table), "table": labelled(table)} for board, table in tables.items()
+        ],
+    )

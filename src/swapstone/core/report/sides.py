@@ -26,12 +26,11 @@ class Side(FrozenStruct, frozen=True, kw_only=True):
         return statistics.median(self.values)
 
 
-def _valid(comparison: Comparison) -> bool:
-    return comparison.verdict is not Verdict.INVALID
-
-
 def sides(
-    analysis: Analysis, wanted: Callable[[Comparison], bool] = _valid, *, copies: bool = False
+    analysis: Analysis,
+    wanted: Callable[[Comparison], bool] = lambda c: c.verdict is not Verdict.INVALID,
+    *,
+    copies: bool = False,
 ) -> tuple[Side, ...]:
     """Return every variant's values, in the analysis' order.
 
@@ -59,6 +58,12 @@ def sides(
                     exact=c.exact,
                 )
     return tuple(found.values())
+
+
+def without_copies(analysis: Analysis) -> tuple[Comparison, ...]:
+    """Return the comparisons without those of copies of the baseline, which test the measurement and no candidate."""
+    copies = {null.copy for null in analysis.nulls}
+    return tuple(c for c in analysis.comparisons if c.candidate not in copies)
 
 
 def variants_of(analysis: Analysis, wanted: Callable[[Comparison], bool]) -> tuple[Variant, ...]:

@@ -18,16 +18,15 @@ from swapstone.core.report.document import (
     ForestRow,
     Heading,
     Item,
-    KeyFigures,
     Links,
     PairedRuns,
     Paragraph,
     ResultGroup,
     ResultTable,
     Table,
-    Tally,
     Tone,
 )
+from swapstone.core.report.tables import text_table
 
 SimpleBlock = Paragraph | Heading | BulletList | Table | Drawing
 
@@ -37,10 +36,6 @@ def simplified(block: Block) -> tuple[SimpleBlock, ...]:
     match block:
         case Paragraph() | Heading() | BulletList() | Table() | Drawing():
             return (block,)
-        case KeyFigures():
-            return (BulletList(items=tuple(Item(each.sentence, tone=Tone.STRONG) for each in block.figures)),)
-        case Tally():
-            return (Paragraph(", ".join(f"{number} {mark.name}" for mark, number in block.counts) + "."),)
         case PairedRuns():
             return (Paragraph(f"{block.title}: {block.text}" if block.title else block.text),)
         case ForestPlot():
@@ -48,16 +43,13 @@ def simplified(block: Block) -> tuple[SimpleBlock, ...]:
         case ResultTable():
             return tuple(simple for group in block.groups for simple in _result_group(block, group))
         case Facts():
-            columns = (Column(("what",)), Column(("value",)))
-            rows = tuple((Cell(label), Cell(value)) for label, value in block.pairs)
-            return (Table(title="Facts", columns=columns, rows=rows),)
+            return (text_table("Facts", ("what", "value"), block.pairs, last=0),)
         case Commands():
             return (BulletList(items=tuple(Item(command, label=what) for what, command in block.commands)),)
         case Links():
             return (BulletList(items=tuple(Item(where, label=what) for what, where in block.links)),)
         case Fold():
-            inner = (simple for each in block.blocks for simple in simplified(each))
-            return (Heading(block.summary), *inner)
+            return (Heading(block.summary), *(simple for each in block.blocks for simple in simplified(each)))
         case _:
             assert_never(block)
 
@@ -74,23 +66,21 @@ def _forest_table(plot: ForestPlot) -> Table:
 
 def _result_group(table: ResultTable, group: ResultGroup) -> tuple[SimpleBlock, ...]:
     """Return a heading, the metric's meaning and a table."""
-    rows = tuple(each.row for each in group.rows)
     plot = ForestPlot(
         title=f"{table.title}: {group.title}",
         before_name=table.before_name,
         after_name=table.after_name,
         margin=table.margin,
-        rows=rows,
+        rows=tuple(each.row for each in group.rows),
         reference_name=table.reference_name,
     )
     simple = _forest_table(plot)
     columns = (simple.columns[0], *(Column((name,)) for name in table.key_names), *simple.columns[1:])
     lines = zip(group.rows, simple.rows, strict=True)
     keyed = tuple((cells[0], *map(Cell, each.keys), *cells[1:]) for each, cells in lines)
-    note = (Paragraph(group.note, Tone.NOTE),) if group.note else ()
     return (
         Heading(group.title),
-        *note,
+        *((Paragraph(group.note, Tone.NOTE),) if group.note else ()),
         Table(title=simple.title, columns=columns, rows=keyed, keys=1 + len(table.key_names)),
     )
 

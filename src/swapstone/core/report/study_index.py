@@ -30,7 +30,7 @@ from swapstone.core.report.document import (
 from swapstone.core.report.labelled import labelled
 from swapstone.core.report.printed_json import printed_json
 from swapstone.core.report.record_report import answer_of, sections_of
-from swapstone.core.report.section_export import laid_out
+from swapstone.core.report.section_export import described
 from swapstone.core.report.topics import sentences
 from swapstone.core.report.topics.comparison_groups import comparison_groups
 
@@ -89,12 +89,13 @@ class StudyIndex(FrozenStruct, frozen=True, kw_only=True):
 def headlines(context: ReportContext, analysis: Analysis) -> tuple[str, ...]:
     """Return the sentences about a part: runs, verdicts of the rows to read first, indices, failed trials."""
     copies = {null.copy for null in analysis.nulls}
-    found = [
-        f"{group.title}: {sentences.summary(group)}" for group in comparison_groups(context, analysis) if group.rows
-    ]
-    found += [f"Index {sentences.index(each, context)}." for each in analysis.indices if each.candidate not in copies]
-    found += [f"{formatting.count(len(analysis.failures), 'trial')} gave no numbers."] if analysis.failures else []
-    return (sentences.effort(context, analysis), *found)
+    groups = comparison_groups(context, analysis)
+    return (
+        sentences.effort(context, analysis),
+        *(f"{group.title}: {sentences.summary(group)}" for group in groups if group.rows),
+        *(f"Index {sentences.index(each, context)}." for each in analysis.indices if each.candidate not in copies),
+        *([f"{formatting.count(len(analysis.failures), 'trial')} gave no numbers."] if analysis.failures else []),
+    )
 
 
 def summary(context: ReportContext, analysis: Analysis, part: PartSummary) -> PartSummary:
@@ -122,29 +123,25 @@ def tally(index: StudyIndex) -> str:
 
 def to_json(index: StudyIndex) -> str:
     """Return everything, as JSON of the format ``study-index``."""
-    known = msgspec.to_builtins(msgspec.structs.replace(index, parts=(), clocks=()))
-    known["parts"] = [_part_json(part) for part in index.parts]
+    known = msgspec.structs.asdict(index)
+    known["parts"] = [
+        {name: value for name, value in msgspec.structs.asdict(part).items() if name != "sections"}
+        | {"exhibits": described(part.sections)}
+        for part in index.parts
+    ]
     known["clocks"] = [{"answer": side_by_side_table.answer(each), "table": labelled(each)} for each in index.clocks]
     return printed_json("study-index", index=known)
 
 
-def _part_json(part: PartSummary) -> dict[str, object]:
-    """Return a part as JSON types; its sections are called exhibits there."""
-    fields = msgspec.to_builtins(msgspec.structs.replace(part, sections=()))
-    del fields["sections"]
-    return {**fields, "exhibits": [laid_out(section) for section in part.sections]}
-
-
 def document_of(index: StudyIndex) -> Document:
     """Return the index as a document, with links to the parts' own reports beside it."""
-    notices = (
-        (Item(f"The study is not complete. Resume it with: {index.resume}", tone=Tone.WARNING),) if index.resume else ()
-    )
     return Document(
         kicker=index.name,
         title=f"Study {index.name}: {index.title}",
         lead=(index.question, tally(index)),
-        notices=notices,
+        notices=(Item(f"The study is not complete. Resume it with: {index.resume}", tone=Tone.WARNING),)
+        if index.resume
+        else (),
         answer=" ".join((answer(index.parts), *map(side_by_side_table.answer, index.clocks))),
         overview=tuple(_overview(index)),
         sections=(
@@ -173,10 +170,8 @@ def answer(parts: Sequence[PartSummary]) -> str:
     """
     missing = [part for part in parts if part.state != _COMPLETE]
     opening = f"{_missing(missing, len(parts))} " if missing else ""
-    first = next((part for part in parts if part.answer), None)
-    if first is None:
-        return f"{opening}No part has a result."
-    return f"{opening}{formatting.safe(first.name)}: {first.answer}"
+    answers = (f"{formatting.safe(part.name)}: {part.answer}" for part in parts if part.answer)
+    return opening + next(answers, "No part has a result.")
 
 
 def _missing(missing: Sequence[PartSummary], total: int) -> str:
@@ -188,8 +183,8 @@ def _missing(missing: Sequence[PartSummary], total: int) -> str:
 
 def _reason(part: PartSummary) -> str:
     """Return the sentence about a part that is not complete, with the reason."""
-    reason = f": {shortened(formatting.safe(part.reason), 200)}" if part.reason else ""
-    return f"{formatting.safe(part.name)}: {formatting.safe(part.state)}{reason}"
+    words = (formatting.safe(part.name), formatting.safe(part.state), shortened(formatting.safe(part.reason), 200))
+    return ": ".join(filter(None, words))
 
 
 def _overview(index: StudyIndex) -> Iterator[Block]:
@@ -208,27 +203,26 @@ def _overview(index: StudyIndex) -> Iterator[Block]:
         yield BulletList(items=unknown)
     yield Heading("What to do next")
     first = next((part.record for part in index.parts if part.record), "")
-    commands = [("resume", index.resume)] if index.resume else []
-    if first:
-        commands.append(("one part", f"swapstone show {shlex.quote(f'{index.folder}/{first}')}"))
-    commands.append(("all parts as a page", shlex.quote(f"{index.folder}/index.html")))
-    yield Commands(commands=tuple(commands))
+    commands = (
+        ("resume", index.resume),
+        ("one part", f"swapstone show {shlex.quote(f'{index.folder}/{first}')}" if first else ""),
+        ("all parts as a page", shlex.quote(f"{index.folder}/index.html")),
+    )
+    yield Commands(commands=tuple(pair for pair in commands if pair[1]))
 
 
 def _blocks(part: PartSummary) -> tuple[Block, ...]:
     state = f"{part.state}: {part.reason}" if part.reason else part.state
-    blocks: list[Block] = []
-    if part.state != _COMPLETE:
-        blocks.append(Paragraph(state, Tone.WARNING))
-    if part.answer:
-        blocks.append(Paragraph(part.answer, Tone.STRONG))
-    if part.headlines:
-        blocks.append(BulletList(items=tuple(map(Item, part.headlines))))
-    if part.sections:
-        blocks.append(Paragraph(f"Tables: {'; '.join(section.title for section in part.sections)}.", Tone.NOTE))
+    tables = "; ".join(section.title for section in part.sections)
+    texts = (
+        (state if part.state != _COMPLETE else "", Tone.WARNING),
+        (part.answer, Tone.STRONG),
+    )
+    blocks: list[Block] = [Paragraph(text, tone) for text, tone in texts if text]
+    blocks += [BulletList(items=tuple(map(Item, part.headlines)))] if part.headlines else []
+    blocks += [Paragraph(f"Tables: {tables}.", Tone.NOTE)] if tables else []
     for section in part.sections:
         blocks += [Paragraph(text, Tone.WARNING) for text in section.warnings]
         blocks.append(Fold(summary=section.title, blocks=section.blocks, open=True, brief=False))
-    if part.page:
-        blocks.append(Links(links=(("The whole report of this part", part.page),)))
+    blocks += [Links(links=(("The whole report of this part", part.page),))] if part.page else []
     return tuple(blocks)

@@ -150,17 +150,18 @@ class LogAxis(LinearAxis):
 
     def ratios(self, apart: float) -> list[float]:
         """Return the ticks of an axis of ratios, at least `apart` points from each other, with 1 among them."""
-        return self._apart([1.0, *(value for step in reversed(_RATIOS) for value in (step, 1 / step))], apart)
+        return self.apart([1.0, *(value for step in reversed(_RATIOS) for value in (step, 1 / step))], apart)
 
     def ticks(self, apart: float) -> list[float]:
         """Return the ticks of an axis of values: powers of ten, then 2 and 5 times them, at least `apart` points from each other."""
         first, last = math.floor(self.low / math.log(10)), math.ceil(self.high / math.log(10))
         zero = [0.0] if self._shift else []
-        return self._apart(
+        return self.apart(
             [*zero, *(step * 10.0**power for step in (1, 2, 5) for power in range(first, last + 1))], apart
         )
 
-    def _apart(self, candidates: Iterable[float], apart: float) -> list[float]:
+    def apart(self, candidates: Iterable[float], apart: float) -> list[float]:
+        """Return in order those candidates that are on the axis and at least `apart` points from each one before."""
         found: list[float] = []
         for value in candidates:
             held = self.low - 1e-9 <= self.scale(value) <= self.high + 1e-9

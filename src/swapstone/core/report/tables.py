@@ -47,6 +47,11 @@ class Field(NamedTuple, Generic[Row]):
         return value
 
 
+def quotient(value: float | None, base: float | None) -> float | None:
+    """Return a value over another one; None where one is missing, or the divisor is 0."""
+    return value / base if value is not None and base else None
+
+
 def known(show: Callable[[float], str], missing: str = "") -> Callable[[float | None], str]:
     """Return a formatter that prints `missing` for None, and numbers as `show` does."""
     return lambda value: missing if value is None else show(value)
@@ -129,9 +134,7 @@ def as_csv(fields: Iterable[Field[Row]], rows: Iterable[Row]) -> str:
 
 
 def _exact(value: Value) -> str:
-    if isinstance(value, str):
-        return value
-    return str(value).lower() if isinstance(value, bool) else plain(value)
+    return value if isinstance(value, str) else str(value).lower() if isinstance(value, bool) else plain(value)
 
 
 def text_table(
@@ -169,12 +172,11 @@ def section_of(
         drawing: above the table on a page; None for none.
     """
     fields, rows = tuple(fields), tuple(rows)
-    drawn = (drawing,) if drawing is not None and (drawing.svg or drawing.lines) else ()
     tables = (table_of(title, fields, rows, keys=keys),) if any(field.head for field in fields) else ()
     return Section(
         name=name,
         title=title,
-        blocks=(*drawn, *tables, *(Paragraph(note, Tone.NOTE) for note in notes)),
+        blocks=(*((drawing,) if drawing is not None else ()), *tables, *(Paragraph(note, Tone.NOTE) for note in notes)),
         data=data_of(fields, rows if data is None else data),
         warnings=tuple(warnings),
     )

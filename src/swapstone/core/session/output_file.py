@@ -7,7 +7,6 @@ import errno
 import os
 import stat
 import tempfile
-from collections.abc import Mapping
 from pathlib import Path
 
 from swapstone.core.model import UserError
@@ -86,23 +85,3 @@ def _is_stream(path: Path) -> bool:
     except OSError:
         return False
     return stat.S_ISCHR(mode) or stat.S_ISFIFO(mode)
-
-
-def write_outputs(folder: Path, files: Mapping[str, str]) -> None:
-    """Write files into a folder, which is created, each as `write_output` does.
-
-    Args:
-        folder: that the user named.
-        files: content by name; no name has a slash.
-
-    Raises:
-        UserError: the folder can't be written.
-    """
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        for name, content in files.items():
-            replace_file(folder / name, content.encode("utf-8", "backslashreplace"))
-    except OSError as error:
-        raise UserError(
-            f"{folder} can't be written: {error.strerror}.", "Name another folder with --folder."
-        ) from error

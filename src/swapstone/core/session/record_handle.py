@@ -30,7 +30,6 @@ from swapstone.core.report import export, record_report
 from swapstone.core.report.answer.conclusion import FailIf, Outcome, failing, outcome_of, without_result, worse_rows
 from swapstone.core.report.context import ReportContext, Selection
 from swapstone.core.report.document import Document
-from swapstone.core.report.hyperfine_export import to_hyperfine_files
 from swapstone.core.report.render import RENDERERS, find_renderer, terminal
 from swapstone.core.session.analysis import analyse_record
 from swapstone.core.session.given_values import share_text
@@ -237,16 +236,6 @@ class Record:
             if format == "text":
                 return terminal.render(document, terminal.Terminal(width=TEXT_WIDTH, every=every))
             return find_renderer(format).render(document)
-
-    def hyperfine_files(self) -> dict[str, str]:
-        """Return files for hyperfine's scripts: per workload, and per variant of workloads that differ in one number.
-
-        Returns:
-            Texts by the file's name. Each result has one parameter, which `plot_parametrized.py` requires.
-        """
-        context, analysis = self.context(), self._analysis
-        with named_record(self.path):
-            return to_hyperfine_files(context, analysis)
 
     @property
     def digest(self) -> str:

@@ -107,9 +107,8 @@ def figures(study: str | None = None, suite: str | None = None) -> tuple[Figure,
     """
     found = _read("published.csv")
     for kind, name in (("study", study), ("suite", suite)):
-        if name is not None:
-            known = {getattr(figure, kind) for figure in found}
-            if name not in known:
-                raise unknown(f"published {kind}", name, known)
-            found = tuple(figure for figure in found if getattr(figure, kind) == name)
+        known = {getattr(figure, kind) for figure in found}
+        if name not in {None, *known}:
+            raise unknown(f"published {kind}", str(name), known)
+        found = tuple(figure for figure in found if name in {None, getattr(figure, kind)})
     return found

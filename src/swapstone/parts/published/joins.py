@@ -68,7 +68,10 @@ def _joins() -> tuple[Joined, ...]:
 
 def _places(join: Mapping[str, Any], figure: Figure, rows: Mapping[str, str]) -> Iterator[PublishedPlace]:
     """Yield the places of a figure by a join of its study and suite; none if the join leaves it out."""
-    named = "" if figure.metric == join.get("index") else _row(figure, rows)
+    # The right side of the first row that matches.
+    found = ((_star(pattern, figure.metric), name) for pattern, name in rows.items())
+    matching = (name.replace("*", star) for star, name in found if star is not None)
+    named = "" if figure.metric == join.get("index") else next(matching, None)
     stars = [_star(join.get(key, "*"), getattr(figure, key)) for key in ("platform", "unit", "condition")]
     condition = stars[-1]
     if named is None or condition is None or None in stars:
@@ -86,12 +89,6 @@ def _places(join: Mapping[str, Any], figure: Figure, rows: Mapping[str, str]) ->
             index=not named,
             **{key: join[key] for key in _COPIED if key in join},
         )
-
-
-def _row(figure: Figure, rows: Mapping[str, str]) -> str | None:
-    """Return the right side of the first row that matches a figure; None if there is none."""
-    found = ((_star(pattern, figure.metric), name) for pattern, name in rows.items())
-    return next((name.replace("*", star) for star, name in found if star is not None), None)
 
 
 @functools.cache

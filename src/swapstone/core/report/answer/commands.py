@@ -9,8 +9,8 @@ from collections.abc import Sequence
 
 from swapstone.core.model import Comparison, Scale, Verdict
 from swapstone.core.model.metric import TIMES
-from swapstone.core.report.answer.places import differs
 from swapstone.core.report.context import ReportContext
+from swapstone.core.report.verdict_groups import MEDIAN_DIFFERS
 
 _LONGER = 2.0
 _MOST_PAIRS = 200
@@ -25,8 +25,14 @@ def commands_for(context: ReportContext, rows: Sequence[Comparison]) -> tuple[tu
         rows: those to read first.
     """
     found = []
-    explained = [row for row in rows if not context.experiment.virtual or row.metric.name in TIMES]
-    if (row := _largest(explained)) is not None and context.explain:
+    explained = [
+        row
+        for row in rows
+        if row.verdict in MEDIAN_DIFFERS and row.scale is Scale.RATIO and row.effect
+        if row.metric.name in TIMES or not context.experiment.virtual
+    ]
+    if explained and context.explain:
+        row = max(explained, key=lambda row: max(row.effect or 1.0, 1 / (row.effect or 1.0)))
         what = f"{context.explain} {row.metric.name} --only {shlex.quote(row.workload)}"
         if len({each.candidate for each in rows}) > 1:
             what += f" --candidate {shlex.quote(row.candidate.label)}"
@@ -35,11 +41,6 @@ def commands_for(context: ReportContext, rows: Sequence[Comparison]) -> tuple[tu
     if undecided and (longer := longer_command(context, undecided)):
         found.append(("measure longer", longer))
     return tuple(found)
-
-
-def _largest(rows: Sequence[Comparison]) -> Comparison | None:
-    found = [row for row in rows if differs(row) and row.scale is Scale.RATIO and row.effect]
-    return max(found, key=lambda row: max(row.effect or 1.0, 1 / (row.effect or 1.0)), default=None)
 
 
 def longer_command(context: ReportContext, rows: Sequence[Comparison]) -> str:
@@ -60,18 +61,17 @@ def longer_command(context: ReportContext, rows: Sequence[Comparison]) -> str:
         return ""
     took_ns = max(context.finished_unix_ns - context.started_unix_ns, 0)
     used_ns = took_ns if experiment.blocks and took_ns else experiment.budget_ns
-    words = ["swapstone", "compare", "--resume", context.record_path, "--budget", _time(max(factors) * used_ns)]
-    return shlex.join(words)
+    return shlex.join(
+        ["swapstone", "compare", "--resume", context.record_path, "--budget", _time(max(factors) * used_ns)]
+    )
 
 
 def _factor(row: Comparison, margin: float) -> float:
     """Return how many times as many pairs a row needs."""
-    pairs = max(1, len(row.baseline_values))
-    most = max(_LONGER, _MOST_PAIRS / pairs)
+    most = max(_LONGER, _MOST_PAIRS / max(1, len(row.baseline_values)))
     if row.low is None or row.high is None or row.low <= 0 or row.scale is not Scale.RATIO or margin <= 0:
         return min(_LONGER, most)
-    half_width = math.sqrt(row.high / row.low) - 1
-    return min(max(_LONGER, (half_width / margin) ** 2), most)
+    return min(max(_LONGER, ((math.sqrt(row.high / row.low) - 1) / margin) ** 2), most)
 
 
 def _time(nanoseconds: float) -> str:

@@ -10,8 +10,9 @@ A sentence contradicts no decided row: where a claim is no difference, the rows 
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 
 from swapstone.core.model import (
     Analysis,
@@ -22,6 +23,7 @@ from swapstone.core.model import (
     FrozenStruct,
     Quantity,
     Scale,
+    Variant,
     Verdict,
 )
 from swapstone.core.report import formatting
@@ -61,10 +63,6 @@ class FailIf(FrozenStruct, frozen=True, kw_only=True):
 
     metric: str = ""
     margin: float | None = None
-
-    def margin_of(self, experiment: Experiment) -> float:
-        """Return how much worse a candidate may be, as a ratio."""
-        return experiment.margin if self.margin is None else self.margin
 
 
 class Outcome(FrozenStruct, frozen=True, kw_only=True):
@@ -206,13 +204,10 @@ def counts(rows: Sequence[Comparison], standing: Standing) -> list[str]:
     decided = standing in {Standing.MORE, Standing.LESS}
     lower = all(row.metric.better is not Direction.HIGHER for row in rows)
     against = Verdict.BETTER if (standing is Standing.MORE) == lower else Verdict.WORSE
-    shown_verdicts = [against] if decided else list(words)
-    found = [(verdict, numbers[verdict]) for verdict in shown_verdicts if numbers[verdict]]
-    if not found:
-        return []
-    first, *rest = found
-    text = f"{first[1]} of {len(rows)} {'is' if first[1] == 1 else 'are'} {words[first[0]]}"
-    return [text + "".join(f" and {number} {words[verdict]}" for verdict, number in rest)]
+    found = [verdict for verdict in ([against] if decided else words) if numbers[verdict]]
+    of = {found[0]: f" of {len(rows)} {'is' if numbers[found[0]] == 1 else 'are'}"} if found else {}
+    counted = [f"{numbers[verdict]}{of.get(verdict, '')} {words[verdict]}" for verdict in found]
+    return [" and ".join(counted)] if counted else []
 
 
 def worse_rows(
@@ -228,12 +223,12 @@ def worse_rows(
         experiment: gives the default margin.
         conditions: which rows, and which margins.
     """
-    found = []
-    for place in places_of(analysis):
-        for each in conditions:
-            margin = each.margin_of(experiment)
-            found += [row for row in _judged(place, each) if row not in found and is_worse(row, margin)]
-    return tuple(found)
+    judged = (
+        (row, experiment.margin if each.margin is None else each.margin)
+        for place, each in itertools.product(places_of(analysis), conditions)
+        for row in _judged(place, each)
+    )
+    return tuple(dict.fromkeys(row for row, margin in judged if is_worse(row, margin)))
 
 
 def is_worse(row: Comparison, margin: float) -> bool:
@@ -243,23 +238,20 @@ def is_worse(row: Comparison, margin: float) -> bool:
         row: judged.
         margin: as a ratio, e.g. 0.05.
     """
-    median, mean = (row.low, row.high), (row.mean_low, row.mean_high)
-    intervals = {
-        Verdict.WORSE: (median,),
-        Verdict.WORSE_TAIL: (mean,),
-        Verdict.MIXED: (median, mean),
-    }.get(row.verdict, ())
-    return any(_beyond(row, low, high, margin) for low, high in intervals if low is not None and high is not None)
+    median = [(row.low, row.high)] if row.verdict in {Verdict.WORSE, Verdict.MIXED} else []
+    mean = [(row.mean_low, row.mean_high)] if row.verdict in {Verdict.WORSE_TAIL, Verdict.MIXED} else []
+    return any(
+        _beyond(row, low, high, margin) for low, high in (*median, *mean) if low is not None and high is not None
+    )
 
 
 def _beyond(row: Comparison, low: float, high: float, margin: float) -> bool:
-    if row.scale is Scale.RATIO:
-        above, below = low > 1 + margin, high < 1 / (1 + margin)
-    else:
+    most, least = 1 + margin, 1 / (1 + margin)
+    if row.scale is not Scale.RATIO:
         ordered = sorted(row.baseline_values)
-        limit = margin * abs(ordered[len(ordered) // 2]) if ordered else 0.0
-        above, below = low > limit, high < -limit
-    return above if row.metric.better is Direction.LOWER else below if row.metric.better is Direction.HIGHER else False
+        most = margin * abs(ordered[len(ordered) // 2]) if ordered else 0.0
+        least = -most
+    return {Direction.LOWER: low > most, Direction.HIGHER: high < least}.get(row.metric.better, False)
 
 
 def _judged(place: Place, condition: FailIf) -> Sequence[Comparison]:
@@ -271,19 +263,15 @@ def _judged(place: Place, condition: FailIf) -> Sequence[Comparison]:
 
 def without_result(analysis: Analysis) -> tuple[Comparison, ...]:
     """Return a row of each candidate that has no usable row at all, with the reason. Sizes of programs are no result of a run."""
-    found = []
-    places = places_of(analysis)
-    for candidate in dict.fromkeys(place.candidate for place in places):
-        rows = [
-            row
-            for place in places
-            if place.candidate == candidate
-            for row in place.rows
-            if row.metric.quantity is not Quantity.SIZE
-        ]
-        if rows and not have_numbers(rows):
-            found.append(next((row for row in rows if row.verdict in _WITHOUT_RESULT), rows[0]))
-    return tuple(found)
+    found: dict[Variant, list[Comparison]] = {}
+    for place in places_of(analysis):
+        rows = [row for row in place.rows if row.metric.quantity is not Quantity.SIZE]
+        found.setdefault(place.candidate, []).extend(rows)
+    return tuple(
+        next((row for row in rows if row.verdict in _WITHOUT_RESULT), rows[0])
+        for rows in found.values()
+        if rows and not have_numbers(rows)
+    )
 
 
 def failing(analysis: Analysis) -> tuple[FailureRates, ...]:
@@ -301,38 +289,34 @@ def outcome_of(analysis: Analysis, experiment: Experiment, conditions: Sequence[
         experiment: of the record.
         conditions: of ``--fail-if``; without any, no row can be too bad.
     """
-    worse = [_worse_text(row) for row in worse_rows(analysis, experiment, conditions)]
+    worse = [
+        f"{_row(row)}: {row.metric.name} {formatting.estimate(row)} is {row.verdict.value}"
+        for row in worse_rows(analysis, experiment, conditions)
+    ]
     if any(not each.metric for each in conditions):
-        worse += [_failing_text(each) for each in failing(analysis)]
+        worse += [
+            f"{_row(each)}: {share(each.candidate_runs)} of its runs fail, and {share(each.baseline_runs)} of the baseline's"
+            for each in failing(analysis)
+        ]
     if worse:
-        return Outcome(status=EXIT_WORSE, reason=f"--fail-if: {_listed(iter(worse), len(worse))}")
+        return Outcome(status=EXIT_WORSE, reason=f"--fail-if: {_listed(worse)}")
     if lost := without_result(analysis):
-        return Outcome(status=EXIT_NO_RESULT, reason=_listed(map(_lost_text, lost), len(lost)))
+        texts = [f"{row.candidate.label} has no result: {row.verdict.value}: {row.reason}" for row in lost]
+        return Outcome(status=EXIT_NO_RESULT, reason=_listed(texts))
     if conditions:
         rows = [row for place in places_of(analysis) for each in conditions for row in _judged(place, each)]
         bad = tuple(dict.fromkeys(row for row in rows if row.verdict in _WITHOUT_RESULT))
         if bad:
-            texts = (f"{row.workload}, {row.candidate.label}: {row.verdict.value}: {row.reason}" for row in bad)
-            return Outcome(status=EXIT_NO_RESULT, reason=f"--fail-if: {_listed(texts, len(bad))}")
+            texts = [f"{row.workload}, {row.candidate.label}: {row.verdict.value}: {row.reason}" for row in bad]
+            return Outcome(status=EXIT_NO_RESULT, reason=f"--fail-if: {_listed(texts)}")
     return Outcome()
 
 
-def _worse_text(row: Comparison) -> str:
-    load = f" under {row.load}" if row.load != "idle" else ""
-    return f"{row.workload}{load}, {row.candidate.label}: {row.metric.name} {formatting.estimate(row)} is {row.verdict.value}"
-
-
-def _failing_text(each: FailureRates) -> str:
+def _row(each: Comparison | FailureRates) -> str:
     load = f" under {each.load}" if each.load != "idle" else ""
-    after, before = share(each.candidate_runs), share(each.baseline_runs)
-    return f"{each.workload}{load}, {each.candidate.label}: {after} of its runs fail, and {before} of the baseline's"
+    return f"{each.workload}{load}, {each.candidate.label}"
 
 
-def _lost_text(row: Comparison) -> str:
-    return f"{row.candidate.label} has no result: {row.verdict.value}: {row.reason}"
-
-
-def _listed(texts: Iterator[str], count: int) -> str:
-    shown = [text for text, _ in zip(texts, range(_MOST_ROWS), strict=False)]
-    more = f"; and {count - len(shown)} more" if count > len(shown) else ""
-    return "; ".join(shown) + more
+def _listed(texts: Sequence[str]) -> str:
+    more = [f"and {len(texts) - _MOST_ROWS} more"] if len(texts) > _MOST_ROWS else []
+    return "; ".join([*texts[:_MOST_ROWS], *more])

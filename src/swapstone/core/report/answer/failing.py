@@ -41,16 +41,12 @@ def sentence(analysis: Analysis) -> str:
     if not found:
         return ""
     first = max(found, key=lambda each: (bool(each.fails_more), sides(each)[each.unfit[0]].share))
-    side = first.fails_more or first.unfit[0]
-    names = {"baseline": prose_name(first.baseline), "candidate": prose_name(first.candidate)}
-    other = "candidate" if side == "baseline" else "baseline"
-    own, against = sides(first)[side], sides(first)[other]
-    text = f"{names[side]} fails in {share(own)} of its runs{_of(first, analysis)}, {names[other]} in {share(against)}"
-    text += f": {kinds(own)} of {own.runs}"
-    text += "" if first.fails_more else "; the rates don't differ significantly"
-    rest = len(found) - 1
-    more = f" Runs fail in {formatting.count(rest, 'more comparison')} too." if rest else ""
-    return f"{text}.{more} "
+    pairs = (first.baseline, first.baseline_runs), (first.candidate, first.candidate_runs)
+    (who, own), (other, against) = pairs if (first.fails_more or first.unfit[0]) == "baseline" else pairs[::-1]
+    text = f"{prose_name(who)} fails in {share(own)} of its runs{_of(first, analysis)}, {prose_name(other)} in {share(against)}"
+    undecided = "" if first.fails_more else "; the rates don't differ significantly"
+    more = f" Runs fail in {formatting.count(len(found) - 1, 'more comparison')} too." if len(found) > 1 else ""
+    return f"{text}: {kinds(own)} of {own.runs}{undecided}.{more} "
 
 
 def share(counts: FailureCounts) -> str:

@@ -5,7 +5,10 @@ from __future__ import annotations
 
 import itertools
 import math
+import statistics
 from collections.abc import Sequence
+
+import msgspec
 
 from swapstone.core.model import Comparison, Scale
 from swapstone.core.report import formatting
@@ -26,8 +29,7 @@ def ratio_table(places: Sequence[Place], margin: float) -> tuple[Block, ...]:
 
     Mean and tail follow below the table of a single row, where they differ from the median.
     """
-    timed = [place for place in places if place.means and place.leads]
-    shown = timed or [place for place in places if place.means]
+    shown = [place for place in places if place.means and place.leads] or [place for place in places if place.means]
     if not shown:
         return ()
     if len(shown) > 1:
@@ -50,7 +52,7 @@ def _by_quantity(place: Place) -> Table:
     )
     rows = tuple(
         (
-            Cell(_mean_name(mean)),
+            Cell(f"{mean.name}, index" if mean.indexed else mean.name),
             mean_cell(mean),
             *(Cell(str(mean.count(*verdicts) or "")) for _, verdicts in counted),
         )
@@ -58,10 +60,6 @@ def _by_quantity(place: Place) -> Table:
     )
     title = f"Ratios of {place.names[0]} to {place.names[1]}, and the number of workloads with each verdict"
     return Table(title=title, columns=columns, rows=rows)
-
-
-def _mean_name(mean: Mean) -> str:
-    return f"{mean.name}, index" if mean.indexed else mean.name
 
 
 def mean_cell(mean: Mean | None, *, interval: bool = True) -> Cell:
@@ -83,10 +81,9 @@ def _one_row_table(place: Place) -> Table:
     )
     rows = []
     for mean in place.means:
-        row = mean.rows[0]
-        cell = mean_cell(mean)
+        row, cell = mean.rows[0], mean_cell(mean)
         interval = cell.interval + (formatting.BOUNDED if cell.interval and row.bounded else "")
-        marked = Cell(effect=cell.effect, interval=interval, mark=VERDICT_MARKS[row.verdict])
+        marked = msgspec.structs.replace(cell, interval=interval, mark=VERDICT_MARKS[row.verdict])
         rows.append((Cell(mean.name), *map(Cell, values(row)), marked))
     return Table(title=f"Ratios of {place.names[0]} to {place.names[1]}", columns=columns, rows=tuple(rows))
 
@@ -109,14 +106,13 @@ def _by_place(places: Sequence[Place]) -> Table:
                 *(mean_cell(found.get(name), interval=name == lead) for name in names),
             )
         )
-    columns = (
-        *(Column((key,)) for key in keys),
-        *(Column((_SHORT.get(name, name),), optional=place > 1) for place, name in enumerate(names)),
-    )
     left_out = max(0, len(places) - MOST_ROWS)
     return Table(
         title=f"Ratios to {places[0].names[1]}",
-        columns=columns,
+        columns=(
+            *(Column((key,)) for key in keys),
+            *(Column((_SHORT.get(name, name),), optional=place > 1) for place, name in enumerate(names)),
+        ),
         rows=tuple(rows),
         keys=len(keys),
         left_out=left_out,
@@ -162,19 +158,19 @@ def rows_plot(rows: Sequence[Comparison], margin: float) -> tuple[Block, ...]:
     shown, after = chosen(rows)
     if len(rows) < 2 or not shown:
         return ()
-    candidates = {row.candidate for row in shown}
-    name = formatting.safe(shown[0].candidate.short_label) if len(candidates) == 1 else "candidate"
+    single = len({row.candidate for row in shown}) == 1
     left_out = len(rows) - len(shown)
-    plot = ForestPlot(
-        title="The rows that differ most",
-        before_name=formatting.safe(shown[0].baseline.short_label),
-        after_name=name,
-        margin=margin,
-        rows=tuple(_forest_row(row, rows, margin) for row in shown),
-        left_out=left_out,
-        left_out_after=after if left_out else 0,
+    return (
+        ForestPlot(
+            title="The rows that differ most",
+            before_name=formatting.safe(shown[0].baseline.short_label),
+            after_name=formatting.safe(shown[0].candidate.short_label) if single else "candidate",
+            margin=margin,
+            rows=tuple(_forest_row(row, rows, margin) for row in shown),
+            left_out=left_out,
+            left_out_after=after if left_out else 0,
+        ),
     )
-    return (plot,)
 
 
 def rows_title(rows: Sequence[Comparison]) -> str:
@@ -185,21 +181,27 @@ def rows_title(rows: Sequence[Comparison]) -> str:
 
 
 def _forest_row(row: Comparison, rows: Sequence[Comparison], margin: float) -> ForestRow:
+    found = forest_row(row)
+    details = (tails.detail(row) if tails.matters(row, margin) else "", found.detail)
+    return msgspec.structs.replace(found, name=row_name(row, rows), detail="; ".join(filter(None, details)))
+
+
+def forest_row(row: Comparison) -> ForestRow:
+    """Return a comparison as a row of a forest plot; without an effect if its runs can't be compared."""
     before, after = values(row)
-    ratio = row.effect if row.scale is Scale.RATIO and row.effect is not None and row.effect > 0 else None
+    effect = row.effect if row.verdict not in NO_NUMBERS and row.baseline_values else None
+    drawn = row.scale is Scale.RATIO and effect is not None and effect > 0
     return ForestRow(
-        name=row_name(row, rows),
+        name=row.workload,
         before=before,
         after=after,
-        effect=formatting.effect(row.effect, row) if row.effect is not None else "",
-        interval="exact" if row.exact else formatting.interval(row),
+        effect="" if effect is None else formatting.effect(effect, row),
+        interval="" if effect is None else "exact" if row.exact else formatting.interval(row),
         mark=VERDICT_MARKS[row.verdict],
-        ratio=ratio,
-        low=None if ratio is None else row.low,
-        high=None if ratio is None else row.high,
-        detail="; ".join(
-            filter(None, (tails.detail(row) if tails.matters(row, margin) else "", formatting.opposed(row)))
-        ),
+        ratio=effect if drawn else None,
+        low=row.low if drawn else None,
+        high=row.high if drawn else None,
+        detail="" if effect is None else formatting.opposed(row),
     )
 
 
@@ -207,5 +209,5 @@ def values(row: Comparison) -> tuple[str, str]:
     """Return the medians of baseline and candidate with their unit; empty texts where there are none."""
     if not row.baseline_values or not row.candidate_values:
         return "", ""
-    before, after = formatting.median(row.baseline_values), formatting.median(row.candidate_values)
+    before, after = statistics.median(row.baseline_values), statistics.median(row.candidate_values)
     return formatting.quantity(before, row.metric.unit), formatting.quantity(after, row.metric.unit)

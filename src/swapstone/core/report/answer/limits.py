@@ -27,18 +27,17 @@ _WITH_HINT = {CaveatKind.CARRY_OVER, CaveatKind.DISTURBED_RUNS, CaveatKind.OUTPU
 
 def opening(analysis: Analysis) -> str:
     """Return what an answer states before its result, with a blank at the end: an interruption; else empty."""
-    if any(caveat.kind is CaveatKind.INTERRUPTED for caveat in analysis.caveats):
-        return f"Interrupted after {formatting.count(analysis.runs, 'run')}; so far: "
-    return ""
+    interrupted = any(caveat.kind is CaveatKind.INTERRUPTED for caveat in analysis.caveats)
+    return f"Interrupted after {formatting.count(analysis.runs, 'run')}; so far: " if interrupted else ""
 
 
 def missing(places: Sequence[Place]) -> str:
     """Return the sentences about candidates without any number and about rows without a valid result; empty without such."""
-    found = []
     gone = [place for place in places if place.leads and not have_numbers(place.leads)]
-    for names, reason in _by_reason(gone):
-        end = "" if reason.endswith("…") else "."
-        found.append(f"{listed(names)} {'has' if len(names) == 1 else 'have'} no result: {reason}{end}")
+    found = [
+        f"{listed(list(names))} {'has' if len(names) == 1 else 'have'} no result: {reason}{'' if reason.endswith('…') else '.'}"
+        for reason, names in _by_reason(gone).items()
+    ]
     partly = [(place, sum(row.verdict in NO_NUMBERS for row in place.leads)) for place in places if place not in gone]
     lacking = [(place, count) for place, count in partly if count]
     if lacking:
@@ -48,8 +47,9 @@ def missing(places: Sequence[Place]) -> str:
     return " ".join(found)
 
 
-def _by_reason(places: Sequence[Place]) -> Iterator[tuple[list[str], str]]:
-    by_reason: dict[str, list[str]] = {}
+def _by_reason(places: Sequence[Place]) -> dict[str, dict[str, None]]:
+    """Return the names of candidates, each once, by the reason why they have no number."""
+    by_reason: dict[str, dict[str, None]] = {}
     for place in places:
         row = next(row for row in place.leads if row.verdict in NO_NUMBERS or not row.baseline_values)
         what = row.verdict.value if row.verdict in NO_NUMBERS else "no complete pair of runs"
@@ -57,12 +57,9 @@ def _by_reason(places: Sequence[Place]) -> Iterator[tuple[list[str], str]]:
         reason = (
             FAST_ONES if row.reason.endswith(FAST_ONES) else formatting.safe(row.reason.removeprefix("candidate: "))
         )
-        name = place.names[0]
-        names = by_reason.setdefault(shortened(f"{what}: {reason}" if reason not in {"", what} else what), [])
-        if name not in names:
-            names.append(name)
-    for reason, names in by_reason.items():
-        yield names, reason.rstrip(".")
+        whole = shortened(f"{what}: {reason}" if reason not in {"", what} else what).rstrip(".")
+        by_reason.setdefault(whole, {})[place.names[0]] = None
+    return by_reason
 
 
 def nothing_measured(analysis: Analysis) -> str:
@@ -86,21 +83,23 @@ def closing(analysis: Analysis, places: Sequence[Place]) -> str:
     return "".join(f" {text}" for text in found if text)
 
 
-def undecided(rows: Sequence[Comparison]) -> Item | None:
-    """Return inconclusive rows with the smallest change of each that would be detected; None without such rows."""
+def undecided(rows: Sequence[Comparison]) -> Iterator[Item]:
+    """Yield inconclusive rows with the smallest change of each that would be detected."""
     found = [row for row in rows if row.verdict is Verdict.INCONCLUSIVE]
-    if not found:
-        return None
-    known = [row for row in found if formatting.smallest(row)]
-    known.sort(key=lambda row: -(row.smallest_visible or 0.0))
-    named = [f"{row_name(row, rows)} ({formatting.smallest(row)})" for row in known[:_MOST_NAMES]]
-    more = len(known) - len(named)
+    known = sorted(filter(formatting.smallest, found), key=lambda row: -(row.smallest_visible or 0.0))
+    named = named_first([f"{row_name(row, rows)} ({formatting.smallest(row)})" for row in known])
     text = f"{formatting.count(len(found), 'row')} inconclusive"
-    if named:
-        text += f"; smallest detectable change: {', '.join(named)}{f' and {more} more' if more else ''}"
+    text += f"; smallest detectable change: {named}" if named else ""
     if few := len(found) - len(known):
         text += f"; {few} with too few runs for an interval"
-    return Item(f"{text}.")
+    if found:
+        yield Item(f"{text}.")
+
+
+def named_first(texts: Sequence[str]) -> str:
+    """Return the first texts as a list, and the number of the others."""
+    more = f" and {len(texts) - _MOST_NAMES} more" if len(texts) > _MOST_NAMES else ""
+    return ", ".join(texts[:_MOST_NAMES]) + more
 
 
 def row_name(row: Comparison, rows: Sequence[Comparison]) -> str:
@@ -116,29 +115,21 @@ def row_name(row: Comparison, rows: Sequence[Comparison]) -> str:
 
 def open_rows(rows: Sequence[Comparison]) -> tuple[Item, ...]:
     """Return what rows with numbers leave open: inconclusive ones, those with the same median only, and bounds from few pairs."""
-    found = (undecided(rows), _same_median(rows), _bounded(rows))
-    return tuple(item for item in found if item is not None)
+    return (*undecided(rows), *_same_median(rows), *_bounded(rows))
 
 
-def _same_median(rows: Sequence[Comparison]) -> Item | None:
-    """Return the number of rows with the same median, and what the first of them lacks to be equivalent."""
-    found = [row for row in rows if row.verdict is Verdict.SAME_MEDIAN]
-    if not found:
-        return None
-    first = max(found, key=lambda row: row.rarest_mode or 0.0)
-    why = formatting.safe(first.reason.removeprefix("same median; "))
-    text = f"{formatting.count(len(found), 'row')} with the same median, not shown to be equivalent"
-    return Item(f"{text}: {why}." if why else f"{text}.")
+def _same_median(rows: Sequence[Comparison]) -> Iterator[Item]:
+    """Yield the number of rows with the same median, and what the first of them lacks to be equivalent."""
+    if found := [row for row in rows if row.verdict is Verdict.SAME_MEDIAN]:
+        why = formatting.safe(max(found, key=lambda row: row.rarest_mode or 0.0).reason.removeprefix("same median; "))
+        text = f"{formatting.count(len(found), 'row')} with the same median, not shown to be equivalent"
+        yield Item(f"{text}: {why}." if why else f"{text}.")
 
 
-def _bounded(rows: Sequence[Comparison]) -> Item | None:
-    """Return the footnote of intervals that are the range of few pairs."""
-    found = [row for row in rows if tails.bound(row)]
-    if not found:
-        return None
-    named = [f"{row_name(row, rows)} {tails.bound(row)}" for row in found[:_MOST_NAMES]]
-    more = f" and {len(found) - len(named)} more" if len(found) > len(named) else ""
-    return Item(f"{formatting.BOUNDED} the range of all pairs, too few for an interval: {', '.join(named)}{more}.")
+def _bounded(rows: Sequence[Comparison]) -> Iterator[Item]:
+    """Yield the footnote of intervals that are the range of few pairs."""
+    if named := named_first([f"{row_name(row, rows)} {tails.bound(row)}" for row in rows if tails.bound(row)]):
+        yield Item(f"{formatting.BOUNDED} the range of all pairs, too few for an interval: {named}.")
 
 
 def rejected(rows: Sequence[Comparison]) -> Iterator[Item]:
@@ -182,6 +173,4 @@ def caveats(analysis: Analysis) -> Iterator[Item]:
 
 def shortened(text: str, most: int = _REASON) -> str:
     """Return a text cut at a word, with an ellipsis, if it is longer than `most` characters."""
-    if len(text) <= most:
-        return text
-    return f"{text[: most - 1].rsplit(' ', 1)[0]}…"
+    return text if len(text) <= most else f"{text[: most - 1].rsplit(' ', 1)[0]}…"

@@ -3,13 +3,17 @@
 
 from __future__ import annotations
 
+import collections
 import enum
+import functools
 import statistics
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from swapstone.core.model import Comparison, Direction, FrozenStruct, Index, Metric, Quantity, Scale, Verdict
 from swapstone.core.model.metric import TIMES
+from swapstone.core.model.parts import provided
 from swapstone.core.report.verdict_groups import NO_NUMBERS
 
 PROCESSOR_TIMES = frozenset({"cpu", "cpu_per_request"})
@@ -18,20 +22,39 @@ PROCESSOR_TIMES = frozenset({"cpu", "cpu_per_request"})
 _SERVER = ("requests", "latency_p99", "cpu_per_request")
 _MEMORY = ("maxrss", "peak", "res", "resident")
 _SIZES = ("file",)
-_NAMES = {
-    "wall": "elapsed time",
-    "cpu": "CPU time",
-    "maxrss": "peak memory",
-    "peak": "peak memory",
-    "res": "resident memory",
-    "resident": "resident memory",
-    "file": "program size",
-    "cpu_per_request": "CPU time of a request",
-    "requests": "requests a second",
-    "latency_p99": "p99 latency",
-    "out_steady": "rate of swapping out",
-    "touch_time": "time of a touch",
-    "max": "longest latency",
+
+
+class Phrase(NamedTuple):
+    """The words of sentences about a metric. A part provides those of its metrics, by name: objects of the kind ``phrases``.
+
+    Attributes:
+        name: of the metric.
+        verb: before an amount of it, in the present.
+        past: the first word of the verb, in the past.
+        noun: what the amount is of; empty for the name.
+        lasts: of a metric that is how long something takes, what follows ``takes twice as long``; None for other metrics.
+        counted: whether the noun is a plural: ``fewer``, not ``less``.
+    """
+
+    name: str
+    verb: str = "has"
+    past: str = "had"
+    noun: str = ""
+    lasts: str | None = None
+    counted: bool = False
+
+
+_PHRASES = {
+    "wall": Phrase("elapsed time", lasts=""),
+    "cpu": Phrase("CPU time", "uses", "used"),
+    "maxrss": Phrase("peak memory"),
+    "peak": Phrase("peak memory"),
+    "res": Phrase("resident memory"),
+    "resident": Phrase("resident memory"),
+    "file": Phrase("program size"),
+    "cpu_per_request": Phrase("CPU time of a request"),
+    "requests": Phrase("requests a second", "answers", "answered", counted=True),
+    "latency_p99": Phrase("p99 latency"),
 }
 
 
@@ -78,13 +101,22 @@ class Mean(FrozenStruct, frozen=True, kw_only=True):
 
     def count(self, *verdicts: Verdict) -> int:
         """Return how many rows have one of the verdicts."""
-        counted = Counter(row.verdict for row in self.rows)
-        return sum(counted[verdict] for verdict in verdicts)
+        return sum(row.verdict in verdicts for row in self.rows)
+
+
+@functools.cache
+def _phrases() -> Mapping[str, Phrase]:
+    return collections.ChainMap(_PHRASES, *provided("phrases", dict))
+
+
+def phrase_of(metric: Metric) -> Phrase:
+    """Return the words of sentences about a metric."""
+    return _phrases().get(metric.name, Phrase(metric.name))
 
 
 def name_of(metric: Metric) -> str:
     """Return a metric's name in a sentence, e.g. ``CPU time`` for ``cpu``; its own name where there is no other."""
-    return _NAMES.get(metric.name, metric.name)
+    return phrase_of(metric).name
 
 
 def standing(low: float | None, high: float | None, margin: float) -> Standing:
@@ -112,9 +144,8 @@ def means_of(rows: Sequence[Comparison], indices: Sequence[Index]) -> tuple[Mean
     by_metric: dict[str, list[Comparison]] = {}
     for row in rows:
         # At a constant rate the schedule sets the requests a second: their ratio is no result.
-        if row.metric.name == "requests" and not row.metric.leads:
-            continue
-        by_metric.setdefault(row.metric.name, []).append(row)
+        if row.metric.name != "requests" or row.metric.leads:
+            by_metric.setdefault(row.metric.name, []).append(row)
     known = {index.metric: index for index in indices}
     found = (mean_of(by_metric[name], known.get(name)) for name in _chosen(rows) if name in by_metric)
     return tuple(mean for mean in found if mean is not None)
@@ -122,11 +153,9 @@ def means_of(rows: Sequence[Comparison], indices: Sequence[Index]) -> tuple[Mean
 
 def leading_metric(rows: Sequence[Comparison]) -> str | None:
     """Return the time or rate to read first for most workloads; None without any."""
-    preferred = Counter(row.metric.name for row in rows if row.preferred)
-    if preferred:
-        return preferred.most_common(1)[0][0]
+    preferred = Counter(row.metric.name for row in rows if row.preferred).most_common(1)
     timed = (row.metric.name for row in rows if row.metric.quantity in {Quantity.TIME, Quantity.RATE})
-    return next(timed, None)
+    return next((name for name, _ in preferred), None) or next(timed, None)
 
 
 def _chosen(rows: Sequence[Comparison]) -> Iterator[str]:
@@ -163,12 +192,10 @@ def mean_of(rows: Sequence[Comparison], index: Index | None = None) -> Mean | No
         effect, low, high, workloads = index.effect, index.low, index.high, index.workloads
     else:
         effect = statistics.geometric_mean([row.effect or 1.0 for row in usable])
-        bounds = [bounds_of(row) for row in usable]
-        whole = [bound for bound in bounds if bound is not None and bound[0] > 0]
-        complete = len(whole) == len(usable)
-        low = statistics.geometric_mean([bound[0] for bound in whole]) if complete else None
-        high = statistics.geometric_mean([bound[1] for bound in whole]) if complete else None
-        workloads = len(usable)
+        workloads, low, high = len(usable), None, None
+        whole = [bound for bound in map(bounds_of, usable) if bound is not None and bound[0] > 0]
+        if len(whole) == len(usable):
+            low, high = map(statistics.geometric_mean, zip(*whole, strict=True))
     return Mean(
         metric=rows[0].metric,
         rows=tuple(rows),

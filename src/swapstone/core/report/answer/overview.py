@@ -35,8 +35,7 @@ def overview_of(context: ReportContext, analysis: Analysis, answer: Answer, warn
         yield Heading(answer.rows_title)
         yield from answer.rows
     yield from (Paragraph(text) for text in _beside(context, analysis))
-    items = tuple(_items(context, analysis, answer, warnings))
-    if items:
+    if items := tuple(_items(context, analysis, answer, warnings)):
         yield Heading(UNKNOWN)
         yield BulletList(items=items)
     yield Heading(NEXT)
@@ -56,22 +55,17 @@ def _beside(context: ReportContext, analysis: Analysis) -> Iterator[str]:
             yield f"Published figures: {sentences.against_page(rows)}"
     if context.experiment.layouts:
         yield sentences.layouts_note(context)
-    baseline = analysis.comparisons[0].baseline.label if analysis.comparisons else "the baseline"
-    for null in analysis.nulls:
-        yield f"Null comparison: {sentences.null(null, baseline)}."
+    yield from (f"Null comparison: {sentences.null(null, analysis)}." for null in analysis.nulls)
 
 
 def _items(context: ReportContext, analysis: Analysis, answer: Answer, warnings: Iterable[str]) -> Iterator[Item]:
     yield from answer.unknown
     yield from limits.caveats(analysis)
-    for text in dict.fromkeys(warnings):
-        yield Item(text, tone=Tone.WARNING)
+    yield from (Item(text, tone=Tone.WARNING) for text in warnings)
     yield from failing.items(analysis)
     named = " ".join(item.text for item in answer.unknown)
     failures = [each for each in analysis.failures if not each.reason or formatting.safe(each.reason) not in named]
     if failures:
         reason = f"; the first: {formatting.safe(failures[0].reason)}" if failures[0].reason else ""
         yield Item(f"{formatting.count(len(failures), 'trial')} gave no numbers{reason}", tone=Tone.WARNING)
-    for note in context.notes:
-        if not note.startswith(_NO_LIMITS):
-            yield Item(note)
+    yield from (Item(note) for note in context.notes if not note.startswith(_NO_LIMITS))

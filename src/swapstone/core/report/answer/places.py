@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from swapstone.core.model import OWN_SUITE, Analysis, Comparison, FrozenStruct, Index, Quantity, Variant
 from swapstone.core.report import formatting
 from swapstone.core.report.answer.means import Mean, leading_metric, means_of
-from swapstone.core.report.verdict_groups import MEDIAN_DIFFERS, NO_NUMBERS
+from swapstone.core.report.sides import without_copies
+from swapstone.core.report.verdict_groups import NO_NUMBERS
 
 IDLE = "idle"
 
@@ -76,27 +77,25 @@ def prose_name(variant: Variant) -> str:
 
 def places_of(analysis: Analysis) -> tuple[Place, ...]:
     """Return the places of an analysis, in its order, without copies of the baseline. Those without times or rates come last."""
-    copies = {null.copy for null in analysis.nulls}
     found: dict[tuple[str, str, Variant, Variant], list[Comparison]] = {}
-    for row in analysis.comparisons:
-        if row.candidate not in copies:
-            found.setdefault((row.suite, row.load, row.baseline, row.candidate), []).append(row)
-    places = [_place(key, rows, analysis.indices) for key, rows in found.items()]
+    for row in without_copies(analysis):
+        found.setdefault((row.suite, row.load, row.baseline, row.candidate), []).append(row)
+    indices: dict[tuple[str, str, Variant], list[Index]] = {}
+    for each in analysis.indices:
+        indices.setdefault((each.suite, each.load, each.candidate), []).append(each)
+    places = [
+        Place(
+            suite=suite,
+            load=load,
+            baseline=baseline,
+            candidate=candidate,
+            rows=tuple(rows),
+            leads=lead_rows(rows),
+            means=means_of(rows, indices.get((suite, load, candidate), ())),
+        )
+        for (suite, load, baseline, candidate), rows in found.items()
+    ]
     return tuple(sorted(places, key=lambda place: not place.leads))
-
-
-def _place(key: tuple[str, str, Variant, Variant], rows: Sequence[Comparison], indices: Sequence[Index]) -> Place:
-    suite, load, baseline, candidate = key
-    mine = [each for each in indices if (each.suite, each.load, each.candidate) == (suite, load, candidate)]
-    return Place(
-        suite=suite,
-        load=load,
-        baseline=baseline,
-        candidate=candidate,
-        rows=tuple(rows),
-        leads=lead_rows(rows),
-        means=means_of(rows, mine),
-    )
 
 
 def lead_rows(rows: Sequence[Comparison]) -> tuple[Comparison, ...]:
@@ -124,8 +123,3 @@ def lead_rows(rows: Sequence[Comparison]) -> tuple[Comparison, ...]:
 def have_numbers(rows: Sequence[Comparison]) -> bool:
     """Return whether any row has a number."""
     return any(row.verdict not in NO_NUMBERS and row.baseline_values for row in rows)
-
-
-def differs(row: Comparison) -> bool:
-    """Return whether a row's verdict is a difference of the median."""
-    return row.verdict in MEDIAN_DIFFERS

@@ -21,7 +21,7 @@ def ratio_answer(
     *,
     table: tuple[Block, ...] = (),
     table_title: str = "",
-    undecided: Item | None = None,
+    undecided: tuple[Item, ...] = (),
 ) -> Answer:
     """Return an answer with the table of ratios, the rows that matter most, what limits them, and commands.
 
@@ -39,6 +39,6 @@ def ratio_answer(
         figures=figures.ratio_table(places, margin=context.experiment.margin),
         rows=table or figures.rows_plot(rows, margin=context.experiment.margin),
         rows_title=table_title if table else figures.rows_title(rows),
-        unknown=(*limits.rejected(rows), *([undecided] if undecided is not None else []), *limits.open_rows(rows)),
+        unknown=(*limits.rejected(rows), *undecided, *limits.open_rows(rows)),
         commands=commands_for(context, rows),
     )

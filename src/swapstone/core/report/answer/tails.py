@@ -67,10 +67,8 @@ def _mean_distance(row: Comparison) -> float:
 
 def _mean_inside(row: Comparison, margin: float) -> bool:
     """Return whether the interval of a row's means is within the margin; a difference is taken for one that is."""
-    if row.scale is not Scale.RATIO:
-        return True
-    known = row.mean_low is not None and row.mean_high is not None
-    return known and 1 / (1 + margin) <= (row.mean_low or 0.0) and (row.mean_high or math.inf) <= 1 + margin
+    inside = 1 / (1 + margin) <= (row.mean_low or 0.0) and (row.mean_high or math.inf) <= 1 + margin
+    return inside or row.scale is not Scale.RATIO
 
 
 def clauses(rows: Sequence[Comparison]) -> list[str]:
@@ -81,19 +79,13 @@ def clauses(rows: Sequence[Comparison]) -> list[str]:
     times = all(row.metric.quantity is Quantity.TIME and row.metric.better is Direction.LOWER for row in rows)
     worse, better = ("slower", "faster") if times else ("worse", "better")
     words = {Verdict.WORSE_TAIL: f"a {worse} tail", Verdict.BETTER_TAIL: f"a {better} tail", Verdict.MIXED: OPPOSITE}
-    if len(rows) == 1:
-        (row,) = rows
-        if row.verdict not in words:
-            return []
+    if len(rows) == 1 and rows[0].verdict in words:
         own = {Verdict.WORSE_TAIL: f"its tail is {worse}", Verdict.BETTER_TAIL: f"its tail is {better}"}
-        figures = ", ".join(_figures(row))
-        return [
-            own.get(row.verdict, "median and mean differ in opposite directions") + (f": {figures}" if figures else "")
-        ]
-    numbers = {verdict: sum(row.verdict is verdict for row in rows) for verdict in words}
+        what = own.get(rows[0].verdict, "median and mean differ in opposite directions")
+        return [": ".join(filter(None, (what, ", ".join(_figures(rows[0])))))]
     return [
         f"{number} of {len(rows)} {'has' if number == 1 else 'have'} {words[verdict]}"
-        for verdict, number in numbers.items()
+        for verdict, number in {verdict: sum(row.verdict is verdict for row in rows) for verdict in words}.items()
         if number
     ]
 
@@ -103,13 +95,8 @@ def detail(row: Comparison) -> str:
 
     For example: same median; mean 1.45 times (1.20 to 1.80), p90 12 ms against 3 ms, slowest 210 ms against 3.3 ms.
     """
-    if row.verdict in NO_NUMBERS:
-        return ""
-    figures = ", ".join(_figures(row))
-    if not figures:
-        return ""
-    start = "same median; " if row.verdict is Verdict.SAME_MEDIAN else ""
-    return start + figures
+    figures = "" if row.verdict in NO_NUMBERS else ", ".join(_figures(row))
+    return "" if not figures else ("same median; " if row.verdict is Verdict.SAME_MEDIAN else "") + figures
 
 
 def _figures(row: Comparison) -> list[str]:
@@ -129,11 +116,9 @@ def mean_text(row: Comparison) -> str:
     if row.mean_effect is None:
         return ""
     times = " times" if row.scale is Scale.RATIO else ""
-    text = f"{_number(row, row.mean_effect)}{times}"
-    if row.mean_low is None or row.mean_high is None:
-        return text
+    bounds = [_number(row, bound) for bound in (row.mean_low, row.mean_high) if bound is not None]
     dash = "–" if row.scale is Scale.RATIO else " to "  # noqa: RUF001 - a dash between numbers
-    return f"{text} ({_number(row, row.mean_low)}{dash}{_number(row, row.mean_high)})"
+    return f"{_number(row, row.mean_effect)}{times}" + (f" ({dash.join(bounds)})" if len(bounds) == 2 else "")
 
 
 def _quantity(value: float, unit: str, width: float = 0.0) -> str:
@@ -143,9 +128,8 @@ def _quantity(value: float, unit: str, width: float = 0.0) -> str:
 
 def _number(row: Comparison, value: float) -> str:
     """Return an effect on the mean, or a bound of its interval, with the digits that the interval has."""
-    width = 0.0
-    if row.mean_low is not None and row.mean_high is not None:
-        width = max(0.0, (row.mean_high - row.mean_low) / 2)
+    known = row.mean_low is not None and row.mean_high is not None
+    width = max(0.0, ((row.mean_high or 0.0) - (row.mean_low or 0.0)) / 2) if known else 0.0
     if row.scale is Scale.RATIO:
         return formatting.ratio(value, width)
     text = _quantity(value, row.metric.unit, width)

@@ -78,13 +78,11 @@ def duration(ratio: float, other: str = "") -> str:
         fast as glibc``.
     """
     if is_near(ratio):
-        word = "slower" if ratio > 1 else "faster"
-        return f"is {percent(abs(ratio - 1))} {word}{_than(other)}"
-    if ratio > 1:
-        return f"takes {multiple(ratio)} as long{_as(other)}"
-    if ratio > _SPEED:
-        return f"takes {percent(1 - ratio)} less time{_than(other)}"
-    return f"is {multiple(1 / ratio)} as fast{_as(other)}"
+        return f"is {percent(abs(ratio - 1))} {'slower' if ratio > 1 else 'faster'}{_after('than', other)}"
+    if _SPEED < ratio < 1:
+        return f"takes {percent(1 - ratio)} less time{_after('than', other)}"
+    text = f"takes {multiple(ratio)} as long" if ratio > 1 else f"is {multiple(1 / ratio)} as fast"
+    return text + _after("as", other)
 
 
 def amount(ratio: float, noun: str, other: str = "", *, counted: bool = False) -> str:
@@ -99,22 +97,12 @@ def amount(ratio: float, noun: str, other: str = "", *, counted: bool = False) -
     Returns:
         For example ``3 % more memory than glibc``, ``a third of the memory of glibc``, ``twice the memory``.
     """
-    if is_near(ratio) and noun == "rate":
-        return f"a rate {percent(abs(ratio - 1))} {'higher' if ratio > 1 else 'lower'}{_than(other)}"
     if is_near(ratio):
         word = "more" if ratio > 1 else "fewer" if counted else "less"
-        return f"{percent(abs(ratio - 1))} {word} {noun}{_than(other)}"
-    if ratio > 1:
-        return f"{multiple(ratio)} the {noun}{_of(other)}"
-    words = fraction(ratio)
-    return f"half the {noun}{_of(other)}" if words == "half" else f"{words} of the {noun}{_of(other)}"
-
-
-def change(ratio: float) -> str:
-    """Return a ratio beside a name, e.g. in brackets: ``+3 %``, ``-4 %``, ``1.5 times``, ``a third``."""
-    if is_near(ratio):
-        return f"{'+' if ratio >= 1 else '-'}{percent(abs(ratio - 1))}"
-    return multiple(ratio) if ratio > 1 else fraction(ratio)
+        rate = f"a rate {percent(abs(ratio - 1))} {'higher' if ratio > 1 else 'lower'}"
+        return (rate if noun == "rate" else f"{percent(abs(ratio - 1))} {word} {noun}") + _after("than", other)
+    words = multiple(ratio) if ratio > 1 else fraction(ratio)
+    return f"{words} {'of ' * (ratio < 1 and words != 'half')}the {noun}{_after('of', other)}"
 
 
 def between(low: float, high: float) -> str:
@@ -147,13 +135,5 @@ def _two_digits(value: float) -> str:
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
-def _than(other: str) -> str:
-    return f" than {other}" if other else ""
-
-
-def _as(other: str) -> str:
-    return f" as {other}" if other else ""
-
-
-def _of(other: str) -> str:
-    return f" of {other}" if other else ""
+def _after(word: str, other: str) -> str:
+    return f" {word} {other}" if other else ""

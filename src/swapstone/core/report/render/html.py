@@ -9,7 +9,6 @@ import hashlib
 import importlib.resources
 import re
 from collections import Counter
-from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -17,7 +16,6 @@ from markupsafe import Markup, escape
 
 from swapstone.core.report.document import (
     AS_PAGE,
-    Block,
     BulletList,
     Commands,
     Document,
@@ -27,7 +25,6 @@ from swapstone.core.report.document import (
     ResultGroup,
     ResultRow,
     ResultTable,
-    Table,
     Tone,
 )
 from swapstone.core.report.formatting import percent, ratio, safe
@@ -51,21 +48,22 @@ def render(document: Document) -> str:
         JavaScript, the page shows the same text.
     """
     sections = document.page_sections or document.sections
-    script = _script() if any(_has_results(section.blocks) for section in sections) else ""
+    # Without the command that makes this page.
+    overview = tuple(
+        Commands(commands=tuple(each for each in block.commands if each[0] != AS_PAGE))
+        if isinstance(block, Commands)
+        else block
+        for block in document.overview
+    )
+    sorts = any(isinstance(block, ResultTable) for section in sections for block in section.blocks)
+    script, digest = page_script("document.js" if sorts else "")
     return template("document.html.j2").render(
-        document=msgspec.structs.replace(document, overview=tuple(map(_without_itself, document.overview))),
+        document=msgspec.structs.replace(document, overview=overview),
         sections=(*sections, *document.closing),
         notices=_notices(document),
-        script=Markup(script),  # noqa: S704 - ours
-        digest=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
+        script=script,
+        digest=digest,
     )
-
-
-def _without_itself(block: Block) -> Block:
-    """Return commands without the one that makes this page."""
-    if not isinstance(block, Commands):
-        return block
-    return Commands(commands=tuple(each for each in block.commands if each[0] != AS_PAGE))
 
 
 def _notices(document: Document) -> tuple[Item, ...]:
@@ -76,13 +74,11 @@ def _notices(document: Document) -> tuple[Item, ...]:
 
 
 @functools.cache
-def _script() -> str:
+def page_script(name: str) -> tuple[Markup, str]:
+    """Return a script of this package for a page, and its digest for the page's policy; nothing for an empty name."""
     folder = importlib.resources.files("swapstone.core.report.render").joinpath("templates")
-    return folder.joinpath("document.js").read_text(encoding="utf-8")
-
-
-def _has_results(blocks: Iterable[Block]) -> bool:
-    return any(isinstance(block, ResultTable) for block in blocks)
+    text = folder.joinpath(name).read_text(encoding="utf-8") if name else ""
+    return Markup(text), base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()  # noqa: S704 - ours
 
 
 def _as_results(plot: ForestPlot) -> ResultTable:
@@ -115,21 +111,6 @@ def _ranged(text: str) -> Markup:
     return Markup(_RANGE.sub(r'<span class="range">\1</span>', escaped))  # noqa: S704 - escaped above
 
 
-def _svg(drawing: str) -> Markup:
-    """Return a drawing's SVG unescaped. The topic that made it has escaped text from outside."""
-    return Markup(drawing)  # noqa: S704 - see above
-
-
-def _has_many_columns(table: Table) -> bool:
-    """Return whether a table needs smaller letters and cells of several lines."""
-    return len(table.columns) >= _MANY_COLUMNS
-
-
-def _has_long_names(table: Table) -> bool:
-    """Return whether a column's name needs more room on a narrow page, where it is beside each cell."""
-    return any(len(column.name) > _LONG_NAME for column in table.columns[1:])
-
-
 @functools.cache
 def template(name: str) -> jinja2.Template:
     """Return a template of this package. Every text that it prints is escaped and made safe."""
@@ -150,8 +131,10 @@ def template(name: str) -> jinja2.Template:
             "ranged": _ranged,
             "kind": lambda block: type(block).__name__,
             "heading": lambda column: column.name,
-            "has_many_columns": _has_many_columns,
-            "has_long_names": _has_long_names,
+            # Then a table needs smaller letters and cells of several lines.
+            "has_many_columns": lambda table: len(table.columns) >= _MANY_COLUMNS,
+            # Then names need more room on a narrow page, where they stand beside each cell.
+            "has_long_names": lambda table: any(len(column.name) > _LONG_NAME for column in table.columns[1:]),
             "as_results": _as_results,
             "verdicts": _verdicts,
             "class": html_plots.css_class,
@@ -160,7 +143,7 @@ def template(name: str) -> jinja2.Template:
     environment.globals.update(
         {
             "plots": html_plots,
-            "svg": _svg,
+            "svg": Markup,  # a drawing: the topic that made it has escaped text from outside
             "percent": percent,
             "ratio": ratio,
             "WARNING": Tone.WARNING,

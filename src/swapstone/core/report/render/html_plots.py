@@ -6,13 +6,12 @@ Marks stand at percentages of the width, so that a drawing grows and shrinks wit
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 from markupsafe import Markup
 
-from swapstone.core.model import FrozenStruct
-from swapstone.core.report.document import ForestRow, Mark, PairedRuns, ResultTable, Tally
+from swapstone.core.report import svg
+from swapstone.core.report.document import ForestRow, Mark, PairedRuns, ResultTable
 
 _TICKS = (1.02, 1.05, 1.1, 1.25, 1.5, 2.0, 3.0, 4.0, 8.0, 16.0, 32.0, 64.0, 256.0, 1024.0, 4096.0)
 _LEAST = 1.04  # an axis reaches at least so far from 1 on both sides
@@ -21,24 +20,19 @@ _MOST = 1e150  # what is larger, or smaller than its inverse, is drawn as an arr
 _APART = 14  # per cent of the width between two ticks
 
 
-class Axis(FrozenStruct, frozen=True, kw_only=True):
-    """A logarithmic axis of ratios.
+class Axis(svg.LogAxis):
+    """A logarithmic axis of ratios, in per cent of the width."""
 
-    Attributes:
-        low, high: ratios at its ends.
-        ticks: (label, position in per cent).
-    """
-
-    low: float
-    high: float
-    ticks: tuple[tuple[str, float], ...]
-
-    def at(self, ratio: float) -> float:
+    def at(self, value: float) -> float:
         """Return a ratio's position in per cent of the width, kept within the axis."""
-        share = (
-            (math.log(ratio) - math.log(self.low)) / (math.log(self.high) - math.log(self.low)) if ratio > 0 else 0.0
-        )
-        return round(100 * min(1.0, max(0.0, share)), 2)
+        return round(super().at(value), 2) if value > 0 else 0.0
+
+    @property
+    def labels(self) -> list[tuple[str, float]]:
+        """Return pairs (label, position) of ticks that do not overlap."""
+        steps = ((ratio, step) for step in reversed(_TICKS) for ratio in (step, 1 / step))
+        shown = [ratio for ratio, _ in steps if 4 < self.at(ratio) < 96]
+        return [(_label(ratio), self.at(ratio)) for ratio in self.apart([1.0, *shown], _APART)]
 
 
 def axis(table: ResultTable) -> Axis:
@@ -56,20 +50,12 @@ def axis(table: ResultTable) -> Axis:
             min(_MOST, max(1 / _MOST, ratio)) for ratio in (*drawn, row.reference) if ratio is not None and ratio > 0
         ]
         values += found if id(each) in first else [min(_FARTHEST, max(1 / _FARTHEST, value)) for value in found]
-    pad = (max(values) / min(values)) ** 0.04
-    bare = Axis(low=min(values) / pad, high=max(values) * pad, ticks=())
-    ticks = [("1", bare.at(1.0))]
-    for step in reversed(_TICKS):
-        for ratio, label in ((step, f"{step:g}"), (1 / step, _inverse(step))):
-            where = bare.at(ratio)
-            apart = all(abs(where - at) >= _APART for _, at in ticks)
-            if bare.low <= ratio <= bare.high and 4 < where < 96 and apart:
-                ticks.append((label, where))
-    return Axis(low=bare.low, high=bare.high, ticks=tuple(sorted(ticks, key=lambda tick: tick[1])))
+    return Axis(values, 0, 100, pad=0.04)
 
 
-def _inverse(step: float) -> str:
-    return f"{1 / step:.2g}" if step == 1.25 else f"1/{step:g}"
+def _label(ratio: float) -> str:
+    """Return ``1/4`` and the like below 1."""
+    return f"{ratio:.2g}" if ratio == 0.8 else f"{ratio:g}" if ratio >= 1 else f"1/{1 / ratio:g}"
 
 
 def grid(scale: Axis, margin: float) -> Markup:
@@ -77,7 +63,7 @@ def grid(scale: Axis, margin: float) -> Markup:
     left, right = scale.at(1 / (1 + margin)), scale.at(1 + margin)
     lines = [
         f"linear-gradient(var({'--none' if label == '1' else '--faint'}) 0 0) {at}% 0/1px 100% no-repeat"
-        for label, at in sorted(scale.ticks, key=lambda tick: tick[0] != "1")
+        for label, at in sorted(scale.labels, key=lambda tick: tick[0] != "1")
     ]
     wide = right - left
     # A position in per cent aligns that point of the image with that point of the box.
@@ -102,9 +88,9 @@ def forest(row: ForestRow, scale: Axis) -> Markup:
 
 def _effect(ratio: float, scale: Axis) -> str:
     """Draw an effect as a dot, or as an arrow at the end of an axis that does not reach it."""
-    if ratio < scale.low:
+    if scale.scale(ratio) < scale.low:
         return '<svg class="over" x="0%" y="50%"><path class="effect" d="M0 0L9-5V5Z"/></svg>'
-    if ratio > scale.high:
+    if scale.scale(ratio) > scale.high:
         return '<svg class="over" x="100%" y="50%"><path class="effect" d="M0 0L-9-5V5Z"/></svg>'
     return f'<circle class="effect" cx="{scale.at(ratio)}%" cy="50%" r="4.5"/>'
 
@@ -112,7 +98,7 @@ def _effect(ratio: float, scale: Axis) -> str:
 def is_clipped(table: ResultTable, scale: Axis) -> bool:
     """Return whether an effect is outside the axis."""
     ratios = (each.row.ratio for each in table.rows)
-    return any(ratio is not None and not scale.low <= ratio <= scale.high for ratio in ratios)
+    return any(ratio is not None and not scale.low <= scale.scale(ratio) <= scale.high for ratio in ratios)
 
 
 def width(row: ForestRow) -> float | None:
@@ -160,17 +146,3 @@ def strip(runs: PairedRuns) -> Markup:
 def css_class(mark: Mark) -> str:
     """Return a mark's CSS class, e.g. ``v-worse-tail``."""
     return f"v-{mark.name.replace(' ', '-')}"
-
-
-def stacked(tally: Tally) -> Markup:
-    """Draw counts as one bar of segments, each of the class ``v-NAME`` of its mark."""
-    total = sum(number for _, number in tally.counts)
-    at = 0.0
-    parts = []
-    for mark, number in tally.counts:
-        width = 100 * number / total
-        parts.append(
-            f'<rect class="{css_class(mark)}" x="{at:.2f}%" width="{max(0.4, width - 0.4):.2f}%" height="100%" rx="2"/>'
-        )
-        at += width
-    return Markup('<svg class="stacked" aria-hidden="true" focusable="false">{}</svg>').format(Markup("".join(parts)))  # noqa: S704 - numbers only

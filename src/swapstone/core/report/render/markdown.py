@@ -19,19 +19,16 @@ from swapstone.core.report.document import (
     ForestPlot,
     Heading,
     Item,
-    KeyFigures,
     Links,
-    Mark,
     PairedRuns,
     Paragraph,
     ResultTable,
     Section,
     Table,
-    Tally,
     Tone,
 )
 from swapstone.core.report.formatting import safe
-from swapstone.core.report.render.markdown_syntax import code, details, fenced, html_text, link, plain, table
+from swapstone.core.report.render.markdown_syntax import code, details, html_text, link, plain, table
 from swapstone.core.report.render.renderer import Renderer
 from swapstone.core.report.simplify import simplified
 
@@ -50,7 +47,8 @@ def render(document: Document) -> str:
     for text in document.lead:
         lines += [plain(text), ""]
     lines += _blocks(document.overview)
-    lines += ["", *(line for notice in document.notices for line in _notice(notice))]
+    notices = (Item(each.text, label="Caveat") if each.tone is Tone.WARNING else each for each in document.notices)
+    lines += ["", *(line for notice in notices for line in _item(notice))]
     for section in (*document.sections, *document.closing):
         lines += _section(section)
     if document.version:
@@ -58,13 +56,10 @@ def render(document: Document) -> str:
     return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip() + "\n"
 
 
-def _notice(notice: Item) -> list[str]:
-    return _item(Item(notice.text, label="Caveat") if notice.tone is Tone.WARNING else notice)
-
-
 def _section(section: Section) -> list[str]:
+    body = _blocks(section.blocks)
     warnings = (f"**{plain(text)}**\n" for text in section.warnings)
-    return ["", f"## {plain(section.title)}", "", *warnings, *_blocks(section.blocks)]
+    return ["", f"## {plain(section.title)}", "", *warnings, *body] if body else []
 
 
 def _blocks(blocks: Iterable[Block]) -> list[str]:
@@ -81,14 +76,14 @@ def _block(block: Block) -> list[str]:
         case BulletList():
             title = ["", plain(block.title), ""] if block.title else [""]
             return [*title, *(line for item in block.items for line in _item(item)), ""]
-        case KeyFigures() | Tally() | PairedRuns() | ForestPlot() | ResultTable() | Facts():
+        case PairedRuns() | ForestPlot() | ResultTable() | Facts():
             return _blocks(simplified(block))
         case Table():
             head = [plain(column.name) for column in block.columns]
             rows = [[_cell(cell) for cell in row] for row in block.rows]
             return table(head, [column.right for column in block.columns], rows)
         case Drawing():
-            return fenced(block.lines)
+            return []
         case Commands():
             return [
                 "",
@@ -114,18 +109,13 @@ def _item(item: Item) -> list[str]:
     return [f"- {label}{shown}", *(f"  - {plain(each)}" for each in item.items)]
 
 
-def _mark(mark: Mark) -> str:
-    return f"**{mark.name}**" if mark.tone in _STRONG else mark.name
-
-
 def _cell(cell: Cell) -> str:
     text = code(cell.text) if cell.code else plain(cell.text)
     effect = plain(cell.effect + (f" ({cell.interval})" if cell.interval else ""))
-    if text and effect:
-        effect = f"({effect})"
-    mark = _mark(cell.mark) if cell.mark else ""
-    note = f"({plain(cell.note)})" if cell.note else ""
-    return " ".join(filter(None, (text, effect, mark, note)))
+    mark = cell.mark.name if cell.mark else ""
+    mark = f"**{mark}**" if cell.mark and cell.mark.tone in _STRONG else mark
+    effect = f"({effect})" if text and effect else effect
+    return " ".join(filter(None, (text, effect, mark, f"({plain(cell.note)})" if cell.note else "")))
 
 
 MARKDOWN = Renderer("markdown", "Markdown, for an issue or a merge request", render)

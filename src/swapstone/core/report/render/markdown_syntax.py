@@ -8,7 +8,6 @@ from collections.abc import Iterable, Sequence
 
 from swapstone.core.report import formatting
 
-_TICKS = re.compile(r"`+")
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~&!$@])")
 
 
@@ -52,11 +51,3 @@ def link(text: str, target: str) -> str:
     if ":" in shown or re.search(r"[<>()\s]", shown):
         return f"{plain(text)}: {plain(target)}"
     return f"[{plain(text)}]({shown})"
-
-
-def fenced(lines: Iterable[str]) -> list[str]:
-    """Return lines as a block of code, behind a fence longer than any in it."""
-    shown = [formatting.safe(line).rstrip() for line in lines]
-    longest = max((len(run) for line in shown for run in _TICKS.findall(line)), default=0)
-    fence = "`" * max(3, longest + 1)
-    return ["", f"{fence}text", *shown, fence, ""] if shown else []

@@ -7,8 +7,6 @@ import itertools
 from collections.abc import Iterable
 from typing import assert_never
 
-from rich.cells import cell_len
-
 from swapstone.core.model import FrozenStruct
 from swapstone.core.report.document import (
     Block,
@@ -21,7 +19,6 @@ from swapstone.core.report.document import (
     ForestPlot,
     Heading,
     Item,
-    KeyFigures,
     Links,
     Mark,
     PairedRuns,
@@ -29,7 +26,6 @@ from swapstone.core.report.document import (
     ResultTable,
     Section,
     Table,
-    Tally,
     Tone,
 )
 from swapstone.core.report.formatting import safe
@@ -97,13 +93,11 @@ class _Printer:
     def overview(self, document: Document) -> str:
         """Return the answer, the subject and the overview."""
         lines = self._head(document)
-        above: Block | None = None
-        for block in brief_blocks(document.overview, self.brevity or BREVITIES[0]):
-            made = self._block(block)
+        blocks = (None, *brief_blocks(document.overview, self.brevity or BREVITIES[0]))
+        for above, block in itertools.pairwise(blocks):
             gap = isinstance(block, (Table, ForestPlot, Paragraph)) and not isinstance(above, (Heading, Paragraph))
-            lines += [""] * gap + made
-            above = block
-        return self._final(lines + (self._legend() if self.letters else []))
+            lines += [""] * gap + self._blocks(filter(None, (block,)))
+        return self._final(lines + self._legend())
 
     def _head(self, document: Document) -> list[str]:
         lines = [*self._wrapped(document.answer, Tone.STRONG, indent=""), ""] if document.answer else []
@@ -112,7 +106,7 @@ class _Printer:
 
     def _legend(self) -> list[str]:
         legend = ", ".join(f"{mark.letter} {mark.name}" for mark in self.letters)
-        return self._wrapped(legend, Tone.NOTE, indent="")
+        return self._wrapped(legend, Tone.NOTE, indent="") if legend else []
 
     def _final(self, lines: list[str]) -> str:
         return "\n".join(map(self.paint.final, lines)) + "\n"
@@ -126,20 +120,19 @@ class _Printer:
             lines += self._item(notice, "! " if notice.tone is Tone.WARNING else "* ")
         for section in document.sections:
             lines += self._section(section)
-        if self.letters:
-            lines += ["", *self._legend()]
+        lines += ["", *self._legend()] if self.letters else []
         for section in document.closing:
             lines += self._section(section)
         return self._final(lines)
 
     def _section(self, section: Section) -> list[str]:
-        if not (section.brief or self.every):
+        body = self._blocks(section.blocks) if section.brief or self.every else []
+        if not body:
             return []
         lines = ["", *self._wrapped(section.title, Tone.STRONG)]
         for text in section.warnings:
             lines += self._wrapped(f"! {text}", Tone.WARNING)
-        body = self._blocks(section.blocks)
-        return lines + (body[1:] if body and not body[0] and not section.warnings else body)
+        return lines + (body[1:] if not body[0] and not section.warnings else body)
 
     def _blocks(self, blocks: Iterable[Block]) -> list[str]:
         return [line for block in blocks for line in self._block(block)]
@@ -148,16 +141,11 @@ class _Printer:
         match block:
             case Paragraph():
                 bullet = {Tone.NOTE: "* ", Tone.WARNING: "! "}.get(block.tone, "")
-                tone = Tone.PLAIN if block.tone is Tone.NOTE else block.tone
-                return self._shortened(bullet + block.text, tone)
+                return self._shortened(bullet + block.text, Tone.PLAIN if block.tone is Tone.NOTE else block.tone)
             case Heading():
                 return ["", *self._wrapped(block.text, Tone.STRONG)]
             case BulletList():
                 return self._list(block)
-            case KeyFigures():
-                return [line for each in block.figures for line in self._wrapped(each.sentence, Tone.STRONG)]
-            case Tally():
-                return self._wrapped(", ".join(f"{number} {mark.name}" for mark, number in block.counts))
             case Table():
                 self.letters |= dict.fromkeys(marks_of(block))
                 return table_lines(block, self.width, self.paint)
@@ -166,7 +154,7 @@ class _Printer:
             case ForestPlot():
                 return forest_lines(block, self.width, self.paint, self.brevity.detail if self.brevity else 0)
             case Drawing():
-                return self._drawing(block)
+                return []
             case Facts():
                 return [line for label, value in block.pairs for line in self._wrapped(f"{label}: {value}")]
             case Commands():
@@ -196,27 +184,15 @@ class _Printer:
 
     def _item(self, item: Item, bullet: str) -> list[str]:
         label = f"{item.label}: " if item.label else ""
-        lines = self._shortened(f"{bullet}{label}{item.text}", item.tone)
-        if self.brevity is not None:
-            return lines
-        for text in item.items:
-            lines += self._wrapped(f"  - {text}", indent="    ")
-        return lines
+        inner = item.items if self.brevity is None else ()
+        below = (line for text in inner for line in self._wrapped(f"  - {text}", indent="    "))
+        return [*self._shortened(f"{bullet}{label}{item.text}", item.tone), *below]
 
     def _shortened(self, text: str, tone: Tone) -> list[str]:
         """Return the first lines of a text in an overview, with an ellipsis if there are more."""
         lines = terminal_layout.wrap(safe(text), self.width, "  ")
-        most = self.brevity.lines if self.brevity is not None else len(lines)
-        if len(lines) > most:
-            lines = [*lines[: most - 1], f"{terminal_layout.head(lines[most - 1], self.width - 2)} …"]
-        return [self.paint(line, tone) for line in lines]
-
-    def _drawing(self, block: Drawing) -> list[str]:
-        lines = [safe(line) for line in block.lines]
-        needed = max(map(cell_len, lines), default=0)
-        if needed > self.width:
-            return [self.paint(f"(The drawing needs {needed} columns.)", Tone.NOTE)]
-        return lines
+        most = self.brevity.lines if self.brevity is not None else 0
+        return [self.paint(line, tone) for line in terminal_layout.first_lines(lines, most, self.width)]
 
     def _wrapped(self, text: str, tone: Tone = Tone.PLAIN, indent: str = "  ") -> list[str]:
         return [self.paint(line, tone) for line in terminal_layout.wrap(safe(text), self.width, indent)]

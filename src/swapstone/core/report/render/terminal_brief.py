@@ -4,11 +4,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import msgspec
 
 from swapstone.core.report.document import Block, BulletList, Commands, ForestPlot, Heading, Item, Table, Tone
+
+Shortened = TypeVar("Shortened", Table, ForestPlot)
 
 
 class Brevity(NamedTuple):
@@ -29,9 +31,9 @@ class Brevity(NamedTuple):
     commands: int
 
     @property
-    def detail(self) -> int:
-        """Return the lines of a row's detail; 0 for none."""
-        return 0 if self.rows < _LEAST_DETAILED else 1 if self.rows == _LEAST_DETAILED else max(2, self.lines)
+    def detail(self) -> int | None:
+        """Return the lines of a row's detail; None for none."""
+        return None if self.rows < _LEAST_DETAILED else 1 if self.rows == _LEAST_DETAILED else max(2, self.lines)
 
 
 _LEAST_INDICES = 4
@@ -67,7 +69,7 @@ def brief_blocks(blocks: Sequence[Block], brevity: Brevity) -> Iterator[Block]:
                 most = brevity.rows
                 yield block
             case ForestPlot():
-                yield _rows(block if brevity.detail else _without_details(block), most)
+                yield _rows(block, most)
             case Table():
                 yield _rows(block, most)
             case BulletList():
@@ -78,31 +80,19 @@ def brief_blocks(blocks: Sequence[Block], brevity: Brevity) -> Iterator[Block]:
                 yield block
 
 
-def _rows(block: Table | ForestPlot, most: int) -> Table | ForestPlot:
+def _rows(block: Shortened, most: int) -> Shortened:
     """Return a table without rows from its middle, beside those that are left out already."""
     cut = len(block.rows) - most
     if cut <= 0:
         return block
-    after = block.left_out_after if block.left_out else len(block.rows)
-    below = len(block.rows) - after
+    below = len(block.rows) - (block.left_out_after if block.left_out else len(block.rows))
     # Each side of the gap gives in proportion to its rows, and keeps one row if it has any.
     last = 0 if not below or most < 2 else max(1, most * below // len(block.rows))
     if not block.left_out and most > 1 and isinstance(block, ForestPlot):
         last = most // 2
     first = most - last
-    kept = (slice(0, first), slice(len(block.rows) - last, None))
-    left_out = block.left_out + cut
-    if isinstance(block, Table):
-        return msgspec.structs.replace(
-            block, rows=tuple(row for part in kept for row in block.rows[part]), left_out=left_out, left_out_after=first
-        )
-    return msgspec.structs.replace(
-        block, rows=tuple(row for part in kept for row in block.rows[part]), left_out=left_out, left_out_after=first
-    )
-
-
-def _without_details(plot: ForestPlot) -> ForestPlot:
-    return msgspec.structs.replace(plot, rows=tuple(msgspec.structs.replace(row, detail="") for row in plot.rows))
+    kept = block.rows[:first] + block.rows[len(block.rows) - last :]
+    return msgspec.structs.replace(block, rows=kept, left_out=block.left_out + cut, left_out_after=first)
 
 
 def _items(block: BulletList, brevity: Brevity) -> BulletList:
@@ -115,5 +105,4 @@ def _items(block: BulletList, brevity: Brevity) -> BulletList:
             kept.append(item)
             left[warning] -= 1
     missing = len(block.items) - len(kept)
-    more = (Item(f"{missing} more with --all"),) if missing else ()
-    return msgspec.structs.replace(block, items=(*kept, *more))
+    return msgspec.structs.replace(block, items=(*kept, *((Item(f"{missing} more with --all"),) if missing else ())))

@@ -7,7 +7,7 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from rich.cells import cell_len, set_cell_size
+from rich.cells import cell_len, chop_cells, set_cell_size
 
 from swapstone.core.report.document import Tone
 
@@ -57,9 +57,7 @@ class Paint:
 
 def fit(text: str, width: int) -> str:
     """Return text in exactly `width` terminal columns, cut in its middle where it is too long."""
-    if cell_len(text) <= width:
-        return set_cell_size(text, width)
-    if width < 4:
+    if cell_len(text) <= width or width < 4:
         return set_cell_size(text, width)
     tail = (width - 1) // 2
     end = text[-tail:]
@@ -74,6 +72,13 @@ def head(text: str, width: int) -> str:
         return text
     cut = set_cell_size(text, width).rstrip()
     return cut.rsplit(" ", 1)[0] if " " in cut.strip() else cut
+
+
+def first_lines(lines: list[str], most: int, width: int) -> list[str]:
+    """Return the first lines of a text, with an ellipsis at their end if there are more than `most`; all for 0."""
+    if not most or len(lines) <= most:
+        return lines
+    return [*lines[: most - 1], f"{head(lines[most - 1], width - 2)} …"]
 
 
 def table(
@@ -99,9 +104,8 @@ def table(
     for row in rows:
         parts = []
         for cell, size, flush in zip(row, widths, right, strict=True):
-            text = fit(cell.text, size)
-            if flush and cell_len(cell.text) < size:
-                text = " " * (size - cell_len(cell.text)) + cell.text
+            text = " " * (size - cell_len(cell.text) if flush else 0) + cell.text
+            text = fit(text, size)
             body = text.strip(" ")
             parts.append(text.replace(body, paint(body, cell.tone), 1) if body else text)
         lines.append(" ".join(parts))
@@ -118,8 +122,7 @@ def bar(ratio: float, reach: float, width: int = 13) -> str:
     """
     side = width // 2
     share = min(1.0, abs(math.log(ratio)) / math.log(reach)) if ratio > 0 and reach > 1 else 0.0
-    halves = round(share * side * 2)
-    full, half = divmod(halves, 2)
+    full, half = divmod(round(share * side * 2), 2)
     if ratio >= 1:
         return " " * side + "│" + ("█" * full + "▌" * half).ljust(side)
     return ("▐" * half + "█" * full).rjust(side) + "│" + " " * side
@@ -128,28 +131,12 @@ def bar(ratio: float, reach: float, width: int = 13) -> str:
 def wrap(text: str, width: int, indent: str = "") -> list[str]:
     """Break a sentence into lines at its blanks; continuation lines are indented. A word that is wider than a line is broken."""
     lines: list[str] = []
-    line = text[: len(text) - len(text.lstrip(" "))]
-    empty = True
-    room = max(8, width - len(indent))
-    for word in (part for whole in text.split() for part in _broken(whole, room)):
-        joined = line + word if empty else f"{line} {word}"
-        if empty or cell_len(joined) <= width:
-            line = joined
-        else:
+    start = text[: len(text) - len(text.lstrip(" "))]
+    line, room = "", max(8, width - len(indent))
+    for word in (part for whole in text.split() for part in chop_cells(whole, room)):
+        joined = f"{line} {word}" if line else start + word
+        if line and cell_len(joined) > width:
             lines.append(line)
-            line = indent + word
-        empty = False
-    return [*lines, line]
-
-
-def _broken(word: str, room: int) -> list[str]:
-    """Return a word in pieces that fit into a line; a word in one piece where it fits."""
-    if cell_len(word) <= room:
-        return [word]
-    pieces, piece = [], ""
-    for character in word:
-        if cell_len(piece + character) > room:
-            pieces.append(piece)
-            piece = ""
-        piece += character
-    return [*pieces, piece]
+            joined = indent + word
+        line = joined
+    return [*lines, line or start]

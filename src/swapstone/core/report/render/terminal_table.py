@@ -50,11 +50,9 @@ def table_lines(table: Table, width: int, paint: Paint) -> list[str]:
 
 def _without_optional_columns(table: Table, width: int) -> Table:
     """Return a table without its last optional columns, if the table is too wide with them."""
-    while _total(_composed(table, effects=True)) > width:
-        optional = [place for place, column in enumerate(table.columns) if column.optional]
-        if not optional:
-            break
-        last = optional[-1]
+    optional = [place for place, column in enumerate(table.columns) if column.optional]
+    while optional and _total(_composed(table, effects=True)) > width:
+        last = optional.pop()
         table = msgspec.structs.replace(
             table,
             columns=(*table.columns[:last], *table.columns[last + 1 :]),
@@ -79,10 +77,9 @@ def _composed(table: Table, *, effects: bool) -> list[list[Styled]]:
         table: what to print.
         effects: whether to print the effect of a cell that has a text too.
     """
-    depth = max(len(column.head) for column in table.columns)
     heads = [
         [Styled(safe(column.head[line]) if line < len(column.head) else "", Tone.NOTE) for column in table.columns]
-        for line in range(depth)
+        for line in range(max(len(column.head) for column in table.columns))
     ]
     columns = [
         _column([row[i] for row in table.rows], dense=table.dense, effects=effects) for i in range(len(heads[0]))
@@ -97,9 +94,8 @@ def _column(cells: Sequence[Cell], *, dense: bool, effects: bool) -> list[Styled
     ragged = any("(" in part[1] for part in parts)
     joined = []
     for cell, (text, effect, mark) in zip(cells, parts, strict=True):
-        several = bool(widths[1] or widths[2])
         fields = [
-            " " * (widths[0] - cell_len(text)) + text if several else text,
+            " " * (widths[0] - cell_len(text)) + text if widths[1] or widths[2] else text,
             effect + " " * (widths[1] - cell_len(effect)) if ragged else " " * (widths[1] - cell_len(effect)) + effect,
             mark + " " * (widths[2] - cell_len(mark)),
         ]
@@ -152,22 +148,24 @@ def _limits(widths: Sequence[int], keys: int, width: int) -> list[int]:
 
 def marks_of(table: Table) -> tuple[Mark, ...]:
     """Return the marks that a table shows as letters, each once."""
-    marks = (cell.mark for row in table.rows for cell in row if table.dense and cell.mark is not None)
-    return tuple(dict.fromkeys(mark for mark in marks if mark.letter and mark.letter != mark.name))
+    marks = dict.fromkeys(cell.mark for row in table.rows for cell in row if table.dense and cell.mark is not None)
+    return tuple(mark for mark in marks if mark.letter not in {"", mark.name})
 
 
-def forest_lines(plot: ForestPlot, width: int, paint: Paint, most: int = 0) -> list[str]:
+def forest_lines(plot: ForestPlot, width: int, paint: Paint, most: int | None = 0) -> list[str]:
     """Lay out one row a ratio: name, both values, ratio, and as the width allows a bar and the reference ratio.
 
     Args:
         plot: what to print.
         width: columns of the terminal.
         paint: applies tones.
-        most: lines of a row's detail, which stands below the row; 0 for all.
+        most: lines of a row's detail, which stands below the row; 0 for all, None for none.
     """
     bars, references = width >= _NARROW, bool(plot.reference_name)
     beside = references and width >= _WIDE
-    reach = _reach(plot)
+    # The bars reach to a power of two.
+    most_bits = max((abs(math.log2(row.ratio)) for row in plot.rows if row.ratio is not None), default=0.0)
+    reach = float(2 ** max(1, math.ceil(most_bits - 1e-9)))
     bare = width < _NO_VALUES
     head = ["", safe(plot.before_name), safe(plot.after_name), "ratio (interval)"]
     head += [f"1/{reach:.0f}".ljust(6) + "1" + f"{reach:.0f}".rjust(6)] * bars
@@ -175,9 +173,8 @@ def forest_lines(plot: ForestPlot, width: int, paint: Paint, most: int = 0) -> l
     body = [[Styled(text, Tone.NOTE) for text in head]]
     for row in plot.rows:
         cells = [Styled(safe(text)) for text in (row.name, row.before, row.after, _ratio(row))]
-        if bars:
-            cells.append(Styled("" if row.ratio is None else terminal_layout.bar(row.ratio, reach), row.mark.tone))
-        cells.append(Styled(row.mark.name, row.mark.tone))
+        bar = "" if row.ratio is None else terminal_layout.bar(row.ratio, reach)
+        cells += [*[Styled(bar, row.mark.tone)] * bars, Styled(row.mark.name, row.mark.tone)]
         body.append([*cells, *(_reference(row) if beside else ())])
     right = [False, True, True, False, *([False] * bars), False, *([True, False] * beside)]
     if bare:
@@ -185,29 +182,25 @@ def forest_lines(plot: ForestPlot, width: int, paint: Paint, most: int = 0) -> l
     value = _VALUE if width < _NARROW else _WIDE_VALUE
     limit = [0, *([] if bare else [value, value]), *([0] * (len(right) - (1 if bare else 3)))]
     limit[0] = _name_limit(body, width, limit)
-    lines = terminal_layout.table(body, right, limit, paint, width)
-    detailed = _with_details(lines, plot, width, paint, most)
+    detailed = _with_details(terminal_layout.table(body, right, limit, paint, width), plot, width, paint, most)
     return detailed + (_reference_lines(plot, width, paint) if references and not beside else [])
 
 
-def _with_details(lines: list[str], plot: ForestPlot, width: int, paint: Paint, most: int) -> list[str]:
+def _with_details(lines: list[str], plot: ForestPlot, width: int, paint: Paint, most: int | None) -> list[str]:
     """Return the lines of a plot with each row's detail below it, and the number of rows that are left out at their place."""
     groups = [lines[:1]]
     for line, row in zip(lines[1:], plot.rows, strict=True):
-        wrapped = terminal_layout.wrap(f"  {safe(row.detail)}", width, "  ") if row.detail else []
-        if most and len(wrapped) > most:
-            wrapped = [*wrapped[: most - 1], f"{terminal_layout.head(wrapped[most - 1], width - 2)} …"]
-        groups.append([line, *(paint(text, Tone.NOTE) for text in wrapped)])
-    place = 1 + plot.left_out_after
-    above = [line for group in groups[:place] for line in group]
-    below = [line for group in groups[place:] for line in group]
-    return [*_with_gap(above, plot, len(above) - plot.left_out_after, width, paint), *below]
+        shown = row.detail and most is not None
+        wrapped = terminal_layout.wrap(f"  {safe(row.detail)}", width, "  ") if shown else []
+        detail = terminal_layout.first_lines(wrapped, most or 0, width)
+        groups.append([line, *(paint(text, Tone.NOTE) for text in detail)])
+    every = [line for group in groups for line in group]
+    return _with_gap(every, plot, sum(map(len, groups[: 1 + plot.left_out_after])) - plot.left_out_after, width, paint)
 
 
 def _ratio(row: ForestRow) -> str:
-    if row.interval == "exact":
-        return f"{row.effect} exact"
-    return f"{row.effect} ({row.interval})" if row.interval else row.effect
+    interval = row.interval if row.interval == "exact" else f"({row.interval})"
+    return f"{row.effect} {interval}" if row.interval else row.effect
 
 
 def _reference(row: ForestRow) -> tuple[Styled, Styled]:
@@ -218,16 +211,12 @@ def _reference_lines(plot: ForestPlot, width: int, paint: Paint) -> list[str]:
     """Return the reference ratios as a table of their own."""
     name = safe(plot.reference_name)
     body = [[Styled(text, Tone.NOTE) for text in (f"beside the {name}", "here", name, "sign")]]
-    for row in plot.rows:
-        if row.reference is not None:
-            body.append([Styled(safe(row.name)), Styled(safe(row.effect)), *_reference(row)])
+    body += [
+        [Styled(safe(row.name)), Styled(safe(row.effect)), *_reference(row)]
+        for row in plot.rows
+        if row.reference is not None
+    ]
     return ["", *terminal_layout.table(body, [False, True, True, False], [40, 0, 0, 0], paint, width)]
-
-
-def _reach(plot: ForestPlot) -> float:
-    """Return the power of two that the bars of a plot reach to."""
-    most = max((abs(math.log(row.ratio)) for row in plot.rows if row.ratio is not None), default=0.0)
-    return float(2 ** max(1, math.ceil(most / math.log(2) - 1e-9)))
 
 
 def _name_limit(body: Sequence[Sequence[Styled]], width: int, limit: Sequence[int]) -> int:

@@ -7,14 +7,14 @@ from collections.abc import Sequence
 
 import msgspec
 
-from swapstone.core.model import Analysis, Direction, Verdict
+from swapstone.core.model import Analysis, Direction, Metric, Verdict
 from swapstone.core.model.metric import TIMES
 from swapstone.core.report import formatting
 from swapstone.core.report.answer import tails, wording
 from swapstone.core.report.answer.answer import Answer
 from swapstone.core.report.answer.claim import Claim
 from swapstone.core.report.answer.cost_groups import cost_groups
-from swapstone.core.report.answer.means import PROCESSOR_TIMES, Mean, Standing, mean_of
+from swapstone.core.report.answer.means import PROCESSOR_TIMES, Mean, Standing, mean_of, phrase_of
 from swapstone.core.report.answer.places import Place, have_numbers, places_of
 from swapstone.core.report.answer.ratio_answer import ratio_answer
 from swapstone.core.report.context import ReportContext
@@ -24,14 +24,7 @@ from swapstone.core.report.verdict_groups import DECIDED, NO_NUMBERS, SAME_CENTR
 P99 = "latency_p99"
 _LARGE = 1.5
 """A size is in the sentence from this ratio on."""
-_DURATIONS = {"wall": "", "touch_time": " for a touch of a swapped page"}
-"""Metrics that are how long something takes, with what follows that."""
-_PHRASES = {
-    "cpu": ("uses", "CPU time"),
-    "requests": ("answers", "requests a second"),
-    "out_steady": ("swaps out at", "rate"),
-}
-"""Of other metrics the verb and the noun, where they are not ``has`` and the metric's name."""
+_DIFFERENT = (Standing.MORE, Standing.LESS)
 
 
 def answer(context: ReportContext, analysis: Analysis) -> Answer | None:
@@ -104,7 +97,7 @@ def _other_leads(place: Place, lead: Mean, margin: float) -> str:
 def _is_stated(mean: Mean, margin: float) -> bool:
     """Return whether a mean is a difference, or shows that there is none in any row."""
     same = mean.standing(margin) is Standing.SAME and not any(row.verdict in DECIDED for row in mean.rows)
-    return same or mean.standing(margin) in {Standing.MORE, Standing.LESS}
+    return same or mean.standing(margin) in _DIFFERENT
 
 
 def _mixed(place: Place, lead: Mean) -> str:
@@ -113,12 +106,9 @@ def _mixed(place: Place, lead: Mean) -> str:
     if row is None or row.verdict is not Verdict.MIXED:
         return ""
     candidate, baseline = place.names
-    name, ratio = formatting.safe(lead.name), formatting.digits(lead.effect)
-    text = f"no verdict on {name} of {candidate} against {baseline} on {place.scope(1)}: its median is {ratio} times"
     return (
-        f"{text}, {tails.detail(row)}"
-        if tails.detail(row)
-        else f"{text}, and its mean differs in the opposite direction"
+        f"no verdict on {formatting.safe(lead.name)} of {candidate} against {baseline} on {place.scope(1)}: its median is "
+        f"{formatting.digits(lead.effect)} times, {tails.detail(row) or 'and its mean differs in the opposite direction'}"
     )
 
 
@@ -132,15 +122,15 @@ def lead_phrase(mean: Mean, margin: float, other: str) -> str:
     """
     standing = mean.standing(margin)
     elapsed = mean.metric.name == "wall"
-    if standing in {Standing.MORE, Standing.LESS}:
-        return changed(mean, other)
+    if standing in _DIFFERENT:
+        return changed(mean.metric, mean.effect, other)
     if standing is Standing.SAME:
         median = tails.median_only(mean.rows)
         same = f"has the same {'median ' * median}{mean.name}" if median or not elapsed else "takes as long"
         return f"{same}{f' as {other}' if other else ''} (within {wording.percent(margin)})"
-    low, high = mean.low or mean.effect, mean.high or mean.effect
     if standing is Standing.UNKNOWN:
-        return f"ran too few times for an interval; in these runs it {_past(changed(mean, other))}"
+        return f"ran too few times for an interval; in these runs it {_past(mean)}"
+    low, high = mean.low or mean.effect, mean.high or mean.effect
     between = (
         wording.between(low, high)
         if elapsed
@@ -151,22 +141,21 @@ def lead_phrase(mean: Mean, margin: float, other: str) -> str:
         joint = f" {'from' if not elapsed else 'than'} {other}" if other else ""
         return f"is {word}{joint}, perhaps by less than {wording.percent(margin)} ({between})"
     joint = f" from {other}" if other else ""
-    what = f"median {mean.name}" if tails.median_only(mean.rows) else mean.name
-    return f"shows no difference{joint} in {what} ({between})"
+    return f"shows no difference{joint} in {'median ' * tails.median_only(mean.rows)}{mean.name} ({between})"
 
 
-def changed(mean: Mean, other: str) -> str:
+def changed(metric: Metric, effect: float, other: str) -> str:
     """Return a difference as a phrase with its verb."""
-    metric = mean.metric.name
-    if metric in _DURATIONS:
-        return wording.duration(mean.effect, other) + _DURATIONS[metric]
-    verb, noun = _PHRASES.get(metric, ("has", formatting.safe(mean.name)))
-    return f"{verb} {wording.amount(mean.effect, noun, other, counted=metric == 'requests')}"
+    phrase = phrase_of(metric)
+    if phrase.lasts is not None:
+        return wording.duration(effect, other) + phrase.lasts
+    noun = phrase.noun or formatting.safe(phrase.name)
+    return f"{phrase.verb} {wording.amount(effect, noun, other, counted=phrase.counted)}"
 
 
-def _past(phrase: str) -> str:
-    verb, _, rest = phrase.partition(" ")
-    return f"{ {'takes': 'took', 'is': 'was', 'uses': 'used', 'swaps': 'swapped', 'answers': 'answered', 'has': 'had'}[verb] } {rest}"
+def _past(mean: Mean) -> str:
+    verb, _, rest = changed(mean.metric, mean.effect, "").partition(" ")
+    return f"{ {'takes': 'took', 'is': 'was'}.get(verb, phrase_of(mean.metric).past) } {rest}"
 
 
 def _memory(place: Place, margin: float, *, alone: bool = False) -> str:
@@ -178,15 +167,11 @@ def _memory(place: Place, margin: float, *, alone: bool = False) -> str:
         alone: whether no difference in time precedes the clause.
     """
     memory, size, name = place.memory, place.size, place.names[0]
-    if memory is not None and memory.standing(margin) in {Standing.MORE, Standing.LESS}:
+    if memory is not None and memory.standing(margin) in _DIFFERENT:
         verb = "" if place.lead is not None and place.lead.metric.name == "cpu" else "uses "
         amount = wording.amount(memory.effect, "memory")
         return f"; {name} uses {amount}" if alone else f", and {verb}{amount}"
-    if (
-        size is not None
-        and size.standing(margin) in {Standing.MORE, Standing.LESS}
-        and not 1 / _LARGE < size.effect < _LARGE
-    ):
+    if size is not None and size.standing(margin) in _DIFFERENT and not 1 / _LARGE < size.effect < _LARGE:
         who = f"programs of {name}" if alone else "its programs"
         return f"; {who} have {wording.amount(size.effect, 'size')}"
     return ""
@@ -195,30 +180,27 @@ def _memory(place: Place, margin: float, *, alone: bool = False) -> str:
 def _latency(place: Place, margin: float) -> str:
     """Return the clause about the p99 latency of a candidate, with a semicolon before it; empty without a difference."""
     mean = next((each for each in place.means if each.metric.name == P99), None)
-    if mean is None or mean.standing(margin) not in {Standing.MORE, Standing.LESS}:
+    if mean is None or mean.standing(margin) not in _DIFFERENT:
         return ""
     if wording.is_near(mean.effect):
-        word = "longer" if mean.effect > 1 else "shorter"
-        return f"; its p99 latency is {wording.percent(abs(mean.effect - 1))} {word}"
-    if mean.effect > 1:
-        return f"; its p99 latency is {wording.multiple(mean.effect)} as long"
-    return f"; its p99 latency is {wording.fraction(mean.effect)} of that"
+        amount = f"{wording.percent(abs(mean.effect - 1))} {'longer' if mean.effect > 1 else 'shorter'}"
+    else:
+        amount = (
+            f"{wording.multiple(mean.effect)} as long"
+            if mean.effect > 1
+            else f"{wording.fraction(mean.effect)} of that"
+        )
+    return f"; its p99 latency is {amount}"
 
 
 def _where(place: Place, lead: Mean, standing: Standing) -> list[str]:
     """Return which groups of workloads have a difference; empty where there is none, or no group explains it."""
-    if standing not in {Standing.MORE, Standing.LESS}:
+    if standing not in _DIFFERENT:
         return []
-    more = standing is Standing.MORE
+    more, better = standing is Standing.MORE, lead.metric.better
     found = cost_groups([row for row in place.leads if row.metric.name == lead.metric.name], more=more)
-    names = wording.listed([formatting.safe(each.name) for each in found])
-    return [f"the {_gain_or_cost(lead, more=more)} is in {names}"] if found else []
-
-
-def _gain_or_cost(lead: Mean, *, more: bool) -> str:
-    if lead.metric.better is Direction.NEITHER:
-        return "difference"
-    return "gain" if more == (lead.metric.better is Direction.HIGHER) else "cost"
+    what = "difference" if better is Direction.NEITHER else "gain" if more == (better is Direction.HIGHER) else "cost"
+    return [f"the {what} is in {wording.listed(list(map(formatting.safe, found)))}"] if found else []
 
 
 def _nothing_found(place: Place, lead: Mean, standing: Standing, margin: float) -> str:
@@ -229,25 +211,22 @@ def _nothing_found(place: Place, lead: Mean, standing: Standing, margin: float) 
         runs = max((len(row.baseline_values) for row in place.leads), default=0)
         return (
             f"too few runs to compare {candidate} with {baseline} on {scope}: {formatting.count(runs, 'pair')} of runs, "
-            f"in which it {_past(changed(lead, ''))}"
+            f"in which it {_past(lead)}"
         )
     seen = [row.smallest_visible for row in place.leads if row.smallest_visible is not None]
-    limit = max(seen, default=None)
-    used = _processor_time(place, lead, margin)
-    text = f"no difference {f'in {formatting.safe(lead.name)} ' if used else ''}found between {baseline} and {candidate} on {scope}"
-    if limit is not None:
-        text = f"{text}; changes under {wording.percent(limit - 1)} would not be detected"
-    return text + used
-
-
-def _processor_time(place: Place, lead: Mean, margin: float) -> str:
-    """Return a clause about the CPU time, where that differs and the metric of the answer does not; else empty."""
-    for mean in place.means:
-        if mean.metric.name == lead.metric.name or mean.metric.name not in PROCESSOR_TIMES:
-            continue
-        if mean.standing(margin) in {Standing.MORE, Standing.LESS, Standing.SLIGHT}:
-            return f"; {place.names[0]} {lead_phrase(mean, margin, '')}"
-    return ""
+    limit = f"; changes under {wording.percent(max(seen) - 1)} would not be detected" if seen else ""
+    # The CPU time may differ where the metric of the answer does not.
+    used = next(
+        (
+            f"; {candidate} {lead_phrase(mean, margin, '')}"
+            for mean in place.means
+            if mean.metric.name in PROCESSOR_TIMES - {lead.metric.name}
+            and mean.standing(margin) in {*_DIFFERENT, Standing.SLIGHT}
+        ),
+        "",
+    )
+    metric = f"in {formatting.safe(lead.name)} " if used else ""
+    return f"no difference {metric}found between {baseline} and {candidate} on {scope}{limit}{used}"
 
 
 def _without_times(places: Sequence[Place], margin: float) -> list[Claim]:
@@ -255,25 +234,21 @@ def _without_times(places: Sequence[Place], margin: float) -> list[Claim]:
     means = [(place, mean) for place in places for mean in place.means]
     if not means:
         return []
-    differing = [(place, mean) for place, mean in means if mean.standing(margin) in {Standing.MORE, Standing.LESS}]
+    differing = [(place, mean) for place, mean in means if mean.standing(margin) in _DIFFERENT]
     place, mean = (differing or means)[0]
     candidate, baseline = place.names
     scope = place.scope(mean.workloads)
-    text = (
-        f"{candidate} has {wording.amount(mean.effect, mean.name, baseline)} on {scope}" if differing else _same(places)
-    )
+    rows = [row for each in places for row in each.rows]
+    where = f"between {places[0].names[1]} and {places[0].names[0]} on {places[0].scope(places[0].workloads)}"
+    if differing:
+        text = f"{candidate} has {wording.amount(mean.effect, mean.name, baseline)} on {scope}"
+    elif any(row.verdict in DECIDED for row in rows):
+        text = f"no mean over the rows differs {where}; single rows do"
+    elif any(row.low is not None or row.exact for row in rows):
+        text = f"no difference found {where}"
+    else:
+        text = f"too few runs to find a difference {where}"
     claim = Claim(
         suite=place.suite, load=place.load, subject=candidate, against=baseline, scope=scope, text=text, floor=margin
     )
     return [claim.of_mean(mean)]
-
-
-def _same(places: Sequence[Place]) -> str:
-    candidate, baseline = places[0].names
-    rows = [row for place in places for row in place.rows]
-    where = f"between {baseline} and {candidate} on {places[0].scope(places[0].workloads)}"
-    if any(row.verdict in DECIDED for row in rows):
-        return f"no mean over the rows differs {where}; single rows do"
-    if not any(row.low is not None or row.exact for row in rows):
-        return f"too few runs to find a difference {where}"
-    return f"no difference found {where}"

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import enum
 import math
+import statistics
 from collections import Counter
 from collections.abc import Iterable
 
 from swapstone.core.model import Analysis, Comparison, FrozenStruct, Metric, Quantity, Scale, Variant, Verdict
 from swapstone.core.model.references import beside
-from swapstone.core.report import formatting
 from swapstone.core.report.answer.places import lead_rows
 from swapstone.core.report.context import ReportContext
+from swapstone.core.report.sides import without_copies
 from swapstone.core.report.topics.page_sizes import same_size, size_note
 from swapstone.core.report.verdict_groups import MEDIAN_DIFFERS, NO_NUMBERS, SAME_CENTRE
 
@@ -98,13 +99,12 @@ def medians(comparison: Comparison) -> tuple[float, float] | None:
     """Return the medians of both sides, in the metric's unit; None where there is no value."""
     if not comparison.baseline_values or not comparison.candidate_values:
         return None
-    return formatting.median(comparison.baseline_values), formatting.median(comparison.candidate_values)
+    return statistics.median(comparison.baseline_values), statistics.median(comparison.candidate_values)
 
 
 def shown(comparison: Comparison) -> float | None:
     """Return the effect to show; None for an invalid or unavailable comparison, or one without pairs."""
-    valid = comparison.verdict not in NO_NUMBERS and bool(comparison.baseline_values)
-    return comparison.effect if valid else None
+    return comparison.effect if comparison.verdict not in NO_NUMBERS and comparison.baseline_values else None
 
 
 def shown_ratio(comparison: Comparison) -> float | None:
@@ -117,8 +117,7 @@ def sign(comparison: Comparison) -> int | None:
     """Return the sign of an effect (+1: the candidate's value is larger), 0 for the same median, None without a decision."""
     effect = shown(comparison)
     if effect is not None and comparison.verdict in MEDIAN_DIFFERS:
-        neutral = 1.0 if comparison.scale is Scale.RATIO else 0.0
-        return 1 if effect > neutral else -1
+        return 1 if effect > (1.0 if comparison.scale is Scale.RATIO else 0.0) else -1
     return 0 if comparison.verdict in SAME_CENTRE else None
 
 
@@ -155,11 +154,10 @@ def _row(context: ReportContext, comparison: Comparison, leads: bool) -> Row:
 def _by_metric(
     context: ReportContext, found: Iterable[Comparison], leads: bool
 ) -> tuple[tuple[Metric, tuple[Row, ...]], ...]:
-    groups: dict[str, tuple[Metric, list[Row]]] = {}
+    groups: dict[str, list[Comparison]] = {}
     for comparison in found:
-        _, rows = groups.setdefault(comparison.metric.name, (comparison.metric, []))
-        rows.append(_row(context, comparison, leads))
-    return tuple((metric, tuple(rows)) for metric, rows in groups.values())
+        groups.setdefault(comparison.metric.name, []).append(comparison)
+    return tuple((rows[0].metric, tuple(_row(context, row, leads) for row in rows)) for rows in groups.values())
 
 
 def _grid(context: ReportContext, title: str, kind: Quantity, found: list[Comparison]) -> Grid:
@@ -190,20 +188,13 @@ def comparison_groups(context: ReportContext, analysis: Analysis) -> tuple[Compa
     Returns:
         One group per suite, load and candidate, in the analysis' order. Comparisons with a copy of the baseline are left out.
     """
-    copies = {null.copy for null in analysis.nulls}
     groups: dict[tuple[str, str, Variant, Variant], list[Comparison]] = {}
-    for c in analysis.comparisons:
-        if c.candidate not in copies:
-            groups.setdefault((c.suite, c.load, c.baseline, c.candidate), []).append(c)
+    for c in without_copies(analysis):
+        groups.setdefault((c.suite, c.load, c.baseline, c.candidate), []).append(c)
     found = []
     for (suite, load, baseline, candidate), comparisons in groups.items():
         first = lead_rows(comparisons)
-        shown = {(c.workload, c.metric.name) for c in first}
-        rest = [
-            c
-            for c in comparisons
-            if (c.workload, c.metric.name) not in shown and c.metric.quantity in {Quantity.TIME, Quantity.RATE}
-        ]
+        rest = [c for c in comparisons if c not in first and c.metric.quantity in {Quantity.TIME, Quantity.RATE}]
         grids = [
             _grid(context, title, kind, [c for c in comparisons if c.metric.quantity is kind]) for kind, title in GRIDS
         ]
@@ -233,15 +224,8 @@ def tally(rows: Iterable[Row]) -> tuple[tuple[Verdict, int], ...]:
     return tuple((verdict, counted[verdict]) for verdict in Verdict if counted[verdict])
 
 
-def signs(rows: Iterable[Row]) -> tuple[tuple[Agreement, int], ...]:
-    """Count agreements with a published page, in the order of `Agreement`."""
-    counted = Counter(row.agreement for row in rows if row.agreement is not None)
-    return tuple((kind, counted[kind]) for kind in Agreement if counted[kind])
-
-
 def title(context: ReportContext) -> str:
     """Return the title of a report: ``libc: musl against glibc``, the baseline last."""
-    parts = [
+    return "; ".join(
         f"{each.factor}: {', '.join(each.levels[1:])} against {each.levels[0]}" for each in context.experiment.factors
-    ]
-    return "; ".join(parts)
+    )

@@ -5,9 +5,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from swapstone.core.model import Analysis, Comparison, Metric, Quantity, Scale
+import msgspec
+
+from swapstone.core.model import Analysis, Comparison, Metric, RunSummary, Scale
 from swapstone.core.report import formatting
-from swapstone.core.report.answer import tails
+from swapstone.core.report.answer import figures, tails
 from swapstone.core.report.answer.figures import values
 from swapstone.core.report.context import ReportContext
 from swapstone.core.report.document import (
@@ -22,7 +24,6 @@ from swapstone.core.report.document import (
     Paragraph,
     Section,
     Table,
-    Tally,
     Tone,
 )
 from swapstone.core.report.topics import sentences
@@ -35,8 +36,6 @@ from swapstone.core.report.topics.comparison_groups import (
     comparison_groups,
     medians,
     shown,
-    shown_ratio,
-    tally,
 )
 from swapstone.core.report.topics.factorial_tables import is_crossed
 from swapstone.core.report.topics.topic import Topic, nothing
@@ -65,15 +64,14 @@ def _blocks(context: ReportContext, group: ComparisonGroup) -> Iterator[Block]:
     """Yield the times to read first, then other times and rates, then memory, events and sizes."""
     selection = context.selection
     if group.rows and not selection.metrics:
-        yield tally_of(group)
+        yield Paragraph(sentences.verdicts(group.rows))
     full = selection.every or bool(selection.metrics)
-    memory = _memory(group)
-    times = [(metric, rows) for metric, rows in group.times if selection.admits(metric)]
-    for place, (metric, rows) in enumerate(times):
-        yield Heading(sentences.heading(metric.name))
-        yield from _plot(context, group, metric, rows, memory, legend=place == len(times) - 1)
+    for metric, rows in group.times:
+        if selection.admits(metric):
+            yield Heading(sentences.heading(metric.name))
+            yield from _plot(context, group, metric, rows)
     for metric, rows in group.others:
-        plot = tuple(_plot(context, group, metric, rows, {}))
+        plot = tuple(_plot(context, group, metric, rows))
         if full and selection.admits(metric):
             yield from (Heading(sentences.heading(metric.name)), *plot)
         elif not full:
@@ -83,19 +81,12 @@ def _blocks(context: ReportContext, group: ComparisonGroup) -> Iterator[Block]:
         yield from _full_grid(context, group, grid) if full else (_grid(group, grid, first=place == 0),)
 
 
-def tally_of(group: ComparisonGroup) -> Tally:
-    """Return how many of the rows to read first have each verdict."""
-    workloads = formatting.count(len({row.comparison.workload for row in group.rows}), "workload")
-    counts = tuple((VERDICT_MARKS[verdict], number) for verdict, number in tally(group.rows))
-    return Tally(title=f"Verdicts of {workloads}", counts=counts)
-
-
 def _full_grid(context: ReportContext, group: ComparisonGroup, grid: Grid) -> Iterator[Block]:
     for place, metric in enumerate(grid.metrics):
         rows = tuple(row for _, cells in grid.lines if (row := cells[place]) is not None)
         if rows and context.selection.admits(metric):
             yield Heading(f"{grid.title}: {sentences.metric_name(metric.name)}")
-            yield from _plot(context, group, metric, rows, {})
+            yield from _plot(context, group, metric, rows)
 
 
 def _plot(
@@ -103,27 +94,19 @@ def _plot(
     group: ComparisonGroup,
     metric: Metric,
     rows: tuple[Row, ...],
-    memory: dict[str, Row],
-    *,
-    legend: bool = False,
 ) -> Iterator[Block]:
     """Yield a metric's forest plot and the sentences below it."""
-    meaning = f"{sentences.upper_first(metric.meaning)}; {direction(metric)}."
-    yield Paragraph(meaning, Tone.NOTE)
+    yield Paragraph(f"{sentences.upper_first(metric.meaning)}; {direction(metric)}.", Tone.NOTE)
     yield ForestPlot(
         title=f"{group.title}, {sentences.metric_name(metric.name)}: ratios of {group.candidate.label} to {group.baseline.label} with "
         "intervals and verdicts",
         before_name=group.baseline.short_label,
         after_name=group.candidate.short_label,
         margin=context.experiment.margin,
-        rows=tuple(forest_row(row, memory) for row in rows),
+        rows=tuple(map(forest_row, rows)),
         reference_name="page" if any(row.published for row in rows) else "",
-        beside_name=_memory_name(memory) if memory else "",
-        legend=legend,
     )
-    for text in (sentences.undecided(rows), *sentences.rejected(rows), *_bounds(rows)):
-        if text:
-            yield Paragraph(text)
+    yield from map(Paragraph, (*sentences.undecided(rows), *sentences.rejected(rows), *_bounds(rows)))
     yield from _tails(metric, rows)
 
 
@@ -138,31 +121,34 @@ def _bounds(rows: Iterable[Row]) -> Iterator[str]:
 def _tails(metric: Metric, rows: Iterable[Row]) -> Iterator[Block]:
     """Yield a table of means, 90th percentiles and maxima; nothing without any."""
     found = [c for c in (row.comparison for row in rows) if tails.detail(c) and not c.exact]
-    if not found:
-        return
-    sides = (found[0].baseline.short_label, found[0].candidate.short_label)
-    heads = [f"{name}, {side}" for name in ("mean", "p90", "maximum") for side in sides]
-    yield Table(
-        title=f"Means, 90th percentiles and maxima of {sentences.metric_name(metric.name)}",
-        columns=(
-            Column(("workload",)),
-            Column(("means (interval)",), help="ratio of the arithmetic means"),
-            *(Column(tuple(head.split(", ", 1)), right=True) for head in heads),
-            Column(
-                ("rarest mode",), right=True, help="the rarest slow mode that so many runs show with 99 % probability"
+    places = [(name, side) for name in ("mean", "p90", "maximum") for side in ("baseline", "candidate")]
+    if found:
+        yield Table(
+            title=f"Means, 90th percentiles and maxima of {sentences.metric_name(metric.name)}",
+            columns=(
+                Column(("workload",)),
+                Column(("means (interval)",), help="ratio of the arithmetic means"),
+                *(Column((name, getattr(found[0], side).short_label), right=True) for name, side in places),
+                Column(
+                    ("rarest mode",),
+                    right=True,
+                    help="the rarest slow mode that so many runs show with 99 % probability",
+                ),
             ),
-        ),
-        rows=tuple((Cell(c.workload, code=True), *_tail_cells(c)) for c in found),
-    )
+            rows=tuple(
+                (
+                    Cell(c.workload, code=True),
+                    Cell(tails.mean_text(c).replace(" times", "")),
+                    *(Cell(_of_runs(getattr(c, f"{side}_runs"), name, c.metric.unit)) for name, side in places),
+                    Cell("" if c.rarest_mode is None else formatting.percent(c.rarest_mode)),
+                )
+                for c in found
+            ),
+        )
 
 
-def _tail_cells(c: Comparison) -> Iterator[Cell]:
-    yield Cell(tails.mean_text(c).replace(" times", ""))
-    before, after = c.baseline_runs, c.candidate_runs
-    for name in ("mean", "p90", "maximum"):
-        for side in (before, after):
-            yield Cell("" if side is None else formatting.quantity(getattr(side, name), c.metric.unit))
-    yield Cell("" if c.rarest_mode is None else formatting.percent(c.rarest_mode))
+def _of_runs(side: RunSummary | None, name: str, unit: str) -> str:
+    return "" if side is None else formatting.quantity(getattr(side, name), unit)
 
 
 def direction(metric: Metric) -> str:
@@ -171,58 +157,17 @@ def direction(metric: Metric) -> str:
     return "neither direction is better" if better == "neither" else f"{better} is better"
 
 
-def forest_row(row: Row, memory: dict[str, Row]) -> ForestRow:
-    """Return a comparison as a row of a forest plot, with its runs where they vary.
-
-    Args:
-        row: the comparison.
-        memory: rows to print beside, by workload.
-    """
+def forest_row(row: Row) -> ForestRow:
+    """Return a comparison as a row of a forest plot, with its runs where they vary."""
     c = row.comparison
-    effect, ratio = shown(c), shown_ratio(c)
-    before, after = values(c)
-    beside = memory.get(c.workload)
-    return ForestRow(
-        name=c.workload,
-        before=before,
-        after=after,
-        effect="" if effect is None else formatting.effect(effect, c),
-        interval="" if effect is None else "exact" if c.exact else formatting.interval(c),
-        mark=VERDICT_MARKS[c.verdict],
-        ratio=ratio,
-        low=None if ratio is None else c.low,
-        high=None if ratio is None else c.high,
+    return msgspec.structs.replace(
+        figures.forest_row(c),
         reference=row.published,
         reference_text=formatting.ratio(row.published) if row.published else "",
         reference_note=row.page_note,
         reference_tone=Tone.NOTE if row.another_size else _AGREEMENT_TONES.get(row.agreement, Tone.NOTE),
-        beside=None if beside is None else _beside(beside.comparison),
         runs=paired_runs(c) if varies(c) else None,
-        detail=formatting.opposed(c) if effect is not None else "",
     )
-
-
-def _memory(group: ComparisonGroup) -> dict[str, Row]:
-    """Return each workload's memory row for the column beside the time: resident memory, else the first metric."""
-    found: dict[str, Row] = {}
-    for grid in group.grids:
-        if grid.quantity is Quantity.MEMORY:
-            names = [metric.name for metric in grid.metrics]
-            place = names.index("res") if "res" in names else 0
-            found.update({name: row for name, cells in grid.lines if (row := cells[place]) is not None})
-    return found
-
-
-def _memory_name(memory: dict[str, Row]) -> str:
-    names = {row.comparison.metric.name for row in memory.values()}
-    return "resident memory" if names == {"res"} else "memory"
-
-
-def _beside(c: Comparison) -> Cell:
-    before, after = values(c)
-    effect = shown(c) if c.scale is Scale.RATIO else None
-    text = f"{before} → {after}" if before else ""
-    return Cell(text, effect="" if effect is None else formatting.effect(effect, c), mark=VERDICT_MARKS[c.verdict])
 
 
 def varies(c: Comparison) -> bool:
@@ -255,35 +200,29 @@ def _runs_text(c: Comparison) -> str:
     """Describe the runs of a comparison, and what the analysis found."""
     before, after = values(c)
     unit, pairs = c.metric.unit, formatting.count(len(c.baseline_values), "pair")
-    parts = [f"{pairs}. Medians {before} and {after}"]
-    for name, numbers in (("baseline", c.baseline_values), ("candidate", c.candidate_values)):
-        parts.append(
-            f"{name} from {formatting.quantity(min(numbers), unit)} to {formatting.quantity(max(numbers), unit)}"
-        )
-    text = "; ".join(parts) + "."
-    if c.low is not None:
-        bound = tails.bound(c)
-        level = formatting.digits(c.confidence * 100, 4)
-        text += f" Too few pairs for an interval: {bound}." if bound else f" The interval holds at {level} %."
-    if c.p_value is not None:
-        text += f" p of no difference {formatting.digits(c.p_value, 2)}, uncorrected."
-    if smallest := formatting.smallest(c):
-        text += f" The smallest detectable effect: {smallest}."
-    return text + _tail_text(c)
-
-
-def _tail_text(c: Comparison) -> str:
-    """Describe mean and tail of a comparison, and how its runs depend on what ran before them, with a blank before it."""
-    text = ""
-    if detail := tails.detail(c):
-        text += f" {detail[:1].upper()}{detail[1:]}."
-    if c.tail_p_value is not None:
-        text += f" p of equal distributions, by their tails, {formatting.digits(c.tail_p_value, 2)}, uncorrected."
-    if c.rarest_mode is not None:
-        text += f" A separate mode of {formatting.percent(c.rarest_mode)} of the runs would show."
-    if c.carry_over is not None:
-        text += f" {tails.carry_over_text(c)}"
-    return text
+    ranges = [
+        f"{formatting.quantity(min(numbers), unit)} to {formatting.quantity(max(numbers), unit)}"
+        for numbers in (c.baseline_values, c.candidate_values)
+    ]
+    text = f"{pairs}. Medians {before} and {after}; baseline from {ranges[0]}; candidate from {ranges[1]}."
+    level = formatting.digits(c.confidence * 100, 4)
+    bound = (
+        f"Too few pairs for an interval: {tails.bound(c)}." if tails.bound(c) else f"The interval holds at {level} %."
+    )
+    p_value, tail_p_value = (formatting.digits(each or 0.0, 2) for each in (c.p_value, c.tail_p_value))
+    more = (
+        (c.low is not None, bound),
+        (c.p_value is not None, f"p of no difference {p_value}, uncorrected."),
+        (formatting.smallest(c), f"The smallest detectable effect: {formatting.smallest(c)}."),
+        (tails.detail(c), f"{sentences.upper_first(tails.detail(c))}."),
+        (c.tail_p_value is not None, f"p of equal distributions, by their tails, {tail_p_value}, uncorrected."),
+        (
+            c.rarest_mode is not None,
+            f"A separate mode of {formatting.percent(c.rarest_mode or 0.0)} of the runs would show.",
+        ),
+        (c.carry_over is not None, tails.carry_over_text(c)),
+    )
+    return " ".join([text, *(sentence for holds, sentence in more if holds)])
 
 
 def _grid(group: ComparisonGroup, grid: Grid, *, first: bool) -> Fold:
@@ -297,19 +236,14 @@ def _grid(group: ComparisonGroup, grid: Grid, *, first: bool) -> Fold:
     )
     blocks: list[Block] = [Table(title=title, columns=columns, rows=rows, dense=True)]
     blocks += [Paragraph(text) for text in sentences.rejected(every)]
-    runs = tuple(_grid_runs(every))
+    varied = [row.comparison for row in every if varies(row.comparison)]
+    runs = tuple(paired_runs(c, f"{c.workload}, {c.metric.name}") for c in varied)
     if runs:
         summary = f"The runs behind the {formatting.count(len(runs), 'value')} that varied"
         blocks.append(Fold(summary=summary, blocks=runs, brief=False))
     note = ", ".join(sentences.metric_name(metric.name) for metric in grid.metrics)
     summary = f"{grid.title}, {group.baseline.short_label} → {group.candidate.short_label}"
     return Fold(summary=summary, note=note, blocks=tuple(blocks), open=first)
-
-
-def _grid_runs(rows: Iterable[Row]) -> Iterator[PairedRuns]:
-    for c in (row.comparison for row in rows):
-        if varies(c):
-            yield paired_runs(c, f"{c.workload}, {c.metric.name}")
 
 
 def grid_cell(row: Row | None) -> Cell:

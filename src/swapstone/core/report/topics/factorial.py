@@ -68,8 +68,7 @@ def _blocks(each: CrossedMetric) -> Iterator[Block]:
 
 def _matrix_table(each: CrossedMetric) -> Table:
     matrix: Matrix = each.matrix
-    variants = (matrix.baseline, *matrix.variants)
-    columns = (Column(matrix.factors), *(Column(levels, right=True) for levels in variants))
+    columns = (Column(matrix.factors), *(Column(levels, right=True) for levels in (matrix.baseline, *matrix.variants)))
     rows = [
         (Cell(name, code=True), Cell(tables.baseline_text(line)), *map(_comparison_cell, line))
         for name, line in matrix.lines
@@ -137,7 +136,7 @@ def _interactions(each: CrossedMetric) -> Iterator[Block]:
         rows=tuple((_name(name), *map(_estimate_cell, cells)) for name, cells in table.lines),
         dense=True,
     )
-    present = tables.present_interactions(table)
+    present = tables.present_interactions(table.cells)
     if present:
         of_index = sum(not one.workload for one in present)
         items = tuple(_interaction_item(one) for one in present)
@@ -160,15 +159,13 @@ def page(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:
     """Return the sections of a page: those of `sections`, each with its interaction plots below the matrix."""
     metrics = tables.crossed_metrics(context, analysis, context.selection.metrics)
     return tuple(
-        Section(
-            title=section.title, blocks=(*section.blocks[:2], *_plots(context, analysis, each), *section.blocks[2:])
-        )
+        Section(title=section.title, blocks=(*section.blocks[:2], *_plots(context, each), *section.blocks[2:]))
         for each, section in zip(metrics, sections(context, analysis), strict=True)
     )
 
 
-def _plots(context: ReportContext, analysis: Analysis, each: CrossedMetric) -> Iterator[Block]:
-    drawings = interaction_plot.drawings(context, analysis, each)
+def _plots(context: ReportContext, each: CrossedMetric) -> Iterator[Block]:
+    drawings = interaction_plot.drawings(context, each)
     if drawings:
         yield Heading("Interaction plots")
         yield Paragraph(

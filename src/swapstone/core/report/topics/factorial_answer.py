@@ -5,21 +5,23 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from swapstone.core.model import (
     Analysis,
+    Direction,
     FactorEffect,
     FrozenStruct,
     Interaction,
     LevelChange,
     Metric,
     Presence,
+    Quantity,
     Scale,
     Verdict,
 )
 from swapstone.core.report import formatting
-from swapstone.core.report.answer import figures, wording
+from swapstone.core.report.answer import figures, limits, wording
 from swapstone.core.report.answer.answer import Answer
 from swapstone.core.report.answer.claim import Claim
 from swapstone.core.report.answer.conclusion import group_text
@@ -29,8 +31,8 @@ from swapstone.core.report.answer.ratio_answer import ratio_answer
 from swapstone.core.report.context import ReportContext
 from swapstone.core.report.document import Block, Cell, Item
 from swapstone.core.report.tables import Field, short_table
-from swapstone.core.report.topics.comparison_answer import P99, claims_of
-from swapstone.core.report.topics.factorial_tables import is_crossed, pair
+from swapstone.core.report.topics.comparison_answer import P99, changed, claims_of
+from swapstone.core.report.topics.factorial_tables import is_crossed, pair, present_interactions
 
 _MOST_NAMED = 4
 
@@ -68,7 +70,7 @@ def answer(context: ReportContext, analysis: Analysis) -> Answer | None:
         claims(context, analysis, places),
         table=interaction_rows(analysis),
         table_title="The largest interactions",
-        undecided=undecided(analysis),
+        undecided=tuple(undecided(analysis)),
     )
 
 
@@ -82,11 +84,8 @@ def claims(context: ReportContext, analysis: Analysis, places: Sequence[Place]) 
         return []
     margin = context.experiment.margin
     found, best = dependences(analysis), fastest(usable, margin)
-    parts = (
-        [dependence_clause(found[0]) + _p99(analysis, found[0])]
-        if found
-        else [*_single_rows(analysis), *main_effects(analysis, margin)]
-    )
+    effects = [_effect_clause(each, margin) for each in _whole_effects(analysis)[:_MOST_NAMED] if each.effect]
+    parts = [dependence_clause(found[0]) + _p99(analysis, found[0])] if found else [*_single_rows(analysis), *effects]
     first = [place for place in usable if (place.suite, place.load) == (usable[0].suite, usable[0].load)]
     if not found:
         parts = parts or [group_text(claims_of(first, margin))]
@@ -110,10 +109,11 @@ def claims(context: ReportContext, analysis: Analysis, places: Sequence[Place]) 
 
 def _p99(analysis: Analysis, each: Dependence) -> str:
     """Return the clause about p99 latency beside another metric of the same servers; empty where it has no such interaction."""
-    place = each.suite, each.load, each.change, each.by
-    tail = [tail for tail in dependences(analysis, P99) if (tail.suite, tail.load, tail.change, tail.by) == place]
-    ratios = [formatting.digits(value) for each in tail[:1] for value in (each.within, each.without)]
-    return f", and {ratios[0]} times the p99 latency instead of {ratios[1]} times" if tail else ""
+    for tail in dependences(analysis, P99):
+        if (tail.suite, tail.load, tail.change, tail.by) == (each.suite, each.load, each.change, each.by):
+            within, without = formatting.digits(tail.within), formatting.digits(tail.without)
+            return f", and {within} times the p99 latency instead of {without} times"
+    return ""
 
 
 def dependences(analysis: Analysis, metric: str = "") -> list[Dependence]:
@@ -160,11 +160,9 @@ def dependence_clause(each: Dependence) -> str:
     """Return an interaction as a clause, without a full stop."""
     within, without = (formatting.digits(value) for value in (each.within, each.without))
     level, baseline = formatting.safe(each.change.level), formatting.safe(each.change.baseline)
+    text = f"{level} has {within} times the {formatting.safe(name_of(each.metric))} of {baseline} instead of {without} times"
     if each.metric.name == "wall":
         text = f"{level} takes {within} times as long as {baseline} instead of {without} times"
-    else:
-        name = formatting.safe(name_of(each.metric))
-        text = f"{level} has {within} times the {name} of {baseline} instead of {without} times"
     where = f"{formatting.count(each.workloads, 'workload')} of {formatting.safe(each.suite)}"
     load = "" if each.load == IDLE else f" under load {formatting.safe(each.load)}"
     return f"with {formatting.safe(each.by.level)}, on {where}{load}, {text}"
@@ -190,17 +188,16 @@ def _single_rows(analysis: Analysis) -> list[str]:
     ]
 
 
-def main_effects(analysis: Analysis, margin: float) -> list[str]:
-    """Return a clause for each main effect of a whole suite, or of the single workload."""
-    return [_effect_clause(each, margin) for each in _whole_effects(analysis)[:_MOST_NAMED] if each.effect]
-
-
 def _whole_effects(analysis: Analysis) -> list[FactorEffect]:
     """Return the main effects on the first suite, or on the single workload, of the metric to read first."""
     found = [each for each in analysis.effects if not each.held and each.preferred and each.scale is Scale.RATIO]
     whole = [each for each in found if not each.workload]
     used = whole or (found if len({each.workload for each in found}) == 1 else [])
-    return [each for each in used if (each.suite, each.load, each.metric.name) == _place(used[0])]
+    return [
+        each
+        for each in used
+        if (each.suite, each.load, each.metric.name) == (used[0].suite, used[0].load, used[0].metric.name)
+    ]
 
 
 def _standing(each: FactorEffect, margin: float) -> Standing:
@@ -208,24 +205,12 @@ def _standing(each: FactorEffect, margin: float) -> Standing:
     return standing(low, high, margin)
 
 
-def _place(each: FactorEffect) -> tuple[str, str, str]:
-    return each.suite, each.load, each.metric.name
-
-
 def _effect_clause(each: FactorEffect, margin: float) -> str:
     level, baseline = formatting.safe(each.change.level), formatting.safe(each.change.baseline)
-    effect = each.effect or 1.0
-    where = _standing(each, margin)
-    name = formatting.safe(name_of(each.metric))
-    phrase = (
-        wording.duration(effect, baseline)
-        if each.metric.name == "wall"
-        else f"has {wording.amount(effect, name, baseline)}"
-    )
-    if where is Standing.UNKNOWN:
-        return f"{level} {phrase} on average in these runs, too few for an interval"
-    if where in {Standing.MORE, Standing.LESS}:
-        return f"{level} {phrase} on average"
+    where, name = _standing(each, margin), formatting.safe(name_of(each.metric))
+    if where in {Standing.MORE, Standing.LESS, Standing.UNKNOWN}:
+        few = " in these runs, too few for an interval" if where is Standing.UNKNOWN else ""
+        return f"{level} {changed(each.metric, each.effect or 1.0, baseline)} on average{few}"
     if where is Standing.SAME:
         median = "median " if each.verdict is not Verdict.EQUIVALENT else ""
         return f"{level} has the same {median}{name} as {baseline} on average (within {wording.percent(margin)})"
@@ -234,56 +219,42 @@ def _effect_clause(each: FactorEffect, margin: float) -> str:
 
 def _no_interaction(analysis: Analysis) -> str:
     """Return whether interactions are absent or undecided."""
-    index = [each for each in analysis.interactions if not each.workload and each.preferred]
-    used = index or [each for each in analysis.interactions if each.preferred]
-    if not used or any(each.presence is Presence.PRESENT for each in used):
-        return ""
-    if all(each.presence is Presence.ABSENT for each in used):
+    preferred = [each for each in analysis.interactions if each.preferred]
+    found = {each.presence for each in preferred if not each.workload} or {each.presence for each in preferred}
+    if found == {Presence.ABSENT}:
         return "the factors do not depend on each other"
-    if any(each.presence is Presence.UNDECIDED for each in used):
-        return "whether the factors depend on each other is undecided"
-    return ""
+    undecided = Presence.UNDECIDED in found and Presence.PRESENT not in found
+    return "whether the factors depend on each other is undecided" if undecided else ""
 
 
 def fastest(places: Sequence[Place], margin: float) -> str:
     """Return the clause about the variant with the best ratio of the time or rate to read first; empty where none is better."""
-    first = [place for place in places if (place.suite, place.load) == (places[0].suite, places[0].load) and place.lead]
+    first = [place for place in places if (place.suite, place.load) == (places[0].suite, places[0].load)]
     leads = [(place, place.lead) for place in first if place.lead is not None]
     if not leads:
         return ""
-    higher = leads[0][1].metric.better.value == "higher"
-    place, lead = sorted(leads, key=lambda each: -each[1].effect if higher else each[1].effect)[0]
-    better = Standing.MORE if higher else Standing.LESS
-    if lead.standing(margin) is not better or lead.metric.better.value == "neither":
+    higher = leads[0][1].metric.better is Direction.HIGHER
+    place, lead = min(leads, key=lambda each: -each[1].effect if higher else each[1].effect)
+    decided = lead.standing(margin) is (Standing.MORE if higher else Standing.LESS)
+    mixed = any(row.verdict is Verdict.MIXED for row in place.leads)
+    if not decided or mixed or lead.metric.better is Direction.NEITHER:
         return ""
-    if any(row.verdict is Verdict.MIXED for row in place.leads):
-        return ""
-    word = "fastest" if lead.metric.quantity.value == "time" else "best"
-    if lead.metric.name == "wall":
-        phrase = wording.duration(lead.effect, place.names[1])
-    else:
-        phrase = f"has {wording.amount(lead.effect, formatting.safe(lead.name), place.names[1])}"
-    return f"the {word}, {place.names[0]}, {phrase}"
+    word = "fastest" if lead.metric.quantity is Quantity.TIME else "best"
+    return f"the {word}, {place.names[0]}, {changed(lead.metric, lead.effect, place.names[1])}"
 
 
 def interaction_rows(analysis: Analysis) -> tuple[Block, ...]:
     """Return the table of the largest present interactions of the metric to read first; nothing without one."""
-    found = [each for each in analysis.interactions if each.preferred and each.presence is Presence.PRESENT]
     headline = next((each.metric.name for each in dependences(analysis)), "")
-    found = [each for each in found if each.effect and headline in {"", each.metric.name}]
+    present = present_interactions(each for each in analysis.interactions if each.preferred)
+    found = [each for each in present if each.effect and headline in {"", each.metric.name}]
     if not found:
         return ()
-    ordered = sorted(found, key=lambda each: (bool(each.workload), -_size(each)))
     several = len({(each.change, each.by) for each in found}) > 1
-    level = formatting.safe(ordered[0].change.level)
-    heads = (
-        ("without", "with")
-        if several
-        else (
-            f"{level}, {formatting.safe(ordered[0].by.baseline)}",
-            f"{level}, {formatting.safe(ordered[0].by.level)}",
-        )
-    )
+    change, by = found[0].change, found[0].by
+    level = formatting.safe(change.level)
+    single = f"{level}, {formatting.safe(by.baseline)}", f"{level}, {formatting.safe(by.level)}"
+    heads = ("without", "with") if several else single
     fields: tuple[Field[Interaction], ...] = (
         Field("workload", "", lambda each: formatting.safe(each.workload) or "index", right=False),
         Field("pair" if several else "", "", lambda each: pair(each.change, each.by), right=False),
@@ -291,9 +262,8 @@ def interaction_rows(analysis: Analysis) -> tuple[Block, ...]:
         Field(heads[1], "", lambda each: "" if each.within is None else formatting.effect(each.within, each)),
         Field("interaction", "", _estimate, right=False),
     )
-    title = f"Effect of {pair(ordered[0].change, ordered[0].by)} without and with the second level"
-    keys = 2 if several else 1
-    return (short_table(title, fields, ordered, figures.MOST_ROWS, keys=keys, optional=("interaction",)),)
+    title = f"Effect of {pair(change, by)} without and with the second level"
+    return (short_table(title, fields, found, figures.MOST_ROWS, keys=1 + several, optional=("interaction",)),)
 
 
 def _estimate(each: Interaction) -> Cell:
@@ -301,19 +271,12 @@ def _estimate(each: Interaction) -> Cell:
     return Cell(effect=effect, interval=formatting.interval(each))
 
 
-def _size(each: Interaction) -> float:
-    return abs(math.log(each.effect)) if each.scale is Scale.RATIO and each.effect and each.effect > 0 else 0.0
-
-
-def undecided(analysis: Analysis) -> Item | None:
-    """Return the undecided interactions with the smallest that would be detected; None without any."""
-    found = [each for each in analysis.interactions if each.preferred and each.presence is Presence.UNDECIDED]
-    if not found:
-        return None
-    known = [each for each in found if formatting.smallest(each)]
-    named = [f"{formatting.safe(each.workload) or 'index'} {formatting.smallest(each)}" for each in known[:_MOST_NAMED]]
-    text = f"{formatting.count(len(found), 'interaction')} undecided"
-    if named:
-        more = len(known) - len(named)
-        text += f"; smallest detectable: {', '.join(named)}{f' and {more} more' if more else ''}"
-    return Item(f"{text}.")
+def undecided(analysis: Analysis) -> Iterator[Item]:
+    """Yield the undecided interactions with the smallest that would be detected."""
+    if found := [each for each in analysis.interactions if each.preferred and each.presence is Presence.UNDECIDED]:
+        known = filter(formatting.smallest, found)
+        named = limits.named_first(
+            [f"{formatting.safe(each.workload) or 'index'} {formatting.smallest(each)}" for each in known]
+        )
+        smallest = f"; smallest detectable: {named}" if named else ""
+        yield Item(f"{formatting.count(len(found), 'interaction')} undecided{smallest}.")

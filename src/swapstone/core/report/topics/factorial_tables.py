@@ -34,6 +34,7 @@ from swapstone.core.model import (
 )
 from swapstone.core.report import formatting
 from swapstone.core.report.context import ReportContext
+from swapstone.core.report.sides import without_copies
 from swapstone.core.report.topics.comparison_groups import leading_metrics
 from swapstone.core.report.verdict_groups import NO_NUMBERS
 
@@ -109,14 +110,6 @@ def failures(analysis: Analysis) -> tuple[Failure, ...]:
     return tuple(failure for failure in analysis.failures if failure.status != gone)
 
 
-def headlines(found: Iterable[CrossedMetric], most: int = 3) -> list[tuple[CrossedMetric, Interaction]]:
-    """Return the largest present interactions of indices, each with its metric."""
-    every = [
-        (section, each) for section in found for each in present_interactions(section.interactions) if not each.workload
-    ]
-    return sorted(every, key=lambda pair: -abs(_inner(pair[1])))[:most]
-
-
 def crossed_metrics(
     context: ReportContext, analysis: Analysis, metrics: Sequence[str] = ()
 ) -> tuple[CrossedMetric, ...]:
@@ -133,11 +126,9 @@ def crossed_metrics(
     """
     if not is_crossed(analysis):
         return ()
-    copies = {null.copy for null in analysis.nulls}
     places: dict[tuple[str, str], list[Comparison]] = {}
-    for c in analysis.comparisons:
-        if c.candidate not in copies:
-            places.setdefault((c.suite, c.load), []).append(c)
+    for c in without_copies(analysis):
+        places.setdefault((c.suite, c.load), []).append(c)
     made = []
     for found in places.values():
         printed: set[str] = set()
@@ -229,15 +220,11 @@ def _matrix(
     shown = index and any(variant in indices for variant in variants)
     return Matrix(
         factors=tuple(each.factor for each in context.experiment.factors),
-        baseline=_levels(first.baseline),
-        variants=tuple(map(_levels, variants)),
+        baseline=tuple(level for _, level in first.baseline.levels),
+        variants=tuple(tuple(level for _, level in variant.levels) for variant in variants),
         lines=_lines(names, cells, len(variants)),
         indices=tuple(indices.get(variant) for variant in variants) if shown else (),
     )
-
-
-def _levels(variant: Variant) -> tuple[str, ...]:
-    return tuple(level for _, level in variant.levels)
 
 
 def _rejected(rows: Iterable[Comparison]) -> Iterator[str]:
@@ -251,34 +238,22 @@ def _rejected(rows: Iterable[Comparison]) -> Iterator[str]:
         yield f"{formatting.safe(candidate.label)}: {verdict.value} on {where}: {formatting.safe(reason) or 'no reason given'}"
 
 
-def _baseline_values(line: Sequence[Comparison | None]) -> tuple[float, ...]:
-    """Return the baseline's values of a matrix's line: the longest series among its comparisons."""
-    return max((c.baseline_values for c in line if c is not None), key=len, default=())
-
-
 def baseline_text(line: Sequence[Comparison | None]) -> str:
-    """Return the median of the baseline's values of a matrix's line, with its unit; empty where there is none."""
-    values = _baseline_values(line)
-    unit = next(c.metric.unit for c in line if c is not None)
-    return formatting.quantity(statistics.median(values), unit) if values else ""
+    """Return the median of a matrix's line, with its unit: of the longest series of the baseline; empty where there is none."""
+    longest = max((c for c in line if c is not None), key=lambda c: len(c.baseline_values))
+    values = longest.baseline_values
+    return formatting.quantity(statistics.median(values), longest.metric.unit) if values else ""
 
 
-def present_interactions(table: InteractionTable) -> list[Interaction]:
+def present_interactions(interactions: Iterable[Interaction]) -> list[Interaction]:
     """Return the present interactions: those of the index, then those of workloads, the largest first."""
-    present = by_size(table.cells)
-    return [*(each for each in present if not each.workload), *(each for each in present if each.workload)]
 
+    def size(each: Interaction) -> float:
+        """Return the absolute logarithm; those on the scale of differences come last."""
+        return abs(math.log(each.effect)) if each.scale is Scale.RATIO and each.effect and each.effect > 0 else 0.0
 
-def by_size(interactions: Iterable[Interaction]) -> list[Interaction]:
-    """Return the present interactions, the largest first."""
     found = [each for each in interactions if each.presence is Presence.PRESENT and each.effect is not None]
-    return sorted(found, key=lambda each: -abs(_inner(each)))
-
-
-def _inner(each: Interaction) -> float:
-    """Return an interaction's size for sorting; those on the scale of differences come last."""
-    effect = each.effect or 0.0
-    return math.log(effect) if each.scale is Scale.RATIO and effect > 0 else 0.0
+    return sorted(found, key=lambda each: (bool(each.workload), -size(each)))
 
 
 _VERBS = {Direction.LOWER: "costs", Direction.HIGHER: "gives", Direction.NEITHER: "has"}

@@ -28,41 +28,38 @@ def sections(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:
     if not found:
         return ()
     confidence = formatting.percent(found[0].confidence)
-    section = section_of(
-        NAME,
-        "Failure rates",
-        (
-            Field("workload", "", lambda row: _place(row[0]), right=False),
-            Field("variant", "", lambda row: row[1].short_label, right=False),
-            Field("", "suite", lambda row: row[0].suite),
-            Field("", "workload", lambda row: row[0].workload),
-            Field("", "load", lambda row: row[0].load),
-            Field("", "variant", lambda row: row[1].label),
-            _count("runs", "runs"),
-            _count("failed", "failed"),
-            Field("share (interval)", "", lambda row: share(row[2]), right=False),
-            *(_count("", name) for name in ("share", "low", "high")),
-            *(_count(head, name, _above_0) for head, name in _KINDS),
-            Field("", "p_value", lambda row: row[0].p_value if row[1] is row[0].candidate else None),
-            Field("", "fails_more", lambda row: row[0].fails_more if row[1] is row[0].candidate else ""),
-        ),
-        _sides(found),
-        keys=2,
-        notes=(
-            f"All runs count, with the warm-up and those that are discarded. Intervals: {confidence}, not corrected. Refused runs are no "
-            "failures.",
-            *_tests(found),
+    return (
+        section_of(
+            NAME,
+            "Failure rates",
+            (
+                Field("workload", "", lambda row: _place(row[0]), right=False),
+                Field("variant", "", lambda row: row[1].short_label, right=False),
+                Field("", "suite", lambda row: row[0].suite),
+                Field("", "workload", lambda row: row[0].workload),
+                Field("", "load", lambda row: row[0].load),
+                Field("", "variant", lambda row: row[1].label),
+                _count("runs", "runs"),
+                _count("failed", "failed"),
+                Field("share (interval)", "", lambda row: share(row[2]), right=False),
+                *(_count("", name) for name in ("share", "low", "high")),
+                *(_count(head, name, lambda count: str(count or "")) for head, name in _KINDS),
+                Field("", "p_value", lambda row: row[0].p_value if row[1] is row[0].candidate else None),
+                Field("", "fails_more", lambda row: row[0].fails_more if row[1] is row[0].candidate else ""),
+            ),
+            _sides(found),
+            keys=2,
+            notes=(
+                f"All runs count, with the warm-up and those that are discarded. Intervals: {confidence}, not corrected. "
+                "Refused runs are no failures.",
+                *_tests(found),
+            ),
         ),
     )
-    return (section,)
 
 
 def _count(head: str, name: str, show: Callable[[int], str] = str) -> Field[_Row]:
     return Field(head, name, lambda row: getattr(row[2], name), show)
-
-
-def _above_0(count: int) -> str:
-    return str(count or "")
 
 
 def _sides(found: Sequence[FailureRates]) -> Iterator[_Row]:
@@ -93,14 +90,12 @@ def _tests(found: Sequence[FailureRates]) -> Iterator[str]:
             )
     rest = [each for each in found if not each.fails_more]
     if rest:
-        named = ", ".join(_named(each) for each in rest[:_MOST_NAMES])
+        named = ", ".join(
+            f"{formatting.safe(_place(each))}, {formatting.safe(each.candidate.short_label)} (p {formatting.digits(each.p_value, 2)})"
+            for each in rest[:_MOST_NAMES]
+        )
         more_rows = f" and {len(rest) - _MOST_NAMES} more" if len(rest) > _MOST_NAMES else ""
         yield f"No significant difference in rates: {named}{more_rows}."
-
-
-def _named(each: FailureRates) -> str:
-    candidate, p_value = formatting.safe(each.candidate.short_label), formatting.digits(each.p_value, 2)
-    return f"{formatting.safe(_place(each))}, {candidate} (p {p_value})"
 
 
 FAILURE_RATES = Topic(NAME, 190, sections, selective=True)

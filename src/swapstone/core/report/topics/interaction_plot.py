@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 
-from swapstone.core.model import Analysis, FactorLevels, Variant
+from swapstone.core.model import FactorLevels, Variant
 from swapstone.core.report.context import ReportContext
 from swapstone.core.report.document import Drawing
 from swapstone.core.report.plot import Panel, Point, Scale, Series, plot, ratio_label
@@ -24,13 +24,12 @@ Estimate = tuple[float, float | None, float | None]
 """(ratio to the baseline, low, high)"""
 
 
-def drawings(context: ReportContext, analysis: Analysis, each: CrossedMetric) -> tuple[Drawing, ...]:
+def drawings(context: ReportContext, each: CrossedMetric) -> tuple[Drawing, ...]:
     """Return the interaction plots of one metric: of the index, then of the workloads with the largest interactions.
 
     Args:
         context: names the factors and their levels; the first level of each is the baseline's.
-        analysis: holds indices and comparisons.
-        each: the metric, with its interactions.
+        each: the metric, with its indices, comparisons and interactions.
 
     Returns:
         None where a pair of factors has no line of two points.
@@ -39,44 +38,37 @@ def drawings(context: ReportContext, analysis: Analysis, each: CrossedMetric) ->
     found = []
     for one, other in itertools.combinations(factors, 2):
         across, lines = (one, other) if len(one.levels) > len(other.levels) else (other, one)
-        held = tuple((factor.factor, factor.levels[0]) for factor in factors if factor not in (one, other))
-        for title, values in _estimates(analysis, each):
-            cells = _cells(factors, across, lines, held, values)
-            if len(cells) > 2:
-                where = "".join(f", {factor}={level}" for factor, level in held)
-                found.append(_drawing(each, title + where, across, lines, cells))
+        held = {factor.factor: factor.levels[0] for factor in factors if factor not in (one, other)}
+        where = "".join(f", {factor}={level}" for factor, level in held.items())
+        drawn = ((title, _cells(factors, across, lines, held, values)) for title, values in _estimates(each))
+        found += [_drawing(each, title + where, across, lines, cells) for title, cells in drawn if len(cells) > 2]
     return tuple(found)
 
 
-def _estimates(analysis: Analysis, each: CrossedMetric) -> Iterator[tuple[str, dict[Variant, Estimate]]]:
+def _estimates(each: CrossedMetric) -> Iterator[tuple[str, dict[Variant, Estimate]]]:
     """Yield (title, ratio to the baseline of each variant)."""
-    rows = [c for _, line in each.matrix.lines for c in line if c is not None]
-    if not rows:
-        return
-    place = rows[0].suite, rows[0].load, each.metric.name
-    indices = {i.candidate: i for i in analysis.indices if (i.suite, i.load, i.metric) == place}
-    if each.matrix.indices and indices:
-        number = max(i.workloads for i in indices.values())
-        yield f"index of {number} workloads", {v: (i.effect, i.low, i.high) for v, i in indices.items()}
-    names = list(dict.fromkeys(i.workload for i in present_interactions(each.interactions) if i.workload))
+    indices = [index for index in each.matrix.indices if index is not None]
+    if indices:
+        number = max(i.workloads for i in indices)
+        yield f"index of {number} workloads", {i.candidate: (i.effect, i.low, i.high) for i in indices}
+    names = list(dict.fromkeys(i.workload for i in present_interactions(each.interactions.cells) if i.workload))
     if not each.matrix.indices:
         names += [name for name, _ in each.matrix.lines if name not in names]
     for name in names[:_WORKLOADS]:
         line = next((line for workload, line in each.matrix.lines if workload == name), ())
-        values = {c.candidate: (c.effect or 1.0, c.low, c.high) for c in line if c is not None and shown_ratio(c)}
-        yield name, values
+        yield name, {c.candidate: (c.effect or 1.0, c.low, c.high) for c in line if c is not None and shown_ratio(c)}
 
 
 def _cells(
     factors: Sequence[FactorLevels],
     across: FactorLevels,
     lines: FactorLevels,
-    held: tuple[tuple[str, str], ...],
+    held: Mapping[str, str],
     values: Mapping[Variant, Estimate],
 ) -> dict[tuple[str, str], Estimate]:
     found: dict[tuple[str, str], Estimate] = {}
     for level, line in itertools.product(across.levels, lines.levels):
-        chosen = {**dict(held), across.factor: level, lines.factor: line}
+        chosen = {**held, across.factor: level, lines.factor: line}
         variant = Variant(levels=tuple((factor.factor, chosen[factor.factor]) for factor in factors))
         if (level, line) == (across.levels[0], lines.levels[0]):
             found[level, line] = (1.0, None, None)

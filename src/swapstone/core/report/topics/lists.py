@@ -19,18 +19,16 @@ def _section(
 ) -> tuple[Section, ...]:
     """Return a section with a list below a note; none without items. A brief report prints `most` of them, 0 for all."""
     found = BulletList(items=tuple(items), most=most, rest=rest)
-    notes = (Paragraph(note),) if note else ()
-    return (Section(title=title, blocks=(*notes, found)),) if found.items else ()
+    return (Section(title=title, blocks=(*((Paragraph(note),) if note else ()), found)),) if found.items else ()
 
 
 def null_results(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:
     """Return how often the baseline differs from copies of itself; nothing of an experiment without copies."""
-    baseline = analysis.comparisons[0].baseline.label if analysis.comparisons else "the baseline"
     return _section(
         "The baseline against itself",
         (
             Item(
-                f"{sentences.null(each, baseline)}.",
+                f"{sentences.null(each, analysis)}.",
                 items=tuple(f"Index {sentences.index(index, context)}." for index in each.index),
             )
             for each in analysis.nulls

@@ -15,7 +15,6 @@ from swapstone.core.report.answer.means import name_of
 from swapstone.core.report.context import ReportContext
 from swapstone.core.report.document import (
     Block,
-    ForestRow,
     Paragraph,
     ResultGroup,
     ResultRow,
@@ -139,21 +138,15 @@ def _title(metric: Metric) -> str:
 
 
 def _row(group: ComparisonGroup, row: Row, places: list[int], margin: float) -> ResultRow:
-    c = row.comparison
-    both = medians(c)
-    key = _key(group)
+    c, key = row.comparison, _key(group)
+    before, after = medians(c) or (None, None)
     return ResultRow(
-        row=_forest_row(row, margin),
+        row=msgspec.structs.replace(forest_row(row), note=_note(row, margin), detail=_detail(row)),
         metric=c.metric.name,
-        unit=c.metric.unit,
         keys=tuple(key[place] for place in places),
-        before=both[0] if both else None,
-        after=both[1] if both else None,
+        before=before,
+        after=after,
     )
-
-
-def _forest_row(row: Row, margin: float) -> ForestRow:
-    return msgspec.structs.replace(forest_row(row, {}), note=_note(row, margin), detail=_detail(row))
 
 
 def _note(row: Row, margin: float) -> str:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 
 from swapstone.core.model import (
@@ -18,7 +19,7 @@ from swapstone.core.model import (
 )
 from swapstone.core.report import formatting
 from swapstone.core.report.context import ReportContext
-from swapstone.core.report.topics.comparison_groups import Agreement, ComparisonGroup, Row, signs, tally
+from swapstone.core.report.topics.comparison_groups import Agreement, ComparisonGroup, Row, tally
 from swapstone.core.report.topics.page_sizes import SAME_SIZE
 from swapstone.core.report.verdict_groups import NO_NUMBERS
 
@@ -66,33 +67,27 @@ def effort(context: ReportContext, analysis: Analysis) -> str:
 def noise(measured: Noise, rows: Iterable[Comparison] = ()) -> str:
     """Return the sentence about pressure, stolen time and load, and on a busy machine which time of these rows to read first."""
 
-    def known(value: float | None, unit: str) -> str:
+    def known(value: float | None, unit: str = " %") -> str:
         return "unknown" if value is None else formatting.digits(value, 2) + unit
 
     if measured.cpu_pressure_percent is None and measured.steal_percent is None and measured.load1 is None:
         return "What else the machine did is unknown: pressure, stolen time and load were not recorded."
-    most = (
-        ""
-        if measured.cpu_pressure_max_percent is None
-        else f" (at most {known(measured.cpu_pressure_max_percent, ' %')})"
-    )
+    peak = measured.cpu_pressure_max_percent
+    most = "" if peak is None else f" (at most {known(peak)})"
     text = (
-        f"CPU pressure {known(measured.cpu_pressure_percent, ' %')}{most}, stolen time {known(measured.steal_percent, ' %')}, "
+        f"CPU pressure {known(measured.cpu_pressure_percent)}{most}, stolen time {known(measured.steal_percent)}, "
         f"load {known(measured.load1, '')}"
     )
-    if not measured.busy:
-        return f"Quiet machine: {text}."
-    return f"Busy machine: {text}. {_read_first(rows)}".rstrip()
+    return f"Busy machine: {text}. {_read_first(rows)}".rstrip() if measured.busy else f"Quiet machine: {text}."
 
 
 def _read_first(rows: Iterable[Comparison]) -> str:
     """Return which time to read first, as `Comparison.preferred` has it; empty without a preferred time."""
     preferred = {row.metric.name for row in rows if row.preferred}
-    if preferred == {"cpu"}:
-        return "Read CPU time first."
-    if preferred == {"wall"}:
-        return "Read elapsed time first: the work waits, so CPU time is not all of it."
-    return "Read CPU time first, and elapsed time of work that waits." if preferred >= {"cpu", "wall"} else ""
+    if preferred >= {"cpu", "wall"}:
+        return "Read CPU time first, and elapsed time of work that waits."
+    wall = "Read elapsed time first: the work waits, so CPU time is not all of it."
+    return {frozenset({"cpu"}): "Read CPU time first.", frozenset({"wall"}): wall}.get(frozenset(preferred), "")
 
 
 def repeats(context: ReportContext) -> str:
@@ -116,15 +111,13 @@ def index(each: Index, context: ReportContext) -> str:
     candidate, baseline = formatting.safe(each.candidate.short_label), formatting.safe(each.baseline.short_label)
     text = f"{formatting.safe(where)}, {metric_name(each.metric)}: {candidate} is {formatting.ratio(each.effect)} x {baseline}"
     if each.low is not None and each.high is not None:
-        text += (
-            f" ({formatting.ratio(each.low)} to {formatting.ratio(each.high)} at {formatting.percent(each.confidence)})"
-        )
+        bounds = f"{formatting.ratio(each.low)} to {formatting.ratio(each.high)}"
+        text += f" ({bounds} at {formatting.percent(each.confidence)})"
     workloads = formatting.count(each.workloads, "workload")
-    if each.incomplete:
-        fewest = formatting.count(each.blocks, "layout" if each.layouts else repeats(context))
-        return f"{text}, geometric mean of the means of {workloads}, of {fewest} or more each"
-    unit = "layout" if each.layouts else f"complete {repeats(context)}"
-    return f"{text}, geometric mean of {workloads} over {formatting.count(each.blocks, unit)}"
+    unit = "layout" if each.layouts else f"{'' if each.incomplete else 'complete '}{repeats(context)}"
+    blocks = formatting.count(each.blocks, unit)
+    over = f"the means of {workloads}, of {blocks} or more each" if each.incomplete else f"{workloads} over {blocks}"
+    return f"{text}, geometric mean of {over}"
 
 
 def layouts(analysis: Analysis) -> tuple[LayoutSpread, ...]:
@@ -161,8 +154,9 @@ def layouts_note(context: ReportContext) -> str:
     )
 
 
-def null(each: NullResult, baseline: str) -> str:
+def null(each: NullResult, analysis: Analysis) -> str:
     """Return the sentence about the differences between the baseline and a copy of it, without a full stop."""
+    baseline = analysis.comparisons[0].baseline.label if analysis.comparisons else "the baseline"
     against = "itself" if each.copy.copy is Copy.AGAIN else f"a copy of itself, {each.copy.copy.value}"
     text = f"{formatting.safe(baseline)} against {formatting.safe(against)}: {each.different} of {each.compared} differ"
     return text + (f" ({', '.join(map(formatting.safe, each.rows))})" if each.rows else "")
@@ -170,11 +164,7 @@ def null(each: NullResult, baseline: str) -> str:
 
 def verdicts(rows: Iterable[Row]) -> str:
     """Return how many rows have each verdict, e.g. ``3 better, 1 worse``."""
-    counted = dict(tally(rows))
-    return (
-        ", ".join(f"{counted[verdict]} {verdict.value}" for verdict in Verdict if verdict in counted)
-        or "nothing compared"
-    )
+    return ", ".join(f"{number} {verdict.value}" for verdict, number in tally(rows)) or "nothing compared"
 
 
 def summary(group: ComparisonGroup) -> str:
@@ -185,13 +175,14 @@ def summary(group: ComparisonGroup) -> str:
 
 def against_page(rows: tuple[Row, ...]) -> str:
     """Return the sentence that counts agreements with the published page, in sign and in size."""
-    counted = dict(signs(rows))
-    signed = counted.get(Agreement.AGREES, 0) + counted.get(Agreement.DISAGREES, 0)
-    text = f"signs agree with the page in {counted.get(Agreement.AGREES, 0)} of {signed} rows where both have one"
-    if agreeing := counted.get(Agreement.AGREES, 0):
-        text += (
-            f", and sizes (within a factor of {SAME_SIZE}) in {agreeing - sum(bool(row.another_size) for row in rows)}"
-        )
+    counted = Counter(row.agreement for row in rows)
+    agreeing = counted[Agreement.AGREES]
+    text = (
+        f"signs agree with the page in {agreeing} of {agreeing + counted[Agreement.DISAGREES]} rows where both have one"
+    )
+    if agreeing:
+        alike = agreeing - sum(bool(row.another_size) for row in rows)
+        text += f", and sizes (within a factor of {SAME_SIZE}) in {alike}"
     rest = [
         (Agreement.SAME_PUBLISHED, "the published difference is inside the margin"),
         (Agreement.SAME_HERE, "the median here is the same within the margin"),
@@ -201,8 +192,8 @@ def against_page(rows: tuple[Row, ...]) -> str:
     return f"{'; '.join([text, *more])}."
 
 
-def undecided(rows: Iterable[Row]) -> str:
-    """Return the sentences about inconclusive rows, each with its smallest detectable change; empty without such rows.
+def undecided(rows: Iterable[Row]) -> list[str]:
+    """Return a paragraph about inconclusive rows, each with its smallest detectable change; none without such rows.
 
     Rows with too few pairs for that are counted.
     """
@@ -212,7 +203,7 @@ def undecided(rows: Iterable[Row]) -> str:
     parts = [f"Inconclusive, with the smallest detectable change: {', '.join(known)}."] if known else []
     if uncounted:
         parts.append(f"{formatting.count(uncounted, 'row')} with too few runs for an interval.")
-    return " ".join(parts)
+    return [" ".join(parts)] if parts else []
 
 
 def rejected(rows: Iterable[Row]) -> tuple[str, ...]:

@@ -52,12 +52,10 @@ def _plot(places: Sequence[Place], margin: float) -> Drawing:
     caption = (
         f"{title}: each ratio is relative to {baseline}, on logarithmic axes. Left is less time, below is less memory."
     )
-    if dots:
-        caption += f" Small dots are the {len(dots)} workloads."
-    if any(place.size is not None for place in shown):
-        caption += " The area of a mark is the size of the program."
-    if len(places) > len(shown):
-        caption += f" {formatting.count(len(places) - len(shown), 'variant')} more: see the tables."
+    caption += f" Small dots are the {len(dots)} workloads." if dots else ""
+    caption += " The area of a mark is the size of the program." if any(place.size for place in shown) else ""
+    more = len(places) - len(shown)
+    caption += f" {formatting.count(more, 'variant')} more: see the tables." if more else ""
     named = f"ratio to {svg.cut(baseline, 22)}"
     rate = "1 / " if first.lead.metric.quantity is Quantity.RATE else ""
     near = (1.0, *(min(_FARTHEST, max(1 / _FARTHEST, dot[1])) for dot in dots))
@@ -99,24 +97,22 @@ def _series(colour: int, place: Place) -> Series:
     """Return a variant as one point: ratios of time and memory with their intervals."""
     assert place.lead is not None
     assert place.memory is not None
-    time, *around_time = _ends(place.lead)
-    memory, *around_memory = _ends(place.memory)
+    time, around_time = _ends(place.lead)
+    memory, around_memory = _ends(place.memory)
     size = "" if place.size is None else f", size {formatting.ratio(place.size.effect)}"
     wide = 1.0 if place.size is None else min(3.0, max(0.35, place.size.effect))
-    point = Point(
-        time, memory, (around_memory[0], around_memory[1]), (around_time[0], around_time[1]), round(5.5 * wide**0.5, 1)
-    )
+    point = Point(time, memory, around_memory, around_time, round(5.5 * wide**0.5, 1))
     words = f"time {formatting.ratio(time)}, memory {formatting.ratio(memory)}{size}"
     return Series(f"{place.candidate.short_label}: {words}", colour, (point,))
 
 
-def _ends(mean: Mean) -> tuple[float, float, float]:
-    """Return effect, low and high, of a rate their inverses; without an interval the effect three times."""
+def _ends(mean: Mean) -> tuple[float, tuple[float, float]]:
+    """Return effect and interval, of a rate their inverses; without an interval the effect three times."""
     known = mean.low is not None and mean.high is not None and mean.low > 0
     low, high = (mean.low or 1.0, mean.high or 1.0) if known else (mean.effect, mean.effect)
     if mean.metric.quantity is Quantity.RATE:
-        return 1 / mean.effect, 1 / high, 1 / low
-    return mean.effect, low, high
+        return 1 / mean.effect, (1 / high, 1 / low)
+    return mean.effect, (low, high)
 
 
 def _dots(place: Place) -> Iterator[tuple[str, float, float]]:

@@ -86,14 +86,17 @@ def _plot(sensors: BoardSensors, shown: Sequence[_Sensor]) -> Drawing | None:
     """Return a panel for each sensor, with the range of the readings over the trials; None without any."""
     if not shown:
         return None
-    together = len(sensors.points) < sensors.trials
     caption = (
         "From the lowest to the highest reading of neighbouring trials."
-        if together
+        if len(sensors.points) < sensors.trials
         else "From the lower to the higher of the two readings of each trial."
     )
     throttled = " Triangles: trials during which the board was throttled." if sensors.throttled else ""
-    described = [f"{each.title} from {_ends(sensors, each)} {each.unit}" for each in shown]
+    ends = [map(formatting.fixed, sensors.range_of(each.name) or (), (1, 1)) for each in shown]
+    described = [
+        f"{each.title} from {' to '.join(map(formatting.trimmed, pair))} {each.unit}"
+        for each, pair in zip(shown, ends, strict=True)
+    ]
     if sensors.observed:
         described.append(f"throttled in {sensors.throttled} of {sensors.observed} trials")
     described[0] = f"Over {formatting.count(sensors.trials, 'trial')}: {described[0]}"
@@ -106,10 +109,6 @@ def _plot(sensors: BoardSensors, shown: Sequence[_Sensor]) -> Drawing | None:
         name="board-sensors",
         caption=caption + throttled,
     )
-
-
-def _ends(sensors: BoardSensors, sensor: _Sensor) -> str:
-    return " to ".join(formatting.trimmed(formatting.fixed(each, 1)) for each in sensors.range_of(sensor.name) or ())
 
 
 def _panel(sensors: BoardSensors, sensor: _Sensor, colour: int, *, last: bool) -> Panel:
@@ -131,14 +130,12 @@ def _panel(sensors: BoardSensors, sensor: _Sensor, colour: int, *, last: bool) -
 
 
 def _note(context: ReportContext, sensors: BoardSensors) -> str:
-    texts = ["Read before each trial and at the end of its process: the hottest zone and the fastest processor."]
-    if sensors.observed:
-        texts.append(f"Throttled in {sensors.throttled} of {formatting.count(sensors.observed, 'trial')}.")
-    else:
-        texts.append("The board does not report throttling.")
+    text = "Read before each trial and at the end of its process: the hottest zone and the fastest processor."
+    throttled = f"Throttled in {sensors.throttled} of {formatting.count(sensors.observed, 'trial')}."
+    text += f" {throttled if sensors.observed else 'The board does not report throttling.'}"
     if governor := dict(context.facts).get("governor"):
-        texts.append(f"Frequency governor: {formatting.safe(governor)}; a run with another one is refused.")
-    return " ".join(texts)
+        text += f" Frequency governor: {formatting.safe(governor)}; a run with another one is refused."
+    return text
 
 
 def _datum(point: SensorPoint) -> dict[str, str | float | None]:

@@ -14,7 +14,7 @@ from swapstone.core.report import formatting
 from swapstone.core.report.context import ReportContext
 from swapstone.core.report.document import Section
 from swapstone.core.report.sides import sides
-from swapstone.core.report.tables import Field, known, section_of, unit
+from swapstone.core.report.tables import Field, known, quotient, section_of, unit
 from swapstone.core.report.topics.topic import Topic
 from swapstone.core.report.verdict_groups import NO_NUMBERS
 
@@ -61,33 +61,30 @@ def sections(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:
     def ratio(variant: Variant) -> Field[_Line]:
         name = f"{_name(first)} / {_name(variant)}"
         return Field(
-            name, name, lambda line: _over(line.values.get(first), line.values.get(variant)), known(formatting.ratio)
+            name, name, lambda line: quotient(line.values.get(first), line.values.get(variant)), known(formatting.ratio)
         )
 
     published = Field[_Line]("page", "published", lambda line: page if _on_page(line) else None, known(_printed))
-    table = section_of(
-        SECTION,
-        "Instructions of an operation" if counted else "Time of an operation",
-        (
-            Field("operation", "workload", lambda line: line.work, formatting.safe, right=False),
-            Field("operands", "operands", lambda line: line.operands, formatting.safe, right=False),
-            *map(value, variants),
-            *map(ratio, variants[1:]),
-            *((published,) if page else ()),
+    return (
+        section_of(
+            SECTION,
+            "Instructions of an operation" if counted else "Time of an operation",
+            (
+                Field("operation", "workload", lambda line: line.work, formatting.safe, right=False),
+                Field("operands", "operands", lambda line: line.operands, formatting.safe, right=False),
+                *map(value, variants),
+                *map(ratio, variants[1:]),
+                *((published,) if page else ()),
+            ),
+            lines,
+            keys=2,
+            notes=_notes(context, lines, variants, page),
         ),
-        lines,
-        keys=2,
-        notes=_notes(context, lines, variants, page),
     )
-    return (table,)
 
 
 def _printed(ratio: float) -> str:
     return formatting.trimmed(formatting.digits(ratio))
-
-
-def _over(base: float | None, value: float | None) -> float | None:
-    return base / value if base and value else None
 
 
 def _lines(context: ReportContext, analysis: Analysis) -> list[_Line]:
@@ -115,8 +112,8 @@ def _name(variant: Variant) -> str:
 
 def _page_ratio(context: ReportContext, baseline: Variant) -> float | None:
     """Return the published number, which is soft over others; None for ratios over another level, or programs that were optimized."""
-    same = context.published == STUDY and dict(context.experiment.held).get("optimization") == "O0"
-    same = same and baseline.level(FACTOR) == "soft"
+    held = dict(context.experiment.held).get("optimization")
+    same = (context.published, held, baseline.level(FACTOR)) == (STUDY, "O0", "soft")
     return next((each.figure.value for each in references(STUDY, SECTION)), None) if same else None
 
 
@@ -132,9 +129,7 @@ def _notes(
             "An instruction takes the same time on the virtual clock, so its time is their number, with the kernel's share. It is no time "
             "of a processor, on which a division takes longer than a sum."
         )
-    for variant in variants:
-        if text := _operands(lines, variant):
-            yield text
+    yield from filter(None, (_operands(lines, variant) for variant in variants))
     yield _LIBRARY
     if page is not None and any(map(_on_page, lines)):
         yield _PAGE.format(ratio=_printed(page))
@@ -157,11 +152,8 @@ def _operands(lines: Sequence[_Line], variant: Variant) -> str:
     if not ratios:
         return ""
     (low, first), (high, last) = min(ratios), max(ratios)
-    span = (
-        f"{formatting.ratio(low)} times ({formatting.safe(first)})"
-        if first == last
-        else f"{formatting.ratio(low)} ({formatting.safe(first)}) to {formatting.ratio(high)} times ({formatting.safe(last)})"
-    )
+    lowest = f"{formatting.ratio(low)} ({formatting.safe(first)}) to " if first != last else ""
+    span = f"{lowest}{formatting.ratio(high)} times ({formatting.safe(last)})"
     return f"{_name(variant)}: inexact operands take {span} what exact ones take."
 
 

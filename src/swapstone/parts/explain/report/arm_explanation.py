@@ -46,12 +46,11 @@ def arm_kind_rows(found: InstructionExplanation) -> Rows:
     pairs.append(("sum", [sum(count for _, count in side.kinds) for side in sides]))
     if any(side.helper_calls for side in sides):
         pairs.append(("calls of libgcc's floating-point functions", [side.helper_calls for side in sides]))
-    return [_row(found, name, counts) for name, counts in pairs]
-
-
-def _row(found: InstructionExplanation, name: str, counts: list[int]) -> tuple[str, ...]:
-    before, after = (count / side.operations for count, side in zip(counts, found.sides, strict=True))
-    return name, amount(before), amount(after), f"{'+' if after > before else ''}{amount(after - before)}"
+    rows: Rows = []
+    for name, counts in pairs:
+        before, after = (count / side.operations for count, side in zip(counts, found.sides, strict=True))
+        rows.append((name, amount(before), amount(after), f"{'+' if after > before else ''}{amount(after - before)}"))
+    return rows
 
 
 def modelled_rows(found: InstructionExplanation) -> list[ModelledRow]:
@@ -62,8 +61,7 @@ def modelled_rows(found: InstructionExplanation) -> list[ModelledRow]:
     ):
         return []
     operations = found.sides[0].operations, found.sides[1].operations
-    rows = (modelled(processor, *sides, operations) for processor in PROCESSORS)
-    return [row for row in rows if row is not None]
+    return [row for row in (modelled(processor, *sides, operations) for processor in PROCESSORS) if row is not None]
 
 
 def arm_model_table(found: InstructionExplanation) -> Rows:
@@ -79,12 +77,9 @@ def arm_model_notes(found: InstructionExplanation) -> list[str]:
     notes = []
     for each in modelled_rows(found):
         name, ratio = each.processor.name, each.ratio
-        if ratio.high < 1:
-            verdict = "the candidate takes fewer cycles under all assumptions"
-        elif ratio.low > 1:
-            verdict = "the candidate takes more cycles under all assumptions"
-        else:
-            verdict = "the assumptions decide which side takes fewer cycles"
+        verdict = "the assumptions decide which side takes fewer cycles"
+        if ratio.high < 1 or ratio.low > 1:
+            verdict = f"the candidate takes {'fewer' if ratio.high < 1 else 'more'} cycles under all assumptions"
         notes.append(
             f"{name}: {verdict} ({_range(ratio, 2)} times the baseline's). This is a model and no measurement. Cycles are those of "
             f"{each.processor.source}. Assumed: {each.processor.assumed}. If the core's instructions took no time beside the unit's, the "

@@ -26,8 +26,7 @@ def sections(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:
     """Return a section of what was explained; where nothing was, one with the command."""
     del analysis
     if context.reasons:
-        blocks = tuple(block for each in context.reasons for block in _blocks(each))
-        return (Section(title=TITLE, blocks=blocks),)
+        return (Section(title=TITLE, blocks=tuple(block for each in context.reasons for block in _blocks(each))),)
     if context.explain:
         hint = Paragraph(f"No row has been explained yet: {context.explain}")
         return (Section(title=TITLE, blocks=(hint,), brief=False),)

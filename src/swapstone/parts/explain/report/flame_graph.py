@@ -3,17 +3,15 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import json
 from collections.abc import Sequence
-from importlib import resources
 from typing import Any
 
+import attrs
 from markupsafe import Markup
 
 from swapstone.core.model.number_text import quantity
-from swapstone.core.report.render.html import template
+from swapstone.core.report.render.html import page_script, template
 from swapstone.parts.explain.explanation import CostClasses
 from swapstone.parts.explain.explanation.aligned_stacks import aligned, aligned_label
 from swapstone.parts.explain.explanation.profile_formats import label
@@ -23,15 +21,18 @@ LEAST_SHARE = 1e-5
 """A frame with a smaller share of the total on both sides is left out of the page. Its callers keep its time."""
 
 
+@attrs.define
 class _Node:
-    """A frame under a caller, with the weights of both sides in one operation."""
+    """A frame under a caller, with the weights of both sides in one operation.
 
-    def __init__(self, name: str, kind: str) -> None:
-        self.name = name
-        self.kind = kind
-        self.weights = [0.0, 0.0]
-        self.widest = 0.0  # what it needs in a drawing that shows both: the larger side of each stack, added up
-        self.under: dict[str, _Node] = {}
+    `widest` is what it needs in a drawing that shows both: the larger side of each stack, added up.
+    """
+
+    name: str
+    kind: str
+    weights: list[float] = attrs.field(factory=lambda: [0.0, 0.0])
+    widest: float = 0.0
+    under: dict[str, _Node] = attrs.field(factory=dict)
 
 
 def tree(before: Profile | None, after: Profile, classes: CostClasses) -> _Node:
@@ -50,22 +51,17 @@ def tree(before: Profile | None, after: Profile, classes: CostClasses) -> _Node:
             frames = tuple(profile.frames[number] for number in stack.frames)
             stacks.setdefault(frames, [0.0, 0.0])[side] += stack.weight / profile.operations
     for frames, weights in stacks.items():
-        node = root
-        _add(node, weights)
+        path = [node := root]
         for depth, frame in enumerate(frames):
             name = label(frame) if before is None else aligned_label(frame)
             if name not in node.under:
                 cause, detail = classes.of(frames[: depth + 1])
                 node.under[name] = _Node(name, f"{cause} {detail}".strip() if cause == "system calls" else cause)
-            node = node.under[name]
-            _add(node, weights)
+            path.append(node := node.under[name])
+        for node in path:
+            node.weights = [sum(pair) for pair in zip(node.weights, weights, strict=True)]
+            node.widest += max(weights)
     return root
-
-
-def _add(node: _Node, weights: Sequence[float]) -> None:
-    node.weights[0] += weights[0]
-    node.weights[1] += weights[1]
-    node.widest += max(weights)
 
 
 def _plain(node: _Node, kinds: dict[str, int], least: float) -> list[Any]:
@@ -103,19 +99,15 @@ def page(
         "unit": after.unit,
         "difference": second is not None,
     }
-    script = (
-        resources.files("swapstone.core.report.render").joinpath("templates", "flame.js").read_text(encoding="utf-8")
-    )
-    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    script, digest = page_script("flame.js")
     # In a script element of type JSON only "</" and "<!--" could end it early.
     text = json.dumps(data, separators=(",", ":")).replace("<", "\\u003c")
-    notes = tuple(dict.fromkeys((*more_notes, *first.notes, *(second.notes if second else ()))))
     return template("flame.html.j2").render(
         title=title,
         data=Markup(text),  # noqa: S704 - escaped above
-        script=Markup(script),  # noqa: S704 - ours
+        script=script,
         digest=digest,
-        notes=notes,
+        notes=tuple(dict.fromkeys((*more_notes, *first.notes, *(second.notes if second else ())))),
         difference=second is not None,
     )
 

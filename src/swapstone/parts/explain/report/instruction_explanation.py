@@ -35,6 +35,7 @@ from swapstone.parts.explain.report.arm_explanation import (
     arm_model_table,
 )
 from swapstone.parts.explain.report.modelled_cycles_table import MODEL_HEAD, model_notes, model_rows, model_sentence
+from swapstone.parts.explain.report.row_explanation import title
 
 MOST_FUNCTIONS = 16
 MOST_EVENTS = 12
@@ -104,12 +105,7 @@ def _row(found: InstructionExplanation, name: Sequence[str], before: int, after:
     whole = candidate.instructions / candidate.operations - baseline.instructions / baseline.operations
     difference = values[1] - values[0]
     sign = "+" if difference > 0 else ""
-    share = percent(difference / whole) if whole else ""
-    return (*name, *map(amount, values), f"{sign}{amount(difference)}", share)
-
-
-def _sum_row(found: InstructionExplanation, name: Sequence[str]) -> tuple[str, ...]:
-    return _row(found, name, *(side.instructions for side in found.sides))
+    return (*name, *map(amount, values), f"{sign}{amount(difference)}", percent(difference / whole) if whole else "")
 
 
 KIND_HEAD = ("instructions of an operation in", "baseline", "candidate", "difference", "share")
@@ -121,7 +117,7 @@ def kind_rows(found: InstructionExplanation) -> Rows:
     """Return the instructions of each kind of code, their sum, and the time by the machine's clock."""
     rows = [_row(found, (safe(kind),), before, after) for kind, before, after in kind_counts(found)]
     rows += [_row(found, ("lost",), *(side.lost for side in found.sides))] if any(s.lost for s in found.sides) else []
-    rows.append(_sum_row(found, ("sum",)))
+    rows.append(_row(found, ("sum",), *(side.instructions for side in found.sides)))
     if found.region == PASSES:
         scale = found.ns_per_instruction
         name = "elapsed ns by its clock" + (f" / {scale}" if scale != 1 else "")
@@ -136,17 +132,17 @@ def function_rows(found: InstructionExplanation) -> Rows:
     if rest:
         sums = sum(one.baseline for one in rest), sum(one.candidate for one in rest)
         rows.append(_row(found, (f"{len(rest)} more", ""), *sums))
-    return [*rows, _sum_row(found, ("sum", ""))]
+    return [*rows, _row(found, ("sum", ""), *(side.instructions for side in found.sides))]
 
 
 def event_rows(found: InstructionExplanation) -> Rows:
     """Return page faults and system calls by name, per operation, as their functions in the kernel were entered."""
-    events = [(name, one.entries) for one in found.functions if any(one.entries) and (name := _event(one))]
-    events.sort(key=lambda event: (-abs(event[1][1] - event[1][0]), -max(event[1]), event[0]))
+    events = ((_event(one), one.entries) for one in found.functions if any(one.entries) and _event(one))
+    ordered = sorted(events, key=lambda event: (-abs(event[1][1] - event[1][0]), -max(event[1]), event[0]))
     operations = [side.operations for side in found.sides]
     return [
         (name, *(amount(count / number) for count, number in zip(entries, operations, strict=True)))
-        for name, entries in events[:MOST_EVENTS]
+        for name, entries in ordered[:MOST_EVENTS]
     ]
 
 
@@ -171,11 +167,11 @@ def _operations(found: InstructionExplanation) -> tuple[float, float]:
 
 def answer(found: InstructionExplanation) -> str:
     """Return which code the difference is in, and how modelled cycles compare: first, if they show what the instructions don't."""
-    if found.model is None:
-        return sentence(found)
-    added = model_sentence(found.model, _operations(found))
-    flagged = other_behaviour(found.model, _operations(found))
-    return " ".join(filter(None, (added, sentence(found)) if flagged else (sentence(found), added)))
+    sentences = [sentence(found)]
+    if found.model is not None:
+        place = 0 if other_behaviour(found.model, _operations(found)) else 1
+        sentences.insert(place, model_sentence(found.model, _operations(found)))
+    return " ".join(filter(None, sentences))
 
 
 def notes(found: InstructionExplanation) -> list[str]:
@@ -186,12 +182,6 @@ def notes(found: InstructionExplanation) -> list[str]:
         *arm_model_notes(found),
         f"A flame graph of the difference is unavailable: {found.no_graph}." if found.no_graph else GRAPH_NOTE,
     ]
-
-
-def title(found: InstructionExplanation) -> str:
-    """Return the title: the row and its two variants."""
-    place = found.place
-    return safe(f"{place.workload}, {place.metric}: {place.candidate} against {place.baseline}")
 
 
 def document_of(found: InstructionExplanation) -> Document:
@@ -212,7 +202,7 @@ def document_of(found: InstructionExplanation) -> Document:
     items = tuple(Item(safe(note)) for note in notes(found))
     return Document(
         kicker="why",
-        title=f"Why: {title(found)}",
+        title=f"Why: {safe(title(found.place))}",
         answer=answer(found),
         sections=(*sections, Section(title="How it was counted", blocks=(BulletList(items=items),))),
     )
@@ -226,7 +216,10 @@ def summary_of(found: InstructionExplanation, pages: Sequence[tuple[str, str]]) 
         pages: pairs (path, description) of the files beside it.
     """
     return ExplanationSummary(
-        title=title(found), paragraph=answer(found), ledger=(KIND_HEAD, *kind_rows(found)), pages=tuple(pages)
+        title=safe(title(found.place)),
+        paragraph=answer(found),
+        ledger=(KIND_HEAD, *kind_rows(found)),
+        pages=tuple(pages),
     )
 
 

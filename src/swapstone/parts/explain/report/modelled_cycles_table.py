@@ -71,15 +71,13 @@ def model_rows(model: ModelledCycles, operations: Operations) -> Rows:
     per_instruction = [cycles(side, costs) / max(1, side.instructions) for side in model.sides]
     at = next((place for place, row in enumerate(shown) if row[0] == "cycles"), len(shown) - 1) + 1
     texts = [f"{value:.2f}" for value in per_instruction]
-    shown.insert(at, ("cycles per instruction", "", *texts, _ratio(*per_instruction), ""))
-    return shown
+    return [*shown[:at], ("cycles per instruction", "", *texts, _ratio(*per_instruction), ""), *shown[at:]]
 
 
 def _row(name: str, counts: Sequence[int], operations: Operations, each: int | None) -> tuple[str, ...]:
     before, after = (count / number for count, number in zip(counts, operations, strict=True))
-    more = "" if each is None else (after - before) * each
     cost = "" if each is None or name == "cycles" else str(each)
-    signed = more if isinstance(more, str) else f"{'+' if more > 0 else ''}{amount(more)}"
+    signed = "" if each is None else f"{'+' if (after - before) * each > 0 else ''}{amount((after - before) * each)}"
     return (name, cost, amount(before), amount(after), _ratio(before, after), signed)
 
 

@@ -32,13 +32,12 @@ from swapstone.parts.explain.model.explanation import (
     Count,
     Explanation,
     Finding,
-    InstrumentResult,
     Ledger,
     LedgerLine,
+    RowKey,
     RowMeasurements,
 )
 from swapstone.parts.explain.report.explanation_answer import sentence
-from swapstone.parts.explain.report.instrument_costs import INSTRUMENT_COST_HEAD, instrument_cost_rows
 
 INSTRUCTIONS = "instructions"
 MOST_COUNTS = 24
@@ -68,7 +67,6 @@ def count_rows(explanation: Explanation) -> Rows:
         if count.group not in {"calls", MEMORY, RECORDED_SWITCHES}
         and (count.group != INSTRUCTIONS or count.name == "all")
     ]
-    shown = [count for count in whole if distance(count) > 0.02]
     return [
         (
             count.group,
@@ -77,7 +75,7 @@ def count_rows(explanation: Explanation) -> Rows:
             "" if count.candidate is None else amount(count.candidate),
             ratio_of(count),
         )
-        for count in shown[:MOST_COUNTS]
+        for count in [each for each in whole if distance(each) > 0.02][:MOST_COUNTS]
     ]
 
 
@@ -156,19 +154,17 @@ def _share(ledger: Ledger, value_ns: float, *, differs: bool) -> str:
 
 def wait_rows(seen: RowMeasurements) -> Rows:
     """Return what ended the waits of both variants, those with the most time first, and who had the processor meanwhile."""
+    none = ("", 0.0)
     sides: list[dict[tuple[str, str], tuple[str, float]]] = []
     for reference in seen.references:
         run = run_of(seen, "waits", reference.variant)
         found = {} if run is None else {(w.reason, w.whose): (amount(w.waits), w.total_ns) for w in run.waits}
         taken = {} if run is None else {(TAKEN, each.whose): ("", each.total_ns) for each in run.taken}
         sides.append({**found, **taken})
-    keys = sorted({*sides[0], *sides[1]}, key=lambda key: (-max(side.get(key, ("", 0.0))[1] for side in sides), key))
-    rows = [(*key, *(text for side in sides for text in _wait_cells(side.get(key)))) for key in keys[:MOST_WAITS]]
+    keys = sorted({*sides[0], *sides[1]}, key=lambda key: (-max(side.get(key, none)[1] for side in sides), key))
+    pairs = [(key, [side.get(key, none) for side in sides]) for key in keys[:MOST_WAITS]]
+    rows = [(*key, *(text for waits, ns in times for text in (waits, duration(ns)))) for key, times in pairs]
     return [row for row in rows if row[3] != "0 ns" or row[5] != "0 ns"]
-
-
-def _wait_cells(found: tuple[str, float] | None) -> tuple[str, str]:
-    return ("", "0 ns") if found is None else (found[0], duration(found[1]))
 
 
 def instrument_rows(seen: RowMeasurements) -> Rows:
@@ -181,12 +177,8 @@ def instrument_rows(seen: RowMeasurements) -> Rows:
             "" if run.overhead is None else f"{run.overhead:.2f}",
             run.tool or "none",
         )
-        for run in sorted(seen.runs, key=_order)
+        for run in sorted(seen.runs, key=lambda run: (run.instrument, run.variant))
     ]
-
-
-def _order(run: InstrumentResult) -> tuple[str, str]:
-    return (run.instrument, run.variant)
 
 
 COUNT_HEAD = ("group", "in one operation", "baseline", "candidate", "ratio")
@@ -202,9 +194,8 @@ def summary_of(explanation: Explanation, pages: Sequence[tuple[str, str]]) -> Ex
         explanation: of a row.
         pages: pairs (path, description) of the files beside it.
     """
-    place = explanation.place
     return ExplanationSummary(
-        title=f"{place.workload}, {place.metric}: {place.candidate} against {place.baseline}",
+        title=title(explanation.place),
         paragraph=explanation.paragraph,
         evidence=tuple((_heading(finding), finding.evidence) for finding in explanation.findings),
         ledger=(ledger_head(explanation.ledger), *ledger_rows(explanation.ledger, differs=explanation.differs))
@@ -222,10 +213,10 @@ def _heading(finding: Finding) -> str:
     return f"{finding.cause}{how}, {percent(finding.share)}{between} of the difference"
 
 
-def title(seen: RowMeasurements) -> str:
-    """Return the title of an explanation: the row and its two variants."""
-    place = seen.place
-    return f"{place.workload}, {place.metric}: {place.candidate} against {place.baseline}"
+def title(place: RowKey, load: str = "") -> str:
+    """Return the title of an explanation: the row, with its load where that is printed, and its two variants."""
+    under = f" under {load}" if load else ""
+    return f"{place.workload}{under}, {place.metric}: {place.candidate} against {place.baseline}"
 
 
 def document_of(seen: RowMeasurements, explanation: Explanation, pages: Sequence[tuple[str, str]] = ()) -> Document:
@@ -236,23 +227,21 @@ def document_of(seen: RowMeasurements, explanation: Explanation, pages: Sequence
         explanation: what follows from it.
         pages: pairs (file, kind) of the flame graphs of differences in the same folder.
     """
-    found = (Section(title=name, blocks=blocks) for name, blocks in _parts(seen, explanation, pages) if blocks)
-    caveats = tuple(Item(text, tone=Tone.WARNING) for text in explanation.caveats)
     return Document(
         kicker="why",
-        title=f"Why: {title(seen)}",
+        title=f"Why: {title(seen.place)}",
         answer=sentence(explanation),
         lead=(explanation.paragraph,),
-        sections=tuple(found),
-        notices=caveats,
+        sections=tuple(Section(title=name, blocks=blocks) for name, blocks in _parts(seen, explanation, pages)),
+        notices=tuple(Item(text, tone=Tone.WARNING) for text in explanation.caveats),
     )
 
 
 def _parts(
     seen: RowMeasurements, explanation: Explanation, pages: Sequence[tuple[str, str]]
 ) -> Iterator[tuple[str, tuple[Block, ...]]]:
-    findings = tuple(Item(_heading(finding), items=finding.evidence) for finding in explanation.findings)
-    yield "Evidence", (BulletList(items=findings),) if findings else ()
+    if findings := tuple(Item(_heading(finding), items=finding.evidence) for finding in explanation.findings):
+        yield "Evidence", (BulletList(items=findings),)
     if seen.remedies is not None:
         tried = tuple(Item(remedy_text(each)) for each in seen.remedies)
         none = Item("None is known for what is named, or nothing is named.")
@@ -261,25 +250,22 @@ def _parts(
         rows = ledger_rows(explanation.ledger, differs=explanation.differs)
         yield "Ledger", (text_table("Ledger", ledger_head(explanation.ledger), rows),)
     yield "Counts in one operation", (text_table("Counts", COUNT_HEAD, count_rows(explanation), keys=2),)
-    waits = wait_rows(seen)
-    yield "Waits in one operation", (text_table("Waits", WAIT_HEAD, waits, keys=2),) if waits else ()
-    functions = function_rows(seen)
-    yield "Instructions by function", (text_table("Functions", FUNCTION_HEAD, functions, keys=2),) if functions else ()
-    links = tuple((kind, file) for file, kind in pages)
-    yield "Flame graphs of the difference", (Links(links=links),) if links else ()
-    costs = instrument_cost_rows(seen)
-    yield "Costs of the instruments", (text_table("Costs", INSTRUMENT_COST_HEAD, costs),) if costs else ()
+    if waits := wait_rows(seen):
+        yield "Waits in one operation", (text_table("Waits", WAIT_HEAD, waits, keys=2),)
+    if functions := function_rows(seen):
+        yield "Instructions by function", (text_table("Functions", FUNCTION_HEAD, functions, keys=2),)
+    if pages:
+        yield "Flame graphs of the difference", (Links(links=tuple((kind, file) for file, kind in pages)),)
     yield "Instruments", (text_table("Instruments", INSTRUMENT_HEAD, instrument_rows(seen), keys=2),)
 
 
 def to_json(seen: RowMeasurements, explanation: Explanation) -> str:
     """Return the explanation and its runs as JSON. Profiles are in separate files."""
-    runs = [msgspec.structs.replace(run, profile=None, elapsed=None) for run in seen.runs]
     return printed_json(
         "explanation",
         explanation=explanation,
         references=seen.references,
-        runs=runs,
+        runs=[msgspec.structs.replace(run, profile=None, elapsed=None) for run in seen.runs],
         missing=seen.missing,
         costs=seen.costs,
         remedies=seen.remedies,

@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 import msgspec
 
 from swapstone.core.record.variant_label import short_label
 from swapstone.core.report.context import ExplanationSummary
-from swapstone.core.report.document import BulletList, Document, Item, Section
+from swapstone.core.report.document import Block, BulletList, Document, Item, Section
 from swapstone.core.report.formatting import count, safe
 from swapstone.core.report.printed_json import printed_json
 from swapstone.core.report.tables import text_table
@@ -30,6 +31,7 @@ from swapstone.parts.explain.model.wakeup_paths import (
     totals_by_function,
     totals_by_path,
 )
+from swapstone.parts.explain.report.row_explanation import title
 
 MOST_LINES = 40
 MOST_GROWN = 12
@@ -109,15 +111,17 @@ def ended_by(side: WakeupPath) -> str:
     """Return what switched to the thread: a function of the scheduler, its caller, and what that is."""
     name, caller = side.ended_by
     where = safe(name) + (f" in {safe(caller)}" if caller else "")
-    if "cond_resched" in name and "irqentry" not in name:
-        return f"{where} (a voluntary preemption point)"
-    if name.startswith("preempt_schedule_irq") or "irqentry" in name:
-        return f"{where} (the return from an interrupt)"
-    if "preempt_schedule" in name:
-        return f"{where} (preemption enabled again)"
-    if caller.startswith(("exit_to_user_mode", "irqentry_exit_to_user_mode", "do_notify_resume", "do_work_pending")):
-        return f"{where} (the return to user mode)"
-    return f"{where} (the idle thread)" if name == "schedule_idle" or caller == "do_idle" else where
+    to_user = caller.startswith(
+        ("exit_to_user_mode", "irqentry_exit_to_user_mode", "do_notify_resume", "do_work_pending")
+    )
+    kinds = (
+        ("cond_resched" in name and "irqentry" not in name, "a voluntary preemption point"),
+        (name.startswith("preempt_schedule_irq") or "irqentry" in name, "the return from an interrupt"),
+        ("preempt_schedule" in name, "preemption enabled again"),
+        (to_user, "the return to user mode"),
+        (name == "schedule_idle" or caller == "do_idle", "the idle thread"),
+    )
+    return next((f"{where} ({what})" for matches, what in kinds if matches), where)
 
 
 def grown_sentence(found: WakeupExplanation) -> str:
@@ -144,14 +148,15 @@ GROWN_HEAD = ("function itself", "baseline", "candidate", "difference")
 
 def phase_rows(found: WakeupExplanation) -> Rows:
     """Return the instructions of each phase, their sum, and the latency that the program reported."""
-    rows = [
-        (phase, *(number(side.phases[at]) for side in found.sides), PHASE_MEANINGS[phase])
-        for at, phase in enumerate(PHASES)
+    rounded = f"rounded down to 1 us; an instruction takes {found.ns_per_instruction} ns"
+    return [
+        *(
+            (phase, *(number(side.phases[at]) for side in found.sides), PHASE_MEANINGS[phase])
+            for at, phase in enumerate(PHASES)
+        ),
+        ("sum", *(number(side.instructions) for side in found.sides), ""),
+        ("reported by the program", *(duration(side.latency_ns) for side in found.sides), rounded),
     ]
-    rows.append(("sum", *(number(side.instructions) for side in found.sides), ""))
-    reported = (duration(side.latency_ns) for side in found.sides)
-    scale = found.ns_per_instruction
-    return [*rows, ("reported by the program", *reported, f"rounded down to 1 us; an instruction takes {scale} ns")]
 
 
 def path_rows(side: WakeupPath) -> Rows:
@@ -190,17 +195,14 @@ def _chains(functions: Sequence[PathFunction], least: int) -> Iterator[tuple[int
 
 def grown_rows(found: WakeupExplanation) -> Rows:
     """Return the functions whose own instructions differ most, the candidate's growth first."""
-    sides: list[dict[tuple[str, str], int]] = [{}, {}]
-    for own, side in zip(sides, found.sides, strict=True):
+    before, after = Counter[tuple[str, str]](), Counter[tuple[str, str]]()
+    for own, side in zip((before, after), found.sides, strict=True):
         for one in side.functions:
-            own[one.name, one.module] = own.get((one.name, one.module), 0) + one.own
-    before, after = sides
-    names = sorted({**before, **after}, key=lambda name: (-abs(after.get(name, 0) - before.get(name, 0)), name))
-    rows = []
-    for name in names[:MOST_GROWN]:
-        pair = before.get(name, 0), after.get(name, 0)
-        rows.append((function_name(*name), *map(number, pair), f"{pair[1] - pair[0]:+,}"))
-    return rows
+            own[one.name, one.module] += one.own
+    return [
+        (function_name(*name), number(before[name]), number(after[name]), f"{after[name] - before[name]:+,}")
+        for name in sorted({*before, *after}, key=lambda name: (-abs(after[name] - before[name]), name))[:MOST_GROWN]
+    ]
 
 
 def notes(found: WakeupExplanation) -> list[str]:
@@ -234,31 +236,20 @@ def notes(found: WakeupExplanation) -> list[str]:
     ]
 
 
-def title(found: WakeupExplanation) -> str:
-    """Return the title: the row and its two variants."""
-    place = found.place
-    load = f" under {place.load}" if place.load else ""
-    return safe(f"{place.workload}{load}, {place.metric}: {place.candidate} against {place.baseline}")
-
-
 def document_of(found: WakeupExplanation) -> Document:
     """Return the explanation as a document."""
-    sections = [
-        Section(
-            title="From the timer to the thread", blocks=(text_table("Phases", PHASE_HEAD, phase_rows(found), last=2),)
-        )
-    ]
-    for side in found.sides:
-        name = f"The path of {safe(short_label(side.variant))}"
-        sections.append(Section(title=name, blocks=(text_table(name, PATH_HEAD, path_rows(side)),)))
-    grown = grown_rows(found)
-    sections.append(Section(title="What differs", blocks=(text_table("Functions", GROWN_HEAD, grown),)))
-    items = tuple(Item(note) for note in notes(found))
+    names = [f"The path of {safe(short_label(side.variant))}" for side in found.sides]
+    sections: tuple[tuple[str, Block], ...] = (
+        ("From the timer to the thread", text_table("Phases", PHASE_HEAD, phase_rows(found), last=2)),
+        *((name, text_table(name, PATH_HEAD, path_rows(side))) for name, side in zip(names, found.sides, strict=True)),
+        ("What differs", text_table("Functions", GROWN_HEAD, grown_rows(found))),
+        ("How it was found", BulletList(items=tuple(map(Item, notes(found))))),
+    )
     return Document(
         kicker="why",
-        title=f"Why: {title(found)}",
+        title=f"Why: {safe(title(found.place, found.place.load))}",
         answer=sentence(found),
-        sections=(*sections, Section(title="How it was found", blocks=(BulletList(items=items),))),
+        sections=tuple(Section(title=name, blocks=(block,)) for name, block in sections),
     )
 
 
@@ -269,8 +260,12 @@ def summary_of(found: WakeupExplanation, pages: Sequence[tuple[str, str]]) -> Ex
         found: the explanation.
         pages: pairs (path, description) of the files beside it.
     """
-    rows = [row[:3] for row in (PHASE_HEAD, *phase_rows(found))]
-    return ExplanationSummary(title=title(found), paragraph=sentence(found), ledger=tuple(rows), pages=tuple(pages))
+    return ExplanationSummary(
+        title=safe(title(found.place, found.place.load)),
+        paragraph=sentence(found),
+        ledger=tuple(row[:3] for row in (PHASE_HEAD, *phase_rows(found))),
+        pages=tuple(pages),
+    )
 
 
 def to_json(found: WakeupExplanation) -> str:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 
 from swapstone.core.model.safe_text import safe
 from swapstone.parts.net.model.conformance import (
@@ -45,32 +45,38 @@ def answer(found: Conformance) -> str:
 
 def text_of(found: Conformance) -> str:
     """Return the answer and every script that did not pass, with the expected and the seen packet."""
-    lines = [answer(found)]
     lacking = {one.script: one for one in found.outcomes if one.skipped}
-    if lacking:
-        lines += ["", "Shell commands and pieces of Python code that were left out:"]
-        lines += [f"  {found.name(one)}: {one.skipped}" for one in lacking.values()]
     refused = {one.script: one for one in found.outcomes if one.outcome == REFUSED}
-    if refused:
-        lines += ["", "Refused scripts, which no stack ran:"]
-        lines += [f"  {found.name(one)}{one.place}: {one.reason}" for one in refused.values()]
-    _section(lines, "Failures that are not known:", found, [one for one in found.unexpected if one.outcome != REFUSED])
-    for one in found.outdated:
-        lines += ["", f"{found.name(one)} passes on {one.stack}, but its failure is known: remove it from the list."]
+    unexpected = [one for one in found.unexpected if one.outcome != REFUSED]
     known = [one for one in found.outcomes if one.outcome != PASSED and found.reason(one) is not None]
-    _section(lines, "Known failures, each with its reason:", found, known)
-    return "\n".join(safe(line) for line in lines) + "\n"
+    outdated = (
+        f"{found.name(one)} passes on {one.stack}, but its failure is known: remove it from the list."
+        for one in found.outdated
+    )
+    sections = (
+        (
+            "Shell commands and pieces of Python code that were left out:",
+            [f"  {found.name(one)}: {one.skipped}" for one in lacking.values()],
+        ),
+        (
+            "Refused scripts, which no stack ran:",
+            [f"  {found.name(one)}{one.place}: {one.reason}" for one in refused.values()],
+        ),
+        ("Failures that are not known:", [line for one in unexpected for line in _failure(found, one)]),
+        *((text, [""]) for text in outdated),
+        ("Known failures, each with its reason:", [line for one in known for line in _failure(found, one)]),
+    )
+    lines = [answer(found), *(line for title, below in sections if below for line in ("", title, *filter(None, below)))]
+    return "\n".join(map(safe, lines)) + "\n"
 
 
-def _section(lines: list[str], title: str, found: Conformance, outcomes: Sequence[ScriptOutcome]) -> None:
-    if outcomes:
-        lines += ["", title]
-    for one in outcomes:
-        lines.append(f"  {found.name(one)}{one.place} on {one.stack}: {one.outcome}: {one.reason}")
-        if one.expected:
-            lines += [f"    expected  {one.expected}", f"    seen      {one.seen or '-'}"]
-        if (reason := found.reason(one)) is not None:
-            lines.append(f"    known     {reason}")
+def _failure(found: Conformance, one: ScriptOutcome) -> Iterator[str]:
+    yield f"  {found.name(one)}{one.place} on {one.stack}: {one.outcome}: {one.reason}"
+    if one.expected:
+        yield f"    expected  {one.expected}"
+        yield f"    seen      {one.seen or '-'}"
+    if (reason := found.reason(one)) is not None:
+        yield f"    known     {reason}"
 
 
 def rfc_table(scripts: Iterable[str], known: Mapping[str, Mapping[str, str]]) -> str:

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable
 
 import msgspec
 
@@ -49,15 +48,10 @@ def _curves(context: ReportContext, analysis: Analysis) -> dict[str, dict[str, G
         rates, key=lambda each: [order[name].index(level) for name, level in each.variant.levels if name in order]
     ):
         stack = ", ".join(level for name, level in each.variant.levels if name != FACTOR) or "kernel"
-        values = tuple(value * _MBIT for value in each.values)
         found.setdefault(each.workload, {}).setdefault(stack, {})[dict(each.variant.levels).get(FACTOR, "one link")] = (
-            values
+            tuple(value * _MBIT for value in each.values)
         )
-    links = order.get(FACTOR, ["one link"])
-    return {
-        work: {stack: {link: mine[link] for link in links if link in mine} for stack, mine in stacks.items()}
-        for work, stacks in found.items()
-    }
+    return found
 
 
 def _section(way: str, work: str, found: dict[str, Goodputs]) -> Section:
@@ -67,7 +61,7 @@ def _section(way: str, work: str, found: dict[str, Goodputs]) -> Section:
         f"Goodput {way}, Mbit/s",
         (
             Field("stack", "", formatting.safe, right=False),
-            *(Field(link, "", _shown(found, link)) for link in links),
+            *(_column(found, link) for link in links),
         ),
         found,
         notes=(
@@ -92,15 +86,15 @@ def _section(way: str, work: str, found: dict[str, Goodputs]) -> Section:
     return msgspec.structs.replace(table, data=data)
 
 
-def _shown(found: dict[str, Goodputs], link: str) -> Callable[[str], str]:
-    def text(stack: str) -> str:
-        values = found[stack].get(link)
-        if not values:
-            return "-"
-        middle, low, high = (formatting.digits(each) for each in (statistics.median(values), min(values), max(values)))
-        return middle if low == high else f"{middle} ({low} to {high})"
+def _column(found: dict[str, Goodputs], link: str) -> Field[str]:
+    return Field(link, "", lambda stack: _shown(found[stack].get(link, ())))
 
-    return text
+
+def _shown(values: tuple[float, ...]) -> str:
+    if not values:
+        return "-"
+    middle, low, high = (formatting.digits(each) for each in (statistics.median(values), min(values), max(values)))
+    return middle if low == high else f"{middle} ({low} to {high})"
 
 
 def _plot(title: str, links: list[str], found: dict[str, Goodputs]) -> Drawing | None:

@@ -23,17 +23,16 @@ STUDY = "lwip-vs-smoltcp"
 
 SECTION = "netstack-counts"
 
-_HEADS = ("copies", "bytes copied", "from the heap", "bytes", "from lwIP's store", "bytes")
 _HERE, _PAGE = "here", "the page"
-_COLUMNS: tuple[tuple[str, str], ...] = (
-    ("copies", "copies"),
-    ("copied_bytes", "copied"),
-    ("allocations", "heap_calls"),
-    ("allocated_bytes", "heap_bytes"),
-    ("store_allocations", "store_calls"),
-    ("store_bytes", "store_bytes"),
+_COLUMNS: tuple[tuple[str, str, str], ...] = (
+    ("copies", "copies", "copies"),
+    ("copied_bytes", "copied", "bytes copied"),
+    ("allocations", "heap_calls", "from the heap"),
+    ("allocated_bytes", "heap_bytes", "bytes"),
+    ("store_allocations", "store_calls", "from lwIP's store"),
+    ("store_bytes", "store_bytes", "bytes"),
 )
-"""Pairs (column, metric). The page counts allocations from the heap only, so those from lwIP's own store are apart."""
+"""(column, metric, heading). The page counts allocations from the heap only, so those from lwIP's own store are apart."""
 
 _REQUESTS = re.compile(r"(?<![0-9])([0-9]{1,15}) requests")
 
@@ -56,6 +55,16 @@ class Row(NamedTuple):
     work: str = ""
 
 
+_CLIENTS = (
+    "The page's figures are of HTTP clients, so they stand below the client's rows; the server's are another quantity. "
+    "The page counted two other clients on another system, one for copies and one for allocations, which copy what they "
+    "send and receive, as client, plain. The threads of the second take their stacks from the heap. The page does not "
+    "name the machine. Its figures are divided by its requests. ~ is about, + is at least. "
+    "It counted allocations from the heap, not those from lwIP's pools. Only the order of magnitude can be compared."
+)
+_SERVERS = (
+    "The page's figures are of HTTP clients. These rows are of servers, so no published figure stands beside them."
+)
 _AFFIXES = {"about": ("~", ""), "at least": ("", "+")}
 
 
@@ -75,32 +84,21 @@ def sections(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:
     notes = [
         "Medians over runs, for each request. Allocations from the heap are those of Rust code. lwIP allocates from its own store, too."
     ]
-    if pages:
-        notes.append(
-            "The page's figures are of HTTP clients, so they stand below the client's rows; the server's are another quantity. "
-            "The page counted two other clients on another system, one for copies and one for allocations, which copy what they "
-            "send and receive, as client, plain. The threads of the second take their stacks from the heap. The page does not "
-            "name the machine. Its figures are divided by its requests. ~ is about, + is at least. "
-            "It counted allocations from the heap, not those from lwIP's pools. Only the order of magnitude can be compared."
-        )
-    elif context.published == STUDY:
-        notes.append(
-            "The page's figures are of HTTP clients. These rows are of servers, so no published figure stands beside them."
-        )
-    heads = dict(zip((name for name, _ in _COLUMNS), _HEADS, strict=True))
-    table = section_of(
-        SECTION,
-        "Copies and allocations for each request",
-        (
-            Field("measured", "measured", lambda row: row.measured, right=False),
-            Field("program", "program", lambda row: row.program, right=False),
-            *(field for name, head in heads.items() for field in _column(name, head)),
+    notes += [_CLIENTS if pages else _SERVERS] if context.published == STUDY else []
+    return (
+        section_of(
+            SECTION,
+            "Copies and allocations for each request",
+            (
+                Field("measured", "measured", lambda row: row.measured, right=False),
+                Field("program", "program", lambda row: row.program, right=False),
+                *(field for name, _, head in _COLUMNS for field in _column(name, head)),
+            ),
+            rows,
+            keys=2,
+            notes=notes,
         ),
-        rows,
-        keys=2,
-        notes=notes,
     )
-    return (table,)
 
 
 def _column(name: str, head: str) -> tuple[Field[Row], ...]:
@@ -116,19 +114,15 @@ def _measured(analysis: Analysis) -> Iterator[Row]:
     for each in sides(analysis, lambda c: c.suite == SUITE and c.verdict not in NO_NUMBERS):
         values.setdefault((each.workload, each.variant), {})[each.metric.name] = each.median
     for (work, variant), known in sorted(values.items(), key=lambda item: (item[0][0].startswith(CLIENT), item[0][0])):
-        numbers = {column: known[metric] for column, metric in _COLUMNS if metric in known}
+        numbers = {column: known[metric] for column, metric, _ in _COLUMNS if metric in known}
         if numbers:
-            yield Row(_HERE, f"{_stack(variant)}, {counted_program(work)}", numbers, {}, work)
-
-
-def _stack(variant: Variant) -> str:
-    """Return the name of a variant's network stack; its label where other factors are varied too."""
-    return variant.level("netstack") if len(variant.levels) == 1 else variant.label
+            stack = variant.level("netstack") if len(variant.levels) == 1 else variant.label
+            yield Row(_HERE, f"{stack}, {counted_program(work)}", numbers, {}, work)
 
 
 def _pages() -> Iterator[Row]:
     """Yield the published rows, divided by their number of requests. The page counted copies and allocations of two programs."""
-    columns = {metric: column for column, metric in _COLUMNS}
+    columns = {metric: column for column, metric, _ in _COLUMNS}
     found: dict[tuple[str, str], tuple[dict[str, float], dict[str, str]]] = {}
     for each in references(STUDY, SECTION):
         figure, column = each.figure, columns.get(each.place.metric)
@@ -147,9 +141,8 @@ def _shown(value: float | None, qualified: str = "") -> str:
     if value is None:
         return ""
     before, after = _AFFIXES.get(qualified, ("", ""))
-    return (
-        before + (formatting.fixed(value, 0) if value >= 1000 else formatting.trimmed(formatting.digits(value))) + after
-    )
+    number = formatting.fixed(value, 0) if value >= 1000 else formatting.trimmed(formatting.digits(value))
+    return f"{before}{number}{after}"
 
 
 NETSTACK = Topic("netstack", 90, sections, answer=answer)

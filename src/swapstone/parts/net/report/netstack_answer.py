@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import statistics
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from swapstone.core.model import Analysis, Comparison, Variant, Verdict
@@ -15,6 +16,7 @@ from swapstone.core.report.answer.commands import commands_for
 from swapstone.core.report.answer.means import mean_of
 from swapstone.core.report.context import ReportContext
 from swapstone.core.report.document import Block, Cell
+from swapstone.core.report.sides import without_copies
 from swapstone.core.report.tables import Field, short_table
 from swapstone.core.report.verdict_groups import MEDIAN_DIFFERS, NO_NUMBERS, SAME_CENTRE
 from swapstone.core.report.verdict_marks import VERDICT_MARKS
@@ -37,8 +39,7 @@ _MOST_CLAUSES = 4
 
 def answer(context: ReportContext, analysis: Analysis) -> Answer | None:
     """Return the answer about the suite that counts copies and allocations; None without any of its counts."""
-    copies = {null.copy for null in analysis.nulls}
-    rows = [row for row in analysis.comparisons if row.suite == SUITE and row.candidate not in copies]
+    rows = [row for row in without_copies(analysis) if row.suite == SUITE]
     counted = [row for row in rows if row.metric.name in dict(_METRICS)]
     if not counted:
         return None
@@ -101,17 +102,16 @@ def _summary(rows: Sequence[Comparison]) -> str:
 
 def _ranges(rows: Sequence[Comparison], verb: str, unit: str) -> str:
     """Return the medians of both sides: ``makes 6 to 9 copies for a request where lwip makes 6.01 to 13 (fewer in 3 of 4 counts)``."""
-    fewer = sum(row.verdict in MEDIAN_DIFFERS and _less(row) for row in rows)
-    more = sum(row.verdict in MEDIAN_DIFFERS and not _less(row) for row in rows)
-    parts = [f"{word} in {count}" for word, count in (("fewer", fewer), ("more", more)) if count]
+    signs = Counter(
+        "fewer" if statistics.median(row.candidate_values) < statistics.median(row.baseline_values) else "more"
+        for row in rows
+        if row.verdict in MEDIAN_DIFFERS
+    )
+    parts = [f"{word} in {signs[word]}" for word in ("fewer", "more") if signs[word]]
     return (
         f"{verb} {_range([row.candidate_values for row in rows])} {unit} where {_name(rows[0].baseline)} {verb} "
         f"{_range([row.baseline_values for row in rows])} ({' and '.join(parts) or 'a difference shown in none'} of {len(rows)} counts)"
     )
-
-
-def _less(row: Comparison) -> bool:
-    return statistics.median(row.candidate_values) < statistics.median(row.baseline_values)
 
 
 def _range(values: Sequence[Sequence[float]]) -> str:
@@ -131,19 +131,19 @@ def _clause(work: str, rows: Sequence[Comparison], most: int) -> str:
         if row.verdict in MEDIAN_DIFFERS and (row.metric.name != _COPIED or alone)
     ][:most]
     where = f"for a request ({formatting.safe(counted_program(work))})"
-    verdicts = {row.verdict for row in rows}
-    clauses = (
+    same = f"{candidate} and {baseline} copy and allocate equally often"
+    cases = (
         (parts, f"{candidate} makes {', '.join(parts)} with {baseline}"),
         (tails.clauses(rows), f"no difference in the median found between {baseline} and {candidate}"),
-        (verdicts == {Verdict.EQUIVALENT}, f"{candidate} and {baseline} copy and allocate equally often"),
-        (verdicts <= SAME_CENTRE, f"{candidate} and {baseline} copy and allocate equally often in the median"),
+        (all(row.verdict is Verdict.EQUIVALENT for row in rows), same),
+        (all(row.verdict in SAME_CENTRE for row in rows), f"{same} in the median"),
         (
-            not any(row.low is not None or row.exact for row in rows),
-            f"too few runs to compare {candidate} with {baseline}",
+            any(row.low is not None or row.exact for row in rows),
+            f"no difference found between {baseline} and {candidate}",
         ),
-        (True, f"no difference found between {baseline} and {candidate}"),
+        (True, f"too few runs to compare {candidate} with {baseline}"),
     )
-    return f"{next(text for holds, text in clauses if holds)} {where}"
+    return f"{next(text for holds, text in cases if holds)} {where}"
 
 
 def counted_program(work: str) -> str:

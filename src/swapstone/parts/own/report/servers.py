@@ -13,7 +13,7 @@ from swapstone.core.report import formatting
 from swapstone.core.report.context import ReportContext
 from swapstone.core.report.document import Section
 from swapstone.core.report.sides import sides, variants_of
-from swapstone.core.report.tables import Datum, Field, item, known, section_of, unit
+from swapstone.core.report.tables import Datum, Field, item, known, quotient, section_of, unit
 from swapstone.core.report.topics.comparison_groups import shown
 from swapstone.core.report.topics.topic import Topic
 
@@ -35,9 +35,6 @@ _COLUMNS = (
     ("minflt_per_request", "faults/request", "1"),
     ("nvcsw_per_request", "waits/request", "1"),
 )
-
-Levels = frozenset[tuple[str, str]]
-"""Pairs (factor, level)."""
 
 
 class _Row(NamedTuple):
@@ -80,7 +77,7 @@ def sections(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:
 
     def against(row: _Row, base: Variant | None) -> float | None:
         requests = [values.get((row.workload, "requests", each)) for each in (row.variant, base) if each is not None]
-        return _over(requests[0], requests[1]) if row.workload in free and len(requests) == 2 else None
+        return quotient(requests[0], requests[1]) if row.workload in free and len(requests) == 2 else None
 
     def effect(workload: str, variant: Variant | None) -> float | None:
         each = effects.get((workload, variant)) if variant is not None else None
@@ -88,27 +85,26 @@ def sections(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:
 
     def times(row: _Row) -> str:
         """Return the effect of the comparison against the baseline with its interval: the number that other tables of the page have."""
+        if row.variant == first and row.workload in free:
+            return "1"
         each = effects.get((row.workload, row.variant))
-        return (
-            "-"
-            if row.workload not in free
-            else "1"
-            if row.variant == first
-            else formatting.estimate(each)
-            if each
-            else "-"
-        )
+        return formatting.estimate(each) if each else "-"
 
     def times_musl(row: _Row) -> str:
         """Return a variant's effect over that of musl with its own malloc, both against the baseline."""
-        quotient = _over(effect(row.workload, row.variant), effect(row.workload, musl))
-        return "-" if quotient is None else "1" if row.variant == musl else formatting.ratio(quotient)
+        times = quotient(effect(row.workload, row.variant), effect(row.workload, musl))
+        return "-" if times is None else "1" if row.variant == musl else formatting.ratio(times)
 
     def page(row: _Row) -> float | None:
-        rates = _page_rates(row.workload) if context.published == STUDY else {}
-        if musl is None or row.variant == musl:
+        if musl is None or row.variant == musl or context.published != STUDY:
             return None
-        return _over(rates.get(frozenset(row.variant.levels)), rates.get(frozenset(musl.levels)))
+        # The published requests a second of a server with as many connections, by levels here.
+        rates = {
+            frozenset(each.place.side.levels): each.figure.value
+            for each in references(STUDY, SECTION)
+            if (each.place.workload, each.place.metric) == (row.workload, "requests")
+        }
+        return quotient(rates.get(frozenset(row.variant.levels)), rates.get(frozenset(musl.levels)))
 
     with_musl, with_page = any(against(row, musl) for row in rows), any(map(page, rows))
     table = section_of(
@@ -146,37 +142,28 @@ def _plain_musl(context: ReportContext) -> Variant | None:
     return Variant(levels=tuple((factor, chosen.get(factor, known[0])) for factor, known in levels.items()))
 
 
-def _over(value: float | None, base: float | None) -> float | None:
-    return value / base if value is not None and base else None
-
-
-def _page_rates(workload: str) -> dict[Levels, float]:
-    """Return the published requests a second of a server with as many connections, by levels here; empty where the page has none."""
-    return {
-        frozenset(each.place.side.levels): each.figure.value
-        for each in references(STUDY, SECTION)
-        if (each.place.workload, each.place.metric) == (workload, "requests")
-    }
-
-
 def _notes(first: str, *, musl: bool, page: bool) -> Iterator[str]:
-    yield (
-        f"Medians over the blocks. x: requests a second over those of {first}, with the interval: the same estimate as below, and not the "
-        "quotient of the medians. CPU, faults and waits are the server's own, for each "
-        "request: user and system time, minor page faults, voluntary context switches."
-    )
-    yield (
-        "Where server and load generator share processors, requests a second depend on both. Read the processor time of a request first: "
-        "it is the server's alone."
-    )
-    if musl:
-        yield "x of musl: the quotient of two x, that of the row and that of musl with its own malloc."
-    if page:
-        yield (
+    texts = (
+        (
+            True,
+            f"Medians over the blocks. x: requests a second over those of {first}, with the interval: the same estimate as below, and not "
+            "the quotient of the medians. CPU, faults and waits are the server's own, for each "
+            "request: user and system time, minor page faults, voluntary context switches.",
+        ),
+        (
+            True,
+            "Where server and load generator share processors, requests a second depend on both. Read the processor time of a request "
+            "first: it is the server's alone.",
+        ),
+        (musl, "x of musl: the quotient of two x, that of the row and that of musl with its own malloc."),
+        (
+            page,
             "The published ratio is of another server on another machine with as many connections: 10 on a Pentium T4500, 250 on "
             "an AMD Zen 3 (where wrk had two threads; here it has one). The page does not state how many threads its server had, so the "
-            "rows of a number of connections have the same ratio: t is the threads of the server, not wrk's -t."
-        )
+            "rows of a number of connections have the same ratio: t is the threads of the server, not wrk's -t.",
+        ),
+    )
+    return (text for holds, text in texts if holds)
 
 
 def _page_table(context: ReportContext) -> Iterator[Section]:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import enum
 import math
 import statistics
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from swapstone.core.model import FrozenStruct
 from swapstone.core.report import formatting
@@ -48,18 +48,17 @@ class JudgedClaim(FrozenStruct, frozen=True, kw_only=True):
     evidence: tuple[Evidence, ...]
 
 
-def judge(claims: Iterable[PageClaim], records: Iterable[Analysed]) -> tuple[JudgedClaim, ...]:
+def judge(claims: Iterable[PageClaim], records: Sequence[Analysed]) -> tuple[JudgedClaim, ...]:
     """Judge claims.
 
     Args:
         claims: which.
         records: with their analyses; without any, no claim gets a verdict but *not tested here*.
     """
-    known = tuple(records)
-    return tuple(_judged(claim, known) for claim in claims)
+    return tuple(_judged(claim, records) for claim in claims)
 
 
-def _judged(claim: PageClaim, records: tuple[Analysed, ...]) -> JudgedClaim:
+def _judged(claim: PageClaim, records: Sequence[Analysed]) -> JudgedClaim:
     if claim.untested or not records:
         verdict = ClaimVerdict.UNTESTED if claim.untested else None
         return JudgedClaim(claim=claim, verdict=verdict, evidence=())
@@ -71,7 +70,11 @@ def _judged(claim: PageClaim, records: tuple[Analysed, ...]) -> JudgedClaim:
         ]
         for test in claim.tests
     ]
-    verdict = _together([_agreed({each.verdict for each in test}) for test in found])
+    # All its tests must hold, and one that does not hold is enough against it.
+    verdicts = {_agreed({each.verdict for each in test}) for test in found}
+    verdict = ClaimVerdict.FAILS if ClaimVerdict.FAILS in verdicts else ClaimVerdict.UNDECIDED
+    if len(verdicts) == 1:
+        verdict = verdicts.pop()
     return JudgedClaim(claim=claim, verdict=verdict, evidence=tuple(each for test in found for each in test))
 
 
@@ -81,13 +84,6 @@ def _agreed(verdicts: set[ClaimVerdict]) -> ClaimVerdict:
         return ClaimVerdict.ABSENT
     decided = verdicts & {ClaimVerdict.HOLDS, ClaimVerdict.FAILS}
     return decided.pop() if len(decided) == 1 else ClaimVerdict.UNDECIDED
-
-
-def _together(tests: list[ClaimVerdict]) -> ClaimVerdict:
-    """Return the verdict of a claim: all its tests must hold, and one that does not hold is enough against it."""
-    if ClaimVerdict.FAILS in tests:
-        return ClaimVerdict.FAILS
-    return tests[0] if len(set(tests)) == 1 else ClaimVerdict.UNDECIDED
 
 
 def _verdict(test: ClaimTest, low: float, high: float) -> ClaimVerdict:
@@ -100,8 +96,7 @@ def _verdict(test: ClaimTest, low: float, high: float) -> ClaimVerdict:
         least, most = math.nextafter(least, math.inf), math.nextafter(most, -math.inf)
     if least <= low and high <= most:
         return ClaimVerdict.HOLDS
-    outside = high < least or low > most or test.what == "values"
-    return ClaimVerdict.FAILS if outside else ClaimVerdict.UNDECIDED
+    return ClaimVerdict.FAILS if high < least or low > most or test.what == "values" else ClaimVerdict.UNDECIDED
 
 
 def _of_effect(test: ClaimTest, record: Analysed) -> Iterator[Range]:

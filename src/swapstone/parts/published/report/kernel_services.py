@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import math
 import statistics
 from collections.abc import Iterator, Sequence
 
@@ -72,26 +71,36 @@ def _index(rows: Sequence[Row]) -> Row:
     )
 
 
-def _fields(head: str) -> Iterator[Field[Row]]:
-    """Yield what both tables have."""
-    yield Field(
-        head,
-        "",
-        lambda row: row.name + "*" * bool(head == "test" and row.published and row.published.same_kind),
-        right=False,
+def _fields(head: str) -> tuple[Field[Row], ...]:
+    """Return what both tables have."""
+    tests = head == "test"
+    return (
+        Field(
+            head,
+            "",
+            lambda row: row.name + "*" * bool(tests and row.published and row.published.same_kind),
+            right=False,
+        ),
+        Field("", "row", lambda row: row.name),
+        Field("unit", "unit", lambda row: row.published.unit if row.published else "1", right=False),
+        Field("", "workload", lambda row: row.workload),
+        Field("", "less", lambda row: row.published.less if row.published else ""),
+        Field("", "plus", lambda row: row.published.plus if row.published else ""),
+        *(
+            Field(COLUMNS[at], key, entry("values", at), known(lambda value: formatting.digits(value, 4), "-"))
+            for at, key in enumerate(_KEYS)
+        ),
+        *(
+            Field(
+                "" if tests else f"{COLUMNS[1 + at]} / generic",
+                f"{key}_of_generic",
+                entry("here", at),
+                known(formatting.ratio, "-"),
+            )
+            for at, key in enumerate(_KEYS[1:])
+        ),
+        *(Field("", f"published_{key}_of_generic", entry("page", at)) for at, key in enumerate(_KEYS[1:])),
     )
-    yield Field("", "row", lambda row: row.name)
-    yield Field("unit", "unit", lambda row: row.published.unit if row.published else "1", right=False)
-    yield Field("", "workload", lambda row: row.workload)
-    yield Field("", "less", lambda row: row.published.less if row.published else "")
-    yield Field("", "plus", lambda row: row.published.plus if row.published else "")
-    for at, key in enumerate(_KEYS):
-        yield Field(COLUMNS[at], key, entry("values", at), _number)
-    for at, key in enumerate(_KEYS[1:]):
-        name = "" if head == "test" else f"{COLUMNS[1 + at]} / generic"
-        yield Field(name, f"{key}_of_generic", entry("here", at), known(formatting.ratio, "-"))
-    for at, key in enumerate(_KEYS[1:]):
-        yield Field("", f"published_{key}_of_generic", entry("page", at))
 
 
 def _latencies(rows: Sequence[Row], where: str, suffix: str) -> Section:
@@ -121,26 +130,17 @@ def _scores(rows: Sequence[Row], where: str, suffix: str, margin: float) -> Sect
 
 
 def _notes(index: Three) -> Iterator[str]:
-    yield (
+    page, tests = on_page(SCORES, "")[0], len(measured_rows("unixbench"))
+    beside = f" The page's index of generic, {page:g}, is of that board: only percentages can be compared."
+    texts = (
         "Medians over the blocks. The percentages are of the generic kernel's rate on an idle machine; above 100 is faster. The page's are "
-        "of a board with eight processors; its files are on an SSD, here on a tmpfs."
-    )
-    page = on_page(SCORES, "")[0]
-    beside = (
-        f" The page's index of generic, {page:g}, is of that board: only percentages can be compared." if page else ""
-    )
-    tests = len(measured_rows("unixbench"))
-    yield (
+        "of a board with eight processors; its files are on an SSD, here on a tmpfs.",
         "index: the geometric mean of the scores, 10 times the rate over UnixBench's reference, of the ten tests with UnixBench's "
-        f"work; its percentages are the mean over all {tests} tests.{beside}"
+        f"work; its percentages are the mean over all {tests} tests.{beside if page else ''}",
+        "The index is unavailable where one of these tests has no value." if None in index else "",
+        "*: other work of the same kind as Dhrystone and Whetstone, so these results have no score.",
     )
-    if any(value is None for value in index):
-        yield "The index is unavailable where one of these tests has no value."
-    yield "*: other work of the same kind as Dhrystone and Whetstone, so these results have no score."
-
-
-def _number(value: float | None) -> str:
-    return "-" if value is None or not math.isfinite(value) else formatting.digits(value, 4)
+    return filter(None, texts)
 
 
 KERNEL_SERVICES = Topic("kernel-services", 40, sections)

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from swapstone.core.model import Analysis, CaveatKind, Comparison, Experiment, FrozenStruct, Scale
 from swapstone.core.model.references import Side
 from swapstone.core.report.row_evidence import Ranges
+from swapstone.core.report.sides import without_copies
 from swapstone.core.report.topics.comparison_groups import shown, sign
 from swapstone.core.report.verdict_groups import NO_NUMBERS
 
@@ -99,10 +100,9 @@ def values(record: Analysed, row: Row, side: Side) -> tuple[float, ...]:
 
 
 def _rows(record: Analysed, row: Row, load: str) -> Iterator[Comparison]:
-    copies = {null.copy for null in record.analysis.nulls}
-    for each in record.analysis.comparisons:
+    for each in without_copies(record.analysis):
         same = (each.suite, each.workload, each.metric.name, each.load) == (*row, load)
-        if same and each.candidate not in copies and each.verdict not in NO_NUMBERS:
+        if same and each.verdict not in NO_NUMBERS:
             yield each
 
 

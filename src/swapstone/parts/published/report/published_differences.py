@@ -14,8 +14,9 @@ from swapstone.core.model import FrozenStruct
 from swapstone.core.model.references import Figure, Side
 from swapstone.core.report import formatting
 from swapstone.core.report.answer.wording import listed
-from swapstone.core.report.document import BulletList, Cell, Column, Document, Heading, Item, Mark, Section, Table, Tone
+from swapstone.core.report.document import BulletList, Cell, Document, Heading, Item, Mark, Section, Tone
 from swapstone.core.report.printed_json import printed_json
+from swapstone.core.report.tables import Field, table_of
 from swapstone.parts.published.data import shipped
 from swapstone.parts.published.joins import Joined, PublishedPlace, joined
 from swapstone.parts.published.report.measured import Analysed, Effect, damaged, effect_of, like_the_pages, sign_of
@@ -156,8 +157,9 @@ def _apart(one: float, other: float) -> float:
 
 def _kind(page: float, here: Effect, margin: float) -> str:
     """Return in what two ratios differ; empty for nothing."""
-    opposite = here.sign is not None and here.sign * sign_of(page, margin) < 0
-    return _SIGN if opposite else _SIZE if _apart(page, here.ratio) > FACTOR else ""
+    if here.sign is not None and here.sign * sign_of(page, margin) < 0:
+        return _SIGN
+    return _SIZE if _apart(page, here.ratio) > FACTOR else ""
 
 
 def reason_of(figure: Figure, place: PublishedPlace, record: Analysed, reasons: Iterable[Reason]) -> str:
@@ -180,45 +182,36 @@ def reason_of(figure: Figure, place: PublishedPlace, record: Analysed, reasons: 
 
 _TONES = {_SIGN: Tone.BAD, _SIZE: Tone.NOTE}
 _TITLE = "Published ratios that differ from the records'"
-_HEAD = ("study", "row here", "metric", "ratio", "page", "here", "record", "", "measured by the page on")
+_FIELDS: tuple[Field[Difference], ...] = (
+    Field("study", "", lambda each: each.figure.study, right=False),
+    Field("row here", "", lambda each: Cell(each.place.workload, code=True), right=False),
+    Field("metric", "", lambda each: each.place.metric, right=False),
+    Field("ratio", "", lambda each: ratio_text(each.place.side, each.over), right=False),
+    Field("page", "", lambda each: each.figure.printed if each.place.over else formatting.ratio(each.page)),
+    Field("here", "", lambda each: _here_text(each.here)),
+    Field("record", "", lambda each: each.here.record, formatting.safe, right=False),
+    Field("differs", "", lambda each: Cell(mark=Mark(each.kind, "", _TONES[each.kind])), right=False),
+    Field("measured by the page on", "", lambda each: each.figure.platform, right=False),
+)
 
 
 def document_of(found: Differences) -> Document:
     """Return the rows that differ, and the reasons, each with the rows that have it."""
-    notes = [f"{formatting.count(found.absent, 'published ratio')} that no given record has."] if found.absent else []
-    notes += [formatting.safe(found.left_out)] if found.left_out else []
     platforms = {each.figure.platform for each in found.different}
-    shown = len(_HEAD) - (len(platforms) == 1)  # no column for one platform
-    notes += [f"The page measured on: {platform}." for platform in platforms if len(platforms) == 1]
-    notes.append(
-        "Without an interval, the number here is the quotient of two medians, and its sign is that beyond the margin."
+    single = next(iter(platforms)) if len(platforms) == 1 else ""  # then there is no column for it
+    notes = (
+        f"{formatting.count(found.absent, 'published ratio')} that no given record has." if found.absent else "",
+        formatting.safe(found.left_out),
+        f"The page measured on: {single}." if single else "",
+        "Without an interval, the number here is the quotient of two medians, and its sign is that beyond the margin.",
     )
-    table = Table(
-        title=_TITLE,
-        columns=tuple(Column((name,), right=name in {"page", "here"}) for name in _HEAD[:shown]),
-        rows=tuple(_cells(each)[:shown] for each in found.different),
-        keys=2,
-    )
+    table = table_of(_TITLE, _FIELDS[:-1] if single else _FIELDS, found.different, keys=2)
     why = (table, Heading("Why they differ"), BulletList(items=tuple(_explained(found)))) if found.different else ()
     return Document(
         title="Published ratios beside the records'",
         answer=found.answer,
         notices=tuple(Item(formatting.safe(text)) for text in found.damaged),
-        sections=(Section(title=_TITLE, blocks=(*why, BulletList(items=tuple(map(Item, notes))))),),
-    )
-
-
-def _cells(each: Difference) -> tuple[Cell, ...]:
-    return (
-        Cell(each.figure.study),
-        Cell(each.place.workload, code=True),
-        Cell(each.place.metric),
-        Cell(ratio_text(each.place.side, each.over)),
-        Cell(each.figure.printed if each.place.over else formatting.ratio(each.page)),
-        Cell(_here_text(each.here)),
-        Cell(formatting.safe(each.here.record)),
-        Cell(mark=Mark(each.kind, "", _TONES[each.kind])),
-        Cell(each.figure.platform),
+        sections=(Section(title=_TITLE, blocks=(*why, BulletList(items=tuple(map(Item, filter(None, notes)))))),),
     )
 
 

@@ -6,7 +6,8 @@ from __future__ import annotations
 from swapstone.core.model import Analysis
 from swapstone.core.report import formatting
 from swapstone.core.report.context import ReportContext
-from swapstone.core.report.document import BulletList, Cell, Column, Heading, Item, Paragraph, Section, Table
+from swapstone.core.report.document import BulletList, Cell, Heading, Item, Paragraph, Section
+from swapstone.core.report.tables import Field, known, table_of
 from swapstone.core.report.topics import sentences
 from swapstone.core.report.topics.comparison_groups import Agreement, Row, comparison_groups, memory_rows, shown
 from swapstone.core.report.topics.topic import Topic
@@ -20,14 +21,8 @@ def sections(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:
     if not any(row.published for row in (*times, *memory)):
         return ()
     items = (Item(f"Time: {sentences.against_page(times)}"), Item(f"Memory: {sentences.against_page(memory)}"))
-    off = tuple(_cells(row) for row in (*times, *memory) if row.agreement is Agreement.DISAGREES)
-    table = Table(
-        title="Rows whose sign differs from the published one",
-        columns=tuple(
-            Column((name,), right=name in {"here", "page"}) for name in ("workload", "metric", "here", "page")
-        ),
-        rows=off,
-    )
+    off = [row for row in (*times, *memory) if row.agreement is Agreement.DISAGREES]
+    table = table_of("Rows whose sign differs from the published one", _FIELDS, off)
     page = Paragraph(f"Published: {_page(context.published)}")
     more = (Heading("Rows whose sign disagrees"), table) if off else ()
     return (Section(title="Comparison with the published page", blocks=(page, BulletList(items=items), *more)),)
@@ -40,15 +35,15 @@ def _page(study: str) -> str:
     return f"{source['title']}. {source['project']}; measured on {'; '.join(platforms)}."
 
 
-def _cells(row: Row) -> tuple[Cell, ...]:
-    c = row.comparison
-    effect = shown(c)
-    return (
-        Cell(c.workload, code=True),
-        Cell(sentences.metric_name(c.metric.name)),
-        Cell("" if effect is None else formatting.effect(effect, c)),
-        Cell(formatting.ratio(row.published) if row.published else ""),
-    )
+def _here(row: Row) -> str:
+    effect = shown(row.comparison)
+    return "" if effect is None else formatting.effect(effect, row.comparison)
 
 
+_FIELDS: tuple[Field[Row], ...] = (
+    Field("workload", "", lambda row: Cell(row.comparison.workload, code=True), right=False),
+    Field("metric", "", lambda row: sentences.metric_name(row.comparison.metric.name), right=False),
+    Field("here", "", _here),
+    Field("page", "", lambda row: row.published, known(formatting.ratio)),
+)
 PUBLISHED_FIGURES = Topic("published-figures", 160, sections, selective=True)

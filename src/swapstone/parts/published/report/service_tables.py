@@ -66,7 +66,16 @@ def sections(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:
                 section = f"{name}-rows-{number}" if number > 1 else f"{name}-rows"
                 mhz, note = _clock_rate(context.piece("clock-rate", tuple)) if suite == "coremark" else (None, "")
                 if mhz is not None:
-                    rows = (*rows, *_rows_per_mhz(rows, mhz))
+                    rows += tuple(
+                        Row(
+                            msgspec.structs.replace(row.published, unit="1/(s MHz)"),
+                            row.baseline / mhz,
+                            row.candidate / mhz,
+                            *row[3:],
+                        )
+                        for row in rows
+                        if row.baseline is not None and row.candidate is not None
+                    )
                 found.append(_section(section, title, rows, (baseline, candidate), note))
     return tuple(found)
 
@@ -146,14 +155,6 @@ def _name(row: Row) -> str:
     return row.published.metric + "*" * row.published.same_kind + condition
 
 
-def _rows_per_mhz(rows: Sequence[Row], mhz: float) -> Iterator[Row]:
-    """Return the rows with iterations a second and MHz. Their ratios are the same."""
-    for row in rows:
-        if row.baseline is not None and row.candidate is not None:
-            unit = msgspec.structs.replace(row.published, unit="1/(s MHz)")
-            yield Row(unit, row.baseline / mhz, row.candidate / mhz, row.ratio, row.on_page)
-
-
 def _clock_rate(found: tuple[float, float] | None) -> tuple[float | None, str]:
     """Return the clock rate of all trials in MHz, None if there is no single one, and a sentence about it."""
     if found is None:
@@ -174,7 +175,7 @@ def _clock_rate(found: tuple[float, float] | None) -> tuple[float | None, str]:
 
 def _index(rows: Sequence[Row]) -> Row:
     ratios = [row.ratio for row in rows if row.ratio is not None]
-    pages = [row.on_page for row in rows if row.ratio is not None and row.on_page is not None]
+    pages = [row.on_page for row in rows if row.on_page is not None]
     whole = len(ratios) == len(rows)
     return Row(
         msgspec.structs.replace(rows[0].published, metric="index", unit="1", condition="", same_kind=False),
@@ -186,22 +187,29 @@ def _index(rows: Sequence[Row]) -> Row:
 
 
 def _notes(rows: Sequence[Row]) -> Iterator[str]:
-    yield "Medians over the blocks. ratio and page: candidate / baseline, measured here and published."
     lacking = [row.published.metric for row in rows if row.ratio is None]
-    if lacking:
-        yield f"Unavailable, because a workload of the row has no value or the time to leave out is larger: {', '.join(lacking)}."
-    if any(row.published.less for row in rows):
-        yield (
+    texts = (
+        (True, "Medians over the blocks. ratio and page: candidate / baseline, measured here and published."),
+        (
+            lacking,
+            f"Unavailable, because a workload of the row has no value or the time to leave out is larger: {', '.join(lacking)}.",
+        ),
+        (
+            any(row.published.less for row in rows),
             "As lmbench does, ctxsw leaves out the time in which one process passes the token to itself, sig hndl the time of kill() "
-            "without a signal, Prot Fault the time of sig hndl, and Page Fault the time of mapping and unmapping."
-        )
-    if any(row.published.unit == "MB/s" for row in rows):
-        yield (
+            "without a signal, Prot Fault the time of sig hndl, and Page Fault the time of mapping and unmapping.",
+        ),
+        (
+            any(row.published.unit == "MB/s" for row in rows),
             "Rows in MB/s depend on caches and memory. On the virtual clock, on which each instruction takes the same time, they count "
-            "instructions only: measure them with --clock wall or on hardware."
-        )
-    if any(row.published.same_kind for row in rows):
-        yield "*: other work of the same kind. Ratios can be compared with the page's, values can't."
+            "instructions only: measure them with --clock wall or on hardware.",
+        ),
+        (
+            any(row.published.same_kind for row in rows),
+            "*: other work of the same kind. Ratios can be compared with the page's, values can't.",
+        ),
+    )
+    return (text for holds, text in texts if holds)
 
 
 SERVICE_TABLES = Topic("service-tables", 50, sections)

@@ -39,26 +39,19 @@ Medians = dict[tuple[str, str], float]
 """Median over the blocks by (workload, metric)."""
 
 
-class Table(NamedTuple):
-    """One of the page's tables: name of the section and of its joins with the published figures, title, end of the workloads' names."""
-
-    name: str
-    title: str
-    suffix: str
-
-
 TABLES = (
-    Table(
+    (
         SINGLE,
         "Throughput under PREEMPT_RT in per cent of the generic kernel's, one task (table 12 of the published page)",
         "",
     ),
-    Table(
+    (
         SEVERAL,
         "Throughput under PREEMPT_RT in per cent of the generic kernel's, eight tasks at once (table 13 of the published page)",
         " (8 tasks)",
     ),
 )
+"""The page's tables: name of the section and of its joins with the published figures, title, end of the workloads' names."""
 
 
 class Row(NamedTuple):
@@ -122,10 +115,9 @@ def columns_of(
             kernel: Variant(levels=tuple((each.factor, {**fixed, KERNEL: kernel}[each.factor]) for each in factors))
             for kernel in (GENERIC, RT)
         }
-        where = "".join(f", {factor}={level}" for factor, level in fixed.items())
         yield (
             f"-{number}" if others else "",
-            where,
+            "".join(f", {factor}={level}" for factor, level in fixed.items()),
             [found.get((load, variants[kernel]), {}) for load, kernel in SIDES],
         )
 
@@ -140,14 +132,9 @@ def on_page(section: str, workload: str) -> Three:
     return tuple(found.get(side) for side in SIDES)
 
 
-def share(one: float | None, base: float | None) -> float | None:
-    """Return a quotient; None if one is missing or 0."""
-    return one / base if one and base else None
-
-
 def shares(values: Three) -> Three:
-    """Return the second and the third value over the first."""
-    return tuple(share(value, values[0]) for value in values[1:])
+    """Return the second and the third value over the first; None where one is missing or 0."""
+    return tuple(value / values[0] if value and values[0] else None for value in values[1:])
 
 
 def sections(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:
@@ -158,27 +145,33 @@ def sections(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:
         analysis: holds the comparisons of elapsed time.
     """
     return tuple(
-        _section(context, table, rows, where, suffix)
+        section_of(
+            name + suffix,
+            title + where,
+            _fields(context.experiment.margin),
+            (*rows, (index := _index(rows, name))),
+            notes=_notes(context, name, rows, index),
+        )
         for suffix, where, columns in columns_of(context, analysis, {SUITE})
-        for table in TABLES
-        if (rows := tuple(_rows(table, columns)))
+        for name, title, tasks in TABLES
+        if (rows := tuple(_rows(name, tasks, columns)))
     )
 
 
-def _rows(table: Table, columns: Sequence[Medians]) -> Iterator[Row]:
+def _rows(section: str, tasks: str, columns: Sequence[Medians]) -> Iterator[Row]:
     for work, _ in page_rows():
-        name = work + table.suffix
+        name = work + tasks
         rates = tuple(1e9 / time if (time := column.get((name, "wall"))) else None for column in columns)
         if any(rate is not None for rate in rates):
-            yield Row(work, name, rates, shares(rates), shares(on_page(table.name, name)))
+            yield Row(work, name, rates, shares(rates), shares(on_page(section, name)))
 
 
-def _index(rows: Sequence[Row], table: Table) -> Row:
+def _index(rows: Sequence[Row], section: str) -> Row:
     """Return the row of the index: geometric means over the rows that both sides have.
 
     The published index is the page's own where all rows were measured, else the mean over the same rows.
     """
-    whole = shares(on_page(table.name, ""))
+    whole = shares(on_page(section, ""))
     both = [
         [(here, page) for row in rows if (here := row.here[at]) is not None and (page := row.page[at]) is not None]
         for at in (0, 1)
@@ -199,19 +192,14 @@ def _index(rows: Sequence[Row], table: Table) -> Row:
     )
 
 
-def same_direction(measured: float | None, on_page: float | None, margin: float) -> bool | None:
+def same_direction(measured: float, on_page: float, margin: float) -> bool:
     """Return whether two shares have the same direction: both slower than generic, both faster, or both within the margin.
 
     Args:
-        measured: share of generic's throughput; None without one.
+        measured: share of generic's throughput.
         on_page: the published one.
         margin: shares from 1 / (1 + margin) to 1 + margin are neither.
-
-    Returns:
-        None where one of them is missing.
     """
-    if measured is None or on_page is None:
-        return None
     return sign_of(measured, margin) == sign_of(on_page, margin)
 
 
@@ -223,10 +211,9 @@ def beside_page(measured: float | None, on_page: float | None, margin: float) ->
         on_page: the published one.
         margin: as of `same_direction`.
     """
-    same = same_direction(measured, on_page, margin)
-    if same is None or measured is None or on_page is None:
+    if measured is None or on_page is None:
         return "-"
-    if not same:
+    if not same_direction(measured, on_page, margin):
         return "other direction"
     return "yes" if same_size(measured, on_page) else size_note(measured, on_page)
 
@@ -256,19 +243,34 @@ def beside_fields(margin: float, *keys: str) -> Iterator[Field[Row]]:
     )
 
 
-def _fields(margin: float) -> Iterator[Field[Row]]:
+def _fields(margin: float) -> tuple[Field[Row], ...]:
     pages = dict(page_rows())
     names = ("rt", "rt_cyclictest")
-    yield Field("work", "", lambda row: row.name, right=False)
-    yield Field("", "work", lambda row: row.workload)
-    yield Field("", "published_row", lambda row: pages.get(row.name, INDEX))
-    for at, name in enumerate(("generic", *names)):
-        yield Field(COLUMNS[at], f"{name}_per_second", entry("values", at), unit("1/s", "-"))
-    yield from beside_fields(margin, *(f"{prefix}{name}_percent" for prefix in ("", "published_") for name in names))
-    for at, name in enumerate(names):
-        yield Field("", f"{name}_same_way", _same_way(at, margin))
-    for at, name in enumerate(names):
-        yield Field("", f"{name}_of_page", _of_page(at))
+    words = {"-": None, "yes": "yes", "other direction": "no"}
+
+    def same_way(at: int, name: str) -> Field[Row]:
+        return Field(
+            "",
+            f"{name}_same_way",
+            lambda row: words.get(beside_page(row.here[at], row.page[at], margin), "another size"),
+        )
+
+    def of_page(at: int, name: str) -> Field[Row]:
+        return Field("", f"{name}_of_page", lambda row: shares((row.page[at], row.here[at]))[0])
+
+    percentages = (f"{prefix}{name}_percent" for prefix in ("", "published_") for name in names)
+    return (
+        Field("work", "", lambda row: row.name, right=False),
+        Field("", "work", lambda row: row.workload),
+        Field("", "published_row", lambda row: pages.get(row.name, INDEX)),
+        *(
+            Field(COLUMNS[at], f"{name}_per_second", entry("values", at), unit("1/s", "-"))
+            for at, name in enumerate(("generic", *names))
+        ),
+        *beside_fields(margin, *percentages),
+        *map(same_way, (0, 1), names),
+        *map(of_page, (0, 1), names),
+    )
 
 
 def entry(name: Literal["values", "here", "page"], at: int) -> Callable[[Row], float | None]:
@@ -276,79 +278,48 @@ def entry(name: Literal["values", "here", "page"], at: int) -> Callable[[Row], f
     return lambda row: {"values": row.values, "here": row.here, "page": row.page}[name][at]
 
 
-def _of_page(at: int) -> Callable[[Row], float | None]:
-    return lambda row: share(row.here[at], row.page[at])
-
-
-def _same_way(at: int, margin: float) -> Callable[[Row], str | None]:
-    words = {"-": None, "yes": "yes", "other direction": "no"}
-    return lambda row: words.get(beside_page(row.here[at], row.page[at], margin), "another size")
-
-
-def _section(context: ReportContext, table: Table, rows: tuple[Row, ...], where: str, suffix: str) -> Section:
-    index = _index(rows, table)
-    return section_of(
-        table.name + suffix,
-        table.title + where,
-        _fields(context.experiment.margin),
-        (*rows, index),
-        notes=_notes(context, table, rows, index),
-    )
-
-
-def _notes(context: ReportContext, table: Table, rows: tuple[Row, ...], index: Row) -> Iterator[str]:
+def _notes(context: ReportContext, section: str, rows: tuple[Row, ...], index: Row) -> Iterator[str]:
     margin = context.experiment.margin
-    yield (
+    measured = dict.fromkeys(f"{each.figure.condition}, on {each.figure.platform}" for each in joined(section, STUDY))
+    alone = "," not in dict(context.facts).get("cpus", "")
+    tasks = (
+        "The eight tasks share the machine's one processor; on the page each had a processor. So here no task waits for a lock that is "
+        "held on another processor."
+        if alone
+        else "The eight tasks share this machine's processors; on the page each had a processor."
+    )
+    full, every = sum(None not in {row.here[0], row.page[0]} for row in rows), len(page_rows())
+    page = "its own index" if full == every else f"the same mean over those rows (its index has {every})"
+    mean = f"The index is the geometric mean of the percentages over {formatting.count(full, 'row')}; the page's is {page}."
+    tmpfs = "file_copy copies within memory (tmpfs); the page's machine had an SSD, and the page does not name the file system."
+    texts = (
         "Operations per second: 1 over the median elapsed time of one operation, over the blocks. Of a copied file, an operation is 1024 "
         "bytes. The percentages are candidate / baseline of these rates, where the baseline is the generic kernel on an idle machine; "
-        "above 100 is faster. Ratios of times, as in the comparisons, are their inverse."
-    )
-    yield (
-        f"The page's percentages are of UnixBench, {_measured_on(table)}. The workloads here resemble UnixBench's, in the "
+        "above 100 is faster. Ratios of times, as in the comparisons, are their inverse.",
+        f"The page's percentages are of UnixBench, {'; '.join(measured)}. The workloads here resemble UnixBench's, in the "
         "same order, so percentages can be compared and rates can't. integer and floating_point are beside Dhrystone and Whetstone, and "
-        "are other programs."
-    )
-    if any(row.name.startswith("file_copy") for row in rows):
-        yield "file_copy copies within memory (tmpfs); the page's machine had an SSD, and the page does not name the file system."
-    if table.suffix:
-        one = "," not in dict(context.facts).get("cpus", "")
-        yield (
-            "The eight tasks share the machine's one processor; on the page each had a processor. So here no task waits for a lock that is "
-            "held on another processor."
-            if one
-            else "The eight tasks share this machine's processors; on the page each had a processor."
-        )
-    yield (
+        "are other programs.",
+        tmpfs if any(row.name.startswith("file_copy") for row in rows) else "",
+        tasks if section == SEVERAL else "",
         f"As on the page, yes: both slower than generic, both faster, or both within {formatting.percent(margin)} of it, and of the same "
-        f"size: within a factor of {SAME_SIZE}. size x 8.2: the same direction, but the percentage is 8.2 times the page's."
+        f"size: within a factor of {SAME_SIZE}. size x 8.2: the same direction, but the percentage is 8.2 times the page's.",
+        *(
+            _agreement(what, [(row, row.here[at], row.page[at]) for row in rows], margin)
+            for at, what in enumerate(COLUMNS[1:])
+        ),
+        mean if index.here[0] is not None else "",
     )
-    for what, which in (("rt", 0), ("rt + cyclictest", 1)):
-        yield _agreement(what, [(row, row.here[which], row.page[which]) for row in rows], margin)
-    if index.here[0] is not None:
-        full = sum(row.here[0] is not None and row.page[0] is not None for row in rows)
-        page = (
-            "its own index"
-            if full == len(page_rows())
-            else f"the same mean over those rows (its index has {len(page_rows())})"
-        )
-        yield f"The index is the geometric mean of the percentages over {formatting.count(full, 'row')}; the page's is {page}."
-
-
-def _measured_on(table: Table) -> str:
-    """Return the condition and the machine of a table of the page."""
-    found = dict.fromkeys(f"{each.figure.condition}, on {each.figure.platform}" for each in joined(table.name, STUDY))
-    return "; ".join(found)
+    return filter(None, texts)
 
 
 def _agreement(what: str, rows: Sequence[tuple[Row, float | None, float | None]], margin: float) -> str:
     """Return the sentence that counts the rows of a column with the same direction as the published ones, and with the same size."""
-    judged = [(row, same_direction(here, page, margin)) for row, here, page in rows]
-    known = [(row, verdict) for row, verdict in judged if verdict is not None]
+    known = [(row, here, page) for row, here, page in rows if here is not None and page is not None]
     if not known:
         return f"{what}: not measured here together with generic, so it can't be compared with the page."
-    against = [row.workload for row, verdict in known if not verdict]
+    against = [row.workload for row, here, page in known if not same_direction(here, page, margin)]
     tail = f"; another direction: {', '.join(against)}" if against else ""
-    sizes = [here / page for row, here, page in rows if here and page and same_direction(here, page, margin)]
+    sizes = [here / page for row, here, page in known if here and page and row.workload not in against]
     alike = sum(same_size(size, 1.0) for size in sizes)
     farthest = max(sizes, key=lambda size: abs(math.log(size)), default=1.0)
     size = f", {alike} of them of the same size" if sizes else ""

@@ -37,8 +37,7 @@ def _work(
 
 
 def _call(call: str, description: str) -> Workload:
-    parameters = (("call", call),)
-    return _work(f"lat_syscall({call})", "lat_syscall.c", description, argument=call, parameters=parameters)
+    return _work(f"lat_syscall({call})", "lat_syscall.c", description, argument=call, parameters=(("call", call),))
 
 
 def _select(kind: str, what: str) -> Workload:
@@ -52,8 +51,7 @@ def _select(kind: str, what: str) -> Workload:
 
 
 def _signal(what: str, description: str) -> Workload:
-    parameters = (("what", what),)
-    return _work(f"lat_sig({what})", "lat_sig.c", description, argument=what, parameters=parameters)
+    return _work(f"lat_sig({what})", "lat_sig.c", description, argument=what, parameters=(("what", what),))
 
 
 def _process(what: str, description: str, *packages: str) -> Workload:

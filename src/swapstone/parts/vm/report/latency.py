@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import itertools
 import statistics
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 from swapstone.core.model import Analysis, Latency
 from swapstone.core.model.references import references
@@ -22,8 +22,10 @@ from swapstone.parts.vm.report.latency_data import (
     PERCENTS,
     STUDY,
     LatencyGroup,
+    average,
     groups,
-    is_rt,
+    in_us,
+    kernel_of,
     over_replicates,
     percentile,
     plain_name,
@@ -46,23 +48,14 @@ _IMAGE = (
 def sections(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:
     """Return the sections of an analysis that holds latencies; none for another."""
     found = groups(context, analysis)
-    return tuple(
-        section
-        for group in found
-        for section in _sections(context, analysis, group, "" if len(found) == 1 else f"-{plain_name(group.workload)}")
-    )
-
-
-def _sections(context: ReportContext, analysis: Analysis, group: LatencyGroup, suffix: str) -> Iterable[Section]:
-    yield _table(context, group, suffix)
-    yield _histogram(group, suffix)
-    yield from by_processor(context, group, suffix)
-    if len(group.variants) > 1:
-        yield between_kernels(context, analysis, group, suffix)
-    if IDLE in group.loads and len(group.loads) > 1:
-        yield loaded_over_idle(context, group, suffix)
-    if context.published == STUDY:
-        yield from _longest(group, suffix)
+    made: list[Section] = []
+    for group in found:
+        suffix = "" if len(found) == 1 else f"-{plain_name(group.workload)}"
+        made += [_table(context, group, suffix), _histogram(group, suffix), *by_processor(context, group, suffix)]
+        made += [between_kernels(context, analysis, group, suffix)] if len(group.variants) > 1 else []
+        made += [loaded_over_idle(context, group, suffix)] if {IDLE} < {*group.loads} else []
+        made += _longest(group, suffix) if context.published == STUDY else ()
+    return tuple(made)
 
 
 def _replicates_of(group: LatencyGroup) -> str:
@@ -78,13 +71,11 @@ def _table(context: ReportContext, group: LatencyGroup, suffix: str) -> Section:
         "latencies. Average: the mean of the replicates' averages. Percentiles: of all replicates together, the lower edge of the bin of "
         "1 us."
     ]
-    if any(percentile(each, PERCENTS[-1]) is None for each in shown):
-        notes.append("A percentile is empty where there are fewer latencies than it needs (p99.99 needs 10000).")
+    few = any(percentile(each, PERCENTS[-1]) is None for each in shown)
+    empty = "A percentile is empty where there are fewer latencies than it needs (p99.99 needs 10000)."
     missing = [f"{variant.short_label} under {load}" for (load, variant), each in cells.items() if each is None]
-    if missing:
-        notes.append(f"No latencies were measured of {', '.join(missing)}.")
-    if context.published == STUDY:
-        notes.append(_IMAGE)
+    lacking = f"No latencies were measured of {', '.join(missing)}."
+    notes += [empty] * few + [lacking] * bool(missing) + [_IMAGE] * (context.published == STUDY)
     return section_of(
         f"latency{suffix}",
         f"Wake-up latency of {group.workload} by load, in microseconds, {_replicates_of(group)}",
@@ -98,8 +89,8 @@ def _table(context: ReportContext, group: LatencyGroup, suffix: str) -> Section:
             Field("", "max_median_us", lambda each: statistics.median(each.maxima) / NS_PER_US),
             Field("", "max_low_us", lambda each: min(each.maxima) / NS_PER_US),
             Field("", "max_high_us", lambda each: max(each.maxima) / NS_PER_US),
-            Field("average", "average_us", _average, known(formatting.digits)),
-            *(Field(f"p{percent:g}", f"p{percent:g}_us", _percentile(percent), known(us_text)) for percent in PERCENTS),
+            Field("average", "average_us", lambda each: in_us(average(each)), known(formatting.digits)),
+            *map(_percentile, PERCENTS),
             Field("replicates", "", lambda each: len(each.maxima)),
             Field("wake-ups", "", total),
         ),
@@ -110,16 +101,9 @@ def _table(context: ReportContext, group: LatencyGroup, suffix: str) -> Section:
     )
 
 
-def _average(each: Latency) -> float | None:
-    return statistics.fmean(each.averages) / NS_PER_US if each.averages else None
-
-
-def _percentile(percent: float) -> Callable[[Latency], float | None]:
-    def value(each: Latency) -> float | None:
-        found = percentile(each, percent)
-        return None if found is None else found / NS_PER_US
-
-    return value
+def _percentile(percent: float) -> Field[Latency]:
+    name = f"p{percent:g}"
+    return Field(name, f"{name}_us", lambda each: in_us(percentile(each, percent)), known(us_text))
 
 
 def _histogram(group: LatencyGroup, suffix: str) -> Section:
@@ -136,7 +120,6 @@ def _histogram(group: LatencyGroup, suffix: str) -> Section:
         title,
         [item("", name) for name in ("load", "variant", "from_us", "count")],
         bins,
-        notes=("Marked: the worst case of all replicates.",),
         drawing=latency_plot.drawing(group, title),
     )
 
@@ -144,7 +127,7 @@ def _histogram(group: LatencyGroup, suffix: str) -> Section:
 def _longest(group: LatencyGroup, suffix: str) -> Iterable[Section]:
     """Return the maximum of rt on an idle machine beside the page's longest run."""
     measured = next(
-        (each for (load, variant), each in group.found.items() if load == IDLE and is_rt(variant)),
+        (each for (load, variant), each in group.found.items() if load == IDLE and kernel_of(variant) == "rt"),
         None,
     )
     if measured is None:

@@ -22,7 +22,7 @@ from swapstone.core.report.answer.places import places_of
 from swapstone.core.report.context import ReportContext
 from swapstone.core.report.document import Block, Item
 from swapstone.core.report.tables import Field, short_table, unit
-from swapstone.parts.vm.report.latency_data import IDLE, LatencyGroup, groups, percentile, ratios, total
+from swapstone.parts.vm.report.latency_data import IDLE, LatencyGroup, average, groups, percentile, ratios, total
 
 _PERCENT = 99.9
 _SIGNS = {1: "shorter", -1: "longer", 0: "same", None: ""}
@@ -39,19 +39,25 @@ def answer(context: ReportContext, analysis: Analysis) -> Answer | None:
     suites = tuple(dict.fromkeys(group.suite for group in found))
     rows = [row for place in places_of(analysis) if place.suite in suites for row in place.leads]
     exact, several = context.experiment.virtual, len(found) > 1
+    fewest = min(len(each.maxima) for group in found for each in group.found.values())
+    few = (Item("With one replicate, whether the worst cases differ is undecided: more replicates (--blocks)."),)
+    # The path of a wake-up can be derived on the exact clock, of two variants.
+    path = (("why it was late", f"{context.explain} max"),)
+    several_variants = any(len(group.variants) > 1 for group in found)
     return Answer(
         claims=tuple(_claim(group, analysis, context, several=several) for group in found),
         suites=suites,
         figures=tuple(_table(group, exact=exact) for group in found),
-        unknown=(*limits.rejected(rows), *_few(found), *(() if exact else _unknown(found))),
-        commands=(*_explaining(context, found), *commands_for(context, ())),
+        unknown=(*limits.rejected(rows), *(few if fewest == 1 else ()), *(() if exact else _unknown(found))),
+        commands=(*(path if exact and context.explain and several_variants else ()), *commands_for(context, ())),
     )
 
 
 def _claim(group: LatencyGroup, analysis: Analysis, context: ReportContext, *, several: bool) -> Claim:
     """Return the result of one workload; its numbers are those of the longest latency that differs most."""
     margin, exact = context.experiment.margin, context.experiment.virtual
-    rows = _longest_rows(group, analysis)
+    place = group.suite, group.workload, "max"
+    rows = tuple(row for row in analysis.comparisons if (row.suite, row.workload, row.metric.name) == place)
     first, *others = group.variants
     clauses = [
         _against(group, _words(group, rows, first, other, margin, exact=exact), first, other, exact=exact)
@@ -64,13 +70,6 @@ def _claim(group: LatencyGroup, analysis: Analysis, context: ReportContext, *, s
     differing = [mean for mean in means if mean.standing(margin) in {Standing.MORE, Standing.LESS}]
     largest = max(differing or means, key=lambda mean: abs(math.log(mean.effect)), default=None)
     return claim if largest is None else claim.of_mean(largest)
-
-
-def _explaining(context: ReportContext, found: Sequence[LatencyGroup]) -> tuple[tuple[str, str], ...]:
-    """Return the command that prints the path of the worst wake-up, where it can be derived: on the exact clock, of two variants."""
-    if not context.experiment.virtual or not context.explain or all(len(group.variants) < 2 for group in found):
-        return ()
-    return (("why it was late", f"{context.explain} max"),)
 
 
 def _alone(group: LatencyGroup, variant: Variant, *, exact: bool) -> str:
@@ -171,21 +170,7 @@ def _under(loads: Sequence[str], exact: bool) -> str:
     return idle if list(loads) == [IDLE] else f"under {wording.listed([formatting.safe(load) for load in loads])}"
 
 
-def _time(nanoseconds: float) -> str:
-    return formatting.quantity(nanoseconds, "ns")
-
-
-def _few(found: Sequence[LatencyGroup]) -> list[Item]:
-    fewest = min(len(each.maxima) for group in found for each in group.found.values())
-    if fewest > 1:
-        return []
-    return [Item("With one replicate, whether the worst cases differ is undecided: more replicates (--blocks).")]
-
-
-def _longest_rows(group: LatencyGroup, analysis: Analysis) -> tuple[Comparison, ...]:
-    """Return the comparisons of the longest latencies of a group."""
-    place = group.suite, group.workload, "max"
-    return tuple(row for row in analysis.comparisons if (row.suite, row.workload, row.metric.name) == place)
+_time = unit("ns")
 
 
 def _unknown(found: Sequence[LatencyGroup]) -> tuple[Item, ...]:
@@ -205,12 +190,10 @@ def _unknown(found: Sequence[LatencyGroup]) -> tuple[Item, ...]:
     return (Item(f"{text}."),)
 
 
-def _interval(latency: Latency) -> str:
-    """Return the interval of the median of maxima behind it, such as `` (31 us to 44 us)``; empty without one."""
-    if latency.median_interval is None:
-        return ""
-    low, high = (formatting.quantity(value, "ns") for value in latency.median_interval)
-    return f" ({low} to {high})"
+def _median(latency: Latency) -> str:
+    """Return the median of maxima with its interval, such as ``36 us (31 us to 44 us)``."""
+    bounds = " to ".join(map(_time, latency.median_interval or ()))
+    return _time(statistics.median(latency.maxima)) + (f" ({bounds})" if bounds else "")
 
 
 def _table(group: LatencyGroup, *, exact: bool) -> Block:
@@ -220,9 +203,9 @@ def _table(group: LatencyGroup, *, exact: bool) -> Block:
         Field("load", "", lambda each: each.load, formatting.safe, right=False),
         Field("variant", "", lambda each: each.variant.short_label, formatting.safe, right=False),
         Field("worst case" if exact else "largest seen", "", lambda each: max(each.maxima), _time),
-        Field("median of maxima", "", lambda each: _time(statistics.median(each.maxima)) + _interval(each)),
-        Field("p99.9", "", lambda each: percentile(each, _PERCENT), unit("ns")),
-        Field("average", "", lambda each: statistics.fmean(each.averages) if each.averages else None, unit("ns")),
+        Field("median of maxima", "", _median),
+        Field("p99.9", "", lambda each: percentile(each, _PERCENT), _time),
+        Field("average", "", average, _time),
     )
     return short_table(
         f"Wake-up latency of {group.workload}",

@@ -38,7 +38,7 @@ class LatencyGroup(FrozenStruct, frozen=True, kw_only=True):
     found: dict[tuple[str, Variant], Latency]
 
 
-class Ratios(FrozenStruct, frozen=True, kw_only=True):
+class Ratios(FrozenStruct, frozen=True, kw_only=False):
     """Ratios of two maxima over the replicates that both sides have: their number, median, lowest and highest."""
 
     replicates: int
@@ -48,11 +48,8 @@ class Ratios(FrozenStruct, frozen=True, kw_only=True):
 
     def sign(self, margin: float) -> int | None:
         """Return 1 or -1 where all replicates are on one side of the margin, 0 where all are within it, else None."""
-        if self.low > 1 + margin:
-            return 1
-        if self.high < 1 / (1 + margin):
-            return -1
-        return 0 if self.low >= 1 / (1 + margin) and self.high <= 1 + margin else None
+        low, high = sign(self.low, margin), sign(self.high, margin)
+        return low if low == high else None
 
 
 def sign(ratio: float, margin: float) -> int:
@@ -63,32 +60,25 @@ def sign(ratio: float, margin: float) -> int:
 def groups(context: ReportContext, analysis: Analysis) -> tuple[LatencyGroup, ...]:
     """Return the latencies by workload."""
     copies = {null.copy for null in analysis.nulls}
-    kept = [each for each in analysis.latencies if each.variant not in copies and each.maxima]
-    places = dict.fromkeys((each.suite, each.workload) for each in kept)
+    kept: dict[tuple[str, str], list[Latency]] = {}
+    for each in analysis.latencies:
+        if each.variant not in copies and each.maxima:
+            kept.setdefault((each.suite, each.workload), []).append(each)
     return tuple(
-        _group(context, place, [each for each in kept if (each.suite, each.workload) == place]) for place in places
-    )
-
-
-def _group(context: ReportContext, place: tuple[str, str], kept: list[Latency]) -> LatencyGroup:
-    have = {each.load for each in kept}
-    return LatencyGroup(
-        suite=place[0],
-        workload=place[1],
-        loads=tuple(load for load in context.experiment.loads if load in have),
-        variants=tuple(dict.fromkeys(each.variant for each in kept)),
-        found={(each.load, each.variant): each for each in kept},
+        LatencyGroup(
+            suite=suite,
+            workload=workload,
+            loads=tuple(load for load in context.experiment.loads if load in {each.load for each in mine}),
+            variants=tuple(dict.fromkeys(each.variant for each in mine)),
+            found={(each.load, each.variant): each for each in mine},
+        )
+        for (suite, workload), mine in kept.items()
     )
 
 
 def kernel_of(variant: Variant) -> str:
-    """Return the level of the factor ``kernel``; empty where that is not varied."""
+    """Return the level of the factor ``kernel``, ``rt`` with PREEMPT_RT; empty where that is not varied."""
     return dict(variant.levels).get("kernel", "")
-
-
-def is_rt(variant: Variant) -> bool:
-    """Return whether a variant's kernel is the one with PREEMPT_RT."""
-    return kernel_of(variant) == "rt"
 
 
 def ratios(above: Latency | None, below: Latency | None) -> Ratios | None:
@@ -100,14 +90,9 @@ def ratios(above: Latency | None, below: Latency | None) -> Ratios | None:
     if above is None or below is None:
         return None
     divisor = dict(zip(below.blocks, below.maxima, strict=True))
-    found = [
-        value / divisor[block]
-        for block, value in zip(above.blocks, above.maxima, strict=True)
-        if divisor.get(block, 0.0) > 0
-    ]
-    if not found:
-        return None
-    return Ratios(replicates=len(found), median=statistics.median(found), low=min(found), high=max(found))
+    pairs = zip(above.blocks, above.maxima, strict=True)
+    found = [value / divisor[block] for block, value in pairs if divisor.get(block, 0.0) > 0]
+    return Ratios(len(found), statistics.median(found), min(found), max(found)) if found else None
 
 
 def total(latency: Latency) -> int:
@@ -120,6 +105,16 @@ def percentile(latency: Latency, percent: float) -> float | None:
     if total(latency) * (100 - percent) < 100 - 1e-6:
         return None
     return dict(latency.percentiles).get(percent)
+
+
+def average(latency: Latency) -> float | None:
+    """Return the mean of the replicates' averages in nanoseconds; None without any."""
+    return statistics.fmean(latency.averages) if latency.averages else None
+
+
+def in_us(nanoseconds: float | None) -> float | None:
+    """Return a time in microseconds; None for None."""
+    return None if nanoseconds is None else nanoseconds / NS_PER_US
 
 
 def us(nanoseconds: float) -> str:
@@ -147,6 +142,5 @@ def plain_name(text: str) -> str:
 def over_replicates(counts: Iterable[int]) -> str:
     """Return ``over 4 replicates`` for the smallest and largest of some counts; `counts` is not empty."""
     found = sorted(set(counts))
-    if len(found) == 1:
-        return f"over {formatting.count(found[0], 'replicate')}"
-    return f"over {found[0]} to {found[-1]} replicates"
+    most = formatting.count(found[-1], "replicate")
+    return f"over {most}" if len(found) == 1 else f"over {found[0]} to {most}"

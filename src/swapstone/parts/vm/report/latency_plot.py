@@ -6,11 +6,12 @@ The axis of latencies is the logarithm of 1 us + latency: 5 us and 6000 us are b
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from swapstone.core.model import Latency
-from swapstone.core.report import formatting, svg
+from swapstone.core.report import svg
 from swapstone.core.report.document import Drawing
 from swapstone.core.report.plot import Panel, Scale, Series, Span, plot
 from swapstone.parts.vm.report.latency_data import NS_PER_US, LatencyGroup, us
@@ -18,12 +19,6 @@ from swapstone.parts.vm.report.latency_warnings import worst
 
 _TOGETHER = 4  # variants in a panel
 _LEAST_COUNT = 0.5  # where the axis of counts begins, so that a count of 1 is seen
-_STEPS = (1, 2, 5)
-
-_RAMP = ".:-=+*#%@"
-"""For a terminal: one character for each decade of counts, the first for 1 to 9."""
-_COLUMNS = 79
-_LEAST_COLUMNS = 30
 
 
 def top(group: LatencyGroup) -> int:
@@ -32,26 +27,8 @@ def top(group: LatencyGroup) -> int:
         max(worst(each) / NS_PER_US, each.histogram[-1][0] + 1 if each.histogram else 0)
         for each in group.found.values()
     )
-    power = 10
-    while True:
-        for step in _STEPS:
-            if step * power >= most:
-                return step * power
-        power *= 10
-
-
-def share(value: float, end: float) -> float:
-    """Return a latency's position on the axis, from 0 to 1; both arguments in microseconds."""
-    return min(1.0, math.log1p(max(0.0, value)) / math.log1p(end))
-
-
-def _ticks(end: int) -> list[int]:
-    found = [0]
-    power = 1
-    while power <= end:
-        found += [step * power for step in _STEPS if step * power <= end]
-        power *= 10
-    return found
+    ends = (step * int(10**power) for power in itertools.count(1) for step in (1, 2, 5))
+    return next(end for end in ends if end >= most)
 
 
 def drawing(group: LatencyGroup, title: str) -> Drawing:
@@ -69,10 +46,13 @@ def drawing(group: LatencyGroup, title: str) -> Drawing:
         title,
         Scale("latency, us (logarithm of 1 us + latency)", "log1p", reach=(0.0, float(top(group))), pad=0.0),
         panels,
-        (f"{each.variant.short_label} under {each.load}: worst case {us(worst(each))} us" for each in _ordered(group)),
+        (
+            f"{each.variant.short_label} under {each.load}: worst case {us(worst(each))} us"
+            for place in itertools.product(group.loads, group.variants)
+            if (each := group.found.get(place)) is not None
+        ),
         name="latency",
-        caption="Wake-ups in each bin of 1 us (logarithm), all replicates.",
-        lines=drawn(group),
+        caption="Wake-ups in each bin of 1 us (logarithm), all replicates. Marked: the worst case of all replicates.",
     )
 
 
@@ -101,100 +81,6 @@ def _panel(group: LatencyGroup, y: Scale, here: Sequence[Latency]) -> Panel:
     return Panel(y, series, here[0].load, 112.0 + 15.0 * len(here), over=worst_cases)
 
 
-def _ordered(group: LatencyGroup) -> Iterable[Latency]:
-    return (
-        group.found[load, variant]
-        for load in group.loads
-        for variant in group.variants
-        if (load, variant) in group.found
-    )
-
-
 def _count(number: float) -> str:
     value = int(number)
     return f"{value // 1_000_000}M" if value >= 1_000_000 else f"{value // 1000}k" if value >= 1000 else str(value)
-
-
-def drawn(group: LatencyGroup) -> tuple[str, ...]:
-    """Draw one line per load and variant for a terminal: a character for the decade of the counts, ``X`` for the worst case."""
-    end = top(group)
-    shown = list(_ordered(group))
-    loads = _column(dict.fromkeys(each.load for each in shown), 12)
-    variants = _column((each.variant.short_label for each in shown), 20)
-    values = {id(each): f"{us(worst(each))} us" for each in shown}
-    room = max(map(len, values.values()))
-    before = max(map(len, loads.values())) + 1 + max(map(len, variants.values())) + 1
-    width = max(_LEAST_COLUMNS, _COLUMNS - before - room - 3)
-    counted = {id(each): _counted(each, end, width) for each in shown}
-    lines = []
-    last = ""
-    for each in shown:
-        name = loads[each.load] if each.load != last else ""
-        last = each.load
-        head = f"{name.ljust(max(map(len, loads.values())))} {variants[each.variant.short_label]} "
-        lines.append(f"{head}|{_strip(each, counted[id(each)], end)}| {values[id(each)].rjust(room)}")
-    ruler, numbers = _ruler(end, width)
-    return (
-        *lines,
-        f"{' ' * before}+{ruler}+ worst".rstrip(),
-        f"{' ' * before} {numbers}",
-        f"{' ' * before} us, logarithm of 1 us + latency. Wake-ups in a column:",
-        f"{' ' * before} "
-        + ", ".join(f"{mark} {_decade(place)}" for place, mark in enumerate(_RAMP[: _used(counted.values())]))
-        + ", X worst",
-    )
-
-
-def _column(names: Iterable[str], most: int) -> dict[str, str]:
-    """Return names in ASCII of one width, long ones cut in their middle."""
-    found = {name: formatting.safe(name).encode("ascii", "replace").decode() for name in names}
-    width = min(most, max(map(len, found.values())))
-    return {name: _cut(text, width).ljust(width) for name, text in found.items()}
-
-
-def _cut(text: str, width: int) -> str:
-    tail = (width - 1) // 2
-    return text if len(text) <= width else f"{text[: width - 1 - tail]}~{text[len(text) - tail :]}"
-
-
-def _used(counted: Iterable[Sequence[int]]) -> int:
-    """Return how many characters of the ramp occur."""
-    return min(len(_RAMP), len(str(max(max(counts) for counts in counted))))
-
-
-def _decade(place: int) -> str:
-    return f"{10**place}+" if place else "1-9"
-
-
-def _counted(each: Latency, end: int, width: int) -> list[int]:
-    """Return how many wake-ups each column stands for: all of the bins that it holds, or of the bin that covers it and more."""
-    counts = [0] * width
-    for edge, count in each.histogram:
-        first = min(width - 1, math.floor(share(edge, end) * width))
-        after = max(first + 1, math.floor(share(edge + 1, end) * width))
-        for column in range(first, min(width, after)):
-            counts[column] += count
-    return counts
-
-
-def _strip(each: Latency, counts: Sequence[int], end: int) -> str:
-    marks = [" " if not count else _RAMP[min(len(_RAMP), len(str(count))) - 1] for count in counts]
-    marks[min(len(marks) - 1, math.floor(share(worst(each) / NS_PER_US, end) * len(marks)))] = "X"
-    return "".join(marks)
-
-
-def _ruler(end: int, width: int) -> tuple[str, str]:
-    """Return a line with a tick at each power of ten, and a line with their values."""
-    line, numbers = ["-"] * width, [" "] * (width + 8)
-    free = 0
-    for tick in _ticks(end):
-        if str(tick)[0] not in "01" and tick != end:
-            continue
-        at = min(width - 1, math.floor(share(tick, end) * width))
-        line[at] = "+"
-        text = str(tick)
-        start = max(0, min(at - len(text) // 2, width - len(text)))
-        if start >= free:
-            numbers[start : start + len(text)] = text
-            free = start + len(text) + 1
-    return "".join(line), "".join(numbers).rstrip()

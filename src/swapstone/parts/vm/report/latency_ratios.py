@@ -44,34 +44,6 @@ def _figures(context: ReportContext, section: str) -> tuple[Reference, ...]:
     return references(STUDY, section) if context.published == STUDY else ()
 
 
-def _board(platform: str) -> str:
-    """Return a board's name without its number of cores."""
-    return platform.partition(" (")[0]
-
-
-def _column(platform: str) -> str:
-    return f"page_{plain_name(_board(platform)).replace('-', '_')}"
-
-
-def _ratio_text(found: Ratios) -> str:
-    middle, low, high = map(formatting.ratio, (found.median, found.low, found.high))
-    return middle if found.replicates == 1 else f"{middle} [{low} .. {high}]"
-
-
-def _comparison(analysis: Analysis, group: LatencyGroup, load: str, candidate: Variant) -> Comparison | None:
-    """Return the comparison of the maxima of a candidate and the baseline; None without one that has an effect."""
-    place = (group.suite, group.workload, load, "max", candidate)
-    return next(
-        (
-            each
-            for each in analysis.comparisons
-            if (each.suite, each.workload, each.load, each.metric.name, each.candidate) == place
-            and shown_ratio(each) is not None
-        ),
-        None,
-    )
-
-
 def _inverse_text(comparison: Comparison | None, found: Ratios) -> str:
     """Return candidate / baseline: the comparison's effect with its interval, and the range over the replicates.
 
@@ -80,9 +52,12 @@ def _inverse_text(comparison: Comparison | None, found: Ratios) -> str:
         found: baseline / candidate.
     """
     middle = formatting.ratio(1 / found.median) if comparison is None else formatting.estimate(comparison)
-    if found.replicates == 1 or min(found.low, found.high) <= 0:
-        return middle
-    return f"{middle} [{formatting.ratio(1 / found.high)} .. {formatting.ratio(1 / found.low)}]"
+    return _ranged(middle, found, 1 / found.high, 1 / found.low) if min(found.low, found.high) > 0 else middle
+
+
+def _ranged(middle: str, found: Ratios, low: float, high: float) -> str:
+    """Return a ratio with the range over the replicates, if there are several."""
+    return middle if found.replicates == 1 else f"{middle} [{formatting.ratio(low)} .. {formatting.ratio(high)}]"
 
 
 def _verdict(line: _Line, margin: float) -> tuple[str, int | None]:
@@ -135,10 +110,11 @@ def _of(name: str) -> Callable[[_Line], float | None]:
     return lambda line: None if line.found is None else float(getattr(line.found, name))
 
 
-def _board_fields(board: str) -> tuple[Field[_Line], ...]:
+def _board_fields(platform: str) -> tuple[Field[_Line], ...]:
+    board = platform.partition(" (")[0]  # without its number of cores
     return (
-        Field(_board(board), "", lambda line: line.printed(board)),
-        Field("", _column(board), lambda line: line.ratio(board)),
+        Field(board, "", lambda line: line.printed(platform)),
+        Field("", f"page_{plain_name(board).replace('-', '_')}", lambda line: line.ratio(platform)),
     )
 
 
@@ -192,6 +168,12 @@ def between_kernels(context: ReportContext, analysis: Analysis, group: LatencyGr
     For programs, the data have the page's direction.
     """
     figures, baseline = _figures(context, BETWEEN), group.variants[0]
+    compared = {
+        (each.load, each.candidate): each
+        for each in analysis.comparisons
+        if (each.suite, each.workload, each.metric.name) == (group.suite, group.workload, "max")
+        and shown_ratio(each) is not None
+    }
     # With one candidate the title names both variants.
     one = len(group.variants) == 2
     lines = []
@@ -199,7 +181,7 @@ def between_kernels(context: ReportContext, analysis: Analysis, group: LatencyGr
         for variant in group.variants[1:]:
             found = ratios(group.found.get((load, baseline)), group.found.get((load, variant)))
             if found is not None:
-                text = _inverse_text(_comparison(analysis, group, load, variant), found)
+                text = _inverse_text(compared.get((load, variant)), found)
                 beside = _between_beside(figures, load, baseline, variant)
                 shown = f"{variant.short_label} / {baseline.short_label}"
                 lines.append(_Line(load, baseline.label, variant.label, shown, found, beside, text))
@@ -238,7 +220,17 @@ def loaded_over_idle(context: ReportContext, group: LatencyGroup, suffix: str) -
             found = ratios(group.found.get((load, variant)), group.found.get((IDLE, variant)))
             if found is not None:
                 beside = _loaded_beside(figures, load, baseline, variant)
-                lines.append(_Line(load, None, variant.label, variant.short_label, found, beside, _ratio_text(found)))
+                lines.append(
+                    _Line(
+                        load,
+                        None,
+                        variant.label,
+                        variant.short_label,
+                        found,
+                        beside,
+                        _ranged(formatting.ratio(found.median), found, found.low, found.high),
+                    )
+                )
     return _section(
         f"{LOADED}{suffix}",
         "Maximum under load over the idle one",
@@ -267,10 +259,7 @@ def _boards(lines: Iterable[_Line]) -> tuple[str, ...]:
 
 
 def _only_kernel_differs(baseline: Variant, variant: Variant) -> bool:
-    first, other = dict(baseline.levels), dict(variant.levels)
-    return {name: level for name, level in first.items() if name != "kernel"} == {
-        name: level for name, level in other.items() if name != "kernel"
-    }
+    return {name for name, _ in {*baseline.levels} ^ {*variant.levels}} <= {"kernel"}
 
 
 def _between_beside(
@@ -280,10 +269,9 @@ def _between_beside(
     kernels = (kernel_of(baseline), kernel_of(variant))
     if set(kernels) != set(_KERNELS) or not _only_kernel_differs(baseline, variant):
         return ()
-    turned = kernels != _KERNELS
     return tuple(
         _Beside(each.figure.platform, 1 / each.figure.value, each.figure.printed)
-        if turned
+        if kernels != _KERNELS
         else _Beside(each.figure.platform, each.figure.value, formatting.ratio(1 / each.figure.value))
         for each in figures
         if each.place.side.load == load
@@ -293,11 +281,10 @@ def _between_beside(
 def _loaded_beside(figures: Iterable[Reference], load: str, baseline: Variant, variant: Variant) -> tuple[_Beside, ...]:
     if not _only_kernel_differs(baseline, variant):
         return ()
-    kernel = kernel_of(variant)
     return tuple(
         _Beside(each.figure.platform, each.figure.value, each.figure.printed)
         for each in figures
-        if (each.place.side.load, dict(each.place.side.levels)["kernel"]) == (load, kernel)
+        if (each.place.side.load, dict(each.place.side.levels)["kernel"]) == (load, kernel_of(variant))
     )
 
 

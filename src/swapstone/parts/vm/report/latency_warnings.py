@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from swapstone.core.model import Latency
 from swapstone.core.report import formatting
-from swapstone.parts.vm.report.latency_data import IDLE, LatencyGroup, is_rt, percentile, us
+from swapstone.parts.vm.report.latency_data import IDLE, LatencyGroup, kernel_of, percentile, us
 
 LONG_NS = 1e6
 """From this latency on, in nanoseconds, a maximum is long for any kernel."""
@@ -35,12 +35,11 @@ def warnings_of(group: LatencyGroup, *, exact: bool) -> tuple[str, ...]:
         group: the latencies.
         exact: whether the clock counts instructions; on a wall clock, a machine is also delayed by what is outside its kernel.
     """
-    found = []
+    found: list[str] = []
     for load in group.loads:
         here = [each for variant in group.variants if (each := group.found.get((load, variant))) is not None]
         rise = min((_rise(group, each) for each in here if delayed(group, each)), default=None)
-        texts = [_sentence(group, each, rise, exact=exact) for each in here]
-        found += [text for text in texts if text]
+        found += filter(None, (_sentence(group, each, rise, exact=exact) for each in here))
     return tuple(found)
 
 
@@ -49,23 +48,23 @@ def worst(latency: Latency) -> float:
     return max(latency.maxima)
 
 
-def _idle(group: LatencyGroup, latency: Latency) -> Latency | None:
-    return None if latency.load == IDLE else group.found.get((IDLE, latency.variant))
+def _idle(group: LatencyGroup, latency: Latency) -> float | None:
+    """Return the idle maximum beside one under a load; None without one."""
+    idle = None if latency.load == IDLE else group.found.get((IDLE, latency.variant))
+    return None if idle is None else worst(idle)
 
 
 def _rise(group: LatencyGroup, latency: Latency) -> float:
     """Return the maximum less the idle one, in nanoseconds; the maximum itself without an idle one."""
-    idle = _idle(group, latency)
-    return worst(latency) - (worst(idle) if idle is not None else 0.0)
+    return worst(latency) - (_idle(group, latency) or 0.0)
 
 
 def delayed(group: LatencyGroup, latency: Latency) -> bool:
     """Return whether the maximum of a kernel with PREEMPT_RT is longer than its non-preemptible sections should be."""
-    if not is_rt(latency.variant):
+    if kernel_of(latency.variant) != "rt":
         return False
     most, idle = worst(latency), _idle(group, latency)
-    made = idle is not None and most > RT_TIMES * worst(idle) and most > RT_NS
-    return most >= LONG_NS or made
+    return most >= LONG_NS or (idle is not None and most > RT_TIMES * idle and most > RT_NS)
 
 
 def rare(latency: Latency) -> float | None:
@@ -76,10 +75,9 @@ def rare(latency: Latency) -> float | None:
 
 def _sentence(group: LatencyGroup, latency: Latency, rise: float | None, *, exact: bool) -> str:
     load = "on the idle machine" if latency.load == IDLE else f"under load {formatting.safe(latency.load)}"
-    where = f"{formatting.safe(latency.variant.short_label)} {load}"
-    idle = _idle(group, latency)
+    where, idle = f"{formatting.safe(latency.variant.short_label)} {load}", _idle(group, latency)
     replicates = f"worst of {formatting.count(len(latency.maxima), 'replicate')}"
-    measured = f"{us(worst(latency))} us ({replicates}{'' if idle is None else f'; idle: {us(worst(idle))} us'})"
+    measured = f"{us(worst(latency))} us ({replicates}{'' if idle is None else f'; idle: {us(idle)} us'})"
     if delayed(group, latency):
         return f"{where} was delayed by {measured}: {_SECTION if exact else _SECTION_OR_OUTSIDE}"
     if rise is not None and rise > 0 and _rise(group, latency) >= ALIKE * rise:

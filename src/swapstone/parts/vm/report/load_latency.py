@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from swapstone.core.model import Analysis, FrozenStruct, Variant
@@ -47,14 +48,10 @@ def page(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:
         context: has the workloads' parameters.
         analysis: holds the latencies.
     """
-    values = _values(analysis)
+    found = sides(analysis, lambda c: c.metric.name in _SHOWN and c.verdict not in NO_NUMBERS)
+    values = {(each.suite, each.workload, each.metric.name, each.variant): each.median for each in found}
     drawings = tuple(_drawing(each, values) for each in load_series(context, values))
     return (Section(name=NAME, title="Latency against load", blocks=drawings),) if drawings else ()
-
-
-def _values(analysis: Analysis) -> dict[tuple[str, str, str, Variant], float]:
-    found = sides(analysis, lambda c: c.metric.name in _SHOWN and c.verdict not in NO_NUMBERS)
-    return {(each.suite, each.workload, each.metric.name, each.variant): each.median for each in found}
 
 
 def load_series(context: ReportContext, values: Values) -> tuple[LoadSeries, ...]:
@@ -64,28 +61,22 @@ def load_series(context: ReportContext, values: Values) -> tuple[LoadSeries, ...
         context: has the workloads' parameters.
         values: names the workloads that have latencies.
     """
-    workloads = list(dict.fromkeys(place[:2] for place in values))
-    known = {place: context.parameters(*place) for place in workloads}
+    known = {place: context.parameters(*place) for place in dict.fromkeys(place[:2] for place in values)}
     names = dict.fromkeys((*_FIRST, *(name for each in known.values() for name in each)))
     found = []
     for parameter in names:
         groups: dict[tuple[str, tuple[tuple[str, str], ...]], dict[float, str]] = {}
         for (suite, workload), parameters in known.items():
-            number = _number(parameters.get(parameter, ""))
-            if number is not None:
+            # A number above 0.
+            if re.fullmatch(r"0*[1-9][0-9]{0,14}", parameters.get(parameter, ""), re.ASCII):
                 others = tuple((name, value) for name, value in parameters.items() if name != parameter)
-                groups.setdefault((suite, others), {})[number] = workload
+                groups.setdefault((suite, others), {})[float(parameters[parameter])] = workload
         found += [
             LoadSeries(suite=suite, parameter=parameter, others=others, workloads=tuple(sorted(each.items())))
             for (suite, others), each in groups.items()
             if len(each) > 1
         ]
     return tuple(found)
-
-
-def _number(text: str) -> float | None:
-    """Return a parameter's number above 0; None for anything else."""
-    return float(text) if text.isascii() and text.isdigit() and len(text) < 16 and int(text) > 0 else None
 
 
 def _drawing(each: LoadSeries, values: Values) -> Drawing:

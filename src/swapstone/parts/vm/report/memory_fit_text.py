@@ -35,7 +35,8 @@ def _sentence(variants: Sequence[VariantMemory]) -> str:
     parts += [f"{each.name} {_without_size(each)}" for each in variants if not each.smallest_bytes]
     text = ("; " if any("," in each.name for each in variants) else ", ").join(parts)
     if len(found) > 1 and (difference := found[-1].smallest_bytes - found[0].smallest_bytes):
-        if _overlap(found):
+        # One threshold may lie between the largest size that failed and the smallest that survived of all variants.
+        if max(each.failed_bytes for each in found) < found[0].smallest_bytes:
             text += " (a difference within the resolution)"
         elif difference <= max(_variation_bytes(each) for each in found):
             text += " (a difference that may be one from run to run)"
@@ -50,16 +51,10 @@ def _without_size(variant: VariantMemory) -> str:
     return "has no result yet"
 
 
-def _overlap(found: Sequence[VariantMemory]) -> bool:
-    """Return whether one threshold lies between the largest size that failed and the smallest that survived of all variants."""
-    return max(each.failed_bytes for each in found) < min(each.smallest_bytes for each in found)
-
-
 def _variation_bytes(variant: VariantMemory) -> int:
     """Return how wide the range of sizes is in which some runs survive and others fail, or that of the peaks without a limit, if wider."""
     range_bytes = variant.smallest_bytes - variant.varies_from_bytes if variant.varies_from_bytes else 0
-    peaks_bytes = variant.peak_rss_bytes - variant.least_rss_bytes if variant.least_rss_bytes else 0
-    return max(range_bytes, peaks_bytes)
+    return max(range_bytes, variant.peak_rss_bytes - variant.least_rss_bytes if variant.least_rss_bytes else 0)
 
 
 def rows(fit: MemoryFit) -> list[tuple[str, ...]]:

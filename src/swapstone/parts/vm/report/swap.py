@@ -12,7 +12,7 @@ from swapstone.core.report import formatting
 from swapstone.core.report.context import ReportContext
 from swapstone.core.report.document import Section
 from swapstone.core.report.plot import Point, Series
-from swapstone.core.report.tables import Datum, Field, item, known, section_of, unit
+from swapstone.core.report.tables import Datum, Field, item, known, quotient, section_of, unit
 from swapstone.core.report.topics.topic import Topic
 from swapstone.parts.vm.report.swap_data import (
     PAGE,
@@ -77,17 +77,13 @@ def sections(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:
             named="" if len(loads) == 1 else f", load {load}",
             virtual=context.experiment.virtual,
         )
-        if values.fills:
-            made.append(tables.summary())
-        if len(values.fills) > 1:
-            made.append(tables.compressibility())
-        if values.touches:
-            made.append(tables.back())
+        made += [tables.summary()] if values.fills else []
+        made += [tables.compressibility()] if len(values.fills) > 1 else []
+        made += [tables.back()] if values.touches else []
         for fill, percent in values.fills:
             mine = [each for each in sampled if (each.workload, each.load) == (fill, load)]
             made += [tables.seconds(mine, percent, fill)] if mine else []
-    if values.fills and context.published == STUDY:
-        made.append(_page_section())
+    made += [_page_section()] if values.fills and context.published == STUDY else []
     return tuple(made)
 
 
@@ -103,7 +99,7 @@ def _page_section() -> Section:
         ),
         [
             {"level": level, "second": float(second), **{name: row.get(name) for name in COLUMNS}}
-            for (level, second), row in page_rows().items()
+            for (level, second), row in page_rows(SECONDS, PAGE).items()
         ],
         keys=2,
         notes=(
@@ -116,10 +112,6 @@ _WHOLE = known(lambda value: formatting.fixed(value, 0), "?")
 _TIMES = known(formatting.ratio, "?")
 _LEVEL: Field[_Row] = Field("level", "", lambda row: formatting.safe(level_of(row.variant)), right=False)
 _VARIANT: Field[_Row] = Field("", "variant", lambda row: row.variant.label)
-
-
-def _over(value: float | None, base: float | None) -> float | None:
-    return value / base if value is not None and base else None
 
 
 class _Tables:
@@ -135,14 +127,16 @@ class _Tables:
 
     def median(self, metric: str, work: str = "", scale: float = 1.0) -> Callable[[_Row], float | None]:
         """Return the function from a row to the median of a metric: of the row's workload, or of another one."""
-        return lambda row: _over(self.values.medians.get((work or row.work[0], self.load, metric, row.variant)), scale)
+        return lambda row: quotient(
+            self.values.medians.get((work or row.work[0], self.load, metric, row.variant)), scale
+        )
 
     def times(self, metric: str, head: str, key: str) -> tuple[Field[_Row], Field[_Row]]:
         """Return a metric over the baseline's: for readers with its interval, for programs the ratio of medians."""
         median, first = self.median(metric), self.values.variants[0]
         return (
             Field(head, "", lambda row: self.values.effect((row.work[0], self.load, metric, row.variant))),
-            Field("", key, lambda row: _over(median(row), median(_Row(row.work, first)))),
+            Field("", key, lambda row: quotient(median(row), median(_Row(row.work, first)))),
         )
 
     def summary(self) -> Section:
@@ -153,7 +147,7 @@ class _Tables:
             return page_mean(device_of(row.variant))
 
         def page_times(row: _Row) -> float | None:
-            return _over(page(row), page_mean(device_of(first)))
+            return quotient(page(row), page_mean(device_of(first)))
 
         return section_of(
             f"{SUMMARY}{self.tag}",
@@ -193,16 +187,13 @@ class _Tables:
     def compressibility(self) -> Section:
         """Return rate, compression and reached memory by the data's compressibility."""
 
-        def columns(fill: str, percent: str) -> Iterator[Field[_Row]]:
-            key = f"random_{percent}"
-            yield Field(
-                f"{percent} % random: steady",
-                f"{key}_steady_bytes_s",
-                self.median("out_steady", fill),
-                unit("B/s", "?"),
+        def columns(fill: str, percent: str) -> tuple[Field[_Row], ...]:
+            key, steady = f"random_{percent}", f"{percent} % random: steady"
+            return (
+                Field(steady, f"{key}_steady_bytes_s", self.median("out_steady", fill), unit("B/s", "?")),
+                Field("compressed", f"{key}_compression", self.median("compression", fill), _TIMES),
+                Field("reached", f"{key}_reached_bytes", self.median("reached", fill), unit("B", "?")),
             )
-            yield Field("compressed", f"{key}_compression", self.median("compression", fill), _TIMES)
-            yield Field("reached", f"{key}_reached_bytes", self.median("reached", fill), unit("B", "?"))
 
         return section_of(
             f"swap-compressibility{self.tag}",
@@ -312,9 +303,7 @@ def _second_data(sampled: TimeSeries) -> Iterator[Datum]:
 
 def _second(row: Datum) -> str:
     at = row["at_s"]
-    if not isinstance(at, float):
-        return str(row["row"])
-    return formatting.trimmed(formatting.digits(at, 3 if at < 1 else 4))
+    return formatting.trimmed(formatting.digits(at, 3 if at < 1 else 4)) if isinstance(at, float) else str(row["row"])
 
 
 def _points(at_ns: Sequence[float], so: Sequence[float]) -> tuple[Point, ...]:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from typing import NamedTuple
 
@@ -44,9 +45,8 @@ class Values(NamedTuple):
     def effect(self, place: Place) -> str:
         """Return the effect against the baseline with its interval, as in the comparisons; ``1`` for the baseline, ``?`` without one."""
         found = self.effects.get(place)
-        if place[-1] == self.variants[0]:
-            return "1"
-        return "?" if found is None or shown(found) is None else formatting.estimate(found)
+        estimate = "?" if found is None or shown(found) is None else formatting.estimate(found)
+        return "1" if place[-1] == self.variants[0] else estimate
 
 
 def values_of(context: ReportContext, analysis: Analysis) -> Values:
@@ -79,20 +79,13 @@ def level_of(variant: Variant) -> str:
 
 def device_of(variant: Variant) -> str:
     """Return the device that a variant swaps to, as the page names it; empty where the factor swap is not varied."""
-    level = dict(variant.levels).get("swap", "")
-    return next((device for device in ("flash", "zram") if level.startswith(device)), "")
+    return next(filter(dict(variant.levels).get("swap", "").startswith, ("flash", "zram")), "")
 
 
 def page_seconds(device: str) -> tuple[int, ...]:
     """Return the published KiB swapped out in each second, from the first second above 0."""
-    seconds: dict[int, int] = {}
-    for each in references(STUDY, SECONDS):
-        found = _SECOND.fullmatch(each.figure.metric)
-        if found and (each.figure.level, each.place.metric) == (device, "so"):
-            seconds[int(found[1])] = int(each.figure.value)
-    ordered = [seconds[number] for number in sorted(seconds)]
-    first = next((number for number, value in enumerate(ordered) if value), len(ordered))
-    return tuple(ordered[first:])
+    rows = sorted((second, row) for (level, second), row in page_rows(SECONDS).items() if level == device)
+    return tuple(itertools.dropwhile(lambda kib: not kib, (int(row["so"]) for _, row in rows if "so" in row)))
 
 
 def page_mean(device: str) -> float | None:
@@ -101,10 +94,10 @@ def page_mean(device: str) -> float | None:
     return next((figure.value for figure in means if figure.level == device), None)
 
 
-def page_rows() -> dict[tuple[str, int], dict[str, float]]:
-    """Return the published columns of vmstat by (device, second)."""
+def page_rows(*sections: str) -> dict[tuple[str, int], dict[str, float]]:
+    """Return the published columns of vmstat by (device, second), of all that stand in some sections of the report."""
     rows: dict[tuple[str, int], dict[str, float]] = {}
-    for each in (*references(STUDY, SECONDS), *references(STUDY, PAGE)):
+    for each in itertools.chain.from_iterable(references(STUDY, section) for section in sections):
         if found := _SECOND.fullmatch(each.figure.metric):
             rows.setdefault((each.figure.level, int(found[1])), {})[each.place.metric] = each.figure.value
     return rows

@@ -1,0 +1,12 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""The words of sentences about swapping and wake-ups."""
+
+from __future__ import annotations
+
+from swapstone.core.report.answer.means import Phrase
+
+PHRASES = {
+    "out_steady": Phrase("rate of swapping out", "swaps out at", "swapped", "rate"),
+    "touch_time": Phrase("time of a touch", lasts=" for a touch of a swapped page"),
+    "max": Phrase("longest latency"),
+}
