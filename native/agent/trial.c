@@ -43,10 +43,7 @@ static struct {
 } trial = {
     .started = NOT_STARTED,
     .server = {.generator = NOT_STARTED},
-    .answer = {.out = {.fd = -1},
-               .err = {.fd = -1},
-               .generator_out = {.fd = -1},
-               .generator_err = {.fd = -1}},
+    .answer = {.outputs = {{.fd = -1}, {.fd = -1}, {.fd = -1}, {.fd = -1}}},
 };
 
 static struct machine_files machine_files;
@@ -86,11 +83,16 @@ static void drain(struct output *output) {
     }
 }
 
+static void drain_outputs(void) {
+    for (int i = 0; i < OUTPUTS; i++)
+        drain(&trial.answer.outputs[i]);
+}
+
 static bool overflowed(void) {
-    const struct answer *answer = &trial.answer;
-    return answer->out.used > answer->out.limit || answer->err.used > answer->err.limit ||
-           answer->generator_out.used > answer->generator_out.limit ||
-           answer->generator_err.used > answer->generator_err.limit;
+    for (int i = 0; i < OUTPUTS; i++)
+        if (trial.answer.outputs[i].used > trial.answer.outputs[i].limit)
+            return true;
+    return false;
 }
 
 /* Whether exec succeeded. */
@@ -257,10 +259,10 @@ static void sleep_until(int64_t until_ns, struct port_pollfd *polled, unsigned c
 static bool wait_for_events(int64_t until_ns) {
     struct port_pollfd polled[] = {
         {trial.signal_fd, PORT_POLL_IN, 0},
-        {trial.answer.out.fd, PORT_POLL_IN, 0},
-        {trial.answer.err.fd, PORT_POLL_IN, 0},
-        {trial.answer.generator_out.fd, PORT_POLL_IN, 0},
-        {trial.answer.generator_err.fd, PORT_POLL_IN, 0},
+        {trial.answer.outputs[PROGRAM_OUT].fd, PORT_POLL_IN, 0},
+        {trial.answer.outputs[PROGRAM_ERR].fd, PORT_POLL_IN, 0},
+        {trial.answer.outputs[GENERATOR_OUT].fd, PORT_POLL_IN, 0},
+        {trial.answer.outputs[GENERATOR_ERR].fd, PORT_POLL_IN, 0},
         {trial.agent == AGENT_OUTPUT_CLOSED ? -1 : STANDARD_OUTPUT, 0, 0},
     };
     enum { POLLED = sizeof polled / sizeof *polled };
@@ -274,10 +276,7 @@ static bool wait_for_events(int64_t until_ns) {
         sleep_until(until_ns, polled, POLLED);
     handle_signals();
     bool children = handle_children();
-    drain(&trial.answer.out);
-    drain(&trial.answer.err);
-    drain(&trial.answer.generator_out);
-    drain(&trial.answer.generator_err);
+    drain_outputs();
     if (polled[5].revents & (PORT_POLL_ERR | PORT_POLL_HUP | PORT_POLL_NVAL))
         trial.agent = AGENT_OUTPUT_CLOSED;
     return children;
@@ -320,28 +319,18 @@ static void clean_up(void) {
         left = for_each_child(self, kill_with_group);
         wait_for_events(port_now_ns() + SECOND / 20);
     }
-    if (handle_children() && left > 0) {
-        struct text *note = note_start(&trial.answer);
-        text_add_number(note, left);
-        text_add(note, " processes could not be killed and are still there");
-        note_end(&trial.answer);
-    }
+    if (handle_children() && left > 0)
+        note(&trial.answer, "%d processes could not be killed and are still there", left);
 }
 
 static void add_observation_notes(struct answer *answer) {
     for (unsigned i = 0; i < answer->observations.count; i++) {
         const struct observation *one = &answer->observations.list[i];
-        if (one->result != OBSERVATION_FAILED)
-            continue;
-        struct text *note = note_start(answer);
-        text_add(note, "observe ");
-        text_add(note, observation_names[one->what.kind]);
-        text_add(note, " ");
-        text_add(note, one->what.name);
-        text_add(note, one->error ? ": errno " : ": the value is longer than the agent reads");
-        if (one->error)
-            text_add_number(note, -one->error);
-        note_end(answer);
+        const char *kind = observation_names[one->what.kind];
+        if (one->result == OBSERVATION_FAILED && one->error)
+            note(answer, "observe %s %s: errno %d", kind, one->what.name, -one->error);
+        else if (one->result == OBSERVATION_FAILED)
+            note(answer, "observe %s %s: the value is longer than the agent reads", kind, one->what.name);
     }
 }
 
@@ -350,45 +339,31 @@ static void add_notes(void) {
     int64_t early_ns = trial.ended_ns - trial.exit_stop_ns - trial.paused_ns;
 
     if (trial.killed > 0) {
-        struct text *note = note_start(answer);
-        text_add(note, "left ");
-        text_add_number(note, trial.killed);
-        text_add(note, trial.killed == 1 ? " process" : " processes");
-        text_add(note, " running, killed by the agent; its own end was ");
-        text_add(note, trial.stopped                       ? "by the agent"
-                       : answer->outcome == OUTCOME_EXITED ? "exit status "
-                                                           : "signal ");
+        char bytes[40] = "by the agent";
+        struct text end = {bytes, sizeof bytes, 0, false};
         if (!trial.stopped)
-            text_add_number(note, answer->code);
-        note_end(answer);
+            text_format(&end, answer->outcome == OUTCOME_EXITED ? "exit status %lld" : "signal %lld",
+                        (long long)answer->code);
+        note(answer, "left %d process%s running, killed by the agent; its own end was %s", trial.killed,
+             trial.killed == 1 ? "" : "es", trial.stopped ? bytes : text_end(&end));
     }
-    if (trial.started.trace_failed) {
-        struct text *note = note_start(answer);
-        text_add(note, "loader, objects and observations are unknown: tracing is forbidden here, errno ");
-        text_add_number(note, -trial.started.trace_failed);
-        note_end(answer);
-    } else if (trial.replaced) {
-        text_add(note_start(answer),
-                 "loader, objects and observations are unknown: a thread executed another program");
-        note_end(answer);
-    } else if (answer->has_image && answer->image.failed) {
-        struct text *note = note_start(answer);
-        text_add(note, "loader or objects are unknown: /proc could not be read, errno ");
-        text_add_number(note, -answer->image.failed);
-        note_end(answer);
-    } else if (answer->has_image && trial.ended && trial.outlived) {
-        struct text *note = note_start(answer);
-        text_add(note, "its main thread ended ");
-        text_add_number(note, early_ns / MILLION);
-        text_add(note, " ms before it: loader, objects and observations are as they were then");
-        note_end(answer);
-    }
+    if (trial.started.trace_failed)
+        note(answer, "loader, objects and observations are unknown: tracing is forbidden here, errno %d",
+             -trial.started.trace_failed);
+    else if (trial.replaced)
+        note(answer, "loader, objects and observations are unknown: a thread executed another program");
+    else if (answer->has_image && answer->image.failed)
+        note(answer, "loader or objects are unknown: /proc could not be read, errno %d",
+             -answer->image.failed);
+    else if (answer->has_image && trial.ended && trial.outlived)
+        note(
+            answer,
+            "its main thread ended %lld ms before it: loader, objects and observations are as they were then",
+            (long long)early_ns / MILLION);
     if (answer->has_image)
         add_observation_notes(answer);
-    if (answer->has_image && answer->image.objects.full) {
-        text_add(note_start(answer), "more objects are mapped than are listed");
-        note_end(answer);
-    }
+    if (answer->has_image && answer->image.objects.full)
+        note(answer, "more objects are mapped than are listed");
 }
 
 /* Sets the outcome, after all processes have ended. */
@@ -399,19 +374,13 @@ static void decide_outcome(void) {
     if (!has_run() && !trial.stopped) {
         answer->outcome = OUTCOME_UNSTARTED;
         answer->code = launch->failed ? -launch->failed : PORT_E_INTR;
-        struct text *note = note_start(answer);
-        text_add(note, "could not ");
-        text_add(note, start_step(launch->step));
-        note_end(answer);
+        note(answer, "could not %s", start_step(launch->step));
         return;
     }
     add_notes();
-    if (trial.server.phase != PHASE_NONE && trial.server.phase != PHASE_STOP && !trial.stopped) {
-        text_add(note_start(answer), trial.server.phase == PHASE_CONNECT
-                                         ? "the server ended before it accepted connections"
-                                         : "the server ended before SIGTERM");
-        note_end(answer);
-    }
+    if (trial.server.phase != PHASE_NONE && trial.server.phase != PHASE_STOP && !trial.stopped)
+        note(answer, "the server ended before %s",
+             trial.server.phase == PHASE_CONNECT ? "it accepted connections" : "SIGTERM");
     if (trial.stopped) {
         answer->code = answer->outcome == OUTCOME_UNDRIVEN ? answer->code : 0;
     } else if (overflowed()) {
@@ -501,19 +470,15 @@ static bool open_output(struct output *output, int fd) {
 
 /* Frees what the last trial still holds. */
 static void end_trial(void) {
-    close_output(&trial.answer.out);
-    close_output(&trial.answer.err);
-    close_output(&trial.answer.generator_out);
-    close_output(&trial.answer.generator_err);
+    for (int i = 0; i < OUTPUTS; i++)
+        close_output(&trial.answer.outputs[i]);
     start_release(&trial.started);
 }
 
 static void answer_unstarted(int error) {
     trial.answer.outcome = OUTCOME_UNSTARTED;
     trial.answer.code = -error;
-    struct text *note = note_start(&trial.answer);
-    text_add(note, "the agent could not fork or map memory");
-    note_end(&trial.answer);
+    note(&trial.answer, "the agent could not fork or map memory");
 }
 
 static void begin(const struct request *request, int signal_fd) {
@@ -565,11 +530,11 @@ enum agent_state run_trial(const struct request *request, int signal_fd, const s
         answer_unstarted(error);
         return AGENT_CONTINUES;
     }
-    bool room = open_output(&trial.answer.out, trial.started.out);
-    room &= open_output(&trial.answer.err, trial.started.err);
+    bool room = open_output(&trial.answer.outputs[PROGRAM_OUT], trial.started.out);
+    room &= open_output(&trial.answer.outputs[PROGRAM_ERR], trial.started.err);
     if (request->server.port) { /* its pipes are created with the load generator */
-        room &= open_output(&trial.answer.generator_out, -1);
-        room &= open_output(&trial.answer.generator_err, -1);
+        room &= open_output(&trial.answer.outputs[GENERATOR_OUT], -1);
+        room &= open_output(&trial.answer.outputs[GENERATOR_ERR], -1);
     }
     if (!room) {
         kill_with_group(trial.started.pid, trial.started.pid);
@@ -582,10 +547,7 @@ enum agent_state run_trial(const struct request *request, int signal_fd, const s
     watch();
     server_abandon(&trial.server);
     clean_up();
-    drain(&trial.answer.out);
-    drain(&trial.answer.err);
-    drain(&trial.answer.generator_out);
-    drain(&trial.answer.generator_err);
+    drain_outputs();
     decide_outcome();
     measure(&before);
     if (trial.agent == AGENT_CONTINUES)
