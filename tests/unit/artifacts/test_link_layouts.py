@@ -11,8 +11,10 @@ import pytest
 from swapstone.core.factors import recipe_of
 from swapstone.core.model import Variant
 from swapstone.core.workloads import find_workload
-from swapstone.parts.build.artifacts import BASE_RECIPE, build_layouts, environment_padding, resolve_recipe
-from swapstone.parts.build.artifacts.link_layouts import shuffle_objects, with_sections
+from swapstone.parts.build.artifacts.companion_programs import build_layouts
+from swapstone.parts.build.artifacts.link_layouts import environment_padding, shuffle_objects, with_sections
+from swapstone.parts.build.artifacts.recipe_resolution import resolve_recipe
+from swapstone.parts.build.artifacts.workload_build import BASE_RECIPE
 from tests.unit.builders import source_of
 
 NAMES = [f"function_{number}" for number in range(12)]

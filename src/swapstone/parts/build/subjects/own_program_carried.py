@@ -13,11 +13,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from swapstone.core.factors.elf_file import DamagedElfError
+from swapstone.core.factors.factor import SOURCE_RECIPE
 from swapstone.core.model import USUAL_MEMORY_BYTES, OwnProgram, UserError
 from swapstone.core.model.cpio import Entry, file
 from swapstone.core.model.safe_text import safe
 from swapstone.core.targets.carried_files import CarriedFiles, check_place, check_room, room_bytes
-from swapstone.parts.build.artifacts import SOURCE_RECIPE
 from swapstone.parts.build.artifacts.dynamic_entries import read_entries
 from swapstone.parts.build.artifacts.loader_cache import CACHE_PATH, CachedObject, encode_cache
 from swapstone.parts.build.artifacts.program_closure import Closure, host_tree, resolve_closure

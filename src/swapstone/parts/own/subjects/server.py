@@ -20,7 +20,7 @@ from swapstone.core.subjects.variant_program import Program
 from swapstone.core.targets import Capabilities, MachineConfig, Target
 from swapstone.core.targets.load_driver import LoadDriver, RemoteProgram
 from swapstone.core.wire import AgentAnswer, LoadGeneratorRequest, TrialRequest
-from swapstone.parts.build.artifacts import (
+from swapstone.parts.build.artifacts.servers import (
     build_static_load_generator,
     check_load_generator,
     find_load_generator,
