@@ -233,7 +233,10 @@ def _compile(home: Path, job: Job) -> None:
                 objects, work, job.layout, lambda arguments: run_compiler([*recipe.command, *arguments])
             )
         elif job.relinked:
-            objects = [*_padding(work, recipe), *reversed(objects)]
+            padding = link_layouts.make_padding(
+                work, "relinked", lambda arguments: run_compiler([*recipe.command, *recipe.cflags, *arguments])
+            )
+            objects = [str(padding), *reversed(objects)]
         whole = work / "whole"
         run_compiler([*recipe.command, *recipe.cflags, *objects, "-o", str(whole), *recipe.ldflags, *job.libraries])
         facts = read_facts(whole)
@@ -276,19 +279,6 @@ def _facts_of(program: Path) -> ProgramFacts | None:
         return None
     facts = msgspec.json.decode(written.read_bytes(), type=ProgramFacts)
     return msgspec.structs.replace(facts, path=str(program.resolve()))  # the path that the kernel shows for mappings
-
-
-def _padding(work: Path, recipe: Recipe) -> list[str]:
-    """Build an unused object, which moves the code and data after it by an amount that is no multiple of a cache line."""
-    source = work / "padding.c"
-    source.write_text(
-        "__attribute__((used)) static int pad(int x) { return x * 3 + 1; }\n"
-        "__attribute__((used)) static const char text[1240] = {1};\n"
-        "__attribute__((used)) static char data[88] = {1};\n"
-    )
-    target = work / "padding.o"
-    run_compiler([*recipe.command, *recipe.cflags, "-Wno-unused", "-c", str(source), "-o", str(target)])
-    return [str(target)]
 
 
 def run_compiler(command: list[str]) -> None:
