@@ -27,11 +27,6 @@ MOST_PADDING_BYTES = 4096
 """Padding shifts addresses by up to a page, because caches and branch predictors are indexed or hashed by those bits."""
 
 
-def with_sections(recipe: Recipe) -> Recipe:
-    """Return a recipe with each function in its own section."""
-    return msgspec.structs.replace(recipe, cflags=(*recipe.cflags, SECTIONS_FLAG))
-
-
 def environment_padding(seed: str) -> tuple[str, str]:
     """Return a variable (name, value) whose length depends on the seed, and shifts the stack by up to a page."""
     source = random.Random(hashlib.sha256(f"environment {seed}".encode()).digest())  # noqa: S311 - a layout, not a secret

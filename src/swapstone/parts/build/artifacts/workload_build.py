@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import functools
 import hashlib
 import shutil
 from collections.abc import Sequence
@@ -14,7 +13,7 @@ from pathlib import Path
 import msgspec
 
 from swapstone.core.artifacts.built import Built
-from swapstone.core.artifacts.cache_folder import new_folder
+from swapstone.core.artifacts.cache_folder import new_folder, sha256_of
 from swapstone.core.artifacts.program_size import sizes_of
 from swapstone.core.artifacts.tool_versions import compiler_identity, loader_version
 from swapstone.core.factors import RECORDED, RELEVANT_SYMBOLS, ProgramFacts, Recipe, read_facts
@@ -103,7 +102,12 @@ def build_layouts(
         UnavailableError: the compiler is not installed.
         UserError: the compilation fails; the message ends with the compiler's output.
     """
-    job = _job(source, link_layouts.with_sections(recipe), relinked=False, beside=beside)
+    job = _job(
+        source,
+        msgspec.structs.replace(recipe, cflags=(*recipe.cflags, link_layouts.SECTIONS_FLAG)),
+        relinked=False,
+        beside=beside,
+    )
     with TemporaryFolder("objects") as objects:
         return tuple(_build(dataclasses.replace(job, layout=seed, objects=Path(objects))) for seed in seeds)
 
@@ -189,7 +193,7 @@ def _build(job: Job) -> Built:
         raise UnavailableError(
             f"The compiler {recipe.command[0]!r} is not installed.", "`swapstone doctor` reports missing tools."
         )
-    digests = tuple((path.name, _sha256(path)) for path in (*job.sources, *job.headers, *job.companions, *job.beside))
+    digests = tuple((path.name, sha256_of(path)) for path in (*job.sources, *job.headers, *job.companions, *job.beside))
     shown = [
         Path(recipe.command[0]).name,
         *recipe.command[1:],
@@ -214,7 +218,7 @@ def _build(job: Job) -> Built:
     if not program.is_file():
         _compile(home, job)
     beside = (*(home / _shared_object(each) for each in job.companions), *(home / each.name for each in job.beside))
-    return Built(program, _sha256(program), command, digests, sizes_of(program), _facts_of(program), beside=beside)
+    return Built(program, sha256_of(program), command, digests, sizes_of(program), _facts_of(program), beside=beside)
 
 
 def _shared_object(source: Path) -> str:
@@ -290,12 +294,3 @@ def run_compiler(command: list[str]) -> None:
     """
     what, hint = f"Building with `{' '.join(command)}`", "`swapstone doctor` reports missing tools."
     run_tool(command, what, hint=hint, timeout_s=BUILD_TIMEOUT_S)
-
-
-@functools.cache
-def _sha256_at(path: Path, _mtime_ns: int) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()
-
-
-def _sha256(path: Path) -> str:
-    return _sha256_at(path, path.stat().st_mtime_ns)
