@@ -18,8 +18,8 @@ from pathlib import Path
 from benchmarks.shared import parser_of, run_alone
 
 from swapstone.core.model import Source, UserError
-from swapstone.parts.build.artifacts import resolve_recipe
 from swapstone.parts.build.artifacts.builder import base_recipe
+from swapstone.parts.build.artifacts.recipe_resolution import resolve_recipe
 from swapstone.parts.build.artifacts.workload_build import build_workload
 from swapstone.parts.build.factors.float_abi import FLOAT
 from swapstone.parts.build.factors.optimization import OPTIMIZATION

@@ -59,11 +59,7 @@ from swapstone.core.wire import (
 from swapstone.core.wire.kept_answer import decode_kept, encode_kept, split_raw
 from swapstone.core.workloads import LOADS
 from swapstone.core.workloads.cyclictest import decode_cyclictest
-from swapstone.core.workloads.named_figures import (
-    NamedFigures,
-    decode_named_figures,
-    encode_named_figures,
-)
+from swapstone.core.workloads.named_figures import decode_named_figures
 from swapstone.parts.boards.targets.labgrid_session import decode_answer
 from swapstone.parts.cluster.stored_trial import decode_trial
 from swapstone.parts.explain.explanation import explain, load_classes
@@ -102,8 +98,8 @@ _ANSWER = AgentAnswer(
 )
 _UNSTARTED = AgentAnswer(id="x", outcome=ProcessOutcome.UNSTARTED, code=2)
 _REFUSAL = b"error 3 the%20line%20begins%20with%20no%20known%20word\n"
-_NAMED = NamedFigures(
-    name="fill", figures=(("a", 1.5), ("b", None)), series=(("so", (0.0, 1024.0)), ("si", (1.0, 2.0)))
+_NAMED = repair_figures(
+    b"swapstone-figures 1\nname fill\nfigure a 1.5\nfigure b -\nseries so 2 0 1024\nseries si 2 1 2\n"
 )
 
 
@@ -324,7 +320,7 @@ RECORD_DECODERS: tuple[Decoder, ...] = (
         decode_workload_report,
         constant(encode_workload_report(_REPORT), encode_workload_report(WorkloadReport(name="a", error="no memory"))),
     ),
-    Decoder("named figures", "workload", decode_named_figures, constant(encode_named_figures(_NAMED)), repair_figures),
+    Decoder("named figures", "workload", decode_named_figures, constant(_NAMED), repair_figures),
     Decoder("cyclictest", "workload", decode_cyclictest, recorded("cyclictest-io-generic.json")),
     Decoder("guest", "virtual machine", _channel, _guest, repair_answers),
     Decoder("console", "virtual machine", _console, constant(fuzz_seeds.CONSOLE)),

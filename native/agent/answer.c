@@ -39,34 +39,22 @@ static void put_byte(char byte) {
     writer.lines += byte == '\n';
 }
 
-static void put(const char *text) {
-    while (*text)
-        put_byte(*text++);
-}
-
-static void put_number(int64_t number) {
-    char bytes[24];
+__attribute__((format(printf, 1, 2))) static void put(const char *format, ...) {
+    char bytes[256];
     struct text text = {bytes, sizeof bytes, 0, false};
-    text_add_number(&text, number);
-    put(text_end(&text));
-}
+    va_list values;
 
-static void put_encoded(const char *bytes, size_t size) {
-    char encoded[3];
-    if (size == 0)
-        put("%");
-    for (size_t i = 0; i < size; i++) {
-        size_t length = text_encode_byte(encoded, (unsigned char)bytes[i]);
-        for (size_t at = 0; at < length; at++)
-            put_byte(encoded[at]);
-    }
+    va_start(values, format);
+    text_add_list(&text, format, values);
+    va_end(values);
+    for (const char *at = text_end(&text); *at; at++)
+        put_byte(*at);
 }
 
 static void put_line(const char *word, const char *bytes, size_t size) {
-    put(word);
-    put(" ");
-    put_encoded(bytes, size);
-    put("\n");
+    put("%s ", word);
+    text_encode(bytes, size, put_byte);
+    put_byte('\n');
 }
 
 /* One line for each text of a list. */
@@ -89,15 +77,14 @@ static void put_observations(const struct observations *observations) {
         const struct observation *one = &observations->list[i];
         if (one->result == OBSERVATION_FAILED)
             continue;
-        put(one->result == OBSERVATION_ABSENT ? WORD_ABSENT " " : WORD_OBSERVED " ");
-        put(observation_names[one->what.kind]);
-        put(" ");
-        put_encoded(one->what.name, text_length(one->what.name));
+        put("%s %s ", one->result == OBSERVATION_ABSENT ? WORD_ABSENT : WORD_OBSERVED,
+            observation_names[one->what.kind]);
+        text_encode(one->what.name, text_length(one->what.name), put_byte);
         if (one->result == OBSERVATION_READ) {
-            put(" ");
-            put_encoded(one->value, one->size);
+            put_byte(' ');
+            text_encode(one->value, one->size, put_byte);
         }
-        put("\n");
+        put_byte('\n');
     }
 }
 
@@ -107,62 +94,52 @@ static void put_crc(uint32_t crc) {
         put_byte(digits[crc >> shift & 15]);
 }
 
-struct text *note_start(struct answer *answer) {
-    return &answer->notes;
-}
-
-void note_end(struct answer *answer) {
+void note(struct answer *answer, const char *format, ...) {
     struct text *notes = &answer->notes;
+    va_list values;
+
+    va_start(values, format);
+    text_add_list(notes, format, values);
+    va_end(values);
     if (notes->used < notes->room)
         notes->bytes[notes->used++] = 0;
 }
 
 bool write_header(void) {
-    put(AGENT_HEADER "\n");
+    put("%s\n", AGENT_HEADER);
     flush();
     return !writer.failed;
 }
 
 bool write_plan_error(int64_t line, const char *error) {
-    put(WORD_ERROR " ");
-    put_number(line);
-    put(" ");
-    put_encoded(error, text_length(error));
-    put("\n");
+    put("%s %lld ", WORD_ERROR, (long long)line);
+    text_encode(error, text_length(error), put_byte);
+    put_byte('\n');
     flush();
     return !writer.failed;
 }
 
 /* The facts from `first` to the one before `end`. */
 static void put_facts(const struct facts *facts, int first, int end) {
-    for (int fact = first; fact < end; fact++) {
-        if (!facts->known[fact])
-            continue;
-        put(WORD_FACT " ");
-        put(fact_names[fact]);
-        put(" ");
-        put_number(facts->values[fact]);
-        put("\n");
-    }
+    for (int fact = first; fact < end; fact++)
+        if (facts->known[fact])
+            put("%s %s %lld\n", WORD_FACT, fact_names[fact], (long long)facts->values[fact]);
 }
 
 void begin_answer(const struct answer *answer) {
     writer.begun = true;
     writer.lines = 0;
     writer.crc = CRC_START;
-    put(WORD_BEGIN " ");
-    put(answer->id);
-    put("\n");
-    if (answer->nonce) {
-        put(WORD_NONCE " ");
-        put(answer->nonce);
-        put("\n");
-    }
+    put("%s %s\n", WORD_BEGIN, answer->id);
+    if (answer->nonce)
+        put("%s %s\n", WORD_NONCE, answer->nonce);
     put_facts(&answer->facts, 0, FIRST_CONDITION);
     flush();
 }
 
 bool write_answer(const struct answer *answer) {
+    static const char *const words[OUTPUTS] = {WORD_OUT, WORD_ERR, WORD_DRIVER_OUT, WORD_DRIVER_ERR};
+
     if (!writer.begun)
         begin_answer(answer);
     writer.begun = false;
@@ -173,24 +150,15 @@ bool write_answer(const struct answer *answer) {
         put_list(WORD_OBJECT, &answer->image.objects);
     if (answer->has_image)
         put_observations(&answer->observations);
-    put_output(WORD_OUT, &answer->out);
-    put_output(WORD_ERR, &answer->err);
-    put_output(WORD_DRIVER_OUT, &answer->generator_out);
-    put_output(WORD_DRIVER_ERR, &answer->generator_err);
+    for (int i = 0; i < OUTPUTS; i++)
+        put_output(words[i], &answer->outputs[i]);
     put_list(WORD_NOTE, &answer->notes);
 
     int64_t lines = writer.lines;
-    put(WORD_END " ");
-    put(answer->id);
-    put(" ");
-    put(outcome_names[answer->outcome]);
-    put(" ");
-    put_number(answer->code);
-    put(" ");
-    put_number(lines);
-    put(" ");
+    put("%s %s %s %lld %lld ", WORD_END, answer->id, outcome_names[answer->outcome], (long long)answer->code,
+        (long long)lines);
     put_crc(~writer.crc);
-    put("\n");
+    put_byte('\n');
     flush();
     return !writer.failed;
 }

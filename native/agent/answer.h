@@ -17,6 +17,9 @@ struct output {
 };
 
 enum { NOTE_BYTES = 2048 };
+
+/* Of the program, and of a server's load generator. */
+enum { PROGRAM_OUT, PROGRAM_ERR, GENERATOR_OUT, GENERATOR_ERR, OUTPUTS };
 struct answer {
     const char *id;
     const char *nonce; /* of the request; NULL if it has none */
@@ -26,15 +29,13 @@ struct answer {
     struct facts facts;
     struct image image;
     struct observations observations;
-    struct output out, err;
-    struct output generator_out, generator_err; /* of a server's load generator */
-    struct text notes;                          /* each ends with a zero byte */
+    struct output outputs[OUTPUTS];
+    struct text notes; /* each ends with a zero byte */
     char note_bytes[NOTE_BYTES];
 };
 
-/* Begins a note. Text that is added to the result belongs to it until `note_end`. */
-struct text *note_start(struct answer *answer);
-void note_end(struct answer *answer);
+/* Adds a note; the format is as in `text_format`. */
+void note(struct answer *answer, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* Each returns false when standard output is closed at the other end. */
 bool write_header(void);

@@ -25,13 +25,10 @@ static uint32_t crc_add_text(uint32_t crc, const char *text) {
 
 /* Adds the frequency governor of a processor. Returns false if there is none. */
 static bool add_governor(uint32_t *crc, int cpu) {
-    char path_bytes[80], content[32];
-    struct text path = {path_bytes, sizeof path_bytes, 0, false};
+    char content[32];
+    int fd = open_path("/sys/devices/system/cpu/cpu%d/cpufreq/scaling_governor", cpu);
 
-    text_add(&path, "/sys/devices/system/cpu/cpu");
-    text_add_number(&path, cpu);
-    text_add(&path, "/cpufreq/scaling_governor");
-    if (!read_text(port_open_read(text_end(&path)), content, sizeof content))
+    if (!read_text(fd, content, sizeof content))
         return false;
     *crc = crc_add_text(*crc, content);
     return true;
@@ -80,8 +77,7 @@ static void observe_limits(struct facts *facts) {
         for (int i = 0; i < 2 * PORT_LIMITS; i++) {
             char bytes[24];
             struct text number = {bytes, sizeof bytes, 0, false};
-            text_add_number(&number, (int64_t)limits[i / 2][i % 2]);
-            text_add(&number, "\n");
+            text_format(&number, "%lld\n", (long long)limits[i / 2][i % 2]);
             crc = crc_add_text(crc, text_end(&number));
         }
     }
@@ -96,18 +92,14 @@ static void close_quotas(void) {
 }
 
 /* Reads cpu.max of a cgroup, "QUOTA PERIOD" or "max PERIOD" in microseconds, in thousandths of a processor.
- * Opens the file in `folder` if it is not open. */
-static int64_t read_quota(struct text *folder, int *fd) {
+ * Opens the file of the group if it is not open. */
+static int64_t read_quota(const char *group, int *fd) {
     char content[64];
     const char *at = content;
-    size_t used = folder->used;
     int64_t quota, period;
 
-    if (*fd < 0) {
-        text_add(folder, "/cpu.max");
-        *fd = folder->full ? -PORT_E_NOENT : port_open_read(text_end(folder));
-        folder->used = used;
-    }
+    if (*fd < 0)
+        *fd = open_path("/sys/fs/cgroup%s/cpu.max", group);
     if (*fd < 0)
         return NO_QUOTA;
     if (!reread_text(*fd, content, sizeof content)) { /* its group was removed */
@@ -121,11 +113,11 @@ static int64_t read_quota(struct text *folder, int *fd) {
 }
 
 /* Returns what follows "0::" in a line of /proc/self/cgroup, or NULL. */
-static const char *find_group(char *content) {
-    const char *path = NULL;
+static char *find_group(char *content) {
+    char *path = NULL;
 
     for (char *at = content; *at && !path;) {
-        path = text_after(at, "0::");
+        path = (char *)text_after(at, "0::");
         while (*at && *at != '\n')
             at++;
         if (*at)
@@ -136,8 +128,7 @@ static const char *find_group(char *content) {
 
 /* Reads the quota of the agent's cgroup and of all above it. */
 static void observe_quota(struct facts *facts) {
-    static char content[sizeof groups.content], folder_bytes[8192];
-    struct text folder = {folder_bytes, sizeof folder_bytes, 0, false};
+    static char content[sizeof groups.content];
     int64_t smallest = NO_QUOTA;
 
     if (!reread_text(groups.list, content, sizeof content))
@@ -146,21 +137,20 @@ static void observe_quota(struct facts *facts) {
         close_quotas();
         __builtin_memcpy(groups.content, content, sizeof content);
     }
-    const char *path = find_group(content);
+    char *path = find_group(content);
     if (!path)
         return;
-    text_add(&folder, "/sys/fs/cgroup");
-    size_t top = folder.used;
-    text_add(&folder, path);
     for (unsigned depth = 0; depth < MOST_GROUPS; depth++) {
         if (depth == groups.count)
             groups.quotas[groups.count++] = -1;
-        int64_t quota = read_quota(&folder, &groups.quotas[depth]);
+        int64_t quota = read_quota(path, &groups.quotas[depth]);
         smallest = quota < smallest ? quota : smallest;
-        if (folder.used <= top)
+        if (!*path)
             break;
-        while (folder.used > top && folder_bytes[--folder.used] != '/')
+        char *end = path + text_length(path);
+        while (end > path && *--end != '/')
             ;
+        *end = 0;
     }
     if (smallest != NO_QUOTA)
         fact_set(facts, FACT_CPU_QUOTA_MILLI, smallest);

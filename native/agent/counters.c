@@ -18,29 +18,9 @@ static void add_process(int pid, int group) {
         processes[found++] = pid;
 }
 
-/* Reads field `number` of /proc/PID/stat, counted from 1 as in proc(5). The name in field 2 may contain any
- * character. */
-static bool read_field(const char *stat, int number, int64_t *value) {
-    const char *at = stat, *name_end = NULL;
-
-    for (; *at; at++)
-        if (*at == ')')
-            name_end = at;
-    if (!name_end)
-        return false;
-    at = name_end + 1;
-    for (int field = 2; field < number; field++) {
-        while (*at == ' ')
-            at++;
-        while (*at && *at != ' ' && field + 1 < number)
-            at++;
-    }
-    return text_number(&at, value);
-}
-
 static bool add_field(const char *stat, int number, int64_t *sum) {
     int64_t value;
-    bool read = read_field(stat, number, &value);
+    bool read = stat_field(stat, number, &value);
     if (read)
         *sum += value;
     return read;
@@ -49,19 +29,11 @@ static bool add_field(const char *stat, int number, int64_t *sum) {
 /* Adds a number of /proc/PID/status: "NAME:", a tab, spaces. The lines Vm* are missing in a thread that has
  * just ended. */
 static bool add_status(const char *status, const char *name, int64_t scale, int64_t *sum) {
-    for (const char *at = status; *at; at++) {
-        const char *value = text_after(at, name);
-        int64_t number;
-        if (!value)
-            continue;
-        while (*value == ' ' || *value == '\t')
-            value++;
-        if (!text_number(&value, &number))
-            return false;
+    int64_t number;
+    bool read = number_after(status, name, &number);
+    if (read)
         *sum += number * scale;
-        return true;
-    }
-    return false;
+    return read;
 }
 
 static bool count_threads(struct counters *counters, int pid) {

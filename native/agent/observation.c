@@ -134,34 +134,20 @@ static void read_variable(struct observations *observations, struct observation 
 /* Opens a file of the process's cgroup. The line "0::PATH" of /proc/PID/cgroup is that of version 2; the file
  * cgroup.controllers is missing where another version is mounted there (cgroups(7)). */
 static int open_cgroup_file(int pid, const char *name) {
-    static char lines_bytes[8192], path_bytes[8192];
-    struct lines lines = {
-        .fd = open_proc_file(pid, "cgroup"), .bytes = lines_bytes, .room = sizeof lines_bytes};
-    struct text path = {path_bytes, sizeof path_bytes, 0, false};
+    static char bytes[8192];
+    struct lines lines = {.fd = open_proc_file(pid, "cgroup"), .bytes = bytes, .room = sizeof bytes};
     char *line;
-    int fd = port_open_read("/sys/fs/cgroup/cgroup.controllers");
+    const char *group = NULL;
+    int version_2 = port_open_read("/sys/fs/cgroup/cgroup.controllers");
 
-    if (fd >= 0)
-        port_close(fd);
-    if (lines.fd < 0 || fd < 0) {
-        if (lines.fd >= 0)
-            port_close(lines.fd);
-        return lines.fd < 0 ? lines.fd : -PORT_E_OPNOTSUPP;
-    }
-    fd = -PORT_E_OPNOTSUPP;
-    while (next_line(&lines, &line) == LINE) {
-        const char *folder = text_after(line, "0::");
-        if (!folder)
-            continue;
-        text_add(&path, "/sys/fs/cgroup");
-        text_add(&path, folder);
-        text_add(&path, "/");
-        text_add(&path, name);
-        fd = path.full ? -PORT_E_NOMEM : port_open_read(text_end(&path));
-        break;
-    }
+    while (lines.fd >= 0 && version_2 >= 0 && !group && next_line(&lines, &line) == LINE)
+        group = text_after(line, "0::");
+    if (version_2 >= 0)
+        port_close(version_2);
+    if (lines.fd < 0)
+        return lines.fd;
     port_close(lines.fd);
-    return fd;
+    return group ? open_path("/sys/fs/cgroup%s/%s", group, name) : -PORT_E_OPNOTSUPP;
 }
 
 void observe_values(struct observations *observations, int pid, const struct observation_request *requests,

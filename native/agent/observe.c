@@ -6,44 +6,61 @@ void fact_set(struct facts *facts, enum fact fact, int64_t value) {
     facts->known[fact] = true;
 }
 
-int open_proc_file(int pid, const char *name) {
-    char bytes[64];
+int open_path(const char *format, ...) {
+    char bytes[8192];
     struct text path = {bytes, sizeof bytes, 0, false};
-    text_add(&path, "/proc/");
-    text_add_number(&path, pid);
-    text_add(&path, "/");
-    text_add(&path, name);
-    return path.full ? -PORT_E_NOENT : port_open_read(text_end(&path));
+    va_list values;
+
+    va_start(values, format);
+    text_add_list(&path, format, values);
+    va_end(values);
+    return path.full ? -PORT_E_NOMEM : port_open_read(text_end(&path));
+}
+
+int open_proc_file(int pid, const char *name) {
+    return open_path("/proc/%d/%s", pid, name);
+}
+
+static bool take_text(int fd, char *bytes, size_t room) {
+    long size = port_read(fd, bytes, room - 1);
+    bytes[size > 0 ? size : 0] = 0;
+    return size > 0;
 }
 
 bool reread_text(int fd, char *bytes, size_t room) {
-    if (fd < 0 || port_lseek(fd, 0) < 0)
-        return false;
-    long size = port_read(fd, bytes, room - 1);
-    if (size <= 0)
-        return false;
-    bytes[size] = 0;
-    return true;
+    return fd >= 0 && port_lseek(fd, 0) >= 0 && take_text(fd, bytes, room);
 }
 
 bool read_text(int fd, char *bytes, size_t room) {
-    if (fd < 0)
-        return false;
-    long size = port_read(fd, bytes, room - 1);
-    port_close(fd);
-    if (size <= 0)
-        return false;
-    bytes[size] = 0;
-    return true;
+    bool found = fd >= 0 && take_text(fd, bytes, room);
+    if (fd >= 0)
+        port_close(fd);
+    return found;
 }
 
 bool number_after(const char *text, const char *mark, int64_t *number) {
     for (; *text; text++) {
         const char *at = text_after(text, mark);
+        while (at && (*at == ' ' || *at == '\t'))
+            at++;
         if (at)
             return text_number(&at, number);
     }
     return false;
+}
+
+bool stat_field(const char *stat, int number, int64_t *value) {
+    const char *at = NULL;
+
+    for (; *stat; stat++) /* fields are counted from the end of the name, which may have blanks */
+        at = *stat == ')' ? stat + 1 : at;
+    for (int field = 2; at && field < number; field++) {
+        while (*at == ' ')
+            at++;
+        while (*at && *at != ' ' && field + 1 < number)
+            at++;
+    }
+    return at && text_number(&at, value);
 }
 
 static void observe_pressure(struct facts *facts, enum fact fact, int fd) {
@@ -257,46 +274,17 @@ bool is_same_program(const struct image *image, const struct task_files *files) 
     return !image->name[0] || !reread_text(files->comm, name, sizeof name) || text_equal(name, image->name);
 }
 
-/* Reads /proc/PID/stat: "PID (NAME) STATE PARENT GROUP ...". Returns the text from STATE on, or NULL. NAME
- * may contain any character. */
-static const char *read_stat(int pid, char *bytes, size_t room) {
-    const char *name_end = NULL;
-
-    if (!read_text(open_proc_file(pid, "stat"), bytes, room))
-        return NULL;
-    for (const char *at = bytes; *at; at++)
-        if (*at == ')')
-            name_end = at;
-    return name_end && text_length(name_end) >= 5 ? name_end + 2 : NULL;
-}
-
-static bool read_parent(int pid, int64_t *parent, int64_t *group) {
-    char bytes[512];
-    const char *at = read_stat(pid, bytes, sizeof bytes);
-
-    if (!at)
-        return false;
-    at += 2;
-    if (!text_number(&at, parent) || *at++ != ' ')
-        return false;
-    return text_number(&at, group);
-}
-
 bool has_more_threads(int pid) {
-    enum { FROM_STATE = 17 }; /* num_threads is field 20, STATE field 3 */
+    enum { NUM_THREADS = 20 };
     char bytes[512];
-    const char *at = read_stat(pid, bytes, sizeof bytes);
     int64_t threads;
 
-    for (int field = 0; at && field < FROM_STATE; field++) {
-        while (*at && *at != ' ')
-            at++;
-        at += *at == ' ';
-    }
-    return at && text_number(&at, &threads) && threads > 1;
+    return read_text(open_proc_file(pid, "stat"), bytes, sizeof bytes) &&
+           stat_field(bytes, NUM_THREADS, &threads) && threads > 1;
 }
 
 int for_each_child(int parent, void (*found)(int pid, int group)) {
+    enum { PARENT = 4, GROUP };
     static char entries[8192] __attribute__((aligned(8)));
     int fd = port_open_read("/proc"), count = 0;
     long size;
@@ -305,9 +293,11 @@ int for_each_child(int parent, void (*found)(int pid, int group)) {
         for (size_t at = 0; at < (size_t)size;) {
             const char *name = port_next_dirent(entries, &at);
             int64_t pid, its_parent, group;
-            if (!text_number(&name, &pid) || *name || !read_parent((int)pid, &its_parent, &group))
-                continue;
-            if (its_parent == parent) {
+            char stat[512];
+            if (text_number(&name, &pid) && !*name &&
+                read_text(open_proc_file((int)pid, "stat"), stat, sizeof stat) &&
+                stat_field(stat, PARENT, &its_parent) && stat_field(stat, GROUP, &group) &&
+                its_parent == parent) {
                 found((int)pid, (int)group);
                 count++;
             }

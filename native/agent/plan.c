@@ -1,24 +1,43 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #include "plan.h"
 
+struct key;
 /* Reads one value into the request. Returns NULL, or what is wrong with the value. */
-typedef const char *parse(struct request *request, char *value);
+typedef const char *parse(struct request *request, char *value, const struct key *key);
+
+/* A trial has all MUST_OF_SERVER lines, or no line of a server. */
+enum need { MUST, MAY, MUST_OF_SERVER, MAY_OF_SERVER };
+
+struct key {
+    const char *word;
+    parse *parse;
+    bool repeats;
+    enum need need;
+    size_t field;            /* offset of what it sets in the request */
+    unsigned *count;         /* of the words of a list */
+    int64_t lowest, highest; /* of a number */
+};
 
 static char *store; /* of PLAN_BYTES */
 static size_t stored;
 static unsigned arguments, variables, generator_arguments, generator_variables;
 
-/* Decodes a text and stores it until the trial has ended. */
-static const char *store_text(char *value, const char **kept) {
-    if (!text_decode(value))
-        return "the text is not percent-encoded";
-    size_t size = text_length(value) + 1;
+/* Stores a text until the trial has ended. */
+static const char *keep_text(const char *text, const char **kept) {
+    size_t size = text_length(text) + 1;
     if (size > PLAN_BYTES - stored)
         return "the trial's texts are longer than 1 MiB together";
-    __builtin_memcpy(store + stored, value, size);
-    *kept = store + stored;
+    *kept = __builtin_memcpy(store + stored, text, size);
     stored += size;
     return NULL;
+}
+
+static const char *store_text(char *value, const char **kept) {
+    return text_decode(value) ? keep_text(value, kept) : "the text is not percent-encoded";
+}
+
+static void *field_of(struct request *request, const struct key *key) {
+    return (char *)request + key->field;
 }
 
 static const char *store_path(char *value, const char **kept) {
@@ -26,7 +45,8 @@ static const char *store_path(char *value, const char **kept) {
     return error || **kept == '/' ? error : "the path is not absolute";
 }
 
-static const char *parse_trial(struct request *request, char *value) {
+static const char *parse_trial(struct request *request, char *value, const struct key *key) {
+    (void)key;
     size_t length = text_length(value);
     if (length < 1 || length > PLAN_ID)
         return "an identifier has 1 to 64 characters";
@@ -42,7 +62,8 @@ static const char *parse_trial(struct request *request, char *value) {
 
 /* The answer repeats the nonce, which shows that the agent wrote it. So the program may not find it: it is
  * kept in memory that is not copied to children, and the line is wiped. */
-static const char *parse_nonce(struct request *request, char *value) {
+static const char *parse_nonce(struct request *request, char *value, const struct key *key) {
+    (void)key;
     static char *kept;
     size_t length = text_length(value);
     bool valid = length == PLAN_NONCE;
@@ -62,78 +83,44 @@ static const char *parse_nonce(struct request *request, char *value) {
     return valid ? NULL : "a nonce has 32 lower-case hexadecimal digits";
 }
 
-static const char *add_argument(char **list, unsigned *count, char *value) {
+static const char *parse_argument(struct request *request, char *value, const struct key *key) {
     const char *kept, *error;
-    if (*count == PLAN_WORDS)
+
+    if (*key->count == PLAN_WORDS)
         return "there are more than 4096 arguments";
-    error = *count ? store_text(value, &kept) : store_path(value, &kept);
+    error = *key->count ? store_text(value, &kept) : store_path(value, &kept);
     if (!error)
-        list[(*count)++] = (char *)kept;
+        ((char **)field_of(request, key))[(*key->count)++] = (char *)kept;
     return error;
 }
 
-static const char *add_variable(char **list, unsigned *count, char *value) {
+static const char *parse_variable(struct request *request, char *value, const struct key *key) {
     const char *kept, *error = store_text(value, &kept);
+
     if (error)
         return error;
-    if (*count == PLAN_WORDS)
+    if (*key->count == PLAN_WORDS)
         return "there are more than 4096 environment variables";
     const char *equals = kept;
     while (*equals && *equals != '=')
         equals++;
     if (!*equals || equals == kept)
         return "an environment variable is NAME=VALUE";
-    list[(*count)++] = (char *)kept;
+    ((char **)field_of(request, key))[(*key->count)++] = (char *)kept;
     return NULL;
 }
 
-static const char *parse_argument(struct request *request, char *value) {
-    return add_argument(request->arguments, &arguments, value);
-}
-
-static const char *parse_variable(struct request *request, char *value) {
-    return add_variable(request->environment, &variables, value);
-}
-
-static const char *parse_generator_argument(struct request *request, char *value) {
-    return add_argument(request->server.arguments, &generator_arguments, value);
-}
-
-static const char *parse_generator_variable(struct request *request, char *value) {
-    return add_variable(request->server.environment, &generator_variables, value);
-}
-
-static const char *parse_folder(struct request *request, char *value) {
-    return store_path(value, &request->folder);
+static const char *parse_path(struct request *request, char *value, const struct key *key) {
+    return store_path(value, field_of(request, key));
 }
 
 /* A path that becomes a part of mount options, which commas and colons separate (overlayfs.rst). */
-static const char *store_option(char *value, const char **kept) {
-    const char *error = store_path(value, kept);
-    for (const char *at = error ? "" : *kept; *at; at++)
+static const char *parse_option(struct request *request, char *value, const struct key *key) {
+    const char *error = parse_path(request, value, key);
+    for (const char *at = error ? "" : *(const char **)field_of(request, key); *at; at++)
         if (*at == ',' || *at == ':' || *at == '\\')
             return "the path of a root has a comma, a colon or a backslash";
     return error;
-}
-
-static const char *parse_root(struct request *request, char *value) {
-    return store_option(value, &request->root);
-}
-
-static const char *parse_layer(struct request *request, char *value) {
-    return store_option(value, &request->layer);
-}
-
-static const char *parse_files(struct request *request, char *value) {
-    return store_path(value, &request->files);
-}
-
-static const char *parse_in(struct request *request, char *value) {
-    return store_path(value, &request->in);
-}
-
-static const char *parse_out(struct request *request, char *value) {
-    return store_path(value, &request->out);
 }
 
 static const char *read_cpus(struct port_cpu_set *cpus, bool *pinned, const char *value) {
@@ -157,15 +144,18 @@ static const char *read_cpus(struct port_cpu_set *cpus, bool *pinned, const char
     }
 }
 
-static const char *parse_cpus(struct request *request, char *value) {
+static const char *parse_cpus(struct request *request, char *value, const struct key *key) {
+    (void)key;
     return read_cpus(&request->cpus, &request->pinned, value);
 }
 
-static const char *parse_generator_cpus(struct request *request, char *value) {
+static const char *parse_generator_cpus(struct request *request, char *value, const struct key *key) {
+    (void)key;
     return read_cpus(&request->server.cpus, &request->server.pinned, value);
 }
 
-static const char *parse_nice(struct request *request, char *value) {
+static const char *parse_nice(struct request *request, char *value, const struct key *key) {
+    (void)key;
     bool negative = *value == '-';
     const char *at = value + negative;
     int64_t nice;
@@ -177,43 +167,17 @@ static const char *parse_nice(struct request *request, char *value) {
     return NULL;
 }
 
-static const char *parse_number_from(int64_t lowest, char *value, int64_t highest, int64_t *number) {
+static const char *parse_number(struct request *request, char *value, const struct key *key) {
+    int64_t *number = field_of(request, key);
     const char *at = value;
+
     if (!text_number(&at, number) || *at)
         return "the value is not a whole number";
-    return *number >= lowest && *number <= highest ? NULL : "the number is out of range";
+    return *number >= key->lowest && *number <= key->highest ? NULL : "the number is out of range";
 }
 
-static const char *parse_number(char *value, int64_t highest, int64_t *number) {
-    return parse_number_from(1, value, highest, number);
-}
-
-enum { HOUR_MS = 3600000 };
-
-static const char *parse_port(struct request *request, char *value) {
-    int64_t port = 0;
-    const char *error = parse_number(value, 65535, &port);
-    request->server.port = (int)port;
-    return error;
-}
-
-static const char *parse_ready(struct request *request, char *value) {
-    return parse_number(value, HOUR_MS, &request->server.ready_ms);
-}
-
-static const char *parse_warm(struct request *request, char *value) {
-    return parse_number_from(0, value, HOUR_MS, &request->server.warm_ms);
-}
-
-static const char *parse_drain(struct request *request, char *value) {
-    return parse_number_from(0, value, HOUR_MS, &request->server.drain_ms);
-}
-
-static const char *parse_stop(struct request *request, char *value) {
-    return parse_number(value, HOUR_MS, &request->server.stop_ms);
-}
-
-static const char *parse_observe(struct request *request, char *value) {
+static const char *parse_observe(struct request *request, char *value, const struct key *key) {
+    (void)key;
     struct observation_request *what = &request->observations[request->observation_count];
     const char *error;
 
@@ -222,11 +186,9 @@ static const char *parse_observe(struct request *request, char *value) {
     error = parse_observation(what, value);
     if (error)
         return error;
-    size_t size = text_length(what->name) + 1;
-    if (size > PLAN_BYTES - stored)
-        return "the trial's texts are longer than 1 MiB together";
-    what->name = __builtin_memcpy(store + stored, what->name, size);
-    stored += size;
+    error = keep_text(what->name, &what->name);
+    if (error)
+        return error;
     for (unsigned i = 0; i < request->observation_count; i++)
         if (request->observations[i].kind == what->kind &&
             text_equal(request->observations[i].name, what->name))
@@ -235,51 +197,39 @@ static const char *parse_observe(struct request *request, char *value) {
     return NULL;
 }
 
-static const char *parse_timeout(struct request *request, char *value) {
-    return parse_number(value, 1000LL * 86400 * 365, &request->timeout_ms);
-}
+enum { HOUR_MS = 3600000 };
+static const int64_t YEAR_MS = 365 * 24LL * HOUR_MS;
 
-static const char *parse_output(struct request *request, char *value) {
-    return parse_number(value, 16 << 20, &request->output_bytes);
-}
+#define FIELD(name) .field = offsetof(struct request, name)
+#define NUMBER(name, from, to) .parse = parse_number, FIELD(name), .lowest = (from), .highest = (to)
 
-static const char *parse_disk(struct request *request, char *value) {
-    return parse_number(value, INT64_MAX, &request->disk_bytes);
-}
-
-/* A trial has all MUST_OF_SERVER lines, or no line of a server. */
-enum need { MUST, MAY, MUST_OF_SERVER, MAY_OF_SERVER };
-
-static const struct {
-    const char *word;
-    parse *parse;
-    bool repeats;
-    enum need need;
-} keys[] = {
-    {WORD_TRIAL, parse_trial, false, MUST},
-    {WORD_NONCE, parse_nonce, false, MAY},
-    {WORD_ARG, parse_argument, true, MUST},
-    {WORD_ENV, parse_variable, true, MAY},
-    {WORD_CWD, parse_folder, false, MUST},
-    {WORD_ROOT, parse_root, false, MAY},
-    {WORD_ROOT_LAYER, parse_layer, false, MAY},
-    {WORD_ROOT_FILES, parse_files, false, MAY},
-    {WORD_CPUS, parse_cpus, false, MUST},
-    {WORD_NICE, parse_nice, false, MAY},
-    {WORD_TIMEOUT_MS, parse_timeout, false, MUST},
-    {WORD_OUTPUT_BYTES, parse_output, false, MUST},
-    {WORD_DISK_BYTES, parse_disk, false, MUST},
-    {WORD_STDIN, parse_in, false, MAY},
-    {WORD_STDOUT, parse_out, false, MAY},
-    {WORD_OBSERVE, parse_observe, true, MAY},
-    {WORD_PORT, parse_port, false, MUST_OF_SERVER},
-    {WORD_READY_MS, parse_ready, false, MUST_OF_SERVER},
-    {WORD_WARM_MS, parse_warm, false, MUST_OF_SERVER},
-    {WORD_DRAIN_MS, parse_drain, false, MUST_OF_SERVER},
-    {WORD_STOP_MS, parse_stop, false, MUST_OF_SERVER},
-    {WORD_DRIVER_ARG, parse_generator_argument, true, MUST_OF_SERVER},
-    {WORD_DRIVER_ENV, parse_generator_variable, true, MAY_OF_SERVER},
-    {WORD_DRIVER_CPUS, parse_generator_cpus, false, MUST_OF_SERVER},
+static const struct key keys[] = {
+    {WORD_TRIAL, parse_trial, .need = MUST},
+    {WORD_NONCE, parse_nonce, .need = MAY},
+    {WORD_ARG, parse_argument, .repeats = true, .need = MUST, FIELD(arguments), .count = &arguments},
+    {WORD_ENV, parse_variable, .repeats = true, .need = MAY, FIELD(environment), .count = &variables},
+    {WORD_CWD, parse_path, .need = MUST, FIELD(folder)},
+    {WORD_ROOT, parse_option, .need = MAY, FIELD(root)},
+    {WORD_ROOT_LAYER, parse_option, .need = MAY, FIELD(layer)},
+    {WORD_ROOT_FILES, parse_path, .need = MAY, FIELD(files)},
+    {WORD_CPUS, parse_cpus, .need = MUST},
+    {WORD_NICE, parse_nice, .need = MAY},
+    {WORD_TIMEOUT_MS, .need = MUST, NUMBER(timeout_ms, 1, YEAR_MS)},
+    {WORD_OUTPUT_BYTES, .need = MUST, NUMBER(output_bytes, 1, 16 << 20)},
+    {WORD_DISK_BYTES, .need = MUST, NUMBER(disk_bytes, 1, INT64_MAX)},
+    {WORD_STDIN, parse_path, .need = MAY, FIELD(in)},
+    {WORD_STDOUT, parse_path, .need = MAY, FIELD(out)},
+    {WORD_OBSERVE, parse_observe, .repeats = true, .need = MAY},
+    {WORD_PORT, .need = MUST_OF_SERVER, NUMBER(server.port, 1, 65535)},
+    {WORD_READY_MS, .need = MUST_OF_SERVER, NUMBER(server.ready_ms, 1, HOUR_MS)},
+    {WORD_WARM_MS, .need = MUST_OF_SERVER, NUMBER(server.warm_ms, 0, HOUR_MS)},
+    {WORD_DRAIN_MS, .need = MUST_OF_SERVER, NUMBER(server.drain_ms, 0, HOUR_MS)},
+    {WORD_STOP_MS, .need = MUST_OF_SERVER, NUMBER(server.stop_ms, 1, HOUR_MS)},
+    {WORD_DRIVER_ARG, parse_argument, .repeats = true, .need = MUST_OF_SERVER, FIELD(server.arguments),
+     .count = &generator_arguments},
+    {WORD_DRIVER_ENV, parse_variable, .repeats = true, .need = MAY_OF_SERVER, FIELD(server.environment),
+     .count = &generator_variables},
+    {WORD_DRIVER_CPUS, parse_generator_cpus, .need = MUST_OF_SERVER},
 };
 enum { KEYS = sizeof keys / sizeof *keys };
 
@@ -329,7 +279,7 @@ static const char *parse_line(struct request *request, char *line, unsigned *see
         if ((*seen >> key & 1) && !keys[key].repeats)
             return "the trial has such a line already";
         *seen |= 1U << key;
-        return keys[key].parse(request, (char *)value);
+        return keys[key].parse(request, (char *)value, &keys[key]);
     }
     return "the line begins with no known word";
 }

@@ -11,7 +11,7 @@ enum { PLAN_ID = 64, PLAN_NONCE = 32, PLAN_WORDS = 4096, PLAN_BYTES = 1 << 20, P
 
 /* How a server is measured. `port` is 0 if the program is no server. */
 struct server_request {
-    int port;
+    int64_t port;
     char *arguments[PLAN_WORDS + 1],
         *environment[PLAN_WORDS + 1]; /* of the load generator; each ends with NULL */
     bool pinned;

@@ -16,8 +16,7 @@ int root_unshare(void) {
 static const char *join(const char *folder, const char *name) {
     struct text path = {memory->path, sizeof memory->path, 0, false};
 
-    text_add(&path, folder);
-    text_add(&path, name);
+    text_format(&path, "%s%s", folder, name);
     return text_end(&path);
 }
 
@@ -27,19 +26,13 @@ static int mount_layer(const struct request *request) {
     struct text mount_point = {memory->mount_point, sizeof memory->mount_point, 0, false};
     int result = port_mount_tmpfs(request->layer, "mode=755");
 
-    text_add(&mount_point, request->layer);
-    text_add(&mount_point, "/root");
+    text_format(&mount_point, "%s/root", request->layer);
     memory->root = text_end(&mount_point);
     result = result ? result : port_mkdir(memory->root, 0755);
     result = result ? result : port_mkdir(join(request->layer, "/upper"), 0755);
     result = result ? result : port_mkdir(join(request->layer, "/work"), 0755);
-    text_add(&options, "lowerdir=");
-    text_add(&options, request->root);
-    text_add(&options, ",upperdir=");
-    text_add(&options, request->layer);
-    text_add(&options, "/upper,workdir=");
-    text_add(&options, request->layer);
-    text_add(&options, "/work");
+    text_format(&options, "lowerdir=%s,upperdir=%s/upper,workdir=%s/work", request->root, request->layer,
+                request->layer);
     if (options.full || mount_point.full)
         return -PORT_E_NOMEM;
     return result ? result : port_mount_overlay(memory->root, text_end(&options));

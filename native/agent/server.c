@@ -16,8 +16,7 @@ static void enter(struct server *server, enum server_phase phase, int64_t ms) {
 static bool fail(struct server *server, enum outcome outcome, int64_t code, const char *why) {
     server->answer->outcome = outcome;
     server->answer->code = code;
-    text_add(note_start(server->answer), why);
-    note_end(server->answer);
+    note(server->answer, "%s", why);
     return false;
 }
 
@@ -61,8 +60,8 @@ static bool start_generator(struct server *server, enum server_phase phase, int6
         return fail(server, OUTCOME_UNDRIVEN, PORT_E_AGAIN, "the load generator: fork failed");
     server->running = true;
     server->killed = false;
-    reopen(&server->answer->generator_out, server->generator.out);
-    reopen(&server->answer->generator_err, server->generator.err);
+    reopen(&server->answer->outputs[GENERATOR_OUT], server->generator.out);
+    reopen(&server->answer->outputs[GENERATOR_ERR], server->generator.err);
     return true;
 }
 
@@ -104,7 +103,7 @@ bool server_step(struct server *server) {
 
     switch (server->phase) {
     case PHASE_CONNECT:
-        if (port_try_connect(wanted->port, CONNECT_TIMEOUT_NS) == 0) {
+        if (port_try_connect((int)wanted->port, CONNECT_TIMEOUT_NS) == 0) {
             fact_set(&server->answer->facts, FACT_READY_NS, port_now_ns() - server->begun_ns);
             return wanted->warm_ms ? start_generator(server, PHASE_WARM_UP, wanted->warm_ms)
                                    : begin_window(server);
@@ -130,8 +129,7 @@ bool server_step(struct server *server) {
         return true;
     case PHASE_STOP:
         if (due) {
-            text_add(note_start(server->answer), "the server did not end after SIGTERM and was killed");
-            note_end(server->answer);
+            note(server->answer, "the server did not end after SIGTERM and was killed");
             kill_with_group(server->pid, server->pid);
             server->until_ns = INT64_MAX;
         }
@@ -154,21 +152,15 @@ static bool judge_generator(struct server *server, const struct port_event *even
     struct launch *launch = server->generator.launch;
 
     if (launch->failed || launch->released_ns == 0) {
-        struct text *note = note_start(server->answer);
-        text_add(note, "the load generator: could not ");
-        text_add(note, start_step(launch->step));
-        note_end(server->answer);
+        note(server->answer, "the load generator: could not %s", start_step(launch->step));
         server->answer->outcome = OUTCOME_UNDRIVEN;
         server->answer->code = launch->failed ? -launch->failed : PORT_E_INTR;
         return false;
     }
     if (server->killed || (event->change == PORT_EXITED && event->value == 0))
         return true;
-    struct text *note = note_start(server->answer);
-    text_add(note, event->change == PORT_EXITED ? "the load generator: it ended with status "
-                                                : "the load generator: it was killed by signal ");
-    text_add_number(note, event->value);
-    note_end(server->answer);
+    note(server->answer, "the load generator: it %s %d",
+         event->change == PORT_EXITED ? "ended with status" : "was killed by signal", event->value);
     server->answer->outcome = OUTCOME_UNDRIVEN;
     return false;
 }

@@ -56,7 +56,7 @@ void text_add(struct text *text, const char *more) {
     }
 }
 
-void text_add_number(struct text *text, int64_t number) {
+static void add_number(struct text *text, int64_t number) {
     char digits[24];
     size_t at = sizeof digits;
     uint64_t rest = number < 0 ? -(uint64_t)number : (uint64_t)number;
@@ -69,6 +69,30 @@ void text_add_number(struct text *text, int64_t number) {
     if (number < 0)
         digits[--at] = '-';
     text_add(text, digits + at);
+}
+
+void text_add_list(struct text *text, const char *format, va_list values) {
+    for (; *format; format++) {
+        char plain[2] = {*format, 0};
+        if (*format != '%') {
+            text_add(text, plain);
+        } else if (*++format == 's') {
+            text_add(text, va_arg(values, const char *));
+        } else if (*format == 'd') {
+            add_number(text, va_arg(values, int));
+        } else { /* %lld */
+            add_number(text, va_arg(values, long long));
+            format += 2;
+        }
+    }
+}
+
+void text_format(struct text *text, const char *format, ...) {
+    va_list values;
+
+    va_start(values, format);
+    text_add_list(text, format, values);
+    va_end(values);
 }
 
 const char *text_end(struct text *text) {
@@ -111,16 +135,19 @@ bool text_decode(char *text) {
     return true;
 }
 
-size_t text_encode_byte(char *out, unsigned char byte) {
+void text_encode(const char *bytes, size_t size, void (*put)(char byte)) {
     static const char digits[] = "0123456789ABCDEF";
 
-    out[0] = (char)byte;
-    if (is_plain(byte))
-        return 1;
-    out[0] = '%';
-    out[1] = digits[byte >> 4];
-    out[2] = digits[byte & 15];
-    return 3;
+    if (size == 0)
+        put('%');
+    for (size_t i = 0; i < size; i++) {
+        unsigned char byte = (unsigned char)bytes[i];
+        put(is_plain(byte) ? (char)byte : '%');
+        if (is_plain(byte))
+            continue;
+        put(digits[byte >> 4]);
+        put(digits[byte & 15]);
+    }
 }
 
 enum line_result next_line(struct lines *lines, char **line) {

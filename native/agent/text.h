@@ -3,6 +3,7 @@
 #ifndef AGENT_TEXT_H
 #define AGENT_TEXT_H
 
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -28,15 +29,17 @@ struct text {
 };
 
 void text_add(struct text *text, const char *more);
-void text_add_number(struct text *text, int64_t number);
+/* Adds what printf would print. The format has no conversions other than %s, %d and %lld. */
+void text_add_list(struct text *text, const char *format, va_list values);
+void text_format(struct text *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Terminates the text with a zero byte, for which there is always room, and returns it. */
 const char *text_end(struct text *text);
 
 /* Decodes percent-encoded text in place. Returns false if it is not encoded as docs/wire.md specifies, or
  * contains a zero byte. */
 bool text_decode(char *text);
-/* Encodes one byte into `out`, which has 3 bytes. Returns the number of bytes written. */
-size_t text_encode_byte(char *out, unsigned char byte);
+/* Encodes `size` bytes, and gives what comes out to `put`, byte by byte. */
+void text_encode(const char *bytes, size_t size, void (*put)(char byte));
 
 /* Lines of a file, read into a buffer of fixed size. */
 struct lines {

@@ -16,9 +16,8 @@ static const int64_t EARLY_EXIT_NS = 100 * 1000000LL;
  * memory is large, and to wake up the agent would take as long as that end. */
 static const int64_t AWAKE_NS = 300000;
 
-static struct {
+static struct trial {
     const struct request *request;
-    struct started started;
     int signal_fd;
     enum agent_state agent;
     bool ended;          /* the process was reaped */
@@ -38,15 +37,17 @@ static struct {
     int killed;                              /* processes that were killed after its end */
     int64_t cpu_us;                          /* of the processes that were reaped */
     int64_t agent_cpu_ns;                    /* of the agent, before the trial; negative if unknown */
-    struct server server;                    /* if the program is a server */
+} trial;
+
+/* What outlives a trial: memory, and a process that waits for the next one. */
+static struct {
+    struct started started;
+    struct server server; /* if the program is a server */
     struct answer answer;
-} trial = {
+} kept = {
     .started = NOT_STARTED,
     .server = {.generator = NOT_STARTED},
-    .answer = {.out = {.fd = -1},
-               .err = {.fd = -1},
-               .generator_out = {.fd = -1},
-               .generator_err = {.fd = -1}},
+    .answer = {.outputs = {{.fd = -1}, {.fd = -1}, {.fd = -1}, {.fd = -1}}},
 };
 
 static struct machine_files machine_files;
@@ -59,9 +60,9 @@ static void stop(enum outcome outcome) {
     if (trial.stopped || trial.ended)
         return;
     trial.stopped = true;
-    trial.answer.outcome = outcome;
-    server_abandon(&trial.server);
-    kill_with_group(trial.started.pid, trial.started.pid);
+    kept.answer.outcome = outcome;
+    server_abandon(&kept.server);
+    kill_with_group(kept.started.pid, kept.started.pid);
 }
 
 /* Reads the available output of a process. One byte more than the limit is kept, to detect an overflow. */
@@ -86,40 +87,44 @@ static void drain(struct output *output) {
     }
 }
 
+static void drain_outputs(void) {
+    for (int i = 0; i < OUTPUTS; i++)
+        drain(&kept.answer.outputs[i]);
+}
+
 static bool overflowed(void) {
-    const struct answer *answer = &trial.answer;
-    return answer->out.used > answer->out.limit || answer->err.used > answer->err.limit ||
-           answer->generator_out.used > answer->generator_out.limit ||
-           answer->generator_err.used > answer->generator_err.limit;
+    for (int i = 0; i < OUTPUTS; i++)
+        if (kept.answer.outputs[i].used > kept.answer.outputs[i].limit)
+            return true;
+    return false;
 }
 
 /* Whether exec succeeded. */
 static bool has_run(void) {
-    return trial.started.launch->released_ns != 0 && trial.started.launch->failed == 0;
+    return kept.started.launch->released_ns != 0 && kept.started.launch->failed == 0;
 }
 
 static void observe_end(void) {
     if (trial.observed || !has_run())
         return;
     trial.observed = true;
-    observe_task(&trial.answer.facts, &trial.started.files, trial.started.pid,
-                 trial.started.launch->delay_ns);
+    observe_task(&kept.answer.facts, &kept.started.files, kept.started.pid, kept.started.launch->delay_ns);
 }
 
 /* The process is a zombie: its name can still be read. */
 static void handle_zombie(void) {
     trial.zombie_handled = true;
     observe_end();
-    if (trial.answer.has_image && !is_same_program(&trial.answer.image, &trial.started.files)) {
-        trial.answer.has_image = false;
+    if (kept.answer.has_image && !is_same_program(&kept.answer.image, &kept.started.files)) {
+        kept.answer.has_image = false;
         trial.replaced = true;
     }
 }
 
 /* Reads what exists only as long as the process has its memory. */
 static void observe_memory(void) {
-    observe_image(&trial.answer.image, &trial.started.files, trial.started.pid);
-    observe_values(&trial.answer.observations, trial.started.pid, trial.request->observations,
+    observe_image(&kept.answer.image, &kept.started.files, kept.started.pid);
+    observe_values(&kept.answer.observations, kept.started.pid, trial.request->observations,
                    trial.request->observation_count);
 }
 
@@ -135,14 +140,14 @@ static bool is_beside_trial(void) {
 static void handle_exit_stop(void) {
     trial.exit_stop_ns = port_now_ns();
     if (trial.request->root)
-        root_keep(trial.started.pid);
+        root_keep(kept.started.pid);
     if (has_run()) {
-        if (!trial.answer.has_image) /* a server's is observed at the end of the window */
+        if (!kept.answer.has_image) /* a server's is observed at the end of the window */
             observe_memory();
-        trial.answer.has_image = true;
+        kept.answer.has_image = true;
         observe_end();
     }
-    port_trace_continue(trial.started.pid, 0);
+    port_trace_continue(kept.started.pid, 0);
     int64_t now_ns = port_now_ns();
     trial.paused_ns = now_ns - trial.exit_stop_ns;
     trial.outlived_ns = now_ns + EARLY_EXIT_NS;
@@ -151,14 +156,14 @@ static void handle_exit_stop(void) {
 }
 
 static void handle_end(const struct port_event *event) {
-    struct facts *facts = &trial.answer.facts;
+    struct facts *facts = &kept.answer.facts;
 
     trial.ended = true;
     trial.ended_ns = port_now_ns();
     trial.asleep_ns = 0;
     if (!trial.stopped) {
-        trial.answer.outcome = event->change == PORT_EXITED ? OUTCOME_EXITED : OUTCOME_SIGNALED;
-        trial.answer.code = event->value;
+        kept.answer.outcome = event->change == PORT_EXITED ? OUTCOME_EXITED : OUTCOME_SIGNALED;
+        kept.answer.code = event->value;
     }
     fact_set(facts, FACT_USER_US, event->usage.user_us);
     fact_set(facts, FACT_SYSTEM_US, event->usage.system_us);
@@ -169,7 +174,7 @@ static void handle_end(const struct port_event *event) {
     fact_set(facts, FACT_NIVCSW, event->usage.nivcsw);
     fact_set(facts, FACT_READ_BYTES, event->usage.read_bytes);
     fact_set(facts, FACT_WRITE_BYTES, event->usage.write_bytes);
-    int64_t counted = trial.server.after.nvcsw + trial.server.after.nivcsw;
+    int64_t counted = kept.server.after.nvcsw + kept.server.after.nivcsw;
     if (facts->known[FACT_SERVER_NVCSW] && event->usage.nvcsw + event->usage.nivcsw >= counted)
         fact_set(facts, FACT_SERVER_UNSEEN_SWITCHES, event->usage.nvcsw + event->usage.nivcsw - counted);
 }
@@ -181,12 +186,12 @@ static void handle_event(const struct port_event *event) {
 
     if (gone)
         trial.cpu_us += event->usage.user_us + event->usage.system_us;
-    if (server_handle_event(&trial.server, event, &good)) {
+    if (server_handle_event(&kept.server, event, &good)) {
         if (!good)
-            stop(trial.answer.outcome);
+            stop(kept.answer.outcome);
         return;
     }
-    if (event->pid != trial.started.pid || trial.ended) {
+    if (event->pid != kept.started.pid || trial.ended) {
         if (gone && trial.ended && event->change == PORT_SIGNALED && event->value == PORT_SIG_KILL)
             trial.killed++;
     } else if (gone) {
@@ -207,7 +212,7 @@ static bool handle_children(void) {
     int result;
 
     do {
-        result = port_wait(trial.zombie_handled ? 0 : trial.started.pid, &event);
+        result = port_wait(trial.zombie_handled ? 0 : kept.started.pid, &event);
         if (result > 0 && event.change == PORT_EXITED_UNREAPED)
             handle_zombie();
         else if (result > 0)
@@ -238,7 +243,7 @@ static void examine_outlived(int64_t now_ns) {
     if (now_ns < trial.outlived_ns)
         return;
     trial.outlived_ns = INT64_MAX;
-    trial.outlived = !trial.ended && has_more_threads(trial.started.pid);
+    trial.outlived = !trial.ended && has_more_threads(kept.started.pid);
 }
 
 static int64_t earlier(int64_t one_ns, int64_t other_ns) {
@@ -257,10 +262,10 @@ static void sleep_until(int64_t until_ns, struct port_pollfd *polled, unsigned c
 static bool wait_for_events(int64_t until_ns) {
     struct port_pollfd polled[] = {
         {trial.signal_fd, PORT_POLL_IN, 0},
-        {trial.answer.out.fd, PORT_POLL_IN, 0},
-        {trial.answer.err.fd, PORT_POLL_IN, 0},
-        {trial.answer.generator_out.fd, PORT_POLL_IN, 0},
-        {trial.answer.generator_err.fd, PORT_POLL_IN, 0},
+        {kept.answer.outputs[PROGRAM_OUT].fd, PORT_POLL_IN, 0},
+        {kept.answer.outputs[PROGRAM_ERR].fd, PORT_POLL_IN, 0},
+        {kept.answer.outputs[GENERATOR_OUT].fd, PORT_POLL_IN, 0},
+        {kept.answer.outputs[GENERATOR_ERR].fd, PORT_POLL_IN, 0},
         {trial.agent == AGENT_OUTPUT_CLOSED ? -1 : STANDARD_OUTPUT, 0, 0},
     };
     enum { POLLED = sizeof polled / sizeof *polled };
@@ -274,10 +279,7 @@ static bool wait_for_events(int64_t until_ns) {
         sleep_until(until_ns, polled, POLLED);
     handle_signals();
     bool children = handle_children();
-    drain(&trial.answer.out);
-    drain(&trial.answer.err);
-    drain(&trial.answer.generator_out);
-    drain(&trial.answer.generator_err);
+    drain_outputs();
     if (polled[5].revents & (PORT_POLL_ERR | PORT_POLL_HUP | PORT_POLL_NVAL))
         trial.agent = AGENT_OUTPUT_CLOSED;
     return children;
@@ -291,9 +293,9 @@ static void watch(void) {
     while (!trial.ended) {
         int64_t until_ns = trial.stopped ? gone_ns : earlier(disk_ns, deadline_ns);
         until_ns = earlier(until_ns, trial.outlived_ns);
-        wait_for_events(earlier(until_ns, server_next_ns(&trial.server)));
-        if (!trial.stopped && !trial.ended && !server_step(&trial.server))
-            stop(trial.answer.outcome);
+        wait_for_events(earlier(until_ns, server_next_ns(&kept.server)));
+        if (!trial.stopped && !trial.ended && !server_step(&kept.server))
+            stop(kept.answer.outcome);
         int64_t now_ns = port_now_ns();
         examine_outlived(now_ns);
         if (trial.stopped && now_ns >= gone_ns)
@@ -320,104 +322,74 @@ static void clean_up(void) {
         left = for_each_child(self, kill_with_group);
         wait_for_events(port_now_ns() + SECOND / 20);
     }
-    if (handle_children() && left > 0) {
-        struct text *note = note_start(&trial.answer);
-        text_add_number(note, left);
-        text_add(note, " processes could not be killed and are still there");
-        note_end(&trial.answer);
-    }
+    if (handle_children() && left > 0)
+        note(&kept.answer, "%d processes could not be killed and are still there", left);
 }
 
 static void add_observation_notes(struct answer *answer) {
     for (unsigned i = 0; i < answer->observations.count; i++) {
         const struct observation *one = &answer->observations.list[i];
-        if (one->result != OBSERVATION_FAILED)
-            continue;
-        struct text *note = note_start(answer);
-        text_add(note, "observe ");
-        text_add(note, observation_names[one->what.kind]);
-        text_add(note, " ");
-        text_add(note, one->what.name);
-        text_add(note, one->error ? ": errno " : ": the value is longer than the agent reads");
-        if (one->error)
-            text_add_number(note, -one->error);
-        note_end(answer);
+        const char *kind = observation_names[one->what.kind];
+        if (one->result == OBSERVATION_FAILED && one->error)
+            note(answer, "observe %s %s: errno %d", kind, one->what.name, -one->error);
+        else if (one->result == OBSERVATION_FAILED)
+            note(answer, "observe %s %s: the value is longer than the agent reads", kind, one->what.name);
     }
 }
 
 static void add_notes(void) {
-    struct answer *answer = &trial.answer;
+    struct answer *answer = &kept.answer;
     int64_t early_ns = trial.ended_ns - trial.exit_stop_ns - trial.paused_ns;
 
     if (trial.killed > 0) {
-        struct text *note = note_start(answer);
-        text_add(note, "left ");
-        text_add_number(note, trial.killed);
-        text_add(note, trial.killed == 1 ? " process" : " processes");
-        text_add(note, " running, killed by the agent; its own end was ");
-        text_add(note, trial.stopped                       ? "by the agent"
-                       : answer->outcome == OUTCOME_EXITED ? "exit status "
-                                                           : "signal ");
+        char bytes[40] = "by the agent";
+        struct text end = {bytes, sizeof bytes, 0, false};
         if (!trial.stopped)
-            text_add_number(note, answer->code);
-        note_end(answer);
+            text_format(&end, answer->outcome == OUTCOME_EXITED ? "exit status %lld" : "signal %lld",
+                        (long long)answer->code);
+        note(answer, "left %d process%s running, killed by the agent; its own end was %s", trial.killed,
+             trial.killed == 1 ? "" : "es", trial.stopped ? bytes : text_end(&end));
     }
-    if (trial.started.trace_failed) {
-        struct text *note = note_start(answer);
-        text_add(note, "loader, objects and observations are unknown: tracing is forbidden here, errno ");
-        text_add_number(note, -trial.started.trace_failed);
-        note_end(answer);
-    } else if (trial.replaced) {
-        text_add(note_start(answer),
-                 "loader, objects and observations are unknown: a thread executed another program");
-        note_end(answer);
-    } else if (answer->has_image && answer->image.failed) {
-        struct text *note = note_start(answer);
-        text_add(note, "loader or objects are unknown: /proc could not be read, errno ");
-        text_add_number(note, -answer->image.failed);
-        note_end(answer);
-    } else if (answer->has_image && trial.ended && trial.outlived) {
-        struct text *note = note_start(answer);
-        text_add(note, "its main thread ended ");
-        text_add_number(note, early_ns / MILLION);
-        text_add(note, " ms before it: loader, objects and observations are as they were then");
-        note_end(answer);
-    }
+    if (kept.started.trace_failed)
+        note(answer, "loader, objects and observations are unknown: tracing is forbidden here, errno %d",
+             -kept.started.trace_failed);
+    else if (trial.replaced)
+        note(answer, "loader, objects and observations are unknown: a thread executed another program");
+    else if (answer->has_image && answer->image.failed)
+        note(answer, "loader or objects are unknown: /proc could not be read, errno %d",
+             -answer->image.failed);
+    else if (answer->has_image && trial.ended && trial.outlived)
+        note(
+            answer,
+            "its main thread ended %lld ms before it: loader, objects and observations are as they were then",
+            (long long)early_ns / MILLION);
     if (answer->has_image)
         add_observation_notes(answer);
-    if (answer->has_image && answer->image.objects.full) {
-        text_add(note_start(answer), "more objects are mapped than are listed");
-        note_end(answer);
-    }
+    if (answer->has_image && answer->image.objects.full)
+        note(answer, "more objects are mapped than are listed");
 }
 
 /* Sets the outcome, after all processes have ended. */
 static void decide_outcome(void) {
-    struct answer *answer = &trial.answer;
-    struct launch *launch = trial.started.launch;
+    struct answer *answer = &kept.answer;
+    struct launch *launch = kept.started.launch;
 
     if (!has_run() && !trial.stopped) {
         answer->outcome = OUTCOME_UNSTARTED;
         answer->code = launch->failed ? -launch->failed : PORT_E_INTR;
-        struct text *note = note_start(answer);
-        text_add(note, "could not ");
-        text_add(note, start_step(launch->step));
-        note_end(answer);
+        note(answer, "could not %s", start_step(launch->step));
         return;
     }
     add_notes();
-    if (trial.server.phase != PHASE_NONE && trial.server.phase != PHASE_STOP && !trial.stopped) {
-        text_add(note_start(answer), trial.server.phase == PHASE_CONNECT
-                                         ? "the server ended before it accepted connections"
-                                         : "the server ended before SIGTERM");
-        note_end(answer);
-    }
+    if (kept.server.phase != PHASE_NONE && kept.server.phase != PHASE_STOP && !trial.stopped)
+        note(answer, "the server ended before %s",
+             kept.server.phase == PHASE_CONNECT ? "it accepted connections" : "SIGTERM");
     if (trial.stopped) {
         answer->code = answer->outcome == OUTCOME_UNDRIVEN ? answer->code : 0;
     } else if (overflowed()) {
         answer->outcome = OUTCOME_OVERFLOW;
         answer->code = 0;
-    } else if (trial.server.phase == PHASE_STOP) {
+    } else if (kept.server.phase == PHASE_STOP) {
         answer->outcome = OUTCOME_DRIVEN;
         answer->code = 0;
     } else if (answer->outcome == OUTCOME_SIGNALED && answer->code == PORT_SIG_XFSZ) {
@@ -447,8 +419,8 @@ static int64_t clock_step_ns(void) {
 }
 
 static void measure(const struct facts *before) {
-    struct facts *facts = &trial.answer.facts;
-    int64_t released_ns = trial.started.launch->released_ns, suspended_ns, most_ns;
+    struct facts *facts = &kept.answer.facts;
+    int64_t released_ns = kept.started.launch->released_ns, suspended_ns, most_ns;
 
     observe_machine(facts, &machine_files);
     facts_grow(facts, before);
@@ -468,7 +440,7 @@ static void measure(const struct facts *before) {
         fact_set(facts, FACT_TRIAL_CPU_US,
                  trial.cpu_us + (port_process_cpu_ns(port_getpid()) - trial.agent_cpu_ns) / 1000);
     fact_set(facts, FACT_LAUNCH_NS, released_ns - trial.request->read_ns);
-    fact_set(facts, FACT_PID, trial.started.pid);
+    fact_set(facts, FACT_PID, kept.started.pid);
 }
 
 static void close_output(struct output *output) {
@@ -501,42 +473,32 @@ static bool open_output(struct output *output, int fd) {
 
 /* Frees what the last trial still holds. */
 static void end_trial(void) {
-    close_output(&trial.answer.out);
-    close_output(&trial.answer.err);
-    close_output(&trial.answer.generator_out);
-    close_output(&trial.answer.generator_err);
-    start_release(&trial.started);
+    for (int i = 0; i < OUTPUTS; i++)
+        close_output(&kept.answer.outputs[i]);
+    start_release(&kept.started);
 }
 
 static void answer_unstarted(int error) {
-    trial.answer.outcome = OUTCOME_UNSTARTED;
-    trial.answer.code = -error;
-    struct text *note = note_start(&trial.answer);
-    text_add(note, "the agent could not fork or map memory");
-    note_end(&trial.answer);
+    kept.answer.outcome = OUTCOME_UNSTARTED;
+    kept.answer.code = -error;
+    note(&kept.answer, "the agent could not fork or map memory");
 }
 
 static void begin(const struct request *request, int signal_fd) {
-    struct answer *answer = &trial.answer;
+    struct answer *answer = &kept.answer;
     int64_t least_ns;
 
     end_trial();
-    trial.request = request;
-    trial.signal_fd = signal_fd;
-    trial.agent = AGENT_CONTINUES;
-    trial.ended = trial.stopped = trial.observed = trial.replaced = trial.zombie_handled = false;
-    trial.outlived = false;
-    trial.exit_stop_ns = trial.paused_ns = trial.ended_ns = trial.asleep_ns = 0;
-    trial.outlived_ns = INT64_MAX;
-    trial.killed = 0;
-    trial.stops = trial.late_ns = 0;
+    trial = (struct trial){.request = request,
+                           .signal_fd = signal_fd,
+                           .agent = AGENT_CONTINUES,
+                           .outlived_ns = INT64_MAX,
+                           .free_bytes = -1};
     port_suspended_ns(&least_ns, &trial.suspended_ns);
     port_clock_offset_ns(&trial.offset_least_ns, &trial.offset_most_ns);
-    trial.cpu_us = 0;
     trial.agent_cpu_ns = port_process_cpu_ns(port_getpid());
-    trial.server.phase = PHASE_NONE;
-    trial.server.running = false;
-    trial.free_bytes = -1;
+    kept.server.phase = PHASE_NONE;
+    kept.server.running = false;
     if (!request->root) /* its folder is in the root */
         port_available_bytes(request->folder, &trial.free_bytes);
     answer->id = request->id;
@@ -557,40 +519,37 @@ enum agent_state run_trial(const struct request *request, int signal_fd, const s
     struct facts before = {0};
     int error;
 
-    *answer = &trial.answer;
+    *answer = &kept.answer;
     begin(request, signal_fd);
     observe_machine(&before, &machine_files);
-    error = start(&trial.started, request);
+    error = start(&kept.started, request);
     if (error) {
         answer_unstarted(error);
         return AGENT_CONTINUES;
     }
-    bool room = open_output(&trial.answer.out, trial.started.out);
-    room &= open_output(&trial.answer.err, trial.started.err);
+    bool room = open_output(&kept.answer.outputs[PROGRAM_OUT], kept.started.out);
+    room &= open_output(&kept.answer.outputs[PROGRAM_ERR], kept.started.err);
     if (request->server.port) { /* its pipes are created with the load generator */
-        room &= open_output(&trial.answer.generator_out, -1);
-        room &= open_output(&trial.answer.generator_err, -1);
+        room &= open_output(&kept.answer.outputs[GENERATOR_OUT], -1);
+        room &= open_output(&kept.answer.outputs[GENERATOR_ERR], -1);
     }
     if (!room) {
-        kill_with_group(trial.started.pid, trial.started.pid);
+        kill_with_group(kept.started.pid, kept.started.pid);
         clean_up();
         root_drop();
         answer_unstarted(-PORT_E_NOMEM);
         return AGENT_CONTINUES;
     }
-    server_begin(&trial.server, request, &trial.answer, &trial.started);
+    server_begin(&kept.server, request, &kept.answer, &kept.started);
     watch();
-    server_abandon(&trial.server);
+    server_abandon(&kept.server);
     clean_up();
-    drain(&trial.answer.out);
-    drain(&trial.answer.err);
-    drain(&trial.answer.generator_out);
-    drain(&trial.answer.generator_err);
+    drain_outputs();
     decide_outcome();
     measure(&before);
     if (trial.agent == AGENT_CONTINUES)
-        begin_answer(&trial.answer);
-    observe_conditions(&trial.answer.facts);
+        begin_answer(&kept.answer);
+    observe_conditions(&kept.answer.facts);
     root_drop();
     return trial.agent;
 }

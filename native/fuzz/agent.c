@@ -48,6 +48,12 @@ static bool read_plan(const uint8_t *data, size_t size) {
     return found;
 }
 
+static char *encoded;
+
+static void add_encoded(char byte) {
+    *encoded++ = byte;
+}
+
 /* A percent-encoded text has one form: what is decoded and encoded again is the same. */
 static bool read_text_value(const uint8_t *data, size_t size) {
     char *text = malloc(size + 1), *again = malloc(3 * size + 2);
@@ -57,11 +63,9 @@ static bool read_text_value(const uint8_t *data, size_t size) {
     text[size] = 0;
     valid = text_decode(text);
     if (valid) {
-        size_t length = 0;
-        for (const char *at = text; *at; at++)
-            length += text_encode_byte(again + length, (unsigned char)*at);
-        if (!*text)
-            again[length++] = '%';
+        encoded = again;
+        text_encode(text, strlen(text), add_encoded);
+        size_t length = (size_t)(encoded - again);
         require(length == strnlen((const char *)data, size) && memcmp(again, data, length) == 0);
     }
     free(text);

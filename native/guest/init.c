@@ -50,13 +50,9 @@ static _Noreturn void fail(const char *what, const char *which, long result) {
     char bytes[512];
     struct text text = {bytes, sizeof bytes, 0, false};
 
-    text_add(&text, "\nswapstone-init: ");
-    text_add(&text, what);
-    text_add(&text, which);
-    if (result < 0) {
-        text_add(&text, ": error ");
-        text_add_number(&text, -result);
-    }
+    text_format(&text, "\nswapstone-init: %s%s", what, which);
+    if (result < 0)
+        text_format(&text, ": error %lld", (long long)-result);
     text_add(&text, "\n");
     port_write(CONSOLE, text.bytes, text.used);
     port_tcdrain(CONSOLE);
@@ -79,22 +75,16 @@ static void write_byte(char byte) {
     output.bytes[output.used++] = byte;
 }
 
-static void write_text(const char *text) {
-    while (*text)
-        write_byte(*text++);
-}
+__attribute__((format(printf, 1, 2))) static void write_text(const char *format, ...) {
+    char bytes[2 * CHUNK]; /* also for a path */
+    struct text text = {bytes, sizeof bytes, 0, false};
+    va_list values;
 
-/* Writes a percent-encoded text; "%" if it is empty. */
-static void write_encoded(const char *bytes, size_t size) {
-    char encoded[3];
-
-    if (size == 0)
-        write_text("%");
-    for (size_t i = 0; i < size; i++) {
-        size_t length = text_encode_byte(encoded, (unsigned char)bytes[i]);
-        for (size_t at = 0; at < length; at++)
-            write_byte(encoded[at]);
-    }
+    va_start(values, format);
+    text_add_list(&text, format, values);
+    va_end(values);
+    for (const char *at = text_end(&text); *at; at++)
+        write_byte(*at);
 }
 
 /* Returns whether a folder is empty. Own programs may have files in /tmp, which then stay visible. */
@@ -221,12 +211,9 @@ static void write_file_content(const char *word, const char *path, size_t max) {
     while (used < sizeof room && (result = port_read(fd, room + used, sizeof room - used)) > 0)
         used += (size_t)result;
     port_close(fd);
-    write_text(word);
-    write_text(" ");
-    write_text(path);
-    write_text(" ");
-    write_encoded(room + (used > max ? used - max : 0), used > max ? max : used);
-    write_text("\n");
+    write_text("%s %s ", word, path);
+    text_encode(room + (used > max ? used - max : 0), used > max ? max : used, write_byte);
+    write_byte('\n');
 }
 
 /* Writes the counters and settings that show whether loads and devices were active during the measurement. */
@@ -258,13 +245,7 @@ static void write_counters(const char *word) {
 /* Writes the exact time. It differs between two machines if one executed one more instruction or slept
  * longer. */
 static void write_clock(int64_t now_ns) {
-    char bytes[32];
-    struct text text = {bytes, sizeof bytes, 0, false};
-
-    text_add_number(&text, now_ns);
-    write_text("clock ");
-    write_text(text_end(&text));
-    write_text("\n");
+    write_text("clock %lld\n", (long long)now_ns);
 }
 
 static void write_identity(int64_t now_ns) {
@@ -272,10 +253,10 @@ static void write_identity(int64_t now_ns) {
     static const struct {
         int which;
         const char *word;
-    } words[] = {{PORT_SYSTEM, "system "},
-                 {PORT_RELEASE, "release "},
-                 {PORT_VERSION, "version "},
-                 {PORT_MACHINE, "machine "}};
+    } words[] = {{PORT_SYSTEM, "system"},
+                 {PORT_RELEASE, "release"},
+                 {PORT_VERSION, "version"},
+                 {PORT_MACHINE, "machine"}};
     static const char *const files[] = {
         "/proc/cmdline",
         "/proc/cpuinfo",
@@ -289,9 +270,9 @@ static void write_identity(int64_t now_ns) {
     write_text(GUEST_HEADER "\n");
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
         const char *text = identity.texts[words[i].which];
-        write_text(words[i].word);
-        write_encoded(text, text_length(text));
-        write_text("\n");
+        write_text("%s ", words[i].word);
+        text_encode(text, text_length(text), write_byte);
+        write_byte('\n');
     }
     write_clock(now_ns);
     for (size_t i = 0; i < sizeof files / sizeof *files; i++)
@@ -373,16 +354,7 @@ static int wait_for_exit(int pid) {
 }
 
 static void write_command_end(const char *word, int number, int status, const char *log) {
-    char bytes[64];
-    struct text text = {bytes, sizeof bytes, 0, false};
-
-    text_add(&text, word);
-    text_add(&text, " ");
-    text_add_number(&text, number);
-    text_add(&text, " ");
-    text_add_number(&text, status);
-    text_add(&text, "\n");
-    write_text(text_end(&text));
+    write_text("%s %d %d\n", word, number, status);
     write_file_content("words", log, LOG_TAIL_BYTES);
     flush();
 }
@@ -404,9 +376,7 @@ static const char *beside_log(int number) {
     static char path[32];
     struct text text = {path, sizeof path, 0, false};
 
-    text_add(&text, "/tmp/beside-");
-    text_add_number(&text, number);
-    text_add(&text, ".log");
+    text_format(&text, "/tmp/beside-%d.log", number);
     return text_end(&text);
 }
 

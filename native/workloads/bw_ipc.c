@@ -38,8 +38,7 @@ static void send_blocks(int orders, int to) {
 
 static void set_buffer(int any, int which) {
     int size = SOCKET_BUFFER;
-    if (setsockopt(any, SOL_SOCKET, which, &size, sizeof size) != 0)
-        fail("setsockopt: %s", strerror(errno));
+    require(setsockopt(any, SOL_SOCKET, which, &size, sizeof size) == 0, "setsockopt");
 }
 
 /* Without Nagle's algorithm: the last bytes of a pass would wait for the acknowledgement of those before. */
@@ -53,13 +52,13 @@ static void connect_with_buffers(int ends[2]) {
 
 static void prepare(void) {
     int orders[2], ends[2];
-    if (pipe(orders) != 0)
-        fail("pipe: %s", strerror(errno));
+    require(pipe(orders) == 0, "pipe");
     if (strcmp(parameter->argument, "tcp") == 0)
         connect_with_buffers(ends);
-    else if (strcmp(parameter->argument, "pipe") == 0 ? pipe(ends)
-                                                      : socketpair(AF_UNIX, SOCK_STREAM, 0, ends))
-        fail("pipe or socketpair: %s", strerror(errno));
+    else if (strcmp(parameter->argument, "pipe") == 0)
+        require(pipe(ends) == 0, "pipe");
+    else
+        require(socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0, "socketpair");
     sender = fork_partner();
     if (sender == 0)
         send_blocks(orders[0], ends[1]);

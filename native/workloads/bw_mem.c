@@ -13,8 +13,7 @@ static uint32_t *from, *to;
 
 static void *allocate(size_t size) {
     void *start = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (start == MAP_FAILED)
-        fail("mmap: %s", strerror(errno));
+    require(start != MAP_FAILED, "mmap");
     return start;
 }
 

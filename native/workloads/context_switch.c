@@ -33,8 +33,7 @@ static uint64_t work(unsigned task) {
     int request[2], reply[2];
     uint64_t transfers = 0;
     (void)task;
-    if (pipe(request) != 0 || pipe(reply) != 0)
-        fail("pipe: %s", strerror(errno));
+    require(pipe(request) == 0 && pipe(reply) == 0, "pipe");
     pid_t partner = fork_or_fail();
     if (partner == 0) {
         close(request[1]); /* a read() then returns 0 when the other process ends */
@@ -54,10 +53,6 @@ static uint64_t work(unsigned task) {
     return transfers;
 }
 
-static uint64_t pass(void) {
-    return run_in_tasks(work);
-}
-
 static const struct parameter tasks[] = {ONE_AND_EIGHT_TASKS("context_switch", "context1", ROUND_TRIPS)};
 
-WORKLOAD(.mode = WARM, .pass = pass, .parameters = tasks);
+WORKLOAD(.mode = WARM, .pass = run_in_tasks, .parameters = tasks);

@@ -16,8 +16,7 @@ static void prepare(void) {
     char path[4096];
     path_beside_program(path, sizeof path, "object.so");
     int file = open(path, O_RDONLY | O_CLOEXEC);
-    if (file < 0)
-        fail("%s: %s", path, strerror(errno));
+    require(file >= 0, path);
     void *content = malloc(MAX_OBJECT_BYTES);
     ssize_t size = content ? read(file, content, MAX_OBJECT_BYTES) : -1;
     if (size <= 0 || size == MAX_OBJECT_BYTES)

@@ -16,10 +16,7 @@ enum { STARTS = 25, NUMBER_TEXT = 24, EXEC_FAILED = 127 };
 static char path[4096];
 
 static void prepare(void) {
-    ssize_t length = readlink("/proc/self/exe", path, sizeof path - 1);
-    if (length < 0)
-        fail("readlink /proc/self/exe: %s", strerror(errno));
-    path[length] = 0;
+    program_path(path, sizeof path);
 }
 
 static void reexec(const char *program, int remaining, int started, unsigned long begun) {
@@ -53,10 +50,7 @@ static uint64_t work(unsigned task) {
     return STARTS;
 }
 
-static uint64_t pass(void) {
-    return run_in_tasks(work);
-}
-
 static const struct parameter tasks[] = {ONE_AND_EIGHT_TASKS("exec", "execl", STARTS)};
 
-WORKLOAD(.mode = WARM, .prepare = prepare, .pass = pass, .parameters = tasks, .reexec_main = reexec_main);
+WORKLOAD(.mode = WARM, .prepare = prepare, .pass = run_in_tasks, .parameters = tasks,
+         .reexec_main = reexec_main);

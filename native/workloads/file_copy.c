@@ -24,14 +24,6 @@ static union {
     char bytes[MAX_BLOCK_BYTES];
 } block;
 
-static int open_unnamed(void) {
-    char path[] = "./swapstone-XXXXXX";
-    int file = mkstemp(path);
-    if (file < 0 || unlink(path) != 0)
-        fail("can't create a file in the working directory: %s", strerror(errno));
-    return file;
-}
-
 static void seek_to_start(int file) {
     if (lseek(file, 0, SEEK_SET) != 0)
         fail("lseek: %s", strerror(errno));
@@ -55,8 +47,8 @@ static void prepare(void) {
         fail("the parameter is not BLOCK:TASKS of the table");
     memset(block.bytes, 'x', sizeof block.bytes);
     for (unsigned task = 0; task < count; task++) {
-        files[task].from = open_unnamed();
-        files[task].to = open_unnamed();
+        files[task].from = unnamed_file();
+        files[task].to = unnamed_file();
         for (size_t i = 0; i < blocks; i++) {
             block.number = i * i;
             write_block(files[task].from);
@@ -88,10 +80,6 @@ static uint64_t work(unsigned task) {
     for (size_t i = 0; i < repeats; i++)
         sum += copy(task);
     return sum;
-}
-
-static uint64_t pass(void) {
-    return run_in_tasks(work);
 }
 
 /* Compares the copy with the original; not measured. */
@@ -133,4 +121,4 @@ static const struct parameter copies[] = {COPY("1024", "2000 blocks 1 times", 20
                                           UNIX_COPY("fsdisk", "4096", "2000 blocks 1 times", 8000),
                                           {0}};
 
-WORKLOAD(.mode = WARM, .prepare = prepare, .pass = pass, .finish = finish, .parameters = copies);
+WORKLOAD(.mode = WARM, .prepare = prepare, .pass = run_in_tasks, .finish = finish, .parameters = copies);

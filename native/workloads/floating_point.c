@@ -42,10 +42,6 @@ static uint64_t work(unsigned task) {
     return (uint64_t)(sum / ROUNDS * DIGITS + 0.5);
 }
 
-static uint64_t pass(void) {
-    return run_in_tasks(work);
-}
-
 static const struct parameter tasks[] = {ONE_AND_EIGHT_TASKS("floating_point", "floating_point", ROUNDS)};
 
-WORKLOAD(.mode = WARM, .pass = pass, .parameters = tasks);
+WORKLOAD(.mode = WARM, .pass = run_in_tasks, .parameters = tasks);

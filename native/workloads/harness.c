@@ -132,15 +132,30 @@ void fail(const char *format, ...) {
     _exit(1);
 }
 
+void require(bool holds, const char *what) {
+    if (!holds)
+        fail("%s: %s", what, strerror(errno));
+}
+
+void program_path(char *path, size_t size) {
+    ssize_t length = readlink("/proc/self/exe", path, size - 1);
+    require(length >= 0, "readlink /proc/self/exe");
+    path[length] = 0;
+}
+
 void path_beside_program(char *path, size_t size, const char *name) {
-    ssize_t length = readlink("/proc/self/exe", path, size);
-    if (length < 0)
-        fail("readlink /proc/self/exe: %s", strerror(errno));
-    while (length > 0 && path[length - 1] != '/')
-        length--;
-    if ((size_t)length + strlen(name) >= size)
+    program_path(path, size);
+    char *end = strrchr(path, '/') + 1;
+    if ((size_t)(end - path) + strlen(name) >= size)
         fail("the path of the program is too long");
-    strcpy(path + length, name);
+    strcpy(end, name);
+}
+
+int unnamed_file(void) {
+    char path[] = "./swapstone-XXXXXX";
+    int file = mkstemp(path);
+    require(file >= 0 && unlink(path) == 0, "can't create a file in the working directory");
+    return file;
 }
 
 unsigned task_count(unsigned copies) {
@@ -269,8 +284,7 @@ static void read_smaps(void) {
     char line[SMAPS_LINE_BYTES];
     bool counts = false;
     FILE *file = fopen("/proc/self/smaps", "r");
-    if (!file)
-        fail("/proc/self/smaps: %s", strerror(errno));
+    require(file, "/proc/self/smaps");
     while (fgets(line, sizeof line, file)) {
         if (!strchr(line, '\n'))
             fail("/proc/self/smaps: a line is too long");
@@ -282,8 +296,7 @@ static void read_smaps(void) {
             add_field(line, "Private_Dirty:", &shared->dirty_bytes);
         }
     }
-    if (ferror(file))
-        fail("/proc/self/smaps: %s", strerror(errno));
+    require(!ferror(file), "/proc/self/smaps");
     fclose(file);
 }
 
@@ -292,11 +305,9 @@ static void read_smaps(void) {
 /* Uses stdio before the first pass, as most programs do. The line stays in the buffer of stdout. */
 static void use_stdio(void) {
     int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
-    if (null < 0 || dup2(null, STDOUT_FILENO) < 0)
-        fail("/dev/null: %s", strerror(errno));
+    require(null >= 0 && dup2(null, STDOUT_FILENO) >= 0, "/dev/null");
     close(null);
-    if (puts(report_name) == EOF)
-        fail("puts: %s", strerror(errno));
+    require(puts(report_name) != EOF, "puts");
 }
 
 /* Runs passes first..end-1, in the child. `last`: it also reads the memory. */

@@ -72,6 +72,7 @@
 #define __NO_INLINE__ 1
 #endif
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -121,6 +122,15 @@ extern const struct parameter *parameter;
 /* Ends the process. The report becomes one `error` line with this text (a printf format). Any thread or child
  * of the workload may call it; the report holds the first text. */
 _Noreturn void fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* Calls fail() with `what` and the text of errno, unless `holds`. */
+void require(bool holds, const char *what);
+
+/* Creates a file in the working directory, without a name. Calls fail() on an error. */
+int unnamed_file(void);
+
+/* Writes the path of the running program to `path`, which has `size` bytes. */
+void program_path(char *path, size_t size);
 
 /* Writes the path of the file `name` in the running program's directory to `path`, which has `size` bytes.
  * Calls fail() if it does not fit. */

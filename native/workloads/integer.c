@@ -78,10 +78,6 @@ static uint64_t work(unsigned task) {
     return fnv1a_number(FNV1A_OFFSET_BASIS, state.sum);
 }
 
-static uint64_t pass(void) {
-    return run_in_tasks(work);
-}
-
 static const struct parameter tasks[] = {ONE_AND_EIGHT_TASKS("integer", "integer", ROUNDS)};
 
-WORKLOAD(.mode = WARM, .pass = pass, .parameters = tasks);
+WORKLOAD(.mode = WARM, .pass = run_in_tasks, .parameters = tasks);

@@ -38,15 +38,14 @@ static void serve(int listener, int report) {
 
 static int reusing_socket(void) {
     int any = socket(AF_INET, SOCK_STREAM, 0), on = 1;
-    if (any < 0 || setsockopt(any, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) != 0)
-        fail("socket or setsockopt: %s", strerror(errno));
+    require(any >= 0 && setsockopt(any, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) == 0,
+            "socket or setsockopt");
     return any;
 }
 
 static void prepare(void) {
     int ends[2], listener = listening_socket(&address);
-    if (pipe(ends) != 0)
-        fail("pipe: %s", strerror(errno));
+    require(pipe(ends) == 0, "pipe");
     server = fork_partner();
     if (server == 0)
         serve(listener, ends[1]);

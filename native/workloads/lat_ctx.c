@@ -42,8 +42,7 @@ static void prepare(void) {
     for (size_t i = 0; i < words; i++)
         array[i] = 1;
     for (unsigned i = 0; i < (processes == 1 ? OWN_PIPES : processes); i++)
-        if (pipe(pipes[i]) != 0)
-            fail("pipe: %s", strerror(errno));
+        require(pipe(pipes[i]) == 0, "pipe");
     for (unsigned i = 1; i < processes; i++) {
         others[i] = fork_partner();
         if (others[i] == 0) {

@@ -43,13 +43,11 @@ static uint64_t delete_pass(void) {
 
 static void make_directory(char path[PATH_BYTES], const char *parent, const char *name) {
     snprintf(path, PATH_BYTES, "%.40s/%.8s", parent, name);
-    if (mkdir(path, 0700) != 0)
-        fail("mkdir: %s", strerror(errno));
+    require(mkdir(path, 0700) == 0, "mkdir");
 }
 
 static void prepare(void) {
-    if (!mkdtemp(top))
-        fail("mkdtemp in the working directory: %s", strerror(errno));
+    require(mkdtemp(top), "mkdtemp in the working directory");
     make_directory(outer, top, "lat_fs");
     make_directory(inner[0], outer, "0");
     make_directory(inner[1], outer, "1");
@@ -66,8 +64,7 @@ static void finish(void) {
             fail("the last file has another size");
         delete_pass();
     }
-    if (rmdir(inner[0]) != 0 || rmdir(inner[1]) != 0 || rmdir(outer) != 0 || rmdir(top) != 0)
-        fail("rmdir: %s", strerror(errno));
+    require(rmdir(inner[0]) == 0 && rmdir(inner[1]) == 0 && rmdir(outer) == 0 && rmdir(top) == 0, "rmdir");
 }
 
 #define FILE_WORK(what, bytes)                                                                               \

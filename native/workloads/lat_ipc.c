@@ -36,8 +36,7 @@ static void echo_datagrams(int server) {
 static void prepare(void) {
     int there[2], back[2];
     if (strcmp(parameter->argument, "pipe") == 0) {
-        if (pipe(there) != 0 || pipe(back) != 0)
-            fail("pipe: %s", strerror(errno));
+        require(pipe(there) == 0 && pipe(back) == 0, "pipe");
         from = back[0];
         to = there[1];
         other = fork_partner();
@@ -49,8 +48,8 @@ static void prepare(void) {
         tcp_pair(there);
     else if (strcmp(parameter->argument, "udp") == 0)
         udp_pair(there);
-    else if (socketpair(AF_UNIX, SOCK_STREAM, 0, there) != 0)
-        fail("socketpair: %s", strerror(errno));
+    else
+        require(socketpair(AF_UNIX, SOCK_STREAM, 0, there) == 0, "socketpair");
     from = to = there[0];
     other = fork_partner();
     if (other == 0 && parameter->pass)

@@ -7,8 +7,6 @@
  */
 #include "harness.h"
 
-#include <errno.h>
-#include <string.h>
 #include <sys/mman.h>
 
 enum { LOADS = 100000, STRIDE = 128, LOADS_IN_A_ROUND = 10 };
@@ -17,8 +15,7 @@ static char *array;
 
 static void prepare(void) {
     array = mmap(NULL, parameter->size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (array == MAP_FAILED)
-        fail("mmap: %s", strerror(errno));
+    require(array != MAP_FAILED, "mmap");
     for (size_t at = 0; at < parameter->size; at += STRIDE)
         *(char **)(array + at) = array + (at + STRIDE < parameter->size ? at + STRIDE : 0);
 }

@@ -7,17 +7,14 @@
  * shell (10). The program is this one with the argument "-". The shell is busybox's, beside the program,
  * built with the same C library. The child of `fork` calls _exit(), not exit(): the harness keeps a line in
  * the buffer of stdout, which exit() would write. */
-#include "tasks.h"
+#include "children.h"
 
 enum { FORKS = 40, EXECS = 20, SHELLS = 10, PATH_BYTES = 4096, EXEC_FAILED = 127 };
 
 static char program[PATH_BYTES], shell[PATH_BYTES];
 
 static void prepare(void) {
-    ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
-    if (length < 0)
-        fail("readlink /proc/self/exe: %s", strerror(errno));
-    program[length] = 0;
+    program_path(program, sizeof program);
     path_beside_program(shell, sizeof shell, "busybox");
 }
 

@@ -17,21 +17,12 @@ enum { CALLS = 1000, DESCRIPTORS = 100, OTHERS = 400 };
 
 static fd_set all;
 
-static int regular_file(void) {
-    char path[] = "./swapstone-XXXXXX";
-    int file = mkstemp(path);
-    if (file < 0 || unlink(path) != 0)
-        fail("can't create a file in the working directory: %s", strerror(errno));
-    return file;
-}
-
 /* The other end of the connection gets a number outside the set. */
 static int connection(void) {
     struct sockaddr_in address;
     int listener = listening_socket(&address), connected = connected_socket(&address);
     int other = accepted_socket(listener);
-    if (fcntl(other, F_DUPFD, OTHERS) < 0)
-        fail("fcntl: %s", strerror(errno));
+    require(fcntl(other, F_DUPFD, OTHERS) >= 0, "fcntl");
     close(other);
     close(listener);
     return connected;
@@ -41,8 +32,7 @@ static int connection(void) {
 static void allow_descriptors(void) {
     const rlim_t needed = OTHERS + 1;
     struct rlimit files;
-    if (getrlimit(RLIMIT_NOFILE, &files) != 0)
-        fail("getrlimit: %s", strerror(errno));
+    require(getrlimit(RLIMIT_NOFILE, &files) == 0, "getrlimit");
     if (files.rlim_cur >= needed)
         return;
     if (files.rlim_max < needed)
@@ -50,13 +40,12 @@ static void allow_descriptors(void) {
              "swapstone again",
              (unsigned)needed, (unsigned)files.rlim_max, (unsigned)needed);
     files.rlim_cur = needed;
-    if (setrlimit(RLIMIT_NOFILE, &files) != 0)
-        fail("setrlimit: %s", strerror(errno));
+    require(setrlimit(RLIMIT_NOFILE, &files) == 0, "setrlimit");
 }
 
 static void prepare(void) {
     allow_descriptors();
-    int original = strcmp(parameter->text, "tcp") == 0 ? connection() : regular_file();
+    int original = strcmp(parameter->text, "tcp") == 0 ? connection() : unnamed_file();
     for (size_t i = 0; i < DESCRIPTORS; i++) {
         int copy = i < parameter->size ? dup(original) : fcntl(original, F_DUPFD, DESCRIPTORS);
         if (copy < 0 || copy >= OTHERS || (i < parameter->size && copy >= DESCRIPTORS))

@@ -36,18 +36,14 @@ static void on_fault(int number) {
 static void install(int number, void (*handler)(int)) {
     struct sigaction action = {.sa_handler = handler};
     sigemptyset(&action.sa_mask);
-    if (sigaction(number, &action, NULL) != 0)
-        fail("sigaction: %s", strerror(errno));
+    require(sigaction(number, &action, NULL) == 0, "sigaction");
 }
 
 static void prepare(void) {
-    char path[] = "./swapstone-XXXXXX";
-    int file = mkstemp(path);
-    if (file < 0 || unlink(path) != 0 || ftruncate(file, PAGE) != 0)
-        fail("can't create a file in the working directory: %s", strerror(errno));
+    int file = unnamed_file();
+    require(ftruncate(file, PAGE) == 0, "ftruncate");
     page = mmap(NULL, PAGE, PROT_READ, MAP_SHARED, file, 0);
-    if (page == MAP_FAILED)
-        fail("mmap: %s", strerror(errno));
+    require(page != MAP_FAILED, "mmap");
     install(SIGUSR1, on_user_signal);
     if (strcmp(parameter->argument, "prot") == 0)
         install(SIGSEGV, on_fault);

@@ -8,11 +8,9 @@
  * /tmp; the first is in the working directory. */
 #include "harness.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -22,14 +20,12 @@ static char folder[] = "swapstone-XXXXXX", path[PATH_BYTES];
 static int file, zero, null;
 
 static void prepare(void) {
-    if (!mkdtemp(folder))
-        fail("mkdtemp in the working directory: %s", strerror(errno));
+    require(mkdtemp(folder), "mkdtemp in the working directory");
     snprintf(path, sizeof path, "%s/lmbench", folder);
     file = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     zero = open("/dev/zero", O_RDONLY | O_CLOEXEC);
     null = open("/dev/null", O_WRONLY | O_CLOEXEC);
-    if (file < 0 || zero < 0 || null < 0)
-        fail("a file can't be created or opened: %s", strerror(errno));
+    require(file >= 0 && zero >= 0 && null >= 0, "a file can't be created or opened");
 }
 
 static uint64_t null_pass(void) {

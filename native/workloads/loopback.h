@@ -27,12 +27,10 @@ static inline void set_loopback_up(void) {
     if (any < 0)
         fail("socket: %s", strerror(errno));
     strcpy(request.ifr_name, "lo");
-    if (ioctl(any, SIOCGIFFLAGS, &request) != 0)
-        fail("the loopback device can't be read: %s", strerror(errno));
+    require(ioctl(any, SIOCGIFFLAGS, &request) == 0, "the loopback device can't be read");
     if (!(request.ifr_flags & IFF_UP)) {
         request.ifr_flags |= IFF_UP;
-        if (ioctl(any, SIOCSIFFLAGS, &request) != 0)
-            fail("the loopback device is down and can't be set up: %s", strerror(errno));
+        require(ioctl(any, SIOCSIFFLAGS, &request) == 0, "the loopback device is down and can't be set up");
     }
     close(any);
 }
@@ -43,16 +41,15 @@ static inline int bound_socket(int type, struct sockaddr_in *address) {
     set_loopback_up();
     int bound = socket(AF_INET, type, 0);
     *address = (struct sockaddr_in){.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
-    if (bound < 0 || bind(bound, (struct sockaddr *)address, sizeof *address) != 0 ||
-        getsockname(bound, (struct sockaddr *)address, &size) != 0)
-        fail("bind to the loopback device: %s", strerror(errno));
+    require(bound >= 0 && bind(bound, (struct sockaddr *)address, sizeof *address) == 0 &&
+                getsockname(bound, (struct sockaddr *)address, &size) == 0,
+            "bind to the loopback device");
     return bound;
 }
 
 static inline int listening_socket(struct sockaddr_in *address) {
     int bound = bound_socket(SOCK_STREAM, address);
-    if (listen(bound, BACKLOG) != 0)
-        fail("listen: %s", strerror(errno));
+    require(listen(bound, BACKLOG) == 0, "listen");
     return bound;
 }
 
@@ -79,8 +76,7 @@ static inline int accepted_socket(int listener) {
 /* Sends each message at once, without waiting for more of them. */
 static inline void set_no_delay(int any) {
     int on = 1;
-    if (setsockopt(any, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on) != 0)
-        fail("setsockopt: %s", strerror(errno));
+    require(setsockopt(any, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on) == 0, "setsockopt");
 }
 
 /* Two connected TCP sockets. */

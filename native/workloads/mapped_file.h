@@ -17,15 +17,11 @@ enum { FILE_BLOCK = 65536 };
 /* Each word of the file, an unsigned long, is 1. */
 static inline int create_file(size_t size) {
     static unsigned long block[FILE_BLOCK / sizeof(long)];
-    char path[] = "./swapstone-XXXXXX";
-    int file = mkstemp(path);
-    if (file < 0 || unlink(path) != 0)
-        fail("can't create a file in the working directory: %s", strerror(errno));
+    int file = unnamed_file();
     for (size_t i = 0; i < sizeof block / sizeof *block; i++)
         block[i] = 1;
     for (size_t written = 0; written < size; written += sizeof block)
-        if (write(file, block, sizeof block) != sizeof block)
-            fail("write to a file: %s", strerror(errno));
+        require(write(file, block, sizeof block) == sizeof block, "write to a file");
     return file;
 }
 

@@ -4,7 +4,7 @@
 #ifndef SWAPSTONE_PARTNER_H
 #define SWAPSTONE_PARTNER_H
 
-#include "tasks.h"
+#include "children.h"
 
 #include <signal.h>
 #include <sys/prctl.h>
@@ -18,8 +18,7 @@ static inline pid_t fork_partner(void) {
 }
 
 static inline void end_partner(pid_t child) {
-    if (kill(child, SIGKILL) != 0 || waitpid(child, NULL, 0) != child)
-        fail("kill or waitpid: %s", strerror(errno));
+    require(kill(child, SIGKILL) == 0 && waitpid(child, NULL, 0) == child, "kill or waitpid");
 }
 
 static inline void write_whole(int file, const void *bytes, size_t size) {

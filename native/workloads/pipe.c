@@ -14,8 +14,7 @@ static uint64_t work(unsigned task) {
     uint64_t sum = 0;
     int ends[2];
     (void)task;
-    if (pipe(ends) != 0)
-        fail("pipe: %s", strerror(errno));
+    require(pipe(ends) == 0, "pipe");
     for (uint64_t i = 1; i <= ROUNDS; i++) {
         block.number = i;
         if (write(ends[1], block.bytes, BLOCK) != BLOCK)
@@ -30,10 +29,6 @@ static uint64_t work(unsigned task) {
     return sum;
 }
 
-static uint64_t pass(void) {
-    return run_in_tasks(work);
-}
-
 static const struct parameter tasks[] = {ONE_AND_EIGHT_TASKS("pipe", "pipe", ROUNDS)};
 
-WORKLOAD(.mode = WARM, .pass = pass, .parameters = tasks);
+WORKLOAD(.mode = WARM, .pass = run_in_tasks, .parameters = tasks);

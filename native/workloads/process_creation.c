@@ -19,10 +19,6 @@ static uint64_t work(unsigned task) {
     return exited;
 }
 
-static uint64_t pass(void) {
-    return run_in_tasks(work);
-}
-
 static const struct parameter tasks[] = {ONE_AND_EIGHT_TASKS("process_creation", "spawn", PROCESSES)};
 
-WORKLOAD(.mode = WARM, .pass = pass, .parameters = tasks);
+WORKLOAD(.mode = WARM, .pass = run_in_tasks, .parameters = tasks);

@@ -18,8 +18,7 @@ static char scratch[SCRATCH_PATH_BYTES];
 
 static inline void make_scratch_directory(void) {
     strcpy(scratch, "./swapstone-XXXXXX");
-    if (!mkdtemp(scratch))
-        fail("mkdtemp in the working directory: %s", strerror(errno));
+    require(mkdtemp(scratch), "mkdtemp in the working directory");
 }
 
 static inline void scratch_path(char *path, int number) {
@@ -30,8 +29,7 @@ static inline void write_scratch_file(int number, const void *content, size_t si
     char path[SCRATCH_PATH_BYTES];
     scratch_path(path, number);
     int file = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0700);
-    if (file < 0 || write(file, content, size) != (ssize_t)size || close(file) != 0)
-        fail("%s: %s", path, strerror(errno));
+    require(file >= 0 && write(file, content, size) == (ssize_t)size && close(file) == 0, path);
 }
 
 /* Removes the files 0..count-1 and the directory. */

@@ -45,14 +45,12 @@ static void write_text(const char *path) {
             putc('a' + (int)((next_random(&random) >> 16) % 26), stream);
         putc(i % WORDS == WORDS - 1 ? '\n' : ' ', stream);
     }
-    if (!stream || fclose(stream) != 0)
-        fail("%s: %s", path, strerror(errno));
+    require(stream && fclose(stream) == 0, path);
 }
 
 static void write_script(const char *path) {
     FILE *stream = fopen(path, "w");
-    if (!stream || fputs(script, stream) == EOF || fclose(stream) != 0)
-        fail("%s: %s", path, strerror(errno));
+    require(stream && fputs(script, stream) != EOF && fclose(stream) == 0, path);
 }
 
 static void join(char *path, const char *name) {
@@ -64,18 +62,14 @@ static void prepare(void) {
     char busybox[PATH_BYTES], path[PATH_BYTES];
     if (sscanf(parameter->argument, "%u:", &scripts) != 1 || scripts > MOST_SCRIPTS)
         fail("the parameter is not SCRIPTS:COPIES of the table");
-    if (!getcwd(directory, 4000 - sizeof "/swapstone-XXXXXX"))
-        fail("getcwd: %s", strerror(errno));
+    require(getcwd(directory, 4000 - sizeof "/swapstone-XXXXXX"), "getcwd");
     strcat(directory, "/swapstone-XXXXXX");
-    if (!mkdtemp(directory))
-        fail("mkdtemp in the working directory: %s", strerror(errno));
+    require(mkdtemp(directory), "mkdtemp in the working directory");
     path_beside_program(busybox, sizeof busybox, "busybox");
-    if (access(busybox, X_OK) != 0)
-        fail("%s: %s", busybox, strerror(errno));
+    require(access(busybox, X_OK) == 0, busybox);
     for (int i = 0; tools[i]; i++) {
         join(path, tools[i]);
-        if (symlink(busybox, path) != 0)
-            fail("symlink: %s", strerror(errno));
+        require(symlink(busybox, path) == 0, "symlink");
     }
     join(shell, "sh");
     join(text, "text");
@@ -120,10 +114,6 @@ static uint64_t work(unsigned task) {
     return check;
 }
 
-static uint64_t pass(void) {
-    return run_in_tasks(work);
-}
-
 static void finish(void) {
     char path[PATH_BYTES];
     for (int i = 0; tools[i]; i++) {
@@ -140,4 +130,4 @@ static void finish(void) {
 static const struct parameter copies[] = {
     ONE_AND_ALL_COPIES("shell1", "1:", 1), ONE_AND_ALL_COPIES("shell8", "8:", 1), {0}};
 
-WORKLOAD(.mode = WARM, .prepare = prepare, .pass = pass, .finish = finish, .parameters = copies);
+WORKLOAD(.mode = WARM, .prepare = prepare, .pass = run_in_tasks, .finish = finish, .parameters = copies);

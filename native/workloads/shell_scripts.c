@@ -30,8 +30,7 @@ static void prepare(void) {
         fail("the parameter is not SCRIPTS:TASKS of the table");
     int file = mkstemp(text);
     FILE *stream = file < 0 ? NULL : fdopen(file, "w");
-    if (!stream)
-        fail("can't create a file in the working directory: %s", strerror(errno));
+    require(stream, "can't create a file in the working directory");
     bool has_a = false, has_q = false;
     for (int i = 0; i < LINES * WORDS; i++) {
         for (int letter = 0; letter < LETTERS; letter++) {
@@ -46,8 +45,7 @@ static void prepare(void) {
             has_a = has_q = false;
         }
     }
-    if (fclose(stream) != 0)
-        fail("%s: %s", text, strerror(errno));
+    require(fclose(stream) == 0, text);
 }
 
 static pid_t start_script(const char *name) {
@@ -93,10 +91,6 @@ static uint64_t work(unsigned task) {
     return check;
 }
 
-static uint64_t pass(void) {
-    return run_in_tasks(work);
-}
-
 static void finish(void) {
     unlink(text);
 }
@@ -109,4 +103,5 @@ static void finish(void) {
 
 static const struct parameter script_counts[] = {SCRIPTS("1"), SCRIPTS("8"), {0}};
 
-WORKLOAD(.mode = WARM, .prepare = prepare, .pass = pass, .finish = finish, .parameters = script_counts);
+WORKLOAD(.mode = WARM, .prepare = prepare, .pass = run_in_tasks, .finish = finish,
+         .parameters = script_counts);

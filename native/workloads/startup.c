@@ -13,10 +13,7 @@ enum { STARTS = 20 };
 static char path[4096];
 
 static void prepare(void) {
-    ssize_t length = readlink("/proc/self/exe", path, sizeof path - 1);
-    if (length < 0)
-        fail("readlink /proc/self/exe: %s", strerror(errno));
-    path[length] = 0;
+    program_path(path, sizeof path);
 }
 
 static uint64_t pass(void) {

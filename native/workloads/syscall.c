@@ -25,10 +25,6 @@ static uint64_t work(unsigned task) {
     return succeeded;
 }
 
-static uint64_t pass(void) {
-    return run_in_tasks(work);
-}
-
 static const struct parameter tasks[] = {ONE_AND_EIGHT_TASKS("syscall", "syscall", ROUNDS)};
 
-WORKLOAD(.mode = WARM, .pass = pass, .parameters = tasks);
+WORKLOAD(.mode = WARM, .pass = run_in_tasks, .parameters = tasks);

@@ -5,32 +5,11 @@
 #ifndef SWAPSTONE_TASKS_H
 #define SWAPSTONE_TASKS_H
 
-#include "harness.h"
+#include "children.h"
 
-#include <errno.h>
-#include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 enum { EIGHT_TASKS = 8, MAX_TASKS = 64 };
-
-/* fork() that calls fail() on an error. */
-static inline pid_t fork_or_fail(void) {
-    pid_t child = fork();
-    if (child < 0)
-        fail("fork: %s", strerror(errno));
-    return child;
-}
-
-/* Waits for a child. Calls fail() unless its exit status is `expected`. If the child called fail() itself,
- * the report has the child's text. */
-static inline void wait_for_exit(pid_t child, int expected) {
-    int status;
-    if (waitpid(child, &status, 0) != child)
-        fail("waitpid: %s", strerror(errno));
-    if (!WIFEXITED(status) || WEXITSTATUS(status) != expected)
-        fail("a process should exit with status %d, but its wait status is %d", expected, status);
-}
 
 /* The number of tasks of the parameter: `copies`, or `size` if that is 0. */
 static inline unsigned tasks_of_parameter(void) {
@@ -40,18 +19,20 @@ static inline unsigned tasks_of_parameter(void) {
     return count;
 }
 
+/* The work of the task with this number, from 0. The workload defines it. */
+static uint64_t work(unsigned task);
+
 /* Calls work(task) in tasks_of_parameter() processes, or in this one if that is 1, and returns its checksum.
  * Calls fail() if two tasks return different checksums. The checksums are sent through a pipe, whose buffer
  * holds them all. */
-static inline uint64_t run_in_tasks(uint64_t (*work)(unsigned task)) {
+static inline uint64_t run_in_tasks(void) {
     pid_t tasks[MAX_TASKS];
     uint64_t checks[MAX_TASKS];
     int results[2];
     unsigned count = tasks_of_parameter();
     if (count == 1)
         return work(0);
-    if (pipe(results) != 0)
-        fail("pipe: %s", strerror(errno));
+    require(pipe(results) == 0, "pipe");
     for (unsigned task = 0; task < count; task++) {
         tasks[task] = fork_or_fail();
         if (tasks[task] == 0) {

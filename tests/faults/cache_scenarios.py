@@ -217,8 +217,10 @@ class Allocator(Cache):
 
 
 def _build_allocator(archive: Path) -> None:
-    from swapstone.parts.build.artifacts import BASE_RECIPE, allocators, resolve_recipe
+    from swapstone.parts.build.artifacts import allocators
     from swapstone.parts.build.artifacts.allocators import Plan
+    from swapstone.parts.build.artifacts.recipe_resolution import resolve_recipe
+    from swapstone.parts.build.artifacts.workload_build import BASE_RECIPE
 
     step = ("cc", "-fPIC", "-w", "-c", "{source}/x.c", "-o", "x.o")
     setattr(allocators, "fetch", lambda *_, **__: archive)  # noqa: B010 - this process is a fork, and ends after it

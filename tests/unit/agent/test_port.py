@@ -61,7 +61,9 @@ def test_all_processors_have_the_same_system_calls() -> None:
 
 
 def test_only_port_depends_on_the_system_or_the_processor() -> None:
-    named = re.compile(r"__linux__|__x86_64__|__aarch64__|__arm__|__riscv|syscall|#include <(?!std(bool|def|int)\.h>)")
+    named = re.compile(
+        r"__linux__|__x86_64__|__aarch64__|__arm__|__riscv|syscall|#include <(?!std(arg|bool|def|int)\.h>)"
+    )
     for path in {*agent_sources(), *guest_sources()}:
         if path.parent != PORT:
             assert not named.search(path.read_text()), path

@@ -15,15 +15,10 @@ import pytest
 from swapstone.core.factors import Recipe, find_factor, read_facts
 from swapstone.core.model import UnavailableError, UserError
 from swapstone.core.model.directories import share_dir
-from swapstone.parts.build.artifacts import (
-    BASE_RECIPE,
-    allocator_tools,
-    allocators,
-    program_libc,
-    resolve_recipe,
-    upstream_sources,
-)
-from swapstone.parts.build.artifacts.allocators import EXCLUDED, Plan
+from swapstone.parts.build.artifacts import allocators, upstream_sources
+from swapstone.parts.build.artifacts.allocators import EXCLUDED, Plan, allocator_tools
+from swapstone.parts.build.artifacts.elf_compatibility import program_libc
+from swapstone.parts.build.artifacts.recipe_resolution import resolve_recipe
 from swapstone.parts.build.artifacts.upstream_sources import (
     Source,
     deb822_as_sources,
@@ -32,7 +27,7 @@ from swapstone.parts.build.artifacts.upstream_sources import (
     read_lock,
     unpack,
 )
-from swapstone.parts.build.build import Build
+from swapstone.parts.build.artifacts.workload_build import BASE_RECIPE
 from tests.unit.factors.test_allocator import MALLOC, compiled
 
 

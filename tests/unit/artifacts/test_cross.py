@@ -10,14 +10,16 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from swapstone.core.artifacts.tool_versions import loader_version
 from swapstone.core.factors import Evidence, Recipe, find_factor, read_facts
 from swapstone.core.model import UnavailableError
 from swapstone.core.workloads import find_workload
-from swapstone.parts.build.artifacts import BASE_RECIPE, build_workload, loader_version, resolve_recipe
 from swapstone.parts.build.artifacts.builder import base_recipe
+from swapstone.parts.build.artifacts.companion_programs import build_workload
 from swapstone.parts.build.artifacts.cxx_compiler import cxx_command
+from swapstone.parts.build.artifacts.recipe_resolution import resolve_recipe
 from swapstone.parts.build.artifacts.toolchain import check_compiler, compiler_command, strip_command
-from swapstone.parts.build.build import Build
+from swapstone.parts.build.artifacts.workload_build import BASE_RECIPE
 from tests.unit.builders import source_of
 
 HERE = os.uname().machine

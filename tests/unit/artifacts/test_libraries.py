@@ -13,10 +13,17 @@ import msgspec
 import pytest
 
 from swapstone.core.factors import Evidence, Recipe, find_factor, read_facts
+from swapstone.core.factors.factor import SOURCE_RECIPE
 from swapstone.core.model import OwnProgram, UnavailableError, UserError
 from swapstone.core.model.directories import share_dir
-from swapstone.parts.build.artifacts import SOURCE_RECIPE, SourceBuilder, libraries, resolve_recipe, with_libraries
-from swapstone.parts.build.artifacts.libraries import LOCK, library_digests, library_environment, parse_libraries
+from swapstone.parts.build.artifacts import libraries
+from swapstone.parts.build.artifacts.libraries import (
+    LOCK,
+    library_digests,
+    library_environment,
+    parse_libraries,
+    with_libraries,
+)
 from swapstone.parts.build.artifacts.library_table import LIBRARIES, Library, compile_command
 from swapstone.parts.build.artifacts.missing_library import (
     missing_hint,
@@ -24,6 +31,8 @@ from swapstone.parts.build.artifacts.missing_library import (
     missing_rust_target,
     needs_cxx_library,
 )
+from swapstone.parts.build.artifacts.recipe_resolution import resolve_recipe
+from swapstone.parts.build.artifacts.source_build import SourceBuilder
 from swapstone.parts.build.artifacts.upstream_sources import Source, read_lock
 from swapstone.parts.build.build import Build
 from swapstone.parts.own.subjects.own_program_libraries import wrong_library

@@ -16,9 +16,10 @@ from swapstone.core.artifacts.tool_versions import header_folders, link_inputs
 from swapstone.core.factors import Evidence, Recipe, find_factor, read_facts, recipe_of
 from swapstone.core.model import UnavailableError, Variant
 from swapstone.core.workloads import find_workload
-from swapstone.parts.build.artifacts import BASE_RECIPE, build_workload, resolve_recipe
-from swapstone.parts.build.artifacts.toolchain import clang_for_musl, compiler_command
-from swapstone.parts.build.build import Build
+from swapstone.parts.build.artifacts.companion_programs import build_workload
+from swapstone.parts.build.artifacts.recipe_resolution import resolve_recipe
+from swapstone.parts.build.artifacts.toolchain import compiler_command
+from swapstone.parts.build.artifacts.workload_build import BASE_RECIPE
 from tests.unit.builders import source_of
 
 MAPS = """
@@ -33,15 +34,12 @@ int main(void) {
 """
 
 
-@pytest.fixture(scope="module")
-def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A cache whose path has a blank in it: the script must quote it."""
-    return tmp_path_factory.mktemp("a cache")
+MUSL = Recipe(compiler="clang", libc="musl")
 
 
 @pytest.fixture(scope="module")
-def compiler(cache: Path) -> str:
-    return str(clang_for_musl(cache))
+def compiler() -> str:
+    return compiler_command(MUSL)[0]
 
 
 def run(*command: str | Path, cwd: Path, **environment: str) -> str:
@@ -130,13 +128,10 @@ def test_clang_compiles_alike_for_both_c_libraries(compiler: str, tmp_path: Path
     assert plain == ours
 
 
-@pytest.mark.slow
-def test_the_script_is_created_once_and_again_after_its_removal(cache: Path, compiler: str, tmp_path: Path) -> None:
+def test_the_script_is_created_once(compiler: str) -> None:
     stamp = Path(compiler).stat().st_mtime_ns
-    clang_for_musl.cache_clear()
-    assert str(clang_for_musl(cache)) == compiler
+    assert compiler_command(MUSL) == (compiler,)
     assert Path(compiler).stat().st_mtime_ns == stamp
-    assert clang_for_musl(tmp_path).is_file()
 
 
 @pytest.mark.parametrize(("missing", "package"), [("clang", "clang"), ("musl-gcc", "musl-tools")])
@@ -148,7 +143,7 @@ def test_a_missing_tool_is_named_with_its_package(
     (tmp_path / "bin" / other).symlink_to(shutil.which(other) or "/nonexistent")
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
     with pytest.raises(UnavailableError, match=f"needs the command '{missing}'") as caught:
-        clang_for_musl(tmp_path)
+        compiler_command(MUSL)
     assert caught.value.hint.endswith(f"apt-get install {package}")
 
 
@@ -159,7 +154,7 @@ def test_a_musl_gcc_that_prints_nothing_is_unavailable(tmp_path: Path, monkeypat
     link_inputs.cache_clear()
     try:
         with pytest.raises(UnavailableError, match="does not print the location"):
-            clang_for_musl(tmp_path)
+            compiler_command(MUSL)
     finally:
         link_inputs.cache_clear()
 

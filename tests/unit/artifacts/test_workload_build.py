@@ -8,21 +8,15 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from swapstone.core.artifacts.program_size import sizes_of
+from swapstone.core.artifacts.tool_versions import loader_version, require_tools
 from swapstone.core.factors import Level, ProgramFacts, recipe_of
 from swapstone.core.model import UnavailableError, UserError, Variant, Workload
 from swapstone.core.workloads import find_workload
-from swapstone.parts.build.artifacts import (
-    BASE_RECIPE,
-    EMPTY_PROGRAMS,
-    build_empty,
-    build_workload,
-    loader_version,
-    require_tools,
-    resolve_recipe,
-    sizes_of,
-    workload_build,
-)
-from swapstone.parts.build.build import Build
+from swapstone.parts.build.artifacts import workload_build
+from swapstone.parts.build.artifacts.companion_programs import build_workload
+from swapstone.parts.build.artifacts.recipe_resolution import resolve_recipe
+from swapstone.parts.build.artifacts.workload_build import BASE_RECIPE, EMPTY_PROGRAMS, build_empty
 from tests.unit.builders import source_of
 
 GLIBC, MUSL = (

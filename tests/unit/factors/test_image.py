@@ -7,7 +7,7 @@ import pytest
 
 from swapstone.core.factors import Evidence, parse_choice, recipe_of
 from swapstone.core.model import UserError, Variant, process_file
-from swapstone.parts.build.artifacts import BASE_RECIPE
+from swapstone.parts.build.artifacts.workload_build import BASE_RECIPE
 from swapstone.parts.vm.factors.image import IMAGE
 
 MOUNTS = "47 1 0:2 /roots/ab / rw,relatime shared:1 - rootfs none rw,size=1k\n"

@@ -7,7 +7,7 @@ import pytest
 
 from swapstone.core.factors import Evidence, find_factor, find_level, parse_choice
 from swapstone.core.model import UserError
-from swapstone.parts.build.artifacts import BASE_RECIPE
+from swapstone.parts.build.artifacts.workload_build import BASE_RECIPE
 from swapstone.parts.net.factors.link import LINK, VARIABLE
 
 QUIET = "lost:0,reordered:0,duplicated:0,corrupted:0"

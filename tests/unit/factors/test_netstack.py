@@ -10,8 +10,8 @@ import pytest
 
 from swapstone.core.factors import Evidence, find_level, parse_choice
 from swapstone.core.model import UserError
-from swapstone.core.workloads.named_figures import NamedFigures, decode_named_figures, encode_named_figures
-from swapstone.parts.build.artifacts import BASE_RECIPE
+from swapstone.core.workloads.named_figures import NamedFigures, decode_named_figures
+from swapstone.parts.build.artifacts.workload_build import BASE_RECIPE
 from swapstone.parts.net.factors.netstack import NETSTACK, VARIABLE
 from swapstone.parts.net.factors.netstack_fixes import FIXES, upstream_of
 from swapstone.parts.net.factors.netstack_options import (
@@ -21,6 +21,7 @@ from swapstone.parts.net.factors.netstack_options import (
     build_variables,
     option_text,
 )
+from tests.named_figures import encode_named_figures
 
 ROOT = Path(__file__).parents[3]
 TAP = {"tap": "tap0", "kernel_sockets": "none"}

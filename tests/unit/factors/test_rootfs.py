@@ -11,7 +11,7 @@ from swapstone.core.factors import Evidence, find_level, parse_choice
 from swapstone.core.factors.factor import BOOTED_ROOT
 from swapstone.core.factors.mounts import mounted_content
 from swapstone.core.model import UserError, process_file
-from swapstone.parts.build.artifacts import BASE_RECIPE
+from swapstone.parts.build.artifacts.workload_build import BASE_RECIPE
 from swapstone.parts.vm.factors.rootfs import ROOTFS
 
 OVERLAY = "69 45 0:40 / / rw,relatime - overlay swapstone rw,lowerdir=/c/roots/ab/root,upperdir=/c/u,workdir=/c/w\n"

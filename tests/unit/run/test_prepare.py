@@ -16,8 +16,8 @@ import pytest
 from swapstone.core.model import Experiment, FactorLevels, UnavailableError, UserError, Variant
 from swapstone.core.run import recipes
 from swapstone.core.targets import Target
-from swapstone.parts.build.artifacts import BASE_RECIPE, builder
-from swapstone.parts.build.build import Build
+from swapstone.parts.build.artifacts import builder
+from swapstone.parts.build.artifacts.workload_build import BASE_RECIPE
 from tests.unit import builders
 
 prepare: Any = importlib.import_module("swapstone.core.run.prepare")  # the package has a function of this name

@@ -16,8 +16,6 @@ from swapstone.core.session.own_program_request import (
 )
 from swapstone.core.session.report_context import describe_experiment
 from swapstone.core.session.settings import Program
-from swapstone.parts.own.subjects import own_program_notes
-from swapstone.parts.own.subjects.own_program_notes import large_sources_note
 from tests.unit.builders import experiment
 
 
@@ -160,14 +158,6 @@ def test_a_record_says_what_was_measured() -> None:
     named = OwnProgram(name="p", arguments=("x",), programs=(("a", "/p"), ("b", "/q r")))
     assert command_line(experiment(own=named)) == "--program a=/p --program 'b=/q r' -- x"
     assert command_line(experiment()) == "" and report_notes(experiment()) == ()
-
-
-def test_large_sources_are_announced_before_they_are_copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "a").write_text("x" * 3_000_000)
-    program = OwnProgram(name="p", arguments=("p",), source=str(tmp_path))
-    assert large_sources_note(program) == ""
-    monkeypatch.setattr(own_program_notes, "LARGE_BYTES", 2_000_000)
-    assert "The sources are large: 1 files, 3 MiB" in large_sources_note(program)
 
 
 def test_libraries_are_for_a_program_that_is_built() -> None:

@@ -17,10 +17,11 @@ from swapstone.core.subjects import Judgement, Program, subject_of
 from swapstone.core.subjects.declared_program import whole_environment
 from swapstone.core.targets.host import HostTarget
 from swapstone.core.workloads import find_workload
-from swapstone.parts.build.artifacts import BASE_RECIPE, build_workload, resolve_recipe
 from swapstone.parts.build.artifacts.allocators import EXCLUDED
+from swapstone.parts.build.artifacts.companion_programs import build_workload
+from swapstone.parts.build.artifacts.recipe_resolution import resolve_recipe
 from swapstone.parts.build.artifacts.upstream_sources import fetch, read_lock, unpack
-from swapstone.parts.build.build import Build
+from swapstone.parts.build.artifacts.workload_build import BASE_RECIPE
 from tests.programs import require
 from tests.unit.builders import source_of, trial_spec
 from tests.unit.factors.test_allocator import compiled

@@ -15,6 +15,7 @@ import pytest
 import swapstone.core.run
 from swapstone.core.answers import Measured, OutputReader
 from swapstone.core.factors import Recipe
+from swapstone.core.factors.factor import SOURCE_RECIPE
 from swapstone.core.model import (
     FactorLevels,
     LoadGenerator,
@@ -37,8 +38,6 @@ from swapstone.core.subjects.own_program import UserProgram
 from swapstone.core.targets import open_target
 from swapstone.core.wire import AgentAnswer, ProcessOutcome, TrialRequest
 from swapstone.core.workloads import all_suites, find_workload, own_workload, workloads_of
-from swapstone.parts.build.artifacts import SOURCE_RECIPE
-from swapstone.parts.build.build import Build
 from swapstone.parts.build.subjects.bundled import Bundled
 from swapstone.parts.net.subjects.crate import CrateProgram
 from swapstone.parts.own.subjects.own_program_build import SourceProgram

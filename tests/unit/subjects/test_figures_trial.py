@@ -8,8 +8,9 @@ from swapstone.core.model import Sample, Status, Variant
 from swapstone.core.subjects import Program, subject_of
 from swapstone.core.wire import AgentAnswer, ProcessOutcome
 from swapstone.core.workloads import find_workload
-from swapstone.core.workloads.named_figures import NamedFigures, encode_named_figures
-from swapstone.parts.build.artifacts import BASE_RECIPE
+from swapstone.core.workloads.named_figures import NamedFigures
+from swapstone.parts.build.artifacts.workload_build import BASE_RECIPE
+from tests.named_figures import encode_named_figures
 from tests.unit.builders import trial_spec
 
 WORK = find_workload("swap", "fill (50 % random)")

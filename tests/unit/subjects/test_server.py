@@ -29,7 +29,8 @@ from swapstone.core.targets.fake import FakeTarget
 from swapstone.core.targets.load_driver import RemoteProgram
 from swapstone.core.wire import AgentAnswer, ProcessOutcome, TrialRequest
 from swapstone.core.workloads import find_workload, own_workload
-from swapstone.parts.build.artifacts import BASE_RECIPE, resolve_recipe
+from swapstone.parts.build.artifacts.recipe_resolution import resolve_recipe
+from swapstone.parts.build.artifacts.workload_build import BASE_RECIPE
 from swapstone.parts.own.subjects import server
 from swapstone.parts.own.subjects.server import free_port
 from tests.unit.builders import experiment, trial_spec

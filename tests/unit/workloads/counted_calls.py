@@ -18,7 +18,9 @@ from tests.shared import Shared
 from tests.unit.builders import source_of
 from tests.unit.workloads.programs import ENVIRONMENT, SOURCES, recipe_for
 
-HARNESS_SYMBOLS = frozenset({"fail", "parameter", "path_beside_program", "task_count"})
+HARNESS_SYMBOLS = frozenset(
+    {"fail", "parameter", "path_beside_program", "program_path", "require", "task_count", "unnamed_file"}
+)
 NO_CALLS = frozenset({"__errno_location", "_GLOBAL_OFFSET_TABLE_", "stderr"})  # not called in the source
 _VERSIONED = ("__isoc99_", "__isoc23_")  # glibc's names of scanf's family, by the version of ISO C
 

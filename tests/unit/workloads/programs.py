@@ -15,8 +15,8 @@ from swapstone.core.factors import Recipe, recipe_of
 from swapstone.core.model import Variant, Workload
 from swapstone.core.model.directories import share_dir
 from swapstone.core.workloads import all_suites
-from swapstone.parts.build.artifacts import BASE_RECIPE, resolve_recipe
-from swapstone.parts.build.build import Build
+from swapstone.parts.build.artifacts.recipe_resolution import resolve_recipe
+from swapstone.parts.build.artifacts.workload_build import BASE_RECIPE
 from tests.unit.builders import source_of
 
 _Item = TypeVar("_Item")

@@ -69,9 +69,8 @@ def test_the_text_of_fail_is_the_error(programs: Programs, tmp_path: Path) -> No
 IN_TASKS = """
 #include "tasks.h"
 static uint64_t work(unsigned task) { %s }
-static uint64_t pass(void) { return run_in_tasks(work); }
 static const struct parameter tasks[] = {ONE_AND_EIGHT_TASKS("work", "test", 1)};
-WORKLOAD(.mode = FRESH, .pass = pass, .parameters = tasks);
+WORKLOAD(.mode = FRESH, .pass = run_in_tasks, .parameters = tasks);
 """
 
 

@@ -11,8 +11,11 @@ import pytest
 
 from swapstone.core.model import Sample, WireError, Workload
 from swapstone.core.workloads import find_suite, find_workload, read_named_figures
-from swapstone.core.workloads.named_figures import NamedFigures, decode_named_figures, encode_named_figures
-from swapstone.parts.build.artifacts import BASE_RECIPE, build_workload, resolve_recipe
+from swapstone.core.workloads.named_figures import NamedFigures, decode_named_figures
+from swapstone.parts.build.artifacts.companion_programs import build_workload
+from swapstone.parts.build.artifacts.recipe_resolution import resolve_recipe
+from swapstone.parts.build.artifacts.workload_build import BASE_RECIPE
+from tests.named_figures import encode_named_figures
 from tests.unit.builders import source_of
 
 WORK = find_workload("swap", "touch (random, 1.5)")

@@ -14,7 +14,7 @@ import pytest
 
 from swapstone.core.model import LoadGenerator
 from swapstone.core.workloads.load_generators import read_pace
-from swapstone.parts.build.artifacts import find_load_generator
+from swapstone.parts.build.artifacts.servers import find_load_generator
 
 SERVER = """
 import socketserver, sys, time

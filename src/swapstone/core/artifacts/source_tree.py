@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import os
 import shutil
@@ -17,28 +16,6 @@ from swapstone.core.model.directories import cache_dir
 
 _VERSION_CONTROL = frozenset({".git", ".hg", ".svn", ".bzr", "CVS", "_darcs", ".jj"})
 _RECORD = frozenset({"record.json", "experiment.json", "runs.jsonl"})
-
-
-@dataclasses.dataclass(frozen=True)
-class SourceSize:
-    """Number and size of the files to copy."""
-
-    files: int
-    size_bytes: int
-
-
-def count_sources(folder: Path) -> SourceSize:
-    """Return the number and size of the files that `copy_sources` would copy.
-
-    Raises:
-        UserError: a folder can't be read.
-    """
-    files = size_bytes = 0
-    for path in _walk(folder):
-        status = path.lstat()
-        files += 1
-        size_bytes += status.st_size if stat.S_ISREG(status.st_mode) else 0
-    return SourceSize(files, size_bytes)
 
 
 def digest_tree(folder: Path, *, everything: bool = False) -> str:

@@ -68,18 +68,6 @@ def decode_named_figures(output: bytes) -> NamedFigures:
     return NamedFigures(name=name, figures=tuple(figures), series=tuple(series), seen=sights)
 
 
-def encode_named_figures(printed: NamedFigures) -> bytes:
-    """Return the output of a program that prints these figures, with up to nine decimals."""
-    lines = [_HEADER.decode(), f"name {printed.name}"]
-    lines += [f"seen {name} {text}" for name, text in printed.seen]
-    lines += [f"figure {name} {'-' if value is None else _written(value)}" for name, value in printed.figures]
-    lines += [
-        f"series {name} {len(values)}" + "".join(f" {_written(v)}" for v in values) for name, values in printed.series
-    ]
-    text = "".join(f"{line}\n" for line in lines) + f"end {len(lines)}"
-    return f"{text} {zlib.crc32(text.encode()):08x}\n".encode()
-
-
 def _checked(output: bytes) -> list[str]:
     """Return the lines before the last one, which holds their number and checksum.
 
@@ -134,10 +122,6 @@ def _number(line: int, text: str) -> float:
     if not _NUMBER.fullmatch(text):
         raise _fault(line, f"{text[:40]!r} is not a number of this format.")
     return float(text)
-
-
-def _written(value: float) -> str:
-    return str(int(value)) if value == int(value) else f"{value:.9f}".rstrip("0")
 
 
 def _fault(line: int, text: str) -> WireError:

@@ -8,7 +8,10 @@ import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from swapstone.core.factors import find_factor, find_level
+import msgspec
+
+from swapstone.core.artifacts.tool_versions import compiler_version, require_tools
+from swapstone.core.factors import Recipe, find_factor, find_level
 from swapstone.core.model import UserError
 from swapstone.core.model.architectures import ARCHITECTURES
 from swapstone.core.model.safe_text import safe
@@ -22,9 +25,8 @@ from swapstone.parts.boards.targets.board_answer import BoardAnswer, sensor_fact
 from swapstone.parts.boards.targets.board_swap import PROBE_STEP, has_zram, missing_for_swap
 from swapstone.parts.boards.targets.labgrid_target import LABGRID, LabgridTarget, parse_lab, with_environment
 from swapstone.parts.boards.targets.ssh_target import SSH, SshTarget, parse_board
-from swapstone.parts.build.artifacts import check_compiler, compiler_version, require_tools
 from swapstone.parts.build.artifacts.builder import base_recipe
-from swapstone.parts.build.artifacts.toolchain import cross_prefix
+from swapstone.parts.build.artifacts.toolchain import check_compiler, cross_prefix
 
 _DISK, _ENOUGH_KIB = "free disk", 32 << 10
 _VIRTUAL = "virtual machine"

@@ -348,11 +348,6 @@ def allocator_tools(recipes: Iterable[Recipe]) -> tuple[tuple[str, str], ...]:
     return tuple(sorted(found.items()))
 
 
-@functools.cache
-def _lock() -> dict[str, Source]:
-    return read_lock()
-
-
 @dataclasses.dataclass(frozen=True)
 class _Inputs:
     """What an allocator is built from, its cache folder, named by the digest of all that, and the command that links it."""
@@ -364,7 +359,7 @@ class _Inputs:
 
 
 def _inputs(name: str, libc: str, architecture: str = "", notify: Notify = lambda _: None) -> _Inputs:
-    source = _lock()[name]
+    source = read_lock()[name]
     if architecture:
         cc = cross_command(architecture, "cc", libc, notify)
         # A page has 4096 bytes, as in these kernels: its configure script can't run a program that reads the size.

@@ -14,7 +14,7 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from swapstone.core.artifacts.cache_folder import locked, writable_folder
@@ -128,11 +128,9 @@ class Apt:
         lines += [f'{name} "{value}";' for name, value in settings.items()]
         return "\n".join([*lines, f'APT::Architectures {{ "{self.architecture}"; }};', ""])
 
-    @contextlib.contextmanager
-    def alone(self) -> Iterator[None]:
+    def alone(self) -> contextlib.AbstractContextManager[None]:
         """Hold the lock of this architecture's lists and cache."""
-        with locked(self.home / "lock"):
-            yield
+        return locked(self.home / "lock")
 
     def update(self) -> str:
         """Fetch the package lists.

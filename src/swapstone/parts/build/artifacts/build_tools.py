@@ -270,14 +270,29 @@ def _meson(tools: BuildTools, home: Path) -> str:
     family = "arm" if cpu.startswith("arm") else cpu
     here = tools.machine == os.uname().machine
     link = _meson_list(tools.ldflags)
-    lines = ["[binaries]", f"c = {_meson_text(f'{home}/cc')}", f"cpp = {_meson_text(f'{home}/cxx')}"]
-    lines += [f"{name} = {_meson_list(getattr(tools, name))}" for name in ("ar", "ranlib", "nm", "strip")]
-    lines += [f"pkg-config = {_meson_list(tools.pkg_config)}", "", "[built-in options]", "buildtype = 'plain'"]
-    lines += [f"c_args = {_meson_list(tools.cflags)}", f"cpp_args = {_meson_list(tools.cxxflags)}"]
-    lines += [f"c_link_args = {link}", f"cpp_link_args = {link}", "", "[properties]"]
-    lines += [f"needs_exe_wrapper = {'false' if here else 'true'}", "", "[host_machine]", "system = 'linux'"]
-    lines += [f"cpu_family = '{family}'", f"cpu = '{cpu}'", "endian = 'little'"]
-    return "\n".join(lines) + "\n"
+    tools_of = "\n".join(f"{name} = {_meson_list(getattr(tools, name))}" for name in ("ar", "ranlib", "nm", "strip"))
+    return f"""[binaries]
+c = {_meson_text(f"{home}/cc")}
+cpp = {_meson_text(f"{home}/cxx")}
+{tools_of}
+pkg-config = {_meson_list(tools.pkg_config)}
+
+[built-in options]
+buildtype = 'plain'
+c_args = {_meson_list(tools.cflags)}
+cpp_args = {_meson_list(tools.cxxflags)}
+c_link_args = {link}
+cpp_link_args = {link}
+
+[properties]
+needs_exe_wrapper = {"false" if here else "true"}
+
+[host_machine]
+system = 'linux'
+cpu_family = '{family}'
+cpu = '{cpu}'
+endian = 'little'
+"""
 
 
 def _meson_text(text: str) -> str:

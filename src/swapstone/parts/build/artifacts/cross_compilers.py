@@ -132,7 +132,7 @@ def cross_command(architecture: str, compiler: str, libc: str, notify: Callable[
 
     Args:
         architecture: as in recipes.
-        compiler: ``cc``, ``gcc`` or ``clang``; clang for glibc only, see `swapstone.parts.build.artifacts.toolchain.clang_for_musl`.
+        compiler: ``cc``, ``gcc`` or ``clang``; clang for glibc only, see `swapstone.parts.build.artifacts.toolchain.compiler_command`.
         libc: ``glibc`` or ``musl``.
         notify: called with a line for the user before a download.
 

@@ -4,10 +4,10 @@
 from __future__ import annotations
 
 import re
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+from swapstone.core.artifacts.distribution_packages import require_command
 from swapstone.core.factors import Recipe
 from swapstone.core.model import UnavailableError
 from swapstone.parts.build.artifacts.c_library_tree import compiler_script, installed_musl, tree_options
@@ -45,11 +45,10 @@ def cxx_command(recipe: Recipe, notify: Callable[[str], None] = lambda _: None, 
             return _own(recipe, notify, needed=needed)
         if recipe.architecture:
             return (_cross(recipe),)
-        name = _name(recipe)
-        if recipe.of(Build).libc == "glibc":
-            return (_require(name),)
-        driver, clang = ("clang++", True) if recipe.of(Build).compiler == "clang" else ("g++", False)
-        _require(driver)
+        if recipe.libc == "glibc":
+            return (_name(recipe),)
+        driver, clang = ("clang++", True) if recipe.compiler == "clang" else ("g++", False)
+        require_command(driver, "Compiling C++", _PACKAGES[driver])
         tree = installed_musl()
         library = libstdcxx(tree, notify) if needed else None
         cxx = library.headers if library else ()
@@ -77,7 +76,7 @@ def _cross(recipe: Recipe) -> str:
             f"Swapstone can't compile C++ for {build.libc} on {recipe.architecture} with {compiler}: there is only g++ for glibc.",
             "Compare C programs there, or C++ programs of this machine: leave --arch out.",
         )
-    return _require(_name(recipe))
+    return _name(recipe)
 
 
 def _own(recipe: Recipe, notify: Callable[[str], None], *, needed: bool) -> tuple[str, ...]:
@@ -88,8 +87,8 @@ def _own(recipe: Recipe, notify: Callable[[str], None], *, needed: bool) -> tupl
         if cxx is None:
             raise UnavailableError(f"{sdk.script} sets no CXX.", "Compare C programs with it.")
         return own_command(recipe, cxx)
-    options = command_of_level(recipe.of(Build).compiler)[1:] if "/" in recipe.of(Build).compiler else ()
-    base = (_require(_name(recipe)), *options)
+    options = command_of_level(recipe.compiler)[1:] if "/" in recipe.compiler else ()
+    base = (_name(recipe), *options)
     tree = tree_of(recipe)
     if tree is None or not needed:
         return own_command(recipe, base)
@@ -99,11 +98,13 @@ def _own(recipe: Recipe, notify: Callable[[str], None], *, needed: bool) -> tupl
 
 
 def _name(recipe: Recipe) -> str:
-    """Return the name of the C++ compiler beside the C compiler: g++ beside gcc, clang++-16 beside clang-16."""
-    if "/" in recipe.of(Build).compiler:
-        return cxx_beside(command_of_level(recipe.of(Build).compiler)[0])
-    name = {"cc": "c++", "gcc": "g++", "clang": "clang++"}[recipe.of(Build).compiler]
-    return f"{cross_prefix(recipe.architecture)}g++" if recipe.architecture else name
+    """Return the name of the C++ compiler beside the C compiler: g++ beside gcc, clang++-16 beside clang-16; it must be installed."""
+    if "/" in recipe.compiler:
+        name = cxx_beside(command_of_level(recipe.compiler)[0])
+    else:
+        name = f"{cross_prefix(recipe.architecture)}g++" if recipe.architecture else _CXX_NAMES[recipe.compiler]
+    require_command(name, "Compiling C++", _PACKAGES.get(name, ""))
+    return name
 
 
 def cxx_beside(compiler: str) -> str:
@@ -124,13 +125,3 @@ def cxx_beside(compiler: str) -> str:
 
 
 _CXX_NAMES = {"clang": "clang++", "gcc": "g++", "cc": "c++"}
-
-
-def _require(command: str) -> str:
-    if shutil.which(command) is None:
-        package = _PACKAGES.get(command)
-        raise UnavailableError(
-            f"Compiling C++ needs the command {command!r}, which is not installed.",
-            f"Install it: sudo apt-get install {package}" if package else "Install it beside the C compiler.",
-        )
-    return command

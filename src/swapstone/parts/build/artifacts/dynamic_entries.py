@@ -17,6 +17,7 @@ from elftools.elf.elffile import ELFFile
 
 from swapstone.core.factors.elf_file import MOST_ENTRIES, DamagedElfError, open_elf
 from swapstone.core.model import FrozenStruct, UserError
+from swapstone.core.model.safe_text import safe
 
 _MOST_TEXT_BYTES = 4096
 """PATH_MAX of Linux: no path that a loader could open is longer."""
@@ -122,7 +123,7 @@ def _text(content: bytes, at: int) -> str:
 
 
 def read_dependencies(name: str, content: bytes) -> DynamicEntries:
-    """Read the entries of a file of an image; without any if it is no ELF file.
+    """Read the entries of a file; without any, and without a machine, if it is no ELF file.
 
     Args:
         name: of the file, for the error.
@@ -134,4 +135,4 @@ def read_dependencies(name: str, content: bytes) -> DynamicEntries:
     try:
         return read_entries(content) or DynamicEntries(machine="", bits=0)
     except DamagedElfError as error:
-        raise UserError(f"{name} is a damaged ELF file: {error}.") from error
+        raise UserError(f"{safe(name)} is a damaged ELF file: {safe(str(error))}.") from error

@@ -8,7 +8,6 @@ needs: for dynamic linking the shared ones, for static linking the archives. So 
 from __future__ import annotations
 
 import difflib
-import functools
 import hashlib
 import os
 import re
@@ -106,7 +105,7 @@ def with_libraries(recipe: Recipe, names: Sequence[str], notify: Notify) -> Reci
     for name in order:
         _require_tools(name)
     for name in order:  # all downloads before the first build
-        _fetch(name, notify)
+        fetch(_source(name), LOCK, notify, name)
     for name in order:
         needs = tuple(built[need] for need in in_order(LIBRARIES[name].needs))
         built[name] = _library(name, recipe, needs, notify)
@@ -167,13 +166,8 @@ def _require_tools(name: str) -> None:
             )
 
 
-@functools.cache
 def _source(name: str) -> Source:
     return read_lock(share_dir() / LOCK)[name]
-
-
-def _fetch(name: str, notify: Notify) -> None:
-    fetch(_source(name), LOCK, notify, name)
 
 
 def library_version(name: str) -> str:

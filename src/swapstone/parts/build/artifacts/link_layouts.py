@@ -27,11 +27,6 @@ MOST_PADDING_BYTES = 4096
 """Padding shifts addresses by up to a page, because caches and branch predictors are indexed or hashed by those bits."""
 
 
-def with_sections(recipe: Recipe) -> Recipe:
-    """Return a recipe with each function in its own section."""
-    return recipe.changed(Build, cflags=(*recipe.of(Build).cflags, SECTIONS_FLAG))
-
-
 def environment_padding(seed: str) -> tuple[str, str]:
     """Return a variable (name, value) whose length depends on the seed, and shifts the stack by up to a page."""
     source = random.Random(hashlib.sha256(f"environment {seed}".encode()).digest())  # noqa: S311 - a layout, not a secret
@@ -97,9 +92,7 @@ def with_layout_compiler(recipe: Recipe, seed: str, cache: Path) -> Recipe:
     script = home / "cc"
     if not script.is_file():
         with new_folder(home, ".making-") as made:
-            _make_padding(
-                made, seed, lambda arguments: run_tool([*recipe.of(Build).command, *arguments], "Compiling the padding")
-            )
+            make_padding(made, seed, lambda arguments: run_tool([*recipe.command, *arguments], "Compiling the padding"))
             padding = shlex.quote(str(home / "padding.o"))
             text = _WRAPPER.format(real=real, seed=seed, number=number, padding=padding)
             (made / "cc").write_text(text)
@@ -128,11 +121,20 @@ def shuffle_objects(
     source = random.Random(hashlib.sha256(seed.encode()).digest())  # noqa: S311 - a layout, not a secret
     copies = [str(_sorted_copy(Path(path), folder, seed)) for path in objects]
     source.shuffle(copies)
-    return [str(_make_padding(folder, seed, compiler)), *copies]
+    return [str(make_padding(folder, seed, compiler)), *copies]
 
 
-def _make_padding(folder: Path, seed: str, compiler: Callable[[Sequence[str]], object]) -> Path:
-    """Build an unused object that shifts the addresses of what follows it; return its path."""
+def make_padding(folder: Path, seed: str, compiler: Callable[[Sequence[str]], object]) -> Path:
+    """Build an unused object that shifts the addresses of what follows it.
+
+    Args:
+        folder: for the object.
+        seed: of the sizes of its sections.
+        compiler: runs the compiler with arguments.
+
+    Returns:
+        Its path.
+    """
     source = random.Random(hashlib.sha256(f"padding {seed}".encode()).digest())  # noqa: S311 - a layout, not a secret
     text, data = (source.randrange(16, MOST_PADDING_BYTES, 16) for _ in range(2))
     padding = folder / "padding.c"

@@ -40,6 +40,18 @@ def missing_rust_target(output: str) -> str:
     return found[1] if found else ""
 
 
+_MISSING: tuple[tuple[str, re.Pattern[str], Callable[[Library, str, str], bool]], ...] = (
+    ("the header ", _HEADER, lambda library, _, name: re.fullmatch(library.headers, name) is not None),
+    ("the library -l", _LIBRARY, lambda library, _, name: name in library.links),
+    (
+        "the package ",
+        _PACKAGE,
+        lambda library, known, name: name.lower() in {known, *map(str.lower, (*library.packages, *library.find))},
+    ),
+)
+"""What a build may miss, the output that reports it, and whether a library with its name in the table provides it."""
+
+
 def missing_library(output: str) -> tuple[str, str] | None:
     """Return what a build did not find.
 
@@ -51,14 +63,12 @@ def missing_library(output: str) -> tuple[str, str] | None:
         known library does. None if the output reports nothing missing.
     """
     found = [
-        *(("the header", name, _with_header(name)) for name in _HEADER.findall(output)),
-        *(("the library", f"-l{name}", _with_link(name)) for name in _LIBRARY.findall(output)),
-        *(("the package", name, _with_package(name)) for names in _PACKAGE.findall(output) for name in names if name),
+        (f"{what}{name}", next((known for known, library in LIBRARIES.items() if provides(library, known, name)), ""))
+        for what, pattern, provides in _MISSING
+        for names in pattern.findall(output)
+        for name in ([names] if isinstance(names, str) else filter(None, names))
     ]
-    if not found:
-        return None
-    kind, name, library = next((each for each in found if each[2]), found[0])
-    return f"{kind} {name}", library
+    return next((each for each in found if each[1]), found[0] if found else None)
 
 
 def missing_hint(library: str, given: Sequence[str], libc: str) -> str:
@@ -79,21 +89,3 @@ def missing_hint(library: str, given: Sequence[str], libc: str) -> str:
     if libc == "glibc":
         return f"Install its development package. {known}"
     return f"This machine's libraries are for its own C library, not for {libc}. {known}"
-
-
-def _with_header(name: str) -> str:
-    return _first(lambda library: re.fullmatch(library.headers, name) is not None)
-
-
-def _with_link(name: str) -> str:
-    return _first(lambda library: name in library.links)
-
-
-def _with_package(name: str) -> str:
-    lower = name.lower()
-    by_name = lower if lower in LIBRARIES else ""
-    return by_name or _first(lambda library: lower in {each.lower() for each in (*library.packages, *library.find)})
-
-
-def _first(accepts: Callable[[Library], bool]) -> str:
-    return next((name for name, library in LIBRARIES.items() if accepts(library)), "")

@@ -14,10 +14,9 @@ import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
 
-from swapstone.core.factors.elf_file import DamagedElfError
 from swapstone.core.model import UserError
 from swapstone.core.model.safe_text import safe
-from swapstone.parts.build.artifacts.dynamic_entries import DynamicEntries, read_entries
+from swapstone.parts.build.artifacts.dynamic_entries import DynamicEntries, read_dependencies
 from swapstone.parts.build.artifacts.loader_cache import CachedObject, read_cache
 
 MOST_OBJECTS = 1000
@@ -134,7 +133,7 @@ class _Search:
 
     def start(self, program: str, preload: Sequence[str]) -> None:
         entries = self._read(program)
-        if entries is None:
+        if entries is None or not entries.machine:
             raise UserError(f"{safe(program)} is no ELF file.")
         self._files[program] = self._tree.real(program)
         loader = entries.loader
@@ -251,23 +250,14 @@ class _Search:
 
     def _matches(self, path: str, program: DynamicEntries) -> bool:
         """Return whether a file can be loaded into a program: loaders go on past objects for other processors."""
-        real = self._tree.real(path)
-        entries = self._read(path) if real else None
+        entries = self._read(path)
         return entries is not None and (entries.machine, entries.bits) == (program.machine, program.bits)
 
     def _read(self, path: str) -> DynamicEntries | None:
         real = self._tree.real(path)
-        if not real:
-            return None
-        if real not in self._entries:
-            try:
-                entries = read_entries(self._tree.read(real))
-            except DamagedElfError as error:
-                raise UserError(f"{safe(path)} is a damaged ELF file: {safe(str(error))}.") from error
-            if entries is None:
-                return None
-            self._entries[real] = entries
-        return self._entries[real]
+        if real and real not in self._entries:
+            self._entries[real] = read_dependencies(path, self._tree.read(real))
+        return self._entries.get(real)
 
     def _add(self, path: str) -> None:
         self._files[path] = self._tree.real(path)

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import functools
 import hashlib
 import shutil
 from collections.abc import Sequence
@@ -14,7 +13,7 @@ from pathlib import Path
 import msgspec
 
 from swapstone.core.artifacts.built import Built
-from swapstone.core.artifacts.cache_folder import new_folder
+from swapstone.core.artifacts.cache_folder import new_folder, sha256_of
 from swapstone.core.artifacts.program_size import sizes_of
 from swapstone.core.artifacts.tool_versions import compiler_identity, loader_version
 from swapstone.core.factors import RECORDED, RELEVANT_SYMBOLS, ProgramFacts, Recipe, read_facts
@@ -114,7 +113,12 @@ def build_layouts(
         UnavailableError: the compiler is not installed.
         UserError: the compilation fails; the message ends with the compiler's output.
     """
-    job = _job(source, link_layouts.with_sections(recipe), relinked=False, beside=beside)
+    job = _job(
+        source,
+        msgspec.structs.replace(recipe, cflags=(*recipe.cflags, link_layouts.SECTIONS_FLAG)),
+        relinked=False,
+        beside=beside,
+    )
     with TemporaryFolder("objects") as objects:
         return tuple(_build(dataclasses.replace(job, layout=seed, objects=Path(objects))) for seed in seeds)
 
@@ -201,7 +205,7 @@ def _build(job: Job) -> Built:
             f"The compiler {recipe.of(Build).command[0]!r} is not installed.",
             "`swapstone doctor` reports missing tools.",
         )
-    digests = tuple((path.name, _sha256(path)) for path in (*job.sources, *job.headers, *job.companions, *job.beside))
+    digests = tuple((path.name, sha256_of(path)) for path in (*job.sources, *job.headers, *job.companions, *job.beside))
     shown = [
         Path(recipe.of(Build).command[0]).name,
         *recipe.of(Build).command[1:],
@@ -226,7 +230,7 @@ def _build(job: Job) -> Built:
     if not program.is_file():
         _compile(home, job)
     beside = (*(home / _shared_object(each) for each in job.companions), *(home / each.name for each in job.beside))
-    return Built(program, _sha256(program), command, digests, sizes_of(program), _facts_of(program), beside=beside)
+    return Built(program, sha256_of(program), command, digests, sizes_of(program), _facts_of(program), beside=beside)
 
 
 def _shared_object(source: Path) -> str:
@@ -245,7 +249,10 @@ def _compile(home: Path, job: Job) -> None:
                 objects, work, job.layout, lambda arguments: run_compiler([*recipe.of(Build).command, *arguments])
             )
         elif job.relinked:
-            objects = [*_padding(work, recipe), *reversed(objects)]
+            padding = link_layouts.make_padding(
+                work, "relinked", lambda arguments: run_compiler([*recipe.command, *recipe.cflags, *arguments])
+            )
+            objects = [str(padding), *reversed(objects)]
         whole = work / "whole"
         run_compiler(
             [
@@ -300,21 +307,6 @@ def _facts_of(program: Path) -> ProgramFacts | None:
     return msgspec.structs.replace(facts, path=str(program.resolve()))  # the path that the kernel shows for mappings
 
 
-def _padding(work: Path, recipe: Recipe) -> list[str]:
-    """Build an unused object, which moves the code and data after it by an amount that is no multiple of a cache line."""
-    source = work / "padding.c"
-    source.write_text(
-        "__attribute__((used)) static int pad(int x) { return x * 3 + 1; }\n"
-        "__attribute__((used)) static const char text[1240] = {1};\n"
-        "__attribute__((used)) static char data[88] = {1};\n"
-    )
-    target = work / "padding.o"
-    run_compiler(
-        [*recipe.of(Build).command, *recipe.of(Build).cflags, "-Wno-unused", "-c", str(source), "-o", str(target)]
-    )
-    return [str(target)]
-
-
 def run_compiler(command: list[str]) -> None:
     """Run a compiler or linker.
 
@@ -324,12 +316,3 @@ def run_compiler(command: list[str]) -> None:
     """
     what, hint = f"Building with `{' '.join(command)}`", "`swapstone doctor` reports missing tools."
     run_tool(command, what, hint=hint, timeout_s=BUILD_TIMEOUT_S)
-
-
-@functools.cache
-def _sha256_at(path: Path, _mtime_ns: int) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()
-
-
-def _sha256(path: Path) -> str:
-    return _sha256_at(path, path.stat().st_mtime_ns)

@@ -76,7 +76,7 @@ def read_tree(root: Path) -> CLibraryTree:
         raise UserError(f"The folder {root} has no {missing}: it holds no C library to build with.", _FORMS)
     facts = read_facts(_inside(root, objects / "crt1.o"))
     return CLibraryTree(
-        kind=_kind(root, headers, libraries),
+        kind=_kind(root, headers),
         headers=tuple(map(str, headers)),
         objects=str(objects),
         libraries=tuple(map(str, libraries)),
@@ -104,30 +104,26 @@ def _library_folders(root: Path) -> Iterator[Path]:
                 yield real
 
 
-def _kind(root: Path, headers: tuple[Path, ...], libraries: tuple[Path, ...]) -> str:
-    """Name the C library by its headers.
+_OWN_HEADERS = {"uclibc": "bits/uClibc_config.h", "glibc": "gnu/libc-version.h", "musl": "bits/alltypes.h"}
+"""A header that no other C library has; uClibc-ng also has glibc's."""
 
-    Source: uClibc-ng's ``bits/uClibc_config.h``; glibc's ``gnu/libc-version.h``; musl's ``bits/alltypes.h``.
-    """
-    if any((folder / "bits" / "uClibc_config.h").is_file() for folder in headers):
-        return "uclibc"
-    if any((folder / "gnu" / "libc-version.h").is_file() for folder in headers):
-        return "glibc"
-    if any((folder / "bits" / "alltypes.h").is_file() for folder in headers):
-        return "musl"
-    del libraries
+
+def _kind(root: Path, headers: tuple[Path, ...]) -> str:
+    """Name the C library by its headers."""
+    for kind, header in _OWN_HEADERS.items():
+        if any((folder / header).is_file() for folder in headers):
+            return kind
     raise UserError(
         f"The C library in {root} can't be recognized by its headers.", "Known are glibc, musl and uClibc-ng."
     )
 
 
 def _loader(root: Path, libraries: tuple[Path, ...]) -> Path | None:
-    for pattern in ("ld-musl-*.so.1", "ld-linux*.so.[0-9]*", "ld.so.[0-9]*", "ld*-uClibc*.so.[0-9]*"):
-        for folder in libraries:
-            for path in sorted(folder.glob(pattern)):
-                real = _inside(root, path)
-                if real.is_file():
-                    return real
+    patterns = ("ld-musl-*.so.1", "ld-linux*.so.[0-9]*", "ld.so.[0-9]*", "ld*-uClibc*.so.[0-9]*")
+    named = (path for pattern in patterns for folder in libraries for path in sorted(folder.glob(pattern)))
+    found = next((real for real in (_inside(root, path) for path in named) if real.is_file()), None)
+    if found is not None:
+        return found
     # musl's library is its loader.
     return next((folder / "libc.so" for folder in libraries if read_facts(folder / "libc.so")), None)
 

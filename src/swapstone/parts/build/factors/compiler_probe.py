@@ -68,7 +68,9 @@ def probe_compiler(command: tuple[str, ...]) -> CompilerFacts:
         raise UserError(
             f"The compiler {path} is not executable.", f"Make it executable: chmod +x {shlex.quote(str(path))}"
         )
-    title, target = (_output([*command, option]).partition("\n")[0].strip() for option in ("--version", "-dumpmachine"))
+    title, target = (
+        output_of([*command, option]).partition("\n")[0].strip() for option in ("--version", "-dumpmachine")
+    )
     name, words = _written(command)
     kind = "clang" if "clang" in name else "gcc" if name.startswith("GCC:") else ""
     if not kind or not re.fullmatch(r"[A-Za-z0-9_.]+(-[A-Za-z0-9_.]+)+", target):
@@ -97,7 +99,7 @@ def _written(command: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
         made = Path(folder) / "empty.o"
         source = Path(folder) / "empty.c"
         source.write_text("int swapstone_probe;\n")
-        _output([*command, RECORD, "-c", str(source), "-o", str(made)])
+        output_of([*command, RECORD, "-c", str(source), "-o", str(made)])
         facts = read_facts(made)
     if facts is None:
         return "", ()
@@ -105,7 +107,8 @@ def _written(command: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
     return next(iter(facts.comments), ""), tuple(word for word in words if not word.startswith("/"))
 
 
-def _output(command: list[str]) -> str:
+def output_of(command: list[str]) -> str:
+    """Return what a command prints, at most 64 KiB, in an environment without the user's variables; nothing if it can't be run."""
     try:
         result = subprocess.run(
             command,

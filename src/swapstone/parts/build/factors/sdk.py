@@ -8,18 +8,16 @@ and package/environment-setup.
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import os
 import shlex
 import shutil
-import signal
-import subprocess
-import tempfile
 from pathlib import Path
 
 from swapstone.core.model import FrozenStruct, UserError
-from swapstone.parts.build.factors.compiler_probe import compiler_words
+from swapstone.core.model.temporary_folder import TemporaryFolder
+from swapstone.parts.build.artifacts.build_command import run_build
+from swapstone.parts.build.factors.compiler_probe import compiler_words, output_of
 
 SDK = "sdk:"
 """Prefix of the levels of the factor ``compiler`` that name an SDK's environment script."""
@@ -107,36 +105,21 @@ def read_sdk(script: Path, *, timeout_s: float = _TIMEOUT_S) -> Sdk:
 
 def _variables(script: Path, timeout_s: float) -> dict[str, str]:
     shell = shutil.which("bash") or "/bin/sh"
-    # The script's own output goes to standard error, so that standard output holds the variables alone.
-    command = '. "$0" >&2 </dev/null && exec env -0'
-    with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
-        process = subprocess.Popen(
-            [shell, "-c", f"ulimit -f {_MOST_BYTES // 512}; {command}", str(script)],
-            env={"PATH": "/usr/local/bin:/usr/bin:/bin", "LC_ALL": "C", "HOME": os.environ.get("HOME", "/")},
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=errors,
-            cwd="/",
-            start_new_session=True,
+    with TemporaryFolder("sdk") as folder:
+        # What the script itself prints is the reason of its failure.
+        command = f'. "$0" >&2 </dev/null && exec env -0 >{shlex.quote(str(folder / "env"))}'
+        status, output = run_build(
+            f"ulimit -f {_MOST_BYTES // 512}; exec {shell} -c {shlex.quote(command)} {shlex.quote(str(script))}",
+            Path("/"),
+            timeout_s,
+            {"PATH": "/usr/local/bin:/usr/bin:/bin", "LC_ALL": "C", "HOME": os.environ.get("HOME", "/")},
         )
-        try:
-            status = process.wait(timeout_s)
-        except subprocess.TimeoutExpired as error:
-            raise UserError(
-                f"{script} did not end within {timeout_s} s.", "Source it in a shell to find out why."
-            ) from error
-        finally:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-        output.seek(0)
-        errors.seek(0)
-        data, reason = output.read(_MOST_BYTES + 1), errors.read(2000).decode(errors="replace").strip()
-    if status != 0 or len(data) > _MOST_BYTES:
-        raise UserError(
-            f"{script} failed with status {status}: {reason or 'it printed nothing'}",
-            f"Try: . {shlex.quote(str(script))}",
-        )
+        data = (folder / "env").read_bytes() if status == 0 else b""
+    if status is None:
+        raise UserError(f"{script} did not end within {timeout_s} s.", "Source it in a shell to find out why.")
+    if status != 0:
+        reason = output[:2000].decode(errors="replace").strip() or "it printed nothing"
+        raise UserError(f"{script} failed with status {status}: {reason}", f"Try: . {shlex.quote(str(script))}")
     pairs = (entry.decode(errors="replace").partition("=")[::2] for entry in data.split(b"\0") if entry)
     return {name: value for name, value in pairs if name.isidentifier()}
 
@@ -163,12 +146,4 @@ def _words(text: str, script: Path) -> tuple[str, ...]:
 def _sysroot(cc: tuple[str, ...]) -> str:
     """Return the system root of a compiler that is built with one, such as Buildroot's."""
     option = next((word.removeprefix("--sysroot=") for word in cc if word.startswith("--sysroot=")), "")
-    if option:
-        return option
-    try:
-        result = subprocess.run(
-            [*cc, "-print-sysroot"], capture_output=True, text=True, errors="replace", timeout=_TIMEOUT_S, check=False
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return ""
-    return result.stdout.strip()
+    return option or output_of([*cc, "-print-sysroot"]).strip()

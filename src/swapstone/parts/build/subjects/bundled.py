@@ -9,6 +9,7 @@ from typing import ClassVar
 
 import msgspec
 
+from swapstone.core.artifacts.built import Built
 from swapstone.core.factors import Recipe
 from swapstone.core.model import Copy, Source, Variant, Workload
 from swapstone.core.subjects.declared_program import BuiltProgram, whole_environment
@@ -16,7 +17,9 @@ from swapstone.core.subjects.real_time import probe_request, require_real_time
 from swapstone.core.subjects.subject import BuildContext, SubjectKind
 from swapstone.core.subjects.variant_program import Program
 from swapstone.core.wire import TrialRequest
-from swapstone.parts.build.artifacts import Built, build_layouts, build_whole, build_workload, environment_padding
+from swapstone.parts.build.artifacts.companion_programs import build_layouts, build_workload
+from swapstone.parts.build.artifacts.link_layouts import environment_padding
+from swapstone.parts.build.artifacts.workload_build import build_whole
 
 
 class Bundled(BuiltProgram):

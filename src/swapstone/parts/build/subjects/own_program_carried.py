@@ -12,13 +12,12 @@ import stat
 from collections.abc import Sequence
 from pathlib import Path
 
-from swapstone.core.factors.elf_file import DamagedElfError
+from swapstone.core.factors.factor import SOURCE_RECIPE
 from swapstone.core.model import USUAL_MEMORY_BYTES, OwnProgram, UserError
 from swapstone.core.model.cpio import Entry, file
 from swapstone.core.model.safe_text import safe
 from swapstone.core.targets.carried_files import CarriedFiles, check_place, check_room, room_bytes
-from swapstone.parts.build.artifacts import SOURCE_RECIPE
-from swapstone.parts.build.artifacts.dynamic_entries import read_entries
+from swapstone.parts.build.artifacts.dynamic_entries import read_dependencies
 from swapstone.parts.build.artifacts.loader_cache import CACHE_PATH, CachedObject, encode_cache
 from swapstone.parts.build.artifacts.program_closure import Closure, host_tree, resolve_closure
 
@@ -192,7 +191,8 @@ class _Files:
         self, program: str, architecture: str, library_path: str, preload: Sequence[str], folder: str
     ) -> None:
         """Add the loader and the shared objects of an ELF program."""
-        machine = _machine_of(self._content(os.path.realpath(program), program)[0], program)
+        entries = read_dependencies(program, self._reader(program))
+        machine = (entries.machine, entries.bits)
         if (expected := _MACHINES.get(architecture)) is not None and machine != expected:
             name = _NAMES.get(machine[0], machine[0])
             raise UserError(
@@ -294,16 +294,6 @@ def _interpreter(head: bytes) -> list[str]:
         return []
     line = head[2:_LINE_BYTES].partition(b"\n")[0]
     return re.split("[ \t]+", line.decode(errors="surrogateescape").strip(" \t"))
-
-
-def _machine_of(content: bytes, program: str) -> tuple[str, int]:
-    try:
-        entries = read_entries(content)
-    except DamagedElfError as error:
-        raise UserError(f"{safe(program)} is a damaged ELF file: {safe(str(error))}.") from error
-    if entries is None:
-        raise UserError(f"{safe(program)} is no ELF program.", _ROOTFS)
-    return entries.machine, entries.bits
 
 
 def check_files(own: OwnProgram) -> None:

@@ -6,12 +6,12 @@ from __future__ import annotations
 import functools
 from typing import ClassVar
 
+from swapstone.core.artifacts.built import Built
 from swapstone.core.factors import Recipe
 from swapstone.core.model import Copy, Crate, Experiment, UnavailableError, Variant, Workload
 from swapstone.core.subjects.declared_program import BuiltProgram
 from swapstone.core.subjects.subject import BuildContext, SubjectKind
 from swapstone.core.targets import Capabilities
-from swapstone.parts.build.artifacts import Built
 from swapstone.parts.net.artifacts.crates import build_crate, require_crate
 from swapstone.parts.net.artifacts.guest import build_bare, require_guest
 from swapstone.parts.net.factors.netstack import NETSTACK, missing_control, needs_system

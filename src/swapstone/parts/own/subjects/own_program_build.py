@@ -23,18 +23,13 @@ from swapstone.core.subjects.variant_program import Program
 from swapstone.core.targets import Capabilities, Target
 from swapstone.core.targets.carried_files import CarriedFiles
 from swapstone.core.wire import AgentAnswer, ProcessOutcome
-from swapstone.parts.build.artifacts import (
-    SourceBuilder,
-    environment_padding,
-    library_digests,
-    with_layout_compiler,
-    with_libraries,
-)
-from swapstone.parts.build.build import Build
+from swapstone.parts.build.artifacts.libraries import library_digests, with_libraries
+from swapstone.parts.build.artifacts.link_layouts import environment_padding, with_layout_compiler
+from swapstone.parts.build.artifacts.replaced_flags import replaced_flags_warning
+from swapstone.parts.build.artifacts.source_build import SourceBuilder
 from swapstone.parts.build.factors.libc import LIBC
 from swapstone.parts.build.subjects.own_program_carried import carried_files, uncarried_arguments
 from swapstone.parts.own.subjects.own_program_libraries import wrong_library
-from swapstone.parts.own.subjects.own_program_notes import source_notes
 from swapstone.parts.own.subjects.own_program_source_check import (
     check_carried,
     check_programs,
@@ -167,7 +162,8 @@ class SourceProgram(UserProgram):
 
     def notes(self) -> tuple[str, ...]:
         """Return notes on the sources and the build command too."""
-        return (*source_notes(self._own), *super().notes())
+        warning = replaced_flags_warning(self._own.build, Path(self._own.source)) if self._own.source else ""
+        return (*filter(None, [warning]), *super().notes())
 
     def base_recipe(self, variant: Variant, default: Recipe) -> Recipe:
         """Return the recipe with the user's environment, and the C library of a program that is not built here."""

@@ -6,8 +6,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from swapstone.core.factors import Evidence, Recipe
-from swapstone.parts.build.artifacts import LIBRARIES
-from swapstone.parts.build.build import Build
+from swapstone.parts.build.artifacts.library_table import LIBRARIES
 
 
 def wrong_library(recipe: Recipe, evidence: Evidence) -> str:

@@ -8,14 +8,14 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
+from swapstone.core.artifacts.placeholders import placeholders
 from swapstone.core.factors import Recipe, find_factor
 from swapstone.core.factors.factor import SOURCE_RECIPE
 from swapstone.core.model import Experiment, FactorLevels, OwnProgram, UserError, Variant, placeholders_in
 from swapstone.core.model.architectures import machine_of
 from swapstone.core.subjects.variant_program import Program
 from swapstone.core.targets.carried_files import CarriedFiles
-from swapstone.parts.build.artifacts import may_read_environment, placeholders
-from swapstone.parts.build.build import Build
+from swapstone.parts.build.artifacts.command_names import may_read_environment
 from swapstone.parts.build.subjects.own_program_carried import carried_files, check_files
 
 _FILES = ("cmake_toolchain", "meson_cross")

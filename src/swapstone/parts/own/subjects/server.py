@@ -6,21 +6,22 @@ from __future__ import annotations
 import dataclasses
 import random
 import socket
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
-from swapstone.core.factors import Evidence, Recipe
+from swapstone.core.factors import Recipe
 from swapstone.core.model import Cpus, Experiment, LoadGenerator, OwnProgram, UnavailableError, UserError, Variant
 from swapstone.core.model.load_generator import ADDRESS, FOLDER, LOOPBACK, PORT, TEMPLATE, filled
 from swapstone.core.model.temporary_folder import TemporaryFolder
-from swapstone.core.subjects.subject import BuildContext, Inspect, Outcome, Subject, SubjectKind, TrialSpec
+from swapstone.core.subjects.subject import BuildContext, Subject, SubjectKind, TrialSpec
 from swapstone.core.subjects.variant_program import Program
 from swapstone.core.targets import Capabilities, MachineConfig, Target
 from swapstone.core.targets.load_driver import LoadDriver, RemoteProgram
-from swapstone.core.wire import AgentAnswer, LoadGeneratorRequest, TrialRequest
-from swapstone.parts.build.artifacts import (
+from swapstone.core.wire import LoadGeneratorRequest, TrialRequest
+from swapstone.parts.build.artifacts.servers import (
     build_static_load_generator,
     check_load_generator,
     find_load_generator,
@@ -64,6 +65,11 @@ def _is_free(address: str, port: int) -> bool:
         return True
 
 
+def _of_program(name: str) -> Callable[..., Any]:
+    """Return a method that the subject of the server's program answers."""
+    return lambda server, *arguments, **named: getattr(server._inner, name)(*arguments, **named)
+
+
 class Server(Subject):
     """A subject that is a server, with its load generator.
 
@@ -86,6 +92,19 @@ class Server(Subject):
         """The load generator on the driver's machine."""
         self._folder: TemporaryFolder | None = None
 
+    notes = _of_program("notes")
+    base_recipe = _of_program("base_recipe")
+    check_recipes = _of_program("check_recipes")
+    equalize = _of_program("equalize")
+    build_failure = _of_program("build_failure")
+    before = _of_program("before")
+    after = _of_program("after")
+    kept = _of_program("kept")
+    advice = _of_program("advice")
+    file_change = _of_program("file_change")
+    evidence = _of_program("evidence")
+    explain_wrong_level = _of_program("explain_wrong_level")
+
     def check(self, experiment: Experiment, target: Capabilities) -> None:
         """Raise also if the target has no load generators."""
         self._inner.check(experiment, target)
@@ -96,18 +115,6 @@ class Server(Subject):
             )
         if "runs_programs" in target.offers and target.driver is None:
             check_load_generator(self._generator)
-
-    def notes(self) -> tuple[str, ...]:
-        """Return the server's."""
-        return self._inner.notes()
-
-    def base_recipe(self, variant: Variant, default: Recipe) -> Recipe:
-        """Return the server's."""
-        return self._inner.base_recipe(variant, default)
-
-    def check_recipes(self, variants: Iterable[Variant], recipes: Mapping[str, Recipe]) -> None:
-        """Check the server's."""
-        self._inner.check_recipes(variants, recipes)
 
     def build(self, variant: Variant, recipe: Recipe, context: BuildContext) -> Program:
         """Build the server, and put its load generator on the target."""
@@ -170,22 +177,6 @@ class Server(Subject):
             return config
         return msgspec.structs.replace(config, prepare=(_LOOPBACK, *config.prepare))
 
-    def equalize(self, programs: Mapping[str, Program]) -> dict[str, Program]:
-        """Equalize the server's programs."""
-        return self._inner.equalize(programs)
-
-    def build_failure(self, error: UserError) -> str:
-        """Return the server's text."""
-        return self._inner.build_failure(error)
-
-    def before(self, trial: TrialSpec, target: Target) -> Outcome | None:
-        """Do what comes before a run of the server."""
-        return self._inner.before(trial, target)
-
-    def after(self, trial: TrialSpec, target: Target, outcome: Outcome) -> Outcome:
-        """Do what comes after a run of the server."""
-        return self._inner.after(trial, target, outcome)
-
     def request(self, trial: TrialSpec) -> TrialRequest:
         """Return the request for server and load generator, on a port that is free now.
 
@@ -240,26 +231,6 @@ class Server(Subject):
         except OSError as error:
             raise UserError(f"{path} can't be written: {error.strerror}.", "Free space in its folder.") from error
         return str(path)
-
-    def kept(self, answer: AgentAnswer) -> AgentAnswer:
-        """Return what is kept of the server's output, and of the load generator's."""
-        return self._inner.kept(answer)
-
-    def advice(self, answer: AgentAnswer) -> str:
-        """Return the server's."""
-        return self._inner.advice(answer)
-
-    def file_change(self, program: Program) -> str:
-        """Return the server's."""
-        return self._inner.file_change(program)
-
-    def evidence(self, trial: TrialSpec, answer: AgentAnswer, inspect: Inspect) -> Evidence:
-        """Return what was observed of the server."""
-        return self._inner.evidence(trial, answer, inspect)
-
-    def explain_wrong_level(self, program: Program) -> str:
-        """Return the server's text."""
-        return self._inner.explain_wrong_level(program)
 
 
 def _with_template(words: tuple[str, ...], path: str) -> tuple[str, ...]:

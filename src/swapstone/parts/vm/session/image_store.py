@@ -11,11 +11,11 @@ from pathlib import Path
 
 import msgspec
 
-from swapstone.core.model import UnavailableError, cpio
+from swapstone.core.artifacts.distribution_packages import install_command
+from swapstone.core.model import UnavailableError, UserError, cpio
 from swapstone.core.model.directories import share_dir
 from swapstone.core.model.safe_text import safe, utf8_path
 from swapstone.core.report.printed_json import printed_json
-from swapstone.parts.build.artifacts import install_command
 from swapstone.parts.build.artifacts.apt import Apt
 from swapstone.parts.build.artifacts.packages import Lock, lock_path, read_lock, write_lock
 from swapstone.parts.build.artifacts.snapshot import pin_snapshot

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import msgspec
 
+from swapstone.core.artifacts.program_size import stripped_sizes
+from swapstone.core.artifacts.source_tree import sha256_of
 from swapstone.core.factors import Recipe, Stage, find_factor
 from swapstone.core.factors.factor import SOURCE_RECIPE
 from swapstone.core.model import ROOT_FILES, USUAL_MEMORY_BYTES, Experiment, OwnProgram, UnavailableError, UserError
@@ -21,7 +23,6 @@ from swapstone.core.subjects.variant_program import Program, ProgramRoot, Progra
 from swapstone.core.targets import Capabilities, Target
 from swapstone.core.targets.carried_files import CarriedFiles, memory_for, room_bytes
 from swapstone.core.wire import ProcessOutcome, TrialRequest
-from swapstone.parts.build.artifacts import sha256_of, stripped_sizes
 from swapstone.parts.build.factors.allocator import ALLOCATOR, DEFAULT
 from swapstone.parts.build.subjects.own_program_carried import folder_files
 from swapstone.parts.vm.artifacts.root_file_systems import RootFileSystem
