@@ -28,6 +28,7 @@ from swapstone.parts.build.artifacts.upstream_sources import (
     unpack,
 )
 from swapstone.parts.build.artifacts.workload_build import BASE_RECIPE
+from swapstone.parts.build.build import Build
 from tests.unit.factors.test_allocator import MALLOC, compiled
 
 

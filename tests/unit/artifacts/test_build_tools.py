@@ -22,6 +22,7 @@ from swapstone.parts.build.artifacts.build_tools import build_tools, placeholder
 from swapstone.parts.build.artifacts.command_names import command_names, may_read_environment
 from swapstone.parts.build.artifacts.recipe_resolution import resolve_recipe
 from swapstone.parts.build.artifacts.source_build import SourceBuilder, program_in
+from swapstone.parts.build.build import Build
 from tests.programs import needs
 
 needs_musl = needs("musl-gcc")

@@ -16,6 +16,7 @@ from swapstone.core.targets.agent_target import digest_of_files
 from swapstone.parts.build.artifacts.carried_c_library import carried_c_library, linked_for_folder, needs_c_library
 from swapstone.parts.build.artifacts.recipe_resolution import resolve_recipe
 from swapstone.parts.build.artifacts.workload_build import BASE_RECIPE
+from swapstone.parts.build.build import Build
 
 
 def resolved(libc: str, architecture: str = "") -> Recipe:

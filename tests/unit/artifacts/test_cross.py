@@ -20,6 +20,7 @@ from swapstone.parts.build.artifacts.cxx_compiler import cxx_command
 from swapstone.parts.build.artifacts.recipe_resolution import resolve_recipe
 from swapstone.parts.build.artifacts.toolchain import check_compiler, compiler_command, strip_command
 from swapstone.parts.build.artifacts.workload_build import BASE_RECIPE
+from swapstone.parts.build.build import Build
 from tests.unit.builders import source_of
 
 HERE = os.uname().machine

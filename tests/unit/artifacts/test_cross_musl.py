@@ -20,6 +20,7 @@ from swapstone.parts.build.artifacts.cross_musl import rewritten_specs
 from swapstone.parts.build.artifacts.packages import read_lock
 from swapstone.parts.build.artifacts.recipe_resolution import resolve_recipe
 from swapstone.parts.build.artifacts.workload_build import BASE_RECIPE
+from swapstone.parts.build.build import Build
 from swapstone.parts.vm.artifacts.image_catalog import find_machine_architecture
 from tests.programs import require
 from tests.unit.builders import source_of

@@ -16,6 +16,7 @@ from swapstone.parts.build.artifacts.float_compilers import check_float, float_c
 from swapstone.parts.build.artifacts.recipe_resolution import check_recipe, resolve_recipe
 from swapstone.parts.build.artifacts.toolchain import strip_command
 from swapstone.parts.build.artifacts.workload_build import BASE_RECIPE
+from swapstone.parts.build.build import Build
 from swapstone.parts.build.factors.float_abi import FLOAT
 from tests.programs import needs
 

@@ -6,7 +6,6 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
-import msgspec
 import pytest
 
 from swapstone.core.factors import recipe_of
@@ -16,6 +15,7 @@ from swapstone.parts.build.artifacts.companion_programs import build_layouts
 from swapstone.parts.build.artifacts.link_layouts import SECTIONS_FLAG, environment_padding, shuffle_objects
 from swapstone.parts.build.artifacts.recipe_resolution import resolve_recipe
 from swapstone.parts.build.artifacts.workload_build import BASE_RECIPE
+from swapstone.parts.build.build import Build
 from tests.unit.builders import source_of
 
 NAMES = [f"function_{number}" for number in range(12)]
@@ -34,9 +34,9 @@ def _order(folder: Path, seed: str) -> list[str]:
         main = "int main(void) { return 0; }\n" if half else ""
         source, made = folder / f"half{half}.c", folder / f"half{half}.o"
         source.write_text(text + main)
-        recipe = resolve_recipe(msgspec.structs.replace(BASE_RECIPE, cflags=(*BASE_RECIPE.cflags, SECTIONS_FLAG)))
-        flags = [flag for flag in recipe.cflags if flag not in {"-Werror"}]
-        subprocess.run([*recipe.command, *flags, "-c", str(source), "-o", str(made)], check=True)
+        recipe = resolve_recipe(BASE_RECIPE.changed(Build, cflags=(*BASE_RECIPE.of(Build).cflags, SECTIONS_FLAG)))
+        flags = [flag for flag in recipe.of(Build).cflags if flag not in {"-Werror"}]
+        subprocess.run([*recipe.of(Build).command, *flags, "-c", str(source), "-o", str(made)], check=True)
         objects.append(str(made))
     linked = shuffle_objects(
         objects, folder, seed, lambda arguments: subprocess.run(["cc", *arguments], check=True, capture_output=True)

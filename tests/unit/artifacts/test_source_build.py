@@ -15,6 +15,7 @@ from swapstone.core.model import OwnProgram, UnavailableError, UserError
 from swapstone.parts.build.artifacts.build_tools import build_tools, tool_variables
 from swapstone.parts.build.artifacts.recipe_resolution import resolve_recipe
 from swapstone.parts.build.artifacts.source_build import SourceBuilder
+from swapstone.parts.build.build import Build
 
 RECIPE = resolve_recipe(SOURCE_RECIPE)
 

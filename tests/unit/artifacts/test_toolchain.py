@@ -20,6 +20,7 @@ from swapstone.parts.build.artifacts.companion_programs import build_workload
 from swapstone.parts.build.artifacts.recipe_resolution import resolve_recipe
 from swapstone.parts.build.artifacts.toolchain import compiler_command
 from swapstone.parts.build.artifacts.workload_build import BASE_RECIPE
+from swapstone.parts.build.build import Build
 from tests.unit.builders import source_of
 
 MAPS = """
@@ -34,7 +35,7 @@ int main(void) {
 """
 
 
-MUSL = Recipe(compiler="clang", libc="musl")
+MUSL = Recipe(pieces=(Build(compiler="clang", libc="musl"),))
 
 
 @pytest.fixture(scope="module")

@@ -17,6 +17,7 @@ from swapstone.parts.build.artifacts import workload_build
 from swapstone.parts.build.artifacts.companion_programs import build_workload
 from swapstone.parts.build.artifacts.recipe_resolution import resolve_recipe
 from swapstone.parts.build.artifacts.workload_build import BASE_RECIPE, EMPTY_PROGRAMS, build_empty
+from swapstone.parts.build.build import Build
 from tests.unit.builders import source_of
 
 GLIBC, MUSL = (

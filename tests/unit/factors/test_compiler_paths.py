@@ -16,6 +16,7 @@ from swapstone.core.model import UnavailableError, UserError
 from swapstone.parts.build.artifacts.build_tools import build_tools, tool_variables
 from swapstone.parts.build.artifacts.own_toolchain import own_tools
 from swapstone.parts.build.artifacts.recipe_resolution import check_recipe, resolve_recipe
+from swapstone.parts.build.build import Build
 from swapstone.parts.build.factors.c_library_files import read_tree
 from swapstone.parts.build.factors.compiler import COMPILER
 from swapstone.parts.build.factors.compiler_probe import probe_compiler

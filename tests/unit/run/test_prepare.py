@@ -18,6 +18,7 @@ from swapstone.core.run import recipes
 from swapstone.core.targets import Target
 from swapstone.parts.build.artifacts import builder
 from swapstone.parts.build.artifacts.workload_build import BASE_RECIPE
+from swapstone.parts.build.build import Build
 from tests.unit import builders
 
 prepare: Any = importlib.import_module("swapstone.core.run.prepare")  # the package has a function of this name

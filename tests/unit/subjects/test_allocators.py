@@ -22,6 +22,7 @@ from swapstone.parts.build.artifacts.companion_programs import build_workload
 from swapstone.parts.build.artifacts.recipe_resolution import resolve_recipe
 from swapstone.parts.build.artifacts.upstream_sources import fetch, read_lock, unpack
 from swapstone.parts.build.artifacts.workload_build import BASE_RECIPE
+from swapstone.parts.build.build import Build
 from tests.programs import require
 from tests.unit.builders import source_of, trial_spec
 from tests.unit.factors.test_allocator import compiled

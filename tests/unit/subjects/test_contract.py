@@ -38,6 +38,7 @@ from swapstone.core.subjects.own_program import UserProgram
 from swapstone.core.targets import open_target
 from swapstone.core.wire import AgentAnswer, ProcessOutcome, TrialRequest
 from swapstone.core.workloads import all_suites, find_workload, own_workload, workloads_of
+from swapstone.parts.build.build import Build
 from swapstone.parts.build.subjects.bundled import Bundled
 from swapstone.parts.net.subjects.crate import CrateProgram
 from swapstone.parts.own.subjects.own_program_build import SourceProgram

@@ -17,6 +17,7 @@ from swapstone.core.model.directories import share_dir
 from swapstone.core.workloads import all_suites
 from swapstone.parts.build.artifacts.recipe_resolution import resolve_recipe
 from swapstone.parts.build.artifacts.workload_build import BASE_RECIPE
+from swapstone.parts.build.build import Build
 from tests.unit.builders import source_of
 
 _Item = TypeVar("_Item")

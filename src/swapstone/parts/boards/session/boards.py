@@ -8,10 +8,8 @@ import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import msgspec
-
 from swapstone.core.artifacts.tool_versions import compiler_version, require_tools
-from swapstone.core.factors import Recipe, find_factor, find_level
+from swapstone.core.factors import find_factor, find_level
 from swapstone.core.model import UserError
 from swapstone.core.model.architectures import ARCHITECTURES
 from swapstone.core.model.safe_text import safe

@@ -45,9 +45,9 @@ def cxx_command(recipe: Recipe, notify: Callable[[str], None] = lambda _: None, 
             return _own(recipe, notify, needed=needed)
         if recipe.architecture:
             return (_cross(recipe),)
-        if recipe.libc == "glibc":
+        if recipe.of(Build).libc == "glibc":
             return (_name(recipe),)
-        driver, clang = ("clang++", True) if recipe.compiler == "clang" else ("g++", False)
+        driver, clang = ("clang++", True) if recipe.of(Build).compiler == "clang" else ("g++", False)
         require_command(driver, "Compiling C++", _PACKAGES[driver])
         tree = installed_musl()
         library = libstdcxx(tree, notify) if needed else None
@@ -87,7 +87,7 @@ def _own(recipe: Recipe, notify: Callable[[str], None], *, needed: bool) -> tupl
         if cxx is None:
             raise UnavailableError(f"{sdk.script} sets no CXX.", "Compare C programs with it.")
         return own_command(recipe, cxx)
-    options = command_of_level(recipe.compiler)[1:] if "/" in recipe.compiler else ()
+    options = command_of_level(recipe.of(Build).compiler)[1:] if "/" in recipe.of(Build).compiler else ()
     base = (_name(recipe), *options)
     tree = tree_of(recipe)
     if tree is None or not needed:
@@ -99,10 +99,12 @@ def _own(recipe: Recipe, notify: Callable[[str], None], *, needed: bool) -> tupl
 
 def _name(recipe: Recipe) -> str:
     """Return the name of the C++ compiler beside the C compiler: g++ beside gcc, clang++-16 beside clang-16; it must be installed."""
-    if "/" in recipe.compiler:
-        name = cxx_beside(command_of_level(recipe.compiler)[0])
+    if "/" in recipe.of(Build).compiler:
+        name = cxx_beside(command_of_level(recipe.of(Build).compiler)[0])
     else:
-        name = f"{cross_prefix(recipe.architecture)}g++" if recipe.architecture else _CXX_NAMES[recipe.compiler]
+        name = (
+            f"{cross_prefix(recipe.architecture)}g++" if recipe.architecture else _CXX_NAMES[recipe.of(Build).compiler]
+        )
     require_command(name, "Compiling C++", _PACKAGES.get(name, ""))
     return name
 

@@ -92,7 +92,9 @@ def with_layout_compiler(recipe: Recipe, seed: str, cache: Path) -> Recipe:
     script = home / "cc"
     if not script.is_file():
         with new_folder(home, ".making-") as made:
-            make_padding(made, seed, lambda arguments: run_tool([*recipe.command, *arguments], "Compiling the padding"))
+            make_padding(
+                made, seed, lambda arguments: run_tool([*recipe.of(Build).command, *arguments], "Compiling the padding")
+            )
             padding = shlex.quote(str(home / "padding.o"))
             text = _WRAPPER.format(real=real, seed=seed, number=number, padding=padding)
             (made / "cc").write_text(text)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -49,9 +50,9 @@ def compiler_command(recipe: Recipe, notify: Callable[[str], None] = lambda _: N
         return own_compiler_command(recipe, () if "/" in recipe.of(Build).compiler else _own_base(recipe))
     if recipe.architecture:
         return _cross_command(recipe, notify)
-    if (recipe.compiler, recipe.libc) == ("clang", "musl"):
+    if (recipe.of(Build).compiler, recipe.of(Build).libc) == ("clang", "musl"):
         return (str(_clang_for_musl(recipe, notify)),)
-    command = _COMMANDS.get((recipe.compiler, recipe.libc))
+    command = _COMMANDS.get((recipe.of(Build).compiler, recipe.of(Build).libc))
     if command is None:
         raise UnavailableError(f"Swapstone can't compile for {recipe.of(Build).libc} with {recipe.of(Build).compiler}.")
     return command
@@ -77,9 +78,9 @@ def _own_base(recipe: Recipe) -> tuple[str, ...]:
 
 
 def _cross_command(recipe: Recipe, notify: Callable[[str], None]) -> tuple[str, ...]:
-    if (recipe.compiler, recipe.libc) == ("clang", "musl"):
+    if (recipe.of(Build).compiler, recipe.of(Build).libc) == ("clang", "musl"):
         return (str(_clang_for_musl(recipe, notify)),)
-    return cross_command(recipe.architecture, recipe.compiler, recipe.libc, notify)
+    return cross_command(recipe.architecture, recipe.of(Build).compiler, recipe.of(Build).libc, notify)
 
 
 def cross_prefix(architecture: str) -> str:
@@ -139,7 +140,7 @@ def _clang_for_musl(recipe: Recipe, notify: Callable[[str], None]) -> Path:
     theirs = next((str(path.parent) for path in link_inputs((gcc,)) if path.name.startswith("crtbegin")), "")
     tree = installed_musl(gcc)
     has_shim = (
-        recipe.linking == "dynamic" and (Path(tree.objects) / SHIM).exists()
+        recipe.of(Build).linking == "dynamic" and (Path(tree.objects) / SHIM).exists()
     )  # the C library of a static program has it
     # Clang knows the loader, and that a static program has none.
     tree = msgspec.structs.replace(tree, loader="", libraries=(*tree.libraries, theirs))

@@ -115,7 +115,7 @@ def build_layouts(
     """
     job = _job(
         source,
-        msgspec.structs.replace(recipe, cflags=(*recipe.cflags, link_layouts.SECTIONS_FLAG)),
+        recipe.changed(Build, cflags=(*recipe.of(Build).cflags, link_layouts.SECTIONS_FLAG)),
         relinked=False,
         beside=beside,
     )
@@ -250,7 +250,9 @@ def _compile(home: Path, job: Job) -> None:
             )
         elif job.relinked:
             padding = link_layouts.make_padding(
-                work, "relinked", lambda arguments: run_compiler([*recipe.command, *recipe.cflags, *arguments])
+                work,
+                "relinked",
+                lambda arguments: run_compiler([*recipe.of(Build).command, *recipe.of(Build).cflags, *arguments]),
             )
             objects = [str(padding), *reversed(objects)]
         whole = work / "whole"

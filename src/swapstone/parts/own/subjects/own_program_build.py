@@ -27,6 +27,7 @@ from swapstone.parts.build.artifacts.libraries import library_digests, with_libr
 from swapstone.parts.build.artifacts.link_layouts import environment_padding, with_layout_compiler
 from swapstone.parts.build.artifacts.replaced_flags import replaced_flags_warning
 from swapstone.parts.build.artifacts.source_build import SourceBuilder
+from swapstone.parts.build.build import Build
 from swapstone.parts.build.factors.libc import LIBC
 from swapstone.parts.build.subjects.own_program_carried import carried_files, uncarried_arguments
 from swapstone.parts.own.subjects.own_program_libraries import wrong_library

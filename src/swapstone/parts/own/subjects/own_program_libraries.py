@@ -7,6 +7,7 @@ from pathlib import Path
 
 from swapstone.core.factors import Evidence, Recipe
 from swapstone.parts.build.artifacts.library_table import LIBRARIES
+from swapstone.parts.build.build import Build
 
 
 def wrong_library(recipe: Recipe, evidence: Evidence) -> str:

@@ -16,6 +16,7 @@ from swapstone.core.model.architectures import machine_of
 from swapstone.core.subjects.variant_program import Program
 from swapstone.core.targets.carried_files import CarriedFiles
 from swapstone.parts.build.artifacts.command_names import may_read_environment
+from swapstone.parts.build.build import Build
 from swapstone.parts.build.subjects.own_program_carried import carried_files, check_files
 
 _FILES = ("cmake_toolchain", "meson_cross")

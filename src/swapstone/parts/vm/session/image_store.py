@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 
 from swapstone.core.artifacts.distribution_packages import install_command
-from swapstone.core.model import UnavailableError, UserError, cpio
+from swapstone.core.model import UnavailableError, cpio
 from swapstone.core.model.directories import share_dir
 from swapstone.core.model.safe_text import safe, utf8_path
 from swapstone.core.report.printed_json import printed_json
