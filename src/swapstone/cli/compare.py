@@ -20,8 +20,7 @@ from swapstone.cli.shell_completion import complete_factors, complete_records
 from swapstone.core.model import UserError
 from swapstone.core.report.context import Selection
 from swapstone.core.session.agreement_output import agreement_of
-from swapstone.core.session.board_runs import resume_named
-from swapstone.core.session.compare_options import run_options
+from swapstone.core.session.compare_options import resume_named, run_options
 from swapstone.core.session.interrupted import Interrupted
 from swapstone.core.session.record_handle import Record
 

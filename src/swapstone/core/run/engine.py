@@ -35,7 +35,6 @@ from swapstone.core.run.kernel_noise import with_noise
 from swapstone.core.run.made_runs import MadeRuns
 from swapstone.core.run.manifest import manifest_of
 from swapstone.core.run.prepare import Prepared
-from swapstone.core.run.steps import Steps, finish
 from swapstone.core.run.trial_specs import TrialSpecs
 from swapstone.core.run.trials_ahead import TrialsAhead
 from swapstone.core.subjects import Judgement, Outcome, Subject
@@ -124,7 +123,6 @@ class Engine:
         """The facts of this session's first run that is ok, by variant where each has a kernel of its own: all must have its conditions."""
         self._ahead: TrialsAhead[Trial, Attempt] = TrialsAhead(self._attempt, target, lambda trial: trial.key)
         self._began_ns: int
-        self._paused_ns = 0
         self._earlier = tuple((run.trial.block, run.elapsed_ns) for run in earlier)
         self._between_ns: int
         """Time of the last block that no trial took: writing and syncing the record."""
@@ -145,10 +143,6 @@ class Engine:
             UserError: the target broke several times in a row, or the record can't be written.
             KeyboardInterrupt: the user stopped it; the record is complete up to there.
         """
-        return finish(self.blocks())
-
-    def blocks(self) -> Steps[SessionEnd]:
-        """Run the experiment as `run`; yield before the first block and between two, where no trial runs. A pause uses no budget."""
         self._calibrate()
         manifest = manifest_of(self._prepared, self._target, self._passes)
         self._writer.write_manifest(with_noise(manifest, self._experiment, self._target))
@@ -162,9 +156,6 @@ class Engine:
         self._began_ns = time.monotonic_ns()
         with self._ahead:
             while True:
-                paused_ns = time.monotonic_ns()
-                yield
-                self._paused_ns += time.monotonic_ns() - paused_ns
                 began_ns = time.monotonic_ns()
                 self._run_block(block, still_open, discarded)
                 made_ns = sum(run.elapsed_ns for run in self._made.of_block(block))
@@ -391,7 +382,7 @@ class Engine:
         made_ns = self._made.elapsed_ns(block)
         if not self._experiment.virtual:
             earlier_ns = sum(elapsed_ns for number, elapsed_ns in self._earlier if number <= block)
-            return max(made_ns, earlier_ns + time.monotonic_ns() - self._began_ns - self._paused_ns)
+            return max(made_ns, earlier_ns + time.monotonic_ns() - self._began_ns)
         return made_ns // self._width(len(self._made.up_to(block)))
 
     def _width(self, trials: int) -> int:

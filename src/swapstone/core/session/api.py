@@ -21,8 +21,7 @@ from swapstone.core.session.option_table import options_of
 from swapstone.core.session.progress import Progress, ProgressLike, as_progress
 from swapstone.core.session.query import Relation, query_records
 from swapstone.core.session.record_handle import Record, open_record
-from swapstone.core.session.request import ExperimentRequest
-from swapstone.core.session.requested_run import run_request
+from swapstone.core.session.request import ExperimentRequest, request_of
 from swapstone.core.session.run_options import RunOptions, run_options_of
 from swapstone.core.session.settings import PIECES, Piece, Settings, given_settings, settings_from, settings_of
 from swapstone.core.session.study import StudyResult
@@ -63,9 +62,13 @@ def compare(
         raise unknown("factor", wrong, known)
     texts = [f"{name}={','.join(name_list(each))}" for name, each in factors.items()]
     made = settings_of(*settings)
-    return run_request(
-        texts, made, out=Path(out) if out else None, options=run_options_of(made), progress=as_progress(progress)
+    path = experiments.start(
+        resolve(request_of(texts, made)),
+        Path(out) if out else None,
+        options=run_options_of(made),
+        progress=as_progress(progress),
     )
+    return Record(path)
 
 
 def study(

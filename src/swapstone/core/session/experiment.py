@@ -25,6 +25,7 @@ from swapstone.core.model import (
     FactorLevels,
     ImageTool,
     RecordError,
+    Run,
     UserError,
     Workload,
 )
@@ -39,7 +40,7 @@ from swapstone.core.record import (
     new_record_path,
     require_readable,
 )
-from swapstone.core.run import Engine, SessionEnd, Steps, check_levels, check_machine, finish, manifest_of, prepare
+from swapstone.core.run import Engine, Prepared, SessionEnd, check_levels, check_machine, manifest_of, prepare
 from swapstone.core.session.analysis import record_verdicts
 from swapstone.core.session.budget import BudgetError, check_budget
 from swapstone.core.session.defaults import (
@@ -69,8 +70,9 @@ from swapstone.core.session.run_options import DEFAULT_OPTIONS, RunOptions
 from swapstone.core.session.settings import Boards, Workloads
 from swapstone.core.session.trust import require_own_record, require_trust
 from swapstone.core.session.values import duration_ns
+from swapstone.core.subjects import subject_of
 from swapstone.core.targets import AgentStartError, Target, TargetOptions, clock_of, find_target_kind, parse_target
-from swapstone.core.workloads import find_workloads, own_names, workloads_of
+from swapstone.core.workloads import find_workloads, own_names, own_workload, workloads_of
 
 STOPPED = SessionEnd("interrupted", "the user stopped it")
 
@@ -97,6 +99,7 @@ def resolve(request: ExperimentRequest) -> Experiment:
         UserError: a name is unknown, or a value is out of range.
     """
     works: list[Workload] = []
+    named = complete_target(request.settings.place.target or "", request.settings.boards) or None
     wanted, measuring = request.settings.workloads, request.settings.measuring
     place, machine = request.settings.place, request.settings.machine
     held = parse_held(wanted.hold, request.factors)
@@ -108,7 +111,7 @@ def resolve(request: ExperimentRequest) -> Experiment:
         chosen = tuple((OWN_SUITE, name) for name in own_names(request.own))
     else:
         suites = wanted.suites or default_suites(
-            factors, wanted.only, boots=_may_boot(place.target), of_target=suites_of(place.target)
+            factors, wanted.only, boots=_may_boot(named), of_target=suites_of(named)
         )
         found = find_workloads(suites, wanted.only)
         chosen = tuple((suite, workload.name) for suite, workload in found)
@@ -116,7 +119,7 @@ def resolve(request: ExperimentRequest) -> Experiment:
     loads = check_loads(place.loads)
     confidence = default_confidence(measuring.correction)
     architecture = machine.architecture or default_architecture(factors)
-    target = complete_target(place.target or default_target_of(factors, loads, works, architecture), Boards())
+    target = named or default_target_of(factors, loads, works, architecture)
     if not machine.architecture and not find_target_kind(target).has_architectures:
         architecture = ""
     boots = "boots" in find_target_kind(target).opens.offers
@@ -289,26 +292,8 @@ def start(
         UserError: the experiment can't run here. An error before the first trial leaves no record.
         Interrupted: a signal ended it; the record is sealed.
     """
-    return finish(start_by_block(experiment, out, passes=passes, options=options, progress=progress))
-
-
-def start_by_block(
-    experiment: Experiment,
-    out: Path | None = None,
-    *,
-    passes: Mapping[tuple[str, str], int] | None = None,
-    options: RunOptions = DEFAULT_OPTIONS,
-    progress: Progress = NO_PROGRESS,
-) -> Steps[Path]:
-    """Run an experiment as `start`; yield once its target is open and no record exists, and then as `Engine.blocks`."""
     check_fail_if(options.fail_if, experiment, lambda: workloads_of(experiment).values())
-    title = " ".join(f"{choice.factor}={','.join(choice.levels)}" for choice in experiment.factors)
-    own_name = experiment.own.name if experiment.own else ""
-    title = f"{own_name}-{title}" if own_name and not title.startswith(f"{own_name}=") else title
-    title = f"{title} {experiment.architecture}".rstrip()
-    title = f"{title} {experiment.ns_per_instruction}ns" if experiment.ns_per_instruction != 1 else title
-    title = f"{title} smp{experiment.processors}" if experiment.processors != 1 else title
-    path = out or new_record_path(title if experiment.name == "compare" else experiment.name)
+    path = out or new_record_path(_title(experiment))
     # Everything that can be wrong with the experiment is checked before the record is created, and if possible before any download.
     check_experiment(experiment)
     with open_experiment_target(experiment, progress.note, **options.of_target()) as target:
@@ -321,10 +306,11 @@ def start_by_block(
         experiment, note = check_budget(experiment)
         if note:
             progress.note(f"Note: {note}")
-        yield
+        for line in subject_of(own_workload(experiment)).notes() if experiment.own else ():
+            progress.note(line)
         with RecordWriter.create(path, experiment, describe(experiment)) as writer:
             ending = STOPPED
-            with _sealed_on_error(writer), _events(experiment, options, progress):
+            with _sealed_on_error(writer), events(experiment, options, progress):
                 prepared = prepare(
                     experiment,
                     target,
@@ -333,19 +319,46 @@ def start_by_block(
                     keep_log=writer.keep_log,
                     rebuild=options.rebuild,
                 )
-                stop = PrecisionStop(experiment, progress.note, writer.write_experiment)
-                engine = Engine(
-                    experiment,
-                    prepared,
-                    target,
-                    writer,
-                    stopping_rule=stop,
-                    progress=progress,
-                    passes=passes,
-                    first_runs=stop.check_first_runs,
-                )
-                ending = yield from engine.blocks()
+                ending = _measure(experiment, prepared, target, writer, progress=progress, passes=passes)
             return _finish(writer, ending)
+
+
+def _title(experiment: Experiment) -> str:
+    """Return the name of an experiment's record: that of its study, or what it compares."""
+    if experiment.name != "compare":
+        return experiment.name
+    title = " ".join(f"{choice.factor}={','.join(choice.levels)}" for choice in experiment.factors)
+    own_name = experiment.own.name if experiment.own else ""
+    title = f"{own_name}-{title}" if own_name and not title.startswith(f"{own_name}=") else title
+    clock = f"{experiment.ns_per_instruction}ns" if experiment.ns_per_instruction != 1 else ""
+    processors = f"smp{experiment.processors}" if experiment.processors != 1 else ""
+    return " ".join(filter(None, (title, experiment.architecture, clock, processors)))
+
+
+def _measure(
+    experiment: Experiment,
+    prepared: Prepared,
+    target: Target,
+    writer: RecordWriter,
+    *,
+    progress: Progress,
+    passes: Mapping[tuple[str, str], int] | None,
+    earlier: Sequence[Run] = (),
+) -> SessionEnd:
+    """Make the runs that a record lacks."""
+    stop = PrecisionStop(experiment, progress.note, writer.write_experiment)
+    engine = Engine(
+        experiment,
+        prepared,
+        target,
+        writer,
+        stopping_rule=stop,
+        progress=progress,
+        earlier=earlier,
+        passes=passes,
+        first_runs=stop.check_first_runs,
+    )
+    return engine.run()
 
 
 def resume(
@@ -371,17 +384,6 @@ def resume(
             is unchanged.
         Interrupted: a signal ended it; the record is sealed.
     """
-    return finish(resume_by_block(path, budget_ns, options=options, progress=progress))
-
-
-def resume_by_block(
-    path: Path,
-    budget_ns: int | None = None,
-    *,
-    options: RunOptions = DEFAULT_OPTIONS,
-    progress: Progress = NO_PROGRESS,
-) -> Steps[Path]:
-    """Resume a record as `resume`; yield once its target is open and the record is unchanged, and then as `Engine.blocks`."""
     require_own_record(path, "resume", trust=options.trust)
     writer, view = RecordWriter.resume(path)
     with contextlib.ExitStack() as opened:
@@ -392,27 +394,16 @@ def resume_by_block(
         experiment = _experiment_to_resume(view, budget_ns)
         check_levels(experiment, target)
         passes = {(suite, name): count for suite, name, count in view.manifest.passes} if view.manifest else {}
-        yield
         ending = STOPPED
-        with _events(experiment, options, progress):
+        with events(experiment, options, progress):
             prepared = prepare(experiment, target, progress.building, progress.note, keep_log=writer.keep_log)
             if view.manifest is not None:
                 _check_same(view.manifest, manifest_of(prepared, target, passes), path)
             with _sealed_on_error(writer):
                 writer.write_experiment(experiment)
-                stop = PrecisionStop(experiment, progress.note, writer.write_experiment)
-                engine = Engine(
-                    experiment,
-                    prepared,
-                    target,
-                    writer,
-                    stopping_rule=stop,
-                    progress=progress,
-                    earlier=view.runs,
-                    passes=passes,
-                    first_runs=stop.check_first_runs,
+                ending = _measure(
+                    experiment, prepared, target, writer, progress=progress, passes=passes, earlier=view.runs
                 )
-                ending = yield from engine.blocks()
         return _finish(writer, ending)
 
 
@@ -429,7 +420,8 @@ def _experiment_to_resume(view: RecordView, budget_ns: int | None) -> Experiment
 
 
 @contextlib.contextmanager
-def _events(experiment: Experiment, options: RunOptions, progress: Progress) -> Iterator[None]:
+def events(experiment: Experiment, options: RunOptions, progress: Progress) -> Iterator[None]:
+    """Report the start of an experiment, and its end, which may be an error."""
     progress.experiment_started(experiment, options.label)
     try:
         yield

@@ -20,6 +20,7 @@ from swapstone.core.model import (
 )
 from swapstone.core.model.experiment import FEWEST_WAKEUPS, MOST_WAKEUPS, WAKEUP_INTERVAL_US
 from swapstone.core.session.settings import Settings
+from swapstone.core.session.varied_program import varied_program
 from swapstone.core.workloads import find_load, with_wakeups
 
 
@@ -40,6 +41,21 @@ class ExperimentRequest:
     settings: Settings = attrs.field(factory=Settings)
     own: OwnProgram | None = None
     budget_extends: bool = False
+
+
+def request_of(factors: Sequence[str], settings: Settings) -> ExperimentRequest:
+    """Return the request of a comparison, of bundled workloads or of an own program.
+
+    Args:
+        factors: texts ``FACTOR=BASELINE,CANDIDATE``.
+        settings: of the user.
+
+    Raises:
+        UserError: an option is wrong, or there is nothing to compare.
+    """
+    varied = parse_factors(factors) if factors else ()
+    own, varied = varied_program(settings.program, varied, settings.workloads.hold)
+    return ExperimentRequest(name="compare", factors=varied or parse_factors(()), settings=settings, own=own)
 
 
 def parse_factors(texts: Iterable[str]) -> tuple[FactorLevels, ...]:

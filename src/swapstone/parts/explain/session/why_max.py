@@ -14,7 +14,6 @@ from swapstone.core.report.document import Commands, Document, Section
 from swapstone.core.session.compare_options import parse_architectures, parse_scales, typed_comparison
 from swapstone.core.session.progress import Progress
 from swapstone.core.session.record_handle import Record
-from swapstone.core.session.request_resolution import resolve_request
 from swapstone.parts.explain.model.wakeup_paths import EXPLAINED_LATENCY
 from swapstone.parts.explain.session.worst_wakeups import require_wakeups
 
@@ -57,5 +56,4 @@ def check_why_max(options: Mapping[str, object], program: tuple[str, ...] | None
         "architecture": next(iter(architectures), ""),
         "ns_per_instruction": next(iter(scales), None),
     }
-    made = typed_comparison({**options, **first}, program)
-    require_wakeups(resolve_request(made.factors, made.settings)[1])
+    require_wakeups(typed_comparison({**options, **first}, program).experiment)
