@@ -44,7 +44,6 @@ from swapstone.core.session.progress import NO_PROGRESS, Progress
 from swapstone.core.session.record_handle import Record
 from swapstone.core.session.report_context import context_of
 from swapstone.core.session.run_options import DEFAULT_OPTIONS, RunOptions
-from swapstone.core.session.study_boards import Planned, check_boards, in_one_line
 from swapstone.core.session.study_file import Study, StudyPart
 from swapstone.core.session.study_run import STUDY, StudyRun, load_trusted_run
 from swapstone.core.session.study_sharing import check_study_sharing, options_of_part
@@ -57,6 +56,10 @@ UNAVAILABLE, LEFT_OUT, NOT_BEGUN = "unavailable", "left out", "not begun"
 _MOST_INDEX_BYTES = 64 << 20
 _LEFT = re.compile(r"\.part-.*|\..+\.[0-9a-f]{16}")
 """A file of `replace_file`, or of an earlier version, that a kill or a failing disk left."""
+
+
+Planned = Mapping[str, Experiment | str | None]
+"""For each part its experiment, or the reason why it is unavailable, or None if it is left out."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -320,8 +323,6 @@ def _run(
     summaries: dict[str, PartSummary] = {}
     index = None
     try:
-        remaining = {name for name, state in states.items() if more or state.state != COMPLETE}
-        planned = check_boards(planned, remaining, progress.note)
         for number, part in enumerate(parts, start=1):
             path = folder / part.name
             if states[part.name].state == COMPLETE and not more:
@@ -385,6 +386,12 @@ def _run_part(
         begun = (path / "runs.jsonl").is_file() and (path / "runs.jsonl").stat().st_size > 0
         return PartState(FAILED if begun or is_of_machine(error) else UNAVAILABLE, in_one_line(error))
     return PartState(COMPLETE)
+
+
+def in_one_line(error: UserError) -> str:
+    """Return the message and the hint of an error as sentences in one line."""
+    message, *hint = str(error).splitlines() or [""]
+    return " ".join((message if not hint or message.endswith((".", "!", "?", ":")) else f"{message}.", *hint))
 
 
 def _resume_command(folder: Path, budget: str = "") -> str:
