@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator
 
 from swapstone.core.model import COMMAND, CommandLine, Experiment, FactorLevels, OwnProgram
 from swapstone.core.model.safe_text import safe
+from swapstone.core.session.settings import Program
 from swapstone.core.session.study_file import StudyPart
 from swapstone.core.targets import target_kinds
 
@@ -39,7 +40,25 @@ def planned_commands(experiment: Experiment) -> tuple[str, ...]:
     return tuple(map(safe, lines))
 
 
-def _own_lines(own: OwnProgram) -> Iterator[str]:
+def _program_lines(
+    own: OwnProgram | Program,
+    runs: Iterable[str],
+    *,
+    environment: Iterable[str],
+    stdin: str | None,
+    values: Iterable[tuple[str, str]],
+    directory: str = "",
+) -> Iterator[str]:
+    """Yield the lines of an own program, as a record or a study has it.
+
+    Args:
+        own: the program.
+        runs: a line for each command line, and for each load generator.
+        environment: texts ``NAME=VALUE``.
+        stdin: the file of standard input.
+        values: the name and the values of each parameter.
+        directory: where all of it runs; empty for a record's copy of the sources, and for a study.
+    """
     if own.build:
         yield f"build for each variant, in a copy of {own.source}, {_SHELL}: {own.build}"
     if own.libraries:
@@ -48,25 +67,40 @@ def _own_lines(own: OwnProgram) -> Iterator[str]:
         yield f"run once for each variant, {_SHELL}: {own.setup}"
     if own.prepare:
         yield f"run before each trial, {_SHELL}: {own.prepare}"
-    what = "run as the server" if own.load_generators else "run"
-    for line in _command_lines(own):
-        words = line.words[0] if own.shell and line.words else shlex.join(line.words)
-        variables = "".join(f"{name}={shlex.quote(value)} " for name, value in line.environment)
-        yield f"{what}{f', {_SHELL}' if own.shell else ''}: {variables}{words}"
-    for generator in own.load_generators:
-        yield f"run as the load generator: {shlex.join(generator.command)}"
+    yield from runs
     if own.conclude:
         yield f"run after each trial, {_SHELL}: {own.conclude}"
-    yield from (f"set the environment variable {name}={value}" for name, value in own.environment)
-    if own.directory:
-        yield f"run all of these in the folder {own.directory}"
-    if own.stdin:
-        yield f"read standard input from {own.stdin}"
+    yield from (f"set the environment variable {text}" for text in environment)
+    if directory:
+        yield f"run all of these in the folder {directory}"
+    if stdin:
+        yield f"read standard input from {stdin}"
     if own.output:
         yield f"empty the file {own.output} and write standard output to it, in each trial"
     yield from (f"read the file {path}, which the program should write" for path in own.artifacts)
     yield from (f"copy into a virtual machine: {path}" for path in own.files)
-    yield from (f"replace {{{name}}} by {_values(values)}" for name, values in own.parameters)
+    yield from (f"replace {{{name}}} by {text}" for name, text in values)
+
+
+def _run_line(own: OwnProgram | Program, text: str) -> str:
+    return f"run{f', {_SHELL}' if own.shell else ''}: {text}"
+
+
+def _own_lines(own: OwnProgram) -> Iterator[str]:
+    runs = []
+    for line in _command_lines(own):
+        words = line.words[0] if own.shell and line.words else shlex.join(line.words)
+        text = "".join(f"{name}={shlex.quote(value)} " for name, value in line.environment) + words
+        runs.append(f"run as the server: {text}" if own.load_generators else _run_line(own, text))
+    runs += [f"run as the load generator: {shlex.join(generator.command)}" for generator in own.load_generators]
+    return _program_lines(
+        own,
+        runs,
+        environment=("=".join(pair) for pair in own.environment),
+        stdin=own.stdin,
+        values=((name, _values(values)) for name, values in own.parameters),
+        directory=own.directory,
+    )
 
 
 def _command_lines(own: OwnProgram) -> tuple[CommandLine, ...]:
@@ -125,39 +159,17 @@ def _part_lines(part: StudyPart, target: str) -> Iterator[str]:
     if part.own is None:
         yield f"run Swapstone's own workloads of {', '.join(settings.workloads.suites) or 'the suites that suit its factors'}"
     else:
-        if program.build:
-            yield f"build for each variant, in a copy of {program.source}, {_SHELL}: {program.build}"
-        if program.libraries:
-            yield f"build libraries: {', '.join(program.libraries)}"
-        commands = (
-            ("run once for each variant", program.setup),
-            ("run before each trial", program.prepare),
-            ("run after each trial", program.conclude),
-        )
-        yield from (f"{what}, {_SHELL}: {command}" for what, command in commands if command)
-        if program.command is not None:
-            yield f"run: {shlex.join(program.command)}"
-        shell = f", {_SHELL}" if program.shell else ""
-        yield from (f"run{shell}: {command}" for command in program.commands)
-        yield from (f"run: {text.partition('=')[2]}" for text in program.programs)
-        if program.server:
-            yield f"run as the server: {program.server}"
-        if program.load_generator:
-            yield f"run as the load generator: {program.load_generator}"
-        yield from (f"set the environment variable {text}" for text in program.env)
-        if program.input:
-            yield f"read standard input from {program.input}"
-        if program.output:
-            yield f"empty the file {program.output} and write standard output to it, in each trial"
-        yield from (f"read the file {path}, which the program should write" for path in program.artifacts)
-        yield from (f"copy into a virtual machine: {path}" for path in program.files)
+        commands = [shlex.join(program.command)] if program.command is not None else []
+        commands += [*program.commands, *(text.partition("=")[2] for text in program.programs)]
+        runs = [_run_line(program, command) for command in commands]
+        served = (("server", program.server), ("load generator", program.load_generator))
+        runs += [f"run as the {what}: {text}" for what, text in served if text]
         values: dict[str, list[str]] = {}
         for text in program.parameters:
             name, _, value = text.partition("=")
             values.setdefault(name, []).append(value)
-        yield from (
-            f"replace {{{name}}} by {each[0] if len(each) == 1 else _values(each)}" for name, each in values.items()
-        )
+        replaced = ((name, each[0] if len(each) == 1 else _values(each)) for name, each in values.items())
+        yield from _program_lines(program, runs, environment=program.env, stdin=program.input, values=replaced)
     held = (text.partition("=") for text in settings.workloads.hold)
     levels = [FactorLevels(factor=name, levels=(level,)) for name, _, level in held]
     yield from _level_lines((*(FactorLevels(factor=each.name, levels=each.levels) for each in part.factor), *levels))

@@ -191,7 +191,7 @@ def resume_study(
         with contextlib.suppress(OSError):
             _remove_temporary_files(path)
     if budget_ns:
-        run = msgspec.structs.replace(run, schema=2, budget_ns=budget_ns)
+        run = msgspec.structs.replace(run, budget_ns=budget_ns)
     planned = _planned(run)
     check_study_sharing(planned.values(), options)
     complete = all(_on_disk(folder / part.name).state == COMPLETE or planned[part.name] is None for part in run.chosen)
