@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from swapstone.core.session.api import compare, explain, load, query, study
     from swapstone.core.session.explainer import RowExplanation
     from swapstone.core.session.interrupted import Interrupted
-    from swapstone.core.session.progress import NullProgress, Progress
+    from swapstone.core.session.progress import Progress
     from swapstone.core.session.query import Relation
     from swapstone.core.session.record_handle import Record
     from swapstone.core.session.settings import Boards, Measuring, Place, Program, Sharing, VirtualMachine, Workloads
@@ -40,7 +40,6 @@ _MODULES = {
     "Boards": "swapstone.core.session.settings",
     "Interrupted": "swapstone.core.session.interrupted",
     "Measuring": "swapstone.core.session.settings",
-    "NullProgress": "swapstone.core.session.progress",
     "Place": "swapstone.core.session.settings",
     "Program": "swapstone.core.session.settings",
     "Progress": "swapstone.core.session.progress",
@@ -62,7 +61,6 @@ __all__ = [
     "Boards",
     "Interrupted",
     "Measuring",
-    "NullProgress",
     "Place",
     "Program",
     "Progress",

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 from rich.console import Console
@@ -19,18 +19,17 @@ from swapstone.core.model import Experiment, Trial
 from swapstone.core.session.progress import (
     LONGEST_SILENCE_S,
     LineProgress,
-    NullProgress,
-    Part,
     Progress,
     ProgressText,
     StopDecision,
-    fitted,
 )
 from swapstone.core.session.record_handle import Record
 
 WIDE = 90
 """Columns from which the bar is longer."""
-_ELAPSED_WIDTH = 7
+
+_BESIDE = 10
+"""Columns of the elapsed time and of the spaces between the columns."""
 
 
 def display() -> Progress:
@@ -77,7 +76,7 @@ class PlainDisplay(LineProgress):
         print_part_end(state, reason, record)
 
 
-class TerminalDisplay(NullProgress):
+class TerminalDisplay(Progress):
     """One moving line on standard error while an experiment runs."""
 
     def __init__(self, console: Console | None = None) -> None:
@@ -85,12 +84,13 @@ class TerminalDisplay(NullProgress):
         self._text: ProgressText | None = None
         self._bar: Bar | None = None
         self._task = TaskID(0)
+        self._bar_width = 16 if self._console.width >= WIDE else 6
 
     def experiment_started(self, experiment: Experiment, label: str) -> None:
         """Start the moving line: a bar, the elapsed time, and the parts of the text that have room."""
         self._text = ProgressText(experiment, label)
         self._bar = Bar(
-            BarColumn(bar_width=self._bar_width()),
+            BarColumn(bar_width=self._bar_width),
             TimeElapsedColumn(),
             TextColumn("{task.description}", markup=False, table_column=Column(no_wrap=True, overflow="crop")),
             console=self._console,
@@ -99,9 +99,6 @@ class TerminalDisplay(NullProgress):
         )
         self._task = self._bar.add_task("starting", total=None)
         self._bar.start()
-
-    def _bar_width(self) -> int:
-        return 16 if self._console.width >= WIDE else 6
 
     def experiment_ended(self) -> None:
         """Remove the moving line."""
@@ -151,8 +148,7 @@ class TerminalDisplay(NullProgress):
         """Print the part's answer."""
         print_part_end(state, reason, record)
 
-    def _move(self, parts: Sequence[Part], done: float, total: float) -> None:
+    def _move(self, text: str, done: float, total: float) -> None:
         if self._bar is not None:
-            room = self._console.width - self._bar_width() - _ELAPSED_WIDTH - 3
-            safe = [Part(part.rank, tuple(map(plain, part.texts))) for part in parts]
-            self._bar.update(self._task, total=total, completed=done, description=fitted(safe, room))
+            room = self._console.width - self._bar_width - _BESIDE
+            self._bar.update(self._task, total=total, completed=done, description=plain(text)[:room])

@@ -161,7 +161,7 @@ def test_progress_is_a_function_or_an_object(tmp_path: Path, capsys: pytest.Capt
     _compare(tmp_path, progress=lines.append)
     assert "calibrating 2 workloads on the baseline" in lines
 
-    class Counter(swapstone.NullProgress):
+    class Counter(swapstone.Progress):
         trials = 0
         started: list[str] = []  # noqa: RUF012 - of this test alone
 
@@ -269,7 +269,7 @@ def test_a_target_file_in_a_study_starts_from_the_studys_folder(tmp_path: Path) 
 
 @pytest.mark.slow
 def test_an_interrupt_seals_the_record_and_carries_its_path(tmp_path: Path) -> None:
-    class Impatient(swapstone.NullProgress):
+    class Impatient(swapstone.Progress):
         def trial(self, trial: Trial, done: int, total: int) -> None:
             if trial.block == 3:
                 signal.raise_signal(signal.SIGINT)

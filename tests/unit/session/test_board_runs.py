@@ -13,13 +13,13 @@ from swapstone.core.plan.stop_decision import StopDecision
 from swapstone.core.record import load
 from swapstone.core.session.compare_options import resume_named, run_options
 from swapstone.core.session.interrupted import Interrupted
-from swapstone.core.session.progress import NO_PROGRESS, LineProgress, NullProgress
+from swapstone.core.session.progress import NO_PROGRESS, LineProgress, Progress
 from tests.e2e.cli import FAKE, runs_of
 
 BLOCKS = 4
 
 
-class Stopping(NullProgress):
+class Stopping(Progress):
     """Raises a signal when a board has ended this block, and notes which board ended which block."""
 
     def __init__(self, board: str = "", block: int = -1) -> None:
