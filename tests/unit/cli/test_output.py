@@ -20,7 +20,7 @@ CLI = Path(output.__file__).parent
 EVIL = " ".join(HOSTILE.values())
 
 # They print texts of this program alone.
-OWN_TEXTS = {"man_pages.py", "docs.py", "shell_completion.py"}
+OWN_TEXTS = {"docs.py", "shell_completion.py"}
 
 
 def test_one_function_prints() -> None:
