@@ -6,7 +6,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 import msgspec
@@ -90,7 +90,6 @@ class Engine:
         progress: receives progress.
         earlier: runs that the record holds already (resuming).
         passes: calibration that the record holds already.
-        first_runs: called after each run of the first block, with those of that block so far; an error that it raises ends the session.
     """
 
     def __init__(
@@ -104,7 +103,6 @@ class Engine:
         progress: Progress,
         earlier: Sequence[Run] = (),
         passes: Mapping[tuple[str, str], int] | None = None,
-        first_runs: Callable[[Sequence[Run]], None] = lambda _: None,
     ) -> None:
         self._experiment = experiment
         self._prepared = prepared
@@ -118,7 +116,6 @@ class Engine:
         self._breaks = 0
         self._hopeless: set[str] = set()
         self._lost: dict[Group, str] = {}
-        self._first_runs = first_runs
         self._conditions: dict[str, Mapping[str, int]] = {}
         """The facts of this session's first run that is ok, by variant where each has a kernel of its own: all must have its conditions."""
         self._ahead: TrialsAhead[Trial, Attempt] = TrialsAhead(self._attempt, target, lambda trial: trial.key)
@@ -197,8 +194,6 @@ class Engine:
             self._append(run)
             if self._subject(trial).aborts_early and block == first_block(self._experiment):
                 self._abort_if_incomparable(run, output)
-            if block == first_block(self._experiment):
-                self._first_runs(self._made.of_block(block))
 
     def _planned(
         self, block: int, still_open: tuple[Group, ...], discarded: Mapping[Group, int], lost: frozenset[plan.Place]

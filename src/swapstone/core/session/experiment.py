@@ -347,18 +347,9 @@ def _measure(
 ) -> SessionEnd:
     """Make the runs that a record lacks."""
     stop = PrecisionStop(experiment, progress.note, writer.write_experiment)
-    engine = Engine(
-        experiment,
-        prepared,
-        target,
-        writer,
-        stopping_rule=stop,
-        progress=progress,
-        earlier=earlier,
-        passes=passes,
-        first_runs=stop.check_first_runs,
-    )
-    return engine.run()
+    return Engine(
+        experiment, prepared, target, writer, stopping_rule=stop, progress=progress, earlier=earlier, passes=passes
+    ).run()
 
 
 def resume(

@@ -26,7 +26,7 @@ from swapstone.core.model import (
 from swapstone.core.plan import Group
 from swapstone.core.plan.stop_decision import StopDecision
 from swapstone.core.plan.stopping import AT_RESOLUTION, StopReason, decide, due, first_block, first_look, looks
-from swapstone.core.session.budget import MOST_EXTENSION, check_spent, extended_again, fitted
+from swapstone.core.session.budget import MOST_EXTENSION, extended_again, fitted
 from swapstone.core.session.values import format_compared
 from swapstone.core.workloads import workloads_by_name
 
@@ -203,14 +203,6 @@ class PrecisionStop:
         if pairs < min(block, first_look(self._experiment)):
             return msgspec.structs.replace(found, half_width=None, lost="", decided=False)
         return found
-
-    def check_first_runs(self, runs: Sequence[Run]) -> None:
-        """Check the runs of the first block so far.
-
-        Raises:
-            BudgetError: they alone show that the budget can't hold the pairs that an interval needs.
-        """
-        check_spent(self._experiment, runs)
 
     def _fit_budget(self, runs: Sequence[Run], block: int, used_ns: int, next_block_ns: int) -> None:
         """Extend the budget, or raise, if it can't hold the pairs that an interval needs."""
