@@ -18,6 +18,7 @@ from benchmarks.shared import children_s, parser_of
 from benchmarks.vm_equality import Trials, add_trials, experiment_of
 
 from swapstone.core.session.machines import open_experiment_target
+from swapstone.core.session.run_options import RunOptions
 from swapstone.core.subjects import raw_output
 from swapstone.core.targets import MachineConfig
 from swapstone.core.targets.observed_target import MachineRun, ObservedTarget
@@ -64,7 +65,9 @@ def main() -> int:
     if asked.trials < 1:
         parser.error("--trials must be at least 1")
     experiment = experiment_of(asked)
-    with open_experiment_target(experiment, lambda line: print(line, file=sys.stderr), no_cache=True) as target:
+    with open_experiment_target(
+        experiment, lambda line: print(line, file=sys.stderr), RunOptions(no_cache=True)
+    ) as target:
         ns_per_instruction = experiment.ns_per_instruction
         pairs = _pairs(Trials(experiment, target), machine_target(target), asked.trials, asked.mode, ns_per_instruction)
     print("\n".join(table(pairs)))

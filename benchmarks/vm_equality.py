@@ -28,6 +28,7 @@ from swapstone.core.session.experiment import resolve
 from swapstone.core.session.machines import open_experiment_target
 from swapstone.core.session.own_program_request import own_program
 from swapstone.core.session.request import ExperimentRequest, parse_factors
+from swapstone.core.session.run_options import RunOptions
 from swapstone.core.session.settings import Measuring, Place, Program, Settings, VirtualMachine, Workloads
 from swapstone.core.subjects import TrialSpec, raw_output
 from swapstone.core.targets import MachineConfig, Target
@@ -54,7 +55,9 @@ def main() -> int:
     command, files = tuple(asked.program) or None, tuple(asked.files)
     own = own_program(Program(command=command, files=files, input=asked.input))
     experiment = experiment_of(asked, own, processors=asked.smp)
-    with open_experiment_target(experiment, lambda line: print(line, file=sys.stderr), no_cache=True) as target:
+    with open_experiment_target(
+        experiment, lambda line: print(line, file=sys.stderr), RunOptions(no_cache=True)
+    ) as target:
         return _compare(Trials(experiment, target), asked.trials, asked.repeats, poke=asked.poke)
 
 

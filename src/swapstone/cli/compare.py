@@ -26,15 +26,9 @@ from swapstone.core.session.record_handle import Record
 
 _GROUPS = {
     **{group: " ".join(names) for group, names in GROUPS.items()},
-    "Your own commands": " ".join((*GROUPS["Your own commands"], "parameter_list", "parameter_scan")),
     "The smallest memory that suffices": "fit_memory fit_resolution as_json",
     "Record": "out resume trust every why_max fail_if",
 }
-
-
-def _as_parameter(ctx: click.Context, param: click.Parameter, given: tuple[tuple[str, ...], ...]) -> tuple[str, ...]:
-    del ctx, param
-    return tuple(f"{name}={'..'.join(values)}" for name, *values in given)
 
 
 class CompareCommand(ProgramCommand):
@@ -48,24 +42,6 @@ class CompareCommand(ProgramCommand):
     "factors", nargs=-1, metavar="[FACTOR=BASELINE,CANDIDATE[,...] | COMMAND]...", shell_complete=complete_factors
 )
 @declared()
-@click.option(
-    "-L",
-    "--parameter-list",
-    type=(str, str),
-    multiple=True,
-    metavar="NAME VALUES",
-    callback=_as_parameter,
-    help="As --parameter NAME=VALUES.",
-)
-@click.option(
-    "-P",
-    "--parameter-scan",
-    type=(str, str, str),
-    multiple=True,
-    metavar="NAME FIRST LAST",
-    callback=_as_parameter,
-    help="As --parameter NAME=FIRST..LAST.",
-)
 @fit_memory_options
 @OUT
 @click.option(

@@ -279,12 +279,11 @@ def typed_comparison(options: Mapping[str, object], program: tuple[str, ...] | N
     """
     given = typed(options)
     factors, commands = split_arguments(_texts_of(given, "factors"))
-    parameters = _texts_of(given, "parameters", "parameter_list", "parameter_scan")
-    settings = settings_from({**given, "command": program, "commands": commands, "parameters": parameters})
+    settings = settings_from({**given, "command": program, "commands": commands})
     how = run_options_of(settings, _texts_of(given, "fail_if"))
     out = Path(str(given["out"])) if "out" in given else None
     return TypedComparison(resolve(request_of(factors, settings)), out, how)
 
 
-def _texts_of(given: Mapping[str, object], *names: str) -> tuple[str, ...]:
-    return tuple(text for name in names for text in msgspec.convert(given.get(name, ()), tuple[str, ...]))
+def _texts_of(given: Mapping[str, object], name: str) -> tuple[str, ...]:
+    return msgspec.convert(given.get(name, ()), tuple[str, ...])

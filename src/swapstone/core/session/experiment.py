@@ -296,7 +296,7 @@ def start(
     path = out or new_record_path(_title(experiment))
     # Everything that can be wrong with the experiment is checked before the record is created, and if possible before any download.
     check_experiment(experiment)
-    with open_experiment_target(experiment, progress.note, **options.of_target()) as target:
+    with open_experiment_target(experiment, progress.note, options) as target:
         experiment = on_target(experiment, target)
         check_levels(experiment, target)
         if experiment.layouts and "runs_programs" not in target.offers:
@@ -381,7 +381,7 @@ def resume(
         opened.enter_context(writer)
         # What has been read now is checked too: another process may have exchanged a file since.
         require_trust(view, "resume", trust=options.trust)
-        target = opened.enter_context(open_experiment_target(view.experiment, progress.note, **options.of_target()))
+        target = opened.enter_context(open_experiment_target(view.experiment, progress.note, options))
         experiment = _experiment_to_resume(view, budget_ns)
         check_levels(experiment, target)
         passes = {(suite, name): count for suite, name, count in view.manifest.passes} if view.manifest else {}

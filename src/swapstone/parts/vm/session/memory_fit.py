@@ -68,7 +68,7 @@ def fit_memory(experiment: Experiment, resolution: str | None, *, options: RunOp
     kind = find_target_kind(experiment.target).opens
     nearness = parse_resolution(resolution, machine="boots" in kind.offers)
     _require_limit(kind)
-    with open_experiment_target(experiment, progress.note, snapshots=False, **options.of_target()) as target:
+    with open_experiment_target(experiment, progress.note, options, snapshots=False) as target:
         check_levels(experiment, target)
         with events(experiment, options, progress):
             prepared = prepare(experiment, target, progress.building, progress.note, rebuild=options.rebuild)
