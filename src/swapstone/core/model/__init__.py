@@ -30,6 +30,7 @@ from swapstone.core.model.errors import (
     UnavailableError,
     UserError,
     WireError,
+    check_distinct,
     find_named,
     unknown,
 )
@@ -179,6 +180,7 @@ __all__ = [
     "Workload",
     "WorkloadPrecision",
     "cgroup_file",
+    "check_distinct",
     "check_scale",
     "counted_blocks",
     "cycle_of",

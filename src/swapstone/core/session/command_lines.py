@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from swapstone.core.factors import all_factors
-from swapstone.core.model import CommandLine, UserError, placeholders_in, unknown
+from swapstone.core.model import CommandLine, UserError, check_distinct, placeholders_in, unknown
 from swapstone.core.model.substitution import NAME
 
 FORMS = (
@@ -111,12 +111,8 @@ def command_lines(
     Raises:
         UserError: one is malformed, two are the same, or names are missing.
     """
-    twice = next((text for text in texts if list(texts).count(text) > 1), None)
-    if twice is not None:
-        raise UserError(
-            f"The command {twice!r} is given twice.",
-            "To learn how often a program seems to differ from itself, give it once with a factor, and add --null.",
-        )
+    hint = "To learn how often a program seems to differ from itself, give it once with a factor, and add --null."
+    check_distinct(texts, "The command {!r} is given twice.", hint)
     words = [text.split() if shell else _checked_words(text) for text in texts]
     labels = _given_names(names, texts) or _labels(words)
     if shell:
@@ -234,9 +230,7 @@ def _given_names(names: Sequence[str], texts: Sequence[str]) -> list[str]:
                 f"--name {name[:LONGEST_NAME]!a} is no name for a command.",
                 f"A name has up to {LONGEST_NAME} printable characters, does not begin with '-', and has none of , = / {{ }}.",
             )
-    twice = next((name for name in names if list(names).count(name) > 1), None)
-    if twice is not None:
-        raise UserError(f"Two commands have the name {twice!r}.", "Give each its own --name.")
+    check_distinct(names, "Two commands have the name {!r}.", "Give each its own --name.")
     return list(names)
 
 

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from swapstone.core.model import VIRTUAL_CLOCK, Experiment, UserError, check_scale
+from swapstone.core.model import VIRTUAL_CLOCK, Experiment, UserError, check_distinct, check_scale
 from swapstone.core.model.architectures import find_architecture
 from swapstone.core.model.safe_text import safe
 from swapstone.core.record.writer import check_unused
@@ -209,8 +209,7 @@ def parse_boards(text: str) -> tuple[str, ...]:
         return (text,)  # its path may contain a comma and a kind of target
     kinds = "|".join(re.escape(kind.name) for kind in target_kinds())
     boards = tuple(re.split(rf",(?=(?:{kinds})(?:[:,]|\Z))", text)) if text else ()
-    if twice := next((board for board in boards if boards.count(board) > 1), ""):
-        raise UserError(f"--target names {safe(twice)} twice.", "Name each board once.")
+    check_distinct(map(safe, boards), "--target names {} twice.", "Name each board once.")
     return boards
 
 
@@ -227,13 +226,9 @@ def parse_scales(text: object) -> tuple[int, ...]:
                 f"--ns-per-instruction {word.strip()[:40]!a} is no whole number of nanoseconds.",
                 "For example: --ns-per-instruction 1,2,4",
             )
-        scale = check_scale(int(word))
-        if scale in scales:
-            raise UserError(
-                f"--ns-per-instruction names {scale} twice.",
-                f"Write: --ns-per-instruction {','.join(dict.fromkeys(map(str, scales)))}",
-            )
-        scales.append(scale)
+        scales.append(check_scale(int(word)))
+    written = ",".join(dict.fromkeys(map(str, scales)))
+    check_distinct(map(str, scales), "--ns-per-instruction names {} twice.", f"Write: --ns-per-instruction {written}")
     return tuple(scales)
 
 
@@ -261,9 +256,7 @@ def parse_architectures(text: str) -> tuple[str, ...]:
         UserError: one is unknown, or named twice.
     """
     names = tuple(find_architecture(name.strip()).name for name in text.split(",")) if text else ()
-    for number, name in enumerate(names):
-        if name in names[:number]:
-            raise UserError(f"--arch names {name} twice.", f"Write: --arch {','.join(dict.fromkeys(names))}")
+    check_distinct(names, "--arch names {} twice.", f"Write: --arch {','.join(dict.fromkeys(names))}")
     return names
 
 

@@ -21,6 +21,7 @@ from swapstone.core.model import (
     OwnProgram,
     PrintedNumber,
     UserError,
+    check_distinct,
     placeholders_in,
 )
 from swapstone.core.run.builder import builder
@@ -287,12 +288,8 @@ def _programs(request: Program, folder: Path) -> tuple[tuple[str, str], ...]:
             "Name another: --program baseline=./old --program candidate=./new. To vary a factor: swapstone compare FACTOR=... -- ./prog",
         )
     for what, values in (("name", [name for name, _ in pairs]), ("program", [path for _, path in pairs])):
-        twice = next((value for value in values if values.count(value) > 1), None)
-        if twice is not None:
-            raise UserError(
-                f"Two --program options have the same {what} {twice}.",
-                "To see how often a program seems to differ from itself, add --null instead.",
-            )
+        hint = "To see how often a program seems to differ from itself, add --null instead."
+        check_distinct(values, f"Two --program options have the same {what} {{}}.", hint)
     return tuple(pairs)
 
 
@@ -402,10 +399,8 @@ def _memory_bytes(request: Program) -> int:
 
 def _numbers(request: Program) -> tuple[PrintedNumber, ...]:
     numbers = tuple(map(parse_metric, request.metrics))
-    names = [number.metric.name for number in numbers]
-    twice = next((name for name in names if names.count(name) > 1), None)
-    if twice is not None:
-        raise UserError(f"Two --metric options have the name {twice}.", "Give each its own name.")
+    names = (number.metric.name for number in numbers)
+    check_distinct(names, "Two --metric options have the name {}.", "Give each its own name.")
     return numbers
 
 

@@ -10,7 +10,7 @@ from decimal import Decimal
 
 from swapstone.core.artifacts.placeholders import KNOWN as KNOWN_PLACEHOLDERS
 from swapstone.core.factors import all_factors, check_values, free_levels
-from swapstone.core.model import FactorLevels, OwnProgram, UserError, placeholders_in
+from swapstone.core.model import FactorLevels, OwnProgram, UserError, check_distinct, placeholders_in
 from swapstone.core.model.substitution import NAME
 
 MOST_WORKLOADS = 1000
@@ -164,9 +164,7 @@ def _check_names(
     if both is not None:
         raise UserError(f"{both} is a parameter and a factor.", "Give one of them another name.")
     names = [choice.factor for choice in factors]
-    twice = next((name for name in names if names.count(name) > 1), None)
-    if twice is not None:
-        raise UserError(f"The factor {twice} is named twice.", "List all its levels in one.")
+    check_distinct(names, "The factor {} is named twice.", "List all its levels in one.")
     fixed = {name for name, _ in own.environment} if own else set()
     fixed |= {name for line in own.commands for name, _ in line.environment} if own else set()
     wrong = next((name for name in names if name.startswith("env:") and name[4:] in fixed), None)

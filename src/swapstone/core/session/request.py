@@ -16,6 +16,7 @@ from swapstone.core.model import (
     OwnProgram,
     UserError,
     Workload,
+    check_distinct,
     unknown,
 )
 from swapstone.core.model.experiment import FEWEST_WAKEUPS, MOST_WAKEUPS, WAKEUP_INTERVAL_US
@@ -70,12 +71,8 @@ def parse_factors(texts: Iterable[str]) -> tuple[FactorLevels, ...]:
             "There is nothing to compare: FACTOR=BASELINE,CANDIDATE is missing.",
             "For example: swapstone compare libc=glibc,musl",
         )
-    names = [choice.factor for choice in choices]
-    twice = next((name for name in names if names.count(name) > 1), None)
-    if twice is not None:
-        raise UserError(
-            f"The factor {twice} is named twice.", f"List all its levels in one: {twice}=BASELINE,CANDIDATE"
-        )
+    hint = "List all its levels in one: {}=BASELINE,CANDIDATE"
+    check_distinct((choice.factor for choice in choices), "The factor {} is named twice.", hint)
     return choices
 
 
@@ -200,6 +197,5 @@ def check_loads(names: Iterable[str]) -> tuple[str, ...]:
         UserError: there is no such load, or one is named twice.
     """
     found = tuple(find_load(name.strip()).name for name in names)
-    if twice := next((name for name in found if found.count(name) > 1), None):
-        raise UserError(f"The load {twice} is named twice.", f"Write: --load {','.join(dict.fromkeys(found))}")
+    check_distinct(found, "The load {} is named twice.", f"Write: --load {','.join(dict.fromkeys(found))}")
     return found
