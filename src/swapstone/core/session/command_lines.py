@@ -48,6 +48,10 @@ _SPECIAL = {
 """Characters with a meaning for the shell, outside of quotes (POSIX, Shell Command Language 2.2), and what each stands for."""
 
 
+_LITERAL = re.compile(r"""\\(?:.|\Z)|'[^']*(?:'|\Z)|"(?:\\(?:.|\Z)|[^"\\])*(?:"|\Z)""", re.DOTALL)
+"""What a shell takes literally, but for $ and ` in double quotes."""
+
+
 def split_arguments(texts: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Tell factors and command lines apart.
 
@@ -191,20 +195,16 @@ def _checked_words(text: str) -> list[str]:
 
 def shell_character(text: str) -> str:
     """Return the first character that a shell would not take literally; empty if there is none."""
-    quote, before, escaped = "", " ", False
-    for at, char in enumerate(text):
-        if escaped:
-            escaped = False
-        elif quote == "'":
-            quote = "" if char == "'" else quote
-        elif char == "\\":
-            escaped = True
-        elif char in "'\"" and quote in {"", char}:
-            quote = "" if quote else char
-        elif char in ("$`" if quote else _SPECIAL) and _has_meaning(char, before, text[at:]):
-            return char
-        before = char
-    return ""
+    shown = _LITERAL.sub(
+        lambda quoted: _in_double_quotes(quoted[0]) if quoted[0][0] == '"' else "x" * len(quoted[0]), text
+    )
+    found = ((char, text[at - 1] if at else " ", text[at:]) for at, char in enumerate(shown) if char in _SPECIAL)
+    return next((char for char, before, rest in found if _has_meaning(char, before, rest)), "")
+
+
+def _in_double_quotes(text: str) -> str:
+    """Return a text in double quotes with a letter for each character that the shell takes literally there."""
+    return re.sub(r"\\.|[^$`]", lambda literal: "x" * len(literal[0]), text, flags=re.DOTALL)
 
 
 def _has_meaning(char: str, before: str, rest: str) -> bool:
