@@ -32,6 +32,7 @@ from swapstone.core.model.errors import (
     WireError,
     check_distinct,
     find_named,
+    refuse,
     unknown,
 )
 from swapstone.core.model.experiment import (
@@ -192,6 +193,7 @@ __all__ = [
     "percentile",
     "placeholders_in",
     "process_file",
+    "refuse",
     "split_placeholders",
     "system_file",
     "unknown",

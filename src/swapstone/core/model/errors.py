@@ -75,6 +75,20 @@ def check_distinct(values: Iterable[str], message: str, hint: str) -> None:
         raise UserError(message.format(twice), hint.format(twice))
 
 
+def refuse(*reasons: tuple[object, str, str]) -> None:
+    """Raise a `UserError` for the first condition that holds.
+
+    Args:
+        *reasons: triples (condition, message, hint).
+
+    Raises:
+        UserError: a condition is true.
+    """
+    for condition, message, hint in reasons:
+        if condition:
+            raise UserError(message, hint)
+
+
 def unknown(kind: str, name: str, known: Iterable[str], described: Mapping[str, str] | None = None) -> UserError:
     """Return the error for a name that is not in a registry, with similar names and those that exist.
 
