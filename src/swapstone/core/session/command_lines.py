@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from swapstone.core.factors import all_factors
-from swapstone.core.model import CommandLine, UserError, check_distinct, placeholders_in, unknown
+from swapstone.core.model import CommandLine, UserError, check_distinct, placeholders_in, refuse, unknown
 from swapstone.core.model.substitution import NAME
 
 FORMS = (
@@ -88,16 +88,20 @@ def _require_command(text: str) -> None:
     mistyped = equals and near and re.fullmatch(NAME, name, re.ASCII) and "/" not in text
     if (re.search(r"\s", text) and not mistyped) or "/" in (name if equals else text):
         return
-    if equals:
-        raise UserError(
+    refuse(
+        (
+            equals,
             f"{text!r} is neither: there is no factor {name!r}, and as a command it has no program.",
             f"{near}`swapstone list factors` prints them.\n{FORMS}\n"
             f"To vary an environment variable: --vary env:{name}=A,B. To set one: '{text} ./prog'",
-        )
-    if text in names:
-        raise UserError(f"The factor {text} has no levels.", FORMS)
-    if shutil.which(text) is None and not placeholders_in(text):
-        raise UserError(f"{text!r} is neither FACTOR=LEVELS nor a program on your PATH.", FORMS)
+        ),
+        (text in names, f"The factor {text} has no levels.", FORMS),
+        (
+            shutil.which(text) is None and not placeholders_in(text),
+            f"{text!r} is neither FACTOR=LEVELS nor a program on your PATH.",
+            FORMS,
+        ),
+    )
 
 
 def command_lines(

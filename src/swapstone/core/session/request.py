@@ -17,6 +17,7 @@ from swapstone.core.model import (
     UserError,
     Workload,
     check_distinct,
+    refuse,
     unknown,
 )
 from swapstone.core.model.experiment import FEWEST_WAKEUPS, MOST_WAKEUPS, WAKEUP_INTERVAL_US
@@ -100,18 +101,19 @@ def parse_held(texts: Iterable[str], varied: Sequence[FactorLevels]) -> tuple[tu
                 f"{name} can't be held: its levels are yours.",
                 "Write the value into the command, or set a variable of the environment with --env NAME=VALUE.",
             )
-        if name in {choice.factor for choice in varied}:
-            raise UserError(
+        refuse(
+            (
+                name in {choice.factor for choice in varied},
                 f"The factor {name} is compared and can't be held at {level} too.",
                 f"Leave --hold {name}={level} out, or leave {name} out of what is compared.",
-            )
-        if name in held:
-            raise UserError(f"The factor {name} is held twice.", f"Hold one level: --hold {name}={level}")
-        if "," in level:
-            raise UserError(
+            ),
+            (name in held, f"The factor {name} is held twice.", f"Hold one level: --hold {name}={level}"),
+            (
+                "," in level,
                 f"{text!r} holds several levels; all variants share one.",
                 f"To compare them: swapstone compare {name}={level}",
-            )
+            ),
+        )
         held[name] = find_level(find_factor(name), level).name
     return tuple(held.items())
 
@@ -128,18 +130,20 @@ def wakeups_of(duration_ns: int | None, workloads: Iterable[Workload]) -> int:
     """
     if duration_ns is None:
         return 0
-    if not any(with_wakeups(work, 1) is not work for work in workloads):
-        raise UserError(
+    cycles = duration_ns // (WAKEUP_INTERVAL_US * 1000)
+    most_s = MOST_WAKEUPS * WAKEUP_INTERVAL_US // 1_000_000
+    refuse(
+        (
+            not any(with_wakeups(work, 1) is not work for work in workloads),
             "--duration is for the suite latency, and none of its workloads runs here.",
             "Add --suite latency, or leave --duration out.",
-        )
-    cycles = duration_ns // (WAKEUP_INTERVAL_US * 1000)
-    if not FEWEST_WAKEUPS <= cycles <= MOST_WAKEUPS:
-        most_s = MOST_WAKEUPS * WAKEUP_INTERVAL_US // 1_000_000
-        raise UserError(
+        ),
+        (
+            not FEWEST_WAKEUPS <= cycles <= MOST_WAKEUPS,
             f"--duration is not between {FEWEST_WAKEUPS * WAKEUP_INTERVAL_US // 1000} ms and {most_s} s.",
             f"For example: --duration 10s, or {most_s}s",
-        )
+        ),
+    )
     return cycles
 
 
