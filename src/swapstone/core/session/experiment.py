@@ -28,6 +28,7 @@ from swapstone.core.model import (
     Run,
     UserError,
     Workload,
+    refuse,
 )
 from swapstone.core.model.architectures import ARCHITECTURES, find_architecture
 from swapstone.core.model.system_errors import as_user_error
@@ -235,18 +236,12 @@ def _copies(request: ExperimentRequest, clock: str, works: Sequence[Workload]) -
     """
     if clock != VIRTUAL_CLOCK:
         return 1 if request.own else 2
-    if request.own:
-        raise UserError(
-            "--null has nothing to compare: on the virtual clock a program gives the same bytes when it runs again, "
-            "and Swapstone does not link yours.",
-            "Leave --null out.",
-        )
-    if any(isinstance(work.origin, ImageTool) for work in works):
-        raise UserError(
-            "--null has nothing to compare: on the virtual clock a program gives the same bytes when it runs again, "
-            "and a tool of the image can't be relinked.",
-            "Leave --null out.",
-        )
+    nothing = "--null has nothing to compare: on the virtual clock a program gives the same bytes when it runs again,"
+    tools = any(isinstance(work.origin, ImageTool) for work in works)
+    refuse(
+        (request.own, f"{nothing} and Swapstone does not link yours.", "Leave --null out."),
+        (tools, f"{nothing} and a tool of the image can't be relinked.", "Leave --null out."),
+    )
     return 1
 
 
@@ -426,30 +421,18 @@ def _sealed_on_error(writer: RecordWriter) -> Iterator[None]:
     again = f"swapstone compare --resume {shlex.quote(str(writer.path))}"
     try:
         yield
-    except BudgetError as error:
-        _seal_after_error(writer, error.why)
-        error.hint = f"{error.hint}\nWhat was measured is kept: {again} --budget {error.budget}"
+    except (UserError, OSError) as error:
+        with contextlib.suppress(RecordError):  # one that can't be sealed, as on a full disk, can be resumed too
+            writer.seal("interrupted", error.why if isinstance(error, BudgetError) else "an error ended it", "")
+        if isinstance(error, BudgetError):
+            error.hint = f"{error.hint}\nWhat was measured is kept: {again} --budget {error.budget}"
+        elif isinstance(error, AgentStartError):
+            error.hint = f"{error.hint} Then continue: {again}"
+        elif isinstance(error, OSError):
+            raise (as_user_error(error, f"continue: {again}") or error) from error
         raise
-    except AgentStartError as error:
-        _seal_after_error(writer, "an error ended it")
-        raise AgentStartError(error.message, f"{error.hint} Then continue: {again}") from error
-    except UserError:
-        _seal_after_error(writer, "an error ended it")
-        raise
-    except OSError as error:
-        _seal_after_error(writer, "an error ended it")
-        known = as_user_error(error, f"continue: {again}")
-        if known is None:
-            raise
-        raise known from error
     except KeyboardInterrupt:
         pass
-
-
-def _seal_after_error(writer: RecordWriter, why: str) -> None:
-    """Seal a record as interrupted. One that can't be sealed, as on a full disk, can be resumed too."""
-    with contextlib.suppress(RecordError):
-        writer.seal("interrupted", why, "")
 
 
 def _check_same(first: Manifest, now: Manifest, path: Path) -> None:

@@ -77,6 +77,13 @@ class _SlowPatternError(_UnderivableError):
     """A pattern of the record takes too long."""
 
 
+def _contradict(*reasons: tuple[object, str]) -> None:
+    """Raise the error of the first pair (condition, text) whose condition holds."""
+    for condition, text in reasons:
+        if condition:
+            raise _ContradictionError(text)
+
+
 def derive(view: RecordView) -> Derivation:
     """Derive every run of a record again from its raw output.
 
@@ -183,20 +190,21 @@ class _Deriver:
             answer = restored(kept, raw or b"")
         except WireError as error:
             raise _ContradictionError(f"has raw output that does not belong together: {error.message}") from error
-        if answer.id != run.trial.identity:
-            raise _ContradictionError(f"has the agent's answer to another trial, {answer.id}")
-        for name, now, then in (("facts", answer.facts, run.facts), ("name", answer.name, run.name)):
-            if now != then:
-                raise _ContradictionError(f"has other {name} than the agent's answer")
+        _contradict(
+            (answer.id != run.trial.identity, f"has the agent's answer to another trial, {answer.id}"),
+            (answer.facts != run.facts, "has other facts than the agent's answer"),
+            (answer.name != run.name, "has other name than the agent's answer"),
+        )
         return answer, kept.shortened
 
     def _derive_ok(
         self, run: Run, reader: OutputReader, variant: Variant, answer: AgentAnswer, *, shortened: bool
     ) -> None:
-        if failure := reader.trouble(answer):
-            raise _ContradictionError(f"is marked ok, and its raw output shows a failure: {failure}")
-        if changed_conditions(dict(answer.facts)):
-            raise _ContradictionError("is marked ok, and its raw output shows that the conditions changed")
+        failure, changed = reader.trouble(answer), changed_conditions(dict(answer.facts))
+        _contradict(
+            (failure, f"is marked ok, and its raw output shows a failure: {failure}"),
+            (changed, "is marked ok, and its raw output shows that the conditions changed"),
+        )
         measured = _read(reader, answer, shortened=shortened)
         self._compare(run, measured, extra=self._strict and self._same_version)
         self._compare_levels(run, variant, answer, measured)
@@ -206,18 +214,19 @@ class _Deriver:
 
     def _compare(self, run: Run, measured: Measured, *, extra: bool) -> None:
         """Compare samples, checksum, histogram and series with those of the run."""
-        for what, then, now in (
-            ("samples", run.samples, measured.samples),
-            ("series", run.series, measured.series),
-        ):
-            if name := _different(then, now, extra=extra):
-                raise _ContradictionError(f"has other {what} of {name} than its raw output")
-        if run.seen and run.seen != measured.seen:  # older records have none
-            raise _ContradictionError("has other observations than its raw output")
-        if run.check != measured.check:
-            raise _ContradictionError("has another checksum of its work than its raw output")
-        if (run.histogram, run.by_processor) != (measured.histogram, measured.by_processor):
-            raise _ContradictionError("has another histogram than its raw output")
+        sample = _different(run.samples, measured.samples, extra=extra)
+        series = _different(run.series, measured.series, extra=extra)
+        histograms = (run.histogram, run.by_processor) != (measured.histogram, measured.by_processor)
+        _contradict(
+            (sample, f"has other samples of {sample} than its raw output"),
+            (series, f"has other series of {series} than its raw output"),
+            (
+                run.seen and run.seen != measured.seen,
+                "has other observations than its raw output",
+            ),  # older records have none
+            (run.check != measured.check, "has another checksum of its work than its raw output"),
+            (histograms, "has another histogram than its raw output"),
+        )
 
     def _compare_levels(self, run: Run, variant: Variant, answer: AgentAnswer, measured: Measured) -> None:
         """Compare the levels that the answer alone shows, without the files of programs, with those of the run."""
