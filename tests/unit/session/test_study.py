@@ -194,10 +194,11 @@ def test_resuming_makes_what_is_missing_and_leaves_what_is_complete(run: Maker, 
 
 
 @pytest.mark.slow
-def test_with_every_part_complete_there_is_nothing_to_resume(run: Maker, tmp_path: Path) -> None:
+def test_with_every_part_complete_resuming_writes_the_index_again(run: Maker, tmp_path: Path) -> None:
     study.start_study(run(only_parts=("strings",)), tmp_path / "s")
-    with pytest.raises(UserError, match="there is nothing to resume"):
-        study.resume_study(tmp_path / "s")
+    (tmp_path / "s" / "index.json").unlink()
+    made = study.resume_study(tmp_path / "s")
+    assert made.ok and list(_index(tmp_path / "s")) == ["strings"]
 
 
 class _Stopping:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from swapstone.core.factors import all_factors
-from swapstone.core.model import UserError, unknown
+from swapstone.core.model import UserError, refuse, unknown
 from swapstone.core.record import default_root, find_record, new_record_path
 from swapstone.core.session import experiment as experiments
 from swapstone.core.session import study as studies
@@ -101,19 +101,24 @@ def study(
     """
     receiver, made = as_progress(progress), settings_of(*settings)
     given = [each for each in given_settings(made) if each not in _HOW]
-    if wrong := next((each for each in given if each not in _REPLACED), ""):
-        raise UserError(
-            f"A study has its own {wrong}.", f"Change {wrong} in a copy of its file (`swapstone docs studies`)."
-        )
     options = run_options_of(made, name_list(fail_if), trust=trust)
-    if resume is None and trust:
-        raise UserError("Only a study that is resumed can be untrusted.", "Leave --trust out.")
-    if resume is not None:
-        if name or only_parts or out or set(given) - {"budget"}:
-            raise UserError(
-                "A study resumes with its own options.",
-                "Leave out all but --budget, --no-cache, --store, --executor and --recheck.",
+    refuse(
+        *(
+            (
+                each not in _REPLACED,
+                f"A study has its own {each}.",
+                f"Change {each} in a copy of its file (`swapstone docs studies`).",
             )
+            for each in given
+        ),
+        (resume is None and trust, "Only a study that is resumed can be untrusted.", "Leave --trust out."),
+        (
+            resume is not None and (name or only_parts or out or set(given) - {"budget"}),
+            "A study resumes with its own options.",
+            "Leave out all but --budget, --no-cache, --store, --executor and --recheck.",
+        ),
+    )
+    if resume is not None:
         options = dataclasses.replace(options, fail_if=())
         return _resume_study(str(resume), duration_ns(made.measuring.budget), options, receiver)
     if not name:

@@ -232,8 +232,8 @@ def parse_scales(text: object) -> tuple[int, ...]:
     return tuple(scales)
 
 
-def experiment_of(options: Mapping[str, object], program: tuple[str, ...] | None) -> Experiment:
-    """Return the experiment that a command line describes.
+def single_comparison(options: Mapping[str, object], program: tuple[str, ...] | None) -> TypedComparison:
+    """Return the only comparison that a command line describes.
 
     Args:
         options: as of `run_options`.
@@ -246,7 +246,7 @@ def experiment_of(options: Mapping[str, object], program: tuple[str, ...] | None
     several = zip(("--target", "--arch", "--ns-per-instruction"), counts, strict=True)
     if name := next((name for name, count in several if count > 1), ""):
         raise UserError(f"{name} takes one value here.", "Give the command once for each.")
-    return typed_comparison(options, program).experiment
+    return typed_comparison(options, program)
 
 
 def parse_architectures(text: str) -> tuple[str, ...]:

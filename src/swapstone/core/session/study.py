@@ -24,13 +24,11 @@ from swapstone.core.model.run_sharing import NO_SHARING, RunSharing
 from swapstone.core.model.system_errors import is_of_machine, remedy
 from swapstone.core.record import (
     ORIGIN,
-    FileProblemError,
     RecordView,
     file_bytes,
     has_origin,
     load,
     mark_file,
-    read_regular,
     replace_file,
 )
 from swapstone.core.report import record_report
@@ -56,7 +54,6 @@ from swapstone.version import __version__
 INDEX = "index.json"
 COMPLETE, INTERRUPTED, FAILED = "complete", "interrupted", "failed"
 UNAVAILABLE, LEFT_OUT, NOT_BEGUN = "unavailable", "left out", "not begun"
-_MOST_INDEX_BYTES = 64 << 20
 _LEFT = re.compile(r"\.part-.*|\..+\.[0-9a-f]{16}")
 """A file of `replace_file`, or of an earlier version, that a kill or a failing disk left."""
 
@@ -176,7 +173,7 @@ def resume_study(
     options: RunOptions = DEFAULT_OPTIONS,
     progress: Progress = NO_PROGRESS,
 ) -> StudyResult:
-    """Resume a study: complete parts stay, interrupted parts are resumed, the others start.
+    """Resume a study: complete parts stay, interrupted parts are resumed, the others start. The index is written anew.
 
     Args:
         folder: of the study.
@@ -186,7 +183,7 @@ def resume_study(
 
     Raises:
         UntrustedRecordError: the user did not start the study on this machine, or its file or a part's record was edited.
-        UserError: every part is complete, or the folder can't be read or written.
+        UserError: the folder can't be read or written.
         Interrupted: a signal ended it.
     """
     run = load_trusted_run(folder, trust=options.trust)
@@ -197,11 +194,6 @@ def resume_study(
         run = msgspec.structs.replace(run, budget_ns=budget_ns)
     planned = _planned(run)
     _check_sharing(planned, options.sharing)
-    complete = all(_on_disk(folder / part.name).state == COMPLETE or planned[part.name] is None for part in run.chosen)
-    if complete and _index_is_current(run, folder):
-        raise UserError(
-            f"Every part of {folder} is complete: there is nothing to resume.", f"Its report: {folder / 'index.html'}"
-        )
     if budget_ns:
         _write_run(run, folder)
     return _run(run, folder, planned, options, progress, more=bool(budget_ns))
@@ -222,16 +214,6 @@ def _remove_temporary_files(folder: Path) -> None:
         left = [each.path for each in entries if _LEFT.fullmatch(each.name) and each.is_file(follow_symlinks=False)]
     for path in left:
         Path(path).unlink()
-
-
-def _index_is_current(run: StudyRun, folder: Path) -> bool:
-    """Return whether the index has the end of each part: a signal may have ended the study between its last part and the index."""
-    try:
-        parts = msgspec.json.decode(read_regular(folder / INDEX, _MOST_INDEX_BYTES))["index"]["parts"]
-        states = {part["name"]: part["state"] for part in parts}
-    except (FileNotFoundError, FileProblemError, ValueError, LookupError, TypeError, RecursionError):
-        return False
-    return all(states.get(part.name) in {COMPLETE, LEFT_OUT} for part in run.chosen)
 
 
 def _planned(run: StudyRun) -> Planned:
@@ -445,7 +427,7 @@ def _write_index(
     )
     _write(folder / "index.md", markdown.render(document_of(index)), folder)
     _write(folder / "index.html", html.render(document_of(index)), folder)
-    _write(folder / INDEX, to_json(index), folder)  # the last one: `_index_is_current` reads it
+    _write(folder / INDEX, to_json(index), folder)
     return index
 
 

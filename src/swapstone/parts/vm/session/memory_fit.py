@@ -15,7 +15,7 @@ from swapstone.core.model.memory_size import size_text
 from swapstone.core.report.printed_json import printed_json
 from swapstone.core.run import Prepared, check_levels, prepare
 from swapstone.core.session.command_text import command_line
-from swapstone.core.session.compare_options import parse_architectures, parse_scales, typed_comparison
+from swapstone.core.session.compare_options import single_comparison
 from swapstone.core.session.experiment import check_experiment, events
 from swapstone.core.session.machines import open_experiment_target
 from swapstone.core.session.progress import Progress
@@ -109,11 +109,7 @@ def fit_options(
     Raises:
         UserError: an option is wrong, or the program can't run here.
     """
-    if len(parse_architectures(str(options.get("architecture") or ""))) > 1:
-        raise UserError("--fit-memory takes one architecture.", "Name one with --arch.")
-    if len(parse_scales(options.get("ns_per_instruction"))) > 1:
-        raise UserError("--fit-memory takes one clock.", "Name one time with --ns-per-instruction.")
-    made = typed_comparison(options, program)
+    made = single_comparison(options, program)
     return fit_memory(made.experiment, resolution, options=made.options, progress=progress)
 
 
