@@ -65,7 +65,6 @@ _WORDS = {
     "commands": "run",
     "programs": "run",
     "shell": f"run commands {_SHELL}",
-    "server": "run as the server",
     "load_generator": "run as the load generator",
     "load_generators": "run as the load generator",
     "directory": "run all of these in the folder",
