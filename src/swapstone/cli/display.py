@@ -42,21 +42,23 @@ def print_note(line: str) -> None:
     echo(as_typed(plain(line)), err=True)
 
 
-def print_part(number: int, total: int, name: str, title: str) -> None:
-    """Print which part of a study starts."""
-    echo(f"\nPart {number} of {total}: {name}: {plain(title)}")
-    sys.stdout.flush()
+class PartDisplay(Progress):
+    """Prints the parts of a study on standard output."""
+
+    def part_started(self, number: int, total: int, name: str, title: str) -> None:
+        """Print which part starts."""
+        echo(f"\nPart {number} of {total}: {name}: {plain(title)}")
+        sys.stdout.flush()
+
+    def part_ended(self, state: str, reason: str, record: Path | None) -> None:
+        """Print the answer of a part, and its state if a reason is given for it."""
+        if record is not None:
+            print_answer(Record(record))
+        if reason:
+            echo(f"{state}: {as_typed(plain(reason))}")
 
 
-def print_part_end(state: str, reason: str, record: Path | None) -> None:
-    """Print the answer of a part, and its state if a reason is given for it."""
-    if record is not None:
-        print_answer(Record(record))
-    if reason:
-        echo(f"{state}: {as_typed(plain(reason))}")
-
-
-class PlainDisplay(LineProgress):
+class PlainDisplay(PartDisplay, LineProgress):
     """Lines on standard error: at most one each fifteen seconds for what repeats, and one a minute during a long step.
 
     Args:
@@ -67,16 +69,8 @@ class PlainDisplay(LineProgress):
     def __init__(self, write: Callable[[str], None] = print_note, silence_s: float = LONGEST_SILENCE_S) -> None:
         super().__init__(write, silence_s)
 
-    def part_started(self, number: int, total: int, name: str, title: str) -> None:
-        """Print it on standard output."""
-        print_part(number, total, name, title)
 
-    def part_ended(self, state: str, reason: str, record: Path | None) -> None:
-        """Print the part's answer."""
-        print_part_end(state, reason, record)
-
-
-class TerminalDisplay(Progress):
+class TerminalDisplay(PartDisplay):
     """One moving line on standard error while an experiment runs."""
 
     def __init__(self, console: Console | None = None) -> None:
@@ -139,14 +133,6 @@ class TerminalDisplay(Progress):
         """Store the decision."""
         if self._text is not None:
             self._text.block_done(decision, block, used_ns)
-
-    def part_started(self, number: int, total: int, name: str, title: str) -> None:
-        """Print it on standard output."""
-        print_part(number, total, name, title)
-
-    def part_ended(self, state: str, reason: str, record: Path | None) -> None:
-        """Print the part's answer."""
-        print_part_end(state, reason, record)
 
     def _move(self, text: str, done: float, total: float) -> None:
         if self._bar is not None:

@@ -78,26 +78,28 @@ def _study_bytes(folder: Path) -> bytes:
 def _not_a_study(folder: Path) -> RecordError:
     """Return the error for a folder without `study.json`, with the command that was probably meant."""
     shown, above = shlex.quote(str(folder)), folder.absolute().parent
-    if not folder.exists():
-        return RecordError(f"There is no folder {safe(str(folder))}.", _START)
-    if not folder.is_dir():
-        return RecordError(f"{safe(str(folder))} is a file, not a study's folder.", _START)
-    if (above / STUDY).is_file():
-        return RecordError(
+    found = sorted(each.parent for each in folder.glob(f"*/{STUDY}"))
+    meant = (
+        (not folder.exists(), f"There is no folder {safe(str(folder))}.", _START),
+        (not folder.is_dir(), f"{safe(str(folder))} is a file, not a study's folder.", _START),
+        (
+            (above / STUDY).is_file(),
             f"{safe(str(folder))} is a part of a study, or a file beside them.",
             f"Resume the whole study: swapstone study --resume {shlex.quote(str(above))}",
-        )
-    if (folder / "record.json").is_file():
-        return RecordError(
-            f"{safe(str(folder))} is a record, not a study.", f"Resume it: swapstone compare --resume {shown}"
-        )
-    found = sorted(each.parent for each in folder.glob(f"*/{STUDY}"))
-    if found:
-        return RecordError(
+        ),
+        (
+            (folder / "record.json").is_file(),
+            f"{safe(str(folder))} is a record, not a study.",
+            f"Resume it: swapstone compare --resume {shown}",
+        ),
+        (
+            found,
             f"{safe(str(folder))} is no study's folder; {len(found)} in it {'is' if len(found) == 1 else 'are'}.",
-            f"Name one: swapstone study --resume {shlex.quote(str(found[-1]))}",
-        )
-    return RecordError(f"{safe(str(folder))} is no study's folder: it has no {STUDY}.", _START)
+            f"Name one: swapstone study --resume {shlex.quote(str(found[-1] if found else ''))}",
+        ),
+        (True, f"{safe(str(folder))} is no study's folder: it has no {STUDY}.", _START),
+    )
+    return next(RecordError(message, hint) for condition, message, hint in meant if condition)
 
 
 def _decoded(folder: Path, data: bytes) -> StudyRun:

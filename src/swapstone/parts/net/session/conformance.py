@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 
-from swapstone.core.model import UnavailableError, UserError
+from swapstone.core.model import UnavailableError, UserError, refuse
 from swapstone.core.model.directories import share_dir
 from swapstone.core.model.toml_file import TomlError, decode_toml
 from swapstone.core.report.printed_json import printed_json
@@ -62,12 +62,13 @@ def decode_known(content: bytes, names: Sequence[str]) -> dict[str, dict[str, st
     except (TomlError, msgspec.ValidationError) as error:
         raise UserError(f"{KNOWN_FILE} can't be read: {error}.") from error
     for stack, reasons in known.items():
-        if stack not in STACKS:
-            raise UserError(f"{KNOWN_FILE} names no stack: {stack!r}.")
-        if missing := sorted(set(reasons) - set(names)):
-            raise UserError(f"{KNOWN_FILE} names a script that does not exist: {missing[0]}.")
-        if empty := [name for name, reason in reasons.items() if not reason.strip()]:
-            raise UserError(f"{KNOWN_FILE} gives no reason for {empty[0]}.")
+        missing = next(iter(sorted(set(reasons) - set(names))), "")
+        empty = next((name for name, reason in reasons.items() if not reason.strip()), "")
+        refuse(
+            (stack not in STACKS, f"{KNOWN_FILE} names no stack: {stack!r}.", ""),
+            (missing, f"{KNOWN_FILE} names a script that does not exist: {missing}.", ""),
+            (empty, f"{KNOWN_FILE} gives no reason for {empty}.", ""),
+        )
     return known
 
 
