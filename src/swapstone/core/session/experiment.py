@@ -108,11 +108,24 @@ def resolve(request: ExperimentRequest) -> Experiment:
     for rules in rules_of_parts():
         rules.check(request, factors)
     if request.own:
-        _check_no_workloads(request)
+        refuse(
+            *(
+                (
+                    getattr(wanted, name),
+                    f"{option} chooses among Swapstone's workloads; your own program is measured instead of them.",
+                    f"Leave {option} out, or the program.",
+                )
+                for name, option in ((each, flag_of(Workloads, each)) for each in ("suites", "only"))
+            )
+        )
         chosen = tuple((OWN_SUITE, name) for name in own_names(request.own))
     else:
+        # Without a target, trials can have a machine that is booted for them.
         suites = wanted.suites or default_suites(
-            factors, wanted.only, boots=_may_boot(named), of_target=suites_of(named)
+            factors,
+            wanted.only,
+            boots=named is None or "boots" in find_target_kind(named).opens.offers,
+            of_target=suites_of(named),
         )
         found = find_workloads(suites, wanted.only)
         chosen = tuple((suite, workload.name) for suite, workload in found)
@@ -175,11 +188,6 @@ def resolve(request: ExperimentRequest) -> Experiment:
     return experiment
 
 
-def _may_boot(target: str | None) -> bool:
-    """Return whether trials can have a machine that is booted for them, with a load beside them."""
-    return target is None or "boots" in find_target_kind(target).opens.offers
-
-
 def suites_of(target: str | None) -> tuple[str, ...]:
     """Return the suites of a request that names a target, and no suite; empty for those of its factors."""
     return find_target_kind(target).opens.suites if target else ()
@@ -216,16 +224,6 @@ def _is_left_out(work: Workload, factors: Sequence[FactorLevels], *, boots: bool
         factor.stage is not Stage.BOOT and factor is not PRIORITY and not reboots(factor)
         for factor in (find_factor(choice.factor) for choice in factors)
     )
-
-
-def _check_no_workloads(request: ExperimentRequest) -> None:
-    for name in ("suites", "only"):
-        if getattr(request.settings.workloads, name):
-            option = flag_of(Workloads, name)
-            raise UserError(
-                f"{option} chooses among Swapstone's workloads; your own program is measured instead of them.",
-                f"Leave {option} out, or the program.",
-            )
 
 
 def _copies(request: ExperimentRequest, clock: str, works: Sequence[Workload]) -> int:

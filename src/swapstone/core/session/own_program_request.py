@@ -82,11 +82,13 @@ def own_program(request: Program, directory: str = "", *, rooted: bool = False) 
     programs = _programs(request, folder)
     commands = _commands(request, folder)
     arguments = () if commands else _arguments(request, folder, named=bool(programs), rooted=rooted)
-    wrong = next((text for text in _texts(request, folder) if not _is_utf8(text)), None)
-    if wrong is not None:
-        raise UserError(
-            f"{wrong!a} is not UTF-8: a record can't store it.", "Wrap the program in a script, or rename the file."
+    hint = "Wrap the program in a script, or rename the file."
+    refuse(
+        *(
+            (text.encode(errors="ignore").decode() != text, f"{text!a} is not UTF-8: a record can't store it.", hint)
+            for text in _texts(request, folder)
         )
+    )
     return OwnProgram(
         name=_workload_name(commands, request.names, programs, arguments),
         arguments=arguments,
@@ -418,11 +420,3 @@ def _texts(request: Program, folder: Path) -> list[str]:
     for value in given_of(request).values():
         texts += [value] if isinstance(value, str) else value if isinstance(value, tuple) else []
     return texts
-
-
-def _is_utf8(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True

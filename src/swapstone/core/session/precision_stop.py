@@ -101,7 +101,8 @@ class PrecisionStop:
         self._growing.read(runs)
         now = self._growing.so_far(still_open, block, next_block_ns)
         first = block == first_block(self._experiment)
-        if block == self._begins_after():
+        # Discarded runs that the user did not ask for begin after the second block: the first contains setup.
+        if block == first_block(self._experiment) + (self._experiment.prime_more and not self._experiment.blocks):
             self._begin(now, used_ns)
         self._fit_budget(runs, block, used_ns, round(sum(now.cost_ns.values())))
         experiment = self._experiment
@@ -149,14 +150,6 @@ class PrecisionStop:
         if all(each.lost for each in self._last.values()):
             return StopReason.LOST.value
         return f"{reason.value}{AT_RESOLUTION if any(each.at_resolution for each in self._last.values()) else ''}"
-
-    def _begins_after(self) -> int:
-        """Return after which block the number of discarded runs is set.
-
-        Of those that the user did not ask for it is the second block, because the first contains setup, and shows little about later ones.
-        """
-        experiment = self._experiment
-        return first_block(experiment) + (experiment.prime_more and not experiment.blocks)
 
     def _begin(self, now: _Discarding, used_ns: int) -> None:
         """Set how many runs are discarded from the next block on: none, if only the default asks for them and the budget is too small."""
