@@ -21,7 +21,7 @@ from swapstone.version import __version__
 
 if TYPE_CHECKING:
     from swapstone.core.model import RecordError, UnavailableError, UserError
-    from swapstone.core.session.api import compare, explain, load, query, study
+    from swapstone.core.session.api import compare, load, query, study
     from swapstone.core.session.explainer import RowExplanation
     from swapstone.core.session.interrupted import Interrupted
     from swapstone.core.session.progress import Progress
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 
 _MODULES = {
     "compare": "swapstone.core.session.api",
-    "explain": "swapstone.core.session.api",
     "load": "swapstone.core.session.api",
     "query": "swapstone.core.session.api",
     "study": "swapstone.core.session.api",
@@ -77,7 +76,6 @@ __all__ = [
     "Workloads",
     "__version__",
     "compare",
-    "explain",
     "load",
     "query",
     "study",

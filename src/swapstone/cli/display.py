@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 from rich.console import Console
@@ -17,7 +16,6 @@ from swapstone.cli.output import echo, plain
 from swapstone.cli.printing import print_answer
 from swapstone.core.model import Experiment, Trial
 from swapstone.core.session.progress import (
-    LONGEST_SILENCE_S,
     LineProgress,
     Progress,
     ProgressText,
@@ -34,7 +32,7 @@ _BESIDE = 10
 
 def display() -> Progress:
     """Return the display that suits standard error. It also prints the answer of each part of a study."""
-    return TerminalDisplay() if sys.stderr.isatty() else PlainDisplay()
+    return TerminalDisplay() if sys.stderr.isatty() else PlainDisplay(print_note)
 
 
 def print_note(line: str) -> None:
@@ -59,15 +57,7 @@ class PartDisplay(Progress):
 
 
 class PlainDisplay(PartDisplay, LineProgress):
-    """Lines on standard error: at most one each fifteen seconds for what repeats, and one a minute during a long step.
-
-    Args:
-        write: prints a line.
-        silence_s: after this long without a line the last one is printed again.
-    """
-
-    def __init__(self, write: Callable[[str], None] = print_note, silence_s: float = LONGEST_SILENCE_S) -> None:
-        super().__init__(write, silence_s)
+    """Lines on standard error, at most one each fifteen seconds for what repeats."""
 
 
 class TerminalDisplay(PartDisplay):

@@ -4,14 +4,12 @@
 from __future__ import annotations
 
 import io
-import queue
-import re
 import time
 
 import pytest
 from rich.console import Console
 
-from swapstone.cli.display import PlainDisplay, TerminalDisplay
+from swapstone.cli.display import TerminalDisplay
 from swapstone.core.model import CURRENT_RULES, REPORT_CORRECTION, Experiment, Trial
 from swapstone.core.session.budget import needed_pairs
 from swapstone.core.session.progress import LineProgress, ProgressText, StopDecision
@@ -163,31 +161,3 @@ def test_without_a_terminal_there_is_a_line_at_once_and_then_every_fifteen_secon
     assert lines[-1].startswith(
         "part 2 of 4; about 12 min 34 s left; 19 of 27 rows decided; block 12; trial 43 of 54; b_"
     )
-
-
-def test_a_repeated_line_has_no_old_estimate() -> None:
-    lines: queue.Queue[str] = queue.Queue()
-    shown = PlainDisplay(lines.put, silence_s=0.05)
-    shown.experiment_started(_experiment(), "part 2 of 4")
-    shown.block_done(DECISION, 11, 60_000_000_000)
-    shown.trial(TRIAL, 42, 54)
-    first = lines.get(timeout=60)
-    assert "part 2 of 4; about 12 min 34 s left; 19 of 27" in first
-    again = lines.get(timeout=60)
-    shown.experiment_ended()
-    assert again.partition("after: ")[2] == first.replace("about 12 min 34 s left; ", "")
-
-
-def test_without_a_terminal_a_long_step_repeats_its_line_until_the_experiment_ends() -> None:
-    """A download, a build or a boot has no events in between."""
-    lines: queue.Queue[str] = queue.Queue()
-    shown = PlainDisplay(lines.put, silence_s=0.05)
-    shown.note("downloading 12 packages, 45 MB")
-    assert lines.get(timeout=60) == "downloading 12 packages, 45 MB"
-    assert re.fullmatch(r"still running, \d+ s after: downloading 12 packages, 45 MB", lines.get(timeout=60))
-    shown.experiment_ended()
-    time.sleep(0.15)
-    while not lines.empty():
-        lines.get()
-    time.sleep(0.15)
-    assert lines.empty()

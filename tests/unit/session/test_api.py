@@ -293,7 +293,7 @@ def test_a_rerun_has_the_same_plan(tmp_path: Path) -> None:
 def test_what_can_not_be_explained_is_a_user_error(tmp_path: Path) -> None:
     record = _compare(tmp_path)
     with pytest.raises(swapstone.UserError, match="this row was measured with the target fake"):
-        swapstone.explain(record, ONLY[0])
+        record.explain(ONLY[0])
     with pytest.raises(swapstone.UserError, match="There is no"):
         record.explain("nothing")
     with pytest.raises(swapstone.RecordError, match="There is no record named 'lost'"):

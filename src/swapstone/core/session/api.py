@@ -1,12 +1,10 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""The functions of the Python API: `compare`, `study`, `load`, `explain` and `query`. `import swapstone` exports them."""
+"""The functions of the Python API: `compare`, `study`, `load` and `query`. `import swapstone` exports them."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import attrs
 
@@ -28,9 +26,6 @@ from swapstone.core.session.study import StudyResult
 from swapstone.core.session.study_file import load_study, study_path
 from swapstone.core.session.study_run import STUDY
 from swapstone.core.session.values import duration_ns
-
-if TYPE_CHECKING:
-    from swapstone.core.session.explainer import RowExplanation
 
 
 def compare(
@@ -186,42 +181,6 @@ def load(name: str | Path) -> Record:
     record = open_record(str(name))
     _ = record.view
     return record
-
-
-def explain(
-    record: Record | str | Path,
-    workload: str | None = None,
-    *,
-    metric: str | None = None,
-    candidate: str | None = None,
-    load: str | None = None,
-    classes: str | Path | None = None,
-    again: bool = False,
-    without: Sequence[str] = (),
-    trust: bool = False,
-    modelled_cycles: bool = False,
-    confirm: bool = False,
-    progress: ProgressLike = None,
-) -> RowExplanation:
-    """Explain a row of a record: see `Record.explain`.
-
-    Raises:
-        UserError: there is no such record, no row matches, or the row can't be run under instruments.
-    """
-    opened = record if isinstance(record, Record) else open_record(str(record))
-    return opened.explain(
-        workload,
-        metric=metric,
-        candidate=candidate,
-        load=load,
-        classes=classes,
-        again=again,
-        without=tuple(without),
-        trust=trust,
-        modelled_cycles=modelled_cycles,
-        confirm=confirm,
-        progress=progress,
-    )
 
 
 def query(sql: str, *, allow_files: bool = False) -> Relation | None:

@@ -196,17 +196,12 @@ def resume_named(name: str, options: Mapping[str, object], *, trust: bool, progr
     return [record.reload() for record in records]
 
 
-_FAKE = "fake:"
-
-
 def parse_boards(text: str) -> tuple[str, ...]:
     """Parse targets, separated by commas before the name of a kind of target; none for an empty text.
 
     Raises:
         UserError: one is named twice.
     """
-    if text and text.startswith(_FAKE) and Path(text.removeprefix(_FAKE)).exists():
-        return (text,)  # its path may contain a comma and a kind of target
     kinds = "|".join(re.escape(kind.name) for kind in target_kinds())
     boards = tuple(re.split(rf",(?=(?:{kinds})(?:[:,]|\Z))", text)) if text else ()
     check_distinct(map(safe, boards), "--target names {} twice.", "Name each board once.")

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-import re
-import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -18,7 +16,6 @@ from swapstone.core.session.budget import first_decisive_look
 from swapstone.core.session.values import format_duration
 
 __all__ = [
-    "LONGEST_SILENCE_S",
     "MESSAGE_INTERVAL_S",
     "NO_PROGRESS",
     "LineProgress",
@@ -30,9 +27,6 @@ __all__ = [
 ]
 
 MESSAGE_INTERVAL_S = 15.0
-LONGEST_SILENCE_S = 60.0
-_TIME_LEFT = re.compile("; (about|at most|less than)[^;]* left(, or longer)?(?=;|$)")
-"""An estimate in a line: it is not repeated, because it gets older."""
 
 
 class Progress:
@@ -169,16 +163,10 @@ class LineProgress(Progress):
 
     Args:
         write: receives each line, without a newline.
-        silence_s: after this long without a line the last one is written again, from another thread: a download, a build or the boot of a
-            machine has no events; 0 for never.
     """
 
-    def __init__(self, write: Callable[[str], None], silence_s: float = 0.0) -> None:
+    def __init__(self, write: Callable[[str], None]) -> None:
         self._write = write
-        self._silence_s = silence_s
-        self._last = ""
-        self._written = threading.Event()
-        self._watch: threading.Thread | None = None
         self._text: ProgressText | None = None
         self._last_s = 0.0
 
@@ -214,9 +202,8 @@ class LineProgress(Progress):
             self._text.block_done(decision, block, used_ns)
 
     def experiment_ended(self) -> None:
-        """Forget the experiment, and repeat no line: what follows is short."""
+        """Forget the experiment."""
         self._text = None
-        self._last = ""
 
     def part_started(self, number: int, total: int, name: str, title: str) -> None:
         """Write which part starts."""
@@ -229,22 +216,7 @@ class LineProgress(Progress):
         if always or self._due():
             self._last_s = time.monotonic()
             label = self._text.label if self._text else ""
-            self._last = text if not label or text.startswith(f"{label};") else f"{label}: {text}"
-            self._write(self._last)
-            self._written.set()
-            if self._watch is None and self._silence_s:
-                self._watch = threading.Thread(target=self._repeat, daemon=True)
-                self._watch.start()
-
-    def _repeat(self) -> None:
-        began_s = time.monotonic()
-        while True:
-            if self._written.wait(self._silence_s):
-                self._written.clear()
-                began_s = time.monotonic()
-            elif self._last:
-                took = format_duration(round((time.monotonic() - began_s) * 1e9))
-                self._write(f"still running, {took} after: {_TIME_LEFT.sub('', self._last)}")
+            self._write(text if not label or text.startswith(f"{label};") else f"{label}: {text}")
 
 
 def as_progress(progress: ProgressLike) -> Progress:

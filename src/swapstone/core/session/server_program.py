@@ -28,9 +28,7 @@ SERVER_EXAMPLE = (
 
 def server_notes(experiment: Experiment) -> tuple[str, ...]:
     """Return the notes on load generators that a report prints: what a closed loop hides, and that another machine ran them."""
-    found: list[LoadGenerator] = []
-    with contextlib.suppress(UserError):  # a record of another version may have workloads that this one does not
-        found = [work.load_generator for work in workloads_of(experiment).values() if work.load_generator is not None]
+    found = [work.load_generator for work in workloads_of(experiment).values() if work.load_generator is not None]
     apart = _apart_note(experiment.target) if found else ()
     names = dict.fromkeys(
         WRK if each.reader == WRK else Path(each.command[0]).name for each in found if is_closed(each.reader)
