@@ -25,6 +25,7 @@ from swapstone.core.record import read_regular
 from swapstone.core.session.experiment import resolve
 from swapstone.core.session.machines import open_experiment_target
 from swapstone.core.session.request import ExperimentRequest, parse_factors
+from swapstone.core.session.run_options import RunOptions
 from swapstone.core.session.settings import Measuring, Place, Settings, VirtualMachine, Workloads
 from swapstone.core.subjects import raw_output
 from swapstone.core.targets import DEFAULT_MACHINE
@@ -157,7 +158,9 @@ def main() -> int:
         ),
     )
     with (
-        open_experiment_target(resolve(request), lambda line: print(line, file=sys.stderr), no_cache=True) as opened,
+        open_experiment_target(
+            resolve(request), lambda line: print(line, file=sys.stderr), RunOptions(no_cache=True)
+        ) as opened,
         tempfile.TemporaryDirectory() as scratch,
     ):
         target = machine_target(opened)

@@ -56,7 +56,7 @@ from swapstone.core.wire import (
     encode_answer_header,
     encode_workload_report,
 )
-from swapstone.core.wire.kept_answer import decode_kept, encode_kept, split_raw
+from swapstone.core.wire.kept_answer import decode_kept, encode_kept
 from swapstone.core.workloads import LOADS
 from swapstone.core.workloads.cyclictest import decode_cyclictest
 from swapstone.core.workloads.named_figures import decode_named_figures
@@ -337,7 +337,6 @@ RECORD_DECODERS: tuple[Decoder, ...] = (
         repair_stored_run,
     ),
     Decoder("lab", "labgrid", decode_answer, constant(fuzz_seeds.LAB), refused=(_LAB_ERROR,)),
-    Decoder("raw output", "record", split_raw, constant(b"--- stdout\none\n--- stderr\ntwo\n--- agent\n")),
     Decoder("study run", "record", _study_run, _study_runs),
     Decoder("marks", "record", _marks, constant(b'{"key":"0123456789abcdef","marks":[["experiment.json","00ff"]]}')),
     Decoder("evidence", "record", _row_evidence, constant(fuzz_seeds.EVIDENCE, fuzz_seeds.evidence_by_run())),

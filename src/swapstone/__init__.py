@@ -21,10 +21,10 @@ from swapstone.version import __version__
 
 if TYPE_CHECKING:
     from swapstone.core.model import RecordError, UnavailableError, UserError
-    from swapstone.core.session.api import compare, explain, load, query, study
+    from swapstone.core.session.api import compare, load, query, study
     from swapstone.core.session.explainer import RowExplanation
     from swapstone.core.session.interrupted import Interrupted
-    from swapstone.core.session.progress import NullProgress, Progress
+    from swapstone.core.session.progress import Progress
     from swapstone.core.session.query import Relation
     from swapstone.core.session.record_handle import Record
     from swapstone.core.session.settings import Measuring, Place, Program, Sharing, VirtualMachine, Workloads
@@ -34,14 +34,12 @@ if TYPE_CHECKING:
 
 _MODULES = {
     "compare": "swapstone.core.session.api",
-    "explain": "swapstone.core.session.api",
     "load": "swapstone.core.session.api",
     "query": "swapstone.core.session.api",
     "study": "swapstone.core.session.api",
     "Boards": "swapstone.parts.boards.settings",
     "Interrupted": "swapstone.core.session.interrupted",
     "Measuring": "swapstone.core.session.settings",
-    "NullProgress": "swapstone.core.session.progress",
     "Place": "swapstone.core.session.settings",
     "Program": "swapstone.core.session.settings",
     "Progress": "swapstone.core.session.progress",
@@ -63,7 +61,6 @@ __all__ = [
     "Boards",
     "Interrupted",
     "Measuring",
-    "NullProgress",
     "Place",
     "Program",
     "Progress",
@@ -80,7 +77,6 @@ __all__ = [
     "Workloads",
     "__version__",
     "compare",
-    "explain",
     "load",
     "query",
     "study",

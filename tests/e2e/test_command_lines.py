@@ -112,7 +112,7 @@ def test_parameters_are_rows_and_reach_every_text(tmp_path: Path) -> None:
         "cat -u {file}.txt",
         "cat -v {file}.txt",
         *("--input", "{file}.txt", "--prepare", "echo {file} {N} >> log", "--env", "N={N}"),
-        *("--parameter", "N=1..2", "-L", "file", "words"),
+        *("--parameter", "N=1..2", "--parameter", "file=words"),
     )
     assert {run["trial"]["workload"] for run in runs(tmp_path)} == {"cat(N=1,file=words)", "cat(N=2,file=words)"}
     assert set((tmp_path / "log").read_text().splitlines()) == {"words 1", "words 2"}
@@ -123,7 +123,7 @@ def test_parameters_are_rows_and_reach_every_text(tmp_path: Path) -> None:
 
 
 def test_a_parameter_of_a_single_command_is_what_varies(tmp_path: Path) -> None:
-    text = compare(tmp_path, "echo {N}", "-P", "N", "8", "9")
+    text = compare(tmp_path, "echo {N}", "--parameter", "N=8..9")
     assert "{N}: 9 against 8" in text
     assert {run["observed"][0][1] for run in runs(tmp_path)} == {"8", "9"}
 

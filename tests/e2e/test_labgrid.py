@@ -17,9 +17,9 @@ from pathlib import Path
 import pytest
 
 from swapstone.core.model import UserError
-from swapstone.parts.boards.session.lab_environment import PLACE, write_lab
 from swapstone.parts.boards.targets.labgrid_session import LabPlace, LabSession
 from tests.e2e.cli import command, environment, swapstone
+from tests.virtual_lab import PLACE, write_lab
 
 LAB = """
 targets:

@@ -41,7 +41,6 @@ PRINTING: dict[str, tuple[str, ...]] = {
     "published": ("published", "list"),
     "image": ("image", "list"),
     "completion": ("completion", "bash"),
-    "man": ("man",),
     "docs": ("docs", "tutorial"),
     "doctor": ("doctor",),
 }

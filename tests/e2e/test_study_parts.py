@@ -73,5 +73,5 @@ def test_sigint_inside_a_part_loses_no_run(tmp_path: Path) -> None:
     assert records == [f"{folder.name}/one", f"{folder.name}/two", "whole/one", "whole/two"]
     listed = json.loads(swapstone(tmp_path, "list", "records", "--json").stdout)["rows"]
     assert f"{folder.name}/two" in {row["record"] for row in listed}
-    assert "complete" in swapstone(tmp_path, "study", "--resume", folder.name, expect=2).stderr
+    assert "2 parts: 2 complete." in swapstone(tmp_path, "study", "--resume", folder.name).stdout
     assert "Whole and unaltered" in swapstone(tmp_path, "verify", f"{folder.name}/two").stdout

@@ -63,7 +63,7 @@ def test_an_edited_record_runs_nothing(
     refused = swapstone(tmp_path, *arguments, expect=2)
     assert "is not trusted" in refused.stderr and "--trust" in refused.stderr
     assert f"run before each trial, by /bin/sh -c: touch {tmp_path}/ran" in refused.stderr
-    assert f"empty the file {tmp_path}/precious and write standard output to it" in refused.stderr
+    assert f"empty, and write standard output in each trial to: {tmp_path}/precious" in refused.stderr
     assert not (tmp_path / "ran").exists() and (tmp_path / "precious").read_text() == "precious"
     assert {path.relative_to(record): path.stat().st_mtime_ns for path in record.rglob("*")} == before
     assert sorted(path.name for path in tmp_path.iterdir()) == ["precious", "r"]
@@ -79,7 +79,7 @@ def test_an_own_record_is_repeated_and_one_of_another_user_is_not(original: Path
     shutil.copytree(original, tmp_path / "r")
     swapstone(tmp_path, "rerun", "r", "--out", "again")
     refused = swapstone(tmp_path, "rerun", "r", "--out", "third", expect=2, XDG_STATE_HOME=str(tmp_path / "other"))
-    assert "this user has no key yet" in refused.stderr and f"run: {original.parent}/old" in refused.stderr
+    assert "this user has no key yet" in refused.stderr and f"={original.parent}/old" in refused.stderr
     assert not (tmp_path / "third").exists()
 
 

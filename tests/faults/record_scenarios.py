@@ -207,8 +207,7 @@ class StudyOfParts(Records):
         for words in [*named[-1:], ["study", "--resume", self.folder_name]] if named else []:
             again = run_child(place, command(*words))
             self.require_no_traceback(again)
-            finished = again.status == 2 and "there is nothing to resume" in again.err
-            self.require(again.status == 0 or finished, "the study can't be resumed", again)
+            self.require(again.status == 0, "the study can't be resumed", again)
         return RESUMED if named else super(Records, self).recover(place, ended)
 
 

@@ -38,7 +38,6 @@ ALLOWED: dict[str, int] = {
     "unit/record/test_record_paths.py": 2,
     "unit/record/test_writer.py": 4,
     "unit/run/test_attempts.py": 8,
-    "unit/run/test_bare_machine.py": 1,
     "unit/run/test_calibration.py": 2,
     "unit/run/test_conditions.py": 4,
     "unit/run/test_engine_costs.py": 24,

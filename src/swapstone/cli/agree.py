@@ -29,7 +29,7 @@ def agree_command(records: tuple[str, ...], kind: str | None) -> None:
     Records that differ in the time of an instruction (--ns-per-instruction) may be two or more: which rows depend on it?
 
     Three or more records of one experiment on different boards: does the verdict hold on each, over all, and which board differs?
-    The folder of such records stands for all of them. Two such folders, or one and a record, are compared board by board.
+    The folder of such records stands for all of them.
 
     \b
     Examples:
@@ -38,7 +38,7 @@ def agree_command(records: tuple[str, ...], kind: str | None) -> None:
       swapstone agree host vm
       swapstone agree swap/1ns swap/2ns swap/4ns
       swapstone agree board-1 board-2 board-3
-      swapstone agree monday tuesday                      # of --target ssh:a,ssh:b --out monday
+      swapstone agree boards                              # of --target ssh:a,ssh:b,ssh:c --out boards
     """
     found = agreement_of_names(records)
     if kind:

@@ -7,35 +7,27 @@ from collections.abc import Mapping
 from typing import Any
 
 import click
-from click.core import ParameterSource
 
 from swapstone.cli.display import display
 from swapstone.cli.memory_fit import check_no_fit_options, fit_memory_options, run_fit
 from swapstone.cli.options import FAIL_IF, GROUPS, OUT, declared
 from swapstone.cli.output import echo
 from swapstone.cli.printing import print_document, print_interruption, print_outcomes, print_table
-from swapstone.cli.program_command import ProgramCommand, program_of
+from swapstone.cli.program_command import ProgramCommand, program_of, typed_option
 from swapstone.cli.record_options import ALL, TRUST
 from swapstone.cli.shell_completion import complete_factors, complete_records
 from swapstone.core.model import UserError
 from swapstone.core.report.context import Selection
 from swapstone.core.session.agreement_output import agreement_of
-from swapstone.core.session.board_runs import resume_named
-from swapstone.core.session.compare_options import run_options
+from swapstone.core.session.compare_options import resume_named, run_options
 from swapstone.core.session.interrupted import Interrupted
 from swapstone.core.session.record_handle import Record
 
 _GROUPS = {
     **{group: " ".join(names) for group, names in GROUPS.items()},
-    "Your own commands": " ".join((*GROUPS["Your own commands"], "parameter_list", "parameter_scan")),
     "The smallest memory that suffices": "fit_memory fit_resolution as_json",
     "Record": "out resume trust every fail_if",
 }
-
-
-def _as_parameter(ctx: click.Context, param: click.Parameter, given: tuple[tuple[str, ...], ...]) -> tuple[str, ...]:
-    del ctx, param
-    return tuple(f"{name}={'..'.join(values)}" for name, *values in given)
 
 
 class CompareCommand(ProgramCommand):
@@ -49,24 +41,6 @@ class CompareCommand(ProgramCommand):
     "factors", nargs=-1, metavar="[FACTOR=BASELINE,CANDIDATE[,...] | COMMAND]...", shell_complete=complete_factors
 )
 @declared()
-@click.option(
-    "-L",
-    "--parameter-list",
-    type=(str, str),
-    multiple=True,
-    metavar="NAME VALUES",
-    callback=_as_parameter,
-    help="As --parameter NAME=VALUES.",
-)
-@click.option(
-    "-P",
-    "--parameter-scan",
-    type=(str, str, str),
-    multiple=True,
-    metavar="NAME FIRST LAST",
-    callback=_as_parameter,
-    help="As --parameter NAME=FIRST..LAST.",
-)
 @fit_memory_options
 @OUT
 @click.option(
@@ -158,7 +132,8 @@ def compare_command(
                 records.append(run.record)
                 beside = [*beside, run.record] if run.is_beside_others else []
                 if run.architecture and run.last:
-                    echo(f"{_separator(records)}Architecture {run.architecture}\n")
+                    separator = "\n" if len(records) > 1 else ""
+                    echo(f"{separator}Architecture {run.architecture}\n")
                 if not beside:
                     print_table(run.record, selection)
                 elif run.last:
@@ -179,10 +154,6 @@ def _resumed(name: str, given: Mapping[str, Any], *, trust: bool, every: bool) -
     return records
 
 
-def _separator(records: list[Record]) -> str:
-    return "\n" if len(records) > 1 else ""
-
-
 _WITH_RESUME = {
     *("resume", "budget", "guest_timeout", "every", "fail_if", "trust", "help"),
     *GROUPS["Many machines"],
@@ -191,13 +162,8 @@ _WITH_RESUME = {
 
 def _check_no_other_options(context: click.Context) -> None:
     """Raise a `UserError` for anything beside --resume, --budget and --all on the command line, which would be ignored."""
-    given = [
-        parameter
-        for parameter in context.command.params
-        if parameter.name not in _WITH_RESUME
-        and context.get_parameter_source(parameter.name or "") is not ParameterSource.DEFAULT
-    ]
-    what = next((p.opts[0] if p.opts[0].startswith("-") else "FACTOR=LEVELS" for p in given), "")
+    what = typed_option(context, lambda name: name not in _WITH_RESUME)
+    what = what if what is None or what.startswith("-") else "FACTOR=LEVELS"
     if not what and program_of(context) is not None:
         what = "program"
     if what:

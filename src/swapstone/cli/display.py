@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from rich.console import Console
@@ -17,25 +16,23 @@ from swapstone.cli.output import echo, plain
 from swapstone.cli.printing import print_answer
 from swapstone.core.model import Experiment, Trial
 from swapstone.core.session.progress import (
-    LONGEST_SILENCE_S,
     LineProgress,
-    NullProgress,
-    Part,
     Progress,
     ProgressText,
     StopDecision,
-    fitted,
 )
 from swapstone.core.session.record_handle import Record
 
 WIDE = 90
 """Columns from which the bar is longer."""
-_ELAPSED_WIDTH = 7
+
+_BESIDE = 10
+"""Columns of the elapsed time and of the spaces between the columns."""
 
 
 def display() -> Progress:
     """Return the display that suits standard error. It also prints the answer of each part of a study."""
-    return TerminalDisplay() if sys.stderr.isatty() else PlainDisplay()
+    return TerminalDisplay() if sys.stderr.isatty() else PlainDisplay(print_note)
 
 
 def print_note(line: str) -> None:
@@ -43,41 +40,27 @@ def print_note(line: str) -> None:
     echo(as_typed(plain(line)), err=True)
 
 
-def print_part(number: int, total: int, name: str, title: str) -> None:
-    """Print which part of a study starts."""
-    echo(f"\nPart {number} of {total}: {name}: {plain(title)}")
-    sys.stdout.flush()
-
-
-def print_part_end(state: str, reason: str, record: Path | None) -> None:
-    """Print the answer of a part, and its state if a reason is given for it."""
-    if record is not None:
-        print_answer(Record(record))
-    if reason:
-        echo(f"{state}: {as_typed(plain(reason))}")
-
-
-class PlainDisplay(LineProgress):
-    """Lines on standard error: at most one each fifteen seconds for what repeats, and one a minute during a long step.
-
-    Args:
-        write: prints a line.
-        silence_s: after this long without a line the last one is printed again.
-    """
-
-    def __init__(self, write: Callable[[str], None] = print_note, silence_s: float = LONGEST_SILENCE_S) -> None:
-        super().__init__(write, silence_s)
+class PartDisplay(Progress):
+    """Prints the parts of a study on standard output."""
 
     def part_started(self, number: int, total: int, name: str, title: str) -> None:
-        """Print it on standard output."""
-        print_part(number, total, name, title)
+        """Print which part starts."""
+        echo(f"\nPart {number} of {total}: {name}: {plain(title)}")
+        sys.stdout.flush()
 
     def part_ended(self, state: str, reason: str, record: Path | None) -> None:
-        """Print the part's answer."""
-        print_part_end(state, reason, record)
+        """Print the answer of a part, and its state if a reason is given for it."""
+        if record is not None:
+            print_answer(Record(record))
+        if reason:
+            echo(f"{state}: {as_typed(plain(reason))}")
 
 
-class TerminalDisplay(NullProgress):
+class PlainDisplay(PartDisplay, LineProgress):
+    """Lines on standard error, at most one each fifteen seconds for what repeats."""
+
+
+class TerminalDisplay(PartDisplay):
     """One moving line on standard error while an experiment runs."""
 
     def __init__(self, console: Console | None = None) -> None:
@@ -85,12 +68,13 @@ class TerminalDisplay(NullProgress):
         self._text: ProgressText | None = None
         self._bar: Bar | None = None
         self._task = TaskID(0)
+        self._bar_width = 16 if self._console.width >= WIDE else 6
 
     def experiment_started(self, experiment: Experiment, label: str) -> None:
         """Start the moving line: a bar, the elapsed time, and the parts of the text that have room."""
         self._text = ProgressText(experiment, label)
         self._bar = Bar(
-            BarColumn(bar_width=self._bar_width()),
+            BarColumn(bar_width=self._bar_width),
             TimeElapsedColumn(),
             TextColumn("{task.description}", markup=False, table_column=Column(no_wrap=True, overflow="crop")),
             console=self._console,
@@ -99,9 +83,6 @@ class TerminalDisplay(NullProgress):
         )
         self._task = self._bar.add_task("starting", total=None)
         self._bar.start()
-
-    def _bar_width(self) -> int:
-        return 16 if self._console.width >= WIDE else 6
 
     def experiment_ended(self) -> None:
         """Remove the moving line."""
@@ -143,16 +124,7 @@ class TerminalDisplay(NullProgress):
         if self._text is not None:
             self._text.block_done(decision, block, used_ns)
 
-    def part_started(self, number: int, total: int, name: str, title: str) -> None:
-        """Print it on standard output."""
-        print_part(number, total, name, title)
-
-    def part_ended(self, state: str, reason: str, record: Path | None) -> None:
-        """Print the part's answer."""
-        print_part_end(state, reason, record)
-
-    def _move(self, parts: Sequence[Part], done: float, total: float) -> None:
+    def _move(self, text: str, done: float, total: float) -> None:
         if self._bar is not None:
-            room = self._console.width - self._bar_width() - _ELAPSED_WIDTH - 3
-            safe = [Part(part.rank, tuple(map(plain, part.texts))) for part in parts]
-            self._bar.update(self._task, total=total, completed=done, description=fitted(safe, room))
+            room = self._console.width - self._bar_width - _BESIDE
+            self._bar.update(self._task, total=total, completed=done, description=plain(text)[:room])

@@ -8,7 +8,6 @@ import webbrowser
 import click
 
 from swapstone.cli.display import display
-from swapstone.cli.options import AliasedOption
 from swapstone.cli.output import echo, plain
 from swapstone.cli.printing import print_document
 from swapstone.cli.record_options import RECORD, TRUST
@@ -29,8 +28,6 @@ from swapstone.parts.explain.session.explain import INSTRUMENTS
 )
 @click.option(
     "--candidate",
-    cls=AliasedOption,
-    aliases=["--versus"],
     metavar="VARIANT",
     help="The row's candidate, e.g. libc=musl.",
 )
@@ -111,7 +108,7 @@ def explain_command(
 @RECORD
 @click.argument("metric", required=False)
 @click.option("--only", "only", metavar="WORKLOAD", shell_complete=complete_workloads, help="The row's workload.")
-@click.option("--candidate", cls=AliasedOption, aliases=["--versus"], metavar="VARIANT", help="The row's candidate.")
+@click.option("--candidate", metavar="VARIANT", help="The row's candidate.")
 @click.option("--on-cpu", "kind", flag_value="on-cpu", default="on-cpu", help="Where processor time goes.  [default]")
 @click.option("--off-cpu", "kind", flag_value="off-cpu", help="What threads wait for.")
 @click.option("--allocations", "kind", flag_value="allocations", help="Allocated bytes, by caller.")

@@ -23,23 +23,20 @@ def end_at_once() -> None:
 
     The launcher blocks SIGINT until here, since the interpreter's start can't handle it; a signal that came before is delivered now.
     """
-    for number in _SIGNALS:
-        _handle(number, _end)
+    _handle(_end)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
 
 
 def raise_interrupts() -> None:
     """From now on, SIGINT and SIGTERM raise `KeyboardInterrupt`."""
-    for number in _SIGNALS:
-        _handle(number, _raise)
+    _handle(_raise)
 
 
 @contextlib.contextmanager
 def ending_at_once() -> Iterator[None]:
     """End the process at once on a signal inside the block, as `end_at_once` does."""
     earlier = {number: signal.getsignal(number) for number in _SIGNALS}
-    for number in _SIGNALS:
-        _handle(number, _end)
+    _handle(_end)
     try:
         yield
     finally:
@@ -47,10 +44,11 @@ def ending_at_once() -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def _handle(number: signal.Signals, handler: Callable[[int, FrameType | None], NoReturn]) -> None:
-    """Set a handler, unless the signal is ignored, as a shell does for a command in the background."""
-    if signal.getsignal(number) is not signal.SIG_IGN:
-        signal.signal(number, handler)
+def _handle(handler: Callable[[int, FrameType | None], NoReturn]) -> None:
+    """Set a handler for each signal that is not ignored, as a shell does for a command in the background."""
+    for number in _SIGNALS:
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, handler)
 
 
 def _end(signum: int, frame: FrameType | None) -> NoReturn:

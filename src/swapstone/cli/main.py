@@ -37,13 +37,12 @@ COMMANDS = {
         "List factors, levels, workloads, suites, studies, records or published figures.",
     ),
     "completion": ("swapstone.cli.shell_completion", "Print the completion script of bash, zsh or fish."),
-    "man": ("swapstone.cli.man_pages", "Print or write man pages."),
     "docs": ("swapstone.cli.docs", "Print a page of the documentation, or list the pages."),
     "doctor": ("swapstone.cli.doctor", "Check what this machine can do and what makes its timings noisy."),
 }
 for _part in shipped_parts():
     COMMANDS |= _part.commands
-_LAST = ("completion", "man", "docs", "doctor")
+_LAST = ("completion", "docs", "doctor")
 COMMANDS = {name: COMMANDS[name] for name in sorted(COMMANDS, key=lambda each: each in _LAST)}
 
 
@@ -113,8 +112,8 @@ def cli() -> None:
 def main() -> None:
     """Run the command line and exit with the statuses that docs/stability.md lists: 0, 1, 2, 3, 4 or 130."""
     name = set_command_name(COMMANDS)
-    # Man pages and completions are for every user: they have the name of the installed program.
-    if COMPLETION in os.environ or sys.argv[1:2] in (["man"], ["completion"]):
+    # Completions are for every user: they have the name of the installed program.
+    if COMPLETION in os.environ or sys.argv[1:2] == ["completion"]:
         name = set_command_name(COMMANDS, "swapstone")
     if COMPLETION in os.environ:
         importlib.import_module("swapstone.cli.shell_completion").register()

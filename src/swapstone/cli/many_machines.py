@@ -15,7 +15,7 @@ from swapstone.cli.output import echo, plain
 from swapstone.cli.printing import print_interruption, print_table
 from swapstone.cli.program_command import program_of
 from swapstone.core.report.printed_json import printed_json
-from swapstone.core.session.compare_options import experiment_of
+from swapstone.core.session.compare_options import single_comparison
 from swapstone.core.session.interrupted import Interrupted
 from swapstone.parts.cluster.many_machines import collect_runs, make_runs, plan_runs
 
@@ -47,7 +47,7 @@ def plan_command(context: click.Context, /, store: str | None, as_json: bool, **
     Example:
       swapstone plan kernel=generic,rt --load io --blocks 8 --store sftp://host/srv/swapstone
     """
-    made = plan_runs(experiment_of({**options, "store": store}, program_of(context)), store, display())
+    made = plan_runs(single_comparison({**options, "store": store}, program_of(context)).experiment, store, display())
     if as_json:
         echo(printed_json("plan", **msgspec.structs.asdict(made)), nl=False)
         return

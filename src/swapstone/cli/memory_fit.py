@@ -8,13 +8,12 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import click
-from click.core import ParameterSource
 
 from swapstone.cli.display import display
 from swapstone.cli.options import Chain
 from swapstone.cli.output import echo, plain
 from swapstone.cli.printing import EXIT_INTERRUPT
-from swapstone.cli.program_command import program_of
+from swapstone.cli.program_command import program_of, typed_option
 from swapstone.cli.tables import table, terminal_columns
 from swapstone.core.model import UserError
 from swapstone.core.session.output_file import check_output, write_output
@@ -78,7 +77,7 @@ def run_fit(context: click.Context, options: Mapping[str, object]) -> int:
     )
     from swapstone.parts.vm.session.memory_fit import encode_fit, fit_options  # noqa: PLC0415
 
-    if (given := _given(context, _NOT_HERE)) is not None:
+    if (given := typed_option(context, _NOT_HERE.__contains__)) is not None:
         raise UserError(
             f"--fit-memory searches for a size and compares no times: it takes no {given}.", f"For example: {_EXAMPLE}"
         )
@@ -109,16 +108,8 @@ def run_fit(context: click.Context, options: Mapping[str, object]) -> int:
 
 def check_no_fit_options(context: click.Context) -> None:
     """Raise a `UserError` for an option that needs --fit-memory."""
-    if (given := _given(context, _ONLY_HERE)) is not None:
+    if (given := typed_option(context, _ONLY_HERE.__contains__)) is not None:
         raise UserError(
             f"{given} is an option of --fit-memory.",
             f"For example: {_EXAMPLE}\nA record as JSON: swapstone show last --json",
         )
-
-
-def _given(context: click.Context, names: tuple[str, ...]) -> str | None:
-    """Return the first of these options that was typed."""
-    for parameter in context.command.params:
-        if parameter.name in names and context.get_parameter_source(parameter.name) is not ParameterSource.DEFAULT:
-            return parameter.opts[0]
-    return None

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 import click
@@ -26,27 +26,6 @@ class Chain:
         for decorator in reversed(self._decorators):
             function = decorator(function)
         return function
-
-
-class AliasedOption(click.Option):
-    """An option that also accepts its former names, which help and completion leave out.
-
-    Args:
-        aliases: the former names, such as ``--drive``.
-    """
-
-    def __init__(self, *arguments: Any, aliases: Sequence[str] = (), **options: Any) -> None:  # noqa: ANN401 - click's
-        super().__init__(*arguments, **options)
-        self.aliases = tuple(aliases)
-
-    def add_to_parser(self, parser: Any, ctx: click.Context) -> None:  # noqa: ANN401 - click's parser is private
-        """Add the option under all its names."""
-        shown = self.opts
-        self.opts = [*shown, *self.aliases]
-        try:
-            super().add_to_parser(parser, ctx)
-        finally:
-            self.opts = shown
 
 
 FAIL_IF = click.option(
@@ -87,8 +66,6 @@ def _click_option(name: str, text: str) -> Callable[[Any], Any]:
     return click.option(
         *option.flags,
         name,
-        cls=AliasedOption,
-        aliases=option.aliases,
         metavar=option.metavar or None,
         help=text or option.help,
         shell_complete=getattr(shell_completion, f"complete_{option.complete}") if option.complete else None,

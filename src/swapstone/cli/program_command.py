@@ -3,9 +3,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import click
+from click.core import ParameterSource
 
 _META = "swapstone.program"
 
@@ -45,6 +46,14 @@ class ProgramCommand(click.Command):
         if records:
             with formatter.section("Options"):
                 formatter.write_dl(list(records.values()))
+
+
+def typed_option(ctx: click.Context, meant: Callable[[str], bool]) -> str | None:
+    """Return the first parameter on the command line that is meant, by its name; None if there is none."""
+    typed = (
+        each for each in ctx.command.params if ctx.get_parameter_source(each.name or "") is not ParameterSource.DEFAULT
+    )
+    return next((each.opts[0] for each in typed if meant(each.name or "")), None)
 
 
 def program_of(ctx: click.Context) -> tuple[str, ...] | None:

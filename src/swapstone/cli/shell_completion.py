@@ -7,9 +7,12 @@ A completion of the type ``part`` is followed by no space, because the word cont
 
 from __future__ import annotations
 
+import importlib
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from types import ModuleType
+from typing import TypeAlias
 
 import click
 from click.shell_completion import (
@@ -24,6 +27,11 @@ from click.shell_completion import (
 
 from swapstone.core.model import UserError
 from swapstone.core.model.safe_text import is_plain_word
+
+Pairs: TypeAlias = Iterable[tuple[str, str]]
+"""Names with a line of help, which may be empty."""
+
+Completion: TypeAlias = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
 
 VARIABLE = "_SWAPSTONE_COMPLETE"
 PART = "part"
@@ -109,7 +117,7 @@ def completion_command(context: click.Context, shell: str) -> None:
     click.echo(found.source())
 
 
-def _matching(names: Iterable[tuple[str, str]], incomplete: str, prefix: str = "") -> list[CompletionItem]:
+def _matching(names: Pairs, incomplete: str, prefix: str = "") -> list[CompletionItem]:
     """Return those of the pairs (name, help) that start with a text, and that no shell interprets."""
     found = ((name, text) for name, text in names if name.startswith(incomplete) and is_plain_word(name))
     return [CompletionItem(prefix + name, help=text) for name, text in found]
@@ -117,8 +125,7 @@ def _matching(names: Iterable[tuple[str, str]], incomplete: str, prefix: str = "
 
 def complete_factors(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Complete ``FACTOR=LEVEL,LEVEL``: factors that are not named yet, then levels that are not in the list yet; or a program's path."""
-    from swapstone.core.session.catalog import all_factors  # noqa: PLC0415 - imports all parts, which only a completion needs
-
+    factors = _session("catalog").all_factors()
     name, equals, typed = incomplete.partition("=")
     if "/" in name:
         return [CompletionItem(incomplete, type="file")]  # the program of a command line
@@ -126,12 +133,12 @@ def complete_factors(ctx: click.Context, param: click.Parameter, incomplete: str
         used = {text.partition("=")[0] for text in ctx.params.get(param.name or "") or ()}
         return [
             CompletionItem(f"{factor.name}=", type=PART, help=factor.description)
-            for factor in all_factors()
+            for factor in factors
             if factor.name.startswith(name) and factor.name not in used
         ]
     before, comma, last = typed.rpartition(",")
     taken = before.split(",")
-    levels = [level for factor in all_factors() if factor.name == name for level in factor.levels]
+    levels = [level for factor in factors if factor.name == name for level in factor.levels]
     return _matching(
         ((level.name, level.description) for level in levels if level.name not in taken),
         last,
@@ -139,105 +146,80 @@ def complete_factors(ctx: click.Context, param: click.Parameter, incomplete: str
     )
 
 
-def complete_loads(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Complete a list of loads with commas."""
-    from swapstone.core.session.catalog import LOADS  # noqa: PLC0415 - imports all parts, which only a completion needs
-
-    del ctx, param
-    before, comma, last = incomplete.rpartition(",")
-    taken = before.split(",")
-    return _matching(
-        ((load.name, load.description) for load in LOADS if load.name not in taken), last, f"{before}{comma}"
-    )
-
-
-def complete_libraries(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Complete a list of libraries with commas."""
-    from swapstone.parts.build.session.library_list import LIBRARIES  # noqa: PLC0415 - imports all parts, which only a completion needs
-
-    del ctx, param
-    before, comma, last = incomplete.rpartition(",")
-    taken = before.split(",")
-    known = ((name, library.description) for name, library in LIBRARIES.items() if name not in taken)
-    return _matching(known, last, f"{before}{comma}")
-
-
-def complete_suites(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Complete the name of a suite."""
-    from swapstone.core.session.catalog import all_suites  # noqa: PLC0415 - imports all parts, which only a completion needs
-
-    del ctx, param
-    return _matching(((suite.name, suite.description) for suite in all_suites()), incomplete)
-
-
-def complete_workloads(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Complete the name of a workload, of the suites on the command line if there are any."""
-    from swapstone.core.session.catalog import all_suites  # noqa: PLC0415 - imports all parts, which only a completion needs
-
-    del param
-    suites = ctx.params.get("suites") or [suite.name for suite in all_suites()]
-    found = {work.name: work.description for suite in all_suites() if suite.name in suites for work in suite.workloads}
-    return _matching(found.items(), incomplete)
-
-
 def complete_targets(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Complete the name of a target, and the file after its colon."""
-    from swapstone.core.session.catalog import target_kinds  # noqa: PLC0415 - imports all parts, which only a completion needs
-
     del ctx, param
     name, colon, path = incomplete.partition(":")
+    kinds = _session("catalog").target_kinds()
     if not colon:
-        return _matching(((kind.name, kind.usage) for kind in target_kinds()), incomplete)
+        return _matching(((kind.name, kind.usage) for kind in kinds), incomplete)
     folder = Path(path).parent if not path.endswith("/") else Path(path)
-    pattern = next((kind.file_pattern for kind in target_kinds() if kind.name == name), "")
+    pattern = next((kind.file_pattern for kind in kinds if kind.name == name), "")
     files = sorted(folder.glob(pattern)) if pattern and folder.is_dir() else []
     return _matching(((str(file), "") for file in files), path, f"{name}:")
 
 
-def complete_architectures(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Complete the name of an architecture."""
-    from swapstone.core.session.catalog import ARCHITECTURES  # noqa: PLC0415 - imports all parts, which only a completion needs
-
-    del ctx, param
-    return _matching(((each.name, "") for each in ARCHITECTURES), incomplete)
-
-
-def complete_records(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Complete the name of a record under the root of records, the newest first, or ``last``."""
-    from swapstone.core.session.catalog import list_records, record_name  # noqa: PLC0415 - imports all parts, which only a completion needs
-
-    del ctx, param
-    names = [("last", "the record that started last"), *((record_name(path), "") for path in reversed(list_records()))]
-    return _matching(names, incomplete)
-
-
 def complete_studies(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Complete the name of a shipped study, or a TOML file."""
-    from swapstone.core.session.study_file import study_names  # noqa: PLC0415 - as above
-
     del ctx, param
-    found = _matching(((name, "") for name in study_names()), incomplete)
+    found = _matching(((name, "") for name in _session("study_file").study_names()), incomplete)
     return found or [CompletionItem(incomplete, type="file")]
 
 
-def complete_parts(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Complete the name of a part of the study on the command line."""
-    from swapstone.core.session.study_file import load_study  # noqa: PLC0415 - as above
+def _session(name: str) -> ModuleType:
+    """Import what only a completion needs: it imports all parts."""
+    return importlib.import_module(f"swapstone.core.session.{name}")
 
-    del param
+
+def _listed(what: str) -> Pairs:
+    head, rows = _session("catalog").all_lists()[what]()
+    return ((str(row[0]), str(row[head.index("what it is")])) for row in rows)
+
+
+def _workloads(ctx: click.Context) -> Pairs:
+    """Return the workloads of the suites on the command line, or of all."""
+    suites = _session("catalog").all_suites()
+    chosen = ctx.params.get("suites") or [suite.name for suite in suites]
+    return {each.name: each.description for suite in suites if suite.name in chosen for each in suite.workloads}.items()
+
+
+def _parts(ctx: click.Context) -> Pairs:
     # While an option lacks its value, click leaves the arguments unassigned.
     name = ctx.params.get("name") or next(iter(ctx.args), "")
     try:
-        study = load_study(name)
+        return ((part.name, part.title) for part in _session("study_file").load_study(name).part)
     except UserError:
-        return []
-    return _matching(((part.name, part.title) for part in study.part), incomplete)
+        return ()
 
 
-def complete_study_folders(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Complete the folder of a study."""
-    from swapstone.core.session.catalog import list_records  # noqa: PLC0415 - imports all parts, which only a completion needs
+def _records() -> Pairs:
+    catalog = _session("catalog")
+    names = map(catalog.record_name, reversed(catalog.list_records()))
+    return (("last", "the record that started last"), *((name, "") for name in names))
 
-    del ctx, param
-    folders = {path.parent for path in list_records() if (path.parent / "study.json").is_file()}
-    return _matching(((str(folder), "") for folder in sorted(folders, reverse=True)), incomplete)
+
+def _study_folders() -> Pairs:
+    folders = {path.parent for path in _session("catalog").list_records() if (path.parent / "study.json").is_file()}
+    return ((str(folder), "") for folder in sorted(folders, reverse=True))
+
+
+def _completion(pairs: Callable[[click.Context], Pairs], *, listed: bool = False) -> Completion:
+    """Return a function that completes a name, or with `listed` the last one of a list with commas."""
+
+    def complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        del param
+        before, comma, last = incomplete.rpartition(",") if listed else ("", "", incomplete)
+        taken = before.split(",")
+        return _matching((pair for pair in pairs(ctx) if pair[0] not in taken), last, f"{before}{comma}")
+
+    return complete
+
+
+complete_architectures = _completion(lambda _: ((each.name, "") for each in _session("catalog").ARCHITECTURES))
+complete_libraries = _completion(lambda _: _listed("libraries"), listed=True)
+complete_loads = _completion(lambda _: _listed("loads"), listed=True)
+complete_parts = _completion(_parts)
+complete_records = _completion(lambda _: _records())
+complete_study_folders = _completion(lambda _: _study_folders())
+complete_suites = _completion(lambda _: _listed("suites"))
+complete_workloads = _completion(_workloads)

@@ -99,4 +99,3 @@ def test_hints_help_and_usage_of_a_checkout_name_the_launcher(tmp_path: Path) ->
     assert "    ./swapstone compare libc=glibc,musl\n" in page
     assert " swapstone " not in page and "`swapstone " not in page
     assert "`./swapstone list loads`" in " ".join(page.split())
-    assert "./swapstone" not in run("man", "compare")

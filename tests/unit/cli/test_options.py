@@ -3,34 +3,11 @@
 
 from __future__ import annotations
 
-import re
-
 import click
-import pytest
 
 from swapstone.cli.main import cli
 
 ROOT = click.Context(cli, info_name="swapstone")
-
-
-@pytest.mark.parametrize(
-    ("command", "former", "name"),
-    [
-        ("compare", "--drive", "load_generator"),
-        ("explain", "--versus", "candidate"),
-        ("profile", "--versus", "candidate"),
-    ],
-)
-def test_a_former_name_is_a_hidden_alias(command: str, former: str, name: str) -> None:
-    found = cli.get_command(ROOT, command)
-    assert found is not None
-    arguments = ["last"] if command != "compare" else []
-    for option in (former, f"--{name.replace('_', '-')}"):
-        context = found.make_context(command, [*arguments, option, "x"])
-        assert context.params[name] == "x"
-        assert found.make_context(command, [*arguments, f"{option}=y"]).params[name] == "y"
-    text = found.get_help(click.Context(found, info_name=command))
-    assert not re.search(rf"{former}\b(?!-)", text) and f"--{name.replace('_', '-')}" in text
 
 
 def test_every_command_has_help_with_an_example() -> None:

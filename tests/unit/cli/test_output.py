@@ -20,7 +20,7 @@ CLI = Path(output.__file__).parent
 EVIL = " ".join(HOSTILE.values())
 
 # They print texts of this program alone.
-OWN_TEXTS = {"man_pages.py", "docs.py", "shell_completion.py"}
+OWN_TEXTS = {"docs.py", "shell_completion.py"}
 
 
 def test_one_function_prints() -> None:
@@ -86,7 +86,7 @@ def test_a_mistake_in_the_command_line(tmp_path: Path) -> None:
 
 def test_notes_and_progress(capsys: pytest.CaptureFixture[str]) -> None:
     print_note(EVIL)
-    for display in (PlainDisplay(), TerminalDisplay()):
+    for display in (PlainDisplay(print_note), TerminalDisplay()):
         display.experiment_started(builders.experiment(), EVIL)
         display.note(EVIL)
         display.building(0, 2, EVIL)

@@ -35,7 +35,6 @@ from swapstone.core.report.document import Document
 from swapstone.core.report.render import markdown, terminal
 from swapstone.core.report.side_by_side_table import (
     answer,
-    document_by_board,
     document_of,
     sentences,
     span,
@@ -698,16 +697,6 @@ def test_every_format_has_every_row(two: SideBySide, clocks: SideBySide, three: 
     index = StudyIndex(name="s", title="", question="", folder="f", parts=(), clocks=(clocks,))
     assert check_printed(study_index.to_json(index)) == "swapstone-study-index"
     assert answer(clocks) in markdown.render(study_index.document_of(index))
-
-
-def test_two_experiments_are_printed_board_by_board(two: SideBySide) -> None:
-    text = shown(document_by_board({"ssh:a": two, "ssh:b": two}, ["ssh:c"]))
-    assert text.startswith("Two experiments on 2 boards") and f"ssh:a: {answer(two)}" in text
-    assert "ssh:c has a record on one side only" in text and text.count("0.333 (exact)") == 4
-    assert {row["board"] for row in csv.DictReader(io.StringIO(to_csv({"ssh:a": two, "ssh:b": two})))} == {
-        "ssh:a",
-        "ssh:b",
-    }
 
 
 def test_a_target_s_name_steers_no_terminal(three: SideBySide) -> None:

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from swapstone.core import plan
-from swapstone.core.model import BOOT_ORDER, Copy, FactorLevels, Status, Trial
+from swapstone.core.model import BOOT_ORDER, Copy, FactorLevels, Status
 from tests.unit import builders
 
 
@@ -114,24 +114,6 @@ def test_seeds_of_links_are_those_that_records_were_made_with() -> None:
         assert plan.layout_seeds(subject, copy) == tuple(expected)
 
 
-def test_a_record_has_the_trials_of_its_plan() -> None:
-    subject = builders.experiment(null=True)
-    first, second = plan.groups(subject)
-    made = [
-        *plan.block(subject, 0, (first, second)),
-        *plan.block(subject, 1, (first, second), {second: 1}),
-        *plan.block(subject, 2, (first, second), {second: 2}),
-        *plan.block(subject, 3, (second,), {second: 2}),
-    ]
-    runs = [builders.run(trial) for trial in made]
-    assert [trial for trials in plan.expected(subject, runs) for trial in trials] == made
-    far = [*plan.block(subject, 1, (first,)), *plan.block(subject, 8, (first,))]
-    assert [trial for trials in plan.expected(subject, list(map(builders.run, far[::-1]))) for trial in trials] == far
-    missing = [run for run in runs if run.trial.block != 3 or run.trial.prime or "musl" not in run.trial.variant]
-    assert len(missing) == len(runs) - 1
-    assert [trial for trials in plan.expected(subject, missing) for trial in trials] == made
-
-
 @pytest.mark.parametrize(
     ("ended", "old", "new"),
     [
@@ -162,23 +144,9 @@ def test_a_variant_that_fails_in_some_runs_stays_in_the_plan() -> None:
         for trial, fails in zip(trials, failing, strict=True)
     ]
     assert plan.given_up(subject, runs, 11) == frozenset()
-    assert [trial for block in plan.expected(subject, runs) for trial in block] == trials
     old = builders.experiment(workloads=(("libc", "b_malloc_tiny1"),))
     assert plan.given_up(old, runs, 3) == frozenset()
     assert plan.given_up(old, runs, 4) == {(*group, "libc=musl")}
-    assert len([trial for block in plan.expected(old, runs) for trial in block]) < len(trials)
-
-
-def test_variants_that_fail_or_were_not_built_are_not_expected() -> None:
-    subject = builders.experiment(workloads=(("libc", "b_malloc_tiny1"),), null=True)
-    group = plan.groups(subject)[0]
-    unbuilt, failing = "libc=glibc (relinked)", "libc=musl"
-    none = Trial(suite=group[0], workload=group[1], load=group[2], variant=unbuilt, block=1, position=2)
-    runs = [builders.run(none, status=Status.UNAVAILABLE, samples=())]
-    whole = [trial for index in range(6) for trial in plan.block(subject, index, (group,), {group: min(index, 1)})]
-    wanted = [trial for trial in whole if trial.variant != unbuilt and (trial.variant != failing or trial.block < 2)]
-    runs += [builders.run(trial, status=Status.FAILED if trial.variant == failing else Status.OK) for trial in wanted]
-    assert [trial for trials in plan.expected(subject, runs) for trial in trials] == wanted
 
 
 def test_in_the_order_of_boots_a_block_has_each_variant_once_in_one_piece() -> None:

@@ -4,20 +4,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from pathlib import Path
 
 import pytest
 
 from swapstone.core.factors import parse_choice
 from swapstone.core.model import Crate, Experiment, FactorLevels, UnavailableError, UserError, Workload
-from swapstone.core.session import study
 from swapstone.core.session.defaults import default_suites, default_target_of
-from swapstone.core.session.progress import LineProgress
-from swapstone.core.session.study_file import decode_study
 from swapstone.core.subjects import subjects_of
 from swapstone.core.targets import Capabilities, find_target_kind, parse_target
 from swapstone.core.workloads import find_suite, find_workload
-from swapstone.parts.net.subjects import crate
 from swapstone.parts.net.subjects.crate import CrateProgram
 from swapstone.parts.net.targets.bare import BareSpec
 from tests.unit import builders
@@ -128,23 +123,3 @@ suites = ["netstack"]
 name = "bare"
 title = "Without an operating system"
 """
-
-
-def test_a_study_names_what_it_leaves_out_before_it_measures(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    lines: list[str] = []
-
-    def start(experiment: Experiment, out: Path, **_: object) -> Path:
-        lines.append(f"measured {experiment.name}, {experiment.workloads[0][0]}")
-        return out
-
-    monkeypatch.setattr(study, "start", start)
-    monkeypatch.setattr(crate, "_require_guest_once", lambda _: None)
-    run = study.plan_study("mine", decode_study(STUDY, "mine.toml"), target=NAME)
-    states = study.start_study(run, tmp_path / "s", progress=LineProgress(lines.append)).states
-    assert (states["speed"].state, states["bare"].state) == (study.UNAVAILABLE, study.COMPLETE)
-    measured = lines.index("measured mine/bare, netstack-bare")
-    before = "\n".join(lines[:measured])
-    assert (
-        "the part speed is unavailable: The target bare-riscv64 has no operating system, which http-keepalive" in before
-    )
-    assert "The part bare: Note: netstack=kernel is unavailable: there is no operating system" in before

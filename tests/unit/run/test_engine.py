@@ -180,23 +180,3 @@ def test_variants_that_could_not_be_built_are_stored_with_the_reason(tmp_path: P
     assert [run.trial.position for run in found] == [("libc=glibc", "libc=musl").index(label) for label in refused]
     assert all(run.started_unix_ns > 10**18 for run in found)
     assert sum(run.trial.workload == "b_string_strlen" for run in runs) == 4 and ending.state == "complete"
-
-
-def test_a_pause_between_blocks_uses_no_budget(tmp_path: Path) -> None:
-    """Other boards are measured meanwhile. A pause is measured here inside of what the engine must leave out."""
-    (tmp_path / "fake.toml").write_text(SPEC)
-    subject = experiment(target=f"fake:{tmp_path / 'fake.toml'}")
-    target, rule, shown = FakeTarget(tmp_path / "fake.toml"), Counting(2), LineProgress(print)
-    shown.experiment_started(subject, "")
-    paused_ns, pauses = 0, 0
-    with RecordWriter.create(tmp_path / "record", subject) as writer:
-        prepared = prepare(subject, target, shown.building, shown.note, keep_log=writer.keep_log)
-        blocks = Engine(subject, prepared, target, writer, stopping_rule=rule, progress=shown).blocks()
-        began_ns = time.monotonic_ns()
-        for _ in blocks:
-            start_ns = time.monotonic_ns()
-            time.sleep(0.5)
-            paused_ns += time.monotonic_ns() - start_ns
-            pauses += 1
-    assert pauses == 3  # before the blocks 0, 1 and 2
-    assert rule.calls[-1][1] <= time.monotonic_ns() - began_ns - paused_ns

@@ -32,7 +32,7 @@ def made(at_once: int = 1, *, blocks: int = 3, **changes: object) -> Any:
     found._target = SimpleNamespace(at_once=at_once)
     found._prepared = SimpleNamespace(refused={})
     found._earlier = ((0, 100), (2, 5))
-    found._began_ns, found._between_ns, found._paused_ns = 4980, 7, 20
+    found._began_ns, found._between_ns = 5000, 7
     return found
 
 

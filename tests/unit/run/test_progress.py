@@ -40,13 +40,12 @@ class Seen:
         self.blocks.append((block, used_ns))
 
 
-def made(folder: Path, *, blocks: int = 1, earlier: Sequence[Run] = (), **engine: Any) -> tuple[Seen, Path, list[int]]:
+def made(folder: Path, *, blocks: int = 1, earlier: Sequence[Run] = (), **engine: Any) -> tuple[Seen, Path]:
     """Run an experiment of two workloads to a block, in a new record."""
     folder.mkdir(exist_ok=True)
     (folder / "fake.toml").write_text("[[behaviour]]\nwall_ns = 3_000_000\n")
     subject = experiment(target=f"fake:{folder / 'fake.toml'}")
     target, seen = FakeTarget(folder / "fake.toml"), Seen()
-    first: list[int] = []
 
     def stop(
         runs: Sequence[Run], still_open: tuple[Group, ...], block: int, used_ns: int, next_block_ns: int
@@ -64,14 +63,13 @@ def made(folder: Path, *, blocks: int = 1, earlier: Sequence[Run] = (), **engine
             stopping_rule=stop,
             progress=seen,
             earlier=earlier,
-            first_runs=lambda runs: first.append(len(runs)),
             **engine,
         ).run()
-    return seen, folder / "record", first
+    return seen, folder / "record"
 
 
 def test_each_step_is_counted(tmp_path: Path) -> None:
-    seen, path, first = made(tmp_path / "a")
+    seen, path = made(tmp_path / "a")
     assert [(done, total) for done, total, _ in seen.built] == [(0, 4), (1, 4), (2, 4), (3, 4), (4, 4)]
     assert seen.built[-1][2] == ""
     assert seen.calibrated == [(0, 2, "b_malloc_tiny1"), (1, 2, "b_string_strlen"), (2, 2, "")]
@@ -82,19 +80,17 @@ def test_each_step_is_counted(tmp_path: Path) -> None:
     elapsed = [run.elapsed_ns for run in load(path).runs]
     assert [block for block, _ in seen.blocks] == [0, 1]
     assert all(used >= sum(elapsed[: 4 * (block + 1)]) for block, used in seen.blocks)
-    assert first == [1, 2, 3, 4]  # of the first block alone
 
 
 def test_what_a_record_has_already_counts_as_done(tmp_path: Path) -> None:
-    _, path, _ = made(tmp_path / "a")
+    _, path = made(tmp_path / "a")
     runs = load(path).runs[:6]
     passes = {("libc", "b_malloc_tiny1"): 7, ("libc", "b_string_strlen"): 9}
-    seen, again, first = made(tmp_path / "b", earlier=runs, passes=passes)
+    seen, again = made(tmp_path / "b", earlier=runs, passes=passes)
     assert seen.calibrated == [(2, 2, "")]
     assert [(done, total) for _, done, total in seen.trials] == [(2, 4), (3, 4)]
     assert [run.passes for run in load(again).runs] == [passes["libc", run.trial.workload] for run in load(again).runs]
-    assert first == []
-    partly, _, _ = made(tmp_path / "c", earlier=runs[:1], passes={("libc", "b_malloc_tiny1"): 7})
+    partly, _ = made(tmp_path / "c", earlier=runs[:1], passes={("libc", "b_malloc_tiny1"): 7})
     known = {runs[0].trial.workload} if runs[0].trial.variant == "libc=glibc" else set()
     left = [name for name in ("b_malloc_tiny1", "b_string_strlen") if name not in known or name == "b_string_strlen"]
     assert [name for _, _, name in partly.calibrated] == [*left, ""]

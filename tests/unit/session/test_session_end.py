@@ -147,11 +147,7 @@ def test_a_study_that_was_killed_before_its_last_index_writes_it(tmp_path: Path)
     folder = tmp_path / "s"
     study.start_study(_study(tmp_path), folder)
     whole = (folder / "index.html").read_bytes()
-    with pytest.raises(UserError, match="there is nothing to resume"):
-        study.resume_study(folder)
-    written = json.loads((folder / "index.json").read_text())
-    written["index"]["parts"][1]["state"] = "interrupted"
-    for damaged in (json.dumps(written), "{", None):
+    for damaged in ("{", None):
         (folder / "index.html").write_text("an older one")
         (folder / ".part-x").write_text("half of an index")
         if damaged is None:

@@ -19,10 +19,8 @@ from swapstone.core.report.study_index import document_of
 from swapstone.core.session import experiment, study
 from swapstone.core.session.interrupted import Interrupted
 from swapstone.core.session.progress import LineProgress
-from swapstone.core.session.run_options import RunOptions
 from swapstone.core.session.study_file import Study, decode_study
 from swapstone.core.session.study_run import StudyRun, load_trusted_run
-from swapstone.core.session.trust import UntrustedRecordError
 
 STUDY = b"""
 title = "musl <b>against</b> glibc"
@@ -196,10 +194,11 @@ def test_resuming_makes_what_is_missing_and_leaves_what_is_complete(run: Maker, 
 
 
 @pytest.mark.slow
-def test_with_every_part_complete_there_is_nothing_to_resume(run: Maker, tmp_path: Path) -> None:
+def test_with_every_part_complete_resuming_writes_the_index_again(run: Maker, tmp_path: Path) -> None:
     study.start_study(run(only_parts=("strings",)), tmp_path / "s")
-    with pytest.raises(UserError, match="there is nothing to resume"):
-        study.resume_study(tmp_path / "s")
+    (tmp_path / "s" / "index.json").unlink()
+    made = study.resume_study(tmp_path / "s")
+    assert made.ok and list(_index(tmp_path / "s")) == ["strings"]
 
 
 class _Stopping:
@@ -279,34 +278,10 @@ def test_resuming_what_is_no_study_names_what_was_meant(
     assert hint.format(tmp_path) in caught.value.hint
 
 
-OLD_STUDY_JSON = """{
- "format": "swapstone-study", "schema": 1, "created": "2026-11-21T12:00:00+00:00", "name": "mine",
- "study": {
-  "title": "t", "question": "q?", "published": "", "suites": [], "null": false, "budget": "", "margin": "2%",
-  "factor": [{"name": "libc", "levels": ["glibc", "musl"]}],
-  "part": [
-   {"name": "strings", "title": "Strings", "suites": ["libc"], "only": ["b_string_strlen"], "factor": [], "loads": ["idle"],
-    "architecture": "", "budget": "1m", "margin": "", "blocks": 0},
-   {"name": "malloc", "title": "Malloc", "suites": ["libc"], "only": ["b_malloc_tiny1"], "factor": [], "loads": ["idle"],
-    "architecture": "", "budget": "3m", "margin": "5%", "blocks": 7}]},
- "parts": ["strings", "malloc"], "only": [], "budget": "8m", "seed": 4, "blocks": 6, "target": "TARGET"}"""
-
-
-@pytest.mark.slow
-def test_a_study_folder_of_version_0_1_resumes(run: Maker, tmp_path: Path) -> None:
-    folder = tmp_path / "s"
-    folder.mkdir()
-    (folder / "study.json").write_text(OLD_STUDY_JSON.replace("TARGET", run().target))
-    # It has no mark of the user's key.
-    with pytest.raises(UntrustedRecordError, match=r"it has no origin\.json"):
-        study.resume_study(folder)
-    assert study.resume_study(folder, options=RunOptions(trust=True)).ok
-    first, second = (load(folder / name).experiment for name in ("strings", "malloc"))
-    assert (first.budget_ns, second.budget_ns) == (120 * 10**9, 360 * 10**9)
-    assert (first.margin, second.margin, first.blocks, first.seed) == (0.02, 0.05, 6, 4)
-    (folder / "study.json").write_text(OLD_STUDY_JSON.replace('"8m"', '"soon"'))
+def test_a_study_folder_of_another_schema_is_not_read(tmp_path: Path) -> None:
+    (tmp_path / "study.json").write_text('{"format": "swapstone-study", "schema": 1}')
     with pytest.raises(RecordError, match="can't be read"):
-        load_trusted_run(folder, trust=True)
+        load_trusted_run(tmp_path, trust=True)
 
 
 @pytest.mark.slow

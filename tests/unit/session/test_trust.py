@@ -199,18 +199,19 @@ def test_the_list_has_every_command_file_and_value(tmp_path: Path) -> None:
     lines = planned_commands(_experiment(factors=factors, held=held, modules=(("/evil/bzImage", "/evil/modules"),)))
     assert lines == (
         "load the modules of the kernel /evil/bzImage from /evil/modules",
-        "build for each variant, in a copy of /src/of prog, by /bin/sh -c: make CC={cc}",
-        "build libraries: zlib",
+        "run: ./prog '{N}' 'a b'",
+        "copy for each variant the folder: /src/of prog",
+        "build for each variant, by /bin/sh -c: make CC={cc}",
+        "replace the placeholder: N=1, '$(evil)'",
+        "run all of these in the folder: /work",
+        "set the environment variable: LD_PRELOAD=/evil.so",
         "run once for each variant, by /bin/sh -c: setup-command",
         "run before each trial, by /bin/sh -c: touch '/tmp/x y'; \\x1b]52;c;ZXZpbA==\\x07\\x0arm -rf ~",
-        "run: ./prog '{N}' 'a b'",
         "run after each trial, by /bin/sh -c: conclude-command",
-        "set the environment variable LD_PRELOAD=/evil.so",
-        "run all of these in the folder /work",
-        "read standard input from /etc/shadow",
-        "empty the file /home/me/.bashrc and write standard output to it, in each trial",
-        "read the file out.txt, which the program should write",
-        "replace {N} by 1, '$(evil)'",
+        "read standard input from: /etc/shadow",
+        "empty, and write standard output in each trial to: /home/me/.bashrc",
+        "build the library: zlib",
+        "read what the program should have written to: out.txt",
         "use as the compiler, which is run or loaded: gcc -wrapper evil",
         "use as the compiler, which is run or loaded: /evil/gcc -B/evil",
         "replace {jobs} by 1, '2; evil'",
@@ -223,7 +224,7 @@ def test_servers_shells_programs_and_kernels_are_in_the_list() -> None:
     generator = LoadGenerator(command=("wrk", "http://127.0.0.1:{port}/"), reader="wrk")
     server = OwnProgram(name="s", arguments=("./server", "{port}"), load_generators=(generator,))
     assert planned_commands(_experiment(server))[0:2] == (
-        "run as the server: ./server '{port}'",
+        "run: ./server '{port}'",
         "run as the load generator: wrk 'http://127.0.0.1:{port}/'",
     )
     shell = OwnProgram(
@@ -232,11 +233,11 @@ def test_servers_shells_programs_and_kernels_are_in_the_list() -> None:
         shell=True,
         commands=(CommandLine(name="a", words=("a | b",), environment=(("X", "1 2"),)),),
     )
-    assert planned_commands(_experiment(shell))[0] == "run, by /bin/sh -c: X='1 2' a | b"
+    assert planned_commands(_experiment(shell))[:2] == ("run: 'X=1 2' 'a | b'", "run commands by /bin/sh -c: True")
     files = OwnProgram(name="s", arguments=("./p",), files=("/home/me/key",))
     assert "copy into a virtual machine: /home/me/key" in planned_commands(_experiment(files))
     programs = OwnProgram(name="s", arguments=("ARG",), programs=(("old", "/a/old"), ("new", "/a/new")))
-    assert planned_commands(_experiment(programs)) == ("run: /a/old ARG", "run: /a/new ARG")
+    assert planned_commands(_experiment(programs)) == ("run: ARG", "run: old=/a/old", "run: new=/a/new")
     bundled = planned_commands(builders.experiment(target="vm:/evil/bzImage"))
     assert bundled == (
         "boot virtual machines with the kernel /evil/bzImage",
@@ -335,7 +336,7 @@ def test_explain_runs_nothing_of_an_untrusted_record(tmp_path: Path, monkeypatch
     _foreign(record.path)
     monkeypatch.setattr(explain, "require_host_record", lambda *_: pytest.fail("it went on"))
     with pytest.raises(UntrustedRecordError, match="run all of it under: ") as caught:
-        swapstone.explain(record, "b_string_strlen")
+        record.explain("b_string_strlen")
     assert not (record.path / "explain").exists()
     assert "explain the row" in caught.value.message
 

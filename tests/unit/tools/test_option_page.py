@@ -32,7 +32,7 @@ def test_the_page_and_the_schema_are_those_of_the_table(tmp_path: Path) -> None:
 
 def test_a_name_and_a_flag_are_declared_once() -> None:
     names = [name for _, name, _ in DECLARED]
-    flags = [flag for _, _, option in DECLARED for flag in (*option.flags, *option.aliases)]
+    flags = [flag for _, _, option in DECLARED for flag in option.flags]
     assert len(set(names)) == len(names) and len(set(flags)) == len(flags)
 
 

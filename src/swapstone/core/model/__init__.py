@@ -30,7 +30,9 @@ from swapstone.core.model.errors import (
     UnavailableError,
     UserError,
     WireError,
+    check_distinct,
     find_named,
+    refuse,
     unknown,
 )
 from swapstone.core.model.experiment import (
@@ -179,6 +181,7 @@ __all__ = [
     "Workload",
     "WorkloadPrecision",
     "cgroup_file",
+    "check_distinct",
     "check_scale",
     "counted_blocks",
     "cycle_of",
@@ -190,6 +193,7 @@ __all__ = [
     "percentile",
     "placeholders_in",
     "process_file",
+    "refuse",
     "split_placeholders",
     "system_file",
     "unknown",

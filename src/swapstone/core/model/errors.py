@@ -64,6 +64,31 @@ _MOST_NAMES = 12
 """A hint has this many names of a longer list."""
 
 
+def check_distinct(values: Iterable[str], message: str, hint: str) -> None:
+    """Check that no value occurs twice; ``{}`` in the message and the hint stands for the first one that does.
+
+    Raises:
+        UserError: with this message and hint.
+    """
+    given = list(values)
+    if (twice := next((value for value in given if given.count(value) > 1), None)) is not None:
+        raise UserError(message.format(twice), hint.format(twice))
+
+
+def refuse(*reasons: tuple[object, str, str]) -> None:
+    """Raise a `UserError` for the first condition that holds.
+
+    Args:
+        *reasons: triples (condition, message, hint).
+
+    Raises:
+        UserError: a condition is true.
+    """
+    for condition, message, hint in reasons:
+        if condition:
+            raise UserError(message, hint)
+
+
 def unknown(kind: str, name: str, known: Iterable[str], described: Mapping[str, str] | None = None) -> UserError:
     """Return the error for a name that is not in a registry, with similar names and those that exist.
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import collections
 import hashlib
 import itertools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from swapstone.core.model import (
     BALANCED_ORDER,
@@ -19,7 +19,6 @@ from swapstone.core.model import (
     Trial,
     Variant,
     cycle_of,
-    discarded_by_block,
 )
 
 Group = tuple[str, str, str]
@@ -169,40 +168,6 @@ def given_up(experiment: Experiment, runs: Iterable[Run], block: int) -> frozens
         if place in ended:
             ended[place][run.status] += 1
     return frozenset(place for place, counts in ended.items() if gives_up(experiment, counts))
-
-
-def expected(experiment: Experiment, runs: Sequence[Run]) -> Iterator[tuple[Trial, ...]]:
-    """Yield the trials that each block of a record must have, if the record has any run of it.
-
-    Which groups were open, and how many runs were discarded before each measured one, is taken from the runs: it depends on durations.
-    Everything else is recomputed: the variants, the order and the positions. A variant that could not be built has one run, which is
-    unavailable and belongs to no block; its trials are left out, and so are those of variants that were given up.
-
-    Args:
-        experiment: that they are of.
-        runs: of one record, in any order.
-
-    Yields:
-        The trials of a block in the order in which they run, blocks ascending from the first that has a run. A block that was
-        interrupted has all its groups' trials, but only groups of which a run exists.
-    """
-    unbuilt = {
-        (run.trial.suite, run.trial.workload, run.trial.load, run.trial.variant)
-        for run in runs
-        if run.status is Status.UNAVAILABLE and run.trial.block == 1
-    }
-    built = {(t.suite, t.workload, t.load, t.variant) for t in (run.trial for run in runs) if t.block != 1 or t.prime}
-    unbuilt -= built
-    made = [run for run in runs if (*_group(run.trial), run.trial.variant) not in unbuilt]
-    discarded = discarded_by_block(run.trial for run in made)
-    for index in sorted({number for number, _ in discarded}):
-        numbers = {group: number for (at, group), number in discarded.items() if at == index}
-        left_out = unbuilt | given_up(experiment, made, index - 1)
-        yield tuple(
-            trial
-            for trial in block(experiment, index, numbers, numbers)
-            if (*_group(trial), trial.variant) not in left_out
-        )
 
 
 def _group(trial: Trial) -> Group:

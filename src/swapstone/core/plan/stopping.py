@@ -136,13 +136,9 @@ def decide(
     each_ns = next_block_ns / len(still_open) if still_open else 0.0
     reason = _reason(experiment, len(going) * each_ns, block, used_ns, any_left=bool(going))
     left_ns = max(0, experiment.budget_ns - used_ns)
-    remaining_ns = (
-        0
-        if reason
-        else min(
-            left_ns, _needed_ns(experiment, going, block=block, each_ns=each_ns, precisions=precisions, since=since)
-        )
-    )
+    # A half-width is proportional to 1 / sqrt(pairs).
+    blocks = (blocks_needed(experiment, precisions.get(each), block, since.get(each, 0)) - block for each in going)
+    remaining_ns = 0 if reason else min(left_ns, round(sum(blocks) * each_ns))
     return Decision(going, reason, remaining_ns, _widest(going, precisions))
 
 
@@ -162,20 +158,6 @@ def _reason(experiment: Experiment, next_ns: float, block: int, used_ns: int, *,
     if used_ns + next_ns > experiment.budget_ns:
         return StopReason.BUDGET
     return None
-
-
-def _needed_ns(
-    experiment: Experiment,
-    going: Sequence[Group],
-    *,
-    block: int,
-    each_ns: float,
-    precisions: Mapping[Group, WorkloadPrecision],
-    since: Mapping[Group, int],
-) -> int:
-    """Estimate the time that the open groups need: a half-width is proportional to 1 / sqrt(pairs)."""
-    blocks = (blocks_needed(experiment, precisions.get(group), block, since.get(group, 0)) - block for group in going)
-    return round(sum(blocks) * each_ns)
 
 
 def blocks_needed(experiment: Experiment, precision: WorkloadPrecision | None, block: int, since: int) -> int:

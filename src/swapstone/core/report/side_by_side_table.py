@@ -251,27 +251,6 @@ def document_of(table: SideBySide, records: Sequence[tuple[str, str]] = ()) -> D
     return Document(title=titles[table.question], answer=answer(table), sections=tuple(sections))
 
 
-def document_by_board(tables: Mapping[str, SideBySide], left_out: Sequence[str] = ()) -> Document:
-    """Return two experiments on several boards: a section for each board, and the answers of all first.
-
-    Args:
-        tables: the two records of each board, by its target; at least one.
-        left_out: targets of which only one side has a record.
-    """
-    count = formatting.count(len(tables), "board")
-    answers = tuple(Item(answer(table), label=safe(board)) for board, table in tables.items())
-    sections = (
-        rows_section(table, f"{safe(board)}: {' and '.join(table.names)}", f"board-{number}")
-        for number, (board, table) in enumerate(tables.items(), 1)
-    )
-    return Document(
-        title=f"Sizes and signs on {count}",
-        answer=f"Two experiments on {count}, board by board; `swapstone agree` with the records of one experiment compares its boards.",
-        notices=tuple(Item(f"{safe(board)} has a record on one side only, and is left out.") for board in left_out),
-        sections=(Section(title="The answer of each board", blocks=(BulletList(items=answers),)), *sections),
-    )
-
-
 _SIDE = ("side", "effect", "low", "high", "exact", "verdict")
 
 

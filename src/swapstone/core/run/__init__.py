@@ -4,7 +4,6 @@
 from swapstone.core.run.engine import Engine, Progress, SessionEnd, StoppingRule
 from swapstone.core.run.manifest import manifest_of
 from swapstone.core.run.prepare import Prepared, check_levels, check_machine, prepare
-from swapstone.core.run.steps import Steps, finish, stop
 from swapstone.core.run.trial_specs import TrialSpecs
 
 __all__ = [
@@ -12,13 +11,10 @@ __all__ = [
     "Prepared",
     "Progress",
     "SessionEnd",
-    "Steps",
     "StoppingRule",
     "TrialSpecs",
     "check_levels",
     "check_machine",
-    "finish",
     "manifest_of",
     "prepare",
-    "stop",
 ]

@@ -6,7 +6,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 import msgspec
@@ -34,7 +34,6 @@ from swapstone.core.run.endings import why_complete, why_gone, why_none
 from swapstone.core.run.made_runs import MadeRuns
 from swapstone.core.run.manifest import manifest_of
 from swapstone.core.run.prepare import Prepared
-from swapstone.core.run.steps import Steps, finish
 from swapstone.core.run.trial_specs import TrialSpecs
 from swapstone.core.run.trials_ahead import TrialsAhead
 from swapstone.core.subjects import Judgement, Outcome, Subject
@@ -90,7 +89,6 @@ class Engine:
         progress: receives progress.
         earlier: runs that the record holds already (resuming).
         passes: calibration that the record holds already.
-        first_runs: called after each run of the first block, with those of that block so far; an error that it raises ends the session.
     """
 
     def __init__(
@@ -104,7 +102,6 @@ class Engine:
         progress: Progress,
         earlier: Sequence[Run] = (),
         passes: Mapping[tuple[str, str], int] | None = None,
-        first_runs: Callable[[Sequence[Run]], None] = lambda _: None,
     ) -> None:
         self._experiment = experiment
         self._prepared = prepared
@@ -118,12 +115,10 @@ class Engine:
         self._breaks = 0
         self._hopeless: set[str] = set()
         self._lost: dict[Group, str] = {}
-        self._first_runs = first_runs
         self._conditions: dict[str, Mapping[str, int]] = {}
         """The facts of this session's first run that is ok, by variant where each has a kernel of its own: all must have its conditions."""
         self._ahead: TrialsAhead[Trial, Attempt] = TrialsAhead(self._attempt, target, lambda trial: trial.key)
         self._began_ns: int
-        self._paused_ns = 0
         self._earlier = tuple((run.trial.block, run.elapsed_ns) for run in earlier)
         self._between_ns: int
         """Time of the last block that no trial took: writing and syncing the record."""
@@ -144,10 +139,6 @@ class Engine:
             UserError: the target broke several times in a row, or the record can't be written.
             KeyboardInterrupt: the user stopped it; the record is complete up to there.
         """
-        return finish(self.blocks())
-
-    def blocks(self) -> Steps[SessionEnd]:
-        """Run the experiment as `run`; yield before the first block and between two, where no trial runs. A pause uses no budget."""
         self._calibrate()
         self._writer.write_manifest(manifest_of(self._prepared, self._target, self._passes))
         everything = plan.groups(self._experiment)
@@ -160,9 +151,6 @@ class Engine:
         self._began_ns = time.monotonic_ns()
         with self._ahead:
             while True:
-                paused_ns = time.monotonic_ns()
-                yield
-                self._paused_ns += time.monotonic_ns() - paused_ns
                 began_ns = time.monotonic_ns()
                 self._run_block(block, still_open, discarded)
                 made_ns = sum(run.elapsed_ns for run in self._made.of_block(block))
@@ -204,8 +192,6 @@ class Engine:
             self._append(run)
             if self._subject(trial).aborts_early and block == first_block(self._experiment):
                 self._abort_if_incomparable(run, output)
-            if block == first_block(self._experiment):
-                self._first_runs(self._made.of_block(block))
 
     def _planned(
         self, block: int, still_open: tuple[Group, ...], discarded: Mapping[Group, int], lost: frozenset[plan.Place]
@@ -389,7 +375,7 @@ class Engine:
         made_ns = self._made.elapsed_ns(block)
         if not self._experiment.virtual:
             earlier_ns = sum(elapsed_ns for number, elapsed_ns in self._earlier if number <= block)
-            return max(made_ns, earlier_ns + time.monotonic_ns() - self._began_ns - self._paused_ns)
+            return max(made_ns, earlier_ns + time.monotonic_ns() - self._began_ns)
         return made_ns // self._width(len(self._made.up_to(block)))
 
     def _width(self, trials: int) -> int:

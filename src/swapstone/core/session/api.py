@@ -1,17 +1,15 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""The functions of the Python API: `compare`, `study`, `load`, `explain` and `query`. `import swapstone` exports them."""
+"""The functions of the Python API: `compare`, `study`, `load` and `query`. `import swapstone` exports them."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import attrs
 
 from swapstone.core.factors import all_factors
-from swapstone.core.model import UserError, unknown
+from swapstone.core.model import UserError, refuse, unknown
 from swapstone.core.record import default_root, find_record, new_record_path
 from swapstone.core.session import experiment as experiments
 from swapstone.core.session import study as studies
@@ -21,17 +19,13 @@ from swapstone.core.session.option_table import Piece, options_of
 from swapstone.core.session.progress import Progress, ProgressLike, as_progress
 from swapstone.core.session.query import Relation, query_records
 from swapstone.core.session.record_handle import Record, open_record
-from swapstone.core.session.request import ExperimentRequest
-from swapstone.core.session.requested_run import run_request
+from swapstone.core.session.request import ExperimentRequest, request_of
 from swapstone.core.session.run_options import RunOptions, run_options_of
 from swapstone.core.session.settings import PIECES, Settings, given_settings, settings_from, settings_of
 from swapstone.core.session.study import StudyResult
 from swapstone.core.session.study_file import load_study, study_path
 from swapstone.core.session.study_run import STUDY
 from swapstone.core.session.values import duration_ns
-
-if TYPE_CHECKING:
-    from swapstone.core.session.explainer import RowExplanation
 
 
 def compare(
@@ -63,9 +57,13 @@ def compare(
         raise unknown("factor", wrong, known)
     texts = [f"{name}={','.join(name_list(each))}" for name, each in factors.items()]
     made = settings_of(*settings)
-    return run_request(
-        texts, made, out=Path(out) if out else None, options=run_options_of(made), progress=as_progress(progress)
+    path = experiments.start(
+        resolve(request_of(texts, made)),
+        Path(out) if out else None,
+        options=run_options_of(made),
+        progress=as_progress(progress),
     )
+    return Record(path)
 
 
 def study(
@@ -98,19 +96,24 @@ def study(
     """
     receiver, made = as_progress(progress), settings_of(*settings)
     given = [each for each in given_settings(made) if each not in _HOW]
-    if wrong := next((each for each in given if each not in _REPLACED), ""):
-        raise UserError(
-            f"A study has its own {wrong}.", f"Change {wrong} in a copy of its file (`swapstone docs studies`)."
-        )
     options = run_options_of(made, name_list(fail_if), trust=trust)
-    if resume is None and trust:
-        raise UserError("Only a study that is resumed can be untrusted.", "Leave --trust out.")
-    if resume is not None:
-        if name or only_parts or out or set(given) - {"budget"}:
-            raise UserError(
-                "A study resumes with its own options.",
-                "Leave out all but --budget, --no-cache, --store, --executor and --recheck.",
+    refuse(
+        *(
+            (
+                each not in _REPLACED,
+                f"A study has its own {each}.",
+                f"Change {each} in a copy of its file (`swapstone docs studies`).",
             )
+            for each in given
+        ),
+        (resume is None and trust, "Only a study that is resumed can be untrusted.", "Leave --trust out."),
+        (
+            resume is not None and (name or only_parts or out or set(given) - {"budget"}),
+            "A study resumes with its own options.",
+            "Leave out all but --budget, --no-cache, --store, --executor and --recheck.",
+        ),
+    )
+    if resume is not None:
         options = dataclasses.replace(options, fail_if=())
         return _resume_study(str(resume), duration_ns(made.measuring.budget), options, receiver)
     if not name:
@@ -178,42 +181,6 @@ def load(name: str | Path) -> Record:
     record = open_record(str(name))
     _ = record.view
     return record
-
-
-def explain(
-    record: Record | str | Path,
-    workload: str | None = None,
-    *,
-    metric: str | None = None,
-    candidate: str | None = None,
-    load: str | None = None,
-    classes: str | Path | None = None,
-    again: bool = False,
-    without: Sequence[str] = (),
-    trust: bool = False,
-    modelled_cycles: bool = False,
-    confirm: bool = False,
-    progress: ProgressLike = None,
-) -> RowExplanation:
-    """Explain a row of a record: see `Record.explain`.
-
-    Raises:
-        UserError: there is no such record, no row matches, or the row can't be run under instruments.
-    """
-    opened = record if isinstance(record, Record) else open_record(str(record))
-    return opened.explain(
-        workload,
-        metric=metric,
-        candidate=candidate,
-        load=load,
-        classes=classes,
-        again=again,
-        without=tuple(without),
-        trust=trust,
-        modelled_cycles=modelled_cycles,
-        confirm=confirm,
-        progress=progress,
-    )
 
 
 def query(sql: str, *, allow_files: bool = False) -> Relation | None:

@@ -81,7 +81,8 @@ def check_budget(experiment: Experiment, trial_ns: int = WORK_NS) -> tuple[Exper
         return experiment, ""
     trial_ns = max(trial_ns, experiment.wakeups * WAKEUP_INTERVAL_US * 1000)
     variants, groups = len(plan.variants(experiment)), len(plan.groups(experiment))
-    block_ns = variants * groups * trial_ns * (1 + _prime(experiment))
+    discarded = 0 if experiment.prime_more else experiment.prime  # those that the user did not ask for can be left out
+    block_ns = variants * groups * trial_ns * (1 + discarded)
     fewest = needed_pairs(experiment)
     first = first_decisive_look(experiment)
     # One block more than there are pairs: the warm-up.
@@ -105,27 +106,6 @@ def check_budget(experiment: Experiment, trial_ns: int = WORK_NS) -> tuple[Exper
             f"about {look} (--budget {rounded_up(look_ns)})."
         )
     return experiment, ""
-
-
-def check_spent(experiment: Experiment, runs: Sequence[Run]) -> None:
-    """Check during the first block whether its runs alone show that the budget can't hold the pairs that an interval needs.
-
-    Args:
-        experiment: with a budget.
-        runs: of the first block, so far.
-
-    Raises:
-        BudgetError: even if the missing runs took no time, and each run a fraction 1 / `COLD` of its time in later blocks.
-    """
-    if experiment.blocks or experiment.virtual or experiment.rules < CURRENT_RULES:
-        return
-    if len(plan.groups(experiment)) == 1:
-        return  # `fitted` follows soon, and compares the variants
-    limit_ns = experiment.budget_ns * (MOST_EXTENSION if experiment.budget_extends else 1)
-    fewest = needed_pairs(experiment)
-    measured_ns = sum(map(_measured_ns, runs)) * (1 + _prime(experiment))
-    if measured_ns // COLD * fewest > limit_ns:
-        raise _too_small(experiment, 0, measured_ns, measured_ns * (fewest + 1), "The first runs of a block alone take")
 
 
 def fitted(
@@ -170,7 +150,7 @@ def fitted(
         holds = f"the budget of {_short(experiment.budget_ns)} holds about {pairs} pairs of runs, and an interval needs {fewest}"
         note = f"A {_unit(experiment)} takes {_short(block_ns)}: {holds}. The variants are so far apart that a bound will do."
         return experiment, note if cold else ""
-    raise _too_small(experiment, block, block_ns, needed_ns, f"A {_unit(experiment)} takes")
+    raise _too_small(experiment, block, block_ns, needed_ns)
 
 
 def extended_again(
@@ -236,11 +216,6 @@ def _far_apart(experiment: Experiment, runs: Sequence[Run], pairs: int) -> bool:
     return True
 
 
-def _prime(experiment: Experiment) -> int:
-    """Return how many runs are discarded before each measured one at least: those that the user did not ask for can be left out."""
-    return 0 if experiment.prime_more else experiment.prime
-
-
 def _measured_ns(run: Run) -> int:
     """Return how long the process of a run took; without a measurement, 0."""
     return dict(run.facts).get("wall_ns", 0)
@@ -266,7 +241,7 @@ def _extension(experiment: Experiment, pairs: int, needed_ns: int) -> str:
     )
 
 
-def _too_small(experiment: Experiment, block: int, block_ns: int, needed_ns: int, what: str) -> BudgetError:
+def _too_small(experiment: Experiment, block: int, block_ns: int, needed_ns: int) -> BudgetError:
     fewest, most_ns = needed_pairs(experiment), experiment.budget_ns * MOST_EXTENSION
     if experiment.budget_extends:
         budget, extension, needed = format_compared(experiment.budget_ns, most_ns, needed_ns)
@@ -274,8 +249,8 @@ def _too_small(experiment: Experiment, block: int, block_ns: int, needed_ns: int
     else:
         (budget, needed), longest = format_compared(experiment.budget_ns, needed_ns), ""
     return BudgetError(
-        f"The budget of {budget}{longest} is too small. {what} {_short(block_ns)}: the {fewest} pairs of runs that an interval "
-        f"needs take {needed}.",
+        f"The budget of {budget}{longest} is too small. A {_unit(experiment)} takes {_short(block_ns)}: the {fewest} pairs of runs "
+        f"that an interval needs take {needed}.",
         f"the budget of {budget} can't hold the {fewest} pairs of runs that an interval needs, and {block} are made",
         rounded_up(needed_ns + needed_ns // 2),
     )

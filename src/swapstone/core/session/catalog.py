@@ -20,7 +20,6 @@ from swapstone.core.workloads import LOADS, all_suites
 
 __all__ = [
     "ARCHITECTURES",
-    "LOADS",
     "Listing",
     "Rows",
     "all_factors",

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from swapstone.core.factors import all_factors
-from swapstone.core.model import CommandLine, UserError, placeholders_in, unknown
+from swapstone.core.model import CommandLine, UserError, check_distinct, placeholders_in, refuse, unknown
 from swapstone.core.model.substitution import NAME
 
 FORMS = (
@@ -46,6 +46,10 @@ _SPECIAL = {
     "~": "a home folder; write its path",
 }
 """Characters with a meaning for the shell, outside of quotes (POSIX, Shell Command Language 2.2), and what each stands for."""
+
+
+_LITERAL = re.compile(r"""\\(?:.|\Z)|'[^']*(?:'|\Z)|"(?:\\(?:.|\Z)|[^"\\])*(?:"|\Z)""", re.DOTALL)
+"""What a shell takes literally, but for $ and ` in double quotes."""
 
 
 def split_arguments(texts: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -84,16 +88,20 @@ def _require_command(text: str) -> None:
     mistyped = equals and near and re.fullmatch(NAME, name, re.ASCII) and "/" not in text
     if (re.search(r"\s", text) and not mistyped) or "/" in (name if equals else text):
         return
-    if equals:
-        raise UserError(
+    refuse(
+        (
+            equals,
             f"{text!r} is neither: there is no factor {name!r}, and as a command it has no program.",
             f"{near}`swapstone list factors` prints them.\n{FORMS}\n"
             f"To vary an environment variable: --vary env:{name}=A,B. To set one: '{text} ./prog'",
-        )
-    if text in names:
-        raise UserError(f"The factor {text} has no levels.", FORMS)
-    if shutil.which(text) is None and not placeholders_in(text):
-        raise UserError(f"{text!r} is neither FACTOR=LEVELS nor a program on your PATH.", FORMS)
+        ),
+        (text in names, f"The factor {text} has no levels.", FORMS),
+        (
+            shutil.which(text) is None and not placeholders_in(text),
+            f"{text!r} is neither FACTOR=LEVELS nor a program on your PATH.",
+            FORMS,
+        ),
+    )
 
 
 def command_lines(
@@ -111,12 +119,8 @@ def command_lines(
     Raises:
         UserError: one is malformed, two are the same, or names are missing.
     """
-    twice = next((text for text in texts if list(texts).count(text) > 1), None)
-    if twice is not None:
-        raise UserError(
-            f"The command {twice!r} is given twice.",
-            "To learn how often a program seems to differ from itself, give it once with a factor, and add --null.",
-        )
+    hint = "To learn how often a program seems to differ from itself, give it once with a factor, and add --null."
+    check_distinct(texts, "The command {!r} is given twice.", hint)
     words = [text.split() if shell else _checked_words(text) for text in texts]
     labels = _given_names(names, texts) or _labels(words)
     if shell:
@@ -195,20 +199,16 @@ def _checked_words(text: str) -> list[str]:
 
 def shell_character(text: str) -> str:
     """Return the first character that a shell would not take literally; empty if there is none."""
-    quote, before, escaped = "", " ", False
-    for at, char in enumerate(text):
-        if escaped:
-            escaped = False
-        elif quote == "'":
-            quote = "" if char == "'" else quote
-        elif char == "\\":
-            escaped = True
-        elif char in "'\"" and quote in {"", char}:
-            quote = "" if quote else char
-        elif char in ("$`" if quote else _SPECIAL) and _has_meaning(char, before, text[at:]):
-            return char
-        before = char
-    return ""
+    shown = _LITERAL.sub(
+        lambda quoted: _in_double_quotes(quoted[0]) if quoted[0][0] == '"' else "x" * len(quoted[0]), text
+    )
+    found = ((char, text[at - 1] if at else " ", text[at:]) for at, char in enumerate(shown) if char in _SPECIAL)
+    return next((char for char, before, rest in found if _has_meaning(char, before, rest)), "")
+
+
+def _in_double_quotes(text: str) -> str:
+    """Return a text in double quotes with a letter for each character that the shell takes literally there."""
+    return re.sub(r"\\.|[^$`]", lambda literal: "x" * len(literal[0]), text, flags=re.DOTALL)
 
 
 def _has_meaning(char: str, before: str, rest: str) -> bool:
@@ -234,9 +234,7 @@ def _given_names(names: Sequence[str], texts: Sequence[str]) -> list[str]:
                 f"--name {name[:LONGEST_NAME]!a} is no name for a command.",
                 f"A name has up to {LONGEST_NAME} printable characters, does not begin with '-', and has none of , = / {{ }}.",
             )
-    twice = next((name for name in names if list(names).count(name) > 1), None)
-    if twice is not None:
-        raise UserError(f"Two commands have the name {twice!r}.", "Give each its own --name.")
+    check_distinct(names, "Two commands have the name {!r}.", "Give each its own --name.")
     return list(names)
 
 

@@ -1,69 +1,47 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""The options of `swapstone compare` as typed, and the requests that they make."""
+"""The options of `swapstone compare` as typed, and the experiments that they describe."""
 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import itertools
 import re
 import secrets
-from collections.abc import Iterator, Mapping
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-import attrs
 import msgspec
 
-from swapstone.core.model import VIRTUAL_CLOCK, Experiment, UserError, check_scale
+from swapstone.core.model import VIRTUAL_CLOCK, Experiment, UserError, check_distinct, check_scale
 from swapstone.core.model.architectures import find_architecture
 from swapstone.core.model.safe_text import safe
 from swapstone.core.record.writer import check_unused
-from swapstone.core.run import Steps
-from swapstone.core.session.board_runs import run_boards
+from swapstone.core.session.agreement_output import records_of
 from swapstone.core.session.command_lines import split_arguments
+from swapstone.core.session.experiment import check_experiment, resolve, start
 from swapstone.core.session.progress import Progress
 from swapstone.core.session.record_handle import Record
-from swapstone.core.session.request_resolution import check_request, resolve_request
-from swapstone.core.session.requested_run import run_request, run_request_by_block
-from swapstone.core.session.run_options import RunOptions, run_options_of
-from swapstone.core.session.settings import Settings, settings_from, typed
+from swapstone.core.session.request import request_of
+from swapstone.core.session.run_options import RunOptions, parse_sharing, run_options_of
+from swapstone.core.session.settings import settings_from, typed
 from swapstone.core.targets import clock_of, find_target_kind, target_kinds
 
 
-@attrs.frozen
-class TypedComparison:
+class TypedComparison(NamedTuple):
     """A comparison as a command line describes it.
 
     Attributes:
-        factors: texts ``FACTOR=BASELINE,CANDIDATE``.
-        settings: of the user.
+        experiment: resolved.
         out: the record's folder; None for a new one.
         options: how it runs.
     """
 
-    factors: tuple[str, ...]
-    settings: Settings
+    experiment: Experiment
     out: Path | None
     options: RunOptions
-
-    def check(self) -> None:
-        """Check, before anything is fetched, that it can run here and that its record can be written.
-
-        Raises:
-            UserError: it can't.
-        """
-        if self.out:
-            with contextlib.suppress(OSError):  # the record's writer reports them
-                check_unused(self.out)
-        check_request(self.factors, self.settings)
-
-    def run(self, progress: Progress) -> Record:
-        """Run it; see `run_options`."""
-        return run_request(self.factors, self.settings, out=self.out, options=self.options, progress=progress)
-
-    def run_by_block(self, progress: Progress) -> Steps[Path]:
-        """Run it step by step; see `swapstone.core.session.board_runs`."""
-        return run_request_by_block(self.factors, self.settings, out=self.out, options=self.options, progress=progress)
 
 
 class ComparisonRun(NamedTuple):
@@ -72,21 +50,14 @@ class ComparisonRun(NamedTuple):
     Attributes:
         record: its record.
         architecture: of its machine; empty where the command line names at most one.
-        ns_per_instruction: of its clock; 0 where the command line names at most one.
+        is_beside_others: whether its record is printed beside those of other clocks or boards.
         last: whether it is the last one of its architecture, or of its boards.
-        board: its target; empty where the command line names at most one.
     """
 
     record: Record
     architecture: str = ""
-    ns_per_instruction: int = 0
+    is_beside_others: bool = False
     last: bool = True
-    board: str = ""
-
-    @property
-    def is_beside_others(self) -> bool:
-        """Whether its record is printed beside those of other clocks or boards."""
-        return bool(self.ns_per_instruction or self.board)
 
 
 def run_options(
@@ -100,50 +71,60 @@ def run_options(
         progress: receives events.
 
     Yields:
-        Each comparison when it ends, those of an architecture one after another, those of several boards together. All are checked before
-        the first one runs.
+        Each comparison when it ends, those of an architecture one after another. All are checked before the first one runs.
 
     Raises:
-        UserError: an option is wrong, or an experiment can't run here.
+        UserError: an option is wrong, or an experiment can't run here. A board that fails leaves the others to be measured first.
         Interrupted: a signal ended it; the record is sealed.
     """
-    architectures = parse_architectures(_text_of(options, "architecture"))
-    scales = parse_scales(options.get("ns_per_instruction"))
-    boards = parse_boards(_text_of(options, "target"))
+    boards, architectures, scales = _several(options)
     if len(boards) > 1:
         yield from _on_boards(boards, options, program, progress)
         return
-    if len(architectures) < 2 and len(scales) < 2:
-        yield ComparisonRun(typed_comparison(options, program).run(progress))
-        return
-    several = len(architectures) > 1, len(scales) > 1
-    seed = options.get("seed") if options.get("seed") is not None else secrets.randbelow(2**31)
-    each = {}
+    machines, clocks = len(architectures) > 1, len(scales) > 1
+    seed = options.get("seed")
+    if clocks and seed is None:
+        seed = secrets.randbelow(2**31)
+    made = []
     for machine, scale in itertools.product(architectures or ("",), scales or (1,)):
-        names = [name for name, many in zip((machine, f"{scale}ns"), several, strict=True) if many]
-        own = {
-            "architecture": machine,
-            "ns_per_instruction": scale,
-            "seed": seed if several[1] else options.get("seed"),
-        }
-        out = "/".join((_text_of(options, "out"), *names)) if options.get("out") else None
-        each[machine, scale] = typed_comparison({**options, **own, "out": out}, program)
-    for comparison in each.values():
-        comparison.check()
-    for number, ((machine, scale), comparison) in enumerate(each.items(), start=1):
-        name = " at ".join(
-            [*([machine] if several[0] else []), *([f"{scale} ns per instruction"] if several[1] else [])]
-        )
-        progress.note(f"{'clock' if several[1] else 'architecture'} {number} of {len(each)}: {name}")
-        record = comparison.run(progress)
-        last = not several[1] or scale == scales[-1]
-        yield ComparisonRun(record, machine if several[0] else "", scale if several[1] else 0, last)
+        names = [*([machine] if machines else []), *([f"{scale}ns"] if clocks else [])]
+        out = "/".join((str(options["out"]), *names)) if options.get("out") else None
+        own = {"architecture": machine, "ns_per_instruction": scale, "seed": seed, "out": out}
+        made.append((machine, scale, _checked({**options, **own} if names else options, program)))
+    for number, (machine, scale, comparison) in enumerate(made, start=1):
+        if machines or clocks:
+            texts = [*([machine] if machines else []), *([f"{scale} ns per instruction"] if clocks else [])]
+            what = "clock" if clocks else "architecture"
+            progress.note(f"{what} {number} of {len(made)}: {' at '.join(texts)}")
+        record = _run(comparison, progress)
+        yield ComparisonRun(record, machine if machines else "", clocks, not clocks or scale == scales[-1])
+
+
+def _several(options: Mapping[str, object]) -> tuple[tuple[str, ...], tuple[str, ...], tuple[int, ...]]:
+    """Return the boards, architectures and times of an instruction that a command line names."""
+    names = parse_architectures(_text_of(options, "architecture"))
+    return parse_boards(_text_of(options, "target")), names, parse_scales(options.get("ns_per_instruction"))
+
+
+def _checked(options: Mapping[str, object], program: tuple[str, ...] | None) -> TypedComparison:
+    """Return a comparison that can run here and whose record can be written, as far as that is known before anything is fetched."""
+    comparison = typed_comparison(options, program)
+    if comparison.out:
+        with contextlib.suppress(OSError):  # the record's writer reports them
+            check_unused(comparison.out)
+    check_experiment(comparison.experiment)
+    return comparison
+
+
+def _run(comparison: TypedComparison, progress: Progress) -> Record:
+    experiment, out, options = comparison
+    return Record(start(experiment, out, options=options, progress=progress))
 
 
 def _on_boards(
-    boards: tuple[str, ...], options: Mapping[str, object], program: tuple[str, ...] | None, progress: Progress
+    boards: Sequence[str], options: Mapping[str, object], program: tuple[str, ...] | None, progress: Progress
 ) -> Iterator[ComparisonRun]:
-    """Run a comparison on several boards, interleaved by block; see `run_options`."""
+    """Run a comparison on several boards, one after another; see `run_options`."""
     if "," in _text_of(options, "architecture") or "," in str(options.get("ns_per_instruction") or ""):
         raise UserError("Several boards take one architecture and one clock.", "Leave --arch out: boards are asked.")
     clock = _text_of(options, "clock")
@@ -152,25 +133,67 @@ def _on_boards(
             f"Several boards are measured on the wall clock, and {safe(exact)} has the virtual one.",
             "Add --clock wall, or name each target in a command of its own.",
         )
-    each = []
     in_labs = [board for board in boards if find_target_kind(board).file_option]
+    made = []
     for number, board in enumerate(boards, start=1):
-        own: dict[str, object] = {
-            "target": board,
-            "out": f"{options['out']}/board-{number}" if options.get("out") else None,
-        }
+        own = {"target": board, "out": f"{options['out']}/board-{number}" if options.get("out") else None}
         if in_labs and board not in in_labs:
             own["lg_env"] = None
-        each.append(typed_comparison({**options, **own}, program))
-    for comparison in each:
-        comparison.check()
-    starts = {board: comparison.run_by_block for board, comparison in zip(boards, each, strict=True)}
-    records = run_boards(starts, progress, Path(_text_of(options, "out")) if options.get("out") else None)
-    for board, record in zip(boards, records, strict=True):
-        yield ComparisonRun(Record(record), last=board == boards[-1], board=board)
+        comparison = _checked({**options, **own}, program)
+        how = dataclasses.replace(comparison.options, label=f"board {number} of {len(boards)}")
+        made.append(comparison._replace(options=how))
+    records, failed = [], list[UserError]()
+    for board, comparison in zip(boards, made, strict=True):
+        progress.note(f"{comparison.options.label}: {safe(board)}")
+        try:
+            records.append(_run(comparison, progress))
+        except UserError as error:
+            failed.append(error)
+            progress.note(f"{comparison.options.label}, {safe(board)}, ended early: {error.message}")
+    if failed:
+        ended = ", ".join(str(record.path) for record in records)
+        others = f"The other boards were measured to their end: {ended}." if records else ""
+        failed[0].hint = f"{failed[0].hint}\n{others}".strip()
+        raise failed[0]
+    yield from (ComparisonRun(each, is_beside_others=True, last=each is records[-1]) for each in records)
 
 
-_FAKE = "fake:"
+def resume_named(name: str, options: Mapping[str, object], *, trust: bool, progress: Progress) -> list[Record]:
+    """Resume the record that a name stands for, or in a folder of several boards those that are not complete; with a new budget, all.
+
+    Args:
+        name: as of `swapstone.core.session.agreement_output.records_of`.
+        options: of `swapstone compare`, by the names of its parameters.
+        trust: whether the records' commands may run though another user or machine made them.
+        progress: receives events.
+
+    Returns:
+        All records, in their order.
+
+    Raises:
+        UserError: there is nothing to resume, or as `Record.resume`.
+        Interrupted: a signal ended it; the record is sealed.
+    """
+    given = typed(options)
+    settings = settings_from(given)
+    records = records_of(name)
+    going = [record for record in records if len(records) == 1 or "budget" in given or record.state != "complete"]
+    if not going:
+        raise UserError(
+            f"The records of all boards in {name} are complete: there is nothing to resume.",
+            f"Give them more time with --budget, or print them: swapstone agree {shlex.quote(name)}",
+        )
+    sharing = parse_sharing(settings.sharing.store, settings.sharing.executor, settings.sharing.recheck)
+    for record in going:
+        record.resume(
+            settings.measuring.budget,
+            guest_timeout=settings.machine.guest_timeout,
+            fail_if=_texts_of(given, "fail_if"),
+            trust=trust,
+            sharing=sharing,
+            progress=progress,
+        )
+    return [record.reload() for record in records]
 
 
 def parse_boards(text: str) -> tuple[str, ...]:
@@ -179,12 +202,9 @@ def parse_boards(text: str) -> tuple[str, ...]:
     Raises:
         UserError: one is named twice.
     """
-    if text and text.startswith(_FAKE) and Path(text.removeprefix(_FAKE)).exists():
-        return (text,)  # its path may contain a comma and a kind of target
     kinds = "|".join(re.escape(kind.name) for kind in target_kinds())
     boards = tuple(re.split(rf",(?=(?:{kinds})(?:[:,]|\Z))", text)) if text else ()
-    if twice := next((board for board in boards if boards.count(board) > 1), ""):
-        raise UserError(f"--target names {safe(twice)} twice.", "Name each board once.")
+    check_distinct(map(safe, boards), "--target names {} twice.", "Name each board once.")
     return boards
 
 
@@ -201,18 +221,14 @@ def parse_scales(text: object) -> tuple[int, ...]:
                 f"--ns-per-instruction {word.strip()[:40]!a} is no whole number of nanoseconds.",
                 "For example: --ns-per-instruction 1,2,4",
             )
-        scale = check_scale(int(word))
-        if scale in scales:
-            raise UserError(
-                f"--ns-per-instruction names {scale} twice.",
-                f"Write: --ns-per-instruction {','.join(dict.fromkeys(map(str, scales)))}",
-            )
-        scales.append(scale)
+        scales.append(check_scale(int(word)))
+    written = ",".join(dict.fromkeys(map(str, scales)))
+    check_distinct(map(str, scales), "--ns-per-instruction names {} twice.", f"Write: --ns-per-instruction {written}")
     return tuple(scales)
 
 
-def experiment_of(options: Mapping[str, object], program: tuple[str, ...] | None) -> Experiment:
-    """Return the experiment that a command line describes.
+def single_comparison(options: Mapping[str, object], program: tuple[str, ...] | None) -> TypedComparison:
+    """Return the only comparison that a command line describes.
 
     Args:
         options: as of `run_options`.
@@ -221,15 +237,11 @@ def experiment_of(options: Mapping[str, object], program: tuple[str, ...] | None
     Raises:
         UserError: an option is wrong, or the command line describes several experiments.
     """
-    several = (
-        ("--arch", len(parse_architectures(_text_of(options, "architecture")))),
-        ("--ns-per-instruction", len(parse_scales(options.get("ns_per_instruction")))),
-        ("--target", len(parse_boards(_text_of(options, "target")))),
-    )
+    counts = map(len, _several(options))
+    several = zip(("--target", "--arch", "--ns-per-instruction"), counts, strict=True)
     if name := next((name for name, count in several if count > 1), ""):
         raise UserError(f"{name} takes one value here.", "Give the command once for each.")
-    made = typed_comparison(options, program)
-    return resolve_request(made.factors, made.settings)[1]
+    return typed_comparison(options, program)
 
 
 def parse_architectures(text: str) -> tuple[str, ...]:
@@ -239,9 +251,7 @@ def parse_architectures(text: str) -> tuple[str, ...]:
         UserError: one is unknown, or named twice.
     """
     names = tuple(find_architecture(name.strip()).name for name in text.split(",")) if text else ()
-    for number, name in enumerate(names):
-        if name in names[:number]:
-            raise UserError(f"--arch names {name} twice.", f"Write: --arch {','.join(dict.fromkeys(names))}")
+    check_distinct(names, "--arch names {} twice.", f"Write: --arch {','.join(dict.fromkeys(names))}")
     return names
 
 
@@ -257,11 +267,11 @@ def typed_comparison(options: Mapping[str, object], program: tuple[str, ...] | N
     """
     given = typed(options)
     factors, commands = split_arguments(_texts_of(given, "factors"))
-    parameters = _texts_of(given, "parameters", "parameter_list", "parameter_scan")
-    settings = settings_from({**given, "command": program, "commands": commands, "parameters": parameters})
+    settings = settings_from({**given, "command": program, "commands": commands})
     how = run_options_of(settings, _texts_of(given, "fail_if"))
-    return TypedComparison(tuple(factors), settings, Path(str(given["out"])) if "out" in given else None, how)
+    out = Path(str(given["out"])) if "out" in given else None
+    return TypedComparison(resolve(request_of(factors, settings)), out, how)
 
 
-def _texts_of(given: Mapping[str, object], *names: str) -> tuple[str, ...]:
-    return tuple(text for name in names for text in msgspec.convert(given.get(name, ()), tuple[str, ...]))
+def _texts_of(given: Mapping[str, object], name: str) -> tuple[str, ...]:
+    return msgspec.convert(given.get(name, ()), tuple[str, ...])

@@ -25,8 +25,10 @@ from swapstone.core.model import (
     FactorLevels,
     ImageTool,
     RecordError,
+    Run,
     UserError,
     Workload,
+    refuse,
 )
 from swapstone.core.model.architectures import ARCHITECTURES, find_architecture
 from swapstone.core.model.system_errors import as_user_error
@@ -39,7 +41,7 @@ from swapstone.core.record import (
     new_record_path,
     require_readable,
 )
-from swapstone.core.run import Engine, SessionEnd, Steps, check_levels, check_machine, finish, manifest_of, prepare
+from swapstone.core.run import Engine, Prepared, SessionEnd, check_levels, check_machine, manifest_of, prepare
 from swapstone.core.session.analysis import record_verdicts
 from swapstone.core.session.budget import BudgetError, check_budget
 from swapstone.core.session.defaults import (
@@ -69,8 +71,9 @@ from swapstone.core.session.run_options import DEFAULT_OPTIONS, RunOptions
 from swapstone.core.session.settings import Settings, Workloads
 from swapstone.core.session.trust import require_own_record, require_trust
 from swapstone.core.session.values import duration_ns
+from swapstone.core.subjects import subject_of
 from swapstone.core.targets import AgentStartError, Target, TargetOptions, clock_of, find_target_kind, parse_target
-from swapstone.core.workloads import find_workloads, own_names, workloads_of
+from swapstone.core.workloads import find_workloads, own_names, own_workload, workloads_of
 
 STOPPED = SessionEnd("interrupted", "the user stopped it")
 
@@ -97,6 +100,7 @@ def resolve(request: ExperimentRequest) -> Experiment:
         UserError: a name is unknown, or a value is out of range.
     """
     works: list[Workload] = []
+    named = complete_target(request.settings.place.target or "", request.settings) or None
     wanted, measuring = request.settings.workloads, request.settings.measuring
     place, machine = request.settings.place, request.settings.machine
     held = parse_held(wanted.hold, request.factors)
@@ -104,11 +108,24 @@ def resolve(request: ExperimentRequest) -> Experiment:
     for rules in rules_of_parts():
         rules.check(request, factors)
     if request.own:
-        _check_no_workloads(request)
+        refuse(
+            *(
+                (
+                    getattr(wanted, name),
+                    f"{option} chooses among Swapstone's workloads; your own program is measured instead of them.",
+                    f"Leave {option} out, or the program.",
+                )
+                for name, option in ((each, flag_of(Workloads, each)) for each in ("suites", "only"))
+            )
+        )
         chosen = tuple((OWN_SUITE, name) for name in own_names(request.own))
     else:
+        # Without a target, trials can have a machine that is booted for them.
         suites = wanted.suites or default_suites(
-            factors, wanted.only, boots=_may_boot(place.target), of_target=suites_of(place.target)
+            factors,
+            wanted.only,
+            boots=named is None or "boots" in find_target_kind(named).opens.offers,
+            of_target=suites_of(named),
         )
         found = find_workloads(suites, wanted.only)
         chosen = tuple((suite, workload.name) for suite, workload in found)
@@ -116,7 +133,7 @@ def resolve(request: ExperimentRequest) -> Experiment:
     loads = check_loads(place.loads)
     confidence = default_confidence(measuring.correction)
     architecture = machine.architecture or default_architecture(factors)
-    target = complete_target(place.target or default_target_of(factors, loads, works, architecture), Settings())
+    target = named or default_target_of(factors, loads, works, architecture)
     if not machine.architecture and not find_target_kind(target).has_architectures:
         architecture = ""
     boots = "boots" in find_target_kind(target).opens.offers
@@ -171,11 +188,6 @@ def resolve(request: ExperimentRequest) -> Experiment:
     return experiment
 
 
-def _may_boot(target: str | None) -> bool:
-    """Return whether trials can have a machine that is booted for them, with a load beside them."""
-    return target is None or "boots" in find_target_kind(target).opens.offers
-
-
 def suites_of(target: str | None) -> tuple[str, ...]:
     """Return the suites of a request that names a target, and no suite; empty for those of its factors."""
     return find_target_kind(target).opens.suites if target else ()
@@ -214,16 +226,6 @@ def _is_left_out(work: Workload, factors: Sequence[FactorLevels], *, boots: bool
     )
 
 
-def _check_no_workloads(request: ExperimentRequest) -> None:
-    for name in ("suites", "only"):
-        if getattr(request.settings.workloads, name):
-            option = flag_of(Workloads, name)
-            raise UserError(
-                f"{option} chooses among Swapstone's workloads; your own program is measured instead of them.",
-                f"Leave {option} out, or the program.",
-            )
-
-
 def _copies(request: ExperimentRequest, clock: str, works: Sequence[Workload]) -> int:
     """Return how many copies of the baseline a null comparison adds.
 
@@ -232,18 +234,12 @@ def _copies(request: ExperimentRequest, clock: str, works: Sequence[Workload]) -
     """
     if clock != VIRTUAL_CLOCK:
         return 1 if request.own else 2
-    if request.own:
-        raise UserError(
-            "--null has nothing to compare: on the virtual clock a program gives the same bytes when it runs again, "
-            "and Swapstone does not link yours.",
-            "Leave --null out.",
-        )
-    if any(isinstance(work.origin, ImageTool) for work in works):
-        raise UserError(
-            "--null has nothing to compare: on the virtual clock a program gives the same bytes when it runs again, "
-            "and a tool of the image can't be relinked.",
-            "Leave --null out.",
-        )
+    nothing = "--null has nothing to compare: on the virtual clock a program gives the same bytes when it runs again,"
+    tools = any(isinstance(work.origin, ImageTool) for work in works)
+    refuse(
+        (request.own, f"{nothing} and Swapstone does not link yours.", "Leave --null out."),
+        (tools, f"{nothing} and a tool of the image can't be relinked.", "Leave --null out."),
+    )
     return 1
 
 
@@ -289,29 +285,11 @@ def start(
         UserError: the experiment can't run here. An error before the first trial leaves no record.
         Interrupted: a signal ended it; the record is sealed.
     """
-    return finish(start_by_block(experiment, out, passes=passes, options=options, progress=progress))
-
-
-def start_by_block(
-    experiment: Experiment,
-    out: Path | None = None,
-    *,
-    passes: Mapping[tuple[str, str], int] | None = None,
-    options: RunOptions = DEFAULT_OPTIONS,
-    progress: Progress = NO_PROGRESS,
-) -> Steps[Path]:
-    """Run an experiment as `start`; yield once its target is open and no record exists, and then as `Engine.blocks`."""
     check_fail_if(options.fail_if, experiment, lambda: workloads_of(experiment).values())
-    title = " ".join(f"{choice.factor}={','.join(choice.levels)}" for choice in experiment.factors)
-    own_name = experiment.own.name if experiment.own else ""
-    title = f"{own_name}-{title}" if own_name and not title.startswith(f"{own_name}=") else title
-    title = f"{title} {experiment.architecture}".rstrip()
-    title = f"{title} {experiment.ns_per_instruction}ns" if experiment.ns_per_instruction != 1 else title
-    title = f"{title} smp{experiment.processors}" if experiment.processors != 1 else title
-    path = out or new_record_path(title if experiment.name == "compare" else experiment.name)
+    path = out or new_record_path(_title(experiment))
     # Everything that can be wrong with the experiment is checked before the record is created, and if possible before any download.
     check_experiment(experiment)
-    with open_experiment_target(experiment, progress.note, **options.of_target()) as target:
+    with open_experiment_target(experiment, progress.note, options) as target:
         experiment = on_target(experiment, target)
         check_levels(experiment, target)
         if experiment.layouts and "runs_programs" not in target.offers:
@@ -321,10 +299,11 @@ def start_by_block(
         experiment, note = check_budget(experiment)
         if note:
             progress.note(f"Note: {note}")
-        yield
+        for line in subject_of(own_workload(experiment)).notes() if experiment.own else ():
+            progress.note(line)
         with RecordWriter.create(path, experiment, describe(experiment)) as writer:
             ending = STOPPED
-            with _sealed_on_error(writer), _events(experiment, options, progress):
+            with _sealed_on_error(writer), events(experiment, options, progress):
                 prepared = prepare(
                     experiment,
                     target,
@@ -333,19 +312,37 @@ def start_by_block(
                     keep_log=writer.keep_log,
                     rebuild=options.rebuild,
                 )
-                stop = PrecisionStop(experiment, progress.note, writer.write_experiment)
-                engine = Engine(
-                    experiment,
-                    prepared,
-                    target,
-                    writer,
-                    stopping_rule=stop,
-                    progress=progress,
-                    passes=passes,
-                    first_runs=stop.check_first_runs,
-                )
-                ending = yield from engine.blocks()
+                ending = _measure(experiment, prepared, target, writer, progress=progress, passes=passes)
             return _finish(writer, ending)
+
+
+def _title(experiment: Experiment) -> str:
+    """Return the name of an experiment's record: that of its study, or what it compares."""
+    if experiment.name != "compare":
+        return experiment.name
+    title = " ".join(f"{choice.factor}={','.join(choice.levels)}" for choice in experiment.factors)
+    own_name = experiment.own.name if experiment.own else ""
+    title = f"{own_name}-{title}" if own_name and not title.startswith(f"{own_name}=") else title
+    clock = f"{experiment.ns_per_instruction}ns" if experiment.ns_per_instruction != 1 else ""
+    processors = f"smp{experiment.processors}" if experiment.processors != 1 else ""
+    return " ".join(filter(None, (title, experiment.architecture, clock, processors)))
+
+
+def _measure(
+    experiment: Experiment,
+    prepared: Prepared,
+    target: Target,
+    writer: RecordWriter,
+    *,
+    progress: Progress,
+    passes: Mapping[tuple[str, str], int] | None,
+    earlier: Sequence[Run] = (),
+) -> SessionEnd:
+    """Make the runs that a record lacks."""
+    stop = PrecisionStop(experiment, progress.note, writer.write_experiment)
+    return Engine(
+        experiment, prepared, target, writer, stopping_rule=stop, progress=progress, earlier=earlier, passes=passes
+    ).run()
 
 
 def resume(
@@ -371,48 +368,26 @@ def resume(
             is unchanged.
         Interrupted: a signal ended it; the record is sealed.
     """
-    return finish(resume_by_block(path, budget_ns, options=options, progress=progress))
-
-
-def resume_by_block(
-    path: Path,
-    budget_ns: int | None = None,
-    *,
-    options: RunOptions = DEFAULT_OPTIONS,
-    progress: Progress = NO_PROGRESS,
-) -> Steps[Path]:
-    """Resume a record as `resume`; yield once its target is open and the record is unchanged, and then as `Engine.blocks`."""
     require_own_record(path, "resume", trust=options.trust)
     writer, view = RecordWriter.resume(path)
     with contextlib.ExitStack() as opened:
         opened.enter_context(writer)
         # What has been read now is checked too: another process may have exchanged a file since.
         require_trust(view, "resume", trust=options.trust)
-        target = opened.enter_context(open_experiment_target(view.experiment, progress.note, **options.of_target()))
+        target = opened.enter_context(open_experiment_target(view.experiment, progress.note, options))
         experiment = _experiment_to_resume(view, budget_ns)
         check_levels(experiment, target)
         passes = {(suite, name): count for suite, name, count in view.manifest.passes} if view.manifest else {}
-        yield
         ending = STOPPED
-        with _events(experiment, options, progress):
+        with events(experiment, options, progress):
             prepared = prepare(experiment, target, progress.building, progress.note, keep_log=writer.keep_log)
             if view.manifest is not None:
                 _check_same(view.manifest, manifest_of(prepared, target, passes), path)
             with _sealed_on_error(writer):
                 writer.write_experiment(experiment)
-                stop = PrecisionStop(experiment, progress.note, writer.write_experiment)
-                engine = Engine(
-                    experiment,
-                    prepared,
-                    target,
-                    writer,
-                    stopping_rule=stop,
-                    progress=progress,
-                    earlier=view.runs,
-                    passes=passes,
-                    first_runs=stop.check_first_runs,
+                ending = _measure(
+                    experiment, prepared, target, writer, progress=progress, passes=passes, earlier=view.runs
                 )
-                ending = yield from engine.blocks()
         return _finish(writer, ending)
 
 
@@ -429,7 +404,8 @@ def _experiment_to_resume(view: RecordView, budget_ns: int | None) -> Experiment
 
 
 @contextlib.contextmanager
-def _events(experiment: Experiment, options: RunOptions, progress: Progress) -> Iterator[None]:
+def events(experiment: Experiment, options: RunOptions, progress: Progress) -> Iterator[None]:
+    """Report the start of an experiment, and its end, which may be an error."""
     progress.experiment_started(experiment, options.label)
     try:
         yield
@@ -443,30 +419,18 @@ def _sealed_on_error(writer: RecordWriter) -> Iterator[None]:
     again = f"swapstone compare --resume {shlex.quote(str(writer.path))}"
     try:
         yield
-    except BudgetError as error:
-        _seal_after_error(writer, error.why)
-        error.hint = f"{error.hint}\nWhat was measured is kept: {again} --budget {error.budget}"
+    except (UserError, OSError) as error:
+        with contextlib.suppress(RecordError):  # one that can't be sealed, as on a full disk, can be resumed too
+            writer.seal("interrupted", error.why if isinstance(error, BudgetError) else "an error ended it", "")
+        if isinstance(error, BudgetError):
+            error.hint = f"{error.hint}\nWhat was measured is kept: {again} --budget {error.budget}"
+        elif isinstance(error, AgentStartError):
+            error.hint = f"{error.hint} Then continue: {again}"
+        elif isinstance(error, OSError):
+            raise (as_user_error(error, f"continue: {again}") or error) from error
         raise
-    except AgentStartError as error:
-        _seal_after_error(writer, "an error ended it")
-        raise AgentStartError(error.message, f"{error.hint} Then continue: {again}") from error
-    except UserError:
-        _seal_after_error(writer, "an error ended it")
-        raise
-    except OSError as error:
-        _seal_after_error(writer, "an error ended it")
-        known = as_user_error(error, f"continue: {again}")
-        if known is None:
-            raise
-        raise known from error
     except KeyboardInterrupt:
         pass
-
-
-def _seal_after_error(writer: RecordWriter, why: str) -> None:
-    """Seal a record as interrupted. One that can't be sealed, as on a full disk, can be resumed too."""
-    with contextlib.suppress(RecordError):
-        writer.seal("interrupted", why, "")
 
 
 def _check_same(first: Manifest, now: Manifest, path: Path) -> None:

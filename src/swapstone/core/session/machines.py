@@ -7,8 +7,9 @@ from collections.abc import Callable
 
 from swapstone.core.model import Experiment, UserError
 from swapstone.core.model.parts import provided
-from swapstone.core.model.run_sharing import NO_SHARING, RunSharing
+from swapstone.core.model.run_sharing import RunSharing
 from swapstone.core.session.experiment_rules import rules_of_parts
+from swapstone.core.session.run_options import DEFAULT_OPTIONS, RunOptions
 from swapstone.core.targets import Target, find_target_kind, spec_of
 from swapstone.core.targets.hints import target_hint
 from swapstone.core.targets.target_kind import RunSharer
@@ -17,33 +18,29 @@ from swapstone.core.targets.target_kind import RunSharer
 def open_experiment_target(
     experiment: Experiment,
     notify: Callable[[str], None],
+    options: RunOptions = DEFAULT_OPTIONS,
     *,
-    no_cache: bool = False,
-    guest_timeout_s: float = 0.0,
     snapshots: bool = True,
-    sharing: RunSharing = NO_SHARING,
 ) -> Target:
     """Open the target of an experiment. What its trials need there is built first, such as the images that machines boot.
 
     Args:
         experiment: its field `target` names it.
         notify: called with a line for the user while an image is fetched and built.
-        no_cache: whether a virtual machine repeats runs that are in the cache.
-        guest_timeout_s: limit of a virtual machine's run, in seconds of this machine's time; 0 for the default.
+        options: how it runs; those of the target are used.
         snapshots: whether machines are restored from a snapshot.
-        sharing: the store and the workers of the runs.
 
     Raises:
         UserError: there is no such target, or it can't be opened.
     """
-    check_sharing(experiment, sharing)
+    check_sharing(experiment, options.sharing)
     for rules in rules_of_parts():
         rules.prepare(experiment, notify)
-    spec = spec_of(experiment, no_cache=no_cache, guest_timeout_s=guest_timeout_s, snapshots=snapshots)
+    spec = spec_of(experiment, no_cache=options.no_cache, guest_timeout_s=options.guest_timeout_s, snapshots=snapshots)
     target = spec.open(experiment, notify)
-    if sharing:
+    if options.sharing:
         try:
-            run_sharer(sharing).share(target, sharing, notify)
+            run_sharer(options.sharing).share(target, options.sharing, notify)
         except BaseException:
             target.close()
             raise

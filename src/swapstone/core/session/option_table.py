@@ -30,7 +30,6 @@ class Option:
         repeats: whether it may be given several times on the command line.
         choices: all its values; empty if they are not a fixed few.
         complete: what a shell completes: the function `swapstone.cli.shell_completion.complete_NAME`; empty for nothing.
-        aliases: former flags, which help and completion leave out.
     """
 
     flags: tuple[str, ...]
@@ -42,7 +41,6 @@ class Option:
     repeats: bool = False
     choices: tuple[str, ...] = ()
     complete: str = ""
-    aliases: tuple[str, ...] = ()
 
 
 class Piece:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 
-from swapstone.core.model import Analysis, Direction, Experiment, UserError, WorkSpec
+from swapstone.core.model import Analysis, Direction, Experiment, UserError, WorkSpec, refuse
 from swapstone.core.report.answer.conclusion import FailIf, Outcome, outcome_of
 from swapstone.core.session.values import parse_ratio
 
@@ -42,25 +42,27 @@ def check_fail_if(
         return
     metrics = {metric.name: metric for work in works() for metric in work.metrics}
     for each in conditions:
-        if each.metric and each.metric not in metrics:
-            raise UserError(
-                f"--fail-if names the metric {each.metric!r}, which nothing here measures.", _known(metrics)
-            )
-        if each.metric and metrics[each.metric].better is Direction.NEITHER:
-            raise UserError(
+        metric, percent = metrics.get(each.metric), 100 * (experiment.margin if each.margin is None else each.margin)
+        refuse(
+            _unknown_metric(each, metrics),
+            (
+                metric is not None and metric.better is Direction.NEITHER,
                 f"--fail-if names the metric {each.metric!r}: neither direction of it is better or worse.",
                 "Name another metric. One that your own program prints has a direction if you give it: NAME[UNIT,lower]=regex:PATTERN",
-            )
-        if each.margin is not None and each.margin < experiment.margin:
-            raise UserError(
-                f"--fail-if worse:{100 * each.margin:g}% is below the experiment's margin of {100 * experiment.margin:g} %, inside which "
+            ),
+            (
+                percent < 100 * experiment.margin,
+                f"--fail-if worse:{percent:g}% is below the experiment's margin of {100 * experiment.margin:g} %, inside which "
                 "differences are of no interest.",
-                f"Lower both: --margin {100 * each.margin:g}% --fail-if worse",
-            )
+                f"Lower both: --margin {percent:g}% --fail-if worse",
+            ),
+        )
 
 
-def _known(metrics: Iterable[str]) -> str:
-    return f"Its metrics are {', '.join(sorted(metrics))}. {FORM}"
+def _unknown_metric(condition: FailIf, metrics: Iterable[str]) -> tuple[object, str, str]:
+    message = f"--fail-if names the metric {condition.metric!r}, which nothing here measures."
+    known = f"Its metrics are {', '.join(sorted(metrics))}. {FORM}"
+    return condition.metric and condition.metric not in set(metrics), message, known
 
 
 def outcome_of_all(results: Iterable[tuple[Analysis, Experiment]], conditions: Sequence[FailIf] = ()) -> Outcome:
@@ -75,10 +77,7 @@ def outcome_of_all(results: Iterable[tuple[Analysis, Experiment]], conditions: S
     """
     known = list(results)
     metrics = {row.metric.name for analysis, _ in known for row in analysis.comparisons}
-    for each in conditions:
-        if known and each.metric and each.metric not in metrics:
-            raise UserError(
-                f"--fail-if names the metric {each.metric!r}, which nothing here measures.", _known(metrics)
-            )
+    if known:
+        refuse(*(_unknown_metric(each, metrics) for each in conditions))
     found = (outcome_of(analysis, experiment, conditions) for analysis, experiment in known)
     return min((each for each in found if each.status), key=lambda each: each.status, default=Outcome())

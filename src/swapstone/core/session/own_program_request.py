@@ -21,7 +21,9 @@ from swapstone.core.model import (
     OwnProgram,
     PrintedNumber,
     UserError,
+    check_distinct,
     placeholders_in,
+    refuse,
 )
 from swapstone.core.run.builder import builder
 from swapstone.core.session.command_lines import command_lines, executable
@@ -80,11 +82,13 @@ def own_program(request: Program, directory: str = "", *, rooted: bool = False) 
     programs = _programs(request, folder)
     commands = _commands(request, folder)
     arguments = () if commands else _arguments(request, folder, named=bool(programs), rooted=rooted)
-    wrong = next((text for text in _texts(request, folder) if not _is_utf8(text)), None)
-    if wrong is not None:
-        raise UserError(
-            f"{wrong!a} is not UTF-8: a record can't store it.", "Wrap the program in a script, or rename the file."
+    hint = "Wrap the program in a script, or rename the file."
+    refuse(
+        *(
+            (text.encode(errors="ignore").decode() != text, f"{text!a} is not UTF-8: a record can't store it.", hint)
+            for text in _texts(request, folder)
         )
+    )
     return OwnProgram(
         name=_workload_name(commands, request.names, programs, arguments),
         arguments=arguments,
@@ -150,29 +154,27 @@ def _commands(request: Program, folder: Path) -> tuple[CommandLine, ...]:
     Raises:
         UserError: there is also another program, or an option belongs to command lines and there are none.
     """
+    example = f"For example: {COMMANDS_EXAMPLE}"
     if not request.commands:
-        for given, option in ((request.names, "--name"), (request.shell, "--shell")):
-            if given:
-                raise UserError(
-                    f"{option} is for command lines, and there are none.", f"For example: {COMMANDS_EXAMPLE}"
-                )
-        return ()
-    for found, option in (
-        (request.server, "--server"),
-        (request.programs, "--program"),
-        (request.command is not None, "the program after --"),
-    ):
-        if found:
-            raise UserError(
-                f"The command lines name the programs: {option} can't be given too.",
-                f"Write the arguments into the command lines, for example: {COMMANDS_EXAMPLE}",
-            )
-    if bool(request.build) != bool(request.source):
-        raise UserError("--build and --source belong together.", f"For example: {BUILD_EXAMPLE}")
-    if request.build and request.shell:
-        raise UserError(
-            "--shell runs commands that are there already; --build builds a program.", "Leave one of them out."
+        refuse(
+            (request.names, "--name is for command lines, and there are none.", example),
+            (request.shell, "--shell is for command lines, and there are none.", example),
         )
+        return ()
+    named = "The command lines name the programs: {} can't be given too."
+    instead = f"Write the arguments into the command lines, for example: {COMMANDS_EXAMPLE}"
+    built, sources = bool(request.build), bool(request.source)
+    refuse(
+        (request.server, named.format("--server"), instead),
+        (request.programs, named.format("--program"), instead),
+        (request.command is not None, named.format("the program after --"), instead),
+        (built != sources, "--build and --source belong together.", f"For example: {BUILD_EXAMPLE}"),
+        (
+            built and request.shell,
+            "--shell runs commands that are there already; --build builds a program.",
+            "Leave one of them out.",
+        ),
+    )
     return command_lines(request.commands, request.names, folder, shell=request.shell, built=bool(request.build))
 
 
@@ -185,20 +187,18 @@ def _server_command(request: Program) -> Program:
     if request.command is not None:
         raise UserError("--server names the program: leave out the program after --.", f"For example: {SERVER_EXAMPLE}")
     words = server_arguments(request.server or "")
-    if request.programs and words[0] != PROGRAM:
-        raise UserError(
+    refuse(
+        (
+            request.programs and words[0] != PROGRAM,
             "With --program, the command of --server starts with {program}, which stands for each of the programs.",
             "For example: --server '{program} --port {port}' --program old=./old --program new=./new",
-        )
-    for given, option in (
-        (request.output, "--output"),
-        (request.artifacts, "--artifact"),
-        (request.output_may_differ, "--output-may-differ"),
-        (request.cpu_bound, "--cpu-bound"),
-        (request.ignore_failure, "--ignore-failure"),
-    ):
-        if given:
-            raise UserError(f"{option} is not for a server.", f"Leave {option} out.")
+        ),
+        *(
+            (getattr(request, name), f"{option} is not for a server.", f"Leave {option} out.")
+            for name in ("output", "artifacts", "output_may_differ", "cpu_bound", "ignore_failure")
+            for option in (flag_of(Program, name),)
+        ),
+    )
     return attrs.evolve(request, command=words[1:] if request.programs else words)
 
 
@@ -215,11 +215,10 @@ def _load_generators(request: Program, arguments: tuple[str, ...], folder: Path)
             ready_timeout=request.ready_timeout,
             template=request.template,
         )
-    for name in _SERVER_OPTIONS:
-        if getattr(request, name) is not None:
-            raise UserError(
-                f"{flag_of(Program, name)} is for a server, and there is none.", f"For example: {SERVER_EXAMPLE}"
-            )
+    why, example = "is for a server, and there is none.", f"For example: {SERVER_EXAMPLE}"
+    refuse(
+        *((getattr(request, name) is not None, f"{flag_of(Program, name)} {why}", example) for name in _SERVER_OPTIONS)
+    )
     return ()
 
 
@@ -276,23 +275,21 @@ def _programs(request: Program, folder: Path) -> tuple[tuple[str, str], ...]:
         pairs.append((name, executable(path, folder)))
     if not pairs:
         return ()
-    if request.build or request.source:
-        raise UserError(
+    refuse(
+        (
+            request.build or request.source,
             "--program takes programs that are built already; --build and --source build one.",
             "Give one or the other.",
-        )
-    if len(pairs) == 1:
-        raise UserError(
+        ),
+        (
+            len(pairs) == 1,
             "One --program alone has nothing to be compared with.",
             "Name another: --program baseline=./old --program candidate=./new. To vary a factor: swapstone compare FACTOR=... -- ./prog",
-        )
+        ),
+    )
     for what, values in (("name", [name for name, _ in pairs]), ("program", [path for _, path in pairs])):
-        twice = next((value for value in values if values.count(value) > 1), None)
-        if twice is not None:
-            raise UserError(
-                f"Two --program options have the same {what} {twice}.",
-                "To see how often a program seems to differ from itself, add --null instead.",
-            )
+        hint = "To see how often a program seems to differ from itself, add --null instead."
+        check_distinct(values, f"Two --program options have the same {what} {{}}.", hint)
     return tuple(pairs)
 
 
@@ -305,14 +302,13 @@ def _arguments(request: Program, folder: Path, *, named: bool, rooted: bool) -> 
     command = request.command or ()
     if named:
         return command
-    if not command or not command[0]:
-        raise UserError("There is no program after --.", f"For example: {BUILD_EXAMPLE}")
-    if request.build and not request.source:
-        raise UserError("--build needs --source: the folder that it builds a copy of.", f"For example: {BUILD_EXAMPLE}")
-    if request.source and not request.build:
-        raise UserError("--source needs --build: the command that builds it.", f"For example: {BUILD_EXAMPLE}")
-    if request.build is not None and not request.build.strip():
-        raise UserError("--build is empty.", f"For example: {BUILD_EXAMPLE}")
+    built, sources, example = bool(request.build), bool(request.source), f"For example: {BUILD_EXAMPLE}"
+    refuse(
+        (not command or not command[0], "There is no program after --.", example),
+        (built and not sources, "--build needs --source: the folder that it builds a copy of.", example),
+        (sources and not built, "--source needs --build: the command that builds it.", example),
+        (request.build is not None and not request.build.strip(), "--build is empty.", example),
+    )
     return command if request.build or rooted else (executable(command[0], folder), *command[1:])
 
 
@@ -365,12 +361,19 @@ def _artifacts(request: Program) -> tuple[str, ...]:
         UserError: one is empty, is named twice, or has the name of an output.
     """
     for text in request.artifacts:
-        if not text or text.endswith("/") or "\0" in text:
-            raise UserError(f"--artifact {text!r} is no file.", "Name a file that each run writes: --artifact out.txt")
-        if text in _NOT_ARTIFACTS or text.startswith(_NOT_ARTIFACT_STARTS):
-            raise UserError(f"--artifact {text} is the name of an output.", f"Write it as a path: --artifact ./{text}")
-        if request.artifacts.count(text) > 1:
-            raise UserError(f"Two --artifact options name {text}.", "Leave one out.")
+        refuse(
+            (
+                not text or text.endswith("/") or "\0" in text,
+                f"--artifact {text!r} is no file.",
+                "Name a file that each run writes: --artifact out.txt",
+            ),
+            (
+                text in _NOT_ARTIFACTS or text.startswith(_NOT_ARTIFACT_STARTS),
+                f"--artifact {text} is the name of an output.",
+                f"Write it as a path: --artifact ./{text}",
+            ),
+            (request.artifacts.count(text) > 1, f"Two --artifact options name {text}.", "Leave one out."),
+        )
     return request.artifacts
 
 
@@ -402,10 +405,8 @@ def _memory_bytes(request: Program) -> int:
 
 def _numbers(request: Program) -> tuple[PrintedNumber, ...]:
     numbers = tuple(map(parse_metric, request.metrics))
-    names = [number.metric.name for number in numbers]
-    twice = next((name for name in names if names.count(name) > 1), None)
-    if twice is not None:
-        raise UserError(f"Two --metric options have the name {twice}.", "Give each its own name.")
+    names = (number.metric.name for number in numbers)
+    check_distinct(names, "Two --metric options have the name {}.", "Give each its own name.")
     return numbers
 
 
@@ -419,11 +420,3 @@ def _texts(request: Program, folder: Path) -> list[str]:
     for value in given_of(request).values():
         texts += [value] if isinstance(value, str) else value if isinstance(value, tuple) else []
     return texts
-
-
-def _is_utf8(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True

@@ -10,7 +10,7 @@ from decimal import Decimal
 
 from swapstone.core.artifacts.placeholders import KNOWN as KNOWN_PLACEHOLDERS
 from swapstone.core.factors import all_factors, check_values, free_levels
-from swapstone.core.model import FactorLevels, OwnProgram, UserError, placeholders_in
+from swapstone.core.model import FactorLevels, OwnProgram, UserError, check_distinct, placeholders_in, refuse
 from swapstone.core.model.substitution import NAME
 
 MOST_WORKLOADS = 1000
@@ -105,14 +105,19 @@ def _range(name: str, values: Sequence[str]) -> tuple[str, ...]:
     if match is None:
         return tuple(values)
     first, last, step = Decimal(match["first"]), Decimal(match["last"]), Decimal(match["step"] or 1)
-    if step <= 0 or last < first:
-        raise UserError(f"The range {name}={values[0]} is empty.", "Write FIRST..LAST/STEP, for example: N=1..100/10")
-    count = int((last - first) / step) + 1
-    if count > MOST_WORKLOADS:
-        raise UserError(
+    count = int((last - first) / step) + 1 if step > 0 else 0
+    refuse(
+        (
+            count < 1 or last < first,
+            f"The range {name}={values[0]} is empty.",
+            "Write FIRST..LAST/STEP, for example: N=1..100/10",
+        ),
+        (
+            count > MOST_WORKLOADS,
             f"The range {name}={values[0]} has {count} values; {MOST_WORKLOADS} are possible.",
             f"Give a larger step: {name}={match['first']}..{match['last']}/{(last - first) // 10 + 1}",
-        )
+        ),
+    )
     return tuple(str(first + number * step) for number in range(count))
 
 
@@ -135,45 +140,58 @@ def check_placeholders(own: OwnProgram | None, factors: Iterable[FactorLevels]) 
     for where, text in texts.items():
         _check_known(where, text, [*parameters, *free], server=bool(own and own.load_generators))
     used = {name for text in texts.values() for name in placeholders_in(text)}
-    for name in parameters:
-        if name not in used:
-            raise UserError(
+    built = placeholders_in(own.build) if own else set()
+    generator = [word for each in own.load_generators for word in each.command] if own else []
+    refuse(
+        *(
+            (
+                name not in used,
                 f"The parameter {name} is not used: nothing contains {{{name}}}.",
                 f"Write {{{name}}} where the value belongs, for example: './prog --size {{{name}}}'",
             )
-    for name in free:
-        if name not in used | (placeholders_in(own.build) if own else set()):
-            raise UserError(
+            for name in parameters
+        ),
+        *(
+            (
+                name not in used | built,
                 f"--vary {name}: nothing contains {{{name}}}.",
                 f"Write {{{name}}} in the command line, in --build, in --env or in --server. "
                 f"If it is an environment variable: --vary env:{name}=...",
             )
-    generator = [word for each in own.load_generators for word in each.command] if own else []
-    wrong = next((name for word in generator for name in placeholders_in(word) if name in free), None)
-    if wrong is not None:
-        raise UserError(
-            f"--load-generator contains {{{wrong}}}, which --vary varies: each variant would get another load.",
-            f"Make it a parameter: --parameter {wrong}=...",
-        )
+            for name in free
+        ),
+        *(
+            (
+                name in free,
+                f"--load-generator contains {{{name}}}, which --vary varies: each variant would get another load.",
+                f"Make it a parameter: --parameter {name}=...",
+            )
+            for word in generator
+            for name in placeholders_in(word)
+        ),
+    )
 
 
 def _check_names(
     own: OwnProgram | None, free: Sequence[str], parameters: Sequence[str], factors: Iterable[FactorLevels]
 ) -> None:
-    both = next((name for name in free if name in parameters), None)
-    if both is not None:
-        raise UserError(f"{both} is a parameter and a factor.", "Give one of them another name.")
     names = [choice.factor for choice in factors]
-    twice = next((name for name in names if names.count(name) > 1), None)
-    if twice is not None:
-        raise UserError(f"The factor {twice} is named twice.", "List all its levels in one.")
+    refuse(
+        *(
+            (name in parameters, f"{name} is a parameter and a factor.", "Give one of them another name.")
+            for name in free
+        )
+    )
+    check_distinct(names, "The factor {} is named twice.", "List all its levels in one.")
     fixed = {name for name, _ in own.environment} if own else set()
     fixed |= {name for line in own.commands for name, _ in line.environment} if own else set()
-    wrong = next((name for name in names if name.startswith("env:") and name[4:] in fixed), None)
-    if wrong is not None:
-        raise UserError(
-            f"The variable {wrong[4:]} is set and varied.", f"Leave out --env {wrong[4:]}, or --vary {wrong}."
+    varied = [name.removeprefix("env:") for name in names if name.startswith("env:")]
+    refuse(
+        *(
+            (name in fixed, f"The variable {name} is set and varied.", f"Leave out --env {name}, or --vary env:{name}.")
+            for name in varied
         )
+    )
 
 
 def _check_known(where: str, text: str, known: Sequence[str], *, server: bool) -> None:

@@ -119,7 +119,7 @@ class _Replay:
             return f"the run {made[len(trials)].trial.key} is not in the plan"
         if len(made) < len(trials) and not may_end:
             return f"the run {trials[len(made)].key} is missing: block {number} of the plan has it"
-        self._enter(number, made)
+        self._enter(made)
         return ""
 
     def _cut_off(self, number: int, made: Sequence[Run]) -> str:
@@ -139,9 +139,8 @@ class _Replay:
     def _given_up(self, group: Group, label: str) -> bool:
         return plan.gives_up(self._experiment, self._ended.get((*group, label), {}))
 
-    def _enter(self, number: int, made: Sequence[Run]) -> None:
+    def _enter(self, made: Sequence[Run]) -> None:
         """Take in the runs of a block, and close the groups that can't be compared any more."""
-        del number
         self._runs += made
         for run in made:
             self._ended.setdefault((*_group(run.trial), run.trial.variant), collections.Counter())[run.status] += 1
@@ -231,7 +230,7 @@ def _times(view: RecordView) -> Iterator[str]:
     """Yield a sentence on the first run whose time contradicts the others, the record or itself."""
     clock = "the clock was set, or the record was edited"
     begun = _created_ns(view.meta.created)
-    sealed = view.seal.sealed_unix_ns if view.seal else 0
+    sealed = view.seal.sealed_unix_ns if view.seal and len(view.runs) <= view.seal.runs else 0
     one_at_once = not view.experiment.virtual
     real_time = one_at_once and not view.experiment.simulated
     before: Run | None = None
@@ -239,18 +238,18 @@ def _times(view: RecordView) -> Iterator[str]:
         if not run.started_unix_ns:
             continue
         start = run.started_unix_ns
-        if begun is not None and start < begun - _EARLY_NS:
-            yield f"the run {run.trial.key} started before the record was created: {clock}"
-            return
-        if sealed and view.seal and len(view.runs) <= view.seal.runs and start > sealed:
-            yield f"the run {run.trial.key} started after the record was sealed: {clock}"
-            return
-        if one_at_once and before is not None and start < before.started_unix_ns + before.elapsed_ns * 9 // 10:
-            yield f"the run {run.trial.key} started before the end of the run before it: {clock}"
-            return
-        wall_ns = dict(run.facts).get("wall_ns", 0)
-        if real_time and wall_ns > run.elapsed_ns > 0:
-            yield f"the run {run.trial.key} took longer than the time until its answer came"
+        free_ns = before.started_unix_ns + before.elapsed_ns * 9 // 10 if one_at_once and before is not None else 0
+        problems = (
+            (begun is not None and start < begun - _EARLY_NS, f"started before the record was created: {clock}"),
+            (sealed and start > sealed, f"started after the record was sealed: {clock}"),
+            (start < free_ns, f"started before the end of the run before it: {clock}"),
+            (
+                real_time and dict(run.facts).get("wall_ns", 0) > run.elapsed_ns > 0,
+                "took longer than the time until its answer came",
+            ),
+        )
+        if problem := next((text for wrong, text in problems if wrong), ""):
+            yield f"the run {run.trial.key} {problem}"
             return
         before = run
 

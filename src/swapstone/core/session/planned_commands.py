@@ -2,17 +2,19 @@
 """What an experiment would run, read and write if its record were resumed, repeated or explained: a list to read beforehand.
 
 Each entry is one line, in which control characters are visible. Texts stand as the record has them: placeholders are not replaced, and
-the values that replace them follow. Nothing is looked up, resolved or run to make the list.
+the values that replace them follow. Nothing is looked up, resolved or run to make the list. An option without words here is listed by name.
 """
 
 from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from typing import cast
 
-from swapstone.core.model import COMMAND, CommandLine, Experiment, FactorLevels, OwnProgram
+from swapstone.core.model import COMMAND, CommandLine, Experiment, FactorLevels, LoadGenerator
 from swapstone.core.model.safe_text import safe
+from swapstone.core.session.option_table import given_of
 from swapstone.core.session.study_file import StudyPart
 from swapstone.core.targets import target_kinds
 
@@ -22,6 +24,59 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]*")
 
 _OF_THE_USER = {COMMAND, "program"}
 """Factors whose levels are names of command lines, which are listed themselves."""
+
+
+_NOT_RUN = {
+    "name",
+    "names",
+    "numbers",
+    "metrics",
+    "cpus",
+    "pin",
+    "waits",
+    "cpu_bound",
+    "timeout_ms",
+    "timeout",
+    "build_timeout_ms",
+} | {
+    *(
+        "build_timeout",
+        "ignore_failure",
+        "output_may_differ",
+        "memory_bytes",
+        "memory",
+        "rebuild",
+        "connections",
+        "read",
+    ),
+    *("warm_up", "ready_timeout"),
+}
+"""Fields of an own program, and options, that name nothing that is run, read or written."""
+
+_WORDS = {
+    "source": "copy for each variant the folder",
+    "build": f"build for each variant, {_SHELL}",
+    "libraries": "build the library",
+    "setup": f"run once for each variant, {_SHELL}",
+    "prepare": f"run before each trial, {_SHELL}",
+    "conclude": f"run after each trial, {_SHELL}",
+    "arguments": "run",
+    "command": "run",
+    "commands": "run",
+    "programs": "run",
+    "shell": f"run commands {_SHELL}",
+    "load_generator": "run as the load generator",
+    "load_generators": "run as the load generator",
+    "directory": "run all of these in the folder",
+    "environment": "set the environment variable",
+    "env": "set the environment variable",
+    "stdin": "read standard input from",
+    "input": "read standard input from",
+    "output": "empty, and write standard output in each trial to",
+    "artifacts": "read what the program should have written to",
+    "files": "copy into a virtual machine",
+    "parameters": "replace the placeholder",
+}
 
 
 def planned_commands(experiment: Experiment) -> tuple[str, ...]:
@@ -34,47 +89,35 @@ def planned_commands(experiment: Experiment) -> tuple[str, ...]:
             names.setdefault(suite, []).append(name)
         lines += (f"run Swapstone's own workloads of {suite}: {', '.join(found)}" for suite, found in names.items())
     else:
-        lines += _own_lines(own)
+        lines += _program_lines({name: getattr(own, name) for name in own.__struct_fields__})
     lines += _level_lines(experiment.applied_factors)
     return tuple(map(safe, lines))
 
 
-def _own_lines(own: OwnProgram) -> Iterator[str]:
-    if own.build:
-        yield f"build for each variant, in a copy of {own.source}, {_SHELL}: {own.build}"
-    if own.libraries:
-        yield f"build libraries: {', '.join(own.libraries)}"
-    if own.setup:
-        yield f"run once for each variant, {_SHELL}: {own.setup}"
-    if own.prepare:
-        yield f"run before each trial, {_SHELL}: {own.prepare}"
-    what = "run as the server" if own.load_generators else "run"
-    for line in _command_lines(own):
-        words = line.words[0] if own.shell and line.words else shlex.join(line.words)
-        variables = "".join(f"{name}={shlex.quote(value)} " for name, value in line.environment)
-        yield f"{what}{f', {_SHELL}' if own.shell else ''}: {variables}{words}"
-    for generator in own.load_generators:
-        yield f"run as the load generator: {shlex.join(generator.command)}"
-    if own.conclude:
-        yield f"run after each trial, {_SHELL}: {own.conclude}"
-    yield from (f"set the environment variable {name}={value}" for name, value in own.environment)
-    if own.directory:
-        yield f"run all of these in the folder {own.directory}"
-    if own.stdin:
-        yield f"read standard input from {own.stdin}"
-    if own.output:
-        yield f"empty the file {own.output} and write standard output to it, in each trial"
-    yield from (f"read the file {path}, which the program should write" for path in own.artifacts)
-    yield from (f"copy into a virtual machine: {path}" for path in own.files)
-    yield from (f"replace {{{name}}} by {_values(values)}" for name, values in own.parameters)
+def _program_lines(program: Mapping[str, object]) -> Iterator[str]:
+    """Yield the lines of an own program, from its fields or its options by name."""
+    for name, value in program.items():
+        if value and name not in _NOT_RUN:
+            words = name in {"arguments", "command"} and cast("tuple[str, ...]", value)
+            each = cast("tuple[object, ...]", value if isinstance(value, tuple) else (value,))
+            texts = [shlex.join(words)] if words else map(_text, each)
+            yield from (f"{_WORDS.get(name, name)}: {text}" for text in texts)
 
 
-def _command_lines(own: OwnProgram) -> tuple[CommandLine, ...]:
-    if own.commands:
-        return own.commands
-    if own.programs:
-        return tuple(CommandLine(name=name, words=(path, *own.arguments)) for name, path in own.programs)
-    return (CommandLine(name="", words=own.arguments),)
+def _text(value: object) -> str:
+    """Return a value in one line: words as a shell takes them, pairs as ``NAME=VALUE``."""
+    match value:
+        case str():
+            return value
+        case CommandLine(words=words, environment=environment):
+            return shlex.join((*("=".join(pair) for pair in environment), *words))
+        case LoadGenerator(command=words):
+            return shlex.join(words)
+        case (str() as name, tuple() as values):
+            return f"{name}={_values(values)}"
+        case (name, value):
+            return f"{name}={value}"
+    return str(value)
 
 
 def _level_lines(factors: Iterable[FactorLevels]) -> Iterator[str]:
@@ -119,45 +162,13 @@ def planned_study_commands(parts: Iterable[StudyPart], target: str = "", directo
 
 def _part_lines(part: StudyPart, target: str) -> Iterator[str]:
     settings = part.settings
-    program, machine = settings.program, settings.machine
+    machine = settings.machine
     kernels = (text.partition("=") for text in machine.modules)
     yield from _target_lines(target, ((kernel, folder) for kernel, _, folder in kernels), machine.module_files)
     if part.own is None:
         yield f"run Swapstone's own workloads of {', '.join(settings.workloads.suites) or 'the suites that suit its factors'}"
     else:
-        if program.build:
-            yield f"build for each variant, in a copy of {program.source}, {_SHELL}: {program.build}"
-        if program.libraries:
-            yield f"build libraries: {', '.join(program.libraries)}"
-        commands = (
-            ("run once for each variant", program.setup),
-            ("run before each trial", program.prepare),
-            ("run after each trial", program.conclude),
-        )
-        yield from (f"{what}, {_SHELL}: {command}" for what, command in commands if command)
-        if program.command is not None:
-            yield f"run: {shlex.join(program.command)}"
-        shell = f", {_SHELL}" if program.shell else ""
-        yield from (f"run{shell}: {command}" for command in program.commands)
-        yield from (f"run: {text.partition('=')[2]}" for text in program.programs)
-        if program.server:
-            yield f"run as the server: {program.server}"
-        if program.load_generator:
-            yield f"run as the load generator: {program.load_generator}"
-        yield from (f"set the environment variable {text}" for text in program.env)
-        if program.input:
-            yield f"read standard input from {program.input}"
-        if program.output:
-            yield f"empty the file {program.output} and write standard output to it, in each trial"
-        yield from (f"read the file {path}, which the program should write" for path in program.artifacts)
-        yield from (f"copy into a virtual machine: {path}" for path in program.files)
-        values: dict[str, list[str]] = {}
-        for text in program.parameters:
-            name, _, value = text.partition("=")
-            values.setdefault(name, []).append(value)
-        yield from (
-            f"replace {{{name}}} by {each[0] if len(each) == 1 else _values(each)}" for name, each in values.items()
-        )
+        yield from _program_lines(given_of(settings.program))
     held = (text.partition("=") for text in settings.workloads.hold)
     levels = [FactorLevels(factor=name, levels=(level,)) for name, _, level in held]
     yield from _level_lines((*(FactorLevels(factor=each.name, levels=each.levels) for each in part.factor), *levels))

@@ -26,7 +26,7 @@ from swapstone.core.model import (
 from swapstone.core.plan import Group
 from swapstone.core.plan.stop_decision import StopDecision
 from swapstone.core.plan.stopping import AT_RESOLUTION, StopReason, decide, due, first_block, first_look, looks
-from swapstone.core.session.budget import MOST_EXTENSION, check_spent, extended_again, fitted
+from swapstone.core.session.budget import MOST_EXTENSION, extended_again, fitted
 from swapstone.core.session.values import format_compared
 from swapstone.core.workloads import workloads_by_name
 
@@ -101,7 +101,8 @@ class PrecisionStop:
         self._growing.read(runs)
         now = self._growing.so_far(still_open, block, next_block_ns)
         first = block == first_block(self._experiment)
-        if block == self._begins_after():
+        # Discarded runs that the user did not ask for begin after the second block: the first contains setup.
+        if block == first_block(self._experiment) + (self._experiment.prime_more and not self._experiment.blocks):
             self._begin(now, used_ns)
         self._fit_budget(runs, block, used_ns, round(sum(now.cost_ns.values())))
         experiment = self._experiment
@@ -150,14 +151,6 @@ class PrecisionStop:
             return StopReason.LOST.value
         return f"{reason.value}{AT_RESOLUTION if any(each.at_resolution for each in self._last.values()) else ''}"
 
-    def _begins_after(self) -> int:
-        """Return after which block the number of discarded runs is set.
-
-        Of those that the user did not ask for it is the second block, because the first contains setup, and shows little about later ones.
-        """
-        experiment = self._experiment
-        return first_block(experiment) + (experiment.prime_more and not experiment.blocks)
-
     def _begin(self, now: _Discarding, used_ns: int) -> None:
         """Set how many runs are discarded from the next block on: none, if only the default asks for them and the budget is too small."""
         experiment = self._experiment
@@ -203,14 +196,6 @@ class PrecisionStop:
         if pairs < min(block, first_look(self._experiment)):
             return msgspec.structs.replace(found, half_width=None, lost="", decided=False)
         return found
-
-    def check_first_runs(self, runs: Sequence[Run]) -> None:
-        """Check the runs of the first block so far.
-
-        Raises:
-            BudgetError: they alone show that the budget can't hold the pairs that an interval needs.
-        """
-        check_spent(self._experiment, runs)
 
     def _fit_budget(self, runs: Sequence[Run], block: int, used_ns: int, next_block_ns: int) -> None:
         """Extend the budget, or raise, if it can't hold the pairs that an interval needs."""

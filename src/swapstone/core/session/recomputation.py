@@ -11,6 +11,7 @@ from swapstone.core.run import manifest_of, prepare
 from swapstone.core.run.recompute import Recomputed, choose, recompute
 from swapstone.core.session.machines import open_experiment_target
 from swapstone.core.session.progress import Progress
+from swapstone.core.session.run_options import RunOptions
 from swapstone.core.session.trust import require_trust
 
 
@@ -50,7 +51,7 @@ def run_again(view: RecordView, count: int, progress: Progress) -> tuple[tuple[R
         if key:
             progress.note(f"running {key} again, {done + 1} of {total}")
 
-    with open_experiment_target(view.experiment, progress.note, no_cache=True) as target:
+    with open_experiment_target(view.experiment, progress.note, RunOptions(no_cache=True)) as target:
         progress.experiment_started(view.experiment, "")
         try:
             prepared = prepare(view.experiment, target, progress.building, progress.note)

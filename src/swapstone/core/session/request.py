@@ -16,10 +16,13 @@ from swapstone.core.model import (
     OwnProgram,
     UserError,
     Workload,
+    check_distinct,
+    refuse,
     unknown,
 )
 from swapstone.core.model.experiment import FEWEST_WAKEUPS, MOST_WAKEUPS, WAKEUP_INTERVAL_US
 from swapstone.core.session.settings import Settings
+from swapstone.core.session.varied_program import varied_program
 from swapstone.core.workloads import find_load, with_wakeups
 
 
@@ -42,6 +45,21 @@ class ExperimentRequest:
     budget_extends: bool = False
 
 
+def request_of(factors: Sequence[str], settings: Settings) -> ExperimentRequest:
+    """Return the request of a comparison, of bundled workloads or of an own program.
+
+    Args:
+        factors: texts ``FACTOR=BASELINE,CANDIDATE``.
+        settings: of the user.
+
+    Raises:
+        UserError: an option is wrong, or there is nothing to compare.
+    """
+    varied = parse_factors(factors) if factors else ()
+    own, varied = varied_program(settings.program, varied, settings.workloads.hold)
+    return ExperimentRequest(name="compare", factors=varied or parse_factors(()), settings=settings, own=own)
+
+
 def parse_factors(texts: Iterable[str]) -> tuple[FactorLevels, ...]:
     """Parse texts such as ``libc=glibc,musl``.
 
@@ -54,12 +72,8 @@ def parse_factors(texts: Iterable[str]) -> tuple[FactorLevels, ...]:
             "There is nothing to compare: FACTOR=BASELINE,CANDIDATE is missing.",
             "For example: swapstone compare libc=glibc,musl",
         )
-    names = [choice.factor for choice in choices]
-    twice = next((name for name in names if names.count(name) > 1), None)
-    if twice is not None:
-        raise UserError(
-            f"The factor {twice} is named twice.", f"List all its levels in one: {twice}=BASELINE,CANDIDATE"
-        )
+    hint = "List all its levels in one: {}=BASELINE,CANDIDATE"
+    check_distinct((choice.factor for choice in choices), "The factor {} is named twice.", hint)
     return choices
 
 
@@ -87,18 +101,19 @@ def parse_held(texts: Iterable[str], varied: Sequence[FactorLevels]) -> tuple[tu
                 f"{name} can't be held: its levels are yours.",
                 "Write the value into the command, or set a variable of the environment with --env NAME=VALUE.",
             )
-        if name in {choice.factor for choice in varied}:
-            raise UserError(
+        refuse(
+            (
+                name in {choice.factor for choice in varied},
                 f"The factor {name} is compared and can't be held at {level} too.",
                 f"Leave --hold {name}={level} out, or leave {name} out of what is compared.",
-            )
-        if name in held:
-            raise UserError(f"The factor {name} is held twice.", f"Hold one level: --hold {name}={level}")
-        if "," in level:
-            raise UserError(
+            ),
+            (name in held, f"The factor {name} is held twice.", f"Hold one level: --hold {name}={level}"),
+            (
+                "," in level,
                 f"{text!r} holds several levels; all variants share one.",
                 f"To compare them: swapstone compare {name}={level}",
-            )
+            ),
+        )
         held[name] = find_level(find_factor(name), level).name
     return tuple(held.items())
 
@@ -115,18 +130,20 @@ def wakeups_of(duration_ns: int | None, workloads: Iterable[Workload]) -> int:
     """
     if duration_ns is None:
         return 0
-    if not any(with_wakeups(work, 1) is not work for work in workloads):
-        raise UserError(
+    cycles = duration_ns // (WAKEUP_INTERVAL_US * 1000)
+    most_s = MOST_WAKEUPS * WAKEUP_INTERVAL_US // 1_000_000
+    refuse(
+        (
+            not any(with_wakeups(work, 1) is not work for work in workloads),
             "--duration is for the suite latency, and none of its workloads runs here.",
             "Add --suite latency, or leave --duration out.",
-        )
-    cycles = duration_ns // (WAKEUP_INTERVAL_US * 1000)
-    if not FEWEST_WAKEUPS <= cycles <= MOST_WAKEUPS:
-        most_s = MOST_WAKEUPS * WAKEUP_INTERVAL_US // 1_000_000
-        raise UserError(
+        ),
+        (
+            not FEWEST_WAKEUPS <= cycles <= MOST_WAKEUPS,
             f"--duration is not between {FEWEST_WAKEUPS * WAKEUP_INTERVAL_US // 1000} ms and {most_s} s.",
             f"For example: --duration 10s, or {most_s}s",
-        )
+        ),
+    )
     return cycles
 
 
@@ -184,6 +201,5 @@ def check_loads(names: Iterable[str]) -> tuple[str, ...]:
         UserError: there is no such load, or one is named twice.
     """
     found = tuple(find_load(name.strip()).name for name in names)
-    if twice := next((name for name in found if found.count(name) > 1), None):
-        raise UserError(f"The load {twice} is named twice.", f"Write: --load {','.join(dict.fromkeys(found))}")
+    check_distinct(found, "The load {} is named twice.", f"Write: --load {','.join(dict.fromkeys(found))}")
     return found

@@ -6,21 +6,12 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Sequence
-from typing import TypedDict
 
 from swapstone.core.model.run_sharing import NO_SHARING, RunSharing
 from swapstone.core.report.answer.conclusion import FailIf
 from swapstone.core.session.outcome import parse_fail_if
 from swapstone.core.session.settings import Settings
 from swapstone.core.session.values import duration_seconds, parse_ratio
-
-
-class TargetRunOptions(TypedDict):
-    """The options of `RunOptions` with which a target is opened."""
-
-    no_cache: bool
-    guest_timeout_s: float
-    sharing: RunSharing
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -44,10 +35,6 @@ class RunOptions:
     label: str = ""
     trust: bool = False
     sharing: RunSharing = NO_SHARING
-
-    def of_target(self) -> TargetRunOptions:
-        """Return those that concern the target."""
-        return {"no_cache": self.no_cache, "guest_timeout_s": self.guest_timeout_s, "sharing": self.sharing}
 
 
 DEFAULT_OPTIONS = RunOptions()

@@ -27,8 +27,8 @@ from swapstone.core.model import Run, Sample, Status, UserError, Variant, WireEr
 from swapstone.core.model.parts import missing_parts
 from swapstone.core.model.trial_conditions import changed_conditions
 from swapstone.core.record import KeptOutputs, RecordView
-from swapstone.core.wire import AgentAnswer, ProcessOutcome
-from swapstone.core.wire.kept_answer import decode_kept, restored, split_raw
+from swapstone.core.wire import AgentAnswer
+from swapstone.core.wire.kept_answer import decode_kept, restored
 from swapstone.core.wire.own_program_output import STDOUT, OutputDigests
 from swapstone.version import __version__
 
@@ -49,7 +49,6 @@ class Derivation:
     Attributes:
         runs: number of runs with samples.
         whole: how many of them were derived again, samples and all.
-        partly: how many were derived with the agent's figures, such as times, from the run itself: records before 0.2 keep no answers.
         underived: pairs (reason, number of runs) of the others.
         levels: pairs (factor, number of derived runs whose level can't be observed again, as that needs the files of the programs).
         failures: number of failed and refused runs.
@@ -59,7 +58,6 @@ class Derivation:
 
     runs: int
     whole: int
-    partly: int
     underived: tuple[tuple[str, int], ...]
     levels: tuple[tuple[str, int], ...]
     failures: int
@@ -77,6 +75,13 @@ class _UnderivableError(Exception):
 
 class _SlowPatternError(_UnderivableError):
     """A pattern of the record takes too long."""
+
+
+def _contradict(*reasons: tuple[object, str]) -> None:
+    """Raise the error of the first pair (condition, text) whose condition holds."""
+    for condition, text in reasons:
+        if condition:
+            raise _ContradictionError(text)
 
 
 def derive(view: RecordView) -> Derivation:
@@ -116,14 +121,14 @@ class _Deriver:
         """Derive every run."""
         problems: list[str] = []
         underived: collections.Counter[str] = collections.Counter()
-        whole = partly = shown = failures = 0
+        whole = shown = failures = 0
         for run in self._view.runs:
             if run.status is Status.UNAVAILABLE:
                 continue
             ok = run.status is Status.OK
             failures += not ok
             try:
-                with_answer = self._derive(run)
+                self._derive(run)
             except _SlowPatternError as error:
                 self._too_slow = str(error)
                 underived[str(error)] += ok
@@ -134,13 +139,11 @@ class _Deriver:
             except _BAD_DATA as error:
                 problems.append(f"the raw output of the run {run.trial.key} can't be read: {str(error)[:200]}")
             else:
-                whole += ok and with_answer
-                partly += ok and not with_answer
+                whole += ok
                 shown += not ok
         return Derivation(
             runs=sum(run.status is Status.OK for run in self._view.runs),
             whole=whole,
-            partly=partly,
             underived=tuple((reason, count) for reason, count in underived.items() if count),
             levels=tuple(self._unseen.items()),
             failures=failures,
@@ -156,8 +159,8 @@ class _Deriver:
         except UserError:
             return False
 
-    def _derive(self, run: Run) -> bool:
-        """Derive one run. Return whether the agent's answer was there, and not only the printed text."""
+    def _derive(self, run: Run) -> None:
+        """Derive one run."""
         reader = self._readers.get((run.trial.suite, run.trial.workload))
         variant = self._variants.get(run.trial.variant)
         if self._missing and (reader is None or not self._has_factors(run)):
@@ -169,14 +172,13 @@ class _Deriver:
         if not run.answer:
             if self._strict and run.status is Status.OK:
                 raise _ContradictionError("has samples, and no answer of the agent is kept")
-            self._derive_text(run, reader)
-            return False
+            why = "this record does not keep the agent's answers" if run.status is Status.OK else ""  # before 0.2
+            raise _UnderivableError(why)
         answer, shortened = self._answer(run)
         if run.status is Status.OK:
             self._derive_ok(run, reader, variant, answer, shortened=shortened)
         else:
             _check_failure(run, reader, answer, self._checks.get((run.trial.suite, run.trial.workload), ""))
-        return True
 
     def _answer(self, run: Run) -> tuple[AgentAnswer, bool]:
         """Return the agent's answer with its outputs, and whether outputs were shortened."""
@@ -188,20 +190,21 @@ class _Deriver:
             answer = restored(kept, raw or b"")
         except WireError as error:
             raise _ContradictionError(f"has raw output that does not belong together: {error.message}") from error
-        if answer.id != run.trial.identity:
-            raise _ContradictionError(f"has the agent's answer to another trial, {answer.id}")
-        for name, now, then in (("facts", answer.facts, run.facts), ("name", answer.name, run.name)):
-            if now != then:
-                raise _ContradictionError(f"has other {name} than the agent's answer")
+        _contradict(
+            (answer.id != run.trial.identity, f"has the agent's answer to another trial, {answer.id}"),
+            (answer.facts != run.facts, "has other facts than the agent's answer"),
+            (answer.name != run.name, "has other name than the agent's answer"),
+        )
         return answer, kept.shortened
 
     def _derive_ok(
         self, run: Run, reader: OutputReader, variant: Variant, answer: AgentAnswer, *, shortened: bool
     ) -> None:
-        if failure := reader.trouble(answer):
-            raise _ContradictionError(f"is marked ok, and its raw output shows a failure: {failure}")
-        if changed_conditions(dict(answer.facts)):
-            raise _ContradictionError("is marked ok, and its raw output shows that the conditions changed")
+        failure, changed = reader.trouble(answer), changed_conditions(dict(answer.facts))
+        _contradict(
+            (failure, f"is marked ok, and its raw output shows a failure: {failure}"),
+            (changed, "is marked ok, and its raw output shows that the conditions changed"),
+        )
         measured = _read(reader, answer, shortened=shortened)
         self._compare(run, measured, extra=self._strict and self._same_version)
         self._compare_levels(run, variant, answer, measured)
@@ -209,38 +212,21 @@ class _Deriver:
         if own is not None and not own.output and not own.load_generators and not shortened:
             self._compare_output(run, answer.stdout)
 
-    def _derive_text(self, run: Run, reader: OutputReader) -> None:
-        """Derive a run of a record without answers from the printed text; the agent's figures are those of the run."""
-        if run.status is not Status.OK:
-            raise _UnderivableError("")
-        own = self._view.experiment.own
-        if own is not None and not own.load_generators and (own.ignore_failure or not own.numbers):
-            raise _UnderivableError("all samples are the agent's, and this record does not keep its answers")
-        raw = self._outputs.read(run.output) if run.output else b""
-        if raw is None:
-            raise _UnderivableError("the raw output is missing or altered")
-        outputs = split_raw(raw)
-        if outputs is None:
-            raise _UnderivableError("the outputs can't be separated")
-        ended = ProcessOutcome.DRIVEN if reader.workload.load_generator else ProcessOutcome.EXITED
-        answer = AgentAnswer(id=run.trial.identity, facts=run.facts, outcome=ended, code=0)
-        answer = msgspec.structs.replace(answer, **outputs)
-        self._compare(run, _read(reader, answer, shortened=b" bytes left out]\n" in raw), extra=False)
-
     def _compare(self, run: Run, measured: Measured, *, extra: bool) -> None:
         """Compare samples, checksum, histogram and series with those of the run."""
-        for what, then, now in (
-            ("samples", run.samples, measured.samples),
-            ("series", run.series, measured.series),
-        ):
-            if name := _different(then, now, extra=extra):
-                raise _ContradictionError(f"has other {what} of {name} than its raw output")
-        if run.seen and run.seen != measured.seen:  # older records have none
-            raise _ContradictionError("has other observations than its raw output")
-        if run.check != measured.check:
-            raise _ContradictionError("has another checksum of its work than its raw output")
-        if (run.histogram, run.by_processor) != (measured.histogram, measured.by_processor):
-            raise _ContradictionError("has another histogram than its raw output")
+        sample = _different(run.samples, measured.samples, extra=extra)
+        series = _different(run.series, measured.series, extra=extra)
+        histograms = (run.histogram, run.by_processor) != (measured.histogram, measured.by_processor)
+        _contradict(
+            (sample, f"has other samples of {sample} than its raw output"),
+            (series, f"has other series of {series} than its raw output"),
+            (
+                run.seen and run.seen != measured.seen,
+                "has other observations than its raw output",
+            ),  # older records have none
+            (run.check != measured.check, "has another checksum of its work than its raw output"),
+            (histograms, "has another histogram than its raw output"),
+        )
 
     def _compare_levels(self, run: Run, variant: Variant, answer: AgentAnswer, measured: Measured) -> None:
         """Compare the levels that the answer alone shows, without the files of programs, with those of the run."""

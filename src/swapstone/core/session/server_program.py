@@ -9,7 +9,7 @@ import shlex
 import shutil
 from pathlib import Path
 
-from swapstone.core.model import Experiment, LoadGenerator, UserError
+from swapstone.core.model import Experiment, LoadGenerator, UserError, refuse
 from swapstone.core.model.load_generator import CONNECTIONS, PORT
 from swapstone.core.session.server_template import template_text
 from swapstone.core.session.values import parse_duration_ns
@@ -28,9 +28,7 @@ SERVER_EXAMPLE = (
 
 def server_notes(experiment: Experiment) -> tuple[str, ...]:
     """Return the notes on load generators that a report prints: what a closed loop hides, and that another machine ran them."""
-    found: list[LoadGenerator] = []
-    with contextlib.suppress(UserError):  # a record of another version may have workloads that this one does not
-        found = [work.load_generator for work in workloads_of(experiment).values() if work.load_generator is not None]
+    found = [work.load_generator for work in workloads_of(experiment).values() if work.load_generator is not None]
     apart = _apart_note(experiment.target) if found else ()
     names = dict.fromkeys(
         WRK if each.reader == WRK else Path(each.command[0]).name for each in found if is_closed(each.reader)
@@ -89,16 +87,19 @@ def load_generators(
     if not command:
         raise UserError("--server needs --load-generator, which sends the requests.", f"For example: {SERVER_EXAMPLE}")
     configuration = template_text(template, folder, server, variables)
-    if not any(PORT in text for text in (*server, *variables, configuration)):
-        raise UserError(
+    words = _words("--load-generator", command)
+    refuse(
+        (
+            not any(PORT in text for text in (*server, *variables, configuration)),
             "--server receives no port: {port} is neither in its command nor in an --env.",
             "Each trial has a port of its own: --server './my-server --port {port}', or --template FILE for a configuration file.",
-        )
-    words = _words("--load-generator", command)
-    if not any(PORT in word for word in words):
-        raise UserError(
-            "--load-generator receives no port: {port} is not in its command.", f"For example: {SERVER_EXAMPLE}"
-        )
+        ),
+        (
+            not any(PORT in word for word in words),
+            "--load-generator receives no port: {port} is not in its command.",
+            f"For example: {SERVER_EXAMPLE}",
+        ),
+    )
     counts = _counts(connections, words)
     program = _program(words[0], folder)
     how = _reader(reader, words[0])
@@ -128,24 +129,25 @@ def _words(option: str, text: str) -> tuple[str, ...]:
 
 def _counts(text: str | None, words: tuple[str, ...]) -> tuple[int, ...]:
     used = any(CONNECTIONS in word for word in words)
-    if text is None:
-        if used:
-            raise UserError(
-                "--load-generator has {connections}, and --connections is missing.", "Add: --connections 1,10,100"
-            )
-        return (0,)
-    if not used:
-        raise UserError(
+    counts = [int(part) if part.strip().isdecimal() else 0 for part in ("1" if text is None else text).split(",")]
+    refuse(
+        (
+            text is None and used,
+            "--load-generator has {connections}, and --connections is missing.",
+            "Add: --connections 1,10,100",
+        ),
+        (
+            text is not None and not used,
             "--connections is given, and --load-generator has no {connections}: every number would give the same load.",
             f"For example: {SERVER_EXAMPLE}",
-        )
-    counts = [int(part) if part.strip().isdecimal() else 0 for part in text.split(",")]
-    if not all(1 <= count <= MOST_CONNECTIONS for count in counts) or len(set(counts)) < len(counts):
-        raise UserError(
+        ),
+        (
+            not all(1 <= count <= MOST_CONNECTIONS for count in counts) or len(set(counts)) < len(counts),
             f"--connections {text!r} is no list of different numbers from 1 to {MOST_CONNECTIONS}.",
             "For example: --connections 1,10,100,250",
-        )
-    return tuple(counts)
+        ),
+    )
+    return (0,) if text is None else tuple(counts)
 
 
 def _program(word: str, folder: Path) -> str:

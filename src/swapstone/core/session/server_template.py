@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from swapstone.core.model import UserError
+from swapstone.core.model import UserError, refuse
 from swapstone.core.model.load_generator import PORT, TEMPLATE
 
 MOST_BYTES = 64 << 10
@@ -26,15 +26,17 @@ def template_text(name: str | None, folder: Path, server: tuple[str, ...], varia
             receives one without the option.
     """
     used = any(TEMPLATE in text for text in (*server, *variables))
-    if name is None:
-        if used:
-            raise UserError("--server has {template}, and --template is missing.", f"For example: {TEMPLATE_EXAMPLE}")
-        return ""
-    if not used:
-        raise UserError(
+    example = f"For example: {TEMPLATE_EXAMPLE}"
+    refuse(
+        (name is None and used, "--server has {template}, and --template is missing.", example),
+        (
+            name is not None and not used,
             "--server receives no {template}: the path of the filled file is neither in its command nor in an --env.",
-            f"For example: {TEMPLATE_EXAMPLE}",
-        )
+            example,
+        ),
+    )
+    if name is None:
+        return ""
     path = folder / name
     try:
         with path.open("rb") as file:
@@ -42,14 +44,17 @@ def template_text(name: str | None, folder: Path, server: tuple[str, ...], varia
         text = content.decode()
     except (OSError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is no UTF-8 text"
-        raise UserError(f"The template {path} can't be read: {why}.", f"For example: {TEMPLATE_EXAMPLE}") from error
-    if len(content) > MOST_BYTES:
-        raise UserError(
-            f"The template {path} has more than {MOST_BYTES >> 10} KiB.", "Include other files by their paths."
-        )
-    if PORT not in text:
-        raise UserError(
+        raise UserError(f"The template {path} can't be read: {why}.", example) from error
+    refuse(
+        (
+            len(content) > MOST_BYTES,
+            f"The template {path} has more than {MOST_BYTES >> 10} KiB.",
+            "Include other files by their paths.",
+        ),
+        (
+            PORT not in text,
             f"The template {path} has no {{port}}.",
             "Write it where the port of the server is, for example: listen {port};",
-        )
+        ),
+    )
     return text

@@ -229,7 +229,6 @@ class Program(Piece):
             _SERVER,
             "What sends its requests: wrk, ab, redis-benchmark, swapstone-pace or your own; with {port}, {connections}.",
             'load_generator = "wrk -d 3s --latency http://127.0.0.1:{port}/"',
-            aliases=("--drive",),
         ),
     )
     connections: str | None = attrs.field(

@@ -20,16 +20,15 @@ import msgspec
 
 from swapstone.core.comparison.side_by_side import Question, SideBySide, differing_setting, question_of, side_by_side
 from swapstone.core.model import Experiment, RecordError, UserError, unknown
+from swapstone.core.model.run_sharing import NO_SHARING, RunSharing
 from swapstone.core.model.system_errors import is_of_machine, remedy
 from swapstone.core.record import (
     ORIGIN,
-    FileProblemError,
     RecordView,
     file_bytes,
     has_origin,
     load,
     mark_file,
-    read_regular,
     replace_file,
 )
 from swapstone.core.report import record_report
@@ -40,23 +39,27 @@ from swapstone.core.session.budget import BudgetError, check_budget, sufficient_
 from swapstone.core.session.defaults import default_suites
 from swapstone.core.session.experiment import resolve, resume, start, suites_of
 from swapstone.core.session.interrupted import Interrupted
+from swapstone.core.session.machines import has_exact_runs, run_sharer
 from swapstone.core.session.progress import NO_PROGRESS, Progress
 from swapstone.core.session.record_handle import Record
 from swapstone.core.session.report_context import context_of
+from swapstone.core.session.request import ExperimentRequest
 from swapstone.core.session.run_options import DEFAULT_OPTIONS, RunOptions
-from swapstone.core.session.study_boards import Planned, check_boards, in_one_line
 from swapstone.core.session.study_file import Study, StudyPart
 from swapstone.core.session.study_run import STUDY, StudyRun, load_trusted_run
-from swapstone.core.session.study_sharing import check_study_sharing, options_of_part
+from swapstone.core.targets.hints import target_hint
 from swapstone.core.workloads import find_workloads, own_names
 from swapstone.version import __version__
 
 INDEX = "index.json"
 COMPLETE, INTERRUPTED, FAILED = "complete", "interrupted", "failed"
 UNAVAILABLE, LEFT_OUT, NOT_BEGUN = "unavailable", "left out", "not begun"
-_MOST_INDEX_BYTES = 64 << 20
 _LEFT = re.compile(r"\.part-.*|\..+\.[0-9a-f]{16}")
 """A file of `replace_file`, or of an earlier version, that a kill or a failing disk left."""
+
+
+Planned = Mapping[str, Experiment | str | None]
+"""For each part its experiment, or the reason why it is unavailable, or None if it is left out."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -147,7 +150,7 @@ def start_study(
         Interrupted: a signal ended it.
     """
     planned = _planned(run)
-    check_study_sharing(planned.values(), options)
+    _check_sharing(planned, options.sharing)
     _check_budgets(planned)
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -170,7 +173,7 @@ def resume_study(
     options: RunOptions = DEFAULT_OPTIONS,
     progress: Progress = NO_PROGRESS,
 ) -> StudyResult:
-    """Resume a study: complete parts stay, interrupted parts are resumed, the others start.
+    """Resume a study: complete parts stay, interrupted parts are resumed, the others start. The index is written anew.
 
     Args:
         folder: of the study.
@@ -180,7 +183,7 @@ def resume_study(
 
     Raises:
         UntrustedRecordError: the user did not start the study on this machine, or its file or a part's record was edited.
-        UserError: every part is complete, or the folder can't be read or written.
+        UserError: the folder can't be read or written.
         Interrupted: a signal ended it.
     """
     run = load_trusted_run(folder, trust=options.trust)
@@ -188,14 +191,9 @@ def resume_study(
         with contextlib.suppress(OSError):
             _remove_temporary_files(path)
     if budget_ns:
-        run = msgspec.structs.replace(run, schema=2, budget_ns=budget_ns)
+        run = msgspec.structs.replace(run, budget_ns=budget_ns)
     planned = _planned(run)
-    check_study_sharing(planned.values(), options)
-    complete = all(_on_disk(folder / part.name).state == COMPLETE or planned[part.name] is None for part in run.chosen)
-    if complete and _index_is_current(run, folder):
-        raise UserError(
-            f"Every part of {folder} is complete: there is nothing to resume.", f"Its report: {folder / 'index.html'}"
-        )
+    _check_sharing(planned, options.sharing)
     if budget_ns:
         _write_run(run, folder)
     return _run(run, folder, planned, options, progress, more=bool(budget_ns))
@@ -218,39 +216,31 @@ def _remove_temporary_files(folder: Path) -> None:
         Path(path).unlink()
 
 
-def _index_is_current(run: StudyRun, folder: Path) -> bool:
-    """Return whether the index has the end of each part: a signal may have ended the study between its last part and the index."""
-    try:
-        parts = msgspec.json.decode(read_regular(folder / INDEX, _MOST_INDEX_BYTES))["index"]["parts"]
-        states = {part["name"]: part["state"] for part in parts}
-    except (FileNotFoundError, FileProblemError, ValueError, LookupError, TypeError, RecursionError):
-        return False
-    return all(states.get(part.name) in {COMPLETE, LEFT_OUT} for part in run.chosen)
-
-
 def _planned(run: StudyRun) -> Planned:
     """Resolve every part before anything runs.
 
     Raises:
         UserError: a pattern matches no workload of any part.
     """
-    names: dict[str, list[str] | str] = {}
+    planned: dict[str, Experiment | str | None] = {}
+    every: list[str] = []
     for part in run.chosen:
         try:
-            names[part.name] = _workload_names(run, part)
+            request = part.request(f"{run.name}/{part.name}", run.directory)
+            names = _workload_names(run, request)
+            every += names
+            planned[part.name] = _part_experiment(run, part, request, names)
         except UserError as error:
             if is_of_machine(error):
                 raise
-            names[part.name] = in_one_line(error)
-    every = [name for found in names.values() if isinstance(found, list) for name in found]
+            planned[part.name] = in_one_line(error)
     for pattern in run.only:
         if every and not any(fnmatch.fnmatchcase(name, pattern) for name in every):
             raise unknown("workload", pattern, every)
-    return {part.name: _one_planned(run, part, names[part.name]) for part in run.chosen}
+    return planned
 
 
-def _workload_names(run: StudyRun, part: StudyPart) -> list[str]:
-    request = part.request(part.name, run.directory)
+def _workload_names(run: StudyRun, request: ExperimentRequest) -> list[str]:
     if request.own:
         return list(own_names(request.own))
     wanted = request.settings.workloads
@@ -259,33 +249,28 @@ def _workload_names(run: StudyRun, part: StudyPart) -> list[str]:
     return [work.name for _, work in find_workloads(suites, wanted.only)]
 
 
-def _one_planned(run: StudyRun, part: StudyPart, names: list[str] | str) -> Experiment | str | None:
-    if isinstance(names, str):
-        return names
+def _part_experiment(
+    run: StudyRun, part: StudyPart, request: ExperimentRequest, names: Sequence[str]
+) -> Experiment | None:
+    """Return the experiment of a part, with the options of the run in place of its own; None if none of its workloads is wanted."""
     kept = [name for name in names if not run.only or any(fnmatch.fnmatchcase(name, each) for each in run.only)]
     if not kept:
         return None
-    try:
-        request = part.request(f"{run.name}/{part.name}", run.directory)
-        settings = request.settings
-        measuring = attrs.evolve(
-            settings.measuring,
-            budget=datetime.timedelta(microseconds=max(1, _budget_share_ns(run, part) // 1000)),
-            seed=run.seed if settings.measuring.seed is None else settings.measuring.seed,
-            blocks=run.blocks or settings.measuring.blocks,
-        )
-        only = kept if run.only and not request.own else settings.workloads.only
-        settings = attrs.evolve(
-            settings,
-            measuring=measuring,
-            workloads=attrs.evolve(settings.workloads, only=only),
-            place=attrs.evolve(settings.place, target=run.target or settings.place.target),
-        )
-        return resolve(attrs.evolve(request, settings=settings, budget_extends=not run.budget_ns))
-    except UserError as error:
-        if is_of_machine(error):
-            raise
-        return in_one_line(error)
+    settings = request.settings
+    measuring = attrs.evolve(
+        settings.measuring,
+        budget=datetime.timedelta(microseconds=max(1, _budget_share_ns(run, part) // 1000)),
+        seed=run.seed if settings.measuring.seed is None else settings.measuring.seed,
+        blocks=run.blocks or settings.measuring.blocks,
+    )
+    only = kept if run.only and not request.own else settings.workloads.only
+    settings = attrs.evolve(
+        settings,
+        measuring=measuring,
+        workloads=attrs.evolve(settings.workloads, only=only),
+        place=attrs.evolve(settings.place, target=run.target or settings.place.target),
+    )
+    return resolve(attrs.evolve(request, settings=settings, budget_extends=not run.budget_ns))
 
 
 def _budget_share_ns(run: StudyRun, part: StudyPart) -> int:
@@ -293,6 +278,23 @@ def _budget_share_ns(run: StudyRun, part: StudyPart) -> int:
     if not run.budget_ns:
         return part.budget_ns
     return run.budget_ns * part.budget_ns // sum(each.budget_ns for each in run.chosen)
+
+
+def _check_sharing(planned: Planned, sharing: RunSharing) -> None:
+    """Check that at least one part takes the options of many machines, and that store and workers can be opened.
+
+    Raises:
+        UserError: none does, or one can't be opened.
+    """
+    if not sharing:
+        return
+    if not any(isinstance(each, Experiment) and has_exact_runs(each) for each in planned.values()):
+        raise UserError(
+            f"No part of this study takes {' and '.join(sharing.options())}: a run is the same on every machine on the virtual clock "
+            "only, and a measured time is not.",
+            "Name other parts, leave it out" + target_hint("shares_runs", ", or choose another target: {}"),
+        )
+    run_sharer(sharing).check(sharing)
 
 
 def _check_budgets(planned: Planned) -> None:
@@ -320,18 +322,20 @@ def _run(
     summaries: dict[str, PartSummary] = {}
     index = None
     try:
-        remaining = {name for name, state in states.items() if more or state.state != COMPLETE}
-        planned = check_boards(planned, remaining, progress.note)
         for number, part in enumerate(parts, start=1):
             path = folder / part.name
             if states[part.name].state == COMPLETE and not more:
                 continue
             progress.part_started(number, len(parts), part.name, part.title)
-            own, note = options_of_part(part.name, planned[part.name], options)
-            if note:
-                progress.note(note)
-            labelled = dataclasses.replace(own, label=f"part {number} of {len(parts)}")
-            states[part.name] = state = _run_part(path, planned[part.name], labelled, progress, more=more)
+            own = dataclasses.replace(options, label=f"part {number} of {len(parts)}")
+            experiment = planned[part.name]
+            if options.sharing and isinstance(experiment, Experiment) and not has_exact_runs(experiment):
+                names = " and ".join(options.sharing.options())
+                progress.note(
+                    f"Note: the part {part.name} is not on the virtual clock: it is measured here, without {names}."
+                )
+                own = dataclasses.replace(own, sharing=NO_SHARING)
+            states[part.name] = state = _run_part(path, experiment, own, progress, more=more)
             summaries.pop(part.name, None)
             changed = state.state in {COMPLETE, INTERRUPTED}
             progress.part_ended(state.state, state.reason, path if changed else None)
@@ -387,6 +391,12 @@ def _run_part(
     return PartState(COMPLETE)
 
 
+def in_one_line(error: UserError) -> str:
+    """Return the message and the hint of an error as sentences in one line."""
+    message, *hint = str(error).splitlines() or [""]
+    return " ".join((message if not hint or message.endswith((".", "!", "?", ":")) else f"{message}.", *hint))
+
+
 def _resume_command(folder: Path, budget: str = "") -> str:
     return f"swapstone study --resume {shlex.quote(str(folder))}{f' --budget {budget}' if budget else ''}"
 
@@ -417,7 +427,7 @@ def _write_index(
     )
     _write(folder / "index.md", markdown.render(document_of(index)), folder)
     _write(folder / "index.html", html.render(document_of(index)), folder)
-    _write(folder / INDEX, to_json(index), folder)  # the last one: `_index_is_current` reads it
+    _write(folder / INDEX, to_json(index), folder)
     return index
 
 

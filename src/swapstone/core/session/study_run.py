@@ -5,18 +5,17 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
-from swapstone.core.model import FrozenStruct, RecordError, UserError
+from swapstone.core.model import FrozenStruct, RecordError
 from swapstone.core.model.bounds import amount_problem
 from swapstone.core.model.safe_text import safe
 from swapstone.core.record import FileProblemError, read_regular
 from swapstone.core.session.planned_commands import planned_study_commands
 from swapstone.core.session.study_file import STUDY_FILE, Study, StudyPart, is_part_name
 from swapstone.core.session.trust import require_own_record, require_trusted_study
-from swapstone.core.session.values import parse_duration_ns
 
 STUDY = "study.json"
 _MOST_BYTES = 16 << 20
@@ -30,14 +29,12 @@ class StudyRun(FrozenStruct, frozen=True, kw_only=True):
     """A study with the options of its run: `study.json` in its folder, from which it is resumed.
 
     Attributes:
-        format, schema: of this file. Schema 1 has `budget`, schema 2 `budget_ns` and `directory`; schema 3 leaves out the keys of the
-            study that its file leaves out.
+        format, schema: of this file.
         created: when, in UTC.
         name: of the study.
         study: the content of its file.
         parts: names of the parts to run, in order.
         only: patterns of workloads; none for all.
-        budget: of all parts together, as text; empty since schema 2.
         budget_ns: of all parts together; 0 for the parts' own.
         seed: of every random order of a part without a seed of its own.
         blocks: an exact number of blocks for every part; 0 for the parts' own.
@@ -46,13 +43,12 @@ class StudyRun(FrozenStruct, frozen=True, kw_only=True):
     """
 
     format: str = "swapstone-study"
-    schema: int = 3
+    schema: Literal[3] = 3
     created: str
     name: str
     study: Study
     parts: tuple[str, ...]
     only: tuple[str, ...] = ()
-    budget: str = ""
     budget_ns: int = 0
     seed: int
     blocks: int = 0
@@ -82,59 +78,41 @@ def _study_bytes(folder: Path) -> bytes:
 def _not_a_study(folder: Path) -> RecordError:
     """Return the error for a folder without `study.json`, with the command that was probably meant."""
     shown, above = shlex.quote(str(folder)), folder.absolute().parent
-    if not folder.exists():
-        return RecordError(f"There is no folder {safe(str(folder))}.", _START)
-    if not folder.is_dir():
-        return RecordError(f"{safe(str(folder))} is a file, not a study's folder.", _START)
-    if (above / STUDY).is_file():
-        return RecordError(
+    found = sorted(each.parent for each in folder.glob(f"*/{STUDY}"))
+    meant = (
+        (not folder.exists(), f"There is no folder {safe(str(folder))}.", _START),
+        (not folder.is_dir(), f"{safe(str(folder))} is a file, not a study's folder.", _START),
+        (
+            (above / STUDY).is_file(),
             f"{safe(str(folder))} is a part of a study, or a file beside them.",
             f"Resume the whole study: swapstone study --resume {shlex.quote(str(above))}",
-        )
-    if (folder / "record.json").is_file():
-        return RecordError(
-            f"{safe(str(folder))} is a record, not a study.", f"Resume it: swapstone compare --resume {shown}"
-        )
-    found = sorted(each.parent for each in folder.glob(f"*/{STUDY}"))
-    if found:
-        return RecordError(
+        ),
+        (
+            (folder / "record.json").is_file(),
+            f"{safe(str(folder))} is a record, not a study.",
+            f"Resume it: swapstone compare --resume {shown}",
+        ),
+        (
+            found,
             f"{safe(str(folder))} is no study's folder; {len(found)} in it {'is' if len(found) == 1 else 'are'}.",
-            f"Name one: swapstone study --resume {shlex.quote(str(found[-1]))}",
-        )
-    return RecordError(f"{safe(str(folder))} is no study's folder: it has no {STUDY}.", _START)
+            f"Name one: swapstone study --resume {shlex.quote(str(found[-1] if found else ''))}",
+        ),
+        (True, f"{safe(str(folder))} is no study's folder: it has no {STUDY}.", _START),
+    )
+    return next(RecordError(message, hint) for condition, message, hint in meant if condition)
 
 
 def _decoded(folder: Path, data: bytes) -> StudyRun:
     if problem := amount_problem(data):
         raise RecordError(f"{folder / STUDY} can't be read: {problem}.")
     try:
-        run: StudyRun = msgspec.convert(_upgraded(msgspec.json.decode(data, type=dict[str, object])), _FILE)
-        if run.budget:  # schema 1
-            run = msgspec.structs.replace(run, budget="", budget_ns=parse_duration_ns(run.budget))
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, UserError) as error:
+        run: StudyRun = msgspec.json.decode(data, type=_FILE)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise RecordError(f"{folder / STUDY} can't be read: {error}.") from error
     names = [part.name for part in run.study.part]
     if wrong := next((name for name in names if not is_part_name(name)), None):
         raise RecordError(f"{folder / STUDY} can't be read: {wrong!r} is no name of a part.")
     return run
-
-
-def _upgraded(run: dict[str, object]) -> dict[str, object]:
-    """Return the content of a file without the empty keys that schemas 1 and 2 have, and with today's names."""
-    if run.get("schema") in {1, 2}:
-        return {**run, "study": _without_empty(run.get("study")), "schema": StudyRun.__struct_defaults__[1]}
-    return run
-
-
-def _without_empty(value: object) -> object:
-    if isinstance(value, dict):
-        kept = {"libraries" if name == "with" else name: _without_empty(each) for name, each in value.items()}
-        return {
-            name: each
-            for name, each in kept.items()
-            if each not in (None, "", [], {}) and not (each == 0 and name in {"layouts", "blocks"})
-        }
-    return [_without_empty(each) for each in value] if isinstance(value, list) else value
 
 
 def load_trusted_run(folder: Path, *, trust: bool) -> StudyRun:

@@ -190,9 +190,7 @@ def _notes(
 
 
 def _derivation_notes(found: Derivation) -> Iterator[str]:
-    derived = f"{found.whole + found.partly} of {found.runs} runs with samples were derived again from their raw output"
-    partly = f"; for {found.partly} of them, what the agent measured was taken from the run: this record does not keep its answers"
-    yield f"{derived}{partly if found.partly else ''}."
+    yield f"{found.whole} of {found.runs} runs with samples were derived again from their raw output."
     for reason, count in found.underived:
         yield f"Not derived: {count} runs: {reason}."
     if found.levels:

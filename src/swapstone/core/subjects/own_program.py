@@ -72,6 +72,12 @@ OTHER_COMMAND_HINT = (
     "set variables as in 'NAME=VALUE ./prog', or add --shell, so that the shell stays and is observed"
 )
 
+_ADVICE = {
+    ProcessOutcome.OVERFLOW: "; send its output away with --output null, or to a file with --output FILE",
+    ProcessOutcome.TIMEOUT: "; --timeout allows more",
+    ProcessOutcome.ORPHANS: "; it must end with all processes that it started: keep it in the foreground",
+}
+
 
 @dataclasses.dataclass(frozen=True)
 class BeforeRun:
@@ -299,18 +305,11 @@ class UserProgram(Subject):
 
     def advice(self, answer: AgentAnswer) -> str:
         """Return what to try after a failure, if that is known."""
-        if answer.outcome is ProcessOutcome.OVERFLOW:
-            return "; send its output away with --output null, or to a file with --output FILE"
-        if answer.outcome is ProcessOutcome.TIMEOUT:
-            return "; --timeout allows more"
-        if answer.outcome is ProcessOutcome.ORPHANS:
-            return "; it must end with all processes that it started: keep it in the foreground"
         if answer.outcome is ProcessOutcome.EXITED and _NEEDS_TERMINAL.search(answer.stderr + answer.stdout):
             return f"; {TERMINAL_HINT}"
         # Without a terminal, some programs such as top exit without any output.
-        return (
-            f"; {SILENT_HINT}" if answer.outcome is ProcessOutcome.EXITED and not answer.stderr + answer.stdout else ""
-        )
+        silent = answer.outcome is ProcessOutcome.EXITED and not answer.stderr + answer.stdout
+        return f"; {SILENT_HINT}" if silent else _ADVICE.get(answer.outcome, "")
 
     def file_change(self, program: Program) -> str:
         """Return a sentence if the file is not the one whose digest was recorded."""

@@ -16,6 +16,7 @@ from swapstone.core.model import (
     UserError,
     Variant,
     Workload,
+    refuse,
 )
 from swapstone.core.subjects.own_program_variant import as_run
 from swapstone.core.targets import Capabilities
@@ -56,23 +57,30 @@ def _variants(experiment: Experiment) -> Iterator[Variant]:
 
 def _check_target(own: OwnProgram, target: Capabilities) -> None:
     hint = "Leave --target out: your program runs on this machine."
-    if "runs_programs" not in target.offers:
-        raise UserError(
+    refuse(
+        (
+            "runs_programs" not in target.offers,
             f"The target {target.name} makes up the answers of the workloads of this project; it can't simulate a program of yours.",
             hint,
-        )
-    if target.offers.isdisjoint({"shares_files", "carries_files"}):
-        raise UserError(
-            f"A program of yours can't run on the target {target.name}: it may need files that are missing there.", hint
-        )
+        ),
+        (
+            target.offers.isdisjoint({"shares_files", "carries_files"}),
+            f"A program of yours can't run on the target {target.name}: it may need files that are missing there.",
+            hint,
+        ),
+    )
     if "shares_files" not in target.offers:
         _check_options(own, target)
-    for given, option in ((own.files, "--files"), (own.memory_bytes, "--memory")):
-        if given and "boots" not in target.offers:
-            raise UserError(
+    refuse(
+        *(
+            (
+                given and "boots" not in target.offers,
                 f"{option} is for virtual machines; on the target {target.name} the program finds this machine's files and memory.",
                 f"Leave {option} out, or add --target vm.",
             )
+            for given, option in ((own.files, "--files"), (own.memory_bytes, "--memory"))
+        )
+    )
 
 
 def _check_options(own: OwnProgram, target: Capabilities) -> None:
@@ -127,12 +135,11 @@ def check_built(own: OwnProgram, every: Sequence[OwnProgram], experiment: Experi
 
 def _check_program(path: str) -> None:
     file = Path(path)
-    if not file.exists():
-        hint = "Name it by its path, or build it: --build COMMAND --source DIR"
-        if any(character.isspace() for character in file.name):
-            hint = "--program takes a path, and -- its arguments. To compare command lines: swapstone compare 'COMMAND' 'COMMAND'"
-        raise UserError(f"There is no program {path}.", hint)
-    if not file.is_file():
-        raise UserError(f"{path} is no file that can be executed.", "Name the program itself.")
-    if not os.access(file, os.X_OK):
-        raise UserError(f"{path} can't be executed.", f"If it is a program: chmod +x {path}")
+    hint = "Name it by its path, or build it: --build COMMAND --source DIR"
+    if any(character.isspace() for character in file.name):
+        hint = "--program takes a path, and -- its arguments. To compare command lines: swapstone compare 'COMMAND' 'COMMAND'"
+    refuse(
+        (not file.exists(), f"There is no program {path}.", hint),
+        (not file.is_file(), f"{path} is no file that can be executed.", "Name the program itself."),
+        (not os.access(file, os.X_OK), f"{path} can't be executed.", f"If it is a program: chmod +x {path}"),
+    )

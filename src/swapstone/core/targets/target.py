@@ -249,16 +249,6 @@ class Target(abc.ABC):
         del experiment
         yield from ()
 
-    def check_architecture(self, architecture: str) -> None:  # noqa: B027 - most targets have one of their own
-        """Check that a target that probes its architecture runs programs of an architecture.
-
-        Args:
-            architecture: a name of the image catalog; empty for the target's own.
-
-        Raises:
-            UnavailableError: it does not.
-        """
-
     def try_levels(self, factor: str, levels: Sequence[str]) -> None:  # noqa: B027 - most targets set none
         """Check that a target can set the levels of a factor that it sets itself, by doing so.
 

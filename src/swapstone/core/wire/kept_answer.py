@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-import re
-
 import msgspec
 
 from swapstone.core.model import FrozenStruct, WireError
@@ -12,8 +10,6 @@ from swapstone.core.model.bounds import amount_problem
 from swapstone.core.wire.answer import AgentAnswer
 
 _OUTPUTS = ("stdout", "stderr", "driver_stdout", "driver_stderr")
-_SECTIONS = ("stdout", "stderr", "driver stdout", "driver stderr", "observed", "agent")
-_SECTION = re.compile(rb"--- (%s)\n" % "|".join(_SECTIONS).encode())
 
 
 def raw_output(answer: AgentAnswer) -> bytes:
@@ -105,23 +101,6 @@ def restored(kept: KeptAnswer, raw: bytes) -> AgentAnswer:
     if _lengths(answer) != kept.kept_bytes or not raw.startswith(raw_output(answer)):
         raise WireError("the raw output is not that of the agent's answer")
     return answer
-
-
-def split_raw(raw: bytes) -> dict[str, bytes] | None:
-    """Return the outputs of a raw output without the agent's answer, by their name in `AgentAnswer`.
-
-    Returns:
-        None if the outputs contain a line that could begin another one, so that they can't be separated.
-    """
-    if not raw:
-        return {}
-    places = [(match.start(), match.end(), match[1].decode()) for match in _SECTION.finditer(raw)]
-    names = [name for _, _, name in places]
-    if not places or places[0][0] != 0 or names != [name for name in _SECTIONS if name in names]:
-        return None
-    ends = [start for start, _, _ in places[1:]] + [len(raw)]
-    found = {name.replace(" ", "_"): raw[begin:end] for (_, begin, name), end in zip(places, ends, strict=True)}
-    return {name: found[name] for name in _OUTPUTS if name in found}
 
 
 def _lengths(answer: AgentAnswer) -> tuple[int, int, int, int]:

@@ -110,7 +110,7 @@ def plan_runs(experiment: Experiment, url: str | None, progress: Progress) -> Pl
         )
     check_experiment(experiment)
     store = ContentStore(sharing.store)
-    with open_experiment_target(experiment, progress.note, sharing=sharing) as target:
+    with open_experiment_target(experiment, progress.note, RunOptions(sharing=sharing)) as target:
         assert isinstance(target, VmTarget)
         check_levels(experiment, target)
         prepared = prepare(experiment, target, progress.building, progress.note)

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from swapstone.core.model import UserError
+from swapstone.core.model import refuse
 from swapstone.core.session.experiment_rules import ExperimentRules
 from swapstone.core.session.settings import Settings
 from swapstone.core.targets import default_target
@@ -28,18 +28,21 @@ def complete_target(target: str, settings: Settings) -> str:
 
 def _with_driver(target: str, boards: Boards) -> str:
     """Return the target of an experiment whose load generators may run on another machine."""
-    if boards.driver_target is None:
-        if boards.server_address is not None:
-            raise UserError(
-                "--server-address is of servers whose load generator runs on another machine.",
-                f"For example: {DRIVER_EXAMPLE}",
-            )
-        return target
-    if target not in {"", default_target(boots=False)}:
-        raise UserError(
+    apart = boards.driver_target is not None
+    refuse(
+        (
+            not apart and boards.server_address is not None,
+            "--server-address is of servers whose load generator runs on another machine.",
+            f"For example: {DRIVER_EXAMPLE}",
+        ),
+        (
+            apart and target not in {"", default_target(boots=False)},
             "--driver-target is for servers of this machine: the load generator of a virtual machine runs in it.",
             "Leave --target out.",
-        )
+        ),
+    )
+    if boards.driver_target is None:
+        return target
     return parse_driver_target(boards.driver_target, boards.server_address or "").target
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from swapstone.core.artifacts.tool_versions import compiler_version, require_tools
 from swapstone.core.factors import find_factor, find_level
-from swapstone.core.model import UserError
+from swapstone.core.model import refuse
 from swapstone.core.model.architectures import ARCHITECTURES
 from swapstone.core.model.safe_text import safe
 from swapstone.core.model.temporary_folder import TemporaryFolder
@@ -175,18 +175,20 @@ def clean_target(text: str) -> str:
 
 def _detail(text: str) -> str:
     """Return what follows the name of a target that is a board."""
-    if find_target_kind(text) is VIRTUAL_BOARD:
-        raise UserError("A virtual board ends with its session, and keeps nothing that could be removed.")
-    if find_target_kind(text) is LABGRID:
-        raise UserError(
+    kind = find_target_kind(text)
+    refuse(
+        (kind is VIRTUAL_BOARD, "A virtual board ends with its session, and keeps nothing that could be removed.", ""),
+        (
+            kind is LABGRID,
             "A board of a lab is cleaned by ssh, once labgrid has booted it.",
             "Name its address, as `swapstone doctor --target labgrid:PLACE` prints it: swapstone target clean ssh:[USER@]HOST",
-        )
-    if find_target_kind(text) is not SSH:
-        raise UserError(
+        ),
+        (
+            kind is not SSH,
             f"The target {text.partition(':')[0]} is no board.",
             "Name one: ssh:[USER@]HOST, labgrid:PLACE, or virtual-board",
-        )
+        ),
+    )
     return text.partition(":")[2]
 
 

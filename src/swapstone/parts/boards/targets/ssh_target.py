@@ -117,11 +117,6 @@ class SshTarget(AgentTarget):
         """The architecture that programs are built for."""
         return self._architecture
 
-    def check_architecture(self, architecture: str) -> None:
-        """Check that the board's kernel runs programs of an architecture; see `Target.check_architecture`."""
-        if architecture:
-            check_machine(self.board.answer, recipe_architecture(architecture))
-
     def try_levels(self, factor: str, levels: Sequence[str]) -> None:
         """Set each level once; the board's own swap is restored at the end of the session. See `Target.try_levels`."""
         if factor == SWAP.name:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 
-from swapstone.core.model import UserError
+from swapstone.core.model import UserError, refuse
 from swapstone.core.model.safe_text import safe
 from swapstone.core.session.output_file import check_output_folder
 from swapstone.parts.build.artifacts.sdk import LIBCS, SDK_COMPILERS, build_sdk, check_sdk, check_sdk_folder, copy_sdk
@@ -110,10 +110,11 @@ def make_sdk(architecture: str, libc: str, out: str, notify: Callable[[str], Non
         UserError: a name is unknown, or the folder can't be written.
         UnavailableError: a package of the distribution is missing.
     """
-    if not out:
-        raise UserError("The SDK needs a folder.", "Name it: --out DIR")
-    if not out.isprintable():  # no shell, CMake or Meson could be given its files
-        raise UserError(f"The path {safe(out)} has a control character.", "Name another folder: --out DIR")
+    refuse(
+        (not out, "The SDK needs a folder.", "Name it: --out DIR"),
+        # No shell, CMake or Meson could be given its files.
+        (not out.isprintable(), f"The path {safe(out)} has a control character.", "Name another folder: --out DIR"),
+    )
     check_sdk(architecture, libc)
     check_sdk_folder(Path(out))
     check_output_folder(Path(out))

@@ -15,13 +15,11 @@ from swapstone.core.model.memory_size import size_text
 from swapstone.core.report.printed_json import printed_json
 from swapstone.core.run import Prepared, check_levels, prepare
 from swapstone.core.session.command_text import command_line
-from swapstone.core.session.compare_options import parse_architectures, parse_scales, typed_comparison
-from swapstone.core.session.experiment import check_experiment
+from swapstone.core.session.compare_options import single_comparison
+from swapstone.core.session.experiment import check_experiment, events
 from swapstone.core.session.machines import open_experiment_target
 from swapstone.core.session.progress import Progress
-from swapstone.core.session.request_resolution import resolve_request
 from swapstone.core.session.run_options import RunOptions
-from swapstone.core.session.settings import Settings
 from swapstone.core.session.values import format_duration
 from swapstone.core.targets import Capabilities, Target, find_target_kind
 from swapstone.core.targets.memory_cgroup import usable_place
@@ -42,19 +40,11 @@ _OTHER_MACHINE_BYTES = 64 * MIB
 """On the virtual clock a second run without a limit has so much more memory: an output that depends on the memory is recognized."""
 
 
-def fit_memory(
-    factors: Sequence[str],
-    settings: Settings,
-    resolution: str | None,
-    *,
-    options: RunOptions,
-    progress: Progress,
-) -> MemoryFit:
+def fit_memory(experiment: Experiment, resolution: str | None, *, options: RunOptions, progress: Progress) -> MemoryFit:
     """Search for the smallest memory in which each variant of an own program survives.
 
     Args:
-        factors: texts ``FACTOR=BASELINE,CANDIDATE``.
-        settings: of the user, with an own program.
+        experiment: of an own program.
         resolution: as typed; None for the default.
         options: how it runs.
         progress: receives events and, as notes, each size that was tried.
@@ -66,7 +56,7 @@ def fit_memory(
         UserError: an option is wrong, or nothing can run here.
     """
     began_ns = time.monotonic_ns()
-    own, experiment = resolve_request(factors, settings)
+    own = experiment.own
     if own is None:
         raise UserError("--fit-memory needs a program of yours.", f"For example: {EXAMPLE}")
     if own.load_generators:
@@ -78,9 +68,10 @@ def fit_memory(
     kind = find_target_kind(experiment.target).opens
     nearness = parse_resolution(resolution, machine="boots" in kind.offers)
     _require_limit(kind)
-    with open_experiment_target(experiment, progress.note, snapshots=False, **options.of_target()) as target:
+    with open_experiment_target(experiment, progress.note, options, snapshots=False) as target:
         check_levels(experiment, target)
-        prepared = _prepared(experiment, target, options, progress)
+        with events(experiment, options, progress):
+            prepared = prepare(experiment, target, progress.building, progress.note, rebuild=options.rebuild)
         rule = _rule(experiment, own, target, nearness)
         trials = MemoryTrials(prepared, target)
         searches = [MemorySearch(key, rule, trials.run) for key in prepared.programs]
@@ -118,12 +109,8 @@ def fit_options(
     Raises:
         UserError: an option is wrong, or the program can't run here.
     """
-    if len(parse_architectures(str(options.get("architecture") or ""))) > 1:
-        raise UserError("--fit-memory takes one architecture.", "Name one with --arch.")
-    if len(parse_scales(options.get("ns_per_instruction"))) > 1:
-        raise UserError("--fit-memory takes one clock.", "Name one time with --ns-per-instruction.")
-    made = typed_comparison(options, program)
-    return fit_memory(made.factors, made.settings, resolution, options=made.options, progress=progress)
+    made = single_comparison(options, program)
+    return fit_memory(made.experiment, resolution, options=made.options, progress=progress)
 
 
 def _require_limit(target: Capabilities) -> None:
@@ -140,14 +127,6 @@ def _require_limit(target: Capabilities) -> None:
             f"The target {target.name} can't limit a program's memory.", "Use --target host or --target vm."
         )
     usable_place()
-
-
-def _prepared(experiment: Experiment, target: Target, options: RunOptions, progress: Progress) -> Prepared:
-    progress.experiment_started(experiment, "")
-    try:
-        return prepare(experiment, target, progress.building, progress.note, rebuild=options.rebuild)
-    finally:
-        progress.experiment_ended()
 
 
 def _rule(experiment: Experiment, own: OwnProgram, target: Target, resolution: Resolution) -> MemoryRule:

@@ -16,6 +16,7 @@ from swapstone.core.model import (
     ImageTool,
     UnavailableError,
     UserError,
+    refuse,
 )
 from swapstone.core.targets import TargetOptions, find_target_kind
 from swapstone.core.workloads import workloads_of
@@ -173,16 +174,21 @@ def parse_modules(
     found = {}
     for text in texts:
         kernel, equals, folder = text.partition("=")
-        if not equals or not kernel or not folder:
-            raise UserError(f"{text!r} is not KERNEL=FOLDER.", "For example: --modules ./bzImage-a=./modules-a")
+        whole = bool(equals and kernel and folder)
         kernel = _whole_path(kernel)
-        if kernel not in kernels:
-            raise UserError(
+        refuse(
+            (not whole, f"{text!r} is not KERNEL=FOLDER.", "For example: --modules ./bzImage-a=./modules-a"),
+            (
+                kernel not in kernels,
                 f"--modules names the kernel {kernel}, which this experiment does not run.",
                 f"Name one of: {', '.join(sorted(kernels))}" if kernels else "A packaged kernel brings its modules.",
-            )
-        if not Path(folder).expanduser().is_dir():
-            raise UserError(f"There is no folder of modules {folder}.", "It is what `make modules_install` writes.")
+            ),
+            (
+                not Path(folder).expanduser().is_dir(),
+                f"There is no folder of modules {folder}.",
+                "It is what `make modules_install` writes.",
+            ),
+        )
         found[kernel] = _whole_path(folder)
     return tuple(found.items())
 

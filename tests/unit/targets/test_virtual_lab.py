@@ -7,7 +7,7 @@ from pathlib import Path
 
 from labgrid.remote.config import ResourceConfig
 
-from swapstone.parts.boards.session.lab_environment import EXPORTER, PLACE
+from tests.virtual_lab import EXPORTER, PLACE
 
 
 def test_labgrid_s_exporter_reads_its_configuration(tmp_path: Path) -> None:
