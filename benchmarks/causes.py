@@ -35,6 +35,7 @@ import msgspec
 from benchmarks.shared import busy_loops, parser_of, table
 from tests.e2e.cli import swapstone
 
+from swapstone.core.model.cached_files import write_whole
 from swapstone.parts.explain.explanation.remedies_tried import closed_gap
 from swapstone.parts.explain.model.explanation import RemedyRuns
 
@@ -166,9 +167,7 @@ class Result:
 
     def store(self, path: Path) -> None:
         """Write it; a kill leaves no part of it under this name."""
-        part = path.with_suffix(".part")
-        part.write_bytes(msgspec.json.encode(self))
-        part.replace(path)
+        write_whole(path, msgspec.json.encode(self))
 
 
 def stored(path: Path) -> Result | None:

@@ -404,7 +404,7 @@ def test_the_figures_of_carry_over() -> None:
     assert (carry_over.FAMILY_RATE, carry_over.FEWEST_BLOCKS, carry_over.NEGLIGIBLE) == (0.005, 6, 0.1)
     assert carry_over.MORE == {0: 1, 1: 2, 2: 4}
     evidence = carry_over.Evidence(0.5, 0.0, 0.0, (700.0, 701.0, 0.5, 0.0))
-    one = carry_over.Judged(carry_over.Tested(row([1.0], [2.0]), 0, evidence, (evidence,)), False, None, False)
+    one = carry_over.Tested(row([1.0], [2.0]), 0, evidence, (evidence,))
     (found,) = carry_over.findings(builders.experiment(), [one], 2).carry_overs.values()
     assert found.baseline_after_itself == found.baseline_after_other == math.exp(700.0)
     assert found.candidate_after_itself == math.exp(0.5)

@@ -247,18 +247,16 @@ def test_idle_time_is_what_no_processor_and_no_queue_explains() -> None:
 # Carry-over
 
 
-def judged(discarded: int, bias: float = 0.1) -> carry_over.Judged:
+def judged(discarded: int, bias: float = 0.1) -> carry_over.Tested:
     evidence = Evidence(1e-9, bias, 0.01, (0.0, 0.0, 0.0, 0.1))
-    return carry_over.Judged(
-        carry_over.Tested(row([1.0], [1.0]), discarded, evidence, (evidence,)), True, evidence, True
-    )
+    return carry_over.Tested(row([1.0], [1.0]), discarded, evidence, (evidence,), True, evidence, True)
 
 
-def settled(rows: list[carry_over.Judged]) -> tuple[Caveat, ...]:
+def settled(rows: list[carry_over.Tested]) -> tuple[Caveat, ...]:
     return carry_over.findings(builders.experiment(), rows, 2).caveats
 
 
-def remedy(experiment: Experiment, one: carry_over.Judged) -> str:
+def remedy(experiment: Experiment, one: carry_over.Tested) -> str:
     """Return the end of the reason why a row is invalid."""
     ((_, reason),) = carry_over.findings(experiment, [one], 2).excluded.values()
     return reason.rpartition("; ")[2]

@@ -106,10 +106,9 @@ def test_in_balanced_orders_the_cycle_is_the_unit_of_the_means() -> None:
 def test_carry_over_that_is_likely_is_unsettled(p_value: float, matters: bool, found: bool | None) -> None:
     evidence = [carry_over.Evidence(each, 0.5, 0.0, (1.0, 2.0, 3.0, 4.0)) for each in (1.0, p_value)]
     values = np.linspace(1.0, 2.0, 20)
-    tested = carry_over.Tested(row(values, 1.5 * values), 1, evidence[0], tuple(evidence))
-    judged = [carry_over.Judged(tested, False, None, matters)]
+    judged = [carry_over.Tested(row(values, 1.5 * values), 1, evidence[0], tuple(evidence), matters=matters)]
     unsettled = carry_over.unsettled_rows(builders.experiment(), judged, 2, 0.05)
-    assert {group: each.certain for group, each in unsettled.items()} == (
+    assert {group: each[1] for group, each in unsettled.items()} == (
         {} if found is None else {("s", "w", "idle"): found}
     )
 

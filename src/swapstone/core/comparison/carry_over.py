@@ -41,7 +41,7 @@ from swapstone.core.model import (
     WorkSpec,
 )
 from swapstone.core.model.number_text import quantity
-from swapstone.core.stats import LOG_QUANTUM, Interval, PredecessorTest, SignedRank
+from swapstone.core.stats import LOG_QUANTUM, Interval, SignedRank
 
 Floats = NDArray[np.float64]
 
@@ -83,41 +83,35 @@ class Evidence:
 
 @dataclasses.dataclass(frozen=True)
 class Tested:
-    """A row with its tests.
+    """A row with its tests, and what they show after the correction for their number.
 
     Attributes:
         row: what is compared.
         discarded: number of discarded runs before each measured run.
         first: carry-over of the first run after another variant.
         remaining: tests for carry-over that is still in the figures.
+        fires: whether the first run after another variant depends on it.
+        found: the strongest evidence for carry-over in the figures; None for none.
+        matters: whether that could change the verdict, or exceeds half the margin and a tenth of the ratio's logarithm.
     """
 
     row: Row
     discarded: int
     first: Evidence
     remaining: tuple[Evidence, ...]
+    fires: bool = False
+    found: Evidence | None = None
+    matters: bool = False
 
     @property
     def place(self) -> Place:
         """Return which row it is."""
         return self.row.group, self.row.candidate.label, self.row.metric.name
 
-
-@dataclasses.dataclass(frozen=True)
-class Judged:
-    """A tested row after the correction for the number of tests.
-
-    Attributes:
-        tested: the row.
-        fires: whether the first run after another variant depends on it.
-        found: the strongest evidence for carry-over in the figures; None for none.
-        matters: whether that could change the verdict, or exceeds half the margin and a tenth of the ratio's logarithm.
-    """
-
-    tested: Tested
-    fires: bool
-    found: Evidence | None
-    matters: bool
+    @property
+    def strongest(self) -> Evidence:
+        """Return the strongest evidence for carry-over in the figures."""
+        return min(self.remaining, key=lambda evidence: evidence.p_value)
 
 
 def check(
@@ -131,7 +125,7 @@ def check(
     return dataclasses.replace(found, caveats=(*found.caveats, *_left_out(experiment, runs)))
 
 
-def findings(experiment: Experiment, judged: Sequence[Judged], variants: int) -> Findings:
+def findings(experiment: Experiment, judged: Sequence[Tested], variants: int) -> Findings:
     """Return what follows from judged rows: those that are invalid, with a remedy, and the carry-over that does not matter as a caveat.
 
     Args:
@@ -141,7 +135,7 @@ def findings(experiment: Experiment, judged: Sequence[Judged], variants: int) ->
     """
     return Findings(
         excluded={
-            each.tested.place: (
+            each.place: (
                 Verdict.INVALID,
                 f"carry-over: {_described(each, variants)}; {_remedy(experiment, each)}",
             )
@@ -149,21 +143,13 @@ def findings(experiment: Experiment, judged: Sequence[Judged], variants: int) ->
             if each.matters
         },
         caveats=tuple(_settled(experiment, judged, variants)),
-        carry_overs={each.tested.place: _carry_over(each) for each in judged},
+        carry_overs={each.place: _carry_over(each) for each in judged},
     )
 
 
-@dataclasses.dataclass(frozen=True)
-class Unsettled:
-    """Carry-over of a group that matters.
-
-    Attributes:
-        description: the conditional means.
-        certain: whether it is significant after the correction for the number of tests, so that its row would be invalid.
-    """
-
-    description: str
-    certain: bool
+Unsettled = tuple[str, bool]
+"""Carry-over of a group that matters: the conditional means, and whether it is significant after the correction for the number of tests,
+so that its row would be invalid."""
 
 
 def unsettled(
@@ -190,32 +176,31 @@ def unsettled(
 
 
 def unsettled_rows(
-    experiment: Experiment, judged: Sequence[Judged], variants: int, rate: float
+    experiment: Experiment, judged: Sequence[Tested], variants: int, rate: float
 ) -> dict[Group, Unsettled]:
     """Return the groups of judged rows that may have carry-over which matters; arguments as `findings` and `unsettled`."""
     found: dict[Group, Unsettled] = {}
     for each in judged:
-        strongest = min(each.tested.remaining, key=lambda evidence: evidence.p_value)
-        likely = strongest.p_value * len(each.tested.remaining) <= rate and _matters(
-            experiment, each.tested.row, strongest
-        )
-        group = each.tested.row.group
-        if (each.matters or likely) and (group not in found or (each.matters and not found[group].certain)):
-            shown = dataclasses.replace(each, found=strongest)
-            found[group] = Unsettled(_described(shown, variants), each.matters)
+        strongest, group = each.strongest, each.row.group
+        likely = strongest.p_value * len(each.remaining) <= rate and _matters(experiment, each.row, strongest)
+        if (each.matters or likely) and (group not in found or each.matters > found[group][1]):
+            found[group] = _described(dataclasses.replace(each, found=strongest), variants), each.matters
     return found
 
 
-def judge(experiment: Experiment, tested: Sequence[Tested]) -> list[Judged]:
+def judge(experiment: Experiment, tested: Sequence[Tested]) -> list[Tested]:
     """Decide which tests reject: Holm's procedure over all rows, for each of the two questions."""
     first = _holm([each.first.p_value for each in tested])
-    remaining = _holm([min(e.p_value for e in each.remaining) * len(each.remaining) for each in tested])
-    judged = []
-    for each, fires, lasts in zip(tested, first, remaining, strict=True):
-        found = min(each.remaining, key=lambda evidence: evidence.p_value) if lasts else None
-        matters = found is not None and _matters(experiment, each.row, found)
-        judged.append(Judged(each, fires, found, matters))
-    return judged
+    remaining = _holm([each.strongest.p_value * len(each.remaining) for each in tested])
+    return [
+        dataclasses.replace(
+            each,
+            fires=fires,
+            found=each.strongest if lasts else None,
+            matters=lasts and _matters(experiment, each.row, each.strongest),
+        )
+        for each, fires, lasts in zip(tested, first, remaining, strict=True)
+    ]
 
 
 def _holm(p_values: Sequence[float]) -> list[bool]:
@@ -240,12 +225,11 @@ def _matters(experiment: Experiment, row: Row, found: Evidence) -> bool:
     interval = inference.interval(1 - experiment.confidence)
     if interval is None:
         return False
-    verdict = verdict_of(interval, limit, row.metric.better)
-    shifts = (found.bias - found.half_width, found.bias + found.half_width)
-    without = [Interval(interval.low - shift, interval.high - shift) for shift in shifts]
-    return verdict is not Verdict.INCONCLUSIVE and any(
-        verdict_of(each, limit, row.metric.better) is not verdict for each in without
+    verdict, *without = (
+        verdict_of(Interval(interval.low - shift, interval.high - shift), limit, row.metric.better)
+        for shift in (0.0, found.bias - found.half_width, found.bias + found.half_width)
     )
+    return verdict is not Verdict.INCONCLUSIVE and without != [verdict] * 2
 
 
 def _tested(
@@ -280,7 +264,13 @@ def tests_of(group: GroupRuns, row: Row) -> Tested | None:
     sides = group.labels.index(row.baseline.label), group.labels.index(row.candidate.label)
     measured = group.logarithms(row.metric.name, 0)
     by_predecessor = group.runs.test(measured, *sides)
-    remaining = [] if by_predecessor is None else [_of_predecessors(by_predecessor)]
+    remaining = [
+        Evidence(
+            each.p_value, each.effect * each.share, _NORMAL_QUANTILE * each.standard_error * each.share, each.means
+        )
+        for each in (by_predecessor,)
+        if each is not None
+    ]
     if not group.discarded:
         return Tested(row, 0, remaining[0], (remaining[0],)) if remaining else None
     first = _step(group, group.logarithms(row.metric.name, group.discarded), measured, sides, diluted=True)
@@ -321,15 +311,8 @@ def _step(
     )
 
 
-def _of_predecessors(found: PredecessorTest) -> Evidence:
-    return Evidence(
-        found.p_value, found.effect * found.share, _NORMAL_QUANTILE * found.standard_error * found.share, found.means
-    )
-
-
-def _carry_over(judged: Judged) -> CarryOver:
-    tested = judged.tested
-    shown = judged.found or tested.first
+def _carry_over(judged: Tested) -> CarryOver:
+    shown = judged.found or judged.first
     before_itself, before_other, after_itself, after_other = map(_exp, shown.means)
     return CarryOver(
         baseline_after_itself=before_itself,
@@ -338,7 +321,7 @@ def _carry_over(judged: Judged) -> CarryOver:
         candidate_after_other=after_other,
         effect=_exp((shown.means[3] - shown.means[2]) - (shown.means[1] - shown.means[0])),
         p_value=shown.p_value,
-        discarded=tested.discarded,
+        discarded=judged.discarded,
         matters=judged.matters,
     )
 
@@ -347,9 +330,9 @@ def _exp(logarithm: float) -> float:
     return math.exp(min(700.0, logarithm))
 
 
-def _described(judged: Judged, variants: int) -> str:
+def _described(judged: Tested, variants: int) -> str:
     """Return the four conditional means, e.g. "evict takes 22.6 ms after evict and 6.3 ms after keep; keep ..."."""
-    row, found = judged.tested.row, judged.found or judged.tested.first
+    row, found = judged.row, judged.found or judged.first
     values = [quantity(_exp(each), row.metric.unit) for each in found.means]
     verb = "takes" if row.metric.unit == "ns" else f"has a {row.metric.name} of"
     candidate, baseline = row.candidate.short_label, row.baseline.short_label
@@ -357,7 +340,7 @@ def _described(judged: Judged, variants: int) -> str:
         itself, other = (candidate, baseline), (baseline, candidate)
     else:
         itself, other = ("others", "others"), (baseline, candidate)
-        if judged.tested.discarded:
+        if judged.discarded:
             itself, other = (candidate, baseline), ("another variant", "another variant")
     return (
         f"{candidate} {verb} {values[2]} after {itself[0]} and {values[3]} after {other[0]}; "
@@ -365,8 +348,8 @@ def _described(judged: Judged, variants: int) -> str:
     )
 
 
-def _remedy(experiment: Experiment, judged: Judged) -> str:
-    discarded = judged.tested.discarded
+def _remedy(experiment: Experiment, judged: Tested) -> str:
+    discarded = judged.discarded
     remedies = []
     if discarded < 16:
         remedies.append(f"measure with --prime {min(16, max(2, 2 * discarded))}")
@@ -377,7 +360,7 @@ def _remedy(experiment: Experiment, judged: Judged) -> str:
     return ", or ".join(remedies) or "it lasts longer than the discarded runs"
 
 
-def _settled(experiment: Experiment, judged: Sequence[Judged], variants: int) -> Iterator[Caveat]:
+def _settled(experiment: Experiment, judged: Sequence[Tested], variants: int) -> Iterator[Caveat]:
     """Yield the carry-over that does not matter, because it is small or no longer in the figures."""
     for discarded in (False, True):
         found = [
@@ -385,12 +368,12 @@ def _settled(experiment: Experiment, judged: Sequence[Judged], variants: int) ->
             for each in judged
             if (each.fires or each.found is not None)
             and not each.matters
-            and bool(each.tested.discarded) == discarded
-            and (not discarded or abs(each.tested.first.bias) > each.tested.row.limit(experiment.margin) / 2)
+            and bool(each.discarded) == discarded
+            and (not discarded or abs(each.first.bias) > each.row.limit(experiment.margin) / 2)
         ]
         if not found:
             continue
-        names = [f"{each.tested.row.group[1]} {each.tested.row.metric.name}" for each in found]
+        names = [f"{each.row.group[1]} {each.row.metric.name}" for each in found]
         rows = f"{len(found)} of {len(judged)} rows" if len(judged) > 1 else "the only row"
         consequence = (
             "The figures are of runs that directly follow a run of the same variant."

@@ -10,7 +10,7 @@ import numpy as np
 
 from swapstone.core.comparison.run_columns import as_table
 from swapstone.core.comparison.run_table import HISTOGRAM, OK, SERIES, Runs, RunTable
-from swapstone.core.model import Experiment, Latency, Run, Sample, TimeSeries, Variant, percentile
+from swapstone.core.model import Experiment, Latency, Run, TimeSeries, Variant, percentile
 from swapstone.core.stats import exceedance, median_interval
 
 PERCENTS = (50.0, 99.0, 99.9, 99.99, 99.999)
@@ -86,15 +86,15 @@ def _latency(place: Place, runs: Sequence[Run], *, exact: bool) -> Latency:
     for run in runs:
         counts.update(dict(run.histogram))
     histogram = tuple(sorted(counts.items()))
-    maxima = _values(runs, "max")
+    maxima = tuple(value for run in runs for value in _sample(run, "max"))
     return Latency(
         suite=place[0],
         workload=place[1],
         load=place[2],
         variant=place[3],
-        blocks=tuple(run.trial.block for run in runs for _ in _sample(run.samples, "max")),
+        blocks=tuple(run.trial.block for run in runs for _ in _sample(run, "max")),
         maxima=maxima,
-        averages=_values(runs, "avg"),
+        averages=tuple(value for run in runs for value in _sample(run, "avg")),
         histogram=histogram,
         percentiles=tuple((percent, percentile(histogram, percent) * _NS_PER_US) for percent in PERCENTS),
         by_processor=_by_processor(runs),
@@ -111,9 +111,5 @@ def _by_processor(runs: Iterable[Run]) -> tuple[tuple[int, tuple[tuple[int, int]
     return tuple((processor, tuple(sorted(each.items()))) for processor, each in sorted(counts.items()))
 
 
-def _values(runs: Iterable[Run], metric: str) -> tuple[float, ...]:
-    return tuple(value for run in runs for value in _sample(run.samples, metric))
-
-
-def _sample(samples: Iterable[Sample], metric: str) -> tuple[float, ...]:
-    return next((sample.values for sample in samples if sample.metric == metric), ())
+def _sample(run: Run, metric: str) -> tuple[float, ...]:
+    return next((sample.values for sample in run.samples if sample.metric == metric), ())

@@ -63,15 +63,13 @@ def precision(
     # More runs can't give a verdict on a variant that does other work.
     other = outputs.check(experiment, variants, workloads, runs) if experiment.rules >= CURRENT_RULES else Findings()
     runs = without_disturbed_blocks(experiment, workloads, runs)
+    cells = collect(runs)
+    rows = [row for row in checked(run_rows(experiment, variants, workloads, cells), other) if not row.null]
+    of_indices, of_effects = [], []
     if experiment.correction == REPORT_CORRECTION:
-        cells = collect(runs)
-        rows = [row for row in checked(run_rows(experiment, variants, workloads, cells), other) if not row.null]
         of_indices = index_estimates(rows, fewest=fewest_rows(experiment))
         of_effects = estimates(experiment, variants, workloads, cells, sizes={}, busy=busy, excluded=other.excluded)
-        rates = error_rates(experiment, rows, of_indices, of_effects)
-    else:
-        rows = [row for row in checked(run_rows(experiment, variants, workloads, collect(runs)), other) if not row.null]
-        rates = error_rates(experiment, rows, (), ())
+    rates = error_rates(experiment, rows, of_indices, of_effects)
     rows = [row for row in rows if row.metric.quantity in quantities]
     groups: dict[Group, list[Row]] = {
         (suite, workload, load): [] for suite, workload in experiment.workloads for load in experiment.loads
@@ -124,7 +122,8 @@ def workload_precision(
         lost="" if hopeful else next(map(_lost, chosen), "none of its metrics decides"),
         missing_runs=max((_missing_runs(experiment, row, rates) for row in hopeful), default=0),
         at_resolution=any(fine),
-        decided=bool(chosen) and all(_decided(row, rates, experiment.margin) for row in chosen),
+        decided=bool(chosen)
+        and all(_verdict(row, rates, experiment.margin) is not Verdict.INCONCLUSIVE for row in chosen),
     )
 
 
@@ -191,10 +190,6 @@ def missing_for_direction(row: Row, margin: float) -> int:
 def _verdict(row: Row, rates: ErrorRates, margin: float) -> Verdict:
     alpha = rates.plain if row.inference is None else rates.level(row.family)
     return comparison(row, alpha=alpha, margin=margin, preferred=False, tail_alpha=rates.level(row.tail_family)).verdict
-
-
-def _decided(row: Row, rates: ErrorRates, margin: float) -> bool:
-    return _verdict(row, rates, margin) is not Verdict.INCONCLUSIVE
 
 
 def _half_width(row: Row, rates: ErrorRates) -> float | None:

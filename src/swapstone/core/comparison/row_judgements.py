@@ -107,8 +107,7 @@ def judge_records(rows: Rows[Place], names: Sequence[str], margin: float, rate: 
         margin: relative difference of no interest.
         rate: 1 - confidence, before correction.
     """
-    sized = sizes(rows, names, margin, rate)
-    return {place: (sized[place], signs(pair, names)) for place, pair in rows.items()}
+    return {place: (sized, signs(rows[place], names)) for place, sized in sizes(rows, names, margin, rate).items()}
 
 
 def signs(sides: Sides, names: Sequence[str]) -> Judgement:

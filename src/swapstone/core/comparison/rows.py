@@ -224,7 +224,7 @@ def run_rows(
                         blocks=blocks,
                         before=before,
                         after=after,
-                        constant=blocks.size >= needed and _one_number(before) and _one_number(after),
+                        constant=blocks.size >= needed and all(side.min() == side.max() for side in (before, after)),
                         exclusion=_exclusion(*sides, metric, blocks),
                         rules=experiment.rules,
                         runs=runs if current else None,
@@ -286,10 +286,6 @@ def _observed_s(sides: Sequence[Cell], blocks: Ints) -> float | None:
     if not spans or min(start for start, _ in spans) <= 0:
         return None
     return (max(end for _, end in spans) - min(start for start, _ in spans)) / 1e9
-
-
-def _one_number(values: NDArray[np.float64]) -> bool:
-    return bool(values.min() == values.max())
 
 
 def _exclusion(baseline: Cell, candidate: Cell, metric: Metric, blocks: Ints) -> tuple[Verdict, str] | None:

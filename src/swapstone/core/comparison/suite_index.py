@@ -74,7 +74,28 @@ def indices(estimates: Iterable[IndexEstimate], rates: ErrorRates, *, layouts: b
         rates: with the hypotheses of all estimates.
         layouts: whether the rows' blocks are layouts.
     """
-    return tuple(_index(each.rows, each.inference, rates.level(each.family), layouts) for each in estimates)
+    found = []
+    for each in estimates:
+        first, inference, alpha = each.rows[0], each.inference, rates.level(each.family)
+        interval = inference.interval(alpha)
+        found.append(
+            Index(
+                suite=first.group[0],
+                load=first.group[2],
+                metric=first.metric.name,
+                baseline=first.baseline,
+                candidate=first.candidate,
+                workloads=len(each.rows),
+                blocks=inference.n,
+                effect=math.exp(inference.estimate()),
+                low=None if interval is None else math.exp(interval.low),
+                high=None if interval is None else math.exp(interval.high),
+                confidence=1 - alpha,
+                layouts=layouts,
+                incomplete=isinstance(inference, MeanOfMeans),
+            )
+        )
+    return tuple(found)
 
 
 def _inference(rows: Sequence[Row]) -> SignedRank | MeanOfMeans | None:
@@ -89,23 +110,3 @@ def _inference(rows: Sequence[Row]) -> SignedRank | MeanOfMeans | None:
     if fewest >= FEWEST_PAIRS and few_common:
         return MeanOfMeans(ratios)
     return SignedRank(ratios[:, common].mean(axis=0), LOG_QUANTUM) if common.any() else None
-
-
-def _index(rows: Sequence[Row], inference: SignedRank | MeanOfMeans, alpha: float, layouts: bool) -> Index:
-    interval = inference.interval(alpha)
-    first = rows[0]
-    return Index(
-        suite=first.group[0],
-        load=first.group[2],
-        metric=first.metric.name,
-        baseline=first.baseline,
-        candidate=first.candidate,
-        workloads=len(rows),
-        blocks=inference.n,
-        effect=math.exp(inference.estimate()),
-        low=None if interval is None else math.exp(interval.low),
-        high=None if interval is None else math.exp(interval.high),
-        confidence=1 - alpha,
-        layouts=layouts,
-        incomplete=isinstance(inference, MeanOfMeans),
-    )

@@ -32,7 +32,7 @@ def measured_candidates(
         table: of all runs.
     """
     baseline, *candidates = variants
-    if not is_large(experiment, variants, workloads):
+    if _rows_of(experiment, variants, workloads) <= MOST_EMPTY_ROWS:
         return None
     labels: dict[Group, set[str]] = {}
     for suite, workload, load, label in table.places:
@@ -41,11 +41,6 @@ def measured_candidates(
         group: candidates if baseline.label in found else [each for each in candidates if each.label in found]
         for group, found in labels.items()
     }
-
-
-def is_large(experiment: Experiment, variants: Sequence[Variant], workloads: Mapping[str, WorkSpec]) -> bool:
-    """Return whether an analysis leaves out the rows without any run."""
-    return _rows_of(experiment, variants, workloads) > MOST_EMPTY_ROWS
 
 
 def _rows_of(experiment: Experiment, variants: Sequence[Variant], workloads: Mapping[str, WorkSpec]) -> int:

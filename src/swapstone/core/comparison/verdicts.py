@@ -246,9 +246,8 @@ def _inferred(row: Row, alpha: float) -> tuple[float | None, Interval | None, fl
         return inference.estimate(), inference.interval(alpha), inference.smallest_visible(alpha)
     if row.exclusion:
         return None, None, None
-    effect = row.centre
-    assert effect is not None, "a row without exclusion has pairs"
-    return effect, Interval(effect, effect), None
+    assert row.centre is not None, "a row without exclusion has pairs"
+    return row.centre, Interval(row.centre, row.centre), None
 
 
 def _shown(row: Row, value: float) -> float:

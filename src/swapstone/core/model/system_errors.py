@@ -30,22 +30,22 @@ def remedy(error: OSError) -> str:
 
 def hint_of(error: UserError, next_step: str = "give the same command again.") -> str:
     """Return an error's hint; if it has none and a resource of the machine is its cause, the remedy of that and the next step."""
-    cause: BaseException | None = error
-    while cause is not None and not error.hint:
-        if isinstance(cause, OSError) and remedy(cause):
-            return f"{remedy(cause)}, then {next_step}"
-        cause = cause.__cause__
-    return error.hint
+    cause = "" if error.hint else _cause(error)
+    return f"{cause}, then {next_step}" if cause else error.hint
 
 
 def is_of_machine(error: UserError) -> bool:
     """Return whether a resource of the machine is the cause of an error: another time the same request may succeed."""
-    cause: BaseException | None = error
-    while cause is not None:
-        if isinstance(cause, OSError) and remedy(cause):
-            return True
-        cause = cause.__cause__
-    return False
+    return bool(_cause(error))
+
+
+def _cause(error: BaseException | None) -> str:
+    """Return the remedy of the first cause of an error that is a resource of the machine; empty if none is."""
+    while error is not None:
+        if isinstance(error, OSError) and remedy(error):
+            return remedy(error)
+        error = error.__cause__
+    return ""
 
 
 _NO_TEMPORARY_FOLDER = "No usable temporary directory found"

@@ -12,7 +12,7 @@ import msgspec
 from swapstone.core import plan
 from swapstone.core.comparison import SizeValues, analyse
 from swapstone.core.comparison.run_columns import as_table
-from swapstone.core.comparison.unmeasured import is_large, measured_candidates
+from swapstone.core.comparison.unmeasured import measured_candidates
 from swapstone.core.model import Analysis, Caveat, CaveatKind, Comparison, Verdict
 from swapstone.core.model.observation import EMULATED
 from swapstone.core.record import RecordView
@@ -58,9 +58,7 @@ _LeftOut = Callable[[Sequence[Comparison]], Iterator[Comparison | str]]
 def _left_out(view: RecordView) -> _LeftOut:
     """Return a function that adds the lines of comparisons that the analysis leaves out to those that it has, in their order."""
     experiment, variants, workloads = view.experiment, plan.variants(view.experiment), works_of(view)
-    kept = None
-    if is_large(experiment, variants, workloads):
-        kept = measured_candidates(experiment, variants, workloads, as_table(view.runs, ()))
+    kept = measured_candidates(experiment, variants, workloads, as_table(view.runs, ()))
 
     def added(found: Sequence[Comparison]) -> Iterator[Comparison | str]:
         if kept is None:

@@ -179,11 +179,11 @@ class PrecisionStop:
             if experiment.blocks:
                 fits = 2 * experiment.blocks - block >= min(experiment.blocks, first)
             if more is None or not fits:
-                if found[group].certain:
-                    lost[group] = f"carry-over: {found[group].description}"
+                if found[group][1]:
+                    lost[group] = f"carry-over: {found[group][0]}"
                 continue
             self._notify(
-                f"{group[1]}: runs depend on what ran before them: {found[group].description}. From now on, runs of the same variant that "
+                f"{group[1]}: runs depend on what ran before them: {found[group][0]}. From now on, runs of the same variant that "
                 f"are discarded before each measured one: {more}; the {block - now.since[group]} pairs so far don't count."
             )
             now.change(group, more, block)
