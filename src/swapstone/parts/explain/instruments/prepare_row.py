@@ -156,7 +156,7 @@ def _of_passes(medians: Mapping[str, float], answer: AgentAnswer) -> ReferenceRu
 
 
 def _of_program(medians: Mapping[str, float], answer: AgentAnswer) -> ReferenceRun:
-    """Return what a run of a user's own program gave: all of it is measured."""
+    """Return what a run of a supplied program gave: all of it is measured."""
     return ReferenceRun({**medians, **_processor_time(dict(answer.facts), "user_us", "system_us")}, answer.objects)
 
 
