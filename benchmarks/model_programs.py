@@ -30,6 +30,7 @@ from swapstone.core.session.settings import Measuring, Place, Settings, VirtualM
 from swapstone.core.targets import DEFAULT_MACHINE
 from swapstone.core.targets.observed_target import ObservedTarget
 from swapstone.core.wire import TrialRequest
+from swapstone.parts.build.artifacts.toolchain import native_compiler
 from swapstone.parts.explain.instruments.counted_runs import (
     MARK,
     kernel_symbols,
@@ -47,7 +48,6 @@ from swapstone.parts.explain.model.modelled_cycles import (
     cycles,
     other_behaviour,
 )
-from swapstone.parts.vm.machine.machine_models import COMPILERS
 
 SOURCE = Path(__file__).with_suffix(".c")
 STEPS = 1 << 18
@@ -172,7 +172,7 @@ def main() -> int:
 
 
 def _compiled(folder: Path, architecture: str) -> Path:
-    compiler = "cc" if architecture == os.uname().machine else COMPILERS[architecture]
+    compiler = native_compiler(architecture)
     program = folder / "model_programs" / "model_programs"
     program.parent.mkdir()
     subprocess.run([compiler, "-std=gnu11", "-O2", "-static", str(SOURCE), "-o", str(program)], check=True)
