@@ -31,7 +31,7 @@ from swapstone.core.subjects import raw_output
 from swapstone.core.targets import DEFAULT_MACHINE
 from swapstone.core.targets.observed_target import MachineRun, ObservedTarget
 from swapstone.core.wire import AgentAnswer, TrialRequest
-from swapstone.parts.build.artifacts.cross_compilers import CROSS_COMPILERS
+from swapstone.parts.build.artifacts.toolchain import native_compiler
 from swapstone.parts.explain.instruments.counted_runs import (
     MARK,
     kernel_symbols,
@@ -175,7 +175,7 @@ def main() -> int:
 
 
 def _compiled(folder: Path, architecture: str) -> Path:
-    compiler = "cc" if architecture == os.uname().machine else f"{CROSS_COMPILERS[architecture].prefix}gcc"
+    compiler = native_compiler(architecture)
     program = folder / "model_programs" / "model_programs"
     program.parent.mkdir()
     subprocess.run([compiler, "-std=gnu11", "-O2", "-static", str(SOURCE), "-o", str(program)], check=True)

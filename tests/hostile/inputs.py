@@ -86,9 +86,6 @@ def _of_files() -> Iterator[Input]:
         for command in (("build",), ("boot", "--print-command")):
             arguments = ("image", *command, "--kernel", "./input")
             yield Input(f"image {command[0]} of a kernel that is {what}", arguments, _at("input", make), 2, "input")
-    for what, make in _FILES:
-        arguments = ("image", "build", "--kernel", "source", "--config", "./input")
-        yield Input(f"a configuration that is {what}", arguments, _at("input", make), 2, "The configuration ./input")
     outputs = [pair for pair in _FILES if pair[0] not in {"a folder", "absent"}]
     for what, make in outputs:
         arguments = ("sdk", "--out", "./input")
@@ -112,13 +109,6 @@ def _of_names() -> Iterator[Input]:
         yield Input(
             f"sdk {option} that forges lines", ("sdk", option, LINES, "--out", "sdk"), _nothing, 2, "FORGED line"
         )
-    yield Input(
-        "a configuration that forges lines",
-        ("image", "build", "--kernel", "source", "--config", LINES),
-        _nothing,
-        2,
-        "FORGED line",
-    )
     yield Input("an age of 10^400 days", ("image", "gc", "--older-than", "9" * 400 + "d"), _nothing, 2, "")
 
 

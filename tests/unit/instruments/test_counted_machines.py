@@ -3,14 +3,16 @@
 
 from __future__ import annotations
 
+from swapstone.parts.build.artifacts.cross_compilers import CROSS_COMPILERS
 from swapstone.parts.explain.instruments import counted_runs
 from swapstone.parts.explain.instruments.kernel_symbols import decode_kallsyms
 from swapstone.parts.vm.machine.machine_models import MACHINE_MODELS
 
 
-def test_every_machine_has_a_mark_and_a_fault() -> None:
+def test_every_machine_has_a_mark_a_fault_and_a_compiler() -> None:
     for names in (counted_runs.MARK, counted_runs.FAULTS, counted_runs.KERNEL_START):
         assert names.keys() == MACHINE_MODELS.keys()
+    assert MACHINE_MODELS.keys() <= CROSS_COMPILERS.keys()
 
 
 def test_the_entry_of_a_system_call_is_the_name_of_its_address() -> None:

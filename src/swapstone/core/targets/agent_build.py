@@ -82,7 +82,12 @@ def build_native(name: str, sources: Sequence[Path], directory: Path, command: S
         built.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=directory) as work:
             made = Path(work) / built.name
-            _compile([*command, *(str(s) for s in sources if s.suffix == ".c"), *_LIBRARIES, "-o", str(made)])
+            result = _run([*command, *(str(s) for s in sources if s.suffix == ".c"), *_LIBRARIES, "-o", str(made)])
+            if result.returncode != 0:
+                errors = "\n".join(result.stderr.splitlines()[:20])
+                raise UserError(
+                    f"{command[0]} can't compile the agent:\n{errors}", "Try another compiler by setting CC."
+                )
             write_whole(_mark_of(built), sha256_of(made).encode())
             made.replace(built)
     except OSError as error:
@@ -135,13 +140,6 @@ def agent_compiler(compiler: str) -> str:
         UnavailableError: there is no such compiler.
     """
     return (_run([compiler, "--version"]).stdout.splitlines() or [""])[0]
-
-
-def _compile(command: Sequence[str]) -> None:
-    result = _run(command)
-    if result.returncode != 0:
-        errors = "\n".join(result.stderr.splitlines()[:20])
-        raise UserError(f"{command[0]} can't compile the agent:\n{errors}", "Try another compiler by setting CC.")
 
 
 def _run(command: Sequence[str]) -> subprocess.CompletedProcess[str]:

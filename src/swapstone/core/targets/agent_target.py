@@ -250,7 +250,11 @@ class AgentTarget(Target):
         process, self._process = self._process, None
         if process is None:
             return
-        _continue_group(process)
+        with contextlib.suppress(
+            ProcessLookupError, PermissionError
+        ):  # the program under test may have stopped its process group
+            if process.poll() is None and os.getpgid(process.pid) == process.pid:
+                os.killpg(process.pid, signal.SIGCONT)
         end_agents([process], self._stop_timeout_s)
 
 
@@ -291,10 +295,3 @@ def digest_of_files(files: Mapping[str, Path]) -> str:
     for name, path in sorted(files.items()):
         digest.update(f"{name}\0{sha256_of(path)}\n".encode())
     return digest.hexdigest()
-
-
-def _continue_group(process: subprocess.Popen[bytes]) -> None:
-    """Continue a started process and its process group, if that is its own: the program under test may have stopped them."""
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        if process.poll() is None and os.getpgid(process.pid) == process.pid:
-            os.killpg(process.pid, signal.SIGCONT)

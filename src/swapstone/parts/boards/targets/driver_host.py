@@ -86,7 +86,8 @@ class DriverHost:
                 f"The load generator {safe_excerpt(name, 80)} is not installed on {self.driver.name}.",
                 "Install it there, or name a file of this machine by its path: that is copied.",
             )
-        return self._keep(Path(name).name, found)
+        self._programs[Path(name).name] = found
+        return found
 
     def copy(self, path: Path) -> RemoteProgram:
         """Copy a program to that machine and return it; see `LoadDriver.copy`."""
@@ -105,11 +106,8 @@ class DriverHost:
                 f"The load generator {path.name} arrived on {self.driver.name} with another content.",
                 f"There may be no room in /tmp there: ssh {self.driver.name} df /tmp",
             )
-        return self._keep(path.name, found)
-
-    def _keep(self, name: str, program: RemoteProgram) -> RemoteProgram:
-        self._programs[name] = program
-        return program
+        self._programs[path.name] = found
+        return found
 
     def _find(self, name: str) -> RemoteProgram | None:
         found = self._decoded(self._connection.call(self._script("find", octal(name))))

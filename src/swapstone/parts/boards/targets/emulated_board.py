@@ -8,7 +8,6 @@ import shlex
 import socket
 import subprocess
 import time
-from pathlib import Path
 
 from swapstone.core.model import UnavailableError, cpio
 from swapstone.core.model.directories import share_dir
@@ -61,7 +60,9 @@ class EmulatedBoard:
         self._console, self._initrd = folder / "console", folder / "initrd"
         try:
             self._keys = BoardKeys(folder)
-            self._initrd.write_bytes(self._root())
+            base = image.initrd.read_bytes()
+            added = cpio.archive(added_files(self._keys))
+            self._initrd.write_bytes(base + bytes(-len(base) % 4) + added)
             self._port = 0
             self.power_on()
         except BaseException:
@@ -122,18 +123,15 @@ class EmulatedBoard:
         self.power_off()
         self._temporary.close()
 
-    def _root(self) -> bytes:
-        """Return the image's archive, with the keys and the first process."""
-        added = cpio.archive(added_files(self._keys))
-        base = self._image.initrd.read_bytes()
-        return base + bytes(-len(base) % 4) + added
-
     def _start(self) -> None:
         model = self._image.machine.model
         command = (
             *("setpriv", "--pdeathsig", "KILL", "--", *self._emulator),
             *("-M", model.machine, "-cpu", model.cpu, "-m", f"{MEMORY_MIB}M"),
-            *("-serial", f"file:{_word(self._console)}"),
+            *(
+                "-serial",
+                f"file:{str(self._console).replace(',', ',,')}",
+            ),  # in an option of the emulator, two commas are one
             *("-kernel", str(self._image.kernel), "-initrd", str(self._initrd), "-append"),
             " ".join(boot_words(self._image.machine)),
             *device_words(self._port),
@@ -196,8 +194,3 @@ def free_port() -> int:
         candidate.bind((_ADDRESS, 0))
         port: int = candidate.getsockname()[1]
         return port
-
-
-def _word(path: Path) -> str:
-    """Return a path inside an option of the emulator, in which two commas are one."""
-    return str(path).replace(",", ",,")

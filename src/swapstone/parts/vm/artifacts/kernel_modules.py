@@ -16,6 +16,7 @@ from swapstone.core.factors.elf_file import DamagedElfError, content_of, open_el
 from swapstone.core.model import FrozenStruct, UserError
 from swapstone.core.model.compression import CompressionError, decompress
 from swapstone.core.model.regular_file import read_regular_file, readable
+from swapstone.parts.vm.artifacts.kernels import ELF_MACHINES
 
 _MODULE = re.compile(r"(?P<name>[^/]+)\.ko(?P<compressed>\.(?:xz|gz|zst))?\Z")
 _BUILT_IN = "modules.builtin"
@@ -114,7 +115,6 @@ class ModuleFile(FrozenStruct, frozen=True, kw_only=True):
     needs: tuple[str, ...]
 
 
-_MACHINES = {"EM_X86_64": "x86_64", "EM_AARCH64": "aarch64", "EM_ARM": "arm", "EM_RISCV": "riscv64"}
 _LARGEST_MODULE = 64 << 20
 
 
@@ -134,7 +134,7 @@ def read_module_file(path: Path) -> ModuleFile:
     if not re.fullmatch(r"[A-Za-z0-9_-]{1,60}", named, re.ASCII) or not release:
         raise UserError(f"The file {path} is no kernel module: its .modinfo has no name or no vermagic.")
     with open_elf(content) as elf:
-        architecture = _MACHINES.get(elf["e_machine"], "")
+        architecture = ELF_MACHINES.get(elf["e_machine"], "")
     module = Module(name=_plain(named), content=content, release=release)
     needs = tuple(map(_plain, _split(facts.get("depends", []))))
     return ModuleFile(path=str(path), module=module, architecture=architecture, needs=needs)

@@ -32,6 +32,10 @@ _PE_SECTION_BYTES = 40  # of a section's header: Microsoft's PE format, "Section
 _MOST_PE_SECTIONS = 96  # as the PE format permits
 
 
+ELF_MACHINES = {"EM_X86_64": "x86_64", "EM_AARCH64": "aarch64", "EM_ARM": "arm", "EM_RISCV": "riscv64"}
+"""Architectures as ``uname -m`` prints them, by their names in ELF."""
+
+
 class Kernel(FrozenStruct, frozen=True, kw_only=True):
     """A bootable kernel.
 
@@ -204,7 +208,6 @@ def _text(data: bytes) -> str:
 
 
 def _elf_kernel(path: Path, data: bytes) -> Kernel:
-    machines = {"EM_X86_64": "x86_64", "EM_AARCH64": "aarch64", "EM_ARM": "arm", "EM_RISCV": "riscv64"}
     try:
         with open_elf(data) as elf:
             machine = elf["e_machine"]
@@ -212,7 +215,7 @@ def _elf_kernel(path: Path, data: bytes) -> Kernel:
     except DamagedElfError as error:
         raise UserError(f"{path} is a damaged ELF file: {error}.", "Copy it again from the build's output.") from error
     banner = _banner(data)
-    if machine not in machines or not banner:
+    if machine not in ELF_MACHINES or not banner:
         raise UserError(
             f"{path} is an ELF file, but not a supported kernel.", "An uncompressed kernel is called vmlinux."
         )
@@ -222,4 +225,4 @@ def _elf_kernel(path: Path, data: bytes) -> Kernel:
             "Use the bzImage (arch/x86/boot/bzImage), or build it with CONFIG_PVH=y.",
         )
     _check_initrd(path, data)
-    return Kernel(architecture=machines[machine], image=data, banner=banner)
+    return Kernel(architecture=ELF_MACHINES[machine], image=data, banner=banner)
