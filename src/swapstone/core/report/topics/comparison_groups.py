@@ -131,12 +131,9 @@ def agreement(comparison: Comparison, page: float, margin: float) -> Agreement:
     """
     if page > 0 and abs(math.log(page)) <= math.log1p(margin):
         return Agreement.SAME_PUBLISHED
-    ours = sign(comparison)
-    if ours is None:
-        return Agreement.UNDECIDED
-    if ours == 0:
-        return Agreement.SAME_HERE
-    return Agreement.AGREES if (page > 1) == (ours > 0) else Agreement.DISAGREES
+    theirs = 1 if page > 1 else -1
+    kinds = {None: Agreement.UNDECIDED, 0: Agreement.SAME_HERE, theirs: Agreement.AGREES}
+    return kinds.get(sign(comparison), Agreement.DISAGREES)
 
 
 def _row(context: ReportContext, comparison: Comparison, leads: bool) -> Row:

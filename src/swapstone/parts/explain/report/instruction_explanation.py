@@ -115,23 +115,23 @@ EVENT_HEAD = ("in one operation", "baseline", "candidate")
 
 def kind_rows(found: InstructionExplanation) -> Rows:
     """Return the instructions of each kind of code, their sum, and the time by the machine's clock."""
-    rows = [_row(found, (safe(kind),), before, after) for kind, before, after in kind_counts(found)]
-    rows += [_row(found, ("lost",), *(side.lost for side in found.sides))] if any(s.lost for s in found.sides) else []
-    rows.append(_row(found, ("sum",), *(side.instructions for side in found.sides)))
-    if found.region == PASSES:
-        scale = found.ns_per_instruction
-        name = "elapsed ns by its clock" + (f" / {scale}" if scale != 1 else "")
-        rows.append(_row(found, (name,), *(side.clock_ns // scale for side in found.sides)))
-    return rows
+    scale, lost = found.ns_per_instruction, [side.lost for side in found.sides]
+    name = "elapsed ns by its clock" + (f" / {scale}" if scale != 1 else "")
+    clock = _row(found, (name,), *(side.clock_ns // scale for side in found.sides))
+    return [
+        *(_row(found, (safe(kind),), before, after) for kind, before, after in kind_counts(found)),
+        *([_row(found, ("lost",), *lost)] if any(lost) else []),
+        _row(found, ("sum",), *(side.instructions for side in found.sides)),
+        *([clock] if found.region == PASSES else []),
+    ]
 
 
 def function_rows(found: InstructionExplanation) -> Rows:
     """Return the functions with the largest differences, the sum of the others, and the sum of all."""
     shown, rest = found.functions[:MOST_FUNCTIONS], found.functions[MOST_FUNCTIONS:]
     rows = [_row(found, (function_name(one), safe(one.file or one.kind)), one.baseline, one.candidate) for one in shown]
-    if rest:
-        sums = sum(one.baseline for one in rest), sum(one.candidate for one in rest)
-        rows.append(_row(found, (f"{len(rest)} more", ""), *sums))
+    sums = sum(one.baseline for one in rest), sum(one.candidate for one in rest)
+    rows += [_row(found, (f"{len(rest)} more", ""), *sums)] if rest else []
     return [*rows, _row(found, ("sum", ""), *(side.instructions for side in found.sides))]
 
 

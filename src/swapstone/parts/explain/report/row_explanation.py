@@ -107,20 +107,16 @@ def ledger_rows(ledger: Ledger, *, differs: bool = True) -> Rows:
         for line in ledger.lines[:MOST_LINES]
     ]
     rest = ledger.lines[MOST_LINES:]
-    if rest:
-        left = LedgerLine(
-            cause="",
-            detail="",
-            baseline=sum(one.baseline for one in rest),
-            candidate=sum(one.candidate for one in rest),
-        )
-        rows.append(_row(ledger, f"{len(rest)} more", left, None, differs=differs))
-    for name, value in (
+    left = LedgerLine(
+        cause="", detail="", baseline=sum(one.baseline for one in rest), candidate=sum(one.candidate for one in rest)
+    )
+    more: tuple[tuple[str, LedgerLine | float], ...] = (
+        *(((f"{len(rest)} more", left),) if rest else ()),
         ("residual: without a name, or not repeated", ledger.residual),
         ("  of it without a name", ledger.residual - ledger.drift),
         ("  of it not repeated by the runs now", ledger.drift),
-    ):
-        rows.append(_row(ledger, name, value, None, differs=differs))
+    )
+    rows += [_row(ledger, name, value, None, differs=differs) for name, value in more]
     if ledger.sampling is not None:
         sampling = math.copysign(ledger.sampling, ledger.difference)
         taken = " and ".join(amount(samples) for samples in ledger.samples)
