@@ -142,7 +142,7 @@ def _clang_for_musl(recipe: Recipe, notify: Callable[[str], None]) -> Path:
     has_shim = (
         recipe.of(Build).linking == "dynamic" and (Path(tree.objects) / SHIM).exists()
     )  # the C library of a static program has it
-    # Clang knows the loader, and that a static program has none.
+    # Clang sets the loader itself, and none for a static program.
     tree = msgspec.structs.replace(tree, loader="", libraries=(*tree.libraries, theirs))
     options = (
         *("--sysroot=/nonexistent", "--start-no-unused-arguments", *target[1:], f"-B{theirs}/"),
