@@ -26,7 +26,7 @@ import msgspec
 
 import swapstone
 from swapstone.core.record import file_bytes, load
-from swapstone.core.session import run_store, table_cache
+from swapstone.core.session import run_store
 from swapstone.core.session.study_file import decode_study
 from swapstone.core.session.study_run import StudyRun
 from swapstone.parts.explain.model.explanation import Reference, RowKey, RowMeasurements
@@ -100,7 +100,7 @@ LIMIT_S = 900
 """Of one command; the machine may be busy."""
 
 _KEEPING = ("show", "query runs", "query comparisons")
-"""Commands that leave columns and tables in the cache."""
+"""Commands that leave columns and rows in the cache."""
 
 _CPU_S, _MEMORY_BYTES = 60, 3 << 29
 _LONGEST_OUTPUT_BYTES = 64 << 20
@@ -299,7 +299,7 @@ def run_limited(
     Args:
         arguments: of the command.
         root: its current folder, folder of records, cache and state.
-        keeps: columns and tables of small records are kept, too.
+        keeps: columns and rows of small records are kept, too.
         unprivileged: the command has no capabilities.
 
     Returns:
@@ -319,13 +319,9 @@ def run_limited(
 
 
 def _keep_everything() -> None:
-    """Keep columns and tables of records of any size, number and age."""
-    for module, name, limit in (
-        (run_store, "SMALLEST_BYTES", 0),
-        (run_store, "RECENT_NS", -1),
-        (table_cache, "FEWEST_RECORDS", 1),
-    ):
-        setattr(module, name, limit)
+    """Keep columns and rows of records of any size, number and age."""
+    run_store.SMALLEST_BYTES = 0
+    run_store.RECENT_NS = -1
 
 
 def _drop_capabilities() -> None:

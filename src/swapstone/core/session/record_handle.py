@@ -189,8 +189,7 @@ class Record:
 
     def _table(self, name: str) -> Relation:
         analysis = self._analysis if name in {"comparisons", "effects"} else None
-        from swapstone.core.session.query import table_of  # noqa: PLC0415 - imports sqlite3, which reports do without
-        from swapstone.core.session.record_index import NamedRecord  # noqa: PLC0415 - as above
+        from swapstone.core.session.query import NamedRecord, table_of  # noqa: PLC0415 - few callers need tables
 
         return table_of(NamedRecord(self.name, self.path), name, analysis)
 
