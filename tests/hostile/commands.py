@@ -50,7 +50,6 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "export lava": ("export", "RECORD", "--format", "lava"),
     "export benchstat": ("export", "RECORD", "--format", "benchstat"),
     "verify": ("verify", "RECORD"),
-    "verify --signers": ("verify", "RECORD", "--signers", "signers"),
     "verify --recompute": ("verify", "RECORD", "--recompute", "1"),
     "agree": ("agree", "RECORD", "OTHER"),
     "agree --csv": ("agree", "OTHER", "RECORD", "--csv"),
@@ -124,7 +123,6 @@ only = ["b_malloc_tiny*"]
 budget = "1m"
 factor = [{ name = "libc", levels = ["glibc", "musl"] }]
 """
-_SIGNERS = "a@example.org ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOMqqnkVzrm0SdG6UOoqKLsabgH5C9okWi0dh2l9GKJl\n"
 _ESCAPES = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
@@ -211,7 +209,6 @@ def cells(kinds: Iterable[Kind], commands: Iterable[str], folder: Path, in_turn:
             record = root / "study" / (kind.folder or "one")
             record.parent.mkdir()
             shutil.copy(folder / "study.json", record.parent)
-            (root / "signers").write_text(_SIGNERS)
             copy_record(folder / "whole", record)
             for name in ("other", "third"):
                 copy_record(folder / name, root / name)

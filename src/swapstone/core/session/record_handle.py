@@ -258,7 +258,6 @@ class Record:
         progress: ProgressLike = None,
         *,
         against: str = "",
-        signers: str | Path | None = None,
         trust: bool = False,
     ) -> Verification:
         """Check that the record is whole and unaltered and gives the same verdicts. No program runs unless `recompute` is given.
@@ -267,12 +266,11 @@ class Record:
             recompute: how many random trials run again; on the virtual clock their output must be equal to the byte.
             progress: receives events.
             against: the digest that was published of the record, or at least its first 16 digits; empty to compare none.
-            signers: a file of accepted ssh keys (ssh-keygen(1), ALLOWED SIGNERS), to check the signature; None to check none.
             trust: whether trials may run again though another user or machine made the record, or it was edited.
 
         Raises:
-            UserError: trials should run again, but the record was measured on a wall clock or is not trusted; `against` is no digest; or
-                a signature should be checked, and ssh-keygen or `signers` is missing.
+            UserError: trials should run again, but the record was measured on a wall clock or is not trusted; or `against` is no
+                digest.
         """
         from swapstone.core.session.progress import as_progress  # noqa: PLC0415 - as above
         from swapstone.core.session.verification import verify_record  # noqa: PLC0415 - imports what runs trials
@@ -282,22 +280,8 @@ class Record:
             recompute,
             as_progress(progress),
             against=against,
-            signers=Path(signers) if signers else None,
             trust=trust,
         )
-
-    def sign(self, key: str | Path) -> Path:
-        """Sign the record's seal by an ssh key, into ``seal.json.sig``, and return that file.
-
-        Args:
-            key: a private key; or a public one whose private key is in ssh-agent(1).
-
-        Raises:
-            UserError: the record is damaged or not sealed, there is no such key, or ssh-keygen is missing or fails.
-        """
-        from swapstone.core.session.signature import sign  # noqa: PLC0415 - few records are signed
-
-        return sign(load_view(self.path), Path(key))
 
     def explain(
         self,
