@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from swapstone.core.record import RecordWriter
-from swapstone.core.session import query, record_cache
+from swapstone.core.session import record_cache, run_store
 from swapstone.core.session.query import query_records
 from swapstone.core.session.record_cache import find, keep
 from tests.unit import builders
@@ -34,13 +34,13 @@ def computed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
                 writer.append(run)
             writer.seal("complete", "test", "")
     found: list[str] = []
-    load = query._load
+    load = run_store.load_columns
 
     def noted(path: Path) -> object:
         found.append(path.name)
         return load(path)
 
-    monkeypatch.setattr(query, "_load", noted)
+    monkeypatch.setattr(run_store, "load_columns", noted)
     return found
 
 

@@ -258,7 +258,7 @@ def test_the_oldest_files_are_removed(record: Path, tmp_path: Path, monkeypatch:
     old.write_bytes(bytes(1000))
     os.utime(old, (1, 1))
     monkeypatch.setattr(record_cache, "FOLDER_BYTES", _kept_size(old.parent) - 1)
-    record_cache._remove_oldest.cache_clear()
+    record_cache.remove_oldest.cache_clear()
     (record / "runs.jsonl").touch()
     load_columns(record)
     assert not old.exists() and _kept(tmp_path).stat().st_size > 1000

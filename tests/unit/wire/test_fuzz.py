@@ -18,7 +18,7 @@ from swapstone.core.model import UserError
 TOP = Path(__file__).parents[3]
 SOURCE = TOP / "src" / "swapstone"
 _READS = re.compile(
-    r"json\.decode\(|json\.loads\(|decode_toml\(|open_elf\(|csv\.reader\(|decompress\w*\(|read_toml\(|\btomllib\b"
+    r"json\.decode\(|msgpack\.decode\(|json\.loads\(|decode_toml\(|open_elf\(|csv\.reader\(|decompress\w*\(|read_toml\(|\btomllib\b"
 )
 
 # Each module that decodes JSON, TOML, CSV, ELF or compressed data: the decoder in the table that reaches it, or why none does.
@@ -61,9 +61,8 @@ COVERED = {
     "parts/published/session/published_output.py": "",  # reads a result that comes with the program
     "parts/net/session/conformance.py": "known failures",
     "parts/cluster/many_machines.py": "",  # decoded after its SHA-256, which the user typed, was checked
-    "core/session/columns_file.py": "",  # decoded after its HMAC by the user's key
+    "core/session/record_cache.py": "",  # decoded after its HMAC by the user's key
     "parts/explain/session/explanation_files.py": "evidence",
-    "core/session/record_index.py": "",  # reads back what it wrote into the cache, and builds it again if it is damaged
     "core/session/study.py": "study run",
     "core/session/study_file.py": "study",
     "core/session/study_run.py": "study run",

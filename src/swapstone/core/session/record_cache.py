@@ -61,7 +61,7 @@ def keep(record: Path, kind: str, state: str, value: object, columns: Columns = 
         place = _place(record, kind)
         mac = hmac.digest(own_key(), content, "sha256")
         place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        _remove_oldest(place.parent)
+        remove_oldest(place.parent)
         write_whole(place, mac + content)
     except (OSError, RuntimeError, KeyUnavailableError, UserError):
         return
@@ -125,7 +125,7 @@ def _place(record: Path, kind: str) -> Path:
 
 
 @functools.cache
-def _remove_oldest(folder: Path) -> None:
+def remove_oldest(folder: Path) -> None:
     """Remove the oldest files of a folder beyond `FOLDER_BYTES`, and what a crash left."""
     with os.scandir(folder) as entries:
         found = [
