@@ -33,7 +33,7 @@ STATED: dict[str, tuple[str, ...]] = {
     "swapstone.parts.build.artifacts.sdk": (),  # as above
     "swapstone.core.artifacts.tool_versions": (),  # reads the interpreter's file
     "swapstone.cli.main": ("src/",),  # imports each command by name
-    "swapstone.core.session.record_index": (),  # the digest of the code in the name of a cache's file
+    "swapstone.core.session.record_cache": (),  # the digest of the code in the name of a cache's file
     "swapstone.parts.boards.targets.labgrid_session": (
         "src/swapstone/parts/boards/targets/labgrid_worker.py",
     ),  # started as a file

@@ -39,7 +39,7 @@ from swapstone.core.model import (
 )
 from swapstone.core.record import load, origin
 from swapstone.core.record.record_format import Line, chain_value, file_sha256
-from swapstone.core.record.run_lines import RunList, read_lines
+from swapstone.core.record.run_lines import read_lines
 from swapstone.core.session.study_file import decode_study
 from swapstone.core.session.study_run import load_trusted_run
 from swapstone.core.session.unusable_values import named_record
@@ -180,8 +180,11 @@ _EXPERIMENT = Experiment(
 
 def _read_runs(data: bytes) -> object:
     """Decode a `runs.jsonl` of `_EXPERIMENT`."""
-    found = read_lines(re.findall(rb"[^\n]*\n|[^\n]+", data), _EXPERIMENT, RunList())
-    return found.runs, found.chain, found.damages
+    runs: list[Run] = []
+    found = read_lines(
+        re.findall(rb"[^\n]*\n|[^\n]+", data), _EXPERIMENT, lambda run, _start, _length: runs.append(run)
+    )
+    return runs, found.chain, found.damages
 
 
 def _runs() -> tuple[bytes, ...]:

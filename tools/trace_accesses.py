@@ -204,7 +204,6 @@ JOBS: tuple[Job, ...] = (
     _job("profile", "{top}/swapstone profile {record}", 0, 2),
     _job("query", "{top}/swapstone query 'SELECT count(*) FROM comparisons'"),
     _job("verify", "{top}/swapstone verify {record}"),
-    _job("verify --sign", "{top}/swapstone verify {records}/first --sign {folder}/key"),
     _job("export", "{top}/swapstone export {record} --format csv --out {folder}/table.csv"),
     _job("study", "{top}/swapstone study {folder}/study.toml --target fake:{folder}/fake.toml --out {records}/study"),
     _job("study --resume", "{top}/swapstone study --resume {records}/study --budget 20s"),
@@ -407,8 +406,6 @@ def prepare(folder: Path) -> None:
     """Write the files that the jobs read: a study, the fake target, and a checkout without ``.venv``."""
     (folder / "fake.toml").write_text(FAKE)
     (folder / "study.toml").write_text(STUDY)
-    key = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(folder / "key")]
-    subprocess.run(key, check=True, stdin=subprocess.DEVNULL)
     for name in ("src", "cache", "state", "tmp"):
         (folder / name).mkdir()
     FakeSsh(folder / "board")

@@ -26,7 +26,7 @@ import msgspec
 
 import swapstone
 from swapstone.core.record import file_bytes, load
-from swapstone.core.session import run_store, table_cache
+from swapstone.core.session import run_store
 from swapstone.core.session.study_file import decode_study
 from swapstone.core.session.study_run import StudyRun
 from swapstone.parts.explain.model.explanation import Reference, RowKey, RowMeasurements
@@ -50,7 +50,6 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "export lava": ("export", "RECORD", "--format", "lava"),
     "export benchstat": ("export", "RECORD", "--format", "benchstat"),
     "verify": ("verify", "RECORD"),
-    "verify --signers": ("verify", "RECORD", "--signers", "signers"),
     "verify --recompute": ("verify", "RECORD", "--recompute", "1"),
     "agree": ("agree", "RECORD", "OTHER"),
     "agree --csv": ("agree", "OTHER", "RECORD", "--csv"),
@@ -100,7 +99,7 @@ LIMIT_S = 900
 """Of one command; the machine may be busy."""
 
 _KEEPING = ("show", "query runs", "query comparisons")
-"""Commands that leave columns and tables in the cache."""
+"""Commands that leave columns and rows in the cache."""
 
 _CPU_S, _MEMORY_BYTES = 60, 3 << 29
 _LONGEST_OUTPUT_BYTES = 64 << 20
@@ -124,7 +123,6 @@ only = ["b_malloc_tiny*"]
 budget = "1m"
 factor = [{ name = "libc", levels = ["glibc", "musl"] }]
 """
-_SIGNERS = "a@example.org ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOMqqnkVzrm0SdG6UOoqKLsabgH5C9okWi0dh2l9GKJl\n"
 _ESCAPES = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
@@ -211,7 +209,6 @@ def cells(kinds: Iterable[Kind], commands: Iterable[str], folder: Path, in_turn:
             record = root / "study" / (kind.folder or "one")
             record.parent.mkdir()
             shutil.copy(folder / "study.json", record.parent)
-            (root / "signers").write_text(_SIGNERS)
             copy_record(folder / "whole", record)
             for name in ("other", "third"):
                 copy_record(folder / name, root / name)
@@ -299,7 +296,7 @@ def run_limited(
     Args:
         arguments: of the command.
         root: its current folder, folder of records, cache and state.
-        keeps: columns and tables of small records are kept, too.
+        keeps: columns and rows of small records are kept, too.
         unprivileged: the command has no capabilities.
 
     Returns:
@@ -319,13 +316,9 @@ def run_limited(
 
 
 def _keep_everything() -> None:
-    """Keep columns and tables of records of any size, number and age."""
-    for module, name, limit in (
-        (run_store, "SMALLEST_BYTES", 0),
-        (run_store, "RECENT_NS", -1),
-        (table_cache, "FEWEST_RECORDS", 1),
-    ):
-        setattr(module, name, limit)
+    """Keep columns and rows of records of any size, number and age."""
+    run_store.SMALLEST_BYTES = 0
+    run_store.RECENT_NS = -1
 
 
 def _drop_capabilities() -> None:

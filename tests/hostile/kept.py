@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Kinds of hostile caches: files of columns and tables that an earlier command kept, damaged, forged, or something else than files.
+"""Kinds of hostile caches: files of columns and rows that an earlier command kept, damaged, forged, or something else than files.
 
 Each command prints what it printed before the harm: such a file is ignored, and made again.
 """
@@ -14,7 +14,7 @@ from pathlib import Path
 
 from tests.hostile.forgery import Kind, linked, sparse
 
-_COLUMNS, _TABLES = "columns/*.columns", "query/*.parquet"
+_COLUMNS, _ROWS = "derived/*.columns", "derived/*.analysis"
 _MAC_BYTES = 32
 
 
@@ -71,15 +71,15 @@ def _forged_columns(change: Callable[[bytearray], None]) -> Callable[[Path], Non
     """Return a forgery of a file of columns whose HMAC is by a key of the attacker's."""
 
     def forge(file: Path) -> None:
-        content = bytearray(file.read_bytes()[:-_MAC_BYTES])
+        content = bytearray(file.read_bytes()[_MAC_BYTES:])
         change(content)
-        file.write_bytes(content + hmac.new(bytes(32), b"swapstone columns\n" + bytes(content), "sha256").digest())
+        file.write_bytes(hmac.digest(bytes(32), content, "sha256") + content)
 
     return forge
 
 
 def _endless_header(content: bytearray) -> None:
-    content[8:16] = b"\xff" * 8
+    content[:8] = b"\xff" * 8
 
 
 def _other_numbers(content: bytearray) -> None:
@@ -107,8 +107,8 @@ _KEPT = [
     Kind("columns are writable by all users", _harmed(_COLUMNS, _writable_by_all), "", keeps=True),
     Kind("columns are forged", _harmed(_COLUMNS, _forged_columns(_other_numbers)), "", keeps=True),
     Kind("columns have a header of 2^64 bytes", _harmed(_COLUMNS, _forged_columns(_endless_header)), "", keeps=True),
-    *(Kind(f"tables are {what}", _harmed(_TABLES, change), "", keeps=True) for what, change in _OF_BOTH),
+    *(Kind(f"rows are {what}", _harmed(_ROWS, change), "", keeps=True) for what, change in _OF_BOTH),
 ]
 
-GROUPS: dict[str, list[Kind]] = {"kept columns and tables": _KEPT}
+GROUPS: dict[str, list[Kind]] = {"kept columns and rows": _KEPT}
 """Kinds of hostile caches."""

@@ -8,7 +8,6 @@ import json
 import os
 import shutil
 import socket
-import sqlite3
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -348,80 +347,6 @@ _STUDIES = [
 ]
 
 
-def _index(make: Callable[[Path], object]) -> Callable[[Path], None]:
-    """Return a harm to the index of queries."""
-
-    def harm(path: Path) -> None:
-        folder = path.parents[1] / "swapstone" / "query"
-        folder.mkdir(parents=True)
-        make(folder / "index.sqlite3")
-
-    return harm
-
-
-def _forged_rows(rows: str) -> Callable[[Path], None]:
-    """Return a harm that lets a query write its index, and forges every row of it."""
-
-    def harm(path: Path) -> None:
-        root = path.parents[1]
-        child = os.fork()
-        if child == 0:
-            os.environ |= {"XDG_CACHE_HOME": str(root), "SWAPSTONE_RECORDS": str(root)}
-            from swapstone.core.session.query import query_records
-
-            query_records("SELECT * FROM comparisons")
-            os._exit(0)
-        assert os.waitpid(child, 0)[1] == 0
-        with sqlite3.connect(root / "swapstone" / "query" / "index.sqlite3") as connection:
-            assert connection.execute("UPDATE entries SET rows = ?", (rows.encode(),)).rowcount >= 4
-        connection.close()
-
-    return harm
-
-
-def _other_schema(place: Path) -> None:
-    with sqlite3.connect(place) as connection:
-        connection.execute("CREATE TABLE entries (path, kind)")
-        connection.execute("CREATE TRIGGER t AFTER INSERT ON entries BEGIN SELECT 1; END")
-    connection.close()
-
-
-def _endless_view(place: Path) -> None:
-    """Make the index a database whose table is a query without an end."""
-    with sqlite3.connect(place) as connection:
-        connection.execute(
-            "CREATE VIEW entries AS WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) "
-            "SELECT x AS path, 'record' AS kind, '' AS state, zeroblob(100000) AS rows FROM n"
-        )
-    connection.close()
-
-
-_INDEX = [
-    *(
-        Kind(f"the index is {what}", _index(make), "")
-        for what, make in (
-            ("a FIFO", os.mkfifo),
-            ("a link to /dev/zero", linked("/dev/zero")),
-            ("a folder", Path.mkdir),
-            ("a socket", _socket),
-            ("a text", lambda place: place.write_text("no database" * 1000)),
-            ("1 TiB of nothing", sparse()),
-            ("of another form", _other_schema),
-            ("a query without an end", _endless_view),
-        )
-    ),
-    *(
-        Kind(f"rows of the index are {rows[:30]}", _forged_rows(rows), "")
-        for rows in (
-            "{}",
-            '{"records":[{}],"comparisons":[{}],"effects":[{}]}',
-            '{"records":[{"state":[1],"runs":"x"}],"comparisons":[{"effect":"x","pairs":1e300,"verdict":{}}],"effects":[]}',
-            '{"records":[{"record":"r","path":"/","other":1}],"comparisons":[{"record":"other"}],"effects":[]}',
-        )
-    ),
-]
-
-
 def _exchanged(*names: str) -> Callable[[Path], None]:
     """Return what another process repeats: each file becomes a FIFO, a link, another file, and the true one again."""
 
@@ -473,7 +398,6 @@ GROUPS: dict[str, list[Kind]] = {
     "places": _PLACES,
     "explanations": _EXPLANATIONS,
     "studies": _STUDIES,
-    "index": _INDEX,
     "exchanges": _EXCHANGES,
 }
 """Kinds of hostile records, by what is harmed."""
@@ -481,9 +405,8 @@ GROUPS: dict[str, list[Kind]] = {
 AROUND = (
     "studies",
     "large studies",
-    "index",
     "exchanges",
-    "kept columns and tables",
+    "kept columns and rows",
     "three boards",
     "permissions",
     "entries",

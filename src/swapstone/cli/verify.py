@@ -25,16 +25,8 @@ from swapstone.core.session.report_context import describe_experiment
 @click.option(
     "--against", default="", metavar="DIGEST", help="Compare the record's digest, or 16 or more first digits."
 )
-@click.option("--sign", "key", metavar="KEY", help="Sign the seal by this ssh key, if nothing is wrong: seal.json.sig.")
-@click.option(
-    "--signers",
-    metavar="FILE",
-    help="Check the signature: the accepted keys, as ssh-keygen(1), ALLOWED SIGNERS, has them.",
-)
 @TRUST
-def verify_command(
-    record: str, count: int | None, against: str, key: str | None, signers: str | None, trust: bool
-) -> int:
+def verify_command(record: str, count: int | None, against: str, trust: bool) -> int:
     r"""Check that a record is whole and unaltered, and that its analysis gives the same verdicts.
 
     Every line of runs.jsonl is compared with its checksum and with the line before it, every raw output with its digest, the other
@@ -43,7 +35,7 @@ def verify_command(
     kernel or image gives other runs, the first fact that differs is named.
 
     These checks find edits. A record that is forged entirely, raw output included, can be sealed: compare its digest with one that was
-    published (--against), check who signed it (--signers), or repeat the experiment (`swapstone rerun`). Reports print the digest; it is
+    published (--against), or repeat the experiment (`swapstone rerun`). Reports print the digest; it is
     the SHA-256 of seal.json.
 
     The exit status is 0 if nothing is wrong, and 2 if something is.
@@ -53,11 +45,9 @@ def verify_command(
       swapstone verify last
       swapstone verify last --against 0123456789abcdef
       swapstone verify last --recompute 3
-      swapstone verify last --sign ~/.ssh/id_ed25519
-      swapstone verify last --signers ~/.ssh/allowed_signers
     """
     opened = open_record(record)
-    result = opened.verify(count or 0, display(), against=against, signers=signers, trust=trust)
+    result = opened.verify(count or 0, display(), against=against, trust=trust)
     echo(click.style(as_typed(plain(result.answer)), fg=None if result.ok else "red"), styled=True)
     for problem in result.problems:
         echo_labelled("damaged: ", plain(problem))
@@ -68,8 +58,4 @@ def verify_command(
         echo(f"digest {result.digest}")
     for note in result.notes:
         echo(as_typed(plain(note)))
-    if key and result.ok:
-        echo(f"Signed: {plain(opened.sign(key))}")
-    elif key:
-        echo("Not signed.")
     return 0 if result.ok else 2

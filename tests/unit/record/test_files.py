@@ -49,7 +49,7 @@ def test_only_regular_files_of_bounded_size_are_read(
     (tmp_path / "other").write_bytes(b"secret")
     make(tmp_path / NAME)
     with RecordFolder(tmp_path) as folder:
-        for use in (folder.read, folder.size, lambda name: list(folder.lines(name))):
+        for use in (folder.read, folder.status, lambda name: list(folder.lines(name))):
             with pytest.raises(FileProblemError, match=problem):
                 use(NAME)
         assert not folder.is_regular(NAME)
@@ -113,7 +113,7 @@ def test_a_missing_folder_has_no_files(tmp_path: Path) -> None:
     with RecordFolder(tmp_path) as folder:
         assert folder.read("raw/a.txt") is None
         assert folder.subfolders("explain") == ()
-        assert folder.size("runs.jsonl") == 0
+        assert folder.status("runs.jsonl") is None
         assert list(folder.lines("runs.jsonl")) == []
     for path in (tmp_path / "none", tmp_path / "a\0b", Path("x" * 5000)):
         with pytest.raises(FileProblemError):
@@ -225,7 +225,7 @@ def test_the_largest_file_that_is_read(tmp_path: Path) -> None:
     (tmp_path / "raw").mkdir()
     (tmp_path / "raw" / "a.txt").write_bytes(b"123456")
     with RecordFolder(tmp_path) as folder:
-        assert folder.read(NAME, 5) == b"12345" and folder.size(NAME) == 5 and folder.is_regular(NAME)
+        assert folder.read(NAME, 5) == b"12345" and folder.is_regular(NAME)
         with pytest.raises(FileProblemError, match="it has 5 bytes, more than the 4 that are read"):
             folder.read(NAME, 4)
         assert folder.read("raw/a.txt", 6) == b"123456"
@@ -233,7 +233,8 @@ def test_the_largest_file_that_is_read(tmp_path: Path) -> None:
     with (tmp_path / NAME).open("wb") as file:
         file.truncate(limit_of(NAME))
     with RecordFolder(tmp_path) as folder:
-        assert folder.size(NAME) == limit_of(NAME)
+        status = folder.status(NAME)
+        assert status is not None and status.st_size == limit_of(NAME)
 
 
 def test_a_file_that_grows_while_it_is_read_is_a_problem(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -72,38 +71,18 @@ def test_a_line_that_is_no_run_takes_no_other_with_it(tmp_path: Path, number: in
     assert len(view.runs) == 7
 
 
-class _Places:
-    """Notes where the lines of runs are."""
-
-    def __init__(self) -> None:
-        self.found: list[tuple[str, int, int]] = []
-
-    def add(self, run: Run, start: int, length: int) -> None:
-        self.found.append((run.trial.key, start, length))
-
-    def runs(self) -> Sequence[Run]:
-        return ()
-
-
-@pytest.mark.parametrize("start", [0, 100])
-def test_a_collector_receives_the_place_of_each_line(tmp_path: Path, start: int) -> None:
-    path, places = _made(tmp_path / "r"), _Places()
-    lines = (path / "runs.jsonl").read_bytes().splitlines(keepends=True)
+def test_a_run_comes_with_the_place_of_its_line(tmp_path: Path) -> None:
+    lines = (_made(tmp_path / "r") / "runs.jsonl").read_bytes().splitlines(keepends=True)
     lines[2] = b"{}\n"
-    run_lines.read_lines(lines, builders.experiment(), places, start=start)
-    data = bytes(start) + b"".join(lines)
-    assert len(places.found) == 7
-    for key, at, length in places.found:
+    places: list[tuple[str, int, int]] = []
+    run_lines.read_lines(
+        lines, builders.experiment(), lambda run, start, length: places.append((run.trial.key, start, length))
+    )
+    data = b"".join(lines)
+    assert len(places) == 7
+    for key, at, length in places:
         line = msgspec.json.decode(data[at : at + length], type=record_format.Line)
         assert msgspec.json.decode(line.run, type=Run).trial.key == key and data[at + length - 1 : at + length] == b"\n"
-
-
-def test_consecutive_lines_of_a_record_are_read_by_their_numbers(tmp_path: Path) -> None:
-    lines = (_made(tmp_path / "r") / "runs.jsonl").read_bytes().splitlines(keepends=True)
-    found = run_lines.read_lines(lines[5:], builders.experiment(), run_lines.RunList(), first=6)
-    assert (len(found.runs), found.damages, found.whole, found.complete) == (3, (), 3, True)
-    found = run_lines.read_lines(lines[5:], builders.experiment(), run_lines.RunList())
-    assert [damage.line for damage in found.damages] == [1]
 
 
 # Files

@@ -280,10 +280,10 @@ def test_random_bytes_are_never_decoded_as_a_run(rubbish: bytes) -> None:
     assert bool(damages) == bool(rubbish)
 
 
-def _read(data: bytes) -> tuple[Sequence[Run], tuple[record_format.Damage, ...]]:
-    lines = re.findall(rb"[^\n]*\n|[^\n]+", data)
-    found = run_lines.read_lines(lines, builders.experiment(), run_lines.RunList())
-    return found.runs, found.damages
+def _read(data: bytes) -> tuple[Sequence[Run], Sequence[record_format.Damage]]:
+    lines, runs = re.findall(rb"[^\n]*\n|[^\n]+", data), list[Run]()
+    found = run_lines.read_lines(lines, builders.experiment(), lambda run, _start, _length: runs.append(run))
+    return tuple(runs), tuple(found.damages)
 
 
 def _lines() -> bytes:

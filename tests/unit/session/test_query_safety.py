@@ -13,9 +13,7 @@ import pytest
 
 from swapstone.core.model import UserError
 from swapstone.core.session import query
-from swapstone.core.session.open_runs import OpenRuns
-from swapstone.core.session.query import query_records
-from swapstone.core.session.record_index import NamedRecord
+from swapstone.core.session.query import NamedRecord, opened_runs, query_records
 from tests.e2e.cli import fake
 from tests.e2e.cli import swapstone as command
 from tests.small_records import compared
@@ -173,9 +171,9 @@ def test_a_file_that_is_exchanged_after_its_check_is_not_read(records: Path, mon
 def test_the_files_of_a_query_are_closed_and_their_limit_is_as_before(records: Path) -> None:
     limits = resource.getrlimit(resource.RLIMIT_NOFILE)
     before = len(list(Path("/proc/self/fd").iterdir()))
-    with OpenRuns([NamedRecord("r", records / "r"), NamedRecord("none", records / "none")]) as opened:
-        assert [each.name for each in opened.records] == ["r"]
-        assert Path(opened.paths[0]).read_bytes() == (records / "r" / "runs.jsonl").read_bytes()
+    with opened_runs([NamedRecord("r", records / "r"), NamedRecord("none", records / "none")]) as opened:
+        ((path, name),) = opened.items()
+        assert name == "r" and Path(path).read_bytes() == (records / "r" / "runs.jsonl").read_bytes()
         assert resource.getrlimit(resource.RLIMIT_NOFILE) == (limits[1], limits[1])
     assert len(list(Path("/proc/self/fd").iterdir())) == before
     assert resource.getrlimit(resource.RLIMIT_NOFILE) == limits
@@ -183,5 +181,8 @@ def test_the_files_of_a_query_are_closed_and_their_limit_is_as_before(records: P
 
 def test_more_records_than_files_may_be_opened_is_an_error(records: Path) -> None:
     every = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-    with pytest.raises(UserError, match="may open"):
-        OpenRuns([NamedRecord("r", records / "r")], spare=every)
+    with (
+        pytest.raises(UserError, match="may open"),
+        opened_runs([NamedRecord("r", records / "r")], spare=every),
+    ):
+        pass

@@ -20,7 +20,7 @@ LONG_RUN = 100_000
 TOP = Path(__file__).parents[3]
 SOURCE = TOP / "src" / "swapstone"
 _READS = re.compile(
-    r"json\.decode\(|json\.loads\(|decode_toml\(|open_elf\(|csv\.reader\(|decompress\w*\(|read_toml\(|\btomllib\b"
+    r"json\.decode\(|msgpack\.decode\(|json\.loads\(|decode_toml\(|open_elf\(|csv\.reader\(|decompress\w*\(|read_toml\(|\btomllib\b"
 )
 
 # Each module that decodes JSON, TOML, CSV, ELF or compressed data: the decoder in the table that reaches it, or why none does.
@@ -60,9 +60,8 @@ COVERED = {
     "parts/published/report/published_differences.py": "",  # reasons that come with the program
     "parts/published/session/published_output.py": "",  # reads a result that comes with the program
     "parts/cluster/many_machines.py": "",  # decoded after its SHA-256, which the user typed, was checked
-    "core/session/columns_file.py": "",  # decoded after its HMAC by the user's key
+    "core/session/record_cache.py": "",  # decoded after its HMAC by the user's key
     "parts/explain/session/explanation_files.py": "evidence",
-    "core/session/record_index.py": "",  # reads back what it wrote into the cache, and builds it again if it is damaged
     "core/session/study.py": "study run",
     "core/session/study_file.py": "study",
     "core/session/study_run.py": "study run",

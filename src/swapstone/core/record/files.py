@@ -74,6 +74,17 @@ def limit_of(name: str) -> int:
     return _FOLDER_LIMITS[first] if rest else _LIMITS[first]
 
 
+@contextlib.contextmanager
+def _as_problem() -> Iterator[None]:
+    """Raise errors of the system as `FileProblemError`, but that there is no such file."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise
+    except (OSError, ValueError) as error:  # ValueError: a null character
+        raise FileProblemError(reason_of(error)) from error
+
+
 class RecordFolder:
     """The folder of a record. A context manager; leaving it closes the folder.
 
@@ -114,8 +125,7 @@ class RecordFolder:
         Raises:
             FileProblemError: it is no regular file, too large, or can't be read.
         """
-        limit = limit_of(name) if most_bytes is None else most_bytes
-        descriptor = self._open(name, limit)
+        descriptor = self.open(name, most_bytes)
         return None if descriptor is None else _content(descriptor)
 
     def lines(self, name: str) -> Iterator[bytes]:
@@ -126,17 +136,14 @@ class RecordFolder:
         Raises:
             FileProblemError: as `read`.
         """
-        descriptor = self._open(name, limit_of(name))
+        descriptor = self.open(name)
         if descriptor is None:
             return
-        try:
-            with os.fdopen(descriptor, "rb", MIB) as file:
-                while line := file.readline(LONGEST_LINE_BYTES + 1):
-                    yield line
-                    if len(line) > LONGEST_LINE_BYTES:
-                        return
-        except OSError as error:
-            raise FileProblemError(reason_of(error)) from error
+        with _as_problem(), os.fdopen(descriptor, "rb", MIB) as file:
+            while line := file.readline(LONGEST_LINE_BYTES + 1):
+                yield line
+                if len(line) > LONGEST_LINE_BYTES:
+                    return
 
     def open_runs(self) -> int | None:
         """Open the runs for a database, which reads whole lines.
@@ -148,42 +155,57 @@ class RecordFolder:
         Raises:
             FileProblemError: as `read`.
         """
-        descriptor = self._open(record_format.RUNS, limit_of(record_format.RUNS))
-        if descriptor is None:
+        if (descriptor := self.open(record_format.RUNS)) is None:
             return None
+        fits = False
         try:
-            if os.fstat(descriptor).st_size > 0 and _has_short_lines(descriptor):
-                return descriptor
-        except OSError as error:
-            os.close(descriptor)
-            raise FileProblemError(reason_of(error)) from error
-        os.close(descriptor)
-        return None
+            with _as_problem():
+                fits = os.fstat(descriptor).st_size > 0 and _has_short_lines(descriptor)
+        finally:
+            if not fits:
+                os.close(descriptor)
+        return descriptor if fits else None
 
-    def size(self, name: str) -> int:
-        """Return the size of a file in bytes; 0 if there is none.
+    def status(self, name: str, most_bytes: int | None = None) -> os.stat_result | None:
+        """Return the status of a regular file, as stat(2); None if there is none.
 
-        Raises:
-            FileProblemError: it is no regular file, or too large.
-        """
-        status = self._status(name, limit_of(name))
-        return 0 if status is None else status.st_size
-
-    def status(self, name: str) -> os.stat_result | None:
-        """Return the status of a file, as stat(2); None if there is none.
+        Args:
+            name: as of `read`.
+            most_bytes: as of `read`.
 
         Raises:
             FileProblemError: as `read`.
         """
-        return self._status(name, limit_of(name))
+        folder, _, last = name.rpartition("/")
+        if last in {"", ".", ".."} or "\0" in name:
+            raise FileProblemError("its name is no name of a file")
+        try:
+            with _as_problem():
+                status = os.stat(last, dir_fd=self._folder(folder), follow_symlinks=False)
+        except FileNotFoundError:
+            return None
+        _check(status, limit_of(name) if most_bytes is None else most_bytes)
+        return status
 
-    def open(self, name: str) -> int | None:
+    def open(self, name: str, most_bytes: int | None = None) -> int | None:
         """Open a file for reading; return its descriptor, which the caller closes, or None if there is none.
 
+        Args:
+            name: as of `read`.
+            most_bytes: as of `read`.
+
         Raises:
             FileProblemError: as `read`.
         """
-        return self._open(name, limit_of(name))
+        if self.status(name, most_bytes) is None:
+            return None
+        folder, _, last = name.rpartition("/")
+        try:
+            with _as_problem():
+                descriptor = os.open(last, _OPEN, dir_fd=self._folder(folder))
+        except FileNotFoundError:
+            return None
+        return _checked(descriptor, limit_of(name) if most_bytes is None else most_bytes)
 
     def subfolders(self, name: str) -> tuple[str, ...]:
         """Return the names of the folders in a folder of the record, sorted, without symbolic links; none if there is no such folder.
@@ -192,21 +214,18 @@ class RecordFolder:
             FileProblemError: it is no folder, has more than `MOST_ENTRIES` entries, or can't be read.
         """
         try:
-            descriptor = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=self._folder(name))
+            with _as_problem():
+                descriptor = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=self._folder(name))
         except FileNotFoundError:
             return ()
-        except OSError as error:
-            raise FileProblemError(reason_of(error)) from error
         found = []
         try:
-            with os.scandir(descriptor) as entries:
+            with _as_problem(), os.scandir(descriptor) as entries:
                 for number, entry in enumerate(entries):
                     if number >= MOST_ENTRIES:
                         raise FileProblemError(f"it has more than {MOST_ENTRIES} entries")
                     if entry.is_dir(follow_symlinks=False):
                         found.append(entry.name)
-        except OSError as error:
-            raise FileProblemError(reason_of(error)) from error
         finally:
             os.close(descriptor)
         return tuple(sorted(found))
@@ -214,7 +233,7 @@ class RecordFolder:
     def is_regular(self, name: str) -> bool:
         """Return whether a file of the record exists and is a regular one of a size that is read."""
         try:
-            return self._status(name, limit_of(name)) is not None
+            return self.status(name) is not None
         except FileProblemError:
             return False
 
@@ -223,7 +242,7 @@ class RecordFolder:
         damages = []
         for name in (*_LIMITS, record_format.LOCK, f"{record_format.RUNS}.torn"):
             try:
-                status = self._status(name, _LIMITS[record_format.RUNS])
+                status = self.status(name, _LIMITS[record_format.RUNS])
                 if name == record_format.RUNS and status is not None and status.st_nlink > 1:
                     raise FileProblemError(
                         f"it has {status.st_nlink} names (hard links): writing would change all of them"
@@ -237,33 +256,6 @@ class RecordFolder:
                 except FileProblemError as error:
                     damages.append(record_format.Damage(file=name, line=0, problem=str(error)))
         return tuple(damages)
-
-    def _open(self, name: str, limit: int) -> int | None:
-        """Open a regular file; return its descriptor, or None if there is none."""
-        if self._status(name, limit) is None:
-            return None
-        folder, _, last = name.rpartition("/")
-        try:
-            descriptor = os.open(last, _OPEN, dir_fd=self._folder(folder))
-        except FileNotFoundError:
-            return None
-        except OSError as error:
-            raise FileProblemError(reason_of(error)) from error
-        return _checked(descriptor, limit)
-
-    def _status(self, name: str, limit: int) -> os.stat_result | None:
-        """Return the status of a regular file; None if there is no file of that name."""
-        folder, _, last = name.rpartition("/")
-        if last in {"", ".", ".."} or "\0" in name:
-            raise FileProblemError("its name is no name of a file")
-        try:
-            status = os.stat(last, dir_fd=self._folder(folder), follow_symlinks=False)
-        except FileNotFoundError:
-            return None
-        except OSError as error:
-            raise FileProblemError(reason_of(error)) from error
-        _check(status, limit)
-        return status
 
     def _folder(self, name: str) -> int:
         """Return the descriptor of a folder inside the record.
@@ -316,24 +308,17 @@ def read_regular(path: Path, most_bytes: int) -> bytes:
         FileNotFoundError: there is none.
         FileProblemError: it is a link or something else than a regular file, too large, or can't be read.
     """
-    try:
+    with _as_problem():
         _check(path.lstat(), most_bytes)
         descriptor = os.open(path, _OPEN)
-    except FileNotFoundError:
-        raise
-    except (OSError, ValueError) as error:  # ValueError: a null character
-        raise FileProblemError(reason_of(error)) from error
     return _content(_checked(descriptor, most_bytes))
 
 
 def _content(descriptor: int) -> bytes:
     """Return the content of an opened file, and close it."""
-    try:
-        with os.fdopen(descriptor, "rb") as file:
-            size = os.fstat(descriptor).st_size
-            data = file.read(size + 1)
-    except OSError as error:
-        raise FileProblemError(reason_of(error)) from error
+    with _as_problem(), os.fdopen(descriptor, "rb") as file:
+        size = os.fstat(descriptor).st_size
+        data = file.read(size + 1)
     if len(data) > size:
         raise FileProblemError("it grew while it was read")
     return data
@@ -365,11 +350,7 @@ def _check(status: os.stat_result, limit: int) -> None:
     if not stat.S_ISREG(status.st_mode):
         raise FileProblemError(f"it is {_kind(status)}, not a regular file")
     if status.st_size > limit:
-        raise FileProblemError(_too_large(status.st_size, limit))
-
-
-def _too_large(size: int, limit: int) -> str:
-    return f"it has {size} bytes, more than the {limit} that are read"
+        raise FileProblemError(f"it has {status.st_size} bytes, more than the {limit} that are read")
 
 
 def _kind(status: os.stat_result) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 import msgspec
 
@@ -19,7 +19,7 @@ from swapstone.core.model.bounds import amount_problem
 from swapstone.core.model.safe_text import safe_excerpt
 from swapstone.core.record import record_format, validation
 from swapstone.core.record.files import FileProblemError, RecordFolder
-from swapstone.core.record.run_lines import RunCollector, RunLines, RunList, read_lines
+from swapstone.core.record.run_lines import Add, RunLines, read_lines
 
 FrozenStructType = TypeVar("FrozenStructType", bound=FrozenStruct)
 
@@ -34,7 +34,7 @@ class RecordView:
         path: its folder.
         meta, experiment: identity and the experiment.
         manifest: the programs, tools and machine; None if the session ended before the first build.
-        runs: every run whose line is undamaged, in order; with a `RunStore`, they may be decoded when they are read.
+        runs: every run whose line is undamaged, in order; they may be decoded when they are read.
         damages: damaged places.
         seal: how the last session ended; None if it was killed.
         last_chain: chain value of the last line.
@@ -59,34 +59,41 @@ class _Version(msgspec.Struct):
     schema: int
 
 
-class RunStore(Protocol):
-    """Keeps what was read of a `runs.jsonl`, so that it need not be read again."""
+@dataclasses.dataclass(frozen=True)
+class OpenedRecord:
+    """A record whose lines are to be read.
 
-    def lines(
-        self,
-        path: Path,
-        folder: RecordFolder,
-        header: bytes,
-        described: tuple[record_format.Meta, Experiment],
-        read: Callable[[RunCollector | None], RunLines],
-    ) -> RunLines:
-        """Return what the lines of a record hold.
+    Attributes:
+        path: of the record's folder.
+        folder: the same, open.
+        header: the bytes of `record.json` and `experiment.json`, on which depends what is a damage.
+        meta, experiment: their content.
+    """
 
-        Args:
-            path: of the record's folder.
-            folder: the same, open.
-            header: the bytes of `record.json` and `experiment.json`, on which depends what is a damage.
-            described: their content.
-            read: reads and checks the whole file; without a collector, all runs stay in memory.
-        """
+    path: Path
+    folder: RecordFolder
+    header: bytes
+    meta: record_format.Meta
+    experiment: Experiment
+
+    def read_each(self, add: Add) -> RunLines:
+        """Decode and check every line; `add` receives the runs."""
+        return read_lines(self.folder.lines(record_format.RUNS), self.experiment, add)
+
+    def read(self) -> RunLines:
+        """Decode and check every line; the runs stay in memory."""
+        runs: list[Run] = []
+        found = self.read_each(lambda run, _start, _length: runs.append(run))
+        found.runs = tuple(runs)
+        return found
 
 
-def load(path: Path, store: RunStore | None = None) -> RecordView:
+def load(path: Path, read: Callable[[OpenedRecord], RunLines] = OpenedRecord.read) -> RecordView:
     """Read a record.
 
     Args:
         path: its folder.
-        store: of runs that were read before; None to decode and check every line now, and to keep all runs in memory.
+        read: returns what the lines of `runs.jsonl` hold; by default each is decoded and checked now, and all runs stay in memory.
 
     Returns:
         The undamaged contents; `RecordView.damages` lists the damage.
@@ -96,7 +103,7 @@ def load(path: Path, store: RunStore | None = None) -> RecordView:
     """
     try:
         with RecordFolder(path) as folder:
-            return _load(path, folder, store)
+            return _load(path, folder, read)
     except FileProblemError as error:
         raise RecordError(
             f"{safe_excerpt(str(path), 1000)} is not a record: {error}.",
@@ -104,7 +111,7 @@ def load(path: Path, store: RunStore | None = None) -> RecordView:
         ) from error
 
 
-def _load(path: Path, folder: RecordFolder, store: RunStore | None) -> RecordView:
+def _load(path: Path, folder: RecordFolder, read: Callable[[OpenedRecord], RunLines]) -> RecordView:
     meta_data, meta = _load_meta(path, folder)
     experiment_data, experiment = _experiment(path, folder)
     if meta.description is not None and (problem := validation.description_problem(meta.description, experiment)):
@@ -115,14 +122,7 @@ def _load(path: Path, folder: RecordFolder, store: RunStore | None) -> RecordVie
     )
     seal_data, seal = _optional(folder, record_format.SEAL, record_format.Seal, validation.seal_problem, damages)
 
-    def read(collector: RunCollector | None) -> RunLines:
-        return read_lines(folder.lines(record_format.RUNS), experiment, collector or RunList())
-
-    lines = (
-        read(None)
-        if store is None
-        else store.lines(path, folder, meta_data + experiment_data, (meta, experiment), read)
-    )
+    lines = read(OpenedRecord(path, folder, meta_data + experiment_data, meta, experiment))
     damages += lines.damages
     digest = ""
     if seal is not None and seal_data is not None:

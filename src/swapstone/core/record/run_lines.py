@@ -6,7 +6,7 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Callable, Iterable, Sequence
-from typing import Protocol
+from typing import TypeAlias
 
 import msgspec
 
@@ -19,23 +19,11 @@ MOST_DAMAGED_LINES = 1000
 """After so many damaged lines the rest of `runs.jsonl` is not read."""
 
 
-class RunCollector(Protocol):
-    """Receives the undamaged runs of `runs.jsonl` in their order, and keeps them."""
-
-    def add(self, run: Run, start: int, length: int) -> None:
-        """Receive a run.
-
-        Args:
-            run: the run.
-            start: where its line begins in the file, in bytes.
-            length: of the line with its newline, in bytes.
-        """
-
-    def runs(self) -> Sequence[Run]:
-        """Return all runs."""
+Add: TypeAlias = Callable[[Run, int, int], object]
+"""Receives an undamaged run, where its line begins in the file, and the length of the line with its newline, both in bytes."""
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass
 class RunLines:
     """What the lines of `runs.jsonl` hold.
 
@@ -47,120 +35,65 @@ class RunLines:
         complete: whether every line was read.
     """
 
-    runs: Sequence[Run]
-    damages: tuple[record_format.Damage, ...]
-    chain: str
-    whole: int
-    complete: bool
+    runs: Sequence[Run] = ()
+    damages: list[record_format.Damage] = dataclasses.field(default_factory=list)
+    chain: str = ""
+    whole: int = 0
+    complete: bool = True
+
+    def damage(self, line: int, problem: str) -> None:
+        """Add a damage."""
+        self.damages.append(record_format.Damage(file=record_format.RUNS, line=line, problem=problem))
 
 
-class RunList:
-    """Keeps runs in memory."""
-
-    def __init__(self) -> None:
-        self._runs: list[Run] = []
-
-    def add(self, run: Run, start: int, length: int) -> None:
-        """Receive a run."""
-        del start, length
-        self._runs.append(run)
-
-    def runs(self) -> tuple[Run, ...]:
-        """Return all runs."""
-        return tuple(self._runs)
-
-
-def read_lines(
-    texts: Iterable[bytes], experiment: Experiment, collector: RunCollector, first: int = 1, start: int = 0
-) -> RunLines:
-    """Decode and check the lines of `runs.jsonl`, or consecutive ones of them.
+def read_lines(texts: Iterable[bytes], experiment: Experiment, add: Add) -> RunLines:
+    """Decode and check the lines of `runs.jsonl`.
 
     Args:
         texts: each with its newline. May raise `FileProblemError`.
         experiment: of the runs.
-        collector: receives the runs of the undamaged lines.
-        first: number that the first line has if it is undamaged.
-        start: where it begins in the file, in bytes.
+        add: receives the runs of the undamaged lines; `RunLines.runs` stays empty.
     """
-    lines = _Lines(validation.RunCheck(experiment).problem, collector, first, start)
+    problem_of = validation.RunCheck(experiment).problem
+    found, seen, start, expected = RunLines(), set[str](), 0, 1
     try:
-        for line in texts:
-            if not lines.add(line):
+        for text in texts:
+            if why := _why_stop(text, found):
+                found.damage(found.whole + 1, f"{why}: from here on, nothing is read")
+                found.complete = False
                 break
+            if not text.endswith(b"\n"):
+                found.damage(found.whole + 1, "the line is truncated")
+                break
+            found.whole += 1
+            line, run, problem = decode_line(text)
+            if line is not None:
+                # Continue from this line's own chain value, so that one damaged line doesn't invalidate those after it.
+                problem = problem or _out_of_chain(line, expected, found.chain)
+            found.chain, expected = (line.chain, line.number + 1) if line is not None else ("", expected + 1)
+            if run is not None:
+                key = run.trial.key
+                if key in seen:
+                    problem = f"the trial {safe_excerpt(key)} occurs twice; the first occurrence counts"
+                elif unfit := problem_of(run):
+                    problem = f"{unfit}; it is left out"
+                else:
+                    seen.add(key)
+                    add(run, start, len(text))
+            if problem:
+                found.damage(found.whole, problem)
+            start += len(text)
     except FileProblemError as error:
-        lines.complete = False
-        lines.damages.insert(0, record_format.Damage(file=record_format.RUNS, line=0, problem=str(error)))
-    return RunLines(collector.runs(), tuple(lines.damages), lines.chain, lines.whole, lines.complete)
+        found.complete = False
+        found.damages.insert(0, record_format.Damage(file=record_format.RUNS, line=0, problem=str(error)))
+    return found
 
 
-class _Lines:
-    """Decodes the lines of `runs.jsonl` one by one.
-
-    Args:
-        problem_of: returns what is wrong with a run, which is then left out.
-        collector: receives the runs of the undamaged lines.
-        first, start: number of the first line, and where it begins in the file, in bytes.
-
-    Attributes:
-        damages: of the other lines.
-        chain: chain value of the last line, or empty.
-        whole: number of lines that end with a newline.
-        complete: whether every line was read.
-    """
-
-    def __init__(
-        self, problem_of: Callable[[Run], str], collector: RunCollector, first: int = 1, start: int = 0
-    ) -> None:
-        self._collector = collector
-        self._start = start
-        self.damages: list[record_format.Damage] = []
-        self.chain = ""
-        self.whole = 0
-        self.complete = True
-        self._problem_of = problem_of
-        self._seen: set[str] = set()
-        self._expected = first
-
-    def add(self, text: bytes) -> bool:
-        """Decode a line with its newline; return whether to go on."""
-        if len(text) > LONGEST_LINE_BYTES:
-            self._stop(f"it is longer than {LONGEST_LINE_BYTES} bytes")
-        elif not text.endswith(b"\n"):
-            self._damage(self.whole + 1, "the line is truncated")
-        elif len(self.damages) >= MOST_DAMAGED_LINES:
-            self._stop(f"{MOST_DAMAGED_LINES} lines before it are damaged")
-        else:
-            self._decode(text)
-            self._start += len(text)
-        return self.complete
-
-    def _decode(self, text: bytes) -> None:
-        self.whole += 1
-        line, run, problem = decode_line(text)
-        if line is not None:
-            # Continue from this line's own chain value, so that one damaged line doesn't invalidate those after it.
-            problem = problem or _out_of_chain(line, self._expected, self.chain)
-            self.chain, self._expected = line.chain, line.number + 1
-        else:
-            self.chain, self._expected = "", self._expected + 1
-        if run is not None:
-            key = run.trial.key
-            if key in self._seen:
-                problem = f"the trial {safe_excerpt(key)} occurs twice; the first occurrence counts"
-            elif unfit := self._problem_of(run):
-                problem = f"{unfit}; it is left out"
-            else:
-                self._seen.add(key)
-                self._collector.add(run, self._start, len(text))
-        if problem:
-            self._damage(self.whole, problem)
-
-    def _stop(self, why: str) -> None:
-        self._damage(self.whole + 1, f"{why}: from here on, nothing is read")
-        self.complete = False
-
-    def _damage(self, line: int, problem: str) -> None:
-        self.damages.append(record_format.Damage(file=record_format.RUNS, line=line, problem=problem))
+def _why_stop(text: bytes, found: RunLines) -> str:
+    if len(text) > LONGEST_LINE_BYTES:
+        return f"it is longer than {LONGEST_LINE_BYTES} bytes"
+    too_many = len(found.damages) >= MOST_DAMAGED_LINES and text.endswith(b"\n")
+    return f"{MOST_DAMAGED_LINES} lines before it are damaged" if too_many else ""
 
 
 _HEAD = re.compile(

@@ -164,19 +164,27 @@ def _experiment_problems(experiment: Experiment) -> Iterator[str]:
     rules = experiment.rules
     if rules > CURRENT_RULES:
         yield f"it follows the rules {rules}, and this version of Swapstone has rules up to {CURRENT_RULES}"
-    yield _among("clock", experiment.clock, (WALL_CLOCK, VIRTUAL_CLOCK))
-    yield _among("correction", experiment.correction, (REPORT_CORRECTION, FAMILY_CORRECTION))
-    yield _among("order", experiment.order, (RANDOM_ORDER, BALANCED_ORDER, BOOT_ORDER))
-    yield _within("rules", rules, 1, CURRENT_RULES)
-    yield _within("confidence", experiment.confidence, LOWEST_CONFIDENCE, HIGHEST_CONFIDENCE)
-    yield _within("margin", experiment.margin, SMALLEST_MARGIN, 1)
-    yield _within("budget", experiment.budget_ns, 0, (1 << 63) - 1)
-    yield _within("blocks", experiment.blocks, 0, MOST_BLOCKS)
+    for what, word, known in (
+        ("clock", experiment.clock, (WALL_CLOCK, VIRTUAL_CLOCK)),
+        ("correction", experiment.correction, (REPORT_CORRECTION, FAMILY_CORRECTION)),
+        ("order", experiment.order, (RANDOM_ORDER, BALANCED_ORDER, BOOT_ORDER)),
+    ):
+        if word not in known:
+            yield f"its {what}, {safe_excerpt(word, 40)!r}, is none of {', '.join(known)}"
+    for what, value, low, high in (
+        ("rules", rules, 1, CURRENT_RULES),
+        ("confidence", experiment.confidence, LOWEST_CONFIDENCE, HIGHEST_CONFIDENCE),
+        ("margin", experiment.margin, SMALLEST_MARGIN, 1),
+        ("budget", experiment.budget_ns, 0, (1 << 63) - 1),
+        ("blocks", experiment.blocks, 0, MOST_BLOCKS),
+        ("processors", experiment.processors, 1, MOST_PROCESSORS),
+        ("layouts", experiment.layouts, 0, MOST_LAYOUTS),
+        ("prime", experiment.prime, 0, MOST_DISCARDED),
+    ):
+        if not low <= value <= high:
+            yield f"its {what} is {value:g}, not between {low:g} and {high:g}"
     if experiment.ns_per_instruction not in CLOCK_SCALES:
         yield f"its time of an instruction is {experiment.ns_per_instruction} ns, which the virtual clock can't count"
-    yield _within("processors", experiment.processors, 1, MOST_PROCESSORS)
-    yield _within("layouts", experiment.layouts, 0, MOST_LAYOUTS)
-    yield _within("prime", experiment.prime, 0, MOST_DISCARDED)
     yield _plan_problem(experiment)
     if experiment.own is not None:
         yield from _own_problems(experiment, experiment.own)
@@ -350,14 +358,6 @@ def _twice(names: Iterable[object]) -> str:
             return safe_excerpt("/".join(name) if isinstance(name, tuple) else str(name), 60)
         seen.add(name)
     return ""
-
-
-def _among(what: str, value: str, known: tuple[str, ...]) -> str:
-    return "" if value in known else f"its {what}, {safe_excerpt(value, 40)!r}, is none of {', '.join(known)}"
-
-
-def _within(what: str, value: float, low: float, high: float) -> str:
-    return "" if low <= value <= high else f"its {what} is {value:g}, not between {low:g} and {high:g}"
 
 
 def _values_problem(noun: FrozenStruct) -> str:

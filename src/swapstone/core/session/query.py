@@ -7,27 +7,29 @@ from elsewhere, and for records whose content becomes part of one.
 
 from __future__ import annotations
 
+import contextlib
+import errno
+import hashlib
 import importlib
 import importlib.util
 import json
 import math
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+import resource
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import msgspec
 
 from swapstone.core.model import Analysis, RecordError, UnavailableError, UserError
 from swapstone.core.model.safe_text import utf8_path
 from swapstone.core.model.temporary_folder import TemporaryFolder
-from swapstone.core.record import RecordView, default_root, list_records, open_runs, record_name
+from swapstone.core.record import RecordView, default_root, list_records, open_runs, record_format, record_name
 from swapstone.core.report import comparison_columns, factorial_export
-from swapstone.core.session.open_runs import OpenRuns
-from swapstone.core.session.record_index import NamedRecord, RecordIndex, Rows
-from swapstone.core.session.table_cache import TableCache, keep_runs
+from swapstone.core.session import record_cache
 from swapstone.core.session.unusable_values import named_record
 
 if TYPE_CHECKING:
@@ -101,8 +103,19 @@ _RECORD_FIELDS = {
 }
 
 TABLES = ("records", "runs", "samples", "comparisons", "effects")
-_ANALYSED = ("comparisons", "effects")
-"""The tables that need every record analysed."""
+_FIELDS = {"records": _RECORD_FIELDS, "comparisons": _COMPARISON_FIELDS, "effects": _EFFECT_FIELDS}
+"""Of the tables that are not read from the files of the runs. The last two need every record analysed."""
+
+
+Rows: TypeAlias = list[dict[str, Any]]
+"""Rows of one table, by the names of their columns; without the record's name and path, which depend on the root."""
+
+
+class NamedRecord(NamedTuple):
+    """A record, and the name that the column ``record`` has."""
+
+    name: str
+    path: Path
 
 
 class Relation:
@@ -224,11 +237,12 @@ def query_records(sql: str, *, allow_files: bool = False) -> Relation | None:
     """
     module = _duckdb()
     records = all_records()
-    wanted = [name for name in (*_ANALYSED, "runs") if name in sql.lower()]
+    reads_runs = allow_files or _READS_RUNS.search(sql) is not None
     try:
-        reads_runs = allow_files or _READS_RUNS.search(sql) is not None
-        with OpenRuns(records if reads_runs else _one_with_runs(records)) as runs:
-            connection = connect(records, runs, wanted)
+        with opened_runs(records if reads_runs else ()) as runs:
+            connection = connect(
+                records, runs if reads_runs else None, [name for name in _FIELDS if name in sql.lower()]
+            )
             if not allow_files:
                 _require_reading(module, connection, sql)
                 _lock(connection, runs)
@@ -246,14 +260,39 @@ _READS_RUNS = re.compile(
 """A query without these words uses no table that is read from the files of the runs, and lists no tables."""
 
 
-def _one_with_runs(records: Iterable[NamedRecord]) -> list[NamedRecord]:
-    """Return the first record that has runs."""
-    for record in records:
-        descriptor = open_runs(record.path)
-        if descriptor is not None:
-            os.close(descriptor)
-            return [record]
-    return []
+@contextlib.contextmanager
+def opened_runs(records: Iterable[NamedRecord], spare: int = 256) -> Iterator[dict[str, str]]:
+    """Open and check the runs of records once: a database that opened them by their paths could read other files than those.
+
+    Args:
+        records: of which. Those without runs, and those whose runs can't be read, are left out.
+        spare: descriptors to leave for everything else: the database, its extensions, threads.
+
+    Yields:
+        The names of the records by the paths of the opened files. They are closed at the end, and the limit of open files is as before.
+
+    Raises:
+        UserError: there are more records with runs than this process may open files.
+    """
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with contextlib.ExitStack() as stack:
+        stack.callback(resource.setrlimit, resource.RLIMIT_NOFILE, limits)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (max(0, limits[1] - spare), limits[1]))
+        found = {}
+        try:
+            for record in records:
+                if (descriptor := open_runs(record.path)) is not None:
+                    stack.callback(os.close, descriptor)
+                    found[f"/proc/self/fd/{descriptor}"] = record.name
+        except OSError as error:
+            if error.errno != errno.EMFILE:
+                raise
+            raise UserError(
+                f"A query opens the runs of every record, and this process may open {limits[1]} files only.",
+                "Raise the limit as root (`ulimit -Hn 65536`), or move records to another folder and name one: SWAPSTONE_RECORDS=FOLDER",
+            ) from error
+        resource.setrlimit(resource.RLIMIT_NOFILE, (limits[1], limits[1]))
+        yield found
 
 
 _ALLOW_FILES = "A query reads the tables of `swapstone query --help` only. For one that you trust with your files, add --allow-files."
@@ -276,9 +315,9 @@ def _require_reading(module: ModuleType, connection: duckdb.DuckDBPyConnection, 
             raise UserError(f"A query is a SELECT, and this is {str(kind).rpartition('.')[2]}.", _ALLOW_FILES)
 
 
-def _lock(connection: duckdb.DuckDBPyConnection, runs: OpenRuns) -> None:
+def _lock(connection: duckdb.DuckDBPyConnection, runs: Iterable[str]) -> None:
     """Allow no access to anything but the files of the runs, and no change of that."""
-    files = ", ".join(map(_quoted, runs.paths))
+    files = ", ".join(map(_quoted, runs))
     connection.execute(f"SET allowed_paths = [{files}]")
     connection.execute("SET python_enable_replacements = false")  # else a name may be a variable of this program
     connection.execute("SET enable_external_access = false")
@@ -289,7 +328,7 @@ def _result(relation: Any, connection: duckdb.DuckDBPyConnection) -> Relation:  
     """Run a query once and store its rows: the files of the runs are closed after it."""
     # DuckDB 2 has `materialize`, DuckDB 1 `execute`.
     stored = relation.materialize() if hasattr(relation, "materialize") else relation.execute()
-    connection.execute("DROP VIEW lines")
+    connection.execute("DROP VIEW IF EXISTS lines")
     return Relation(stored, connection)
 
 
@@ -304,31 +343,30 @@ def table_of(record: NamedRecord, table: str, analysis: Analysis | None = None) 
     Raises:
         RecordError: the record has no runs.
     """
-    known = {record.path: analysis} if analysis is not None else {}
-    with OpenRuns([record]) as runs:
-        connection = connect([record], runs, [table], known)
+    with opened_runs([record]) as runs:
+        connection = connect([record], runs, [table], analysis)
         return _result(connection.sql(f"SELECT * FROM {table}"), connection)  # noqa: S608 - a name of TABLES
 
 
 def connect(
     records: Sequence[NamedRecord],
-    runs: OpenRuns,
-    tables: Iterable[str],
-    known: Mapping[Path, Analysis] | None = None,
+    runs: Mapping[str, str] | None,
+    tables: Collection[str],
+    analysis: Analysis | None = None,
 ) -> duckdb.DuckDBPyConnection:
     """Open a database in memory with the tables of some records.
 
     Args:
         records: whose tables it holds.
-        runs: of those that have any. They are read until they are closed.
-        tables: those of `comparisons` and `effects` that are needed, which take an analysis of every record; and ``runs`` to keep them.
-        known: analyses that were computed already.
+        runs: of `opened_runs`, of those that have any; they are read until they are closed. None for no table that is read from them.
+        tables: those of `comparisons` and `effects` that are needed, which take an analysis of every record.
+        analysis: of the only record, if it was computed already.
 
     Raises:
         RecordError: no record has a run.
     """
     module = _duckdb()
-    if not runs.records:
+    if not (records if runs is None else runs):
         raise RecordError(f"There are no runs in {default_root()}.", "Make a record: swapstone compare libc=glibc,musl")
     connection: duckdb.DuckDBPyConnection = module.connect(
         config={
@@ -338,39 +376,38 @@ def connect(
             "temp_directory": "",  # by default it is a folder in the current one
         }
     )
-    with TemporaryFolder("query") as scratch:
+    if runs is not None:
         _define_lines(connection, runs)
         connection.execute(_VIEWS)
-        with RecordIndex() as index:
-            cache = TableCache(index, () if known else records)
-            if not cache.load(connection, "records"):
-                read = index.rows(records, "record", ("records",), lambda each: {"records": [_record_row(each.path)]})
-                rows = [
-                    {**row, "record": each.name, "path": utf8_path(each.path)}
-                    for each, found in read
-                    for row in found["records"]
-                ]
-                _table_from(connection, Path(scratch) / "records.json", "records", _RECORD_FIELDS, rows)
-                cache.keep(connection, "records")
-            if "runs" in tables:
-                keep_runs(connection, cache, runs.size_bytes)
-            fields = {"comparisons": _COMPARISON_FIELDS, "effects": _EFFECT_FIELDS}
-            if wanted := [name for name in fields if name in tables and not cache.load(connection, name)]:
-                analysed = _analysed_rows(index, records, known or {})
-                for name in wanted:
-                    rows = [{**row, "record": each.name} for each, found in analysed for row in found[name]]
-                    _table_from(connection, Path(scratch) / f"{name}.json", name, fields[name], rows)
-                    cache.keep(connection, name)
+    code = record_cache.state_of_code()
+    fields = {name: each for name, each in _FIELDS.items() if name == "records" or name in tables}
+    with TemporaryFolder("query") as scratch, contextlib.ExitStack() as stack:
+        files = {name: stack.enter_context((scratch / f"{name}.json").open("wb")) for name in fields}
+        for record in records:
+            found = _kept_rows(record, "record", code, _record_row)
+            if analysis is not None:
+                found |= _rows_of(analysis)
+            elif len(fields) > 1:
+                found |= _kept_rows(record, "analysis", code, _analysed_rows)
+            named = {"record": record.name, "path": utf8_path(record.path)}
+            for name, file in files.items():
+                file.writelines(msgspec.json.encode(row | named) + b"\n" for row in found[name])
+        for name, file in files.items():
+            file.close()
+            columns = ", ".join(f"{field}: '{kind}'" for field, kind in fields[name].items())
+            connection.execute(
+                f"CREATE TABLE {name} AS SELECT * FROM "  # noqa: S608 - every part is ours
+                f"read_json({_quoted(file.name)}, format='newline_delimited', columns={{{columns}}})"
+            )
     return connection
 
 
-def _define_lines(connection: duckdb.DuckDBPyConnection, runs: OpenRuns) -> None:
+def _define_lines(connection: duckdb.DuckDBPyConnection, runs: Mapping[str, str]) -> None:
     """Define the view `lines`, which reads the files of the runs for each query."""
     # One statement: an insertion for each of thousands of records takes seconds.
-    named = zip(runs.paths, runs.records, strict=True)
-    values = ", ".join(f"({_quoted(path)}, {_quoted(each.name)})" for path, each in named)
+    values = ", ".join(f"({_quoted(path)}, {_quoted(name)})" for path, name in runs.items())
     connection.execute(f"CREATE TABLE names AS SELECT * FROM (VALUES {values}) AS named (file, record)")  # noqa: S608 - quoted
-    files = ", ".join(map(_quoted, runs.paths))
+    files = ", ".join(map(_quoted, runs))
     connection.execute(
         f"CREATE VIEW lines AS SELECT names.record, run FROM read_json([{files}], format='newline_delimited', "  # noqa: S608
         f"ignore_errors=true, filename=true, columns={_RUN_COLUMNS}) AS read JOIN names ON read.filename = names.file"
@@ -388,73 +425,66 @@ def _load(path: Path) -> RecordView:
     return load_columns(path)
 
 
-def _record_row(path: Path) -> dict[str, Any]:
+def _kept_rows(
+    record: NamedRecord, kind: str, code: str, compute: Callable[[Path], dict[str, Rows]]
+) -> dict[str, Rows]:
+    """Return rows of a record by their table; of a record whose files and code are the same as before, without reading it."""
+    parts = [code]
+    for name in (
+        record_format.META,
+        record_format.EXPERIMENT,
+        record_format.MANIFEST,
+        record_format.RUNS,
+        record_format.SEAL,
+    ):
+        try:
+            found = os.lstat(f"{record.path}/{name}")
+        except OSError:
+            parts.append("missing")
+        else:
+            parts.append(f"{found.st_mode} {found.st_dev} {found.st_ino} {found.st_size} {found.st_ctime_ns}")
+    state = hashlib.sha256("\n".join(parts).encode()).hexdigest()
+    if (known := record_cache.find(record.path, kind, state, dict[str, Rows])) is not None:
+        return known[0]
+    rows = compute(record.path)
+    record_cache.keep(record.path, kind, state, rows)
+    return rows
+
+
+def _record_row(path: Path) -> dict[str, Rows]:
     try:
         view = _load(path)
     except RecordError as error:
-        return {"state": f"unreadable: {error.message}"}
-    return {
+        return {"records": [{"state": f"unreadable: {error.message}"}]}
+    row = {
         "created": view.meta.created.removesuffix("+00:00"),
         "name": view.experiment.name,
         "target": view.experiment.target,
         "state": view.seal.state if view.seal else "unsealed",
         "runs": len(view.runs),
     }
+    return {"records": [row]}
 
 
-def _analysed_rows(
-    index: RecordIndex, records: Sequence[NamedRecord], known: Mapping[Path, Analysis]
-) -> list[tuple[NamedRecord, Mapping[str, Rows]]]:
-    """Return the rows of comparisons and effects of each record; none of a record that can't be read, which the table `records` names."""
-    if len(records) == 1 and records[0].path in known:
-        return [(records[0], _rows_of(known[records[0].path]))]
-    return list(index.rows(records, "analysis", _ANALYSED, lambda each: _rows_of(_analysis(each.path))))
-
-
-def _analysis(path: Path) -> Analysis | None:
+def _analysed_rows(path: Path) -> dict[str, Rows]:
+    """Return the rows of comparisons and effects of a record; none of one that can't be read, which the table `records` names."""
     from swapstone.core.session.analysis import analyse_record  # noqa: PLC0415 - imports numpy, and only two tables need it
 
     try:
         with named_record(path):
-            return analyse_record(_load(path))
+            return _rows_of(analyse_record(_load(path)))
     except UserError:  # it can't be read, or this version lacks a workload of it
-        return None
-
-
-def _rows_of(analysis: Analysis | None) -> Mapping[str, Rows]:
-    if analysis is None:
         return {"comparisons": [], "effects": []}
-    return {"comparisons": _comparison_rows(analysis), "effects": _effect_rows(analysis)}
 
 
-def _comparison_rows(analysis: Analysis) -> Rows:
-    return [dict(comparison_columns.queried(row)) for row in comparison_columns.rows_of(analysis)]
-
-
-def _effect_rows(analysis: Analysis) -> Rows:
+def _rows_of(analysis: Analysis) -> dict[str, Rows]:
     names = [name for name in _EFFECT_FIELDS if name != "record"]
-    return [
+    effects = (
         {name: row[name] for name in names} | {"workload": row["workload"] or None}
         for row in factorial_export.rows(analysis)
-    ]
-
-
-def _table_from(
-    connection: duckdb.DuckDBPyConnection, file: Path, name: str, fields: dict[str, str], rows: list[dict[str, object]]
-) -> None:
-    file.write_bytes(b"".join(map(_json_line, rows)))
-    columns = ", ".join(f"{field}: '{kind}'" for field, kind in fields.items())
-    connection.execute(
-        f"CREATE TABLE {name} AS SELECT * FROM "  # noqa: S608 - every part is ours
-        f"read_json({_quoted(str(file))}, format='newline_delimited', columns={{{columns}}})"
     )
-
-
-def _json_line(row: dict[str, object]) -> bytes:
-    try:
-        return msgspec.json.encode(row) + b"\n"
-    except UnicodeEncodeError:  # a path that is not UTF-8
-        return json.dumps(row).encode() + b"\n"
+    comparisons = (dict(comparison_columns.queried(row)) for row in comparison_columns.rows_of(analysis))
+    return {"comparisons": list(comparisons), "effects": list(effects)}
 
 
 def _quoted(text: str) -> str:

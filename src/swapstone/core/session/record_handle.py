@@ -188,8 +188,7 @@ class Record:
 
     def _table(self, name: str) -> Relation:
         analysis = self._analysis if name in {"comparisons", "effects"} else None
-        from swapstone.core.session.query import table_of  # noqa: PLC0415 - imports sqlite3, which reports do without
-        from swapstone.core.session.record_index import NamedRecord  # noqa: PLC0415 - as above
+        from swapstone.core.session.query import NamedRecord, table_of  # noqa: PLC0415 - few callers need tables
 
         return table_of(NamedRecord(self.name, self.path), name, analysis)
 
@@ -248,7 +247,6 @@ class Record:
         progress: ProgressLike = None,
         *,
         against: str = "",
-        signers: str | Path | None = None,
         trust: bool = False,
     ) -> Verification:
         """Check that the record is whole and unaltered and gives the same verdicts. No program runs unless `recompute` is given.
@@ -257,12 +255,11 @@ class Record:
             recompute: how many random trials run again; on the virtual clock their output must be equal to the byte.
             progress: receives events.
             against: the digest that was published of the record, or at least its first 16 digits; empty to compare none.
-            signers: a file of accepted ssh keys (ssh-keygen(1), ALLOWED SIGNERS), to check the signature; None to check none.
             trust: whether trials may run again though another user or machine made the record, or it was edited.
 
         Raises:
-            UserError: trials should run again, but the record was measured on a wall clock or is not trusted; `against` is no digest; or
-                a signature should be checked, and ssh-keygen or `signers` is missing.
+            UserError: trials should run again, but the record was measured on a wall clock or is not trusted; or `against` is no
+                digest.
         """
         from swapstone.core.session.progress import as_progress  # noqa: PLC0415 - as above
         from swapstone.core.session.verification import verify_record  # noqa: PLC0415 - imports what runs trials
@@ -272,22 +269,8 @@ class Record:
             recompute,
             as_progress(progress),
             against=against,
-            signers=Path(signers) if signers else None,
             trust=trust,
         )
-
-    def sign(self, key: str | Path) -> Path:
-        """Sign the record's seal by an ssh key, into ``seal.json.sig``, and return that file.
-
-        Args:
-            key: a private key; or a public one whose private key is in ssh-agent(1).
-
-        Raises:
-            UserError: the record is damaged or not sealed, there is no such key, or ssh-keygen is missing or fails.
-        """
-        from swapstone.core.session.signature import sign  # noqa: PLC0415 - few records are signed
-
-        return sign(load_view(self.path), Path(key))
 
     def explain(
         self,

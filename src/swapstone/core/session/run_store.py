@@ -1,32 +1,31 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Read large records once: their runs are kept as columns, and a run itself is decoded from its line when it is needed.
 
-The first reading decodes and checks every line of `runs.jsonl`, one at a time, and never holds all runs. It leaves a file of columns
-(`swapstone.core.session.columns_file`), which later readings use as long as `runs.jsonl` is the same file, unchanged. `swapstone verify`
+The first reading decodes and checks every line of `runs.jsonl`, one at a time, and never holds all runs. It leaves columns in the cache
+(`swapstone.core.session.record_cache`), which later readings use as long as `runs.jsonl` is the same file, unchanged. `swapstone verify`
 and everything that runs a record's commands read all lines again.
 """
 
 from __future__ import annotations
 
-import dataclasses
+import array
 import hashlib
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import overload
+from typing import Any, overload
 
 import numpy as np
+from numpy.typing import NDArray
 
-from swapstone.core.comparison.run_columns import FACTS, TabledRuns, metric_names
-from swapstone.core.comparison.run_table import Ints, RunTable
-from swapstone.core.model import Experiment, RecordError, Run, UserError
-from swapstone.core.model.directories import cache_dir
-from swapstone.core.record import FileProblemError, Meta, RecordFolder, RecordView, load, record_format
-from swapstone.core.record.run_lines import RunCollector, RunLines, decode_line
-from swapstone.core.session import columns_file, parallel_reader
-from swapstone.core.session.parallel_reader import FACT, METRIC, LineCollector
-from swapstone.core.session.record_index import state_of_code
+from swapstone.core.comparison.run_columns import RunColumns, TabledRuns, metric_names
+from swapstone.core.comparison.run_table import Ints, Output, Place, RunTable
+from swapstone.core.model import FrozenStruct, RecordError, Run, UserError
+from swapstone.core.record import Damage, FileProblemError, RecordFolder, RecordView, load, record_format
+from swapstone.core.record.reader import OpenedRecord
+from swapstone.core.record.run_lines import RunLines, decode_line
+from swapstone.core.session import record_cache
 from swapstone.core.session.works import description_of
 
 SMALLEST_BYTES = 16 << 20
@@ -39,9 +38,21 @@ A complete record is read only when its last change is older: the report at the 
 """
 
 _LONGEST_WAIT_NS = 2 * RECENT_NS
+_HEAD = ("place", "status", "reason", "output", "found", "block", "position", "prime", "started", "elapsed", "extras")
+_KIND, _METRIC, _FACT = "columns", "metric:", "fact:"
 
-MOST_TEXTS = 100_000
-"""Columns are not kept of records with more different reasons, outputs or lists of files."""
+
+class _Kept(FrozenStruct, frozen=True, kw_only=True):
+    """What is kept beside the columns; see `RunLines` and `RunTable`."""
+
+    rows: int
+    chain: str
+    whole: int
+    damages: tuple[Damage, ...]
+    places: tuple[Place, ...]
+    reasons: tuple[str, ...]
+    outputs: tuple[Output, ...]
+    left: tuple[tuple[str, ...], ...]
 
 
 def load_columns(path: Path) -> RecordView:
@@ -50,7 +61,7 @@ def load_columns(path: Path) -> RecordView:
     Raises:
         RecordError: as `swapstone.core.record.load`; also later, if a run is read and the file has changed meanwhile.
     """
-    return load(path, ColumnStore())
+    return load(path, _lines)
 
 
 class StoredRuns(Sequence[Run]):
@@ -89,162 +100,111 @@ class StoredRuns(Sequence[Run]):
         return self._read(range(len(self)))
 
     def _read(self, numbers: Sequence[int]) -> Iterator[Run]:
+        changed = RecordError(f"{self._path / record_format.RUNS} changed while it was read.", "Repeat the command.")
         try:
             with RecordFolder(self._path) as folder:
                 handle = folder.open(record_format.RUNS)
                 if handle is None:
-                    raise self._changed()
-                try:
+                    raise changed
+                with os.fdopen(handle, "rb", 0):
                     if _file_state(os.fstat(handle)) != self._state:
-                        raise self._changed()
+                        raise changed
                     for number in numbers:
                         text = os.pread(handle, int(self._length[number]), int(self._start[number]))
                         _, run, problem = decode_line(text)
                         if run is None or problem:
-                            raise self._changed()
+                            raise changed
                         yield run
-                finally:
-                    os.close(handle)
         except FileProblemError as error:
-            raise self._changed() from error
-
-    def _changed(self) -> RecordError:
-        return RecordError(f"{self._path / record_format.RUNS} changed while it was read.", "Repeat the command.")
+            raise changed from error
 
 
-class ColumnStore:
-    """Keeps the runs of large records as columns; a `swapstone.core.record.reader.RunStore`.
-
-    Args:
-        folder: of the files; by default one in the cache folder.
-    """
-
-    def __init__(self, folder: Path | None = None) -> None:
-        self._folder = folder
-
-    def lines(
-        self,
-        path: Path,
-        folder: RecordFolder,
-        header: bytes,
-        described: tuple[Meta, Experiment],
-        read: Callable[[RunCollector | None], RunLines],
-    ) -> RunLines:
-        """Return what the lines of a record hold."""
-        try:
-            status = folder.status(record_format.RUNS)
-            wanted = metric_names({work.name: work for work in description_of(*described).specs().values()})
-        except (FileProblemError, UserError):
-            return read(None)
-        if status is None or status.st_size < SMALLEST_BYTES:
-            small = read(None)
-            runs = TabledRuns(small.runs)
-            runs.wanted = wanted
-            return dataclasses.replace(small, runs=runs)
-        of_file = _file_state(status)
-        state = _digest(of_file, header)
-        place = self._place(path)
-        known = None if place is None else columns_file.read(place, state)
-        if known is not None and (found := _from_file(path, of_file, status.st_size, *known)) is not None:
-            return found
-        if folder.status(record_format.SEAL) is not None:
-            _wait_until_older(status)
-        started_ns = time.time_ns()
-        content = self._in_parts(folder, status.st_size, state, described[1], wanted)
-        complete = True
-        if content is None:
-            collector = LineCollector(wanted)
-            made = read(collector)
-            complete = made.complete
-            content = collector.content(state, made)
-        try:
-            after = folder.status(record_format.RUNS)
-        except FileProblemError:
-            after = None
-        same = after is not None and _file_state(after) == of_file
-        old = started_ns - status.st_ctime_ns > RECENT_NS
-        if place is not None and complete and same and old and _variety(content[0]) <= MOST_TEXTS:
-            columns_file.write(place, *content)
-        result = _from_file(path, of_file, None, *content)
-        assert result is not None
-        return dataclasses.replace(result, complete=complete)
-
-    def _in_parts(
-        self, folder: RecordFolder, size: int, state: str, experiment: Experiment, wanted: frozenset[str]
-    ) -> tuple[columns_file.Header, dict[str, columns_file.Column]] | None:
-        """Read the file in several processes, if that is faster and nothing is damaged."""
-        try:
-            handle = folder.open(record_format.RUNS)
-        except FileProblemError:
-            return None
-        if handle is None:
-            return None
-        try:
-            return parallel_reader.read_in_parts(parallel_reader.RunsFile(handle, size, state, experiment, wanted))
-        finally:
-            os.close(handle)
-
-    def _place(self, path: Path) -> Path | None:
-        """Return the path of a record's file; None without a cache folder, as a user without a home folder has none."""
-        try:
-            folder = self._folder or cache_dir() / "columns"
-            return folder / f"{hashlib.sha256(os.fsencode(path.absolute())).hexdigest()[:32]}.columns"
-        except (RuntimeError, OSError):
-            return None
+def _lines(opened: OpenedRecord) -> RunLines:
+    """Return what the lines of a record hold: of a large one as columns, which are kept."""
+    try:
+        status = opened.folder.status(record_format.RUNS)
+        works = description_of(opened.meta, opened.experiment).specs().values()
+    except (FileProblemError, UserError):
+        return opened.read()
+    wanted = metric_names({work.name: work for work in works})
+    if status is None or status.st_size < SMALLEST_BYTES:
+        small = opened.read()
+        small.runs = runs = TabledRuns(small.runs)
+        runs.wanted = wanted
+        return small
+    of_file = _file_state(status)
+    depends_on = (of_file, hashlib.sha256(opened.header).hexdigest(), record_cache.state_of_code())
+    state = hashlib.sha256("\n".join(depends_on).encode()).hexdigest()
+    if (known := record_cache.find(opened.path, _KIND, state, _Kept)) is not None:
+        kept, columns = known
+        read = {name: np.frombuffer(column, dtype=column.format) for name, column in columns.items()}
+        return _as_lines(opened.path, of_file, kept, read)
+    missing_ns = status.st_ctime_ns + RECENT_NS - time.time_ns()
+    # Not if the last change is in the future, by another clock.
+    if opened.folder.status(record_format.SEAL) is not None and 0 <= missing_ns <= _LONGEST_WAIT_NS:
+        time.sleep((missing_ns + 1_000_000) / 1e9)
+    old = time.time_ns() - status.st_ctime_ns > RECENT_NS
+    lines, kept, made = _read(opened, wanted)
+    try:
+        after = opened.folder.status(record_format.RUNS)
+    except FileProblemError:
+        after = None
+    if lines.complete and old and after is not None and _file_state(after) == of_file:
+        record_cache.keep(opened.path, _KIND, state, kept, {name: _shortened(each).data for name, each in made.items()})
+    lines.runs = _as_lines(opened.path, of_file, kept, made).runs
+    return lines
 
 
-def _variety(header: columns_file.Header) -> int:
-    """Return the largest number of different reasons, outputs or lists of files."""
-    return max(len(header.reasons), len(header.outputs), len(header.left))
+def _read(opened: OpenedRecord, wanted: frozenset[str]) -> tuple[RunLines, _Kept, dict[str, NDArray[Any]]]:
+    """Read all lines of a record; return what they hold, but the runs as columns."""
+    collected, places = RunColumns(wanted), array.array("q")
+
+    def add(run: Run, start: int, length: int) -> None:
+        collected.add(run)
+        places.extend((start, length))
+
+    lines = opened.read_each(add)
+    table = collected.table(())
+    columns: dict[str, NDArray[Any]] = {name: getattr(table, name) for name in _HEAD}
+    columns["start"], columns["length"] = np.array(places, dtype=np.int64).reshape(-1, 2).T.copy()
+    columns |= {_METRIC + name: column for name, column in table.metrics.items()}
+    columns |= {_FACT + name: column for name, column in table.facts.items()}
+    kept = _Kept(
+        rows=len(table),
+        chain=lines.chain,
+        whole=lines.whole,
+        damages=tuple(lines.damages),
+        places=table.places,
+        reasons=table.reasons,
+        outputs=table.outputs,
+        left=table.left,
+    )
+    return lines, kept, columns
 
 
-def _from_file(
-    path: Path, state: str, size: int | None, header: columns_file.Header, columns: Mapping[str, columns_file.Column]
-) -> RunLines | None:
-    """Return the runs of a file of columns; None if a column is missing or has another type, or a line ends behind `size` bytes."""
-    head: dict[str, Ints] = {}
-    for name in (*parallel_reader.HEAD, "start", "length"):
-        column = columns.get(name)
-        if column is None or column.dtype != np.int64:
-            return None
-        head[name] = column.astype(np.int64, copy=False)
-    start, length = head.pop("start"), head.pop("length")
-    if size is not None and len(start) and int(start[-1]) + int(length[-1]) > size:
-        return None
-    metrics = {name.removeprefix(METRIC): each for name, each in columns.items() if name.startswith(METRIC)}
-    facts = {name.removeprefix(FACT): each for name, each in columns.items() if name.startswith(FACT)}
-    if any(each.dtype != np.int64 for each in facts.values()) or not facts.keys() <= FACTS:
-        return None
-    if any(each.dtype != np.float64 for each in metrics.values()):
-        return None
-    runs = StoredRuns(path, state, start, length)
+def _shortened(column: NDArray[Any]) -> NDArray[Any]:
+    """Return the first value alone of a column that has one value."""
+    bits = column.view(np.int64)
+    return column[:1] if column.size and (bits == bits[0]).all() else column
+
+
+def _as_lines(path: Path, of_file: str, kept: _Kept, columns: dict[str, NDArray[Any]]) -> RunLines:
+    every = {name: np.broadcast_to(column, kept.rows) for name, column in columns.items()}
+    runs = StoredRuns(path, of_file, every["start"], every["length"])
     runs.table = RunTable(
         source=runs,
-        numbers=np.arange(header.rows, dtype=np.int64),
-        places=header.places,
-        reasons=header.reasons,
-        outputs=header.outputs,
-        left=header.left,
-        metrics={name: each.astype(np.float64, copy=False) for name, each in metrics.items()},
-        facts={name: each.astype(np.int64, copy=False) for name, each in facts.items()},
-        **head,
+        numbers=np.arange(kept.rows, dtype=np.int64),
+        places=kept.places,
+        reasons=kept.reasons,
+        outputs=kept.outputs,
+        left=kept.left,
+        metrics={name.removeprefix(_METRIC): each for name, each in every.items() if name.startswith(_METRIC)},
+        facts={name.removeprefix(_FACT): each for name, each in every.items() if name.startswith(_FACT)},
+        **{name: every[name] for name in _HEAD},
     )
-    return RunLines(runs, header.damages, header.chain, header.whole, complete=True)
-
-
-def _wait_until_older(status: os.stat_result) -> None:
-    """Wait until the last change of a file is no longer recent; not if it is in the future, by another clock."""
-    missing_ns = status.st_ctime_ns + RECENT_NS - time.time_ns()
-    if 0 <= missing_ns <= _LONGEST_WAIT_NS:
-        time.sleep((missing_ns + 1_000_000) / 1e9)
+    return RunLines(runs, list(kept.damages), kept.chain, kept.whole)
 
 
 def _file_state(status: os.stat_result) -> str:
     """Return a text that changes if a file is replaced or written."""
     return f"{status.st_dev} {status.st_ino} {status.st_size} {status.st_mtime_ns} {status.st_ctime_ns}"
-
-
-def _digest(of_file: str, header: bytes) -> str:
-    """Return a digest of all on which the columns depend: the file, header and experiment, the code, the byte order."""
-    parts = (of_file, hashlib.sha256(header).hexdigest(), state_of_code(), columns_file.BYTE_ORDER)
-    return hashlib.sha256("\n".join(parts).encode()).hexdigest()

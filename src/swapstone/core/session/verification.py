@@ -6,7 +6,6 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from swapstone.core.model import UserError, WorkSpec
@@ -16,7 +15,6 @@ from swapstone.core.session.analysis import record_verdicts
 from swapstone.core.session.plan_check import plan_problems
 from swapstone.core.session.progress import NO_PROGRESS, Progress
 from swapstone.core.session.sample_check import Derivation, derive
-from swapstone.core.session.signature import check_signature, signature_notes
 from swapstone.core.session.unusable_values import named_record
 from swapstone.core.workloads import workloads_of
 from swapstone.version import __version__
@@ -42,7 +40,6 @@ class Verification:
         digest: of the whole record, 64 hexadecimal digits; empty without a seal.
         derivation: what the raw output shows; None if this version of Swapstone does not have a workload of the record.
         recomputed: the trials that ran again, with the digests of their output before and now.
-        signed_by: the identity of the accepted signer whose signature of the seal is good; else empty.
     """
 
     answer: str
@@ -52,7 +49,6 @@ class Verification:
     digest: str = ""
     derivation: Derivation | None = None
     recomputed: tuple[Recomputed, ...] = ()
-    signed_by: str = ""
 
     @property
     def ok(self) -> bool:
@@ -66,7 +62,6 @@ def verify_record(
     progress: Progress = NO_PROGRESS,
     *,
     against: str = "",
-    signers: Path | None = None,
     trust: bool = False,
 ) -> Verification:
     """Check every checksum of a record, derive its samples again, compare its runs with the plan, and analyse it again.
@@ -78,21 +73,17 @@ def verify_record(
         recompute_trials: how many random trials run again. On the virtual clock their output must be equal to the byte.
         progress: receives events.
         against: the digest that was published of the record, or at least its first 16 digits; empty to compare none.
-        signers: a file of ssh keys that are accepted (ssh-keygen(1), ALLOWED SIGNERS); None to check no signature.
         trust: whether trials may run again though another user or machine made the record, or it was edited.
 
     Raises:
         UntrustedRecordError: trials should run again, and the user did not make the record here, or it was damaged or edited.
-        UserError: trials should run again, but the record was measured on a wall clock; `against` is no digest; or a signature should be
-            checked, and ssh-keygen or `signers` is missing.
+        UserError: trials should run again, but the record was measured on a wall clock; or `against` is no digest.
     """
     if recompute_trials:
         from swapstone.core.session import recomputation  # noqa: PLC0415 - imports what runs trials
 
         recomputation.require_repeatable(view, recompute_trials, trust=trust)
     problems = [*_digest_problems(view, against)]
-    signature = check_signature(view, signers) if signers is not None else None
-    problems += [signature.problem] if signature is not None and signature.problem else []
     problems += [str(damage) for damage in (*view.damages, *check_raw(view))]
     derivation: Derivation | None = None
     try:
@@ -116,11 +107,10 @@ def verify_record(
         answer=answer,
         problems=tuple(problems),
         differences=differences,
-        notes=(*signature_notes(view, signature), *_notes(view, derivation, recomputed, against)),
+        notes=tuple(_notes(view, derivation, recomputed, against)),
         digest=view.digest,
         derivation=derivation,
         recomputed=recomputed,
-        signed_by=signature.identity if signature is not None else "",
     )
 
 

@@ -4,11 +4,8 @@
 from __future__ import annotations
 
 import enum
-import functools
 import re
 import zlib
-
-import msgspec
 
 from swapstone.core.model import FrozenStruct, MemorySeries, Observation, ObservationKind, WireError
 from swapstone.core.wire.text import MAX_NUMBER, Place, encode_bytes, encode_text, show
@@ -29,12 +26,6 @@ _FACTS = {
     name.encode(): (name, low, 19 if name in ("nice", "agent_nice") else MAX_NUMBER) for name, low in FACTS.items()
 }
 """By the name on the wire: name, lowest and highest value."""
-
-_FACT_SECTION = _SECTIONS[b"fact"]
-_FACT_LINES = re.compile(rb"(?:fact [a-z0-9_]+ (?:0|[1-9][0-9]{0,17})\n)+", re.ASCII)
-_FACT_LINES_MOST = 10**18 - 1
-"""The largest number in `_FACT_LINES`; the smallest one is 0."""
-_NUMBERS = msgspec.json.Decoder(list[int])
 
 _OUTPUTS = (b"out", b"err", b"driver-out", b"driver-err")
 _FORGED = "Another process than the agent may have written into its pipe: `swapstone docs wire`, section 1."
@@ -139,23 +130,6 @@ def _observation(what: Observation) -> bytes:
     return what.kind.value.encode() + b" " + encode_text(what.name)
 
 
-@functools.lru_cache(maxsize=16)  # the answers of an agent have the same facts
-def _facts_of(tokens: tuple[bytes, ...]) -> tuple[tuple[str, ...], tuple[tuple[int, int, int], ...]]:
-    """Return the names of facts, and the limits of those for which some number of `_FACT_LINES` is invalid: place, lowest, highest.
-
-    Args:
-        tokens: the names on the wire.
-
-    Returns:
-        Nothing if one of them is unknown, or comes twice.
-    """
-    known = [_FACTS[token] for token in tokens if token in _FACTS]
-    if len({*tokens}) != len(tokens) or len(known) != len(tokens):
-        return (), ()
-    limits = ((at, low, high) for at, (_, low, high) in enumerate(known) if low > 0 or high < _FACT_LINES_MOST)
-    return tuple(name for name, _, _ in known), tuple(limits)
-
-
 class _Draft:
     """An answer that is being decoded."""
 
@@ -174,25 +148,6 @@ class _Draft:
     def count(self, line: bytes) -> None:
         self.lines += 1
         self.crc = zlib.crc32(line + b"\n", self.crc)
-
-    def add_facts(self, lines: bytes) -> int:
-        """Decode several lines that match `_FACT_LINES`, which takes a fraction of the time of `decode_line`.
-
-        Returns:
-            The number of lines; 0, without any effect, if one of them is invalid or in the wrong place.
-        """
-        words = lines.split()
-        names, limits = _facts_of(tuple(words[1::3]))
-        values = _NUMBERS.decode(b"[%s]" % b",".join(words[2::3]))  # in half the time of int()
-        if not names or self.section > _FACT_SECTION or not self.facts.keys().isdisjoint(names):
-            return 0
-        if any(not low <= values[at] <= high for at, low, high in limits):
-            return 0
-        self.section = _FACT_SECTION
-        self.facts.update(zip(names, values, strict=True))
-        self.lines += len(names)
-        self.crc = zlib.crc32(lines, self.crc)
-        return len(names)
 
     def decode_line(self, place: Place, word: bytes, rest: bytes) -> None:
         """Decode one line between ``begin`` and ``end``."""
@@ -322,12 +277,6 @@ class AnswerReader:
         self._broken = True  # until this is done without an error
         data, at, answers = self._rest + data, 0, []
         while (end := data.find(b"\n", at)) >= 0:
-            draft = self._draft
-            facts = _FACT_LINES.match(data, at) if draft is not None and data.startswith(b"fact ", at) else None
-            if facts and draft is not None and (count := draft.add_facts(facts[0])):
-                self._place.number += count
-                at = facts.end()
-                continue
             self._place.number += 1
             answer = self._decode_line(data[at:end])
             at = end + 1

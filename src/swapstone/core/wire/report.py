@@ -106,6 +106,10 @@ def _pass_token(one: Pass, field: str) -> bytes:
     return _UNCOUNTED if value is None else b"%d" % value
 
 
+class _FailedError(Exception):
+    """A report has a line ``error``; the text is the reason."""
+
+
 class _Reader:
     """Reads the lines of a report in their fixed order."""
 
@@ -113,11 +117,25 @@ class _Reader:
         self.lines = data.split(b"\n")
         self.whole = not self.lines.pop()  # what follows the last newline must be nothing
         self.place = Place("the workload's report")
-        self.error = ""
+        self.name, self.ops = "", 0  # as far as they were read
+        self.passes: list[Pass] = []
 
     def peek(self) -> bytes:
-        """Return the first word of the next line; empty at the end."""
-        return self.lines[self.place.number].partition(b" ")[0] if self.place.number < len(self.lines) else b""
+        """Return the first word of the next line; empty at the end.
+
+        Raises:
+            _FailedError: the next line is ``error``, which may be there instead of any other.
+        """
+        line = self.lines[self.place.number] if self.place.number < len(self.lines) else b""
+        word, space, rest = line.partition(b" ")
+        if word != b"error":
+            return word
+        self.place.number += 1
+        if not space:
+            raise self.place.fault(f"it should begin with 'error' and is {show(line)}.")
+        if not (error := self.place.decode_text(rest)):
+            raise self.place.fault("the error is empty.")
+        raise _FailedError(error)
 
     def next(self) -> bytes:
         """Return the next line."""
@@ -130,20 +148,15 @@ class _Reader:
 
     def rest_of(self, word: bytes) -> bytes:
         """Return what follows `word` on the next line."""
+        self.peek()
         line = self.next()
         found, space, rest = line.partition(b" ")
         if found != word or not space:
             raise self.place.fault(f"it should begin with '{word.decode()}' and is {show(line)}.")
         return rest
 
-    def failed(self) -> bool:
-        """Read the line ``error`` if it is the next line."""
-        if self.peek() != b"error":
-            return False
-        self.error = self.place.decode_text(self.rest_of(b"error"))
-        if not self.error:
-            raise self.place.fault("the error is empty.")
-        return True
+    def text(self, word: bytes) -> str:
+        return self.place.decode_text(self.rest_of(word))
 
     def numbers(self, word: bytes, count: int) -> list[bytes]:
         """Return the fields of the next line, which must have `count` of them."""
@@ -176,41 +189,32 @@ def _read_memory(reader: _Reader) -> Memory:
 
 
 def _read_body(reader: _Reader) -> WorkloadReport:
-    """Read from the line after the header up to the ``end``, or up to an error."""
-    passes: list[Pass] = []
-    if reader.failed():
-        return WorkloadReport()
-    name = reader.place.decode_text(reader.rest_of(b"name"))
-    if not name:
+    """Read from the line after the header up to the ``end``.
+
+    Raises:
+        _FailedError: the report has a line ``error``.
+    """
+    reader.name = reader.text(b"name")
+    if not reader.name:
         raise reader.place.fault("the name is empty.")
-    if reader.failed():
-        return WorkloadReport(name=name)
-    ops = reader.number(b"ops", "the number of operations", 1, MAX_NUMBER)
-    if reader.failed():
-        return WorkloadReport(name=name, ops=ops)
+    reader.ops = reader.number(b"ops", "the number of operations", 1, MAX_NUMBER)
     count = reader.number(b"passes", "the number of passes", 1, MAX_PASSES)
     for index in range(1, count + 1):
-        if reader.failed():
-            return WorkloadReport(name=name, ops=ops, passes=tuple(passes))
         if reader.peek() != b"pass":
             reader.next()
             raise reader.place.fault(f"the report has {index - 1} of {count} passes.", "The workload stopped early.")
-        passes.append(_read_pass(reader, index))
-    if reader.failed():
-        return WorkloadReport(name=name, ops=ops, passes=tuple(passes))
+        reader.passes.append(_read_pass(reader, index))
     memory = _read_memory(reader)
-    if reader.failed():
-        return WorkloadReport(name=name, ops=ops, passes=tuple(passes))
-    malloc = reader.place.decode_text(reader.rest_of(b"malloc"))
+    malloc = reader.text(b"malloc")
     mapped: list[str] = []
     while reader.peek() == b"mapped":
-        mapped.append(reader.place.decode_text(reader.rest_of(b"mapped")))
-    check = reader.place.decode_text(reader.rest_of(b"check")) if reader.peek() == b"check" else ""
-    reader.failed()
+        mapped.append(reader.text(b"mapped"))
+    check = reader.text(b"check") if reader.peek() == b"check" else ""
+    reader.peek()
     return WorkloadReport(
-        name=name,
-        ops=ops,
-        passes=tuple(passes),
+        name=reader.name,
+        ops=reader.ops,
+        passes=tuple(reader.passes),
         memory=memory,
         malloc=malloc,
         mapped=tuple(mapped),
@@ -238,12 +242,13 @@ def decode_workload_report(data: bytes) -> WorkloadReport:
     if not reader.lines or reader.next() != _HEADER:
         first = show(data.partition(b"\n")[0])
         raise Place(reader.place.what, 1).fault(f"{first} is not '{_HEADER.decode()}'.", "Is it a native workload?")
-    report = _read_body(reader)
+    try:
+        report = _read_body(reader)
+    except _FailedError as error:
+        report = WorkloadReport(name=reader.name, ops=reader.ops, passes=tuple(reader.passes), error=str(error))
     line = reader.next()
     if line != b"end":
         raise reader.place.fault(f"it should be 'end' and is {show(line)}.")
     if reader.place.number < len(reader.lines) or not reader.whole:
         raise reader.place.fault("the workload printed more after its 'end'.")
-    if not reader.error:
-        return report
-    return WorkloadReport(name=report.name, ops=report.ops, passes=report.passes, error=reader.error)
+    return report
