@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from swapstone.cli.listing import list_command
-from swapstone.core.model import VIRTUAL_CLOCK, WALL_CLOCK, UserError
+from swapstone.core.model import VIRTUAL_CLOCK, UserError
 from swapstone.core.targets import (
     Target,
     TargetOptions,
@@ -76,7 +76,6 @@ def test_an_experiment_has_a_specification() -> None:
         ),
         ("host", TargetOptions(ns_per_instruction=2), "--ns-per-instruction is of the virtual clock", "--target vm"),
         ("fake:x", TargetOptions(ns_per_instruction=2), "--ns-per-instruction is of the virtual clock", "--target vm"),
-        ("vm", TargetOptions(clock=WALL_CLOCK), "The target vm has a virtual clock.", "--target host"),
         ("host", TargetOptions(processors=2), "--smp is of an emulated machine", "Add: --target vm"),
         ("vm", TargetOptions(processors=9), "can't have 9 processors", "1 to 8"),
         ("vm", TargetOptions(ns_per_instruction=3), "can't count 3 ns for an instruction", "one of: 1, 2, 4"),

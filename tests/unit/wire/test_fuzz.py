@@ -62,7 +62,6 @@ COVERED = {
     "parts/cluster/many_machines.py": "",  # decoded after its SHA-256, which the user typed, was checked
     "core/session/record_cache.py": "",  # decoded after its HMAC by the user's key
     "parts/explain/session/explanation_files.py": "evidence",
-    "core/session/study.py": "study run",
     "core/session/study_file.py": "study",
     "core/session/study_run.py": "study run",
     "core/targets/fake_spec.py": "fake target",

@@ -701,7 +701,9 @@ def settings_of(*pieces: Piece) -> Settings:
 def _made(pieces: Mapping[str, Any]) -> Settings:
     """Return the settings with these pieces by their names in `PIECES`."""
     own = {name: piece for name, piece in pieces.items() if name in _FIELDS}
-    return Settings(**own, of_parts=tuple(piece for name, piece in pieces.items() if name not in _FIELDS))
+    return Settings(
+        **own, of_parts=tuple(piece for name, piece in pieces.items() if name not in _FIELDS and given_of(piece))
+    )
 
 
 def settings_from(given: Mapping[str, object]) -> Settings:
