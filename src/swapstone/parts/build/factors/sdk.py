@@ -16,7 +16,6 @@ from pathlib import Path
 
 from swapstone.core.model import FrozenStruct, UserError
 from swapstone.core.model.temporary_folder import TemporaryFolder
-from swapstone.parts.build.artifacts.build_command import run_build
 from swapstone.parts.build.factors.compiler_probe import compiler_words, output_of
 
 SDK = "sdk:"
@@ -105,6 +104,8 @@ def read_sdk(script: Path, *, timeout_s: float = _TIMEOUT_S) -> Sdk:
 
 def _variables(script: Path, timeout_s: float) -> dict[str, str]:
     shell = shutil.which("bash") or "/bin/sh"
+    from swapstone.parts.build.artifacts.build_command import run_build  # noqa: PLC0415 - verify reads levels, and builds nothing
+
     with TemporaryFolder("sdk") as folder:
         # What the script itself prints is the reason of its failure.
         command = f'. "$0" >&2 </dev/null && exec env -0 >{shlex.quote(str(folder / "env"))}'
