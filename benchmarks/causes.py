@@ -35,8 +35,8 @@ import msgspec
 from benchmarks.shared import busy_loops, parser_of, table
 from tests.e2e.cli import swapstone
 
-from swapstone.core.model.cached_files import write_whole
-from swapstone.parts.explain.explanation.remedies_tried import closed_gap
+from swapstone.core.model.directories import write_whole
+from swapstone.parts.explain.explanation.findings import closed_gap
 from swapstone.parts.explain.model.explanation import RemedyRuns
 
 SOURCE = Path(__file__).with_suffix(".c")

@@ -40,7 +40,7 @@ from swapstone.parts.explain.instruments.counted_runs import (
     plugin_option,
 )
 from swapstone.parts.explain.instruments.model_counts import MOST_BYTES, ModelCounts, decode_model, require_modelled
-from swapstone.parts.explain.model.modelled_cycles import (
+from swapstone.parts.explain.model.instruction_counts import (
     BRANCHES,
     DIVISION,
     MEMORY,

@@ -27,8 +27,8 @@ from typing import Any
 from benchmarks.netstack_link import build
 from benchmarks.shared import number, parser_of, table
 
-from swapstone.parts.explain.instruments import callgrind_output
-from swapstone.parts.net.factors.netstack_fixes import FIXES
+from swapstone.parts.explain.instruments import instructions
+from swapstone.parts.net.factors.netstack import FIXES
 
 STACKS = ("lwip", "smoltcp")
 SUBJECT = "swapstone_net_virtual_subject"
@@ -101,8 +101,8 @@ def read_callgrind(lines: Iterable[str]) -> Iterator[Cost]:
     Args:
         lines: of a callgrind output file that was written with `--separate-callers`.
     """
-    for record in callgrind_output.records(lines):
-        if isinstance(record, callgrind_output.OwnCost):
+    for record in instructions.records(lines):
+        if isinstance(record, instructions.OwnCost):
             yield Cost(_context(record.function), record.file, record.instructions)
 
 
@@ -169,9 +169,9 @@ def callgrind(binary: Path, arguments: Sequence[str], stack: str, folder: Path) 
         text = out.read_text(encoding="utf-8", errors="replace")
         costs = list(read_callgrind(text.splitlines()))
         counted = sum(cost.weight for cost in costs)
-        if counted == 0 or counted != callgrind_output.total(text):
+        if counted == 0 or counted != instructions.total(text):
             raise RuntimeError(
-                f"{stack}: the lines have {counted} instructions, callgrind's total is {callgrind_output.total(text)}"
+                f"{stack}: the lines have {counted} instructions, callgrind's total is {instructions.total(text)}"
             )
         found.append(costs)
     first, second = (sum(cost.weight for cost in costs) for costs in found)

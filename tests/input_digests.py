@@ -38,7 +38,7 @@ STATED: dict[str, tuple[str, ...]] = {
         "src/swapstone/parts/boards/targets/labgrid_worker.py",
     ),  # started as a file
     "swapstone.parts.cluster.content_store": ("src/swapstone/parts/cluster/sftp_files.py",),  # imported by fsspec
-    "swapstone.parts.cluster.worker_pools": (),  # imports what the user names
+    "swapstone.parts.cluster.shared_runs": (),  # imports what the user names
     "swapstone": (),  # imports the names of the Python API when they are used
     "tests.conftest": (),  # names files of tests
     "tests.programs": (),  # names programs that it does not start

@@ -10,7 +10,7 @@ from typing import Any
 
 from swapstone.core.model import UserError
 from swapstone.core.targets.agent_build import sha256_of
-from swapstone.parts.vm.machine import saved_machine, snapshot
+from swapstone.parts.vm.machine import snapshot
 from swapstone.parts.vm.machine.machine_runner import MachineRunner
 from swapstone.parts.vm.machine.qemu import GuestRun, Limits, Setup
 
@@ -21,7 +21,7 @@ MACHINES = {"x86_64", "aarch64"}
 """The comparison refuses snapshots of 32-bit ARM with the plugin: QEMU 7.2 ends with an assertion when it restores one."""
 
 _is_whole = MachineRunner._is_whole
-_compared = saved_machine._saved_once
+_compared = snapshot._saved_once
 
 
 def leave_out_cold_starts(assign: Callable[[Any, str, Any], None] = setattr) -> None:
@@ -33,7 +33,7 @@ def leave_out_cold_starts(assign: Callable[[Any, str, Any], None] = setattr) -> 
         assign: changes an attribute; a test that runs in a worker passes ``monkeypatch.setattr``.
     """
     if COMPARED not in os.environ:
-        assign(saved_machine, "_saved_once", _saved_once)
+        assign(snapshot, "_saved_once", _saved_once)
         assign(MachineRunner, "_is_whole", is_whole_or_ours)
 
 

@@ -12,12 +12,17 @@ from swapstone.core.model import UserError, cpio, unknown
 from swapstone.core.model.architectures import find_architecture
 from swapstone.core.model.safe_text import safe
 from swapstone.parts.boards.session.board_images import BOARD_MODULES, BOARD_PROGRAMS
-from swapstone.parts.boards.targets.board_keys import BoardKeys
-from swapstone.parts.boards.targets.emulated_board import MEMORY_MIB, added_files, boot_words, device_words, free_port
-from swapstone.parts.boards.targets.virtual_board import ARCHITECTURES
+from swapstone.parts.boards.targets.virtual_board import (
+    ARCHITECTURES,
+    MEMORY_MIB,
+    BoardKeys,
+    added_files,
+    boot_words,
+    device_words,
+    free_port,
+)
 from swapstone.parts.vm.artifacts.libc_image import LibcImageRequest, build_libc_image
-from swapstone.parts.vm.machine.emulator import find_emulator
-from swapstone.parts.vm.machine.machine_models import EmulatedMachine
+from swapstone.parts.vm.machine.emulator import EmulatedMachine, find_emulator
 
 PLACE = "virtual-board"
 """Name of the place at the coordinator, and of the target in the environment that needs none."""

@@ -22,17 +22,12 @@ from swapstone.core.factors.elf_file import DamagedElfError, open_elf
 from swapstone.core.model import (
     cpio,
 )
-from swapstone.core.model.kernel_identity import identity_of_file, identity_of_running
+from swapstone.core.model.image_difference import identity_of_file, identity_of_running
 from swapstone.core.targets import health
-from swapstone.core.targets.host_description import describe_host
-from swapstone.parts.build.artifacts import dynamic_entries, loader_cache, packages, snapshot, upstream_sources
+from swapstone.core.targets.host import describe_host
+from swapstone.parts.build.artifacts import loader_cache, loader_files, packages, snapshot, upstream_sources
 from swapstone.parts.build.artifacts.apt import offers_in
-from swapstone.parts.explain.instruments import (
-    archive_matching,
-    heap,
-    symbol_tables,
-    unwind_tables,
-)
+from swapstone.parts.explain.instruments import heap, symbol_tables, unwind_tables
 from swapstone.parts.vm.artifacts import kernels, root_file_systems
 from swapstone.parts.vm.artifacts.kernel_modules import Modules
 
@@ -69,9 +64,9 @@ def _unwind_tables(data: bytes) -> object:
 
 
 def _members(data: bytes) -> object:
-    found = list(archive_matching.members(data))
+    found = list(symbol_tables.members(data))
     library, companion = in_file(fuzz_binaries.elf(), "library"), in_file(data, "companion")
-    return found, archive_matching.matches(library, companion)
+    return found, symbol_tables.matches(library, companion)
 
 
 def _kernel(data: bytes) -> object:
@@ -180,7 +175,7 @@ IMAGE_DECODERS: tuple[Decoder, ...] = (
     ),
     Decoder("symbols", "ELF file", _symbols, _elves, errors=(DamagedElfError,)),
     Decoder("unwind tables", "ELF file", _unwind_tables, lambda: (fuzz_binaries.elf(),), errors=(DamagedElfError,)),
-    Decoder("dynamic entries", "ELF file", dynamic_entries.read_entries, _dynamic_elves, errors=(DamagedElfError,)),
+    Decoder("dynamic entries", "ELF file", loader_files.read_entries, _dynamic_elves, errors=(DamagedElfError,)),
     Decoder("loader cache", "ld.so.cache", loader_cache.decode_cache, _loader_caches),
     Decoder("root archive", "root file system", _root_archive, _root_archives),
     Decoder("program size", "ELF file", lambda data: program_size.sizes_of(in_file(data)), _elves),

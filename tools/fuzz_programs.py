@@ -20,10 +20,10 @@ from swapstone.core.wire.own_program_output import OutputDigests
 from swapstone.core.workloads import parse_metric
 from swapstone.core.workloads.load_generators import check_reader, read_load_report
 from swapstone.core.workloads.printed_numbers import printed_value
-from swapstone.parts.boards.model.driver_target import parse_driver_target, parse_host_detail
-from swapstone.parts.boards.targets.board_answer import cpus_of, decode_board_answer, machine_of, sensor_facts, uname_of
-from swapstone.parts.boards.targets.board_roots import root_identity_of
-from swapstone.parts.build.artifacts.missing_library import (
+from swapstone.parts.boards.model.ssh_address import parse_driver_target, parse_host_detail
+from swapstone.parts.boards.targets.board import cpus_of, decode_board_answer, machine_of, sensor_facts, uname_of
+from swapstone.parts.boards.targets.labgrid_target import root_identity_of
+from swapstone.parts.build.artifacts.library_table import (
     missing_library,
     missing_rust_target,
     needs_cxx_library,
@@ -33,37 +33,37 @@ from swapstone.parts.explain.explanation import folded, folded_difference
 from swapstone.parts.explain.explanation.cost_classes import CostClasses, decode_classes
 from swapstone.parts.explain.instruments import (
     call_paths,
-    callgrind_output,
     code_files,
+    function_names,
     hardware,
     heap,
     instructions,
-    kernel_symbols,
-    measured_region,
     model_counts,
     pages,
     path_tree,
     perf,
     perf_script,
     plugin_file,
-    sched_events,
-    stack_heights,
     syscalls,
     unwind_tables,
-    wait_chains,
+    waits,
     wakeup_path,
     wakeup_trace,
 )
 from swapstone.parts.explain.instruments.function_names import FunctionKey
 from swapstone.parts.explain.instruments.instruction_kinds import PROCESSORS, Processor
-from swapstone.parts.explain.instruments.tracee import Region
+from swapstone.parts.explain.instruments.traced_run import Region
 from swapstone.parts.explain.model.explanation import Frame
-from swapstone.parts.explain.model.instruction_counts import KERNEL_CODE, PROGRAM, InstructionExplanation
-from swapstone.parts.explain.model.instruction_paths import InstructionPaths
+from swapstone.parts.explain.model.instruction_counts import (
+    KERNEL_CODE,
+    PROGRAM,
+    InstructionExplanation,
+    InstructionPaths,
+)
 from swapstone.parts.explain.model.wakeup_paths import WakeupExplanation
 from swapstone.parts.explain.report import instruction_explanation, wakeup_explanation
 from swapstone.parts.explain.session import explanation_files
-from swapstone.parts.net.model.conformance import decode_script_outcome
+from swapstone.parts.net.session.conformance import decode_script_outcome
 
 # Programs of users and load generators
 
@@ -108,7 +108,7 @@ def _perf(data: bytes) -> object:
     events = list(perf_script.events(text_of(data).splitlines(keepends=True)))
     found = perf.once(sorted(events, key=lambda event: event.time_ns))
     maps = [perf_script.mapped(event) for event in found if event.what == "map"]
-    windows = [measured_region.windows(found, region, "prog") for region in Region]
+    windows = [perf.windows(found, region, "prog") for region in Region]
     lost = sum(int(event.trace) for event in found if event.what == "lost")
     fields = [heap.fields_of(event.trace) for event in found]
     classes = CostClasses(decode_classes(fuzz_seeds.CLASSES, "the seed"))
@@ -118,11 +118,11 @@ def _perf(data: bytes) -> object:
 
 def _waits(data: bytes) -> object:
     events = list(perf_script.events(text_of(data).splitlines(keepends=True)))
-    decoded = [(sched_events.switch(event.trace), sched_events.woken(event.trace)) for event in events]
+    decoded = [(waits.switch(event.trace), waits.woken(event.trace)) for event in events]
     ordered = sorted(events, key=lambda event: event.time_ns)
     span = ((ordered[0].time_ns, ordered[-1].time_ns + 1),) if ordered else ()
-    chains = wait_chains.WaitChains(
-        measured_region.MeasuredWindows(span),
+    chains = waits.WaitChains(
+        perf.MeasuredWindows(span),
         7,
         "wrk",
         lambda event: tuple(Frame(symbol=symbol, object=path) for _, symbol, path in reversed(event.stack)),
@@ -140,13 +140,13 @@ def _strace(data: bytes) -> object:
 def _callgrind(data: bytes) -> object:
     text = text_of(data)
     found = instructions.tally(text.splitlines(keepends=True))
-    return dict(found.instructions), dict(found.calls), callgrind_output.total(text)
+    return dict(found.instructions), dict(found.calls), instructions.total(text)
 
 
 def _stack_heights(data: bytes) -> object:
-    code = stack_heights.instructions(text_of(data).splitlines(keepends=True))
-    entries = stack_heights.entries_in(code) | {one.at for one in code[:1]}
-    known = stack_heights.states(code, entries)
+    code = unwind_tables.instructions(text_of(data).splitlines(keepends=True))
+    entries = unwind_tables.entries_in(code) | {one.at for one in code[:1]}
+    known = unwind_tables.states(code, entries)
     return entries, known, list(unwind_tables.directives(code, known, entries))
 
 
@@ -159,7 +159,7 @@ def _wakeups(data: bytes) -> object:
 
 def _path(found: wakeup_trace.WakeupTrace, processor: Processor) -> object:
     """Return the path of a valid trace, or why it has none."""
-    kernel = kernel_symbols.KernelSymbols([(1 << 63, "first", ""), ((1 << 64) - 4096, "hrtimer_wakeup", "")])
+    kernel = function_names.KernelSymbols([(1 << 63, "first", ""), ((1 << 64) - 4096, "hrtimer_wakeup", "")])
     try:
         side = {"variant": "v", "trial": "t", "run": "r", "output": "o", "equal": 1}
         return wakeup_path.find_path(found, kernel, processor, side, kernel_start=1 << 63, latency_us=1)
@@ -196,7 +196,7 @@ def _paths_of_row(data: bytes) -> object:
 
 
 def _kallsyms(data: bytes) -> object:
-    found = kernel_symbols.decode_kallsyms(data)
+    found = function_names.decode_kallsyms(data)
     return [found.name_at(address) for address in (0, 0xC0008010, 0xFFFFFFFF81000010)]
 
 

@@ -40,10 +40,10 @@ from swapstone.core.model import (
 from swapstone.core.record import load, origin
 from swapstone.core.record.record_format import Line, chain_value, file_sha256
 from swapstone.core.record.run_lines import read_lines
+from swapstone.core.session.analysis import named_record
 from swapstone.core.session.study_file import decode_study
 from swapstone.core.session.study_run import load_trusted_run
-from swapstone.core.session.unusable_values import named_record
-from swapstone.core.subjects.load_check import missing_load
+from swapstone.core.subjects.evidence import missing_load
 from swapstone.core.wire import (
     AgentAnswer,
     Memory,
@@ -58,16 +58,16 @@ from swapstone.core.wire import (
 )
 from swapstone.core.wire.kept_answer import decode_kept, encode_kept
 from swapstone.core.workloads import LOADS
-from swapstone.core.workloads.cyclictest import decode_cyclictest
 from swapstone.core.workloads.named_figures import decode_named_figures
+from swapstone.core.workloads.output_readers import decode_cyclictest
 from swapstone.parts.boards.targets.labgrid_session import decode_answer
 from swapstone.parts.cluster.stored_trial import decode_trial
 from swapstone.parts.explain.explanation import explain, load_classes
 from swapstone.parts.explain.model.explanation import RowMeasurements
 from swapstone.parts.explain.session import explanation_files
-from swapstone.parts.explain.session.stored_evidence import is_usable
+from swapstone.parts.explain.session.explanation_files import is_usable
+from swapstone.parts.vm.machine.emulator import MACHINE_MODELS
 from swapstone.parts.vm.machine.guest import decode_channel
-from swapstone.parts.vm.machine.machine_models import MACHINE_MODELS
 from swapstone.parts.vm.machine.qemu import LimitReached, judge_end, last_lines
 from swapstone.parts.vm.machine.run_cache import decode_run
 from swapstone.parts.vm.machine.snapshot import decode_message

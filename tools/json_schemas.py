@@ -34,7 +34,7 @@ from swapstone.parts.cluster.many_machines import PlannedRuns
 from swapstone.parts.explain.model.explanation import Explanation, RowMeasurements
 from swapstone.parts.explain.model.instruction_counts import InstructionExplanation
 from swapstone.parts.explain.model.wakeup_paths import WakeupExplanation
-from swapstone.parts.net.model.conformance import ScriptOutcome
+from swapstone.parts.net.session.conformance import ScriptOutcome
 from swapstone.parts.vm.artifacts.images import Image
 from swapstone.parts.vm.artifacts.libc_image import LibcImage
 from swapstone.parts.vm.model.memory_fit import MemoryFit

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from swapstone.core.model import RecordError, UnavailableError, UserError
     from swapstone.core.session.api import compare, load, query, study
     from swapstone.core.session.explainer import RowExplanation
-    from swapstone.core.session.interrupted import Interrupted
+    from swapstone.core.session.outcome import Interrupted
     from swapstone.core.session.progress import Progress
     from swapstone.core.session.query import Relation
     from swapstone.core.session.record_handle import Record
@@ -38,7 +38,7 @@ _MODULES = {
     "query": "swapstone.core.session.api",
     "study": "swapstone.core.session.api",
     "Boards": "swapstone.parts.boards.settings",
-    "Interrupted": "swapstone.core.session.interrupted",
+    "Interrupted": "swapstone.core.session.outcome",
     "Measuring": "swapstone.core.session.settings",
     "Place": "swapstone.core.session.settings",
     "Program": "swapstone.core.session.settings",

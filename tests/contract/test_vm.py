@@ -16,11 +16,9 @@ from swapstone.core.model.cpio import archive, file, folder
 from swapstone.core.targets import TargetError
 from swapstone.core.wire import ProcessOutcome, TrialRequest, encode_plan_header, encode_request
 from swapstone.parts.vm.machine import guest, qemu
-from swapstone.parts.vm.machine.emulator import find_emulator
-from swapstone.parts.vm.machine.guest import encode_order
-from swapstone.parts.vm.machine.machine_models import EmulatedMachine
+from swapstone.parts.vm.machine.emulator import EmulatedMachine, find_emulator
+from swapstone.parts.vm.machine.guest import Perturbation, encode_order
 from swapstone.parts.vm.machine.qemu import GuestEnd, Limits, Setup
-from swapstone.parts.vm.machine.replicates import Perturbation
 from swapstone.parts.vm.machine.vm_target import VmOptions, VmTarget
 from tests.contract.vm_fixture import VmFixture, vm_fixture
 from tests.contract.vm_images import image_parts

@@ -15,10 +15,9 @@ import pytest
 import swapstone
 from swapstone.core.model.directories import cache_dir
 from swapstone.core.wire import ProcessOutcome
-from swapstone.parts.vm.machine.emulator import Emulator, find_emulator
-from swapstone.parts.vm.machine.machine_models import EmulatedMachine
+from swapstone.parts.vm.machine.emulator import EmulatedMachine, Emulator, find_emulator
 from swapstone.parts.vm.machine.qemu import Setup
-from swapstone.parts.vm.machine.run_name import run_inputs
+from swapstone.parts.vm.machine.run_cache import run_inputs
 from tests.contract.test_vm import hog
 from tests.contract.vm_fixture import vm_fixture
 from tests.contract.vm_images import image_parts
@@ -100,7 +99,7 @@ _NAME = """
 import sys
 from pathlib import Path
 from swapstone.parts.vm.artifacts.images import ImageRequest, build_image
-from swapstone.parts.vm.machine.machine_models import EmulatedMachine
+from swapstone.parts.vm.machine.emulator import EmulatedMachine
 from swapstone.parts.vm.machine.boot_image import VmImage
 from swapstone.parts.vm.machine.vm_target import VmOptions, VmTarget
 from swapstone.core.wire import TrialRequest

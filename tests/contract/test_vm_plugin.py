@@ -12,14 +12,13 @@ import pytest
 from swapstone.core.record import read_regular
 from swapstone.core.targets import DEFAULT_MACHINE
 from swapstone.core.wire import TrialRequest
-from swapstone.core.workloads.cyclictest import decode_cyclictest
-from swapstone.parts.explain.instruments.counted_runs import KERNEL_START, plugin_option
-from swapstone.parts.explain.instruments.plugin_build import build_plugin
+from swapstone.core.workloads.output_readers import decode_cyclictest
+from swapstone.parts.explain.instruments.counted_runs import KERNEL_START, build_plugin, plugin_option
 from swapstone.parts.explain.instruments.traced_wakeups import watched_program
 from swapstone.parts.explain.instruments.wakeup_trace import MOST_BYTES, WakeupTrace, decode_wakeups, find_mark
 from swapstone.parts.vm.artifacts.images import ImageRequest, build_image
 from swapstone.parts.vm.machine.boot_image import VmImage
-from swapstone.parts.vm.machine.machine_models import EmulatedMachine
+from swapstone.parts.vm.machine.emulator import EmulatedMachine
 from swapstone.parts.vm.machine.vm_target import VmTarget
 from tests.contract.vm_images import need_emulator
 from tests.shared import Shared

@@ -11,8 +11,7 @@ import pytest
 
 from swapstone.core.model import UnavailableError
 from swapstone.core.wire import ProcessOutcome
-from swapstone.parts.vm.machine.emulator import find_emulator
-from swapstone.parts.vm.machine.machine_models import EmulatedMachine
+from swapstone.parts.vm.machine.emulator import EmulatedMachine, find_emulator
 from swapstone.parts.vm.machine.vm_target import VmOptions
 from tests.contract.test_vm_images import BUSYBOX, run
 from tests.contract.vm_images import image_parts

@@ -15,7 +15,7 @@ import pytest
 
 from swapstone.core.record import load
 from swapstone.core.workloads import find_workload
-from swapstone.parts.net.artifacts.guest import build_bare, missing_guest_requirement
+from swapstone.parts.net.artifacts.crates import build_bare, missing_guest_requirement
 from tests.e2e.cli import runs_of, swapstone
 from tests.unit.builders import crate_of
 

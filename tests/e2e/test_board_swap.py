@@ -18,10 +18,10 @@ from swapstone.core.model import UnavailableError
 from swapstone.core.targets import MachineConfig
 from swapstone.core.wire import AgentAnswer, TrialRequest
 from swapstone.parts.boards.session import board_images
-from swapstone.parts.boards.targets import emulated_board
-from swapstone.parts.boards.targets.emulated_board import EmulatedBoard
+from swapstone.parts.boards.targets import virtual_board
 from swapstone.parts.boards.targets.ssh_connection import SshConnection
 from swapstone.parts.boards.targets.ssh_target import SshTarget
+from swapstone.parts.boards.targets.virtual_board import EmulatedBoard
 from swapstone.parts.vm.factors.swap import SWAP
 from tests.e2e.cli import runs_of, swapstone
 from tests.programs import needs
@@ -60,7 +60,7 @@ def test_swap_devices_are_compared_on_a_board_and_verified(tmp_path: Path) -> No
 @pytest.fixture
 def machine(monkeypatch: pytest.MonkeyPatch) -> Iterator[EmulatedBoard]:
     monkeypatch.setattr(board_images, "BOARD_MODULES", (*board_images.BOARD_MODULES, "loop", "ext4"))
-    monkeypatch.setattr(emulated_board, "MEMORY_MIB", 1024)  # the file system is in memory
+    monkeypatch.setattr(virtual_board, "MEMORY_MIB", 1024)  # the file system is in memory
     image = board_images.board_image("arm64", print)
     found = EmulatedBoard(image, "arm64")
     try:

@@ -18,9 +18,9 @@ import pytest
 from benchmarks.causes import built
 
 import swapstone as api
+from swapstone.parts.explain.explanation.findings import closed_gap
 from swapstone.parts.explain.explanation.profile_formats import SCHEMA
-from swapstone.parts.explain.explanation.remedies_tried import closed_gap
-from swapstone.parts.explain.instruments import acquisition, repeated_runs
+from swapstone.parts.explain.instruments import acquisition, instrument_result
 from swapstone.parts.explain.model.explanation import RemedyRuns
 from tests.e2e.cli import swapstone
 from tests.programs import missing, needs
@@ -166,8 +166,8 @@ def explained(folder: Path, *arguments: str) -> dict[str, Any]:
 
 
 USUAL = (
-    (repeated_runs, "BUDGET_S", repeated_runs.BUDGET_S),
-    (repeated_runs, "MOST_S", repeated_runs.MOST_S),
+    (instrument_result, "BUDGET_S", instrument_result.BUDGET_S),
+    (instrument_result, "MOST_S", instrument_result.MOST_S),
     (acquisition, "REFERENCE_BUDGET_S", acquisition.REFERENCE_BUDGET_S),
 )
 

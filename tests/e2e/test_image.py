@@ -13,9 +13,8 @@ import pytest
 
 from swapstone.core.model import UnavailableError, UserError, cpio
 from swapstone.parts.build.artifacts.packages import package_file, read_lock
-from swapstone.parts.vm.artifacts.image_assembly import Overlay
+from swapstone.parts.vm.artifacts.image_assembly import Overlay, compare_images
 from swapstone.parts.vm.artifacts.image_catalog import find_machine_architecture
-from swapstone.parts.vm.artifacts.image_comparison import compare_images
 from swapstone.parts.vm.artifacts.images import BuiltImage, ImageRequest, build_image
 from swapstone.parts.vm.session.image_store import boot_arguments
 from tests.e2e.cli import command, environment, swapstone

@@ -17,7 +17,7 @@ from swapstone.core.model import UserError
 from swapstone.core.record import RecordView, load
 from swapstone.core.session.sample_check import derive
 from swapstone.parts.vm.artifacts import libc_files
-from swapstone.parts.vm.artifacts.image_program_table import PROGRAMS
+from swapstone.parts.vm.artifacts.image_programs import PROGRAMS
 from swapstone.parts.vm.artifacts.libc_files import libc_root
 from tests.e2e.cli import runs_of, swapstone
 from tests.programs import require

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from swapstone.core.model import Trial, UserError
-from swapstone.core.session.budget import check_budget
 from swapstone.core.session.experiment import resolve
+from swapstone.core.session.precision_stop import check_budget
 from swapstone.core.session.progress import ProgressText
 from swapstone.core.session.request import ExperimentRequest, parse_factors
 from tests.e2e.cli import command, environment, runs_of, swapstone

@@ -19,7 +19,7 @@ from swapstone.core.model import UserError
 from swapstone.core.model.directories import cache_dir
 from swapstone.parts.build.artifacts.sdk import LIBCS
 from swapstone.parts.vm.artifacts.image_catalog import find_machine_architecture
-from swapstone.parts.vm.artifacts.image_program_table import PROGRAMS
+from swapstone.parts.vm.artifacts.image_programs import PROGRAMS
 from swapstone.parts.vm.artifacts.libc_image import (
     IMAGE_FILE,
     ROOT_FILE,

@@ -15,8 +15,7 @@ from swapstone.core.session.defaults import default_suites
 from swapstone.core.session.study_file import load_study
 from swapstone.core.workloads import find_workload
 from swapstone.parts.net.artifacts.crates import build_crate, missing_crate_requirement
-from swapstone.parts.net.factors.netstack_fixes import FIXES
-from swapstone.parts.net.factors.netstack_options import build_variables
+from swapstone.parts.net.factors.netstack import FIXES, build_variables
 from tests.e2e.cli import runs_of, swapstone
 from tests.unit.builders import crate_of
 

@@ -17,7 +17,7 @@ import pytest
 from swapstone.cli.main import cli
 from swapstone.core.model import UserError
 from swapstone.core.record import load
-from swapstone.parts.build.artifacts.c_library_tree import installed_musl
+from swapstone.parts.build.artifacts.own_toolchain import installed_musl
 from tests.e2e.cli import command, environment, fake, swapstone
 from tests.programs import needs
 from tests.raw_outputs import raw_text

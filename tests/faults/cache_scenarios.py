@@ -179,7 +179,7 @@ class SdkOfGlibc(Cache):
 
 def _make_sdk() -> None:
     from swapstone.parts.build.artifacts import sdk
-    from swapstone.parts.vm.session.libc_images import make_sdk
+    from swapstone.parts.vm.session.image_store import make_sdk
 
     def fill(folder: Path, *_: object) -> None:
         for name in ("include/stdio.h", "lib/crt1.o"):

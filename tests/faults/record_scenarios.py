@@ -370,8 +370,7 @@ def _explain_counts(record: Path) -> None:
     from tools.fuzz_seeds import COUNTED_ROW, PATHS_OF_ROW
 
     from swapstone.core.record import load
-    from swapstone.parts.explain.model.instruction_counts import InstructionExplanation
-    from swapstone.parts.explain.model.instruction_paths import InstructionPaths
+    from swapstone.parts.explain.model.instruction_counts import InstructionExplanation, InstructionPaths
     from swapstone.parts.explain.session import explanation_files
 
     view = load(record)

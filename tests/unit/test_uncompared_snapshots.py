@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from swapstone.parts.vm.machine import snapshot
-from swapstone.parts.vm.machine.machine_models import EmulatedMachine
+from swapstone.parts.vm.machine.emulator import EmulatedMachine
 from swapstone.parts.vm.machine.machine_runner import MachineRunner
 from swapstone.parts.vm.machine.qemu import GuestRun, Limits, Setup
 from tests import uncompared_snapshots

@@ -20,7 +20,7 @@ from swapstone.core.model import UserError
 from swapstone.core.report.context import Selection
 from swapstone.core.session.agreement_output import agreement_of
 from swapstone.core.session.compare_options import resume_named, run_options
-from swapstone.core.session.interrupted import Interrupted
+from swapstone.core.session.outcome import Interrupted
 from swapstone.core.session.record_handle import Record
 
 _GROUPS = {

@@ -25,13 +25,16 @@ from swapstone.parts.vm.session.image_store import (
     garbage_lines,
     image_output,
     image_rows,
+    libc_image,
+    libc_request,
     lock_path,
+    make_sdk,
     module_names,
     require_emulator,
     update_image_lock,
     vendor_files,
+    write_image,
 )
-from swapstone.parts.vm.session.libc_images import libc_image, libc_request, make_sdk, write_image
 
 CONSOLE_MEMORY_MB = 512
 

@@ -58,7 +58,7 @@ class LazyGroup(click.Group):
         if cmd_name not in COMMANDS:
             return None
         with ending_at_once():
-            importlib.import_module("swapstone.core.model.system_errors").require_memory()
+            importlib.import_module("swapstone.core.model.errors").require_memory()
             module = importlib.import_module(COMMANDS[cmd_name][0])
         command = getattr(module, f"{cmd_name.replace('-', '_')}_command")
         assert isinstance(command, click.Command)
@@ -144,8 +144,7 @@ def main() -> None:
 def report_error(error: Exception) -> int:
     """Print a user's error, or else the traceback of a bug; return the exit status."""
     from swapstone.cli.output import echo, echo_labelled  # noqa: PLC0415 - as below
-    from swapstone.core.model.errors import NothingComparableError, UserError  # noqa: PLC0415 - imports the model, which --help and --version don't need
-    from swapstone.core.model.system_errors import as_user_error, hint_of  # noqa: PLC0415 - as above
+    from swapstone.core.model.errors import NothingComparableError, UserError, as_user_error, hint_of  # noqa: PLC0415 - imports the model, which --help and --version don't need  # noqa: PLC0415 - as above
 
     if isinstance(error, (OSError, MemoryError, ImportError)):
         error = as_user_error(error, "give the same command again.") or error

@@ -16,7 +16,7 @@ from swapstone.cli.printing import print_interruption, print_table
 from swapstone.cli.program_command import program_of
 from swapstone.core.report.printed_json import printed_json
 from swapstone.core.session.compare_options import single_comparison
-from swapstone.core.session.interrupted import Interrupted
+from swapstone.core.session.outcome import Interrupted
 from swapstone.parts.cluster.many_machines import collect_runs, make_runs, plan_runs
 
 _NOT_PLANNED = {

@@ -68,12 +68,16 @@ def run_fit(context: click.Context, options: Mapping[str, object]) -> int:
         UserError: an option is wrong, or nothing can run here.
     """
     # Of a part: the other comparisons work without it.
-    from swapstone.parts.vm.report.memory_fit_text import HEAD, answer, notes, rows, wrapped  # noqa: PLC0415
-    from swapstone.parts.vm.report.memory_phase_text import (  # noqa: PLC0415
+    from swapstone.parts.vm.report.memory_fit_text import (  # noqa: PLC0415  # noqa: PLC0415
+        HEAD,
         PHASE_HEAD,
+        answer,
         marks_phases,
+        notes,
         phase_notes,
         phase_rows,
+        rows,
+        wrapped,
     )
     from swapstone.parts.vm.session.memory_fit import encode_fit, fit_options  # noqa: PLC0415
 

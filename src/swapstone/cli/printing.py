@@ -16,10 +16,9 @@ from swapstone.core.report.context import Selection
 from swapstone.core.report.document import Document
 from swapstone.core.report.document_texts import with_texts
 from swapstone.core.report.render.terminal import Terminal, render
-from swapstone.core.session.interrupted import Interrupted
-from swapstone.core.session.outcome import outcome_of_all, parse_fail_if
+from swapstone.core.session.analysis import named_record
+from swapstone.core.session.outcome import Interrupted, outcome_of_all, parse_fail_if
 from swapstone.core.session.record_handle import Record
-from swapstone.core.session.unusable_values import named_record
 
 PIPED_WIDTH = 120
 EXIT_INTERRUPT = 130

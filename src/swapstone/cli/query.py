@@ -7,8 +7,8 @@ import click
 
 from swapstone.cli.output import echo
 from swapstone.cli.tables import table, terminal_columns
-from swapstone.core.report.csv_output import comma_separated
 from swapstone.core.report.printed_json import printed_json
+from swapstone.core.report.tables import comma_separated
 from swapstone.core.session.query import query_records
 
 

@@ -10,9 +10,9 @@ from swapstone.cli.output import echo, plain
 from swapstone.cli.printing import print_document, print_interruption, print_table
 from swapstone.cli.record_options import RECORD, TRUST
 from swapstone.core.report.side_by_side_table import document_of
-from swapstone.core.session.interrupted import Interrupted
+from swapstone.core.session.experiment import rerun_differences
+from swapstone.core.session.outcome import Interrupted
 from swapstone.core.session.record_handle import open_record
-from swapstone.core.session.rerun import rerun_differences
 
 
 @click.command()

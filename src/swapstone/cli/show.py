@@ -14,9 +14,9 @@ from swapstone.core.model import unknown
 from swapstone.core.report import export
 from swapstone.core.report.context import Selection
 from swapstone.core.report.render import RENDERERS, find_renderer
+from swapstone.core.session.analysis import named_record
 from swapstone.core.session.output_file import write_output
 from swapstone.core.session.record_handle import open_record
-from swapstone.core.session.unusable_values import named_record
 
 
 @click.command()

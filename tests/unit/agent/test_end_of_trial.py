@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.core.model.trial_conditions import changed_conditions
+from swapstone.core.model.observation import changed_conditions
 from swapstone.core.targets.host import HostTarget
 from swapstone.core.wire import ProcessOutcome
 from tests.unit.agent.harness import Printed, request

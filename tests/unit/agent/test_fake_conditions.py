@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.core.model.trial_conditions import changed_conditions
+from swapstone.core.model.observation import changed_conditions
 from tests.unit.agent.test_fake_proc import facts, lay_out
 
 GOVERNOR = "sys/devices/system/cpu/cpu{}/cpufreq/scaling_governor"

@@ -11,7 +11,7 @@ import pytest
 
 from swapstone.core.model import UnavailableError, UserError
 from swapstone.core.targets.agent_build import agent_sources, build_agent
-from swapstone.parts.vm.machine.first_process import build_init, guest_sources
+from swapstone.parts.vm.machine.boot_image import build_init, guest_sources
 from tests.programs import require
 
 ARCH = next(path for path in agent_sources() if path.name == "arch.h").read_text()

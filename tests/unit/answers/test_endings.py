@@ -7,7 +7,7 @@ import errno
 
 import pytest
 
-from swapstone.core.answers.endings import last_line, trouble_of
+from swapstone.core.answers.reading import last_line, trouble_of
 from swapstone.core.wire import AgentAnswer, ProcessOutcome
 
 

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from swapstone.parts.build.artifacts.control_fields import paragraphs
+from swapstone.parts.build.artifacts.apt import paragraphs
 
 TWO = """Package: one
 Depends: a (>= 1), b | c

@@ -13,10 +13,9 @@ import pytest
 from swapstone.core.factors import Evidence, find_factor
 from swapstone.core.model import UserError
 from swapstone.core.workloads import find_workload
-from swapstone.parts.build.artifacts import cross_musl
+from swapstone.parts.build.artifacts import cross_compilers
 from swapstone.parts.build.artifacts.companion_programs import build_workload
-from swapstone.parts.build.artifacts.cross_compilers import CROSS_COMPILERS
-from swapstone.parts.build.artifacts.cross_musl import rewritten_specs
+from swapstone.parts.build.artifacts.cross_compilers import CROSS_COMPILERS, rewritten_specs
 from swapstone.parts.build.artifacts.packages import read_lock
 from swapstone.parts.build.artifacts.recipe_resolution import resolve_recipe
 from swapstone.parts.build.artifacts.workload_build import BASE_RECIPE
@@ -170,8 +169,8 @@ def test_objects_of_musl_lose_their_debug_information(tmp_path: Path, monkeypatc
     assert b".debug_info" in contents.files["lib/arm-linux-musleabihf/libc.a"]
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     for name, value in (("fetch", lambda *_: None), ("package_file", str), ("Contents", contents)):
-        monkeypatch.setattr(cross_musl, name, value)
-    specs = cross_musl.musl_specs("armhf", "arm-linux-musleabihf", "", lambda _: None)
+        monkeypatch.setattr(cross_compilers, name, value)
+    specs = cross_compilers.musl_specs("armhf", "arm-linux-musleabihf", "", lambda _: None)
     for name in ("crt1.o", "libc.a"):
         stripped = (specs.parent / "lib" / "arm-linux-musleabihf" / name).read_bytes()
         assert b".debug_info" not in stripped

@@ -16,8 +16,7 @@ from swapstone.parts.build.artifacts.packages import Lock, Package, package_file
 from swapstone.parts.explain.instruments.code_files import CodeFile, read_code
 from swapstone.parts.explain.instruments.counted_runs import by_function
 from swapstone.parts.explain.instruments.debug_files import DebugFiles
-from swapstone.parts.explain.instruments.function_names import names_of
-from swapstone.parts.explain.instruments.kernel_symbols import KernelSymbols
+from swapstone.parts.explain.instruments.function_names import KernelSymbols, names_of
 from swapstone.parts.explain.instruments.plugin_file import Block
 from swapstone.parts.explain.instruments.symbol_tables import companion_of, debug_name, missing_symbols, table_of
 from swapstone.parts.vm.artifacts import debug_package

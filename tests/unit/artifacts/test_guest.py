@@ -12,8 +12,8 @@ import pytest
 from swapstone.core.artifacts.built import Built
 from swapstone.core.model import Crate, UnavailableError
 from swapstone.parts.build.artifacts.workload_build import PROGRAM
-from swapstone.parts.net.artifacts import guest
-from swapstone.parts.net.artifacts.guest import missing_guest_requirement, require_guest
+from swapstone.parts.net.artifacts import crates
+from swapstone.parts.net.artifacts.crates import missing_guest_requirement, require_guest
 from swapstone.parts.net.session import network_findings
 
 
@@ -22,9 +22,9 @@ def have(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     """Return a function that simulates a machine without some programs. `library` is the source of core and alloc."""
 
     def arrange(*missing: str, library: str | None = "installed") -> None:
-        monkeypatch.setattr(guest, "missing_crate_requirement", lambda: None)
-        monkeypatch.setattr(guest, "guest_library", lambda: library)
-        monkeypatch.setattr(guest, "install_command", lambda package: f"apt-get install {package}")
+        monkeypatch.setattr(crates, "missing_crate_requirement", lambda: None)
+        monkeypatch.setattr(crates, "guest_library", lambda: library)
+        monkeypatch.setattr(crates, "install_command", lambda package: f"apt-get install {package}")
         monkeypatch.setattr(shutil, "which", lambda program, **_: None if program in missing else f"/usr/bin/{program}")
 
     return arrange
@@ -54,10 +54,10 @@ def test_each_thing_that_is_missing_is_named_with_its_command(have: Callable[...
 def test_debian_s_rust_has_no_linker_of_its_own(
     have: Callable[..., None], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(guest, "rust_library", lambda: tmp_path)
+    monkeypatch.setattr(crates, "rust_library", lambda: tmp_path)
     have("rust-lld")
     linker = {"CARGO_TARGET_RISCV64GC_UNKNOWN_NONE_ELF_LINKER": "riscv64-linux-gnu-ld"}
-    assert guest.guest_linker() == linker and missing_guest_requirement() is None
+    assert crates.guest_linker() == linker and missing_guest_requirement() is None
     have("rust-lld", "riscv64-linux-gnu-ld")
     assert missing_guest_requirement() == (
         "There is no linker for riscv64: this Rust has no rust-lld.",
@@ -65,7 +65,7 @@ def test_debian_s_rust_has_no_linker_of_its_own(
     )
     (tmp_path / "host" / "bin").mkdir(parents=True)
     (tmp_path / "host" / "bin" / "rust-lld").touch()
-    assert guest.guest_linker() == {} and missing_guest_requirement() is None
+    assert crates.guest_linker() == {} and missing_guest_requirement() is None
 
 
 def test_only_lwip_needs_a_c_compiler(have: Callable[..., None]) -> None:
@@ -77,9 +77,9 @@ def test_only_lwip_needs_a_c_compiler(have: Callable[..., None]) -> None:
     )
     have("riscv64-linux-gnu-ar")
     assert missing_guest_requirement() is None
-    assert guest.guest_compiler() == {}  # clang
+    assert crates.guest_compiler() == {}  # clang
     have()
-    assert guest.guest_compiler() == {
+    assert crates.guest_compiler() == {
         "CC_riscv64gc_unknown_none_elf": "riscv64-linux-gnu-gcc",
         "AR_riscv64gc_unknown_none_elf": "riscv64-linux-gnu-ar",
     }
@@ -87,7 +87,7 @@ def test_only_lwip_needs_a_c_compiler(have: Callable[..., None]) -> None:
 
 def test_what_trials_of_crates_need_is_needed_too(have: Callable[..., None], monkeypatch: pytest.MonkeyPatch) -> None:
     have()
-    monkeypatch.setattr(guest, "missing_crate_requirement", lambda: ("it needs root", "Start it as root."))
+    monkeypatch.setattr(crates, "missing_crate_requirement", lambda: ("it needs root", "Start it as root."))
     assert missing_guest_requirement() == ("it needs root", "Start it as root.")
 
 
@@ -112,13 +112,13 @@ def test_program_and_guest_are_in_one_folder_and_both_digests_are_kept(
         path.write_text(name)
     (tmp_path / "swapstone" / "crates").mkdir(parents=True)
     program = Built(made["bench"], "0" * 64, "cargo build", (("crates", "1"),), ())
-    monkeypatch.setattr(guest, "build_crate", lambda *_: program)
-    monkeypatch.setattr(guest, "build_guest", lambda stack, *_: made[stack])
-    built = {stack: guest.build_bare(Crate(package="p"), stack) for stack in ("lwip", "smoltcp")}
+    monkeypatch.setattr(crates, "build_crate", lambda *_: program)
+    monkeypatch.setattr(crates, "build_guest", lambda stack, *_: made[stack])
+    built = {stack: crates.build_bare(Crate(package="p"), stack) for stack in ("lwip", "smoltcp")}
     for stack, each in built.items():
         assert (each.path.name, each.path.read_text()) == (PROGRAM, "bench")
         assert [beside.read_text() for beside in each.beside] == [stack]
         assert [name for name, _ in each.sources] == ["crates", f"guest-{stack}"]
     assert len(str(built["lwip"].path)) == len(str(built["smoltcp"].path))
     assert built["lwip"].path != built["smoltcp"].path
-    assert guest.build_bare(Crate(package="p"), "lwip") == built["lwip"]
+    assert crates.build_bare(Crate(package="p"), "lwip") == built["lwip"]

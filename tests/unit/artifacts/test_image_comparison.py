@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from swapstone.core.model import UserError
-from swapstone.parts.vm.artifacts.image_comparison import ImageFile, compare_images
+from swapstone.parts.vm.artifacts.image_assembly import ImageFile, compare_images
 
 
 def file(content: str, part: str, mode: int = 0o100644) -> ImageFile:

@@ -15,8 +15,7 @@ from swapstone.core.model.directories import share_dir
 from swapstone.parts.build.artifacts.sdk import BuiltSdk, Sdk
 from swapstone.parts.build.artifacts.upstream_sources import Source, read_lock
 from swapstone.parts.vm.artifacts import image_programs
-from swapstone.parts.vm.artifacts.image_program_table import PROGRAMS, ImageProgram
-from swapstone.parts.vm.artifacts.image_programs import build_program
+from swapstone.parts.vm.artifacts.image_programs import PROGRAMS, ImageProgram, build_program
 from tests.programs import require
 
 MAIN = "#include <stdio.h>\nint main(void) { puts(__FILE__); return 0; }\n"

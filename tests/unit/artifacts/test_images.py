@@ -19,12 +19,10 @@ from swapstone.core.model import UnavailableError, UserError, cpio
 from swapstone.core.record.replace_file import replace_file
 from swapstone.parts.build.artifacts.packages import Lock
 from swapstone.parts.vm.artifacts import images
-from swapstone.parts.vm.artifacts.bundled_modules import build_module
-from swapstone.parts.vm.artifacts.image_assembly import Overlay
+from swapstone.parts.vm.artifacts.image_assembly import Overlay, compare_images
 from swapstone.parts.vm.artifacts.image_catalog import MachineArchitecture, find_machine_architecture
-from swapstone.parts.vm.artifacts.image_comparison import compare_images
 from swapstone.parts.vm.artifacts.images import BuiltImage, ImageRequest, build_image, images_dir
-from swapstone.parts.vm.artifacts.kernel_modules import ModuleFile, read_module_file
+from swapstone.parts.vm.artifacts.kernel_modules import ModuleFile, build_module, read_module_file
 from tests.unit.artifacts.archive import RELEASE, Archive, kernel_files, lock_of, module, named
 from tests.unit.artifacts.test_cpio import read
 from tests.unit.artifacts.test_kernels import bzimage, elf

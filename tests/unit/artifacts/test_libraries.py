@@ -24,8 +24,10 @@ from swapstone.parts.build.artifacts.libraries import (
     parse_libraries,
     with_libraries,
 )
-from swapstone.parts.build.artifacts.library_table import LIBRARIES, Library, compile_command
-from swapstone.parts.build.artifacts.missing_library import (
+from swapstone.parts.build.artifacts.library_table import (
+    LIBRARIES,
+    Library,
+    compile_command,
     missing_hint,
     missing_library,
     missing_rust_target,
@@ -35,7 +37,7 @@ from swapstone.parts.build.artifacts.recipe_resolution import resolve_recipe
 from swapstone.parts.build.artifacts.source_build import SourceBuilder
 from swapstone.parts.build.artifacts.upstream_sources import Source, read_lock
 from swapstone.parts.build.build import Build
-from swapstone.parts.own.subjects.own_program_libraries import wrong_library
+from swapstone.parts.own.subjects.own_program_build import wrong_library
 from tests.programs import needs
 
 TINY = Library(

@@ -13,13 +13,18 @@ import pytest
 
 from swapstone.core.factors.factor import SOURCE_RECIPE
 from swapstone.core.model import UnavailableError
-from swapstone.parts.build.artifacts import libstdcxx as libstdcxx_module
-from swapstone.parts.build.artifacts.c_library_tree import installed_musl, tree_options
-from swapstone.parts.build.artifacts.cxx_compiler import cxx_beside, cxx_command
-from swapstone.parts.build.artifacts.libstdcxx import libstdcxx, unpack_parts, unwinder_folder
+from swapstone.parts.build.artifacts import cxx_compiler as libstdcxx_module
+from swapstone.parts.build.artifacts.cxx_compiler import (
+    cxx_beside,
+    cxx_command,
+    libstdcxx,
+    unpack_parts,
+    unwinder_folder,
+)
+from swapstone.parts.build.artifacts.own_toolchain import installed_musl, tree_options
 from swapstone.parts.build.artifacts.upstream_sources import Source
 from swapstone.parts.build.build import Build
-from swapstone.parts.build.factors.c_library_files import CLibraryTree
+from swapstone.parts.build.factors.libc import CLibraryTree
 from tests.programs import needs, require
 from tests.unit.workloads.programs import recipe_for
 

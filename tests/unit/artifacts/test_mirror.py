@@ -24,7 +24,7 @@ from swapstone.parts.build.artifacts.mirror import from_mirror
 from swapstone.parts.build.artifacts.packages import Package, fetch, images_of, package_file, read_lock
 from swapstone.parts.build.artifacts.snapshot import archives_of, pin_snapshot, read_snapshots
 from swapstone.parts.build.artifacts.upstream_sources import Source, cache_path
-from swapstone.parts.vm.artifacts.pinned_files import PinnedSource, locked_sources, vendor
+from swapstone.parts.vm.artifacts.lock_update import PinnedSource, locked_sources, vendor
 from swapstone.parts.vm.session import image_store
 from tests.unit.artifacts.archive import Archive, lock_of, named
 

@@ -10,10 +10,15 @@ import pytest
 
 from swapstone.core.model import UserError
 from swapstone.parts.build.artifacts.packages import read_lock
-from swapstone.parts.vm.artifacts import bundled_modules
-from swapstone.parts.vm.artifacts.bundled_modules import build_module_source, module_source_name
+from swapstone.parts.vm.artifacts import kernel_modules
 from swapstone.parts.vm.artifacts.image_catalog import find_machine_architecture
-from swapstone.parts.vm.artifacts.kernel_modules import ModuleFile, modules_for, read_module_file
+from swapstone.parts.vm.artifacts.kernel_modules import (
+    ModuleFile,
+    build_module_source,
+    module_source_name,
+    modules_for,
+    read_module_file,
+)
 from tests.unit.artifacts.archive import module
 
 
@@ -92,8 +97,8 @@ def test_another_text_or_name_of_a_c_file_is_built_anew(tmp_path: Path, monkeypa
         (done / f"{name}.ko").write_bytes(module(tmp_path, name, release="6.1.0-test"))
 
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr(bundled_modules, "_build", build)
-    monkeypatch.setattr(bundled_modules, "fetch", lambda *_: None)
+    monkeypatch.setattr(kernel_modules, "_build", build)
+    monkeypatch.setattr(kernel_modules, "fetch", lambda *_: None)
     for name, text in (("one", "int a;"), ("one", "int a;"), ("one", "int b;"), ("two", "int b;")):
         (tmp_path / f"{name}.c").write_text(text)
         found = build_module_source(

@@ -13,7 +13,7 @@ from swapstone.core.model.directories import share_dir
 from swapstone.parts.build.artifacts import program_overlays
 from swapstone.parts.build.artifacts.program_overlays import apply_patches, config_of, patches_of
 from swapstone.parts.build.artifacts.upstream_sources import fetch, read_lock, unpack
-from swapstone.parts.vm.artifacts.image_program_table import PROGRAMS
+from swapstone.parts.vm.artifacts.image_programs import PROGRAMS
 from tests.programs import require
 
 TOP = Path(__file__).parents[3]

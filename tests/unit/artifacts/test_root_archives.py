@@ -18,7 +18,7 @@ import pytest
 from tools.root_archives import docker_image, files_of, oci_image, sha256, tar
 
 from swapstone.core.model import UserError
-from swapstone.parts.vm.artifacts import root_file_systems, root_tree, tar_reader
+from swapstone.parts.vm.artifacts import root_archives, root_file_systems
 from swapstone.parts.vm.artifacts.root_file_systems import RootFileSystem, unpack_root
 from tests.programs import require
 
@@ -268,9 +268,9 @@ def test_an_archive_of_the_system_is_read(tmp_path: Path) -> None:
 
 
 def test_the_number_of_files_and_their_size_have_limits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(root_tree, "MOST_ENTRIES", 3)
+    monkeypatch.setattr(root_file_systems, "MOST_ENTRIES", 3)
     assert "has more than 3 files" in refused(tmp_path, tar(*((f"f{number}", "file", "") for number in range(4))))
-    monkeypatch.setattr(root_tree, "MOST_BYTES", 1 << 20)
+    monkeypatch.setattr(root_file_systems, "MOST_BYTES", 1 << 20)
     bomb = gzip.compress(tar(("zero", "file", bytes(1 << 21))))
     assert len(bomb) < 5000
     assert "GiB of files" in refused(tmp_path, bomb)
@@ -410,6 +410,6 @@ def test_pieces_of_any_size_give_the_same_entries() -> None:
             self.at += len(piece)
             return piece
 
-    entries = [(entry.name, sum(map(len, content))) for entry, content in tar_reader.read_tar(Slow())]
+    entries = [(entry.name, sum(map(len, content))) for entry, content in root_archives.read_tar(Slow())]
     assert [name for name, _ in entries] == ["etc", "etc/name", "bin/sh", "sh", "big"]
     assert entries[-1][1] == 700_000

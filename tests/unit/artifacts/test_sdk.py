@@ -23,8 +23,7 @@ from swapstone.parts.build.artifacts.sdk import (
     content_digest,
     copy_sdk,
 )
-from swapstone.parts.build.artifacts.sdk_files import SdkNames, text_files
-from swapstone.parts.build.artifacts.sdk_sysroot import loader_of
+from swapstone.parts.build.artifacts.sdk_files import SdkNames, loader_of, text_files
 from swapstone.parts.build.factors.sdk import read_sdk
 from tests.programs import require
 

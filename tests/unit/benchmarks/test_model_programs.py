@@ -24,7 +24,7 @@ from tools.plugin_output import model_file
 
 from swapstone.core.wire import AgentAnswer, ProcessOutcome
 from swapstone.parts.explain.instruments.model_counts import decode_model
-from swapstone.parts.explain.model.modelled_cycles import MEMORY, ProcessorEvents
+from swapstone.parts.explain.model.instruction_counts import MEMORY, ProcessorEvents
 from swapstone.parts.vm.machine.qemu import GuestEnd, GuestRun
 
 FIELDS = {field.name for field in msgspec.structs.fields(ProcessorEvents)}

@@ -10,7 +10,7 @@ from benchmarks.netstack_costs import OTHER, TABLE, Classes, Cost, fix_tables, r
 from benchmarks.netstack_link import CONDITIONS, TITLES, cell
 from benchmarks.netstack_link import tables as goodput_tables
 
-from swapstone.parts.explain.instruments.callgrind_output import total
+from swapstone.parts.explain.instruments.instructions import total
 
 CALLGRIND = """# callgrind format
 positions: line

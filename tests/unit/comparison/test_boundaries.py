@@ -22,8 +22,7 @@ from swapstone.core.comparison.failures import reason_of
 from swapstone.core.comparison.precision import deciding, is_at_resolution
 from swapstone.core.comparison.row_judgements import Outcome, outcome_of, separation_p_value
 from swapstone.core.comparison.rows import Row
-from swapstone.core.comparison.run_columns import as_table
-from swapstone.core.comparison.run_table import EXACT, exact_sum, last_end, quotients, span_ns
+from swapstone.core.comparison.run_table import EXACT, as_table, exact_sum, last_end, quotients, span_ns
 from swapstone.core.comparison.side_by_side import spread
 from swapstone.core.comparison.verdicts import comparison, mean_inside, verdict_of
 from swapstone.core.model import (

@@ -21,7 +21,7 @@ from swapstone.core.comparison.latencies import latencies, time_series
 from swapstone.core.comparison.means import rarest_mode, runs_needed, summary, tail_p_value, unit_means
 from swapstone.core.comparison.outputs import agreement
 from swapstone.core.comparison.rows import Row, scale_of
-from swapstone.core.comparison.run_columns import as_table
+from swapstone.core.comparison.run_table import as_table
 from swapstone.core.comparison.side_by_side import spread
 from swapstone.core.comparison.verdicts import bounds, comparison, separation_needed, verdict_with_tail
 from swapstone.core.model import BALANCED_ORDER, CURRENT_RULES, Caveat, Experiment, OwnProgram, Sample, Scale, Verdict

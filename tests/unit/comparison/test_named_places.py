@@ -13,7 +13,7 @@ from swapstone.core.comparison import carry_over, outputs
 from swapstone.core.comparison.cells import collect
 from swapstone.core.comparison.layout_spread import spread_of, spreads
 from swapstone.core.comparison.rows import run_rows
-from swapstone.core.comparison.run_columns import as_table
+from swapstone.core.comparison.run_table import as_table
 from swapstone.core.model import (
     ALL_PROCESSORS,
     BALANCED_ORDER,

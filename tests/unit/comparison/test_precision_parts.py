@@ -16,7 +16,7 @@ from swapstone.core.comparison.findings import Findings, checked
 from swapstone.core.comparison.group_runs import group_runs
 from swapstone.core.comparison.precision import workload_precision
 from swapstone.core.comparison.rows import Row
-from swapstone.core.comparison.run_columns import as_table
+from swapstone.core.comparison.run_table import as_table
 from swapstone.core.model import CURRENT_RULES, Status, Verdict, WorkloadPrecision
 from tests.unit import builders
 from tests.unit.comparison.conftest import METRICS, Bench

@@ -22,8 +22,7 @@ from swapstone.core.comparison.processors import (
     undisturbed,
     without_disturbed_blocks,
 )
-from swapstone.core.comparison.run_columns import as_table
-from swapstone.core.comparison.run_table import ABSENT
+from swapstone.core.comparison.run_table import ABSENT, as_table
 from swapstone.core.model import (
     ALL_PROCESSORS,
     CURRENT_RULES,

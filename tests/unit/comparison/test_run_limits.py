@@ -25,7 +25,7 @@ from swapstone.core.comparison.precision import missing_for_direction, workload_
 from swapstone.core.comparison.processors import Disturbance, ProcessorUse, disturbances, lacks_processors, neighbours
 from swapstone.core.comparison.row_judgements import sizes
 from swapstone.core.comparison.rows import Row
-from swapstone.core.comparison.run_columns import as_table
+from swapstone.core.comparison.run_table import as_table
 from swapstone.core.comparison.suite_index import index_estimates
 from swapstone.core.model import (
     ALL_PROCESSORS,

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from swapstone.core import plan
-from swapstone.core.comparison.run_columns import FACTS, as_table
-from swapstone.core.comparison.run_table import ABSENT, by_number, exact_sum, largest, quotients
+from swapstone.core.comparison.run_table import ABSENT, FACTS, as_table, by_number, exact_sum, largest, quotients
 from swapstone.core.model import CaveatKind, FactorLevels, Sample, Status, counted_blocks
 from tests.unit import builders
 from tests.unit.comparison.conftest import caveats

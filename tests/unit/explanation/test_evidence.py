@@ -7,12 +7,12 @@ import msgspec
 import pytest
 
 from swapstone.parts.explain.explanation import explain, load_classes
-from swapstone.parts.explain.explanation.call_counts import plain_name
+from swapstone.parts.explain.explanation.call_names import plain_name
 from swapstone.parts.explain.explanation.evidence import Sides
 from swapstone.parts.explain.explanation.findings import counts_of
 from swapstone.parts.explain.explanation.instruction_work import instruction_work
-from swapstone.parts.explain.instruments.measured_region import MeasuredWindows
-from swapstone.parts.explain.instruments.wait_chains import WaitChains
+from swapstone.parts.explain.instruments.perf import MeasuredWindows
+from swapstone.parts.explain.instruments.waits import WaitChains
 from swapstone.parts.explain.model.explanation import (
     KERNEL,
     LISTED_FUNCTIONS,
@@ -29,7 +29,7 @@ from swapstone.parts.explain.model.explanation import (
     RowMeasurements,
     Stack,
 )
-from swapstone.parts.explain.report import explanation_answer, row_explanation
+from swapstone.parts.explain.report import row_explanation
 
 CLASSES = load_classes()
 OWN = (Frame(symbol="work", object=OWN_OBJECT),)
@@ -243,9 +243,7 @@ def test_the_same_instructions_that_take_longer_are_called_so_with_the_simulated
     assert (finding.cause, finding.how) == ("own code", "same instructions, slower")
     assert "22.8 M mispredicted branches per operation (other variant: 4956)" in finding.sentence
     assert "cache per operation" not in finding.sentence
-    assert explanation_answer.sentence(found).endswith(
-        "100 % of the difference is own code (same instructions, slower)."
-    )
+    assert row_explanation.sentence(found).endswith("100 % of the difference is own code (same instructions, slower).")
     misses = slower(("misses of the first-level data cache", 336e6)).findings[0]
     assert "336 M misses of the first-level data cache per operation (other variant: 2.10 M)" in misses.sentence
     assert "mispredicted" not in misses.sentence

@@ -26,7 +26,7 @@ from swapstone.parts.explain.model.explanation import (
     RowMeasurements,
     Stack,
 )
-from swapstone.parts.explain.report import explanation_answer, row_explanation
+from swapstone.parts.explain.report import row_explanation
 
 CLASSES = load_classes()
 BASE, CANDIDATE = "libc=glibc", "libc=musl"
@@ -175,7 +175,7 @@ def test_where_no_class_is_named_counts_of_entries_into_the_kernel_that_differ_m
     (finding,) = found.findings
     assert (finding.cause, finding.share) == ("system calls", None)
     assert "The counts are consistent with: musl has 42 getppid per operation (other variant: 0)." in found.paragraph
-    assert explanation_answer.sentence(found).endswith("excludes 0; counts differ in system calls.")
+    assert row_explanation.sentence(found).endswith("excludes 0; counts differ in system calls.")
     assert explain(msgspec.structs.replace(seen, differs=False), CLASSES).findings == ()
 
 
@@ -198,7 +198,7 @@ def test_a_row_without_a_result_is_explained_by_the_runs_now(*, differs: bool) -
     assert found.caveats[0].startswith(
         "The record has no result of this row: disturbed: others ran. The difference is that of"
     )
-    answer = explanation_answer.sentence(found)
+    answer = row_explanation.sentence(found)
     if differs:
         assert found.ledger is not None and found.ledger.drift == 0
         assert "of the difference is allocator" in answer
@@ -215,7 +215,7 @@ def test_nulls_name_no_cause_and_have_no_shares(seed: int) -> None:
     found = explain(row(sides[0], sides[1]), CLASSES)  # as if the record had a difference
     assert found.findings == ()
     words = "no class of cost accounts for 10 % of the difference or more with an interval that excludes 0"
-    assert explanation_answer.sentence(found).endswith(f"; {words}.")
+    assert row_explanation.sentence(found).endswith(f"; {words}.")
     assert f" N{words[1:]}." in found.paragraph
     assert found.ledger is not None
     if found.ledger.repeated is not None and found.ledger.repeated[0] <= 0 <= found.ledger.repeated[1]:
@@ -227,7 +227,7 @@ def test_a_row_without_a_difference_has_nothing_to_explain() -> None:
     chance = random.Random(4)
     sides = [(drawn(chance, {OWN: 1.0}), noisy(chance, 1e6)) for _ in range(2)]
     found = explain(msgspec.structs.replace(row(sides[0], sides[1]), differs=False), CLASSES)
-    assert explanation_answer.sentence(found) == (
+    assert row_explanation.sentence(found) == (
         "There is no difference to explain: the record has no significant one between musl and glibc on w."
     )
     assert "there is no difference to explain" in found.paragraph and found.ledger is not None

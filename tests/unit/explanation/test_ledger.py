@@ -7,9 +7,9 @@ import msgspec
 import pytest
 
 from swapstone.parts.explain.explanation import explain, load_classes
+from swapstone.parts.explain.explanation.cost_classes import wait_class
 from swapstone.parts.explain.explanation.findings import counts_of
 from swapstone.parts.explain.explanation.ledger import ledger
-from swapstone.parts.explain.explanation.wait_classes import wait_class
 from swapstone.parts.explain.model.explanation import (
     KERNEL,
     OWN_OBJECT,

@@ -34,7 +34,7 @@ from swapstone.parts.explain.model.explanation import (
     LedgerLine,
     RowMeasurements,
 )
-from swapstone.parts.explain.report import explanation_answer, row_explanation
+from swapstone.parts.explain.report import row_explanation
 from tests.unit.explanation.test_evidence import profile, result, row
 
 OWN = (Frame(symbol="work", object=OWN_OBJECT),)
@@ -105,7 +105,7 @@ def test_nagle_is_named_in_the_answer_with_its_numbers() -> None:
         "20 waits per operation, 800 ms in all threads together, most of them 40 ms to 44 ms long, ended by a delayed ACK, whose timer "
         "released data that Nagle's algorithm had held back (other variant: none)"
     )
-    assert "is waiting (Nagle's algorithm with delayed ACK)" in explanation_answer.sentence(found)
+    assert "is waiting (Nagle's algorithm with delayed ACK)" in row_explanation.sentence(found)
     assert finding.evidence[0] in found.paragraph
 
 
@@ -211,7 +211,7 @@ def test_threads_that_take_turns_beside_other_load_are_a_hand_off_first(
     found = explained(seen)
     assert [each.cause for each in found.findings] == causes
     assert found.findings[0].how == "hand-off between threads"
-    assert "no processor" not in explanation_answer.sentence(found).split(" is ")[0]
+    assert "no processor" not in row_explanation.sentence(found).split(" is ")[0]
 
 
 def test_hand_offs_beside_other_load_come_first_without_the_instrument_that_names_them() -> None:

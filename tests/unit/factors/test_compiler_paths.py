@@ -17,10 +17,9 @@ from swapstone.parts.build.artifacts.build_tools import build_tools, tool_variab
 from swapstone.parts.build.artifacts.own_toolchain import own_tools
 from swapstone.parts.build.artifacts.recipe_resolution import check_recipe, resolve_recipe
 from swapstone.parts.build.build import Build
-from swapstone.parts.build.factors.c_library_files import read_tree
 from swapstone.parts.build.factors.compiler import COMPILER
 from swapstone.parts.build.factors.compiler_probe import probe_compiler
-from swapstone.parts.build.factors.libc import LIBC
+from swapstone.parts.build.factors.libc import LIBC, read_tree
 from swapstone.parts.build.factors.sdk import command_of_level, read_sdk
 from tests.programs import needs
 
@@ -130,7 +129,7 @@ def test_the_manifest_names_version_and_digest() -> None:
 @pytest.fixture(scope="module")
 def musl(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a folder with a copy of the installed musl."""
-    from swapstone.parts.build.artifacts.c_library_tree import installed_musl
+    from swapstone.parts.build.artifacts.own_toolchain import installed_musl
 
     installed, root = installed_musl(), tmp_path_factory.mktemp("sysroot")
     shutil.copytree(installed.headers[0], root / "include")

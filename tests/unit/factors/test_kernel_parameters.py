@@ -9,7 +9,7 @@ import pytest
 
 from swapstone.core.factors import Evidence, find_factor, find_level, parse_choice
 from swapstone.core.model import UserError
-from swapstone.parts.vm.factors.kernel_parameters import (
+from swapstone.parts.vm.factors.kernel import (
     ARGUMENTS,
     DROPPED_OPTIONS,
     ENVIRONMENT,

@@ -12,14 +12,16 @@ from swapstone.core.factors import Evidence, find_level, parse_choice
 from swapstone.core.model import UserError
 from swapstone.core.workloads.named_figures import NamedFigures, decode_named_figures
 from swapstone.parts.build.artifacts.workload_build import BASE_RECIPE
-from swapstone.parts.net.factors.netstack import NETSTACK, VARIABLE
-from swapstone.parts.net.factors.netstack_fixes import FIXES, upstream_of
-from swapstone.parts.net.factors.netstack_options import (
+from swapstone.parts.net.factors.netstack import (
     BUILD_VARIABLES,
+    FIXES,
+    NETSTACK,
     OPTIONS,
+    VARIABLE,
     StackOption,
     build_variables,
     option_text,
+    upstream_of,
 )
 from tests.named_figures import encode_named_figures
 

@@ -14,8 +14,7 @@ from swapstone.parts.explain.instruments.call_paths import decode_paths
 from swapstone.parts.explain.instruments.code_files import CodeFile, CodeMap, read_code
 from swapstone.parts.explain.instruments.counted_runs import CountedRun, by_function, paired, repeated_instructions
 from swapstone.parts.explain.instruments.debug_files import DebugFiles
-from swapstone.parts.explain.instruments.function_names import FunctionKey, names_of
-from swapstone.parts.explain.instruments.kernel_symbols import KernelSymbols, decode_kallsyms
+from swapstone.parts.explain.instruments.function_names import FunctionKey, KernelSymbols, decode_kallsyms, names_of
 from swapstone.parts.explain.instruments.plugin_file import Block
 from swapstone.parts.explain.model.instruction_counts import PASSES, CountedSide
 from swapstone.parts.vm.artifacts.debug_package import read_debug_file

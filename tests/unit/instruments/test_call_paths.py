@@ -10,13 +10,18 @@ from tools.plugin_output import paths_file, traced_block
 
 from swapstone.core.model import UserError
 from swapstone.parts.explain.instruments.call_paths import decode_paths
-from swapstone.parts.explain.instruments.function_names import FunctionKey, NamesOf
-from swapstone.parts.explain.instruments.kernel_symbols import KernelSymbols
-from swapstone.parts.explain.instruments.observed_paths import path_words, unfollowed
+from swapstone.parts.explain.instruments.counted_runs import path_words, unfollowed
+from swapstone.parts.explain.instruments.function_names import FunctionKey, KernelSymbols, NamesOf
 from swapstone.parts.explain.instruments.path_tree import frame_of, tree_of
 from swapstone.parts.explain.model.explanation import KERNEL, OWN_OBJECT, Frame
-from swapstone.parts.explain.model.instruction_counts import AMBIGUOUS, C_LIBRARY, KERNEL_CODE, PROGRAM, UNKNOWN
-from swapstone.parts.explain.model.instruction_paths import PathTree
+from swapstone.parts.explain.model.instruction_counts import (
+    AMBIGUOUS,
+    C_LIBRARY,
+    KERNEL_CODE,
+    PROGRAM,
+    UNKNOWN,
+    PathTree,
+)
 
 ADD, CALL = b"\x48\x83\xc0\x01", b"\xe8\0\0\0\0"
 MAIN, WORK, LIBRARY, SYSTEM = 0x401000, 0x402000, 0x7F0000001000, (1 << 63) + 0x1000

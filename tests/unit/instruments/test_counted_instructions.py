@@ -12,7 +12,7 @@ from swapstone.core.wire import TrialRequest
 from swapstone.parts.explain.instruments import requirements
 from swapstone.parts.explain.instruments.instructions import COUNTERS, Counter, count_with, expected_excess, measure
 from swapstone.parts.explain.instruments.instrument_result import ReferenceRuns
-from swapstone.parts.explain.instruments.tracee import Region, Tracee
+from swapstone.parts.explain.instruments.traced_run import Region, Tracee
 from swapstone.parts.explain.model.explanation import Amount, InstrumentResult
 
 REQUEST = TrialRequest(id="x", arguments=("/bin/true",), cwd="/", timeout_ms=10_000)

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from swapstone.parts.build.artifacts.cross_compilers import CROSS_COMPILERS
 from swapstone.parts.explain.instruments import counted_runs
-from swapstone.parts.explain.instruments.kernel_symbols import decode_kallsyms
-from swapstone.parts.vm.machine.machine_models import MACHINE_MODELS
+from swapstone.parts.explain.instruments.function_names import decode_kallsyms
+from swapstone.parts.vm.machine.emulator import MACHINE_MODELS
 
 
 def test_every_machine_has_a_mark_a_fault_and_a_compiler() -> None:

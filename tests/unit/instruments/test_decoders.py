@@ -7,15 +7,13 @@ import pytest
 from tools.fuzz_binaries import archive
 
 from swapstone.core.model import UserError
-from swapstone.parts.explain.instruments.archive_matching import members
-from swapstone.parts.explain.instruments.callgrind_output import total
 from swapstone.parts.explain.instruments.heap import fields_of
-from swapstone.parts.explain.instruments.instructions import tally
-from swapstone.parts.explain.instruments.measured_region import MeasuredWindows, passes, windows
-from swapstone.parts.explain.instruments.perf import once
+from swapstone.parts.explain.instruments.instructions import tally, total
+from swapstone.parts.explain.instruments.perf import MeasuredWindows, once, passes, windows
 from swapstone.parts.explain.instruments.perf_script import MOST_FRAMES, Event, Mapped, events, mapped
+from swapstone.parts.explain.instruments.symbol_tables import members
 from swapstone.parts.explain.instruments.syscalls import counted_by_strace
-from swapstone.parts.explain.instruments.tracee import Region
+from swapstone.parts.explain.instruments.traced_run import Region
 
 SCRIPT = """\
 perf-exec     0/0         0.000000000: PERF_RECORD_COMM: perf-exec:7/7

@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from swapstone.parts.explain.instruments.instruction_kinds import PROCESSORS, Kind, kinds_of
-from swapstone.parts.vm.machine.machine_models import MACHINE_MODELS
+from swapstone.parts.vm.machine.emulator import MACHINE_MODELS
 
 
 def _word(number: int) -> bytes:

@@ -9,14 +9,11 @@ import pytest
 
 from swapstone.core.wire import TrialRequest
 from swapstone.parts.explain.instruments.instrument_result import ReferenceRuns
-from swapstone.parts.explain.instruments.measured_region import MeasuredWindows
 from swapstone.parts.explain.instruments.offcpu import PREEMPTED, Timeline, contends, stacks_of
-from swapstone.parts.explain.instruments.perf import Recording
+from swapstone.parts.explain.instruments.perf import MeasuredWindows, Recording
 from swapstone.parts.explain.instruments.perf_script import Event
-from swapstone.parts.explain.instruments.server_run import with_long_timeout
 from swapstone.parts.explain.instruments.symbolizer import Symbolizer
-from swapstone.parts.explain.instruments.traced_run import TracedRun
-from swapstone.parts.explain.instruments.tracee import Region, Tracee
+from swapstone.parts.explain.instruments.traced_run import Region, TracedRun, Tracee, with_long_timeout
 from swapstone.parts.explain.model.explanation import KERNEL, ElapsedTime, Frame
 
 

@@ -13,7 +13,7 @@ from swapstone.core.wire import TrialRequest
 from swapstone.parts.explain.instruments import remedies
 from swapstone.parts.explain.instruments.acquisition import Change, ReferenceRun, RowVariant
 from swapstone.parts.explain.instruments.remedies import REMEDIES, Remedy, change_of, remedies_for, try_remedies
-from swapstone.parts.explain.instruments.tracee import Region, Tracee
+from swapstone.parts.explain.instruments.traced_run import Region, Tracee
 from swapstone.parts.explain.model.explanation import Explanation, Finding, RowKey
 from tests.programs import needs
 

@@ -9,11 +9,17 @@ from types import SimpleNamespace
 import pytest
 
 from swapstone.core.wire import TrialRequest
-from swapstone.parts.explain.instruments import repeated_runs
-from swapstone.parts.explain.instruments.instrument_result import ReferenceRuns
-from swapstone.parts.explain.instruments.profile_builder import ProfileBuilder
-from swapstone.parts.explain.instruments.repeated_runs import FEW_RUNS, RUNS, RunPlan, planned_runs, repeat
-from swapstone.parts.explain.instruments.tracee import Region, Tracee
+from swapstone.parts.explain.instruments import instrument_result
+from swapstone.parts.explain.instruments.instrument_result import (
+    FEW_RUNS,
+    RUNS,
+    ProfileBuilder,
+    ReferenceRuns,
+    RunPlan,
+    planned_runs,
+    repeat,
+)
+from swapstone.parts.explain.instruments.traced_run import Region, Tracee
 from swapstone.parts.explain.model.explanation import OWN_OBJECT, Frame
 
 REQUEST = TrialRequest(id="x", arguments=("/bin/true", "3"), cwd="/", timeout_ms=1)
@@ -64,7 +70,7 @@ def test_runs_end_with_the_plan_the_samples_or_the_time(monkeypatch: pytest.Monk
 )
 def test_few_runs_get_more_time(monkeypatch: pytest.MonkeyPatch, planned: RunPlan, run_s: float, runs: int) -> None:
     made: list[int] = []
-    monkeypatch.setattr(repeated_runs, "time", SimpleNamespace(monotonic=lambda: run_s * len(made)))
+    monkeypatch.setattr(instrument_result, "time", SimpleNamespace(monotonic=lambda: run_s * len(made)))
     for number in repeat(planned):
         made.append(number)
     assert len(made) == runs

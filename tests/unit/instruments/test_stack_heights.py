@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from swapstone.parts.explain.instruments.stack_heights import RBP, RSP, FrameState, entries_in, instructions, states
+from swapstone.parts.explain.instruments.unwind_tables import RBP, RSP, FrameState, entries_in, instructions, states
 
 
 def _states(*lines: str, entries: tuple[int, ...] = (0,)) -> dict[int, FrameState]:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from swapstone.core.wire import TrialRequest
-from swapstone.parts.explain.instruments.static_launcher import launched
+from swapstone.parts.explain.instruments.traced_run import launched
 
 
 def _request(*arguments: str, cpus: tuple[int, ...] = (), nice: int = 0) -> TrialRequest:

@@ -10,7 +10,7 @@ import pytest
 from swapstone.core.wire import TrialRequest
 from swapstone.parts.explain.instruments.perf_script import Event
 from swapstone.parts.explain.instruments.symbolizer import Symbolizer
-from swapstone.parts.explain.instruments.tracee import Region, Tracee
+from swapstone.parts.explain.instruments.traced_run import Region, Tracee
 from swapstone.parts.explain.model.explanation import KERNEL, OWN_OBJECT
 
 

@@ -15,10 +15,18 @@ import pytest
 
 from swapstone.core.model import LoadGenerator, UnavailableError, UserError
 from swapstone.core.wire import LoadGeneratorRequest, TrialRequest
-from swapstone.parts.explain.instruments.run_limit import LONGEST_S, SHORTEST_S, RunLimit, limit_of, noted
-from swapstone.parts.explain.instruments.server_run import stop
-from swapstone.parts.explain.instruments.traced_run import run, session_members
-from swapstone.parts.explain.instruments.tracee import Region, Tracee
+from swapstone.parts.explain.instruments.traced_run import (
+    LONGEST_S,
+    SHORTEST_S,
+    Region,
+    RunLimit,
+    Tracee,
+    limit_of,
+    noted,
+    run,
+    session_members,
+    stop,
+)
 from tests.processes import ends
 
 SERVER = """
@@ -121,7 +129,7 @@ def test_processes_that_a_program_leaves_behind_are_killed(tmp_path: Path) -> No
 
 
 def test_a_long_wait_prints_what_it_waits_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("swapstone.parts.explain.instruments.run_limit.QUIET_S", 0.05)
+    monkeypatch.setattr("swapstone.parts.explain.instruments.traced_run.QUIET_S", 0.05)
     lines: list[str] = []
     with subprocess.Popen(["/bin/sleep", "1000"]) as process:
         with pytest.raises(subprocess.TimeoutExpired), noted("for the end of sleep", 0.2, lines.append):
@@ -134,7 +142,7 @@ def test_a_long_wait_prints_what_it_waits_for(monkeypatch: pytest.MonkeyPatch) -
 def test_reading_a_recording_is_bounded_and_prints_that_it_takes_long(
     monkeypatch: pytest.MonkeyPatch, within_s: float, *, killed: bool
 ) -> None:
-    monkeypatch.setattr("swapstone.parts.explain.instruments.run_limit.QUIET_S", 0.05)
+    monkeypatch.setattr("swapstone.parts.explain.instruments.traced_run.QUIET_S", 0.05)
     printed = threading.Event()
     lines: list[str] = []
 

@@ -23,15 +23,12 @@ from swapstone.core.model.ended_waits import (
     EndedWaits,
 )
 from swapstone.core.wire import TrialRequest
-from swapstone.parts.explain.instruments import perf, sched_events, waits
+from swapstone.parts.explain.instruments import perf, waits
 from swapstone.parts.explain.instruments.instrument_result import ReferenceRuns
-from swapstone.parts.explain.instruments.measured_region import MeasuredWindows
-from swapstone.parts.explain.instruments.perf import Recording
+from swapstone.parts.explain.instruments.perf import MeasuredWindows, Recording
 from swapstone.parts.explain.instruments.perf_script import Event, events
-from swapstone.parts.explain.instruments.traced_run import TracedRun
-from swapstone.parts.explain.instruments.tracee import Region, Tracee
-from swapstone.parts.explain.instruments.wait_chains import MOST_PAST, WaitChains
-from swapstone.parts.explain.instruments.wait_reasons import futex_reason, interrupt_reason
+from swapstone.parts.explain.instruments.traced_run import Region, TracedRun, Tracee
+from swapstone.parts.explain.instruments.waits import MOST_PAST, WaitChains, futex_reason, interrupt_reason
 from swapstone.parts.explain.model.explanation import KERNEL, Frame
 
 MS = 1_000_000
@@ -56,15 +53,13 @@ def switch(at: int, leaves: int, state: str, enters: int, *, cpu: int = 0, pid: 
         f"prev_comm={names.get(leaves, 'x')} prev_pid={leaves} prev_prio=120 prev_state={state} ==> "
         f"next_comm={names.get(enters, 'x')} next_pid={enters} next_prio=120"
     )
-    return Event(
-        sched_events.SWITCH, names.get(leaves, "x"), pid or leaves, leaves, at, trace, stack=((0, "", ""),), cpu=cpu
-    )
+    return Event(waits.SWITCH, names.get(leaves, "x"), pid or leaves, leaves, at, trace, stack=((0, "", ""),), cpu=cpu)
 
 
 def waking(at: int, waker: int, tid: int, kind: int, *, cpu: int = 0, pid: int = 0) -> Event:
     name = {PROGRAM: "prog", DRIVER: "wrk", HOG: "hog"}.get(waker, "x")
     trace = f"comm=any pid={tid} prio=120 target_cpu={cpu:03}"
-    return Event(sched_events.WAKING, name, pid or waker, waker, at, trace, stack=((kind, "", ""),), cpu=cpu)
+    return Event(waits.WAKING, name, pid or waker, waker, at, trace, stack=((kind, "", ""),), cpu=cpu)
 
 
 STACKS = [
@@ -118,7 +113,7 @@ def test_waits_are_named_by_the_interrupt_that_ended_them() -> None:
 def test_nagle_needs_the_delayed_ack_timer_and_its_length(
     length: int, expired: int | None, cpu: int, expected: str
 ) -> None:
-    timer = [Event(sched_events.DELAYED_ACK_TIMER, "hog", HOG, HOG, expired * MS, cpu=cpu)] if expired else []
+    timer = [Event(waits.DELAYED_ACK_TIMER, "hog", HOG, HOG, expired * MS, cpu=cpu)] if expired else []
     found = follow(switch(0, PROGRAM, "S", HOG), *timer, waking(length * MS, HOG, PROGRAM, RECEIVE))
     assert reasons(found) == {(expected, ""): (1.0, length * MS)}
 
@@ -151,7 +146,7 @@ def test_a_wait_for_a_thread_that_waits_has_that_threads_reason() -> None:
         fork,
         switch(0, OTHER_THREAD, "S", PROGRAM, pid=PROGRAM),
         switch(1 * MS, PROGRAM, "S", HOG),
-        Event(sched_events.DELAYED_ACK_TIMER, "hog", HOG, HOG, 40 * MS, cpu=0),
+        Event(waits.DELAYED_ACK_TIMER, "hog", HOG, HOG, 40 * MS, cpu=0),
         waking(40 * MS, HOG, OTHER_THREAD, RECEIVE),
         switch(40 * MS, HOG, "R", OTHER_THREAD, pid=HOG),
         waking(42 * MS, OTHER_THREAD, PROGRAM, SEND, pid=PROGRAM),
@@ -264,11 +259,11 @@ def test_futexes(names: tuple[str, ...], expected: str | None) -> None:
 
 def test_threads_that_choose_their_names_forge_nothing() -> None:
     text = "prev_comm=a prev_pid=1 p prev_pid=77 prev_prio=120 prev_state=S ==> next_comm=b next_pid=2 ne next_pid=88 next_prio=120"
-    found = sched_events.switch(text)
+    found = waits.switch(text)
     assert found is not None and (found.leaves, found.enters) == (77, 88)
-    assert sched_events.switch("prev_comm=a ==> next_comm=b") is None
-    assert sched_events.woken("comm=a pid=1 prio=1 target_cpu=000 pid=5 prio=120 target_cpu=001") == (5, 1)
-    assert sched_events.woken("comm=a pid=99999999999999 prio=1 target_cpu=0") is None
+    assert waits.switch("prev_comm=a ==> next_comm=b") is None
+    assert waits.woken("comm=a pid=1 prio=1 target_cpu=000 pid=5 prio=120 target_cpu=001") == (5, 1)
+    assert waits.woken("comm=a pid=99999999999999 prio=1 target_cpu=0") is None
 
 
 RECORDED = """\

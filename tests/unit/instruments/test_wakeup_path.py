@@ -9,8 +9,8 @@ from collections.abc import Sequence
 import pytest
 
 from swapstone.core.model import UnavailableError
+from swapstone.parts.explain.instruments.function_names import KernelSymbols
 from swapstone.parts.explain.instruments.instruction_kinds import PROCESSORS
-from swapstone.parts.explain.instruments.kernel_symbols import KernelSymbols
 from swapstone.parts.explain.instruments.plugin_file import Block
 from swapstone.parts.explain.instruments.wakeup_path import _codes, find_path
 from swapstone.parts.explain.instruments.wakeup_trace import WakeupTrace

@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from swapstone.core.model import UserError
-from swapstone.parts.boards.model.driver_target import DriverTarget, parse_driver_target, parse_host_detail
+from swapstone.parts.boards.model.ssh_address import DriverTarget, parse_driver_target, parse_host_detail
 
 
 @pytest.mark.parametrize(

@@ -10,11 +10,11 @@ import pytest
 from tools.fuzz_seeds import COUNTED_ROW, PATHS_OF_ROW
 
 from swapstone.parts.explain.explanation import folded, folded_difference
-from swapstone.parts.explain.model.instruction_counts import InstructionExplanation
-from swapstone.parts.explain.model.instruction_paths import (
+from swapstone.parts.explain.model.instruction_counts import (
     MOST_CALLS,
     MOST_DEPTH,
     MOST_NODES,
+    InstructionExplanation,
     InstructionPaths,
     PathTree,
 )

@@ -10,7 +10,7 @@ import zlib
 import pytest
 
 from swapstone.core.model.compression import CompressionError, decompress, decompress_first
-from swapstone.core.model.toml_file import MOST_BYTES, TomlError, decode_toml
+from swapstone.core.model.regular_file import MOST_BYTES, TomlError, decode_toml
 
 DATA = bytes(range(256)) * 40
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swapstone.parts.explain.model.modelled_cycles import (
+from swapstone.parts.explain.model.instruction_counts import (
     BRANCHES,
     DIVIDES,
     DIVISION,

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from swapstone.core.model.safe_text import safe, safe_excerpt, safe_json, safe_lines, spreadsheet_cell, utf8_path
-from swapstone.core.report.csv_output import comma_separated
+from swapstone.core.report.tables import comma_separated
 
 STEERING = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.core.model.system_errors import as_user_error
+from swapstone.core.model.errors import as_user_error
 
 
 def test_no_folder_for_temporary_files(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

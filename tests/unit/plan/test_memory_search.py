@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swapstone.parts.vm.plan.memory_search import MIB, MOST_SIZES, Resolution, next_size, sizes_left, threshold
+from swapstone.parts.vm.run.memory_fit import MIB, MOST_SIZES, Resolution, next_size, sizes_left, threshold
 
 USUAL = Resolution()
 FINE = Resolution(least_bytes=64 << 10, share=0.0, grid_bytes=64 << 10)

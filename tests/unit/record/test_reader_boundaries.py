@@ -21,7 +21,7 @@ from swapstone.core.model import (
     RecordError,
     Run,
 )
-from swapstone.core.model.bounds import amount_problem
+from swapstone.core.model.frozen_struct import amount_problem
 from swapstone.core.model.safe_text import safe_excerpt
 from swapstone.core.record import (
     RecordWriter,

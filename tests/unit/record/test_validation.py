@@ -22,7 +22,7 @@ from swapstone.core.model import (
     Run,
     Sample,
 )
-from swapstone.core.model.bounds import LONGEST_TEXT, amount_problem
+from swapstone.core.model.frozen_struct import LONGEST_TEXT, amount_problem
 from swapstone.core.plan import variants
 from swapstone.core.record import Manifest, Meta, Seal, validation
 from swapstone.core.record.validation import RunCheck, experiment_problem

@@ -23,7 +23,7 @@ from swapstone.core.model import (
     Run,
     Sample,
 )
-from swapstone.core.model.bounds import LARGEST_NUMBER, LONGEST_NAME, LONGEST_TEXT, MOST_BLOCKS, SMALLEST_NUMBER
+from swapstone.core.model.frozen_struct import LARGEST_NUMBER, LONGEST_NAME, LONGEST_TEXT, MOST_BLOCKS, SMALLEST_NUMBER
 from swapstone.core.record import Manifest, Seal, validation
 from swapstone.core.record.validation import RunCheck, experiment_problem
 from tests.unit import builders

@@ -17,7 +17,7 @@ from swapstone.core.model import VIRTUAL_CLOCK
 from swapstone.core.record import Manifest, RecordWriter
 from swapstone.core.report import svg
 from swapstone.core.session.record_handle import Record
-from swapstone.parts.boards.comparison.board_sensors import MOST_POINTS, board_sensors
+from swapstone.parts.boards.comparison.boards import MOST_POINTS, board_sensors
 from swapstone.parts.boards.report.board_sensors import TITLE
 
 HEAT = tuple(45_000 + 2_000 * number for number in range(20))

@@ -17,8 +17,7 @@ from swapstone.core.model import Analysis, Caveat, CaveatKind, Failure
 from swapstone.core.report.context import ReportContext
 from swapstone.core.report.document import BulletList, Cell, Column, Document, Item, Table, Tone
 from swapstone.core.report.render import terminal
-from swapstone.core.report.render.terminal import Terminal
-from swapstone.core.report.render.terminal_commands import command_lines
+from swapstone.core.report.render.terminal import Terminal, command_lines
 from swapstone.core.report.study_index import PartSummary, StudyIndex, document_of, summary
 
 MODULES = {case.__name__.rpartition(".")[2]: case for case in (synthetic, crossed, latency, servers, verdicts)}

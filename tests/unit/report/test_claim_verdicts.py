@@ -17,9 +17,15 @@ from swapstone.core.model import Comparison, Direction, FactorLevels, Index, Met
 from swapstone.core.report.render.terminal import render
 from swapstone.parts.published.claims import PageClaim, page_claims
 from swapstone.parts.published.data import sources
-from swapstone.parts.published.report.claim_verdicts import ClaimVerdict, JudgedClaim, judge
+from swapstone.parts.published.report.claim_verdicts import (
+    ClaimVerdict,
+    JudgedClaim,
+    answer,
+    document_of,
+    judge,
+    to_json,
+)
 from swapstone.parts.published.report.measured import Analysed
-from swapstone.parts.published.report.published_claims import answer, document_of, to_json
 
 MALLOC = ("sparse", "bubble", "tiny1", "tiny2", "big1", "big2", "thread_stress", "thread_local")
 LOADS = ("idle", "cpu", "memory", "io", "network")

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from swapstone.core.report.answer.cost_groups import group_name
+from swapstone.core.report.answer.means import group_name
 
 
 @pytest.mark.parametrize(

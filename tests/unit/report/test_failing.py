@@ -13,7 +13,7 @@ from tests.golden import reports, synthetic, verdicts
 
 from swapstone.core.model import FAST_ONES, Analysis, FailureCounts, FailureRates, Verdict
 from swapstone.core.report import comparison_columns, record_report
-from swapstone.core.report.answer import failing
+from swapstone.core.report.answer import limits
 from swapstone.core.report.export import EXPORTS, to_csv
 from swapstone.core.stats import wilson
 
@@ -86,12 +86,12 @@ def test_the_answer_begins_with_the_rates_where_rows_are_invalid_for_them() -> N
     ],
 )  # fmt: skip
 def test_the_sentence_is_about_sides_that_are_not_judged_and_sometimes_succeed(found: FailureRates, text: str) -> None:
-    assert failing.sentence(analysis(found)) == text
+    assert limits.sentence(analysis(found)) == text
 
 
 def test_the_sentence_takes_the_side_that_fails_significantly_more_often_and_counts_the_others() -> None:
     other = rates(counts(60), counts(60), unfit=("baseline", "candidate"), workload="other")
-    text = failing.sentence(analysis(other, FAILING, other))
+    text = limits.sentence(analysis(other, FAILING, other))
     assert text.startswith("musl fails in 12 % (") and " of its runs of prog, glibc in 0 % (" in text
     assert text.endswith("14 timed out of 120. Runs fail in 2 more comparisons too. ")
 
@@ -111,14 +111,14 @@ def test_blocks_with_a_failed_run_are_not_counted_as_complete() -> None:
 
 def test_no_failure_is_not_mentioned() -> None:
     found = analysis(rates(counts(0), counts(0)))
-    assert failing.shown(found) == () and failing.sentence(found) == ""
+    assert limits.shown(found) == () and limits.sentence(found) == ""
     assert "ailure rates" not in reports.as_whole_text(CONTEXT, found)
 
 
 def test_copies_of_the_baseline_are_left_out() -> None:
     (null,) = synthetic.analysis().nulls
     copied = msgspec.structs.replace(FAILING, candidate=null.copy)
-    assert failing.shown(msgspec.structs.replace(analysis(copied), nulls=(null,))) == ()
+    assert limits.shown(msgspec.structs.replace(analysis(copied), nulls=(null,))) == ()
 
 
 def test_every_format_has_the_rates() -> None:
@@ -172,5 +172,5 @@ def test_the_columns_of_failures_have_every_figure() -> None:
 
 def test_hostile_names_are_escaped() -> None:
     found = analysis(msgspec.structs.replace(FAILING, workload="a\x1b[31m", suite="libc"))
-    for text in (failing.sentence(found), reports.as_whole_text(CONTEXT, found), reports.as_markdown(CONTEXT, found)):
+    for text in (limits.sentence(found), reports.as_whole_text(CONTEXT, found), reports.as_markdown(CONTEXT, found)):
         assert "\x1b" not in text and "\\x1b" in text

@@ -16,8 +16,13 @@ from swapstone.core.report.context import ReportContext
 from swapstone.core.workloads import find_workload
 from swapstone.parts.build.report.float_abi import sections
 from swapstone.parts.explain.model.instruction_counts import ArmCounts, InstructionExplanation
-from swapstone.parts.explain.report.arm_explanation import GROUPS, arm_kind_rows, arm_model_notes, arm_model_table
-from swapstone.parts.explain.report.instruction_explanation import document_of
+from swapstone.parts.explain.report.instruction_explanation import (
+    GROUPS,
+    arm_kind_rows,
+    arm_model_notes,
+    arm_model_table,
+    document_of,
+)
 
 SOFT = ArmCounts(kinds=(("integer", 149), ("load", 15), ("store", 16), ("branch", 35)), load_runs=0, helper_calls=4)
 SOFTFP = ArmCounts(

@@ -7,8 +7,8 @@ import msgspec
 import pytest
 from tools.fuzz_seeds import COUNTED_ROW
 
-from swapstone.parts.explain.instruments.kernel_symbols import KernelSymbols
-from swapstone.parts.explain.instruments.observed_paths import unfollowed
+from swapstone.parts.explain.instruments.counted_runs import unfollowed
+from swapstone.parts.explain.instruments.function_names import KernelSymbols
 from swapstone.parts.explain.model.instruction_counts import MOST_FUNCTIONS, InstructionExplanation
 from swapstone.parts.explain.report.instruction_explanation import (
     GRAPH,

@@ -11,8 +11,7 @@ from tests.unit.report.test_throughput import comparison, context
 
 from swapstone.core.model import Comparison
 from swapstone.core.report.record_report import sections_of
-from swapstone.parts.published.data import baselines
-from swapstone.parts.published.measured_rows import measured_rows
+from swapstone.parts.published.data import baselines, measured_rows
 from swapstone.parts.published.report.kernel_services import sections
 
 KERNELS = {"baseline": "kernel=generic", "candidate": "kernel=rt"}

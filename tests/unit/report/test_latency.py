@@ -15,7 +15,7 @@ from tests.unit import builders
 from swapstone.core.model import Analysis, FactorLevels, Latency, NullResult
 from swapstone.core.report import record_report
 from swapstone.core.report.context import ReportContext
-from swapstone.parts.vm.report import latency, latency_plot, latency_warnings
+from swapstone.parts.vm.report import latency
 from swapstone.parts.vm.report.latency_data import groups, percentile, ratios, us
 
 GENERIC, RT = "kernel=generic", "kernel=rt"
@@ -294,7 +294,7 @@ def test_no_digit_of_a_worst_case_is_rounded_away(nanoseconds: float, shown: str
 
 def _flags(*found: Latency, loads: tuple[str, ...] = ("idle", "x"), exact: bool = True) -> tuple[str, ...]:
     (group,) = groups(_context(*loads), _analysis(*found))
-    return latency_warnings.warnings_of(group, exact=exact)
+    return latency.warnings_of(group, exact=exact)
 
 
 @pytest.mark.parametrize(
@@ -422,7 +422,7 @@ def _evil() -> tuple[ReportContext, Analysis]:
 
 def test_the_drawing_for_a_page_is_well_formed_and_complete() -> None:
     (group,) = groups(_context("idle", "io"), _analysis(*FOUND))
-    root = ET.fromstring(latency_plot.drawing(group, "Histogram & more").svg)
+    root = ET.fromstring(latency.drawing(group, "Histogram & more").svg)
     assert root.tag == "svg"
     assert root.findtext("title") == "Histogram & more"
     assert "rt under io: worst case 20 us" in (root.findtext("desc") or "")
@@ -444,7 +444,7 @@ def test_the_drawing_for_a_page_is_well_formed_and_complete() -> None:
 def test_text_from_outside_is_escaped_in_a_drawing() -> None:
     context, analysis = _evil()
     (group,) = groups(context, analysis)
-    drawing = latency_plot.drawing(group, "T").svg
+    drawing = latency.drawing(group, "T").svg
     root = ET.fromstring(drawing)
     assert "<script>" not in drawing
     assert "\x1b" not in drawing
@@ -453,8 +453,8 @@ def test_text_from_outside_is_escaped_in_a_drawing() -> None:
 
 def test_bins_are_where_they_belong_on_both_axes() -> None:
     (group,) = groups(_context("idle"), _analysis(_latency("idle", RT, 9, wake_ups=1001)))
-    assert latency_plot.top(group) == 10
-    root = ET.fromstring(latency_plot.drawing(group, "T").svg)
+    assert latency.top(group) == 10
+    root = ET.fromstring(latency.drawing(group, "T").svg)
     bars = [each.attrib["d"] for each in root.iter("path") if each.attrib.get("fill-opacity")]
     points = [[tuple(map(float, pair.split())) for pair in re.findall(r"[\d.]+ [\d.]+", each)] for each in bars]
     # The axis goes from 70 to 664: 70 + 594 * log(1 + x) / log(11).
@@ -474,7 +474,7 @@ def test_the_title_of_a_histogram_has_the_number_of_replicates() -> None:
 @pytest.mark.parametrize("most", [3, 10, 11, 99, 100, 4999, 5000, 1_000_000])
 def test_every_latency_fits_on_the_axis(most: int) -> None:
     (group,) = groups(_context("idle"), _analysis(_latency("idle", RT, most)))
-    end = latency_plot.top(group)
+    end = latency.top(group)
     assert most < end or most == end
     assert end < 5 * max(most + 1, 10)
 
@@ -483,7 +483,7 @@ def test_long_names_leave_room_for_the_drawing() -> None:
     names = ["kernel=/a/very/long/path/to/some/kernel/bzImage-" + str(i) for i in range(9)]
     context = _context("a-load-with-a-long-name")
     (group,) = groups(context, _analysis(*(_latency("a-load-with-a-long-name", name, 4000) for name in names)))
-    root = ET.fromstring(latency_plot.drawing(group, "T").svg)
+    root = ET.fromstring(latency.drawing(group, "T").svg)
     width, height = (float(root.attrib[name]) for name in ("width", "height"))
     panels = ["".join(each.itertext()) for each in root.iter("text")].count("a-load-with-a-long-name")
     assert panels == 3  # four variants in each

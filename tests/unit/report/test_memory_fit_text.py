@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from swapstone.core.model.memory_size import size_text
+from swapstone.core.model.number_text import size_text
 from swapstone.parts.vm.model.memory_fit import MemoryFit, TriedMemory, VariantMemory
 from swapstone.parts.vm.report.memory_fit_text import HEAD, answer, notes, rows
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from swapstone.core.model import MemorySeries, PhaseMemory
 from swapstone.parts.vm.model.memory_fit import MemoryFit, VariantMemory
-from swapstone.parts.vm.report.memory_phase_text import PHASE_HEAD, marks_phases, phase_notes, phase_rows
+from swapstone.parts.vm.report.memory_fit_text import PHASE_HEAD, marks_phases, phase_notes, phase_rows
 
 MIB = 1 << 20
 SECOND = 1_000_000_000

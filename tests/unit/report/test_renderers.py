@@ -230,4 +230,4 @@ def test_renderers_and_the_document_import_no_topic() -> None:
         for node in ast.walk(ast.parse(path.read_text())):
             module = node.module or "" if isinstance(node, ast.ImportFrom) else ""
             assert not module.startswith("swapstone.core.report.topics"), path
-            assert module not in {"swapstone.core.report.context", "swapstone.core.report.verdict_marks"}, path
+            assert module not in {"swapstone.core.report.context", "swapstone.core.report.verdict_groups"}, path

@@ -10,8 +10,7 @@ from tests.unit.builders import analysis
 from tests.unit.report.test_throughput import WALL, comparison, context
 
 from swapstone.core.model import Comparison, Verdict
-from swapstone.parts.published.data import baselines, figures
-from swapstone.parts.published.measured_rows import measured_rows
+from swapstone.parts.published.data import baselines, figures, measured_rows
 from swapstone.parts.published.report.service_tables import sections
 
 BANDWIDTH = msgspec.structs.replace(WALL, name="bandwidth", unit="MB/s")

@@ -19,9 +19,7 @@ from swapstone.core.report.plot import Point, Series
 from swapstone.core.report.record_report import sections_of
 from swapstone.core.report.topics import all_topics
 from swapstone.core.workloads import find_suite
-from swapstone.parts.vm.report.swap import COLUMNS, SWAP, sections
-from swapstone.parts.vm.report.swap_data import page_mean, page_seconds
-from swapstone.parts.vm.report.swap_plot import drawing
+from swapstone.parts.vm.report.swap import COLUMNS, SWAP, drawing, page_mean, page_seconds, sections
 
 
 def made(context: ReportContext, analysis: Analysis) -> tuple[reports.Texts, ...]:

@@ -11,7 +11,7 @@ from tests.unit import builders
 from swapstone.core.model import Analysis, Comparison, Direction, Metric, Quantity, Variant, Verdict
 from swapstone.core.report.record_report import answer_of
 from swapstone.parts.explain.model.explanation import Explanation, Finding, Ledger, RowKey
-from swapstone.parts.explain.report import explanation_answer
+from swapstone.parts.explain.report import row_explanation
 
 OUT = Metric(name="out_steady", unit="B/s", quantity=Quantity.RATE, better=Direction.HIGHER, meaning="rate", leads=True)
 TOUCH = Metric(name="touch_time", unit="ns", quantity=Quantity.TIME, better=Direction.LOWER, meaning="touch")
@@ -194,7 +194,7 @@ PLACE = RowKey(
 
 def _explained(findings: tuple[tuple[str, float | None], ...], ledger: Ledger | None) -> str:
     found = tuple(Finding(cause=cause, share=share, sentence="", evidence=()) for cause, share in findings)
-    return explanation_answer.sentence(
+    return row_explanation.sentence(
         Explanation(place=PLACE, counts=(), ledger=ledger, findings=found, paragraph="", caveats=())
     )
 
@@ -227,4 +227,4 @@ def test_an_explanation_without_a_cause_or_without_a_ledger() -> None:
 def test_names_from_outside_are_made_visible_in_an_explanation() -> None:
     place = msgspec.structs.replace(PLACE, workload="a\x1b[31m")
     hostile = Explanation(place=place, counts=(), ledger=None, findings=(), paragraph="", caveats=())
-    assert "a\\x1b[31m" in explanation_answer.sentence(hostile)
+    assert "a\\x1b[31m" in row_explanation.sentence(hostile)

@@ -29,7 +29,7 @@ from swapstone.core.model import (
     Verdict,
 )
 from swapstone.core.report.answer import figures, limits, tails
-from swapstone.core.report.answer.places import places_of
+from swapstone.core.report.answer.means import places_of
 from swapstone.core.report.context import Selection
 from swapstone.core.report.document import Table
 from swapstone.core.report.export import EXPORTS, to_csv
@@ -37,8 +37,7 @@ from swapstone.core.report.record_report import answer_of
 from swapstone.core.report.render import terminal
 from swapstone.core.report.topics import sentences
 from swapstone.core.report.topics.comparison_groups import sign
-from swapstone.core.report.verdict_groups import COUNTED, DECIDED, MEDIAN_ONLY, NO_NUMBERS
-from swapstone.core.report.verdict_marks import VERDICT_MARKS
+from swapstone.core.report.verdict_groups import COUNTED, DECIDED, MEDIAN_ONLY, NO_NUMBERS, VERDICT_MARKS
 
 GOOD = {Verdict.BETTER, Verdict.BETTER_TAIL}
 BAD = {Verdict.WORSE, Verdict.WORSE_TAIL}

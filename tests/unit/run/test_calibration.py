@@ -12,7 +12,7 @@ import pytest
 
 from swapstone.core.answers import Measured
 from swapstone.core.model import Run, Status
-from swapstone.core.plan.stop_decision import StopDecision
+from swapstone.core.plan.stopping import StopDecision
 from swapstone.core.record import RecordView, RecordWriter, load
 from swapstone.core.run import Engine, TrialSpecs, prepare
 from swapstone.core.session.progress import LineProgress

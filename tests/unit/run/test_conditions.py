@@ -14,7 +14,7 @@ import pytest
 
 from swapstone.core.model import Run, Status
 from swapstone.core.plan import Group
-from swapstone.core.plan.stop_decision import StopDecision
+from swapstone.core.plan.stopping import StopDecision
 from swapstone.core.record import RecordWriter, load
 from swapstone.core.run import Engine, prepare
 from swapstone.core.session.progress import LineProgress

@@ -13,7 +13,7 @@ import pytest
 
 from swapstone.core import plan
 from swapstone.core.model import Run
-from swapstone.core.plan.stop_decision import StopDecision
+from swapstone.core.plan.stopping import StopDecision
 from swapstone.core.run import Engine, engine
 from swapstone.core.run.made_runs import MadeRuns
 from tests.unit import builders

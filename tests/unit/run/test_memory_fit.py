@@ -16,9 +16,16 @@ from swapstone.core.model import MemorySeries, PhaseMemory
 from swapstone.core.run.phase_summary import summary
 from swapstone.core.run.prepare import Key
 from swapstone.parts.vm.model.memory_fit import TriedMemory
-from swapstone.parts.vm.plan.memory_search import MIB, Resolution
-from swapstone.parts.vm.run.memory_fit import MemoryRule, MemorySearch, search_all, varies_from
-from swapstone.parts.vm.run.memory_trials import MemoryRun, expected_of
+from swapstone.parts.vm.run.memory_fit import (
+    MIB,
+    MemoryRule,
+    MemoryRun,
+    MemorySearch,
+    Resolution,
+    expected_of,
+    search_all,
+    varies_from,
+)
 
 RULE = MemoryRule(
     unlimited=(1 << 62,) * 3,

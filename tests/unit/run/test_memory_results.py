@@ -15,15 +15,22 @@ from swapstone.core.run.prepare import Key, Prepared
 from swapstone.core.subjects import Outcome
 from swapstone.core.subjects.subject import Judgement
 from swapstone.core.targets import Target, TargetError
-from swapstone.parts.vm.plan.memory_search import MIB, MOST_SIZES, Resolution, next_size, sizes_left, threshold
-from swapstone.parts.vm.run.memory_fit import MemoryRule, MemorySearch, search_all
-from swapstone.parts.vm.run.memory_trials import (
+from swapstone.parts.vm.run.memory_fit import (
+    MIB,
+    MOST_SIZES,
     Expected,
+    MemoryRule,
     MemoryRun,
+    MemorySearch,
     MemoryTrials,
+    Resolution,
     expected_of,
+    next_size,
     one_line,
     run_of_outcome,
+    search_all,
+    sizes_left,
+    threshold,
 )
 from tests.unit.run.test_memory_trials import KILLED, outcome
 

@@ -14,7 +14,7 @@ from swapstone.core.subjects import Outcome
 from swapstone.core.subjects.subject import Judgement
 from swapstone.core.targets import MachineConfigError, Target, TargetError
 from swapstone.core.wire import AgentAnswer, ProcessOutcome
-from swapstone.parts.vm.run.memory_trials import MemoryRun, MemoryTrials, run_of_outcome
+from swapstone.parts.vm.run.memory_fit import MemoryRun, MemoryTrials, run_of_outcome
 
 OK = Judgement(Status.OK)
 KILLED = Judgement(Status.FAILED, "it was killed by SIGKILL (signal 9); its last line: 'x'")

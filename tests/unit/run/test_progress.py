@@ -10,7 +10,7 @@ from typing import Any
 from swapstone.core import plan
 from swapstone.core.model import Run, Trial
 from swapstone.core.plan import Group
-from swapstone.core.plan.stop_decision import StopDecision
+from swapstone.core.plan.stopping import StopDecision
 from swapstone.core.record import RecordWriter, load
 from swapstone.core.run import Engine, prepare
 from swapstone.core.targets.fake import FakeTarget

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from swapstone.core.model import Experiment, UserError
-from swapstone.core.plan.stop_decision import StopDecision
+from swapstone.core.plan.stopping import StopDecision
 from swapstone.core.record import load
 from swapstone.core.session.compare_options import resume_named, run_options
-from swapstone.core.session.interrupted import Interrupted
+from swapstone.core.session.outcome import Interrupted
 from swapstone.core.session.progress import NO_PROGRESS, LineProgress, Progress
 from tests.e2e.cli import FAKE, runs_of
 

@@ -22,15 +22,15 @@ from swapstone.core.model import (
 )
 from swapstone.core.plan import block as trials_of
 from swapstone.core.plan import groups
-from swapstone.core.session.budget import (
+from swapstone.core.session.precision_stop import (
     BudgetError,
+    PrecisionStop,
     check_budget,
     extended_again,
     first_decisive_look,
     fitted,
     needed_pairs,
 )
-from swapstone.core.session.precision_stop import PrecisionStop
 from swapstone.core.workloads import workloads_by_name
 from tests.unit.builders import experiment, run
 

@@ -12,14 +12,19 @@ import pytest
 
 from swapstone.core.model import UserError
 from swapstone.core.model.directories import share_dir
-from swapstone.parts.net.model.conformance import STACKS, Conformance, ScriptOutcome, decode_script_outcome
-from swapstone.parts.net.report.conformance_table import answer, rfc_table, text_of
 from swapstone.parts.net.session import conformance
 from swapstone.parts.net.session.conformance import (
+    STACKS,
+    Conformance,
+    ScriptOutcome,
+    answer,
     conform,
+    decode_script_outcome,
     documented_table,
     known_failures,
+    rfc_table,
     shipped_scripts,
+    text_of,
 )
 from tests.json_schema import check_printed
 

@@ -18,7 +18,7 @@ from swapstone.core.model import Direction, UserError
 from swapstone.core.record import load, record_format, validation
 from swapstone.core.session.analysis import analyse_record, record_verdicts
 from swapstone.core.session.description import describe
-from swapstone.core.session.works import description_of, works_of
+from swapstone.core.session.report_context import description_of, works_of
 from tests.e2e.cli import fake
 
 TOP = Path(__file__).parents[3]

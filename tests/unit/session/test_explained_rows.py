@@ -14,15 +14,17 @@ from swapstone.parts.explain.model.explanation import RowMeasurements, Stack
 from swapstone.parts.explain.report.flame_graph import page
 from swapstone.parts.explain.session.explanation_files import (
     MANIFEST,
+    MOST_DEPTH,
+    MOST_STACKS,
     SEEN,
     evidence_files,
     explained_rows,
     folder_of,
+    is_usable,
     read,
     store,
     unusable,
 )
-from swapstone.parts.explain.session.stored_evidence import MOST_DEPTH, MOST_STACKS, is_usable
 from tests.e2e.cli import fake
 from tests.small_records import compared
 from tests.unit.explanation.test_evidence import OWN, row

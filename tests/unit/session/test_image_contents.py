@@ -10,7 +10,7 @@ import pytest
 from swapstone.core.model import Experiment, FactorLevels, MachineNeeds
 from swapstone.core.workloads.loads import LOADS
 from swapstone.parts.vm.artifacts.image_catalog import MODULES, PARTS
-from swapstone.parts.vm.session.image_contents import LIBRARIES, image_contents
+from swapstone.parts.vm.session.vm_images import LIBRARIES, image_contents
 from tests.unit import builders
 
 KERNELS = ("generic", "rt")

@@ -7,7 +7,7 @@ import pytest
 
 from swapstone.core.model import UserError
 from swapstone.parts.vm.artifacts.libc_image import LibcImageRequest
-from swapstone.parts.vm.session.libc_images import boot_command, libc_request, make_sdk
+from swapstone.parts.vm.session.image_store import boot_command, libc_request, make_sdk
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 
 from swapstone.core.model import FactorLevels, ImageDifference, UserError
 from swapstone.core.session.machines import open_experiment_target
-from swapstone.parts.vm.artifacts.image_comparison import ImageFile
+from swapstone.parts.vm.artifacts.image_assembly import ImageFile
 from swapstone.parts.vm.artifacts.images import BuiltImage, Image, ImageRequest
 from swapstone.parts.vm.artifacts.kernel_modules import Module
 from swapstone.parts.vm.machine.boot_image import VmImage

@@ -13,8 +13,8 @@ import msgspec
 import pytest
 
 from swapstone.core import plan
-from swapstone.core.comparison import run_columns
-from swapstone.core.comparison.run_columns import RunColumns, TabledRuns
+from swapstone.core.comparison import run_table
+from swapstone.core.comparison.run_table import RunColumns, TabledRuns
 from swapstone.core.model import RecordError, Run, Sample, Status
 from swapstone.core.record import RecordView, RecordWriter, load
 from swapstone.core.session import record_cache, run_store
@@ -127,7 +127,7 @@ def test_a_small_record_has_runs_in_memory_and_the_same_analysis(
             made.append(1)
             super().__init__(wanted)
 
-    monkeypatch.setattr(run_columns, "RunColumns", Counted)
+    monkeypatch.setattr(run_table, "RunColumns", Counted)
     assert isinstance(found.runs, TabledRuns) and analyse_record(found).comparisons and context_of(found)
     assert made == [1]
     _same(found, load(original))

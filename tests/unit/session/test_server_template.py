@@ -10,7 +10,7 @@ import pytest
 from swapstone.core.model import UserError
 from swapstone.core.session import command_lines
 from swapstone.core.session.own_program_request import own_program
-from swapstone.core.session.server_template import MOST_BYTES
+from swapstone.core.session.server_program import MOST_BYTES
 from tests.unit.session.test_server_program import server_request
 
 NGINX = "events {}\nhttp { server { listen {address}:{port}; } client_body_temp_path {folder}/body; }\n"

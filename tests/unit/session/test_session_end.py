@@ -16,7 +16,7 @@ import swapstone
 from swapstone.core.model import RecordError, UserError
 from swapstone.core.record import RecordWriter, load
 from swapstone.core.session import experiment, study
-from swapstone.core.session.interrupted import Interrupted
+from swapstone.core.session.outcome import Interrupted
 from swapstone.core.session.study_file import decode_study
 from swapstone.core.session.study_run import StudyRun
 from tests.e2e.cli import fake, runs_of

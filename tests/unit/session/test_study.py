@@ -17,7 +17,7 @@ from swapstone.core.record import RecordView, find_record, list_records, load, r
 from swapstone.core.report.render import terminal
 from swapstone.core.report.study_index import document_of
 from swapstone.core.session import experiment, study
-from swapstone.core.session.interrupted import Interrupted
+from swapstone.core.session.outcome import Interrupted
 from swapstone.core.session.progress import LineProgress
 from swapstone.core.session.study_file import Study, decode_study
 from swapstone.core.session.study_run import StudyRun, load_trusted_run

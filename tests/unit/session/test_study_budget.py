@@ -11,7 +11,7 @@ import pytest
 
 from swapstone.core.model import Experiment
 from swapstone.core.session import experiment, study
-from swapstone.core.session.budget import BudgetError, sufficient_budget
+from swapstone.core.session.precision_stop import BudgetError, sufficient_budget
 from tests.unit.session.test_study import Maker
 from tests.unit.session.test_study import run as study_run
 

@@ -23,12 +23,11 @@ from swapstone.core.model import (
     UserError,
 )
 from swapstone.core.record import Manifest, RecordWriter, load
+from swapstone.core.session import experiment, study, trust
 from swapstone.core.session import experiment as experiments
-from swapstone.core.session import rerun, study, trust
-from swapstone.core.session.planned_commands import planned_commands, planned_study_commands
 from swapstone.core.session.run_options import RunOptions
 from swapstone.core.session.study_file import decode_study
-from swapstone.core.session.trust import UntrustedRecordError, distrust_reason
+from swapstone.core.session.trust import UntrustedRecordError, distrust_reason, planned_commands, planned_study_commands
 from swapstone.parts.explain.session import explain
 from tests.e2e.cli import fake
 from tests.e2e.cli import swapstone as command
@@ -80,7 +79,7 @@ def _foreign(record: Path) -> None:
 
 
 ACTIONS: dict[str, Callable[[Path, bool], object]] = {
-    "rerun": lambda path, trust: rerun.rerun(load(path), path.parent / "again", trust=trust),
+    "rerun": lambda path, trust: experiment.rerun(load(path), path.parent / "again", trust=trust),
     "resume": lambda path, trust: experiments.resume(path, options=RunOptions(trust=trust)),
 }
 

@@ -14,7 +14,7 @@ import msgspec
 import pytest
 
 import swapstone
-from swapstone.core.comparison import unmeasured
+from swapstone.core.comparison import cells
 from swapstone.core.model import Run
 from swapstone.core.record import load, record_format
 from swapstone.core.session.analysis import analyse_record, record_verdicts, verdicts_digest
@@ -415,7 +415,7 @@ def test_comparisons_without_any_run_are_left_out_of_large_experiments_and_not_o
     every = analyse_record(view)
     digest = verdicts_digest(every)
     assert record_verdicts(view) == digest
-    monkeypatch.setattr(unmeasured, "MOST_EMPTY_ROWS", 1)
+    monkeypatch.setattr(cells, "MOST_EMPTY_ROWS", 1)
     shown = analyse_record(view)
     assert {each.workload for each in every.comparisons} == {"b_string_strlen", "b_malloc_tiny1", "b_malloc_tiny2"}
     assert {each.workload for each in shown.comparisons} == {"b_malloc_tiny2"}

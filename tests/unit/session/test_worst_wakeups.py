@@ -7,7 +7,7 @@ import pytest
 
 from swapstone.core.session.experiment import resolve
 from swapstone.core.session.request import parse_factors
-from swapstone.parts.explain.session.worst_wakeups import measures_wakeups
+from swapstone.parts.explain.session.explain_row import measures_wakeups
 from tests.small_records import request_of
 
 

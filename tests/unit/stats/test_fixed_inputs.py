@@ -18,9 +18,8 @@ from swapstone.core.stats import RunOrder, SignedRank, binomial_tail, dependence
 from swapstone.core.stats import sign_flip_p_value as sign_flip
 from swapstone.core.stats.mean_ratio import student_quantile
 from swapstone.core.stats.predecessor_test import draws_of, normal_scores, student_tail
-from swapstone.core.stats.signed_rank import critical, difference_quantum, tail
+from swapstone.core.stats.signed_rank import PairSums, critical, difference_quantum, tail
 from swapstone.core.stats.summary import run_value
-from swapstone.core.stats.walsh_averages import PairSums
 
 QUANTUM = 2.0**-40
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from swapstone.core.stats import sign_flip_p_value
-from swapstone.core.stats.sign_flips import MOST_TERMS
+from swapstone.core.stats.summary import MOST_TERMS
 
 
 @given(st.lists(st.integers(-8, 8), min_size=1, max_size=9))

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swapstone.core.stats import walsh_averages
-from swapstone.core.stats.walsh_averages import PairSums, all_sums
+from swapstone.core.stats import signed_rank
+from swapstone.core.stats.signed_rank import PairSums, all_sums
 
 
 def shapes(random: np.random.Generator, name: str, n: int) -> np.ndarray:
@@ -29,11 +29,11 @@ def shapes(random: np.random.Generator, name: str, n: int) -> np.ndarray:
 
 @pytest.mark.parametrize("name", ["normal", "heavy", "ties", "one value", "two far values", "one far away"])
 @pytest.mark.parametrize("n", [257, 900])
-@pytest.mark.parametrize("limit", [50, walsh_averages.ENUMERATE_LIMIT])
+@pytest.mark.parametrize("limit", [50, signed_rank.ENUMERATE_LIMIT])
 def test_selection_and_counts_equal_those_of_the_sorted_sums(
     name: str, n: int, limit: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(walsh_averages, "ENUMERATE_LIMIT", limit)
+    monkeypatch.setattr(signed_rank, "ENUMERATE_LIMIT", limit)
     values = shapes(np.random.default_rng(n), name, n)
     full, pairs = all_sums(values), PairSums(values)
     assert pairs.count == full.size
@@ -46,7 +46,7 @@ def test_selection_and_counts_equal_those_of_the_sorted_sums(
 @pytest.mark.parametrize("name", ["normal", "heavy"])
 def test_no_more_sums_than_the_limit_are_listed(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Memory would grow with the square of the number of values otherwise. Ties could exceed it: a sum that occurs more often."""
-    monkeypatch.setattr(walsh_averages, "ENUMERATE_LIMIT", 50)
+    monkeypatch.setattr(signed_rank, "ENUMERATE_LIMIT", 50)
     pairs = PairSums(shapes(np.random.default_rng(5), name, 900))
     listed: list[int] = []
     between = PairSums._between
@@ -92,5 +92,5 @@ def test_memory_that_stays_is_proportional_to_the_number_of_values(n: int) -> No
         stays, _ = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    recent = 8 * 8 * n * (n + 1) // 2 if n <= walsh_averages.FULL_LIMIT else 0
+    recent = 8 * 8 * n * (n + 1) // 2 if n <= signed_rank.FULL_LIMIT else 0
     assert stays < recent + len(kept) * (40 * n + 4000)

@@ -15,16 +15,16 @@ from swapstone.core.targets.host import HostTarget
 from swapstone.parts.boards.targets.ssh_target import SshTarget
 from swapstone.parts.vm.artifacts.libc_files import LibcRoot
 from swapstone.parts.vm.artifacts.root_file_systems import RootFileSystem
-from swapstone.parts.vm.subjects import image_root, own_program_root
-from swapstone.parts.vm.subjects.image_root import (
+from swapstone.parts.vm.subjects import own_program_root
+from swapstone.parts.vm.subjects.own_program_root import (
     RootLevel,
     check_library,
+    check_rooted,
     contents_of,
     level_of_recipe,
     root_levels,
     root_of,
 )
-from swapstone.parts.vm.subjects.own_program_root import check_rooted
 from tests.unit.builders import experiment
 
 IMAGES = FactorLevels(factor="image", levels=("glibc", "musl"))
@@ -77,8 +77,8 @@ def test_options_that_build_on_this_machine_are_refused(tmp_path: Path) -> None:
 def test_a_root_of_an_image_names_its_sources(monkeypatch: pytest.MonkeyPatch) -> None:
     made = LibcRoot(Path("/c/x.tar"), (("musl 1", "7" * 64),))
     root = _root("/c/x.tar")
-    monkeypatch.setattr(image_root, "libc_root", lambda *_: made)
-    monkeypatch.setattr(image_root, "unpack_root", lambda source, _: root if source == "/c/x.tar" else None)
+    monkeypatch.setattr(own_program_root, "libc_root", lambda *_: made)
+    monkeypatch.setattr(own_program_root, "unpack_root", lambda source, _: root if source == "/c/x.tar" else None)
     found, sources = root_of(RootLevel("image", "musl"), "x86_64")
     assert found.source == "image=musl" and found.sha256 == root.sha256
     assert sources == (("image musl", root.sha256), ("musl 1", "7" * 64))

@@ -18,16 +18,14 @@ from swapstone.core.model import Experiment, FactorLevels, OwnProgram, Status, U
 from swapstone.core.plan import variants
 from swapstone.core.run import check_levels, manifest_of, prepare
 from swapstone.core.subjects import BuildContext, Program, subject_of
-from swapstone.core.subjects.own_program import UserProgram
-from swapstone.core.subjects.own_program_start import with_equal_environments
+from swapstone.core.subjects.own_program import UserProgram, with_equal_environments
 from swapstone.core.subjects.variant_program import stamp_of
 from swapstone.core.targets import Target, open_target
 from swapstone.core.wire import AgentAnswer, ProcessOutcome, TrialRequest
 from swapstone.core.workloads import own_workload
 from swapstone.parts.build.build import Build
 from swapstone.parts.build.factors.libc import LIBC
-from swapstone.parts.own.subjects.own_program_build import OwnProgramBuild
-from swapstone.parts.own.subjects.own_program_source_check import check_recipes
+from swapstone.parts.own.subjects.own_program_build import OwnProgramBuild, check_recipes
 from tests.unit.builders import experiment, trial_spec
 
 _ALIGN = {"red": 16, "green": 32, "blue": 64}

@@ -22,7 +22,7 @@ from swapstone.parts.build.artifacts.program_closure import Closure
 from swapstone.parts.build.subjects import own_program_carried
 from swapstone.parts.build.subjects.own_program_carried import carried_files, uncarried_arguments
 from swapstone.parts.vm.artifacts.root_file_systems import RootFileSystem
-from swapstone.parts.vm.machine.image_tree import find, placed, resolve
+from swapstone.parts.vm.machine.guest import find, placed, resolve
 from swapstone.parts.vm.subjects import own_program_root
 from swapstone.parts.vm.subjects.own_program_root import working_files
 

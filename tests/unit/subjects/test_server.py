@@ -22,11 +22,11 @@ from swapstone.core.model import (
     Variant,
     Workload,
 )
-from swapstone.core.model.load_generator import filled
+from swapstone.core.model.load import filled
 from swapstone.core.subjects import BuildContext, Program, raw_output, subject_of
 from swapstone.core.targets.carried_files import CarriedFiles
 from swapstone.core.targets.fake import FakeTarget
-from swapstone.core.targets.load_driver import RemoteProgram
+from swapstone.core.targets.target import RemoteProgram
 from swapstone.core.wire import AgentAnswer, ProcessOutcome, TrialRequest
 from swapstone.core.workloads import find_workload, own_workload
 from swapstone.parts.build.artifacts.recipe_resolution import resolve_recipe

@@ -6,9 +6,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from swapstone.core.wire import AgentAnswer, ProcessOutcome, encode_answer, encode_answer_header, encode_plan_header
-from swapstone.parts.vm.machine.emulator import find_emulator
+from swapstone.parts.vm.machine.emulator import EmulatedMachine, find_emulator
 from swapstone.parts.vm.machine.guest import encode_order
-from swapstone.parts.vm.machine.machine_models import EmulatedMachine
 from swapstone.parts.vm.machine.qemu import Setup
 
 GREETING = (

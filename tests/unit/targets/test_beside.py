@@ -14,8 +14,7 @@ from pathlib import Path
 import pytest
 
 from swapstone.core.targets import DEFAULT_MACHINE, MachineConfig, MachineConfigError, TargetError
-from swapstone.core.targets.agent_target import AgentTarget
-from swapstone.core.targets.beside import COUNTERS
+from swapstone.core.targets.agent_target import COUNTERS, AgentTarget
 from swapstone.core.targets.host import HostTarget
 from swapstone.core.wire import AgentAnswer, ProcessOutcome, TrialRequest
 from swapstone.parts.boards.targets import ssh_target as module

@@ -9,15 +9,17 @@ from pathlib import Path
 import pytest
 
 from swapstone.core.model import UnavailableError, UserError, WireError
-from swapstone.parts.boards.targets.board import BoardFolder, check_answer, mirror
-from swapstone.parts.boards.targets.board_answer import (
+from swapstone.parts.boards.targets.board import (
     MOST_ANSWER_BYTES,
     BoardAnswer,
+    BoardFolder,
     boot_of,
+    check_answer,
     check_machine,
     cpus_of,
     decode_board_answer,
     machine_of,
+    mirror,
     sensor_facts,
     uname_of,
 )

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 import pytest
 
 from swapstone.core.model import UserError
-from swapstone.parts.boards.targets.board_answer import BoardAnswer
-from swapstone.parts.boards.targets.board_roots import RootIdentity, RootLevels, root_identity_of
+from swapstone.parts.boards.targets.board import BoardAnswer
+from swapstone.parts.boards.targets.labgrid_target import RootIdentity, RootLevels, root_identity_of
 
 SYSTEM = "/etc/os-release"
 RELEASE = b'ID=debian\nPRETTY_NAME="Debian GNU/Linux 12 (bookworm)"\n'

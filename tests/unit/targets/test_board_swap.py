@@ -19,9 +19,8 @@ from swapstone.core.targets import MachineConfig, TargetError
 from swapstone.core.targets.health import State
 from swapstone.core.wire import AgentAnswer, TrialRequest
 from swapstone.parts.boards.session import boards
-from swapstone.parts.boards.targets import board_swap, board_swap_scripts
-from swapstone.parts.boards.targets.board import BoardFolder, clean_board
-from swapstone.parts.boards.targets.board_answer import BoardAnswer
+from swapstone.parts.boards.targets import board_scripts, board_swap
+from swapstone.parts.boards.targets.board import BoardAnswer, BoardFolder, clean_board
 from swapstone.parts.boards.targets.board_swap import PROBE_STEP, has_zram, missing_for_swap
 from swapstone.parts.boards.targets.ssh_connection import ConnectionEndedError
 from swapstone.parts.boards.targets.ssh_target import SshTarget
@@ -142,8 +141,8 @@ class FakeBoard:
 def board(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeBoard:
     found = FakeBoard(tmp_path)
     monkeypatch.setenv("PATH", found.ssh.path)
-    monkeypatch.setattr(board_swap_scripts, "ROOT", str(found.root))
-    monkeypatch.setattr(board_swap_scripts, "FUNCTIONS", board_swap_scripts.FUNCTIONS + KERNEL)
+    monkeypatch.setattr(board_scripts, "ROOT", str(found.root))
+    monkeypatch.setattr(board_scripts, "FUNCTIONS", board_scripts.FUNCTIONS + KERNEL)
     return found
 
 
@@ -378,8 +377,8 @@ def test_a_board_without_mkswap_is_named(board: FakeBoard, tmp_path: Path, monke
     (board.programs / "mkswap").unlink()
     script = (board.ssh.bin / "ssh").read_text().replace(":$PATH", f":{few}")
     (board.ssh.bin / "ssh").write_text(script)
-    functions = board_swap_scripts.FUNCTIONS.replace(":/usr/sbin:/sbin", "")  # this machine has the program there
-    monkeypatch.setattr(board_swap_scripts, "FUNCTIONS", functions)
+    functions = board_scripts.FUNCTIONS.replace(":/usr/sbin:/sbin", "")  # this machine has the program there
+    monkeypatch.setattr(board_scripts, "FUNCTIONS", functions)
     with SshTarget(PLACE) as target, pytest.raises(UnavailableError, match="it lacks the program mkswap") as caught:
         target.try_levels("swap", ("none",))
     assert caught.value.hint == "Install busybox or util-linux there."

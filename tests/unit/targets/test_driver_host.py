@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from swapstone.core.model import UnavailableError, UserError, WireError
-from swapstone.core.targets.ready_listener import ready_listener
-from swapstone.parts.boards.model.driver_target import DriverTarget
+from swapstone.core.targets.host import ready_listener
+from swapstone.parts.boards.model.ssh_address import DriverTarget
 from swapstone.parts.boards.targets import ssh_connection
 from swapstone.parts.boards.targets.driver_host import DriverHost
 from swapstone.parts.boards.targets.ssh_connection import SshConnection

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.parts.boards.targets.board_answer import decode_board_answer
-from swapstone.parts.boards.targets.driver_scripts import FIND, RUN, TAKE, keeper_script, octal
+from swapstone.parts.boards.targets.board import decode_board_answer
+from swapstone.parts.boards.targets.driver_host import FIND, RUN, TAKE, keeper_script, octal
 from tests.processes import ends
 
 HOSTILE = (

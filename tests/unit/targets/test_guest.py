@@ -17,12 +17,12 @@ from swapstone.parts.vm.machine.guest import (
     GuestCommands,
     decode_channel,
     encode_order,
+    find,
     guest_path,
     missing_libraries,
     overlay,
     read_folder,
 )
-from swapstone.parts.vm.machine.image_tree import find
 from tests.unit.targets.fake_emulator import AFTER, ANSWER, END, GREETING, UNPREPARED, WHOLE
 
 NATIVE = Path(__file__).parents[3] / "native" / "guest" / "init.c"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.core.targets.host_description import describe_host
+from swapstone.core.targets.host import describe_host
 
 CPUINFO = """processor\t: 0
 model name\t: Fast CPU 3000

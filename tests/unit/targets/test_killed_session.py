@@ -15,7 +15,7 @@ from tests.unit.targets.fake_emulator import emulator
 _SESSION = """
 import sys, tempfile
 from pathlib import Path
-from swapstone.parts.vm.machine.machine_models import EmulatedMachine
+from swapstone.parts.vm.machine.emulator import EmulatedMachine
 from swapstone.parts.vm.machine.emulator import find_emulator
 from swapstone.parts.vm.machine.qemu import Guest, Limits, Setup
 

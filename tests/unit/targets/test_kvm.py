@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from swapstone.parts.vm.machine import kvm
+from swapstone.parts.vm.machine.emulator import EmulatedMachine
 from swapstone.parts.vm.machine.kvm import by_kvm, kvm_device_trouble, kvm_trouble
-from swapstone.parts.vm.machine.machine_models import EmulatedMachine
 from swapstone.parts.vm.machine.qemu import Limits
 from swapstone.parts.vm.machine.vm_target import VmOptions, VmTarget
 from tests.unit.targets.fake_emulator import emulator

@@ -16,15 +16,20 @@ import pytest
 
 from swapstone.core.factors import Evidence
 from swapstone.core.model import UnavailableError, UserError
-from swapstone.core.model.kernel_identity import identity_of_file, identity_of_running
+from swapstone.core.model.image_difference import identity_of_file, identity_of_running
 from swapstone.core.model.observation import EMULATED
 from swapstone.core.targets import MachineConfig, TargetError, parse_target
 from swapstone.core.wire import AgentAnswer, TrialRequest
 from swapstone.parts.boards.targets import labgrid_target
-from swapstone.parts.boards.targets.board_roots import ROOT_STEP, root_identity_of
 from swapstone.parts.boards.targets.board_swap import BoardSwap
 from swapstone.parts.boards.targets.labgrid_session import LabPlace, LabSession, decode_answer
-from swapstone.parts.boards.targets.labgrid_target import LabgridSpec, LabgridTarget, with_environment
+from swapstone.parts.boards.targets.labgrid_target import (
+    ROOT_STEP,
+    LabgridSpec,
+    LabgridTarget,
+    root_identity_of,
+    with_environment,
+)
 from swapstone.parts.vm.factors.kernel import KERNEL
 from swapstone.parts.vm.factors.rootfs import ROOTFS
 from tests.fake_ssh import FakeSsh

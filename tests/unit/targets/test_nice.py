@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from swapstone.core.answers.endings import trouble_of
+from swapstone.core.answers.reading import trouble_of
 from swapstone.core.targets.host import HostTarget, check_nice
 from swapstone.core.wire import ProcessOutcome, TrialRequest
 

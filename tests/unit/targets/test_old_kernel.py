@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.core.answers.endings import trouble_of
+from swapstone.core.answers.reading import trouble_of
 from swapstone.core.model.directories import cache_dir
 from swapstone.core.targets import AgentStartError
 from swapstone.core.targets.agent_build import build_agent

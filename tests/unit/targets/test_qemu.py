@@ -15,8 +15,7 @@ import pytest
 
 from swapstone.core.model import UnavailableError, UserError, check_scale
 from swapstone.parts.vm.artifacts.image_catalog import MACHINE_ARCHITECTURES
-from swapstone.parts.vm.machine.emulator import find_emulator
-from swapstone.parts.vm.machine.machine_models import MACHINE_MODELS, EmulatedMachine
+from swapstone.parts.vm.machine.emulator import MACHINE_MODELS, EmulatedMachine, find_emulator
 from swapstone.parts.vm.machine.qemu import (
     Files,
     Guest,

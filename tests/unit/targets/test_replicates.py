@@ -5,8 +5,7 @@ from __future__ import annotations
 
 import itertools
 
-from swapstone.parts.vm.machine.guest import encode_order
-from swapstone.parts.vm.machine.replicates import Perturbation, block_of, perturbation
+from swapstone.parts.vm.machine.guest import Perturbation, block_of, encode_order, perturbation
 
 REPLICATES = range(1, 200)
 

@@ -13,8 +13,7 @@ import pytest
 from swapstone.core.model import UserError
 from swapstone.core.targets.agent_build import sha256_of
 from swapstone.parts.vm.machine.qemu import GuestEnd, GuestRun
-from swapstone.parts.vm.machine.run_cache import RunCache
-from swapstone.parts.vm.machine.run_name import digest_of
+from swapstone.parts.vm.machine.run_cache import RunCache, digest_of
 
 INPUTS = {"kernel": b"k" * 40, "initrd": b"i" * 40, "arguments": b"-m\x00256M", "order": b"swapstone-order 1\n"}
 RUN = GuestRun(end=GuestEnd.FINISHED, output=bytes(range(256)), console="a\nb")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from swapstone.core.targets import MachineConfig
-from swapstone.parts.vm.machine.machine_models import EmulatedMachine
+from swapstone.parts.vm.machine.emulator import EmulatedMachine
 from tests.unit.targets.test_vm import Bench
 
 

@@ -14,12 +14,16 @@ from swapstone.core.targets import MachineConfigError
 from swapstone.core.targets.target import MachineConfig
 from swapstone.core.wire import TrialRequest
 from swapstone.parts.vm.machine.boot_image import VmImage
-from swapstone.parts.vm.machine.emulator import EMULATORS_VARIABLE, find_emulator
+from swapstone.parts.vm.machine.emulator import (
+    EMULATORS_VARIABLE,
+    EmulatedMachine,
+    check_awake,
+    check_processors,
+    find_emulator,
+)
 from swapstone.parts.vm.machine.guest import decode_channel
-from swapstone.parts.vm.machine.machine_facts import counted_clock, why_other_processors
-from swapstone.parts.vm.machine.machine_models import EmulatedMachine, check_awake, check_processors
 from swapstone.parts.vm.machine.qemu import Files, arguments, base_options
-from swapstone.parts.vm.machine.vm_target import VmOptions, VmTarget
+from swapstone.parts.vm.machine.vm_target import VmOptions, VmTarget, counted_clock, why_other_processors
 from tests.unit.targets.fake_emulator import GREETING, WHOLE, emulator
 
 FILES = Files("K", "I", "O", "CON", "CH")

@@ -23,9 +23,16 @@ from swapstone.core.model.run_sharing import RunSharing
 from swapstone.core.targets import TargetError, UnequalRunsError
 from swapstone.core.wire import TrialRequest
 from swapstone.parts.cluster.content_store import MOST_BYTES, OBJECTS, RUNS, TRIALS, ContentStore, DamagedEntryError
-from swapstone.parts.cluster.shared_runs import SharedRuns, share_runs
+from swapstone.parts.cluster.shared_runs import (
+    Answer,
+    SharedRuns,
+    WorkerPool,
+    open_workers,
+    share_runs,
+    work,
+    worker_name,
+)
 from swapstone.parts.cluster.stored_trial import get_run, get_trial, put_trial
-from swapstone.parts.cluster.worker_pools import Answer, WorkerPool, open_workers, work, worker_name
 from swapstone.parts.vm.machine.boot_image import VmImage
 from swapstone.parts.vm.machine.qemu import GuestRun
 from swapstone.parts.vm.machine.vm_target import VmOptions, VmTarget
@@ -453,7 +460,7 @@ def test_a_worker_says_that_it_is_the_one_to_avoid(bench: Bench) -> None:
 @pytest.mark.slow
 def test_a_scheduler_that_is_not_there_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("distributed")
-    monkeypatch.setattr("swapstone.parts.cluster.worker_pools._CONNECT_S", 0.5)
+    monkeypatch.setattr("swapstone.parts.cluster.shared_runs._CONNECT_S", 0.5)
     with socket.socket() as candidate:
         candidate.bind(("127.0.0.1", 0))
         port = candidate.getsockname()[1]

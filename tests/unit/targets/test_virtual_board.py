@@ -16,12 +16,10 @@ from swapstone.core.model import UnavailableError, UserError
 from swapstone.core.model.cpio import archive, file, unpack
 from swapstone.core.targets import TargetOptions, parse_target
 from swapstone.parts.boards.session.virtual_board_kind import VirtualBoardSpec
-from swapstone.parts.boards.targets import emulated_board
-from swapstone.parts.boards.targets.board_keys import BoardKeys
-from swapstone.parts.boards.targets.emulated_board import EmulatedBoard
+from swapstone.parts.boards.targets import virtual_board
+from swapstone.parts.boards.targets.virtual_board import BoardKeys, EmulatedBoard
 from swapstone.parts.vm.machine.boot_image import VmImage
-from swapstone.parts.vm.machine.emulator import Emulator
-from swapstone.parts.vm.machine.machine_models import EmulatedMachine
+from swapstone.parts.vm.machine.emulator import EmulatedMachine, Emulator
 from tests.processes import ends
 
 SERVER = """#!{python}
@@ -54,7 +52,7 @@ def emulator(folder: Path, start: str = "", monkeypatch: pytest.MonkeyPatch | No
     program.chmod(0o755)
     found = Emulator(path=str(program), version="version 9.9", build="x")
     if monkeypatch:
-        monkeypatch.setattr(emulated_board, "find_emulator", lambda _: found)
+        monkeypatch.setattr(virtual_board, "find_emulator", lambda _: found)
     return found
 
 
@@ -142,7 +140,7 @@ def test_a_machine_that_does_not_answer_is_ended(
         f"import os, time; pathlib.Path('{tmp_path}/pid').write_text(str(os.getpid())); time.sleep(60)",
         monkeypatch,
     )
-    monkeypatch.setattr(emulated_board, "BOOT_S", 1.0)
+    monkeypatch.setattr(virtual_board, "BOOT_S", 1.0)
     with pytest.raises(UnavailableError, match="did not answer within 1 s"):
         EmulatedBoard(image, "arm64")
     assert not (tmp_path / "pid").exists() or not Path("/proc", (tmp_path / "pid").read_text()).exists()
@@ -157,7 +155,7 @@ def test_the_machine_ends_with_a_program_that_is_killed(tmp_path: Path, image: V
         "from swapstone.parts.boards.targets import emulated_board\n"
         "from swapstone.parts.vm.machine.boot_image import VmImage\n"
         "from swapstone.parts.vm.machine.emulator import Emulator\n"
-        "from swapstone.parts.vm.machine.machine_models import EmulatedMachine\n"
+        "from swapstone.parts.vm.machine.emulator import EmulatedMachine\n"
         f"emulated_board.find_emulator = lambda _: Emulator(path={found.path!r}, version='9', build='x')\n"
         f"image = VmImage(Path({str(image.kernel)!r}), Path({str(image.initrd)!r}), EmulatedMachine(architecture='aarch64'))\n"
         "board = emulated_board.EmulatedBoard(image, 'arm64')\n"

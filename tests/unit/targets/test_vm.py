@@ -21,7 +21,7 @@ from swapstone.core.targets import MachineConfig, MachineConfigError, TargetErro
 from swapstone.core.wire import AgentAnswer, ProcessOutcome, TrialRequest
 from swapstone.parts.vm.machine import snapshot
 from swapstone.parts.vm.machine.boot_image import VmImage
-from swapstone.parts.vm.machine.machine_models import EmulatedMachine
+from swapstone.parts.vm.machine.emulator import EmulatedMachine
 from swapstone.parts.vm.machine.qemu import GuestEnd, GuestRun, Limits, Setup
 from swapstone.parts.vm.machine.vm_target import VmOptions, VmTarget
 from tests.processes import is_running

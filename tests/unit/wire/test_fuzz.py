@@ -27,31 +27,29 @@ _READS = re.compile(
 COVERED = {
     "core/manifests.py": "",  # reads files of this package
     "core/artifacts/cache_folder.py": "",  # reads back what was written into the cache
-    "parts/build/artifacts/dynamic_entries.py": "dynamic entries",
+    "parts/build/artifacts/loader_files.py": "dynamic entries",
     "parts/vm/artifacts/images.py": "",  # reads back what it wrote, if the digest beside it matches
     "parts/vm/artifacts/kernel_modules.py": "kernel module",
     "parts/vm/artifacts/kernels.py": "kernel",
     "parts/build/artifacts/libraries.py": "",  # reads back what it wrote into the cache
-    "parts/vm/artifacts/oci_layout.py": "root archive",
     "parts/build/artifacts/packages.py": "image lock",
     "core/artifacts/program_size.py": "program size",
     "parts/vm/artifacts/root_file_systems.py": "root archive",
     "parts/build/artifacts/snapshot.py": "snapshot times",
-    "parts/vm/artifacts/tar_reader.py": "root archive",
+    "parts/vm/artifacts/root_archives.py": "root archive",
     "parts/build/artifacts/upstream_sources.py": "source lock",
     "parts/build/artifacts/workload_build.py": "",  # reads back what it wrote into the cache
     "parts/explain/explanation/cost_classes.py": "cost classes",
     "core/factors/elf_file.py": "program facts",
     "core/factors/facts.py": "program facts",
-    "parts/explain/instruments/archive_matching.py": "archive",
     "parts/explain/instruments/symbol_tables.py": "symbols",
     "parts/explain/instruments/unwind_tables.py": "unwind tables",
     "parts/explain/instruments/traced_wakeups.py": "code",
     "core/model/compression.py": "initrd",
-    "parts/net/model/conformance.py": "conform",
+    "parts/net/session/conformance.py": "conform",
     "core/model/cpio.py": "initrd",
-    "core/model/kernel_identity.py": "kernel identity",
-    "core/model/toml_file.py": "study",
+    "core/model/image_difference.py": "kernel identity",
+    "core/model/regular_file.py": "study",
     "parts/published/claims.py": "",  # comes with the program
     "parts/published/data.py": "",  # as above
     "parts/published/joins.py": "",  # as above
@@ -71,7 +69,7 @@ COVERED = {
     "parts/vm/machine/snapshot.py": "monitor",
     "parts/cluster/stored_trial.py": "stored trial",
     "core/wire/kept_answer.py": "kept answer",
-    "core/workloads/cyclictest.py": "cyclictest",
+    "core/workloads/output_readers.py": "cyclictest",
 }
 
 

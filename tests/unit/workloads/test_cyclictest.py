@@ -12,8 +12,7 @@ import pytest
 
 from swapstone.core.model import ImageTool, Quantity, WireError, percentile
 from swapstone.core.workloads import find_suite, find_workload
-from swapstone.core.workloads.cyclictest import decode_cyclictest
-from swapstone.core.workloads.output_readers import TOOL_READERS
+from swapstone.core.workloads.output_readers import TOOL_READERS, decode_cyclictest
 from swapstone.parts.vm.suites.latency import BINS, CYCLES
 
 RECORDED = Path(__file__).parents[2] / "recorded"

@@ -11,7 +11,7 @@ import pytest
 
 from swapstone.core.model.directories import share_dir
 from swapstone.core.workloads import find_suite, find_workload
-from swapstone.parts.published.measured_rows import measured_rows
+from swapstone.parts.published.data import measured_rows
 from tests.shared import Shared
 from tests.unit.builders import source_of
 from tests.unit.workloads.counted_system_calls import counted, system_calls_of_a_pass

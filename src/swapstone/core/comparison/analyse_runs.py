@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 
 from swapstone.core.comparison.caveats import DIFFERENT, caveats_of
-from swapstone.core.comparison.cells import collect
+from swapstone.core.comparison.cells import collect, left_out_caveats, measured_candidates
 from swapstone.core.comparison.checks import Place, check, checked
 from swapstone.core.comparison.error_rate import ErrorRates
 from swapstone.core.comparison.factor_effects import judged
@@ -22,10 +22,8 @@ from swapstone.core.comparison.machine_noise import busy_loads, noise_of, prefer
 from swapstone.core.comparison.pairs import interval_pairs
 from swapstone.core.comparison.processors import undisturbed
 from swapstone.core.comparison.rows import Row, SizeValues, run_rows, size_rows
-from swapstone.core.comparison.run_columns import as_table, metric_names
-from swapstone.core.comparison.run_table import OK, STATUSES, Runs, RunTable
+from swapstone.core.comparison.run_table import OK, STATUSES, Runs, RunTable, as_table, metric_names
 from swapstone.core.comparison.suite_index import index_estimates, indices
-from swapstone.core.comparison.unmeasured import left_out_caveats, measured_candidates
 from swapstone.core.comparison.verdicts import FEW_PAIRS, comparison
 from swapstone.core.model import (
     CURRENT_RULES,

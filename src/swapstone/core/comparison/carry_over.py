@@ -27,8 +27,7 @@ from swapstone.core.comparison.cells import Group, collect
 from swapstone.core.comparison.findings import Findings, Place, shortened
 from swapstone.core.comparison.group_runs import GroupRuns, group_runs
 from swapstone.core.comparison.rows import Row, run_rows
-from swapstone.core.comparison.run_columns import as_table
-from swapstone.core.comparison.run_table import UNAVAILABLE, Runs, by_number
+from swapstone.core.comparison.run_table import UNAVAILABLE, Runs, as_table, by_number
 from swapstone.core.comparison.verdicts import verdict_of
 from swapstone.core.model import (
     CarryOver,

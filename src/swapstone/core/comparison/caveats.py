@@ -11,8 +11,7 @@ import numpy as np
 from swapstone.core.comparison.error_rate import ErrorRates, Family
 from swapstone.core.comparison.findings import shortened
 from swapstone.core.comparison.rows import Row
-from swapstone.core.comparison.run_columns import as_table
-from swapstone.core.comparison.run_table import STATUSES, Runs, RunTable
+from swapstone.core.comparison.run_table import STATUSES, Runs, RunTable, as_table
 from swapstone.core.model import (
     CURRENT_RULES,
     UNKNOWN_THREADS,

@@ -5,16 +5,27 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from swapstone.core.comparison.run_columns import as_table
-from swapstone.core.comparison.run_table import ABSENT, OK, STATUSES, Floats, Group, Ints, Runs, RunTable, last_end
-from swapstone.core.model import CONSOLE, Status, Verdict
+from swapstone.core.comparison.run_table import (
+    ABSENT,
+    OK,
+    STATUSES,
+    Floats,
+    Group,
+    Ints,
+    Runs,
+    RunTable,
+    as_table,
+    last_end,
+)
+from swapstone.core.model import CONSOLE, Caveat, CaveatKind, Experiment, Status, Variant, Verdict, WorkSpec
 
 __all__ = ["TROUBLES", "Cell", "Cells", "Group", "collect"]
+
 
 Cells = Mapping[Group, Mapping[str, "Cell"]]
 """By group, then by the label of the variant."""
@@ -145,3 +156,56 @@ def _first_reasons(table: RunTable) -> dict[int, dict[Status, str]]:
         reason = table.reasons[int(table.reason[row])].partition(CONSOLE)[0] or "no reason given"
         found.setdefault(key // len(STATUSES), {})[STATUSES[key % len(STATUSES)]] = reason
     return found
+
+
+MOST_EMPTY_ROWS = 20_000
+"""An analysis with more rows than these leaves out those without any run."""
+
+CandidatesOf = Mapping[Group, Sequence[Variant]]
+"""The candidates that have rows, by group, in the experiment's order; a group without any is absent."""
+
+
+def measured_candidates(
+    experiment: Experiment, variants: Sequence[Variant], workloads: Mapping[str, WorkSpec], table: RunTable
+) -> CandidatesOf | None:
+    """Return the candidates of which they or the baseline have a run, of an experiment that is too large to show all; None if it is not.
+
+    Args:
+        experiment: gives workloads and loads.
+        variants: the baseline first.
+        workloads: by name.
+        table: of all runs.
+    """
+    baseline, *candidates = variants
+    if _rows_of(experiment, variants, workloads) <= MOST_EMPTY_ROWS:
+        return None
+    labels: dict[Group, set[str]] = {}
+    for suite, workload, load, label in table.places:
+        labels.setdefault((suite, workload, load), set()).add(label)
+    return {
+        group: candidates if baseline.label in found else [each for each in candidates if each.label in found]
+        for group, found in labels.items()
+    }
+
+
+def _rows_of(experiment: Experiment, variants: Sequence[Variant], workloads: Mapping[str, WorkSpec]) -> int:
+    """Return how many rows of runs an experiment has."""
+    metrics = sum(len(workloads[name].metrics) for _, name in experiment.workloads)
+    return metrics * len(experiment.loads) * (len(variants) - 1)
+
+
+def left_out_caveats(
+    experiment: Experiment,
+    variants: Sequence[Variant],
+    workloads: Mapping[str, WorkSpec],
+    candidates_of: CandidatesOf | None,
+) -> tuple[Caveat, ...]:
+    """Return the caveat about rows that are left out; none if no row is. Arguments as `measured_candidates` has them and returns."""
+    if candidates_of is None:
+        return ()
+    kept = sum(len(workloads[name].metrics) * len(found) for (_, name, _), found in candidates_of.items())
+    count = _rows_of(experiment, variants, workloads) - kept
+    if not count:
+        return ()
+    message = f"{count} comparisons of which no run was made are left out: no complete pair of runs."
+    return (Caveat(kind=CaveatKind.NOT_MEASURED, message=message),)

@@ -13,8 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from swapstone.core.comparison import carry_over, conditions, failures, outputs, overload, processors, storage
 from swapstone.core.comparison.cells import Group
 from swapstone.core.comparison.findings import Check, Findings, Place, checked
-from swapstone.core.comparison.run_columns import as_table
-from swapstone.core.comparison.run_table import Runs
+from swapstone.core.comparison.run_table import Runs, as_table
 from swapstone.core.model import CURRENT_RULES, Caveat, Experiment, Variant, Verdict, WorkSpec
 from swapstone.core.model.parts import provided
 

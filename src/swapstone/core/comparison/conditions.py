@@ -24,8 +24,8 @@ import numpy as np
 from swapstone.core.comparison.findings import wall_clock_caveats
 from swapstone.core.comparison.run_table import ABSENT, OK, Ints, RunTable, by_number
 from swapstone.core.model import BOOT_ORDER, Caveat, CaveatKind, Experiment
-from swapstone.core.model.bounds import LARGEST_INTEGER
-from swapstone.core.model.trial_conditions import INHERITED, describe_conditions, different_conditions
+from swapstone.core.model.frozen_struct import LARGEST_INTEGER
+from swapstone.core.model.observation import INHERITED, describe_conditions, different_conditions
 from swapstone.core.stats import median
 
 STILL_NS = 1_000_000_000

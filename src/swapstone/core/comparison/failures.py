@@ -16,8 +16,7 @@ import msgspec
 import numpy as np
 
 from swapstone.core.comparison.findings import Findings, Place
-from swapstone.core.comparison.run_columns import as_table
-from swapstone.core.comparison.run_table import FAILED, REFUSED, UNAVAILABLE, Ints, Runs, RunTable, by_number
+from swapstone.core.comparison.run_table import FAILED, REFUSED, UNAVAILABLE, Ints, Runs, RunTable, as_table, by_number
 from swapstone.core.model import (
     FAST_ONES,
     KILLED,

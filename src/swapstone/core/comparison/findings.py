@@ -8,8 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from swapstone.core.comparison.cells import Group
 from swapstone.core.comparison.rows import Row
-from swapstone.core.comparison.run_columns import as_table
-from swapstone.core.comparison.run_table import Runs, RunTable
+from swapstone.core.comparison.run_table import Runs, RunTable, as_table
 from swapstone.core.model import CarryOver, Caveat, Experiment, FailureRates, Variant, Verdict, WorkSpec
 
 Place = tuple[Group, str, str]

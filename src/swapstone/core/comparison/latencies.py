@@ -8,8 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from swapstone.core.comparison.run_columns import as_table
-from swapstone.core.comparison.run_table import HISTOGRAM, OK, SERIES, Runs, RunTable
+from swapstone.core.comparison.run_table import HISTOGRAM, OK, SERIES, Runs, RunTable, as_table
 from swapstone.core.model import Experiment, Latency, Run, TimeSeries, Variant, percentile
 from swapstone.core.stats import exceedance, median_interval
 

@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from swapstone.core.comparison.run_columns import as_table
-from swapstone.core.comparison.run_table import ABSENT, Floats, Mask, Runs, RunTable, exact_sum, quotients
+from swapstone.core.comparison.run_table import ABSENT, Floats, Mask, Runs, RunTable, as_table, exact_sum, quotients
 from swapstone.core.model import IDLE, UNKNOWN_THREADS, Cpus, Experiment, Noise, WorkSpec
 from swapstone.core.stats import median
 

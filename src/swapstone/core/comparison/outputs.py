@@ -18,8 +18,7 @@ import numpy as np
 
 from swapstone.core.comparison.cells import Group
 from swapstone.core.comparison.findings import Findings, Place, shortened
-from swapstone.core.comparison.run_columns import EXIT_STATUS, as_table
-from swapstone.core.comparison.run_table import OK, Runs, by_number
+from swapstone.core.comparison.run_table import EXIT_STATUS, OK, Runs, as_table, by_number
 from swapstone.core.model import Caveat, CaveatKind, Experiment, OwnProgram, Variant, Verdict, WorkSpec
 
 STDOUT = "stdout"

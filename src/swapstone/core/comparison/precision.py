@@ -16,8 +16,7 @@ from swapstone.core.comparison.machine_noise import busy_loads
 from swapstone.core.comparison.means import runs_needed
 from swapstone.core.comparison.processors import without_disturbed_blocks
 from swapstone.core.comparison.rows import Row, run_rows
-from swapstone.core.comparison.run_columns import as_table, metric_names
-from swapstone.core.comparison.run_table import Runs
+from swapstone.core.comparison.run_table import Runs, as_table, metric_names
 from swapstone.core.comparison.suite_index import index_estimates
 from swapstone.core.comparison.verdicts import comparison
 from swapstone.core.model import (

@@ -28,13 +28,13 @@ import numpy as np
 
 from swapstone.core.comparison.cells import Group
 from swapstone.core.comparison.findings import Findings, Place, shortened
-from swapstone.core.comparison.run_columns import as_table
 from swapstone.core.comparison.run_table import (
     OK,
     Ints,
     Mask,
     Runs,
     RunTable,
+    as_table,
     by_number,
     exact_sum,
     quotients,

@@ -11,13 +11,12 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from swapstone.core.comparison.cells import Cell, Cells, Group
+from swapstone.core.comparison.cells import CandidatesOf, Cell, Cells, Group
 from swapstone.core.comparison.error_rate import Family
 from swapstone.core.comparison.layout_spread import by_turn, whole_cycles
 from swapstone.core.comparison.means import tail_p_value, unit_means
 from swapstone.core.comparison.pairs import pairs_for
 from swapstone.core.comparison.run_table import Ints
-from swapstone.core.comparison.unmeasured import CandidatesOf
 from swapstone.core.model import (
     BALANCED_ORDER,
     CURRENT_RULES,

@@ -8,8 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from swapstone.core.comparison.findings import Findings
-from swapstone.core.comparison.run_columns import as_table
-from swapstone.core.comparison.run_table import ABSENT, OK, Ints, Runs, RunTable
+from swapstone.core.comparison.run_table import ABSENT, OK, Ints, Runs, RunTable, as_table
 from swapstone.core.model import Caveat, CaveatKind, Experiment, Variant, WorkSpec
 
 SMALL_BYTES = 64 << 10

@@ -8,13 +8,18 @@ from collections.abc import Sequence
 
 import msgspec
 
-from swapstone.core.factors.command import COMMAND_FACTOR, COMMAND_LINE
 from swapstone.core.factors.factor import Evidence, Factor, Level, ProgramFacts, Recipe, Stage, TakesPaths, TakesTexts
 from swapstone.core.factors.facts import RECORDED, RELEVANT_SYMBOLS, facts_of, read_facts
-from swapstone.core.factors.free_factor import NOT_OBSERVED, free_factor, is_unobserved
+from swapstone.core.factors.free_factor import (
+    COMMAND_FACTOR,
+    COMMAND_LINE,
+    NOT_OBSERVED,
+    PROGRAM,
+    free_factor,
+    is_unobserved,
+)
 from swapstone.core.factors.priority import PRIORITY, PRIORITY_VARIABLE, level_of_stat
 from swapstone.core.factors.priority import SEEN as PRIORITY_SEEN
-from swapstone.core.factors.program import PROGRAM
 from swapstone.core.model import FactorLevels, UserError, Variant, unknown
 from swapstone.core.model.parts import provided
 

@@ -133,7 +133,7 @@ class ProgramFacts(FrozenStruct, frozen=True, kw_only=True):
         aliases: those of them with the address of its ``malloc``.
         build_id: of the note NT_GNU_BUILD_ID, hexadecimal; empty where it has none.
         properties: those of ``.note.gnu.property``, each ``TYPE=VALUE``.
-        marks: the texts in the section of marked start-up objects (`swapstone.parts.build.factors.c_library_files.MARK`).
+        marks: the texts in the section of marked start-up objects (`swapstone.parts.build.factors.libc.MARK`).
         float_abi: of a program for 32-bit ARM, how it does floating-point arithmetic; None for another one.
     """
 

@@ -7,10 +7,40 @@ import re
 
 import msgspec
 
-from swapstone.core.factors.command import COMMAND_LINE, LONG_COMMAND_LINE
 from swapstone.core.factors.factor import Evidence, Factor, Level, Recipe, Stage
-from swapstone.core.model import environment_variable
+from swapstone.core.model import COMMAND, environment_variable, process_file
 from swapstone.core.model.substitution import NAME
+
+COMMAND_LINE = process_file("cmdline")
+"""The arguments of the process, each followed by a zero byte (proc(5))."""
+
+LONG_COMMAND_LINE = (
+    "Its command line may have more than 16 KiB, which the agent does not read: give it a file instead. "
+    "Or /proc is not mounted."
+)
+
+
+class Command:
+    """Which of the user's command lines is executed. The user names the levels, so the registry lists none."""
+
+    name = COMMAND
+    stage = Stage.LAUNCH
+    description = "your command lines: 'PROGRAM ARG' 'PROGRAM ARG'"
+    levels: tuple[Level, ...] = ()
+    observes = (COMMAND_LINE,)
+    unseen = LONG_COMMAND_LINE
+
+    def apply(self, level: str, recipe: Recipe) -> Recipe:  # noqa: ARG002 - the command line is the experiment's, not the recipe's
+        """Return the recipe unchanged: a command line is no part of it."""
+        return recipe
+
+    def observe(self, evidence: Evidence) -> str | None:
+        """Return the level whose executable, arguments and variables the process had at its end; another text for other ones."""
+        return dict(evidence.levels).get(self.name)
+
+
+COMMAND_FACTOR = Command()
+
 
 NOT_OBSERVED = "not observed"
 """What a run stores for a factor whose level no process receives."""
@@ -83,3 +113,35 @@ def free_factor(name: str) -> Factor | None:
 def is_unobserved(name: str, seen: str) -> bool:
     """Return whether a run was accepted though the level in force is not known."""
     return name.startswith("{") and seen == NOT_OBSERVED
+
+
+class Program:
+    """Which of the user's programs is started. The user names the levels, so the registry lists none."""
+
+    name = "program"
+    stage = Stage.LAUNCH
+    description = "your built programs: --program NAME=PATH"
+    levels: tuple[Level, ...] = ()
+
+    def apply(self, level: str, recipe: Recipe) -> Recipe:  # noqa: ARG002 - the path is the experiment's, not the recipe's
+        """Return the recipe unchanged: the program is already built."""
+        return recipe
+
+    def observe(self, evidence: Evidence) -> str | None:
+        """Name the level by the file that was started.
+
+        Returns:
+            The level whose path was started, if its file did not change and, unless it is a script, is among the objects that the process
+            had mapped at its end. Another text if the process executed another program; None if the file or the objects are unknown.
+        """
+        level = next((level for level, path in evidence.named if path == evidence.started), None)
+        if level is None or evidence.program is None:  # a script's process is that of its interpreter
+            return level
+        if not evidence.objects:
+            return None
+        if evidence.program.path not in evidence.objects:
+            return f"another program, {evidence.objects[0]},"
+        return level
+
+
+PROGRAM = Program()

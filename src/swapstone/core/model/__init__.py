@@ -2,6 +2,7 @@
 """The types of Swapstone, as `ARCHITECTURE.md` defines them. Imports no other package."""
 
 from swapstone.core.model.analysis import (
+    FAST_ONES,
     Analysis,
     CarryOver,
     Caveat,
@@ -9,6 +10,8 @@ from swapstone.core.model.analysis import (
     Comparison,
     FactorEffect,
     Failure,
+    FailureCounts,
+    FailureRates,
     Index,
     Interaction,
     Latency,
@@ -23,7 +26,6 @@ from swapstone.core.model.analysis import (
     Verdict,
     WorkloadPrecision,
 )
-from swapstone.core.model.discarded_runs import counted_blocks, discarded_by_block
 from swapstone.core.model.errors import (
     NothingComparableError,
     RecordError,
@@ -56,13 +58,10 @@ from swapstone.core.model.experiment import (
     cycle_of,
     layout_of,
 )
-from swapstone.core.model.failure_counts import FAST_ONES, FailureCounts, FailureRates
 from swapstone.core.model.frozen_struct import FrozenStruct
 from swapstone.core.model.histogram import percentile
 from swapstone.core.model.image_difference import ImageDifference
-from swapstone.core.model.load import IDLE, Load, LoadIndicator
-from swapstone.core.model.load_generator import LoadGenerator
-from swapstone.core.model.machine_needs import USUAL_MEMORY_BYTES, MachineNeeds
+from swapstone.core.model.load import IDLE, USUAL_MEMORY_BYTES, Load, LoadGenerator, LoadIndicator, MachineNeeds
 from swapstone.core.model.memory_phases import MemorySeries, PhaseMemory
 from swapstone.core.model.metric import Direction, Metric, Quantity
 from swapstone.core.model.observation import (
@@ -73,7 +72,16 @@ from swapstone.core.model.observation import (
     process_file,
     system_file,
 )
-from swapstone.core.model.run_result import CONSOLE, KILLED, TIMED_OUT, Run, Sample, Status
+from swapstone.core.model.run_result import (
+    CONSOLE,
+    KILLED,
+    TIMED_OUT,
+    Run,
+    Sample,
+    Status,
+    counted_blocks,
+    discarded_by_block,
+)
 from swapstone.core.model.substitution import filled_text, placeholders_in, split_placeholders
 from swapstone.core.model.workload import (
     ALL_PROCESSORS,

@@ -3,8 +3,7 @@
 
 from __future__ import annotations
 
-from swapstone.core.model.bounds import Number
-from swapstone.core.model.frozen_struct import FrozenStruct
+from swapstone.core.model.frozen_struct import FrozenStruct, Number
 
 DELAYED_ACK, TIMER, DISK, NETWORK, INTERRUPT = "delayed ACK", "timer", "disk", "network", "interrupt"
 LOCK, HAND_OFF, FUTEX = "lock", "hand-off", "futex"

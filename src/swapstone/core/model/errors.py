@@ -4,6 +4,9 @@
 from __future__ import annotations
 
 import difflib
+import errno
+import re
+import resource
 from collections.abc import Iterable, Mapping
 from typing import TypeVar
 
@@ -129,3 +132,98 @@ def find_named(kind: str, name: str, known: Mapping[str, Found]) -> Found:
     if name not in known:
         raise unknown(kind, name, known)
     return known[name]
+
+
+_REMEDIES = {
+    errno.ENOSPC: "The disk is full: free some space",
+    errno.EDQUOT: "Your disk quota is used up: free some space",
+    errno.EFBIG: "The file would exceed the limit of this shell or file system: raise it (`ulimit -f unlimited`)",
+    errno.EIO: "The disk or its file system reports an error: find the cause (`dmesg`), or copy the folder to another disk",
+    errno.EMFILE: "This process has too many open files: raise the limit (`ulimit -n 4096`)",
+    errno.ENFILE: "This machine has too many open files: end other programs",
+    errno.ENOMEM: "The machine is out of memory: end other programs",
+    errno.EAGAIN: "The limit of processes is reached: end other programs, or raise it (`ulimit -u`)",
+    errno.ENOLCK: "The file system has no locks left: use a folder on a local disk",
+    errno.ESTALE: "The network file system lost a file: mount it again",
+}
+
+
+def remedy(error: OSError) -> str:
+    """Return the cause and what removes it, as the beginning of a sentence; empty if no resource of the machine is the cause."""
+    return _REMEDIES.get(error.errno or 0, "")
+
+
+def hint_of(error: UserError, next_step: str = "give the same command again.") -> str:
+    """Return an error's hint; if it has none and a resource of the machine is its cause, the remedy of that and the next step."""
+    cause = "" if error.hint else _cause(error)
+    return f"{cause}, then {next_step}" if cause else error.hint
+
+
+def is_of_machine(error: UserError) -> bool:
+    """Return whether a resource of the machine is the cause of an error: another time the same request may succeed."""
+    return bool(_cause(error))
+
+
+def _cause(error: BaseException | None) -> str:
+    """Return the remedy of the first cause of an error that is a resource of the machine; empty if none is."""
+    while error is not None:
+        if isinstance(error, OSError) and remedy(error):
+            return remedy(error)
+        error = error.__cause__
+    return ""
+
+
+_NO_TEMPORARY_FOLDER = "No usable temporary directory found"
+"""What `tempfile.gettempdir` raises FileNotFoundError with, if no file can be written in any folder for temporary files."""
+
+_UNMAPPED = re.compile(r"failed to map segment|[Cc]annot allocate memory")
+"""What dlopen(3) reports where a library does not fit into the address space."""
+
+
+_PARTS = "swapstone.parts."
+
+
+def as_user_error(error: OSError | MemoryError | ImportError, next_step: str) -> UserError | None:
+    """Return the error for the user; None if no resource of the machine is the cause.
+
+    Args:
+        error: of the operating system, of Python's allocator, or of a library that was to be loaded.
+        next_step: what to do after the cause is removed, as the end of a sentence.
+    """
+    if isinstance(error, ImportError):
+        if isinstance(error, ModuleNotFoundError) and (error.name or "").startswith(_PARTS):
+            part = str(error.name).removeprefix(_PARTS).partition(".")[0]
+            return UserError(
+                f"This needs the part {part}, which is not installed.", "Install Swapstone with all parts."
+            )
+        if not _UNMAPPED.search(str(error)):
+            return None
+        hint = "Raise the limit of this shell (`ulimit -v unlimited`), or end other programs"
+        return UserError("There is not enough memory to load a library.", f"{hint}, then {next_step}")
+    if isinstance(error, FileNotFoundError) and str(error.strerror).startswith(_NO_TEMPORARY_FOLDER):
+        hint = "Free some space, raise the limit of this shell (`ulimit -f unlimited`), or name a folder: TMPDIR=FOLDER"
+        return UserError("No file can be written in a folder for temporary files.", f"{hint}; then {next_step}")
+    if isinstance(error, MemoryError):
+        error = OSError(errno.ENOMEM, "There is not enough memory")
+    cause = remedy(error)
+    if not cause:
+        return None
+    where = f" ({error.filename})" if isinstance(error.filename, str) else ""
+    return UserError(f"{error.strerror}{where}.", f"{cause}, then {next_step}")
+
+
+_SMALLEST_ADDRESS_SPACE_BYTES = 384 << 20
+
+
+def require_memory() -> None:
+    """Check that libraries can be loaded: with a smaller limit of the address space, OpenBLAS ends the process, and DuckDB crashes.
+
+    Raises:
+        UserError: the limit (`ulimit -v`) is smaller.
+    """
+    limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+    if 0 <= limit < _SMALLEST_ADDRESS_SPACE_BYTES:
+        raise UserError(
+            f"This process may use {limit >> 20} MiB of memory, and needs {_SMALLEST_ADDRESS_SPACE_BYTES >> 20} MiB.",
+            "Raise the limit of this shell: ulimit -v unlimited",
+        )

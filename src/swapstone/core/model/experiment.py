@@ -5,9 +5,8 @@ from __future__ import annotations
 
 import enum
 
-from swapstone.core.model.bounds import BlockNumber, Name, Position
 from swapstone.core.model.errors import UserError
-from swapstone.core.model.frozen_struct import FrozenStruct
+from swapstone.core.model.frozen_struct import BlockNumber, FrozenStruct, Name, Position
 from swapstone.core.model.substitution import placeholders_in
 from swapstone.core.model.workload import OwnProgram
 

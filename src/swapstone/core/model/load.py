@@ -6,7 +6,28 @@ from __future__ import annotations
 import msgspec
 
 from swapstone.core.model.frozen_struct import FrozenStruct
-from swapstone.core.model.machine_needs import MachineNeeds
+
+USUAL_MEMORY_BYTES = 256 << 20
+"""Memory of a virtual machine whose workload needs no other size."""
+
+
+class MachineNeeds(FrozenStruct, frozen=True, kw_only=True):
+    """What a virtual machine must have for a workload or a load.
+
+    Attributes:
+        parts: parts of its image, names of `swapstone.parts.vm.artifacts.image_catalog.PARTS`.
+        modules: names of kernel modules that are loaded at boot.
+        own_modules: names of `swapstone.parts.vm.artifacts.kernel_modules.OWN_MODULES`. They are built for the machine's kernel; the
+            machine has them as ``/NAME.ko``, and `prepare` loads them.
+        memory_bytes: a multiple of 1 MiB; 0 for `USUAL_MEMORY_BYTES`. Ignored for a load. The content of a swap device comes on top.
+        prepare: shell commands that run in this order before the measurement; each must succeed.
+    """
+
+    parts: tuple[str, ...] = ()
+    modules: tuple[str, ...] = ()
+    own_modules: tuple[str, ...] = ()
+    memory_bytes: int = 0
+    prepare: tuple[str, ...] = ()
 
 
 class LoadIndicator(FrozenStruct, frozen=True, kw_only=True):
@@ -81,3 +102,45 @@ IDLE = Load(
     description="nothing but the trial",
     indicators=(msgspec.structs.replace(OTHERS_CPU_SECONDS, most=0.1),),
 )
+
+
+PORT = "{port}"
+ADDRESS = "{address}"
+LOOPBACK = "127.0.0.1"
+CONNECTIONS = "{connections}"
+TEMPLATE, FOLDER = "{template}", "{folder}"
+
+
+class LoadGenerator(FrozenStruct, frozen=True, kw_only=True):
+    """A load generator and its timing, and what the server gets for it.
+
+    Attributes:
+        command: program and arguments; ``{port}`` stands for the port of the trial, ``{address}`` for the address on which the
+            server listens. There is no other placeholder.
+        reader: a name of `swapstone.core.workloads.load_generators.READERS`, or ``regex:PATTERN`` with named groups.
+        connections: number of concurrent connections; 0 if unknown.
+        warm_ms: the load generator runs this long before the measurement and is then killed.
+        ready_ms: time limit for the server to accept its first connection.
+        drain_ms: pause after each run of the load generator.
+        stop_ms: time limit for the server to exit after SIGTERM.
+        template: text of the server's configuration file with ``{port}``, ``{address}`` and ``{folder}``, a folder in which the server
+            may write; ``{template}`` in its command is the path of the filled file. Empty for none.
+    """
+
+    command: tuple[str, ...]
+    reader: str
+    connections: int = 0
+    warm_ms: int = 300
+    ready_ms: int = 10_000
+    drain_ms: int = 50
+    stop_ms: int = 5_000
+    template: str = ""
+
+    def with_port(self, port: int, address: str = LOOPBACK) -> tuple[str, ...]:
+        """Return the command with the port and the server's address filled in."""
+        return filled(self.command, port, address)
+
+
+def filled(words: tuple[str, ...], port: int, address: str = LOOPBACK) -> tuple[str, ...]:
+    """Return the words with ``{port}`` replaced by a port, and ``{address}`` by the address on which the server listens."""
+    return tuple(word.replace(PORT, str(port)).replace(ADDRESS, address) for word in words)

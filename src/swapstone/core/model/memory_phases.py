@@ -59,3 +59,9 @@ class MemorySeries(FrozenStruct, frozen=True, kw_only=True):
     def marked(self) -> bool:
         """Whether the program marked a phase or stated what it holds."""
         return any(phase.name != FIRST_PHASE or phase.live_bytes is not None for phase in self.phases)
+
+
+MEMORY = "memory"
+"""Their group."""
+
+RESIDENT, HUGE = "resident bytes", "bytes in huge pages"

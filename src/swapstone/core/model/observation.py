@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Mapping
 
 from swapstone.core.model.frozen_struct import FrozenStruct
 
@@ -53,3 +54,87 @@ def cgroup_file(name: str) -> Observation:
 def system_file(path: str) -> Observation:
     """Return the observation of a file by its absolute path, e.g. ``/proc/sys/vm/swappiness``."""
     return Observation(kind=ObservationKind.FILE, name=path)
+
+
+INHERITED = {
+    "agent_cpus": "the number of processors",
+    "agent_cpu_bits": "the set of processors",
+    "agent_nice": "the nice value",
+    "agent_policy": "the scheduling policy",
+    "agent_limits_crc": "the resource limits",
+    "cpu_quota_milli": "the CPU quota of the cgroup",
+    "governor_crc": "the frequency governor",
+}
+"""Facts that every trial has in common, with their names; in the order of the bits of the fact ``changed_conditions``."""
+
+_NUMBERS = ("agent_cpus", "agent_nice", "agent_policy", "cpu_quota_milli")
+"""Facts whose values a reader understands. The others are digests or bits."""
+
+
+def changed_conditions(facts: Mapping[str, int]) -> tuple[str, ...]:
+    """Return the facts of `INHERITED` that differ from those of the agent's start.
+
+    Args:
+        facts: of a run.
+    """
+    if not (bits := facts.get("changed_conditions", 0)):
+        return ()
+    return tuple(name for number, name in enumerate(INHERITED) if bits >> number & 1)
+
+
+def different_conditions(first: Mapping[str, int], facts: Mapping[str, int]) -> tuple[str, ...]:
+    """Return the facts of `INHERITED` that two runs do not have in common.
+
+    Nothing is compared if one of them has none of these facts, as in records before 0.2.
+
+    Args:
+        first: facts of one run.
+        facts: of the other.
+    """
+    if not (first.keys() & INHERITED.keys() and facts.keys() & INHERITED.keys()):
+        return ()
+    return tuple(name for name in INHERITED if first.get(name) != facts.get(name))
+
+
+def describe_conditions(
+    names: tuple[str, ...], facts: Mapping[str, int], first: Mapping[str, int] | None = None
+) -> str:
+    """Return conditions in words, e.g. ``the number of processors (1, first 2), the set of processors``.
+
+    Args:
+        names: facts of `INHERITED`.
+        facts: of the run.
+        first: of the run that it is compared with, if that is known.
+    """
+
+    def one(name: str) -> str:
+        if name not in _NUMBERS:
+            return INHERITED[name]
+        now = _value(facts, name)
+        return f"{INHERITED[name]} ({now}, first {_value(first, name)})" if first else f"{INHERITED[name]} (now {now})"
+
+    # The number of processors is more specific than the set.
+    shown = [name for name in names if name != "agent_cpu_bits" or "agent_cpus" not in names]
+    return ", ".join(map(one, shown))
+
+
+def interruption(facts: Mapping[str, int]) -> str:
+    """Return a sentence if a trial did not run without interruption; empty if it did, or if that is unknown.
+
+    Args:
+        facts: of its run.
+    """
+    if stops := facts.get("stops", 0):
+        times = "once" if stops == 1 else f"{stops} times"
+        return f"the measurement was interrupted: the program or the agent was stopped by a signal (SIGSTOP or SIGTSTP) {times}"
+    if suspended_ns := facts.get("suspended_ns", 0):
+        return f"the measurement was interrupted: the machine was suspended for {suspended_ns / 1e9:.3g} s"
+    return ""
+
+
+def _value(facts: Mapping[str, int], name: str) -> str:
+    if name not in facts:
+        return "none"
+    if name == "cpu_quota_milli":
+        return f"{facts[name] / 1000:g} processors"
+    return str(facts[name])

@@ -9,8 +9,7 @@ from collections.abc import Callable, Mapping
 import msgspec
 
 from swapstone.core.model.frozen_struct import FrozenStruct
-from swapstone.core.model.load_generator import LoadGenerator
-from swapstone.core.model.machine_needs import MachineNeeds
+from swapstone.core.model.load import LoadGenerator, MachineNeeds
 from swapstone.core.model.metric import Metric
 
 

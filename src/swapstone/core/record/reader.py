@@ -15,7 +15,7 @@ from typing import TypeVar
 import msgspec
 
 from swapstone.core.model import Experiment, FrozenStruct, RecordError, Run
-from swapstone.core.model.bounds import amount_problem
+from swapstone.core.model.frozen_struct import amount_problem
 from swapstone.core.model.safe_text import safe_excerpt
 from swapstone.core.record import record_format, validation
 from swapstone.core.record.files import FileProblemError, RecordFolder

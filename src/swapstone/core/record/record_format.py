@@ -25,7 +25,7 @@ from typing import Annotated
 import msgspec
 
 from swapstone.core.model import Cpus, FrozenStruct, ImageDifference, Metric, WorkSpec
-from swapstone.core.model.bounds import Integer, Name, NonNegative, Position, Text
+from swapstone.core.model.frozen_struct import Integer, Name, NonNegative, Position, Text
 
 FORMAT = "swapstone-record"
 SCHEMA = 1

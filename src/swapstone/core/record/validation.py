@@ -37,7 +37,7 @@ from swapstone.core.model import (
     UserError,
     Variant,
 )
-from swapstone.core.model.bounds import LARGEST_NUMBER, LONGEST_NAME, LONGEST_TEXT, MOST_BLOCKS, SMALLEST_NUMBER
+from swapstone.core.model.frozen_struct import LARGEST_NUMBER, LONGEST_NAME, LONGEST_TEXT, MOST_BLOCKS, SMALLEST_NUMBER
 from swapstone.core.model.safe_text import safe_excerpt
 from swapstone.core.record import record_format
 from swapstone.core.record.files import limit_of

@@ -21,7 +21,7 @@ from typing import IO, Self
 import msgspec
 
 from swapstone.core.model import Experiment, FrozenStruct, RecordError, Run
-from swapstone.core.model.system_errors import remedy
+from swapstone.core.model.errors import remedy
 from swapstone.core.record import origin, record_format, validation
 from swapstone.core.record.begun_record import is_begun_folder, not_a_record
 from swapstone.core.record.files import LONGEST_LINE_BYTES, FileProblemError, RecordFolder, limit_of

@@ -15,13 +15,11 @@ from swapstone.core.model import Analysis, Copy, Direction, Metric
 from swapstone.core.report import comparison_columns, factorial_export, formatting, section_export
 from swapstone.core.report.ci_export import CI_EXPORTS
 from swapstone.core.report.context import ReportContext
-from swapstone.core.report.csv_output import comma_separated, plain
 from swapstone.core.report.hyperfine_export import to_hyperfine
-from swapstone.core.report.labelled import labelled
-from swapstone.core.report.printed_json import printed_json
+from swapstone.core.report.printed_json import labelled, printed_json
 from swapstone.core.report.record_report import answer_of, sections_of
 from swapstone.core.report.sides import Side, sides
-from swapstone.core.report.tables import as_csv
+from swapstone.core.report.tables import as_csv, comma_separated, plain
 from swapstone.core.report.topics import sentences
 
 _GO_ALLOWED = "_.-()+,:@#~"

@@ -7,10 +7,12 @@ Formats of other programs, such as hyperfine's, are not printed here. ``docs/sch
 
 from __future__ import annotations
 
+import enum
 import json
 
 import msgspec
 
+from swapstone.core.model import Variant
 from swapstone.core.model.safe_text import safe_json
 
 VERSIONS: dict[str, int] = {
@@ -49,3 +51,23 @@ def printed_json(name: str, /, **fields: object) -> str:
     except UnicodeEncodeError:  # a file's name that is no UTF-8: Python's surrogates of its bytes stay as escapes
         text = json.dumps(msgspec.to_builtins(whole), indent=1)
     return safe_json(text) + "\n"
+
+
+def labelled(value: object) -> object:
+    """Return a value as JSON types: a variant as its label, every other struct as a dictionary of its fields.
+
+    Args:
+        value: a struct, or a tuple, list, dictionary, enumeration member or plain value.
+
+    Returns:
+        Dictionaries, lists and plain values. Fields keep their order and the names that msgspec encodes.
+    """
+    if isinstance(value, Variant):
+        return value.label
+    if isinstance(value, msgspec.Struct):
+        return {field.encode_name: labelled(getattr(value, field.name)) for field in msgspec.structs.fields(value)}
+    if isinstance(value, (tuple, list)):
+        return [labelled(each) for each in value]
+    if isinstance(value, dict):
+        return {key: labelled(each) for key, each in value.items()}
+    return value.value if isinstance(value, enum.Enum) else value

@@ -13,7 +13,6 @@ from swapstone.core.model import IDLE, VIRTUAL_CLOCK, Comparison
 from swapstone.core.model.safe_text import safe
 from swapstone.core.report import formatting
 from swapstone.core.report.answer.wording import listed
-from swapstone.core.report.csv_output import comma_separated, plain
 from swapstone.core.report.document import (
     Block,
     BulletList,
@@ -29,10 +28,10 @@ from swapstone.core.report.document import (
     Table,
     Tone,
 )
-from swapstone.core.report.labelled import labelled
-from swapstone.core.report.printed_json import printed_json
+from swapstone.core.report.printed_json import labelled, printed_json
+from swapstone.core.report.tables import comma_separated, plain
 from swapstone.core.report.topics.comparison_groups import shown
-from swapstone.core.report.verdict_marks import LEGEND, VERDICT_MARKS
+from swapstone.core.report.verdict_groups import LEGEND, VERDICT_MARKS
 
 _TONES = {
     Outcome.SIZE: Tone.WARNING,

@@ -27,8 +27,7 @@ from swapstone.core.report.document import (
     Section,
     Tone,
 )
-from swapstone.core.report.labelled import labelled
-from swapstone.core.report.printed_json import printed_json
+from swapstone.core.report.printed_json import labelled, printed_json
 from swapstone.core.report.record_report import answer_of, sections_of
 from swapstone.core.report.section_export import described
 from swapstone.core.report.topics import sentences

@@ -3,14 +3,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+import csv
+import io
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import msgspec
 
+from swapstone.core.model.parts import provided
+from swapstone.core.model.safe_text import spreadsheet_cell
+from swapstone.core.record import RecordView
 from swapstone.core.report import formatting
-from swapstone.core.report.csv_output import comma_separated, plain
 from swapstone.core.report.document import Cell, Column, Drawing, Paragraph, Section, Table, Tone
+
+
+def comma_separated(header: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
+    """Return CSV (RFC 4180, lines end with a newline) with a header, each cell as `spreadsheet_cell` has it."""
+    out = io.StringIO(newline="")
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(map(spreadsheet_cell, header))
+    writer.writerows(map(spreadsheet_cell, row) for row in rows)
+    return out.getvalue()
+
+
+def plain(value: float | None) -> str:
+    """Return a number without loss; a whole one without a point."""
+    if value is None:
+        return ""
+    return f"{value:.0f}" if value == int(value) and abs(value) < 2**53 else repr(value)
+
 
 Row = TypeVar("Row")
 Value = str | float | None
@@ -180,3 +201,16 @@ def section_of(
         data=data_of(fields, rows if data is None else data),
         warnings=tuple(warnings),
     )
+
+
+Range = tuple[float, float, str]
+"""The smallest and the largest value that the evidence allows, nan without them; and a sentence without the verdict."""
+
+Ranges = Callable[[Any], Iterator[Range]]
+"""Yields what a record has for a test: an object whose attributes the part names that has the kind of test."""
+
+
+def stored_evidence(view: RecordView) -> dict[str, Ranges]:
+    """Return the evidence that all parts have stored beside a record, by kind of test."""
+    readers: tuple[Callable[[RecordView], Mapping[str, Ranges]], ...] = provided("evidence", Callable)
+    return {kind: ranges for read in readers for kind, ranges in read(view).items()}

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Describe an experiment: what its names mean in this version. A new record stores it; of an older record it is derived when it is read.
 
-This module imports suites, factors and targets. `swapstone.core.session.works`, which reads records, imports it for older records alone.
+This module imports suites, factors and targets. `swapstone.core.session.report_context`, which reads records, imports it for older
+records alone.
 """
 
 from __future__ import annotations

@@ -26,12 +26,13 @@ from swapstone.core.model import (
     ImageTool,
     RecordError,
     Run,
+    Status,
     UserError,
     Workload,
     refuse,
 )
 from swapstone.core.model.architectures import ARCHITECTURES, find_architecture
-from swapstone.core.model.system_errors import as_user_error
+from swapstone.core.model.errors import as_user_error
 from swapstone.core.record import (
     Manifest,
     RecordView,
@@ -43,7 +44,6 @@ from swapstone.core.record import (
 )
 from swapstone.core.run import Engine, Prepared, SessionEnd, check_levels, check_machine, manifest_of, prepare
 from swapstone.core.session.analysis import record_verdicts
-from swapstone.core.session.budget import BudgetError, check_budget
 from swapstone.core.session.defaults import (
     BUDGET_PER_VARIANT_NS,
     default_architecture,
@@ -52,12 +52,10 @@ from swapstone.core.session.defaults import (
     default_target_of,
 )
 from swapstone.core.session.description import describe
-from swapstone.core.session.experiment_rules import rules_of_parts
-from swapstone.core.session.interrupted import Interrupted
 from swapstone.core.session.machines import open_experiment_target
 from swapstone.core.session.option_table import flag_of
-from swapstone.core.session.outcome import check_fail_if
-from swapstone.core.session.precision_stop import PrecisionStop
+from swapstone.core.session.outcome import Interrupted, check_fail_if
+from swapstone.core.session.precision_stop import BudgetError, PrecisionStop, check_budget
 from swapstone.core.session.progress import NO_PROGRESS, Progress
 from swapstone.core.session.request import (
     ExperimentRequest,
@@ -65,6 +63,7 @@ from swapstone.core.session.request import (
     check_order,
     discarded_runs,
     parse_held,
+    rules_of_parts,
     wakeups_of,
 )
 from swapstone.core.session.run_options import DEFAULT_OPTIONS, RunOptions
@@ -470,3 +469,63 @@ def _finish(writer: RecordWriter, ending: SessionEnd) -> Path:
     if ending.state != "complete":
         raise interrupted
     return writer.path
+
+
+def rerun(view: RecordView, out: Path | None = None, progress: Progress = NO_PROGRESS, *, trust: bool = False) -> Path:
+    """Run a record's experiment again, with the same plan and the same passes.
+
+    Args:
+        view: the record.
+        out: the folder of the new record; None for a new one under the root of records.
+        progress: receives events.
+        trust: whether its commands may run though another user or machine made it, or it was edited.
+
+    Returns:
+        The folder of the new record.
+
+    Raises:
+        UntrustedRecordError: the user did not make the record here, or it was damaged or edited.
+        UserError: the record ended before anything was built, or as `swapstone.core.session.experiment.start`.
+        Interrupted: a signal ended it.
+    """
+    require_trust(view, "repeat the experiment", trust=trust)
+    if view.manifest is None:
+        raise UserError(f"{view.path} ended before anything was built: there is nothing to repeat.")
+    passes = {(suite, workload): count for suite, workload, count in view.manifest.passes}
+    path = out or new_record_path(f"rerun-{view.path.name[16:] or view.experiment.name}")
+    return start(view.experiment, path, passes=passes, progress=progress)
+
+
+def check_independent(first: RecordView, second: RecordView) -> None:
+    """Check that two records hold different runs.
+
+    Raises:
+        UserError: they are one record, or one is a copy of the other, as a whole or of a part, whatever was measured later.
+    """
+    again = "Measure again, then compare the two: swapstone rerun"
+    if first.meta.id == second.meta.id:
+        same = "one record" if first.path.resolve() == second.path.resolve() else "copies of one record"
+        raise UserError(
+            f"{first.path} and {second.path} are {same} ({first.meta.id}): a record agrees with itself.",
+            f"{again} {first.path}",
+        )
+    common = {_fingerprint(first, number) for number in range(len(first.runs))}
+    shared = sum(_fingerprint(second, number) in common for number in range(len(second.runs)))
+    if shared:
+        raise UserError(
+            f"{first.path} and {second.path} share {shared} runs: one is a copy of the other, and a record agrees with itself.",
+            f"{again} {first.path}",
+        )
+
+
+def _fingerprint(view: RecordView, number: int) -> bytes:
+    """Return the encoding of a run with its time of day, which no second run has."""
+    run = view.runs[number]
+    return run.encoded() if run.status is Status.OK and run.started_unix_ns else f"{view.path} {number}".encode()
+
+
+def rerun_differences(first: RecordView, second: RecordView) -> tuple[str, ...]:
+    """Return what differs between machine, tools and programs of two records."""
+    if first.manifest is None or second.manifest is None:
+        return ("a record has no manifest",)
+    return manifest_differences(first.manifest, second.manifest)

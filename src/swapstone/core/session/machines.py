@@ -8,7 +8,7 @@ from collections.abc import Callable
 from swapstone.core.model import Experiment, UserError
 from swapstone.core.model.parts import provided
 from swapstone.core.model.run_sharing import RunSharing
-from swapstone.core.session.experiment_rules import rules_of_parts
+from swapstone.core.session.request import rules_of_parts
 from swapstone.core.session.run_options import DEFAULT_OPTIONS, RunOptions
 from swapstone.core.targets import Target, find_target_kind, spec_of
 from swapstone.core.targets.hints import target_hint

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 
 from swapstone.core.model import Analysis, Direction, Experiment, UserError, WorkSpec, refuse
 from swapstone.core.report.answer.conclusion import FailIf, Outcome, outcome_of
@@ -81,3 +82,17 @@ def outcome_of_all(results: Iterable[tuple[Analysis, Experiment]], conditions: S
         refuse(*(_unknown_metric(each, metrics) for each in conditions))
     found = (outcome_of(analysis, experiment, conditions) for analysis, experiment in known)
     return min((each for each in found if each.status), key=lambda each: each.status, default=Outcome())
+
+
+class Interrupted(KeyboardInterrupt):
+    """A signal ended an experiment or a study. What was measured until then is in a sealed record.
+
+    Attributes:
+        path: the folder of the record or the study.
+        resume: the command that resumes it.
+    """
+
+    def __init__(self, path: Path, resume: str) -> None:
+        super().__init__(f"Interrupted. Resume with: {resume}")
+        self.path = path
+        self.resume = resume

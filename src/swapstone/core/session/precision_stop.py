@@ -6,29 +6,314 @@ from __future__ import annotations
 import collections
 import dataclasses
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import msgspec
 
 from swapstone.core import plan
 from swapstone.core.comparison import carry_over, precision
 from swapstone.core.comparison.pairs import interval_pairs
-from swapstone.core.comparison.run_columns import RunColumns, metric_names
-from swapstone.core.comparison.run_table import Runs, RunTable
+from swapstone.core.comparison.run_table import RunColumns, Runs, RunTable, metric_names
+from swapstone.core.comparison.verdicts import separation_needed
 from swapstone.core.model import (
     CURRENT_RULES,
     REPORT_CORRECTION,
     Experiment,
     Run,
     Status,
+    UserError,
     WorkloadPrecision,
 )
-from swapstone.core.plan import Group
-from swapstone.core.plan.stop_decision import StopDecision
-from swapstone.core.plan.stopping import AT_RESOLUTION, StopReason, decide, due, first_block, first_look, looks
-from swapstone.core.session.budget import MOST_EXTENSION, extended_again, fitted
-from swapstone.core.session.values import format_compared
+from swapstone.core.model.experiment import WAKEUP_INTERVAL_US
+from swapstone.core.plan import WORK_NS, Group
+from swapstone.core.plan.stopping import (
+    AT_RESOLUTION,
+    StopDecision,
+    StopReason,
+    decide,
+    due,
+    first_block,
+    first_look,
+    looks,
+)
+from swapstone.core.session.values import format_compared, format_duration, parse_duration_ns
 from swapstone.core.workloads import workloads_by_name
+
+MOST_EXTENSION = 10
+"""A default budget is extended to at most this many times its length."""
+
+COLD = 2
+"""By how much the first block may exceed later ones, beside setup that its runs don't measure: files are not cached yet."""
+
+
+class BudgetError(UserError):
+    """The budget can't hold the pairs of runs that an interval needs.
+
+    Attributes:
+        why: in a few words, for the seal of the record.
+        budget: a value of ``--budget`` that holds them.
+    """
+
+    def __init__(self, message: str, why: str, budget: str) -> None:
+        super().__init__(
+            message,
+            f"Use --budget {budget}, fewer levels, fewer workloads with --only, or an exact number of --blocks.",
+        )
+        self.why = why
+        self.budget = budget
+
+
+def needed_pairs(experiment: Experiment) -> int:
+    """Return the number of pairs of runs that the experiment's intervals need."""
+    return interval_pairs(experiment, plan.variants(experiment), workloads_by_name(experiment))
+
+
+def first_decisive_look(experiment: Experiment) -> int:
+    """Return after how many pairs precision is first checked with as many pairs as an interval needs."""
+    first, every = looks(experiment)
+    if experiment.rules < CURRENT_RULES:
+        return first
+    missing = max(0, needed_pairs(experiment) - first)
+    return first + -(-missing // every) * every
+
+
+def check_budget(experiment: Experiment, trial_ns: int = WORK_NS) -> tuple[Experiment, str]:
+    """Compare an experiment's budget with the shortest time that its blocks take, before anything is built.
+
+    Own programs and virtual machines pass unchecked: the duration of their trials is unknown until the first block.
+    An exact number of blocks needs no budget.
+
+    Args:
+        experiment: with a budget.
+        trial_ns: shortest duration of one trial; by default the duration that calibration aims at.
+
+    Returns:
+        The experiment, with an extended budget if it needs one and has a default budget; and a note, or
+        an empty string: the budget is extended, or ends before the first check of every row's precision.
+
+    Raises:
+        UserError: the budget does not hold the fewest blocks that give an interval.
+    """
+    if experiment.blocks or experiment.own is not None or experiment.virtual:
+        return experiment, ""
+    trial_ns = max(trial_ns, experiment.wakeups * WAKEUP_INTERVAL_US * 1000)
+    variants, groups = len(plan.variants(experiment)), len(plan.groups(experiment))
+    discarded = 0 if experiment.prime_more else experiment.prime  # those that the user did not ask for can be left out
+    block_ns = variants * groups * trial_ns * (1 + discarded)
+    fewest = needed_pairs(experiment)
+    first = first_decisive_look(experiment)
+    # One block more than there are pairs: the warm-up.
+    least_ns, look_ns = (block_ns * (blocks + 1) for blocks in (fewest, first))
+    budget, least, look = format_compared(experiment.budget_ns, least_ns, look_ns)
+    size = (
+        f"{variants} variants x {groups} workloads are {variants * groups} trials a block, at least {_short(block_ns)}"
+    )
+    if least_ns > experiment.budget_ns:
+        if experiment.budget_extends and least_ns <= MOST_EXTENSION * experiment.budget_ns:
+            extended = msgspec.structs.replace(experiment, budget_ns=least_ns)
+            return extended, f"{size}. {_extension(experiment, fewest, least_ns)}"
+        raise UserError(
+            f"The budget of {budget} is too small: {size}. The {fewest} pairs of runs that an interval needs, and the warm-up, "
+            f"take {least}. The {first} pairs that the first check of every row's precision needs take {look}.",
+            f"Use --budget {rounded_up(look_ns)}, fewer levels, fewer workloads with --only, or an exact number of --blocks.",
+        )
+    if look_ns > experiment.budget_ns:
+        return experiment, (
+            f"{size}. The budget of {budget} ends before the first check of every row's precision, which needs {first} pairs of runs: "
+            f"about {look} (--budget {rounded_up(look_ns)})."
+        )
+    return experiment, ""
+
+
+def fitted(
+    experiment: Experiment, runs: Sequence[Run], block: int, used_ns: int, block_ns: int
+) -> tuple[Experiment, str]:
+    """Compare a budget with what the pairs that an interval needs take, as measured in the first two blocks.
+
+    The first block is a warm-up that contains setup. Until the second one is made, only a budget is rejected that the measured times
+    of its runs exceed by the factor `COLD`, or that does not hold a second block.
+
+    Args:
+        experiment: with a budget.
+        runs: made so far.
+        block: number of the block that was made last.
+        used_ns: time used so far.
+        block_ns: estimate for one more block, with its discarded runs, from the duration of the last.
+
+    Returns:
+        The experiment, with an extended budget if it needs one and has a default budget; and a note, or an empty string.
+
+    Raises:
+        BudgetError: the budget can't hold them, and is not extended so far.
+    """
+    if experiment.blocks or experiment.rules < CURRENT_RULES or block > first_block(experiment) + 1:
+        return experiment, ""
+    cold = block == first_block(experiment)
+    fewest = needed_pairs(experiment)
+    left = max(0, fewest - block)
+    # An estimate from the first block is compared in its favour, and printed as it was measured.
+    warm_ns = _warm_ns(experiment, runs, block, block_ns) if cold else block_ns
+    needed_ns = used_ns + left * block_ns
+    allowed_ns = experiment.budget_ns * (COLD if cold else 1)
+    if used_ns + left * warm_ns <= allowed_ns and (not cold or used_ns + warm_ns <= experiment.budget_ns):
+        return experiment, "" if cold else _look_note(experiment, block, used_ns, block_ns)
+    most_ns = experiment.budget_ns * MOST_EXTENSION
+    if experiment.budget_extends and needed_ns <= most_ns:
+        extended = msgspec.structs.replace(experiment, budget_ns=needed_ns)
+        unit = _unit(experiment)
+        return extended, f"A {unit} takes {_short(block_ns)}. {_extension(experiment, fewest, needed_ns)}"
+    pairs = block + max(0, experiment.budget_ns - used_ns) // max(1, warm_ns)
+    if _far_apart(experiment, runs, pairs):
+        holds = f"the budget of {_short(experiment.budget_ns)} holds about {pairs} pairs of runs, and an interval needs {fewest}"
+        note = f"A {_unit(experiment)} takes {_short(block_ns)}: {holds}. The variants are so far apart that a bound will do."
+        return experiment, note if cold else ""
+    raise _too_small(experiment, block, block_ns, needed_ns)
+
+
+def extended_again(
+    experiment: Experiment, block: int, used_ns: int, block_ns: int, most_ns: int
+) -> tuple[Experiment, str]:
+    """Extend a default budget that ends before the pairs that an interval needs, because blocks got slower than the first two.
+
+    Args:
+        experiment: with the budget so far.
+        block: number of the block that was made last, a later one than those of `fitted`.
+        used_ns: time used so far.
+        block_ns: estimate for one more block.
+        most_ns: the longest budget.
+
+    Returns:
+        The experiment, and a note if it was extended.
+    """
+    fewest = needed_pairs(experiment)
+    if experiment.blocks or experiment.rules < CURRENT_RULES or not experiment.budget_extends or block >= fewest:
+        return experiment, ""
+    mean_ns = used_ns // (block + 1 - first_block(experiment))
+    each_ns = max(mean_ns, min(block_ns, COLD * mean_ns))  # the last block may be an outlier
+    needed_ns = used_ns + max(block_ns, (fewest - block) * each_ns)
+    if used_ns + block_ns <= experiment.budget_ns or needed_ns > most_ns:
+        return experiment, ""
+    before, after = format_compared(experiment.budget_ns, needed_ns)
+    return msgspec.structs.replace(experiment, budget_ns=needed_ns), (
+        f"The limit of {before} for measuring becomes {after}, because a "
+        f"{_unit(experiment)} now takes {_short(each_ns)}: an interval needs {fewest} pairs of runs, and {block} are made "
+        "(--budget sets another limit)."
+    )
+
+
+def rounded_up(nanoseconds: int) -> str:
+    """Return a duration in the form that `--budget` accepts, rounded up to whole seconds, minutes or hours."""
+    seconds = -(-nanoseconds // 10**9)
+    if seconds < 120:
+        return f"{seconds}s"
+    minutes = -(-seconds // 60)
+    return f"{minutes}m" if minutes < 120 else f"{-(-minutes // 60)}h"
+
+
+def _far_apart(experiment: Experiment, runs: Sequence[Run], pairs: int) -> bool:
+    """Return whether every variant differs so much from the baseline that `pairs` pairs give a bound without rank statistics.
+
+    The runs so far must be twice as far apart as the bound needs, because they are few.
+    """
+    if experiment.virtual:
+        return False
+    baseline, *others = [variant.label for variant in plan.variants(experiment)]
+    for group in plan.groups(experiment):
+        times: dict[str, list[int]] = {}
+        for run in runs:
+            if (run.trial.suite, run.trial.workload, run.trial.load) == group and (measured := _measured_ns(run)):
+                times.setdefault(run.trial.variant, []).append(measured)
+        for label in others:
+            sides = times.get(baseline), times.get(label)
+            if sides[0] is None or sides[1] is None:
+                return False
+            apart = max(min(sides[0]) / max(sides[1]), min(sides[1]) / max(sides[0]))
+            if apart < COLD * separation_needed(pairs):
+                return False
+    return True
+
+
+def _measured_ns(run: Run) -> int:
+    """Return how long the process of a run took; without a measurement, 0."""
+    return dict(run.facts).get("wall_ns", 0)
+
+
+def _warm_ns(experiment: Experiment, runs: Sequence[Run], block: int, block_ns: int) -> int:
+    """Estimate a later block from the measured times of the first one's runs: the rest of the first block is partly setup.
+
+    Times on the virtual clock are not those of this machine: there the duration of the block is used.
+    """
+    made = [run for run in runs if run.trial.block == block]
+    elapsed_ns, measured_ns = sum(run.elapsed_ns for run in made), sum(map(_measured_ns, made))
+    if experiment.virtual or not measured_ns or not elapsed_ns:
+        return block_ns
+    return round(block_ns * min(1.0, measured_ns / elapsed_ns))
+
+
+def _extension(experiment: Experiment, pairs: int, needed_ns: int) -> str:
+    usual, needed = format_compared(experiment.budget_ns, needed_ns)
+    return (
+        f"The {pairs} pairs of runs that an interval needs take about {needed}: that is the limit for measuring, "
+        f"and not the usual {usual} (--budget sets another limit)."
+    )
+
+
+def _too_small(experiment: Experiment, block: int, block_ns: int, needed_ns: int) -> BudgetError:
+    fewest, most_ns = needed_pairs(experiment), experiment.budget_ns * MOST_EXTENSION
+    if experiment.budget_extends:
+        budget, extension, needed = format_compared(experiment.budget_ns, most_ns, needed_ns)
+        longest = f" and its extension to {extension}"
+    else:
+        (budget, needed), longest = format_compared(experiment.budget_ns, needed_ns), ""
+    return BudgetError(
+        f"The budget of {budget}{longest} is too small. A {_unit(experiment)} takes {_short(block_ns)}: the {fewest} pairs of runs "
+        f"that an interval needs take {needed}.",
+        f"the budget of {budget} can't hold the {fewest} pairs of runs that an interval needs, and {block} are made",
+        rounded_up(needed_ns + needed_ns // 2),
+    )
+
+
+def _look_note(experiment: Experiment, block: int, used_ns: int, block_ns: int) -> str:
+    first = first_decisive_look(experiment)
+    look_ns = used_ns + max(0, first - block) * block_ns
+    if look_ns <= experiment.budget_ns:
+        return ""
+    pairs = block + max(0, experiment.budget_ns - used_ns) // max(1, block_ns)
+    budget, look = format_compared(experiment.budget_ns, look_ns)
+    return (
+        f"A {_unit(experiment)} takes {_short(block_ns)}: the budget of {budget} holds {pairs} "
+        f"pairs of runs. The first check of every row's precision needs {first} pairs, which take {look} "
+        f"(--budget {rounded_up(look_ns)})."
+    )
+
+
+def sufficient_budget(budgets: Iterable[tuple[int, str]]) -> str:
+    """Return a value of ``--budget`` of which each part's share holds the pairs of runs that its intervals need.
+
+    Args:
+        budgets: of each part that shares it: its budget in ns, and the one that holds its pairs; empty if its own may.
+
+    Returns:
+        Empty if no part needs more.
+    """
+    known = tuple(budgets)
+    ratios = [parse_duration_ns(needed) / own for own, needed in known if needed and own]
+    if not ratios or max(ratios) <= 1:
+        return ""
+    return rounded_up(math.ceil(sum(own for own, _ in known) * max(ratios)))
+
+
+def _short(nanoseconds: int) -> str:
+    """Return a duration with a digit behind the point below 10 s, and in milliseconds below 1 s."""
+    if nanoseconds < 995_000_000:
+        return f"{nanoseconds / 1e6:.3g} ms"
+    return format_duration(nanoseconds, 1 if nanoseconds < 9.95e9 else 0)
+
+
+def _unit(experiment: Experiment) -> str:
+    return "replicate" if experiment.virtual else "block"
+
 
 SUSPICION = 0.05
 """Rate of false alarms of a row at which more runs are discarded, at the first check: few pairs are lost then."""

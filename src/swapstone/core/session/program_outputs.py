@@ -11,8 +11,7 @@ import msgspec
 import numpy as np
 
 from swapstone.core.comparison.outputs import REMEDY, Agreement, agreement, agreement_text
-from swapstone.core.comparison.run_columns import EXIT_STATUS, as_table
-from swapstone.core.comparison.run_table import OK
+from swapstone.core.comparison.run_table import EXIT_STATUS, OK, as_table
 from swapstone.core.model import (
     COMMAND,
     CURRENT_RULES,

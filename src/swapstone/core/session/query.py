@@ -30,7 +30,7 @@ from swapstone.core.model.temporary_folder import TemporaryFolder
 from swapstone.core.record import RecordView, default_root, list_records, open_runs, record_format, record_name
 from swapstone.core.report import comparison_columns, factorial_export
 from swapstone.core.session import record_cache
-from swapstone.core.session.unusable_values import named_record
+from swapstone.core.session.analysis import named_record
 
 if TYPE_CHECKING:
     import duckdb

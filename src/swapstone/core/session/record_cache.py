@@ -26,8 +26,7 @@ from typing import Literal, TypeAlias, TypeVar
 import msgspec
 
 from swapstone.core.model import UserError
-from swapstone.core.model.cached_files import write_whole
-from swapstone.core.model.directories import cache_dir
+from swapstone.core.model.directories import cache_dir, write_whole
 from swapstone.core.record.origin import KeyUnavailableError, own_key
 
 FOLDER_BYTES = 4 << 30

@@ -22,8 +22,8 @@ from swapstone.core.model import (
     UnavailableError,
     UserError,
 )
+from swapstone.core.model.errors import as_user_error, hint_of
 from swapstone.core.model.safe_text import utf8_path
-from swapstone.core.model.system_errors import as_user_error, hint_of
 from swapstone.core.record import RecordView, find_record, record_name
 from swapstone.core.record import load as load_view
 from swapstone.core.report import export, record_report
@@ -31,14 +31,11 @@ from swapstone.core.report.answer.conclusion import FailIf, Outcome, failing, ou
 from swapstone.core.report.context import ReportContext, Selection
 from swapstone.core.report.document import Document
 from swapstone.core.report.render import RENDERERS, find_renderer, terminal
-from swapstone.core.session.analysis import analyse_record
-from swapstone.core.session.given_values import share_text
+from swapstone.core.session.analysis import analyse_record, named_record
 from swapstone.core.session.outcome import check_fail_if, parse_fail_if
-from swapstone.core.session.report_context import context_of
+from swapstone.core.session.report_context import context_of, works_of
 from swapstone.core.session.run_store import load_columns
-from swapstone.core.session.unusable_values import named_record
-from swapstone.core.session.values import Duration, duration_ns, duration_seconds, parse_ratio
-from swapstone.core.session.works import works_of
+from swapstone.core.session.values import Duration, duration_ns, duration_seconds, parse_ratio, share_text
 
 if TYPE_CHECKING:
     from swapstone.core.model.run_sharing import RunSharing
@@ -153,7 +150,7 @@ class Record:
         Raises:
             UserError: two records share runs, or as `swapstone.core.comparison.side_by_side.side_by_side`.
         """
-        from swapstone.core.session.rerun import check_independent  # noqa: PLC0415 - imports what runs trials
+        from swapstone.core.session.experiment import check_independent  # noqa: PLC0415 - imports what runs trials
 
         if len(others) == 1:
             check_independent(self.view, others[0].view)
@@ -374,8 +371,8 @@ class Record:
             UserError: the record is not trusted, or the experiment can't run here.
             Interrupted: a signal ended it; the new record is sealed.
         """
+        from swapstone.core.session.experiment import rerun  # noqa: PLC0415 - as above
         from swapstone.core.session.progress import as_progress  # noqa: PLC0415 - as above
-        from swapstone.core.session.rerun import rerun  # noqa: PLC0415 - as above
 
         return Record(rerun(self.view, Path(out) if out else None, as_progress(progress), trust=trust))
 

@@ -3,23 +3,48 @@
 
 from __future__ import annotations
 
+import functools
+import importlib
 import shlex
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import cast
 
-from swapstone.core.comparison.run_columns import as_table
-from swapstone.core.comparison.run_table import span_ns
-from swapstone.core.model import Experiment
+from swapstone.core.comparison.run_table import as_table, span_ns
+from swapstone.core.model import Experiment, WorkSpec
 from swapstone.core.model.parts import missing_parts, provided
 from swapstone.core.model.references import study_with_figures
 from swapstone.core.model.safe_text import utf8_path
-from swapstone.core.record import Description, RecordView
+from swapstone.core.record import Description, Meta, RecordView
 from swapstone.core.report.context import PartContext, ReportContext
 from swapstone.core.session.command_text import command_line
 from swapstone.core.session.explainer import explainers
 from swapstone.core.session.program_outputs import output_notes
-from swapstone.core.session.works import description_of
 from swapstone.version import __version__
+
+
+def description_of(meta: Meta, experiment: Experiment) -> Description:
+    """Return the description of a record.
+
+    Raises:
+        UserError: it is a record before 0.2, and this version of Swapstone does not have one of its workloads.
+    """
+    return _derived(experiment) if meta.description is None else meta.description
+
+
+@functools.lru_cache(maxsize=8)
+def _derived(experiment: Experiment) -> Description:
+    # By name: it imports suites, factors, artifacts and targets, which records with a description do without.
+    return cast("Description", importlib.import_module("swapstone.core.session.description").describe(experiment))
+
+
+def works_of(view: RecordView) -> Mapping[str, WorkSpec]:
+    """Return a record's works by name, with the programs that were built for their size alone.
+
+    Raises:
+        UserError: as `description_of`.
+    """
+    return {name: work for (_, name), work in description_of(view.meta, view.experiment).specs().items()}
 
 
 def _clock_note(ns_per_instruction: int, processors: int) -> str:

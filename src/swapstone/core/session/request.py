@@ -3,15 +3,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import dataclasses
+import shlex
+from collections.abc import Callable, Iterable, Sequence
 
 import attrs
+import msgspec
 
-from swapstone.core.factors import all_factors, find_factor, find_level, parse_choice
+from swapstone.core.factors import all_factors, find_factor, find_level, free_levels, is_root_factor, parse_choice
 from swapstone.core.model import (
     BALANCED_ORDER,
     RANDOM_ORDER,
     VIRTUAL_CLOCK,
+    Experiment,
     FactorLevels,
     OwnProgram,
     UserError,
@@ -21,9 +25,50 @@ from swapstone.core.model import (
     unknown,
 )
 from swapstone.core.model.experiment import FEWEST_WAKEUPS, MOST_WAKEUPS, WAKEUP_INTERVAL_US
-from swapstone.core.session.settings import Settings
-from swapstone.core.session.varied_program import varied_program
+from swapstone.core.model.parts import provided
+from swapstone.core.session.own_program_request import own_program, program_factor
+from swapstone.core.session.parameters import check_placeholders, parse_free_factors
+from swapstone.core.session.settings import Program, Settings
 from swapstone.core.workloads import find_load, with_wakeups
+
+
+def varied_program(
+    request: Program, factors: Sequence[FactorLevels], held: Sequence[str] = (), directory: str = ""
+) -> tuple[OwnProgram | None, tuple[FactorLevels, ...]]:
+    """Resolve the options of an own program, and add the factors that they define.
+
+    Args:
+        request: the options.
+        factors: those that Swapstone has.
+        held: texts ``FACTOR=LEVEL`` of those whose level all variants share.
+        directory: where relative paths start; empty for the current folder.
+
+    Returns:
+        The program, or None; and all factors: the command lines or programs first, then the free ones, then `factors`.
+
+    Raises:
+        UserError: as `own_program`; or there is nothing to compare.
+    """
+    free = parse_free_factors(request.vary)
+    single = request.commands if len(request.commands) == 1 else ()
+    names = {*(choice.factor for choice in factors), *(text.partition("=")[0].strip() for text in held)}
+    own = own_program(request, directory, rooted=any(map(is_root_factor, names)))
+    named = program_factor(own) if own else ()
+    every = (*named, *free, *factors)
+    if own is not None and not every and own.parameters:
+        (name, values), *rest = own.parameters
+        own = msgspec.structs.replace(own, parameters=tuple(rest))
+        every = (free_levels(f"{{{name}}}", values),)
+    if single and not every:
+        text = single[0]
+        raise UserError(
+            f"There is only one command, {text!r}, and nothing varies: there is nothing to compare.",
+            f"Add the other command: swapstone compare {shlex.quote(text)} './other'\n"
+            f"or a factor: swapstone compare allocator=default,mimalloc {shlex.quote(text)}\n"
+            f"or values of an argument: swapstone compare {shlex.quote(f'{text} {{N}}')} --parameter N=1,10,100",
+        )
+    check_placeholders(own, every)
+    return own, every
 
 
 @attrs.frozen(kw_only=True)
@@ -203,3 +248,25 @@ def check_loads(names: Iterable[str]) -> tuple[str, ...]:
     found = tuple(find_load(name.strip()).name for name in names)
     check_distinct(found, "The load {} is named twice.", f"Write: --load {','.join(dict.fromkeys(found))}")
     return found
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ExperimentRules:
+    """What a part adds. Each field may raise `UserError`, and by default does nothing.
+
+    Attributes:
+        check: checks a request with all its factors, also those that are held, before its workloads are found.
+        target: returns a target's text with what options or the environment name elsewhere; an empty text is that of the default.
+        complete: returns an experiment with the fields that the user's settings of this part determine.
+        prepare: builds what the trials of an experiment need, before its target is opened. It is given a function for lines for the user.
+    """
+
+    check: Callable[[ExperimentRequest, Sequence[FactorLevels]], None] = lambda request, factors: None  # noqa: ARG005
+    target: Callable[[str, Settings], str] = lambda target, settings: target  # noqa: ARG005
+    complete: Callable[[Experiment, Settings], Experiment] = lambda experiment, settings: experiment  # noqa: ARG005
+    prepare: Callable[[Experiment, Callable[[str], None]], None] = lambda experiment, notify: None  # noqa: ARG005
+
+
+def rules_of_parts() -> tuple[ExperimentRules, ...]:
+    """Return what each part adds that adds anything."""
+    return provided("experiment", ExperimentRules)

@@ -19,14 +19,13 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from swapstone.core.comparison.run_columns import RunColumns, TabledRuns, metric_names
-from swapstone.core.comparison.run_table import Ints, Output, Place, RunTable
+from swapstone.core.comparison.run_table import Ints, Output, Place, RunColumns, RunTable, TabledRuns, metric_names
 from swapstone.core.model import FrozenStruct, RecordError, Run, UserError
 from swapstone.core.record import Damage, FileProblemError, RecordFolder, RecordView, load, record_format
 from swapstone.core.record.reader import OpenedRecord
 from swapstone.core.record.run_lines import RunLines, decode_line
 from swapstone.core.session import record_cache
-from swapstone.core.session.works import description_of
+from swapstone.core.session.report_context import description_of
 
 SMALLEST_BYTES = 16 << 20
 """Smaller `runs.jsonl` files are read in half a second, and stay in memory as runs."""

@@ -24,8 +24,8 @@ from swapstone.core.factors import Evidence, find_factor, is_root_factor, is_uno
 from swapstone.core.factors.factor import BOOTED_ROOT
 from swapstone.core.factors.mounts import mounted_content
 from swapstone.core.model import Run, Sample, Status, UserError, Variant, WireError
+from swapstone.core.model.observation import changed_conditions
 from swapstone.core.model.parts import missing_parts
-from swapstone.core.model.trial_conditions import changed_conditions
 from swapstone.core.record import KeptOutputs, RecordView
 from swapstone.core.wire import AgentAnswer
 from swapstone.core.wire.kept_answer import decode_kept, restored

@@ -17,11 +17,13 @@ from swapstone.core.model import IDLE, RANDOM_ORDER, REPORT_CORRECTION, UserErro
 from swapstone.core.model.parts import provided
 from swapstone.core.model.run_sharing import EXECUTORS
 from swapstone.core.session.defaults import CONFIDENCES, MARGIN
-from swapstone.core.session.given_values import (
+from swapstone.core.session.option_table import Piece, between, declared, given_of, options_of
+from swapstone.core.session.values import (
     command_list,
     command_text,
     command_words,
     confidence_of,
+    duration_of,
     duration_text,
     margin_of,
     name_list,
@@ -32,8 +34,6 @@ from swapstone.core.session.given_values import (
     text_list,
     value_texts,
 )
-from swapstone.core.session.option_table import Piece, between, declared, given_of, options_of
-from swapstone.core.session.values import duration_of
 from swapstone.core.targets import target_kinds
 
 _WORKLOADS, _COMMANDS, _PROGRAM = "Workloads", "Your own commands", "Your own program"

@@ -20,8 +20,8 @@ import msgspec
 
 from swapstone.core.comparison.side_by_side import Question, SideBySide, differing_setting, question_of, side_by_side
 from swapstone.core.model import Experiment, RecordError, UserError, unknown
+from swapstone.core.model.errors import is_of_machine, remedy
 from swapstone.core.model.run_sharing import NO_SHARING, RunSharing
-from swapstone.core.model.system_errors import is_of_machine, remedy
 from swapstone.core.record import (
     ORIGIN,
     RecordView,
@@ -35,11 +35,11 @@ from swapstone.core.report import record_report
 from swapstone.core.report.render import html, markdown
 from swapstone.core.report.study_index import PartSummary, StudyIndex, document_of, summary, to_json
 from swapstone.core.session.analysis import analyse_record
-from swapstone.core.session.budget import BudgetError, check_budget, sufficient_budget
 from swapstone.core.session.defaults import default_suites
 from swapstone.core.session.experiment import resolve, resume, start, suites_of
-from swapstone.core.session.interrupted import Interrupted
 from swapstone.core.session.machines import has_exact_runs, run_sharer
+from swapstone.core.session.outcome import Interrupted
+from swapstone.core.session.precision_stop import BudgetError, check_budget, sufficient_budget
 from swapstone.core.session.progress import NO_PROGRESS, Progress
 from swapstone.core.session.record_handle import Record
 from swapstone.core.session.report_context import context_of

@@ -10,12 +10,11 @@ from typing import Any, Literal
 import msgspec
 
 from swapstone.core.model import FrozenStruct, RecordError
-from swapstone.core.model.bounds import amount_problem
+from swapstone.core.model.frozen_struct import amount_problem
 from swapstone.core.model.safe_text import safe
 from swapstone.core.record import FileProblemError, read_regular
-from swapstone.core.session.planned_commands import planned_study_commands
 from swapstone.core.session.study_file import STUDY_FILE, Study, StudyPart, is_part_name
-from swapstone.core.session.trust import require_own_record, require_trusted_study
+from swapstone.core.session.trust import planned_study_commands, require_own_record, require_trusted_study
 
 STUDY = "study.json"
 _MOST_BYTES = 16 << 20

@@ -1,24 +1,40 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Pure functions on arrays of numbers. docs/statistics.md gives the reasons for choosing these methods."""
 
-from swapstone.core.stats.mean_of_means import MeanOfMeans
-from swapstone.core.stats.mean_ratio import MeanEffect, mean_difference, mean_ratio
-from swapstone.core.stats.multiple_comparisons import common_level, rejections
-from swapstone.core.stats.order_statistics import exceedance, median_interval
+from swapstone.core.stats.mean_ratio import (
+    MeanEffect,
+    MeanOfMeans,
+    PooledEstimate,
+    deviating_units,
+    mean_difference,
+    mean_ratio,
+    pooled_estimate,
+)
 from swapstone.core.stats.predecessor_test import PredecessorTest, RunOrder
-from swapstone.core.stats.random_effects import PooledEstimate, deviating_units, pooled_estimate
-from swapstone.core.stats.sign_flips import sign_flip_p_value
 from swapstone.core.stats.signed_rank import (
     LOG_QUANTUM,
     Interval,
     SignedRank,
+    difference_of_estimates,
+    difference_p_value,
     difference_quantum,
     differences,
+    interval_of_difference,
     log_ratios,
     pairs_needed,
 )
-from swapstone.core.stats.summary import binomial_tail, dependence_p_value, median, run_value, wilson
-from swapstone.core.stats.two_estimates import difference_of_estimates, difference_p_value, interval_of_difference
+from swapstone.core.stats.summary import (
+    binomial_tail,
+    common_level,
+    dependence_p_value,
+    exceedance,
+    median,
+    median_interval,
+    rejections,
+    run_value,
+    sign_flip_p_value,
+    wilson,
+)
 
 __all__ = [
     "LOG_QUANTUM",

@@ -13,6 +13,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -118,3 +119,123 @@ def _incomplete_beta(x: float, rest: float, a: float, b: float) -> float:
         if abs(c * d - 1) < 1e-14:
             break
     return front * fraction / a
+
+
+class MeanOfMeans:
+    """Inference on the mean of means.
+
+    Args:
+        values: shape (sets, blocks); NaN where a set lacks a value.
+
+    Attributes:
+        n: number of values of the smallest set.
+
+    Raises:
+        ValueError: a set has fewer than two values.
+    """
+
+    def __init__(self, values: Floats) -> None:
+        present = ~np.isnan(values)
+        sizes = present.sum(axis=1)
+        if not sizes.size or sizes.min() < 2:
+            raise ValueError("a mean of means needs at least two values of each set")
+        means = np.nanmean(values, axis=1)
+        scale = 1 / np.sqrt(sizes * (sizes - 1.0))
+        deviations = np.where(present, values - means[:, np.newaxis], 0.0) * scale[:, np.newaxis]
+        self.n = int(sizes.min())
+        self._mean = float(means.mean())
+        self._error = math.sqrt(float(np.square(deviations.mean(axis=0)).sum()))
+
+    def estimate(self) -> float:
+        """Return the mean of the sets' means."""
+        return self._mean
+
+    @property
+    def p_value(self) -> float:
+        """Return the two-sided p-value of the hypothesis that it is 0."""
+        if self._error == 0:
+            return float(self._mean == 0)
+        return 1.0 if self._mean == 0 else student_tail(self.n - 1, math.log(abs(self._mean) / self._error))
+
+    def interval(self, alpha: float) -> Interval:
+        """Return the closed interval of the values that are not rejected at level `alpha`, 0 < alpha < 1."""
+        reach = student_quantile(self.n - 1, alpha) * self._error
+        return Interval(self._mean - reach, self._mean + reach)
+
+
+_LEAST_VARIANCE = 1e-12
+"""Smaller variances of an estimate, such as 0 of exact values, count as this one: a standard error of 1e-6."""
+
+
+@dataclasses.dataclass(frozen=True)
+class PooledEstimate:
+    """An estimate over units.
+
+    Attributes:
+        estimate: the weighted mean of the units' estimates.
+        interval: around it.
+        spread: standard deviation of the units' own effects, without the error of their estimates; 0 if that explains all of it.
+    """
+
+    estimate: float
+    interval: Interval
+    spread: float
+
+
+def pooled_estimate(estimates: Sequence[float], variances: Sequence[float], alpha: float) -> PooledEstimate:
+    """Return the estimate over units with an interval of level 1 - alpha.
+
+    Args:
+        estimates: one for each of at least two units.
+        variances: squared standard errors of the estimates, at least 0.
+        alpha: 0 < alpha < 1.
+    """
+    found, errors = np.asarray(estimates, float), np.maximum(np.asarray(variances, float), _LEAST_VARIANCE)
+    freedom = found.size - 1
+    fixed = 1 / errors
+    apart = float(fixed @ (found - fixed @ found / fixed.sum()) ** 2)
+    between = max(0.0, (apart - freedom) / float(fixed.sum() - (fixed @ fixed) / fixed.sum()))
+    weights = 1 / (errors + between)
+    mean = float(weights @ found / weights.sum())
+    factor = max(1.0, float(weights @ (found - mean) ** 2) / freedom)
+    reach = student_quantile(freedom, alpha) * math.sqrt(factor / float(weights.sum()))
+    return PooledEstimate(mean, Interval(mean - reach, mean + reach), math.sqrt(between))
+
+
+def deviating_units(
+    estimates: Sequence[float], variances: Sequence[float], freedoms: Sequence[int], alpha: float, limit: float
+) -> tuple[int, ...]:
+    """Return the numbers of the units that differ from the others, the most deviating one first.
+
+    Each unit is compared with the mean of the others, weighted by their variances, by Student's distribution with the smallest number of
+    degrees of freedom. The one with the largest statistic is removed if its difference is beyond the limit and significant at alpha
+    divided by the number of units. Then the rest is examined, as long as there are three.
+
+    Args:
+        estimates: one for each unit.
+        variances: squared standard errors.
+        freedoms: degrees of freedom of the variances, at least 1.
+        alpha: 0 < alpha < 1.
+        limit: a difference of no interest.
+    """
+    left, found = list(range(len(estimates))), []
+    errors = [max(each, _LEAST_VARIANCE) for each in variances]
+    threshold = student_quantile(min(freedoms, default=1), alpha / max(1, len(left)))
+    while len(left) >= 3:
+        apart = {unit: _apart(unit, [each for each in left if each != unit], estimates, errors) for unit in left}
+        unit = max(left, key=lambda each: abs(apart[each][0]) / apart[each][1])
+        difference, error = apart[unit]
+        if abs(difference) <= max(limit, threshold * error):
+            break
+        left.remove(unit)
+        found.append(unit)
+    return tuple(found)
+
+
+def _apart(
+    unit: int, others: Sequence[int], estimates: Sequence[float], errors: Sequence[float]
+) -> tuple[float, float]:
+    """Return the difference of a unit from the mean of others, and its standard error."""
+    weights = [1 / errors[each] for each in others]
+    mean = sum(weight * estimates[each] for weight, each in zip(weights, others, strict=True)) / sum(weights)
+    return estimates[unit] - mean, math.sqrt(errors[unit] + 1 / sum(weights))

@@ -11,6 +11,7 @@ rejected are the *closed* interval [W(k), W(M + 1 - k)]. Without ties that is th
 
 from __future__ import annotations
 
+import bisect
 import dataclasses
 import functools
 import math
@@ -19,7 +20,100 @@ import statistics
 import numpy as np
 from numpy.typing import NDArray
 
-from swapstone.core.stats.walsh_averages import PairSums
+Integers = NDArray[np.int64]
+
+FULL_LIMIT = 256
+"""Up to this number of values all sums (33 thousand) are sorted; above, they are counted and selected without storing."""
+
+ENUMERATE_LIMIT = 1 << 14
+"""Selection narrows its bracket to at most this number of sums, then lists them: as long as counting once more takes, and 128 KB."""
+
+_SORTED = 8
+"""So many sets of sorted sums are kept: the figures of one set of values are computed one after another."""
+
+
+class PairSums:
+    """The M = n (n + 1) / 2 pairwise sums of n integers, each with every other and with itself.
+
+    Args:
+        values: shape (n,), n >= 1, in any order, magnitudes below 2**61.
+    """
+
+    def __init__(self, values: Integers) -> None:
+        self.values = np.sort(values.astype(np.int64))
+        self.count = self.values.size * (self.values.size + 1) // 2
+        self._few = self.values.size <= FULL_LIMIT
+        # What was counted before: an estimate and several intervals look for neighbouring ranks.
+        self._limits = [2 * int(self.values[0]) - 1, 2 * int(self.values[-1])]
+        self._counts = [0, self.count]
+
+    def at_most(self, limit: int) -> int:
+        """Return the number of sums <= `limit`."""
+        if self._few:
+            return int(np.searchsorted(_sorted_sums(self.values.tobytes()), limit, side="right"))
+        place = bisect.bisect_left(self._limits, limit)
+        if place < len(self._limits) and self._limits[place] == limit:
+            return self._counts[place]
+        found = self._count(limit)
+        if self._limits[0] < limit < self._limits[-1]:
+            self._limits.insert(place, limit)
+            self._counts.insert(place, found)
+        return found
+
+    def _count(self, limit: int) -> int:
+        ordered = int(np.searchsorted(self.values, limit - self.values, side="right").sum())
+        diagonal = int(np.searchsorted(2 * self.values, limit, side="right"))
+        return (ordered + diagonal) // 2
+
+    def select(self, rank: int) -> int:
+        """Return the `rank`-th smallest sum, from 1.
+
+        Takes O(n log n) steps for each of at most 61 bisections; memory O(n).
+
+        Args:
+            rank: 1..M.
+        """
+        assert 1 <= rank <= self.count, f"rank {rank} of {self.count}"
+        if self._few:
+            return int(_sorted_sums(self.values.tobytes())[rank - 1])
+        while True:
+            place = bisect.bisect_left(self._counts, rank)
+            low, high, below = self._limits[place - 1], self._limits[place], self._counts[place - 1]
+            if high - low == 1:
+                return high
+            if self._counts[place] - below <= ENUMERATE_LIMIT:
+                return int(np.partition(self._between(low, high), rank - below - 1)[rank - below - 1])
+            self.at_most((low + high) // 2)
+
+    def _between(self, low: int, high: int) -> Integers:
+        """Return every sum in (low, high], unsorted."""
+        index = np.arange(self.values.size)
+        start = np.maximum(np.searchsorted(self.values, low - self.values, side="right"), index)
+        stop = np.searchsorted(self.values, high - self.values, side="right")
+        lengths = np.maximum(stop - start, 0)
+        first = np.repeat(index, lengths)
+        steps = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+        second = np.repeat(start, lengths) + steps
+        sums: Integers = self.values[first] + self.values[second]
+        return sums
+
+
+def all_sums(values: Integers) -> Integers:
+    """Return all M sums of `values` (shape (n,)), sorted, shape (M,)."""
+    first, second = _pairs(values.size)
+    sums: Integers = np.sort(values[first] + values[second])
+    return sums
+
+
+@functools.lru_cache(maxsize=_SORTED)
+def _sorted_sums(values: bytes) -> Integers:
+    return all_sums(np.frombuffer(values, dtype=np.int64))
+
+
+@functools.lru_cache(maxsize=_SORTED)
+def _pairs(n: int) -> tuple[Integers, Integers]:
+    return np.triu_indices(n)
+
 
 Floats = NDArray[np.float64]
 
@@ -226,3 +320,71 @@ def _exact(n: int) -> Floats:
         mass *= 0.5
     cumulative: Floats = np.minimum(np.cumsum(mass), 1.0)
     return cumulative
+
+
+_STEPS = 30
+"""Bisections of the logarithm of a level: its relative error is below 1e-7."""
+
+_SMALLEST_LEVEL = 1e-12
+"""Levels below this are not distinguished."""
+
+
+def difference_of_estimates(first: SignedRank | float, second: SignedRank | float) -> float:
+    """Return the estimate of the second centre less the first one. A number is a centre that is known exactly."""
+    return _estimate(second) - _estimate(first)
+
+
+def interval_of_difference(first: SignedRank | float, second: SignedRank | float, alpha: float) -> Interval | None:
+    """Return an interval of the second centre less the first one, closed, of approximate level 1 - alpha.
+
+    Args:
+        first: inference on one set; a number is a centre that is known exactly.
+        second: on the other.
+        alpha: 0 < alpha < 1.
+
+    Returns:
+        The interval; None if one of the two has too few differences for an interval at this level.
+    """
+    ours, theirs = _interval(first, alpha), _interval(second, alpha)
+    if ours is None or theirs is None:
+        return None
+    one, other = _estimate(first), _estimate(second)
+    difference = other - one
+    return Interval(
+        difference - math.hypot(other - theirs.low, ours.high - one),
+        difference + math.hypot(theirs.high - other, one - ours.low),
+    )
+
+
+def difference_p_value(first: SignedRank | float, second: SignedRank | float) -> float:
+    """Return the smallest level at which `interval_of_difference` excludes 0; 1 if there is none.
+
+    The interval exists only at levels that both numbers of differences reach, so the p-value is at least the larger of the two 2 / 2**n.
+    Of two centres that are known exactly it is 1 if they are equal, else 0.
+    """
+    sizes = [each.n for each in (first, second) if isinstance(each, SignedRank)]
+    if not sizes:
+        return float(first == second)
+    low, high = max(_SMALLEST_LEVEL, 2.0 ** (1 - min(sizes))), 1 - 2.0**-20
+    if low >= high or not _excludes(first, second, high):
+        return 1.0
+    if _excludes(first, second, low):
+        return low
+    below, above = math.log(low), math.log(high)
+    for _ in range(_STEPS):
+        middle = (below + above) / 2
+        below, above = (below, middle) if _excludes(first, second, math.exp(middle)) else (middle, above)
+    return math.exp(above)
+
+
+def _excludes(first: SignedRank | float, second: SignedRank | float, alpha: float) -> bool:
+    interval = interval_of_difference(first, second, alpha)
+    return interval is not None and interval.excludes(0.0)
+
+
+def _estimate(one: SignedRank | float) -> float:
+    return one.estimate() if isinstance(one, SignedRank) else one
+
+
+def _interval(one: SignedRank | float, alpha: float) -> Interval | None:
+    return one.interval(alpha) if isinstance(one, SignedRank) else Interval(one, one)

@@ -96,3 +96,105 @@ def dependence_p_value(values: NDArray[np.float64]) -> float:
     ratio = float(np.square(np.diff(ranks)).sum() / np.square(ranks - ranks.mean()).sum())
     variance = 4 * (n - 2) * (5 * n * n - 2 * n - 9) / (5 * n * (n + 1) * (n - 1) ** 2)
     return statistics.NormalDist().cdf((ratio - 2) / math.sqrt(variance))
+
+
+def median_interval(values: Sequence[float], confidence: float = 0.95) -> tuple[float, float] | None:
+    """Return an interval for the median of a distribution, whose ends are two of its values.
+
+    Source: David and Nagaraja, Order Statistics, 3rd edition, 2003, section 7.1. The interval [x(r), x(n+1-r)] contains the median with
+    probability at least 1 - 2 P(B <= r-1), B binomial with n and 1/2; r is the largest number for which that is the confidence or more.
+
+    Args:
+        values: independent, of one distribution; in any order.
+        confidence: between 0 and 1.
+
+    Returns:
+        The ends; None if there are too few values: below 6 for 95 %.
+    """
+    ordered, count = sorted(values), len(values)
+    below, rank = 0, 0  # the sum of the binomial coefficients C(count, 0) to C(count, rank)
+    while rank < count // 2:
+        below += math.comb(count, rank)
+        if 2 * below > (1 - confidence) * 2**count:
+            break
+        rank += 1
+    return (ordered[rank - 1], ordered[count - rank]) if rank else None
+
+
+def exceedance(count: int) -> float:
+    """Return the probability that one more value exceeds the largest of `count` values, all exchangeable: at most 1 / (count + 1).
+
+    Source: David and Nagaraja, section 7.3: each of the count + 1 values is equally likely to be the largest; ties lower it.
+
+    Args:
+        count: at least 0.
+    """
+    return 1 / (count + 1)
+
+
+def rejections(p_values: Sequence[float], rate: float) -> int:
+    """Return the number of hypotheses that Benjamini and Hochberg's step-up procedure (1995) rejects.
+
+    Args:
+        p_values: one for each hypothesis of the family, in any order.
+        rate: the false discovery rate to control, e.g. 0.05.
+
+    Returns:
+        The largest r for which the r-th smallest p-value is <= rate * r / m; 0 for none.
+    """
+    m = len(p_values)
+    return max((r for r, p in enumerate(sorted(p_values), start=1) if p <= rate * (r / m)), default=0)
+
+
+def common_level(p_values: Sequence[float], rate: float) -> float:
+    """Return the alpha of every interval of the family.
+
+    It is rate * max(R, 1) / m for R rejections among m: the level of Benjamini and Yekutieli's (2005) intervals for
+    selected parameters, which keep the false coverage rate. An interval at that level that inverts its test excludes
+    "no difference" exactly when the procedure rejects: the R rejected p-values are <= rate * R / m and the others are
+    above it, or R would be larger.
+
+    Args:
+        p_values: at least one.
+        rate: 1 - confidence.
+    """
+    return rate * (max(rejections(p_values, rate), 1) / len(p_values))
+
+
+Floats = NDArray[np.float64]
+
+RESOLUTION = 4096
+"""Sum of the rounded magnitudes. 200 equal ones are 20 units each; the rounding errors of their sum are 1.4 % of its deviation."""
+
+MOST_TERMS = 400
+"""Neighbouring differences are added up to this number of terms: to flip them together is a subset of the flips, and exact too."""
+
+
+def sign_flip_p_value(differences: Floats) -> float:
+    """Return the two-sided p-value of the hypothesis that each difference is symmetric about 0.
+
+    Args:
+        differences: shape (n,), finite; none of them gives 1.0.
+    """
+    if differences.size > MOST_TERMS:
+        size, longer = divmod(differences.size, MOST_TERMS)
+        border = longer * (size + 1)
+        parts = differences[:border].reshape(longer, size + 1), differences[border:].reshape(-1, size)
+        differences = np.concatenate([part.sum(axis=1) for part in parts])
+    total = float(np.abs(differences).sum())
+    if total == 0.0:
+        return 1.0
+    if not np.isfinite(total):
+        raise ValueError("differences must be finite, and so must be their sum")
+    signed = np.rint(differences / total * RESOLUTION).astype(np.int64)
+    sizes = np.sort(np.abs(signed[signed != 0]))
+    # With u the sum of the sizes whose sign is positive, the sum of all is 2 u - sum(sizes).
+    whole = int(sizes.sum())
+    least = (whole + abs(int(signed.sum()))) // 2
+    ways = np.zeros(whole + 1)  # at most 2 ** MOST_TERMS
+    ways[0] = 1.0
+    reached = 0
+    for size in sizes.tolist():
+        ways[size : reached + size + 1] += ways[: reached + 1].copy()
+        reached += size
+    return min(1.0, math.ldexp(float(ways[least:].sum()), 1 - sizes.size))

@@ -3,11 +3,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+import re
+from collections.abc import Callable, Mapping
+
+import msgspec
 
 from swapstone.core.factors import Evidence, ProgramFacts, find_factor, is_unobserved
-from swapstone.core.model import Variant
+from swapstone.core.factors.factor import BOARD_SWAPS
+from swapstone.core.model import IDLE, Load, LoadIndicator, Variant
+from swapstone.core.model.number_text import digits, trimmed
 from swapstone.core.subjects.variant_program import Program
+from swapstone.core.targets.target import REBOOTED
 from swapstone.core.wire import AgentAnswer
 
 
@@ -58,3 +65,118 @@ def wrong_level(observed: tuple[tuple[str, str], ...], variant: Variant) -> str:
         if seen != requested:
             return f"{name}={requested} was requested, but {seen} was in force in the process that ran"
     return ""
+
+
+SHORTEST_S = 0.25
+"""Counters are not checked over a shorter measurement: those of CPU time have steps of 10 ms."""
+
+_MOST_DIGITS = 20
+_UPTIME = "/proc/uptime"
+
+_OF_THE_TRIAL = ("trial_cpu_us",)
+"""Fact: processor time of all processes of the trial, with a server's load generator, and of the agent."""
+
+_OF_THE_PROGRAM = ("user_us", "system_us")
+"""Facts of agents that do not report the above."""
+
+
+def missing_load(load: Load, evidence: Evidence) -> str:
+    """Return why a load was not in force, or an empty text if it was.
+
+    Args:
+        load: its indicators are checked in order.
+        evidence: the machine's counters around the trial, and the agent's facts.
+
+    Returns:
+        A sentence on the first indicator that is out of bounds. Empty if none is, and where no counters were read: on targets that boot no
+        machine, without a load.
+    """
+    if not evidence.machine or evidence.machine_text(REBOOTED):
+        return ""
+    if load.name == IDLE.name and evidence.machine_text(BOARD_SWAPS):
+        return ""
+    counters = dict(evidence.machine)
+    reasons = (_failure(load.name, one, counters, dict(evidence.facts)) for one in load.indicators)
+    return next(filter(None, reasons), "")
+
+
+def _failure(load: str, indicator: LoadIndicator, counters: Mapping[str, str], facts: Mapping[str, int]) -> str:
+    before, after = _number(counters, "before", indicator), _number(counters, "after", indicator)
+    elapsed_s = _elapsed_s(counters)
+    if before is None or after is None or elapsed_s is None:
+        return f"the load {load} was requested, but the machine does not report the number of {indicator.what}"
+    if indicator.level:
+        readings = ((before, indicator), (after, _of_the_second_reading(indicator)))
+        wrong = next((found for found in readings if not _within_bounds(*found)), None)
+        return "" if wrong is None else _sentence(load, wrong[1], wrong[0], "")
+    if elapsed_s < SHORTEST_S:
+        return ""
+    if indicator.per_processor and indicator.least is not None:
+        indicator = msgspec.structs.replace(indicator, least=indicator.least * _processors(counters))
+    rates = [((after - before) * indicator.scale - _sum(facts, indicator.less)) / elapsed_s]
+    if indicator.idle:
+        rates.append(_others_s(counters, indicator, facts, elapsed_s) / elapsed_s)
+    if any(_within_bounds(rate, indicator) for rate in rates):
+        return ""
+    return _sentence(load, indicator, max(rates[0], 0.0), " per second")
+
+
+def _of_the_second_reading(indicator: LoadIndicator) -> LoadIndicator:
+    if indicator.least_after is None:
+        return indicator
+    return msgspec.structs.replace(indicator, least=indicator.least_after)
+
+
+def _sum(facts: Mapping[str, int], names: tuple[str, ...]) -> float:
+    return sum(facts.get(name, 0) * (1e-6 if name.endswith("_us") else 1) for name in names)
+
+
+def _others_s(
+    counters: Mapping[str, str], indicator: LoadIndicator, facts: Mapping[str, int], elapsed_s: float
+) -> float:
+    """Return how long the processor was neither idle nor at work for the trial; idle time that is not reported counts as none."""
+    idle_s = 0.0
+    for field in indicator.idle:
+        one = msgspec.structs.replace(indicator, field=field)
+        before, after = _number(counters, "before", one), _number(counters, "after", one)
+        if before is not None and after is not None:
+            idle_s += (after - before) * indicator.scale
+    own = _OF_THE_TRIAL if facts.keys() >= set(_OF_THE_TRIAL) else _OF_THE_PROGRAM
+    return elapsed_s * _processors(counters) - idle_s - _sum(facts, own)
+
+
+def _processors(counters: Mapping[str, str]) -> int:
+    """Return the number of processors whose times /proc/stat adds up."""
+    return max(1, len(re.findall(r"^cpu[0-9]", counters.get("before /proc/stat", ""), re.MULTILINE)))
+
+
+def _within_bounds(value: float, indicator: LoadIndicator) -> bool:
+    return (indicator.least is None or value >= indicator.least) and (indicator.most is None or value <= indicator.most)
+
+
+def _sentence(load: str, indicator: LoadIndicator, value: float, per: str) -> str:
+    bounds = [f"at least {indicator.least:g}"] if indicator.least is not None else []
+    bounds += [f"at most {indicator.most:g}"] if indicator.most is not None else []
+    wanted = " and ".join(bounds)
+    number = f"{value:.0f}" if indicator.level else trimmed(digits(value))
+    return f"the load {load} was requested, but there were {number} {indicator.what}{per}; it has {wanted}"
+
+
+def _number(counters: Mapping[str, str], when: str, indicator: LoadIndicator) -> float | None:
+    """Return an indicator's number, or None if the machine did not report it."""
+    for line in counters.get(f"{when} {indicator.file}", "").splitlines():
+        words = line.replace(":", " ").split()
+        if not indicator.line or indicator.line in words:
+            rest = words[words.index(indicator.line) + 1 :] if indicator.line else words
+            number = rest[indicator.field] if len(rest) > indicator.field else ""
+            return float(number) if number.isdecimal() and len(number) <= _MOST_DIGITS else None
+    return None
+
+
+def _elapsed_s(counters: Mapping[str, str]) -> float | None:
+    """Return how long the measurement took in the machine's time."""
+    try:
+        before, after = (float(counters[f"{when} {_UPTIME}"].split()[0]) for when in ("before", "after"))
+    except (KeyError, IndexError, ValueError):
+        return None
+    return after - before if math.isfinite(after - before) else None

@@ -18,9 +18,8 @@ import msgspec
 from swapstone.core.answers import Measured, reader_of
 from swapstone.core.factors import Evidence, ProgramFacts, Recipe, find_factor
 from swapstone.core.model import IDLE, Cpus, Experiment, Load, Status, UnavailableError, UserError, Variant, Workload
-from swapstone.core.model.trial_conditions import changed_conditions, describe_conditions, interruption
-from swapstone.core.subjects.evidence import evidence_of, observed_levels, wrong_level
-from swapstone.core.subjects.load_check import missing_load
+from swapstone.core.model.observation import changed_conditions, describe_conditions, interruption
+from swapstone.core.subjects.evidence import evidence_of, missing_load, observed_levels, wrong_level
 from swapstone.core.subjects.machine_config import machine_config_for, on_board
 from swapstone.core.subjects.variant_program import Program
 from swapstone.core.targets import Capabilities, MachineConfig, Target

@@ -12,10 +12,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from swapstone.core.model import UnavailableError, UserError
-from swapstone.core.model.cached_files import mark_used, write_whole
-from swapstone.core.model.directories import share_dir
+from swapstone.core.model.directories import mark_used, share_dir, write_whole
+from swapstone.core.model.errors import remedy
 from swapstone.core.model.regular_file import readable, text_of
-from swapstone.core.model.system_errors import remedy
 
 FREESTANDING = (
     *("-std=gnu11", "-O2", "-Wall", "-Wextra"),

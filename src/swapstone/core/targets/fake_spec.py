@@ -12,8 +12,7 @@ import msgspec
 from msgspec import Meta
 
 from swapstone.core.model import FrozenStruct, UserError, unknown
-from swapstone.core.model.regular_file import readable
-from swapstone.core.model.toml_file import TomlError, decode_toml
+from swapstone.core.model.regular_file import TomlError, decode_toml, readable
 from swapstone.core.targets.target import TargetDescription
 
 FAULTS: dict[str, str] = {

@@ -6,33 +6,34 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
+import platform
 import shlex
+import socket
 import stat
 import subprocess
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import msgspec
 
 from swapstone.core.model import Experiment, FrozenStruct, UnavailableError, UserError, process_file
 from swapstone.core.model.directories import cache_dir
+from swapstone.core.model.errors import remedy
 from swapstone.core.model.parts import provided
-from swapstone.core.model.system_errors import remedy
+from swapstone.core.model.regular_file import text_of
 from swapstone.core.model.temporary_folder import TemporaryFolder
 from swapstone.core.targets.agent_build import agent_compiler, build_agent, has_sha256, sha256_of
-from swapstone.core.targets.agent_target import SLACK_S, STOP_TIMEOUT_S, AgentTarget, start_agent
-from swapstone.core.targets.beside import COUNTERS
+from swapstone.core.targets.agent_target import COUNTERS, SLACK_S, STOP_TIMEOUT_S, AgentTarget, start_agent
 from swapstone.core.targets.hints import target_hint
-from swapstone.core.targets.host_description import describe_host
-from swapstone.core.targets.load_driver import LoadDriver, LoadDriverKind
 from swapstone.core.targets.memory_cgroup import MemoryCgroup
 from swapstone.core.targets.memory_phases import PhaseWatch, with_phases
-from swapstone.core.targets.ready_listener import ready_listener
 from swapstone.core.targets.target import (
     DEFAULT_MACHINE,
     NO_LIMIT_BYTES,
     AgentStartError,
+    LoadDriver,
+    LoadDriverKind,
     MachineConfig,
     Target,
     TargetDescription,
@@ -41,6 +42,118 @@ from swapstone.core.targets.target import (
 )
 from swapstone.core.targets.target_kind import Notify, TargetKind, TargetOptions
 from swapstone.core.wire import AgentAnswer, TrialRequest
+
+_RETRY_S = 0.002
+_ATTEMPT_S = 0.05
+
+
+@contextlib.contextmanager
+def ready_listener(address: str, port: int) -> Iterator[None]:
+    """Listen on 127.0.0.1 as soon as a server accepts connections on an address, and until the end of the context.
+
+    A server that listens on every address, and so on 127.0.0.1 too, is noticed by the agent itself.
+
+    Args:
+        address: on which the server listens.
+        port: of the server, and on 127.0.0.1.
+    """
+    stopped = threading.Event()
+
+    def listen() -> None:
+        while not _accepts(address, port):
+            if stopped.wait(_RETRY_S):
+                return
+        with socket.socket() as listener, contextlib.suppress(OSError):
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind(("127.0.0.1", port))
+            listener.listen(8)
+            stopped.wait()
+
+    if address == "127.0.0.1":
+        yield
+        return
+    thread = threading.Thread(target=listen, name="ready", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        stopped.set()
+        thread.join()
+
+
+def _accepts(address: str, port: int) -> bool:
+    with socket.socket() as attempt:
+        attempt.settimeout(_ATTEMPT_S)
+        return attempt.connect_ex((address, port)) == 0
+
+
+_GOVERNORS = "sys/devices/system/cpu/cpu[0-9]*/cpufreq/scaling_governor"
+
+
+def describe_host(root: Path = Path("/")) -> TargetDescription:
+    """Describe this machine.
+
+    Args:
+        root: the folder that contains ``proc``, ``sys`` and ``etc``; another one for tests.
+
+    Returns:
+        What could be read; other fields are empty.
+    """
+    name = platform.uname()
+    kernel = f"{name.system} {name.release} {name.version}"
+    return describe_machine(root, kernel, name.machine, tuple(sorted(os.sched_getaffinity(0))))
+
+
+def describe_machine(root: Path, kernel: str, architecture: str, cpus: tuple[int, ...]) -> TargetDescription:
+    """Describe a machine by its files.
+
+    Args:
+        root: the folder that contains its ``proc``, ``sys`` and ``etc``.
+        kernel: name, release and version.
+        architecture: as ``uname -m`` prints it.
+        cpus: numbers of the processors that trials may use.
+    """
+    cpu = _pairs(text_of(root / "proc/cpuinfo"), ":")
+    vulnerabilities = root / "sys/devices/system/cpu/vulnerabilities"
+    return TargetDescription(
+        kernel=kernel,
+        architecture=architecture,
+        cpu=cpu.get("model name") or cpu.get("uarch") or cpu.get("Processor") or cpu.get("CPU part", ""),
+        cpus=cpus,
+        microcode=cpu.get("microcode", ""),
+        governor=",".join(sorted({text_of(path) for path in root.glob(_GOVERNORS)} - {""})),
+        mitigations="; ".join(f"{path.name}: {text_of(path)}" for path in sorted(vulnerabilities.glob("*"))),
+        virtualization=_virtualization(root, cpu),
+        memory_bytes=_memory_bytes(root / "proc/meminfo"),
+        system=_pairs(text_of(root / "etc/os-release"), "=").get("PRETTY_NAME", "").strip('"'),
+    )
+
+
+def _pairs(text: str, separator: str) -> dict[str, str]:
+    """Parse lines of ``key SEPARATOR value``; the first line of each key counts."""
+    found: dict[str, str] = {}
+    for line in text.splitlines():
+        key, mark, value = line.partition(separator)
+        if mark:
+            found.setdefault(key.strip(), value.strip())
+    return found
+
+
+def _virtualization(root: Path, cpu: dict[str, str]) -> str:
+    kind = text_of(root / "sys/hypervisor/type")
+    maker = " ".join(
+        filter(None, (text_of(root / f"sys/class/dmi/id/{name}") for name in ("sys_vendor", "product_name")))
+    )
+    flags = cpu.get("flags", "").split()
+    if kind or "hypervisor" in flags:
+        return kind or maker or "a hypervisor"
+    return "none" if flags else ""
+
+
+def _memory_bytes(path: Path) -> int:
+    number, _, unit = _pairs(text_of(path), ":").get("MemTotal", "").partition(" ")
+    return int(number) * 1024 if number.isdecimal() and len(number) < 16 and unit == "kB" else 0
+
 
 _OF_THE_GENERATOR = frozenset({"driver_user_us", "driver_system_us", "driven_ns"})
 """Facts of the process that the agent started as the load generator."""

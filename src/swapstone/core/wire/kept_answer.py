@@ -6,7 +6,7 @@ from __future__ import annotations
 import msgspec
 
 from swapstone.core.model import FrozenStruct, WireError
-from swapstone.core.model.bounds import amount_problem
+from swapstone.core.model.frozen_struct import amount_problem
 from swapstone.core.wire.answer import AgentAnswer
 
 _OUTPUTS = ("stdout", "stderr", "driver_stdout", "driver_stderr")

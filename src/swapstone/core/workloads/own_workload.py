@@ -26,8 +26,8 @@ from swapstone.core.model import (
     filled_text,
 )
 from swapstone.core.workloads.load_generators import check_reader
+from swapstone.core.workloads.metrics import EXIT_STATUS, PROCESS_METRICS, process_samples
 from swapstone.core.workloads.printed_numbers import printed_samples
-from swapstone.core.workloads.process_metrics import EXIT_STATUS, PROCESS_METRICS, process_samples
 from swapstone.core.workloads.server_metrics import server_metrics
 
 Parameters: TypeAlias = tuple[tuple[str, str], ...]

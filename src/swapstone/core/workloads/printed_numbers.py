@@ -6,8 +6,8 @@ from __future__ import annotations
 import re
 
 from swapstone.core.model import Direction, Metric, OwnProgram, PrintedNumber, Quantity, Sample, UserError
-from swapstone.core.model.bounds import LARGEST_NUMBER, SMALLEST_NUMBER
-from swapstone.core.workloads.process_metrics import EXIT_STATUS, PROCESS_METRICS
+from swapstone.core.model.frozen_struct import LARGEST_NUMBER, SMALLEST_NUMBER
+from swapstone.core.workloads.metrics import EXIT_STATUS, PROCESS_METRICS
 
 RESERVED_NAMES: frozenset[str] = frozenset(
     {*(metric.name for metric in PROCESS_METRICS), EXIT_STATUS.name, "text", "data", "bss", "file"}

@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 
 from swapstone.core.model import Experiment, FrozenStruct, UserError
-from swapstone.core.model.bounds import amount_problem
+from swapstone.core.model.frozen_struct import amount_problem
 from swapstone.core.model.run_sharing import RunSharing
 from swapstone.core.model.safe_text import safe_excerpt
 from swapstone.core.record.validation import experiment_problem, passes_problem
@@ -25,8 +25,8 @@ from swapstone.core.session.record_handle import Record
 from swapstone.core.session.run_options import RunOptions
 from swapstone.core.session.values import duration_seconds, format_duration
 from swapstone.parts.cluster.content_store import PLANS, RUNS, ContentStore, DamagedEntryError
+from swapstone.parts.cluster.shared_runs import make_run
 from swapstone.parts.cluster.stored_trial import put_run, put_trial, usable_run
-from swapstone.parts.cluster.worker_pools import make_run
 from swapstone.parts.vm.machine.qemu import HOST_LIMIT_S, GuestEnd, GuestRun
 from swapstone.parts.vm.machine.vm_target import VmTarget
 from swapstone.version import __version__

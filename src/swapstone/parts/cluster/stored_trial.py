@@ -12,16 +12,14 @@ from typing import Annotated
 import msgspec
 
 from swapstone.core.model import CLOCK_SCALES, MOST_PROCESSORS, FrozenStruct, UnavailableError, WireError
-from swapstone.core.model.cached_files import mark_used, write_whole
+from swapstone.core.model.directories import mark_used, write_whole
 from swapstone.core.model.safe_text import safe_excerpt
 from swapstone.core.targets.agent_build import sha256_of
 from swapstone.parts.cluster.content_store import RUNS, TRIALS, ContentStore, DamagedEntryError
 from swapstone.parts.vm.machine.boot_image import Part
-from swapstone.parts.vm.machine.emulator import check_cpu, find_emulator
-from swapstone.parts.vm.machine.machine_models import EmulatedMachine
+from swapstone.parts.vm.machine.emulator import EmulatedMachine, check_cpu, find_emulator
 from swapstone.parts.vm.machine.qemu import GuestEnd, GuestRun, Setup
-from swapstone.parts.vm.machine.run_cache import decode_run, encode_run
-from swapstone.parts.vm.machine.run_name import NamedRun, digest_of, run_inputs
+from swapstone.parts.vm.machine.run_cache import NamedRun, decode_run, digest_of, encode_run, run_inputs
 from swapstone.version import __version__
 
 MOST_MEMORY_BYTES = 64 << 30

@@ -27,13 +27,12 @@ from swapstone.core.model import (
     Verdict,
 )
 from swapstone.core.report import formatting
-from swapstone.core.report.answer import failing as failing_runs
 from swapstone.core.report.answer import limits, tails, wording
+from swapstone.core.report.answer import limits as failing_runs
 from swapstone.core.report.answer.answer import Answer
 from swapstone.core.report.answer.claim import Claim
-from swapstone.core.report.answer.failing import share, shown
-from swapstone.core.report.answer.means import PROCESSOR_TIMES, Standing
-from swapstone.core.report.answer.places import Place, have_numbers, places_of
+from swapstone.core.report.answer.limits import share, shown
+from swapstone.core.report.answer.means import PROCESSOR_TIMES, Place, Standing, have_numbers, places_of
 from swapstone.core.report.context import ReportContext
 from swapstone.core.report.verdict_groups import NO_NUMBERS
 

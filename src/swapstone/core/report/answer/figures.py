@@ -14,11 +14,9 @@ from swapstone.core.model import Comparison, Scale
 from swapstone.core.report import formatting
 from swapstone.core.report.answer import tails
 from swapstone.core.report.answer.limits import row_name
-from swapstone.core.report.answer.means import Mean, name_of
-from swapstone.core.report.answer.places import IDLE, Place
+from swapstone.core.report.answer.means import IDLE, Mean, Place, name_of
 from swapstone.core.report.document import Block, Cell, Column, ForestPlot, ForestRow, Paragraph, Table
-from swapstone.core.report.verdict_groups import COUNTED, DECIDED, NO_NUMBERS, TAIL_DIFFERS
-from swapstone.core.report.verdict_marks import VERDICT_MARKS
+from swapstone.core.report.verdict_groups import COUNTED, DECIDED, NO_NUMBERS, TAIL_DIFFERS, VERDICT_MARKS
 
 MOST_ROWS = 8
 _SHORT = {"requests a second": "requests/s", "CPU time of a request": "CPU/request"}

@@ -6,15 +6,31 @@ from __future__ import annotations
 import collections
 import enum
 import functools
+import math
+import re
 import statistics
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from swapstone.core.model import Comparison, Direction, FrozenStruct, Index, Metric, Quantity, Scale, Verdict
+from swapstone.core.model import (
+    OWN_SUITE,
+    Analysis,
+    Comparison,
+    Direction,
+    FrozenStruct,
+    Index,
+    Metric,
+    Quantity,
+    Scale,
+    Variant,
+    Verdict,
+)
 from swapstone.core.model.metric import TIMES
 from swapstone.core.model.parts import provided
-from swapstone.core.report.verdict_groups import NO_NUMBERS
+from swapstone.core.report import formatting
+from swapstone.core.report.sides import without_copies
+from swapstone.core.report.verdict_groups import MEDIAN_DIFFERS, NO_NUMBERS
 
 PROCESSOR_TIMES = frozenset({"cpu", "cpu_per_request"})
 """Metrics of processor time. Their difference is in the sentence where that of the time or rate to read first is not significant."""
@@ -212,3 +228,174 @@ def bounds_of(row: Comparison) -> tuple[float, float] | None:
     if row.exact and row.effect is not None:
         return row.effect, row.effect
     return None if row.low is None or row.high is None else (row.low, row.high)
+
+
+IDLE = "idle"
+
+
+class Place(FrozenStruct, frozen=True, kw_only=True):
+    """A candidate on a suite under a load.
+
+    Attributes:
+        suite, load, baseline, candidate: of the comparisons.
+        rows: all comparisons.
+        leads: of each workload the time or rate to read first.
+        means: one ratio for each quantity, the time to read first before the others.
+    """
+
+    suite: str
+    load: str
+    baseline: Variant
+    candidate: Variant
+    rows: tuple[Comparison, ...]
+    leads: tuple[Comparison, ...]
+    means: tuple[Mean, ...]
+
+    @property
+    def lead(self) -> Mean | None:
+        """Return the ratio of the time or rate to read first; None without one."""
+        name = leading_metric(self.rows)
+        return next((mean for mean in self.means if mean.metric.name == name), None)
+
+    @property
+    def memory(self) -> Mean | None:
+        """Return the ratio of memory; None without one."""
+        return next((mean for mean in self.means if mean.metric.quantity is Quantity.MEMORY), None)
+
+    @property
+    def size(self) -> Mean | None:
+        """Return the ratio of the programs' sizes; None without one."""
+        return next((mean for mean in self.means if mean.metric.quantity is Quantity.SIZE), None)
+
+    @property
+    def workloads(self) -> int:
+        """Return the number of workloads."""
+        return len({row.workload for row in self.rows})
+
+    @property
+    def names(self) -> tuple[str, str]:
+        """Return the names of candidate and baseline in a sentence, e.g. ``musl with mimalloc``."""
+        return prose_name(self.candidate), prose_name(self.baseline)
+
+    def scope(self, workloads: int) -> str:
+        """Return where it was measured: ``27 workloads of libc``, or the workload's name if there is one only."""
+        if workloads == 1 and self.leads:
+            usable = [row for row in self.leads if row.verdict not in NO_NUMBERS] or list(self.leads)
+            text = formatting.safe(usable[0].workload)
+        elif self.suite == OWN_SUITE:
+            text = formatting.count(workloads, "program run")
+        else:
+            text = f"{formatting.count(workloads, 'workload')} of {formatting.safe(self.suite)}"
+        return text if self.load == IDLE else f"{text} under load {formatting.safe(self.load)}"
+
+
+def prose_name(variant: Variant) -> str:
+    """Return a variant's levels in a sentence: ``musl`` or ``musl with mimalloc``."""
+    return " with ".join(formatting.safe(level) for _, level in variant.levels)
+
+
+def places_of(analysis: Analysis) -> tuple[Place, ...]:
+    """Return the places of an analysis, in its order, without copies of the baseline. Those without times or rates come last."""
+    found: dict[tuple[str, str, Variant, Variant], list[Comparison]] = {}
+    for row in without_copies(analysis):
+        found.setdefault((row.suite, row.load, row.baseline, row.candidate), []).append(row)
+    indices: dict[tuple[str, str, Variant], list[Index]] = {}
+    for each in analysis.indices:
+        indices.setdefault((each.suite, each.load, each.candidate), []).append(each)
+    places = [
+        Place(
+            suite=suite,
+            load=load,
+            baseline=baseline,
+            candidate=candidate,
+            rows=tuple(rows),
+            leads=lead_rows(rows),
+            means=means_of(rows, indices.get((suite, load, candidate), ())),
+        )
+        for (suite, load, baseline, candidate), rows in found.items()
+    ]
+    return tuple(sorted(places, key=lambda place: not place.leads))
+
+
+def lead_rows(rows: Sequence[Comparison]) -> tuple[Comparison, ...]:
+    """Return of each workload the row to read first: the preferred one, else its first time or rate.
+
+    Numbers that an own program prints follow where the user gave them a direction.
+    """
+    chosen: dict[str, Comparison] = {}
+    for row in rows:
+        if row.metric.quantity not in {Quantity.TIME, Quantity.RATE}:
+            continue
+        if row.workload not in chosen or (row.preferred and not chosen[row.workload].preferred):
+            chosen[row.workload] = row
+    own = (
+        row
+        for row in rows
+        if row.suite == OWN_SUITE
+        and row.metric.leads
+        and row.metric.quantity in {Quantity.TIME, Quantity.RATE}
+        and row.metric is not chosen[row.workload].metric
+    )
+    return (*chosen.values(), *own)
+
+
+def have_numbers(rows: Sequence[Comparison]) -> bool:
+    """Return whether any row has a number."""
+    return any(row.verdict not in NO_NUMBERS and row.baseline_values for row in rows)
+
+
+_WORDS = {"string": "strings", "pthread": "threads"}
+_ENOUGH = 0.8
+"""Groups are named until they hold this share of the difference."""
+_LEAST = 0.1
+"""A group with a smaller share is not named."""
+_MOST = 3
+
+
+def group_name(workload: str, all_names: Sequence[str]) -> str:
+    """Return a workload's group: the first part of its name that not all workloads share.
+
+    Args:
+        workload: e.g. ``b_string_strstr(abcd)``. Parts end at underscores, hyphens, dots, brackets and ``#``.
+        all_names: of all workloads.
+
+    Returns:
+        For example ``strings`` for ``b_string_strstr(abcd)`` among workloads whose names begin with ``b_``.
+    """
+    parts = [_parts(name) for name in all_names]
+    place = 0
+    while all(len(each) > place + 1 and each[place] == parts[0][place] for each in parts):
+        place += 1
+    own = _parts(workload)
+    word = own[min(place, len(own) - 1)]
+    return _WORDS.get(word, word)
+
+
+def _parts(name: str) -> list[str]:
+    return [part.strip() for part in re.split(r"[_.(#-]", name.rstrip(")")) if part.strip()] or [name]
+
+
+def cost_groups(rows: Sequence[Comparison], *, more: bool) -> tuple[str, ...]:
+    """Return the names of the groups in which a difference is, the largest share first; none where they explain too little.
+
+    Only rows whose verdict is a difference count. Groups are named until they hold 80 % of the difference, at most three, each with at
+    least 10 %. If those hold less than half of it, or if there is only one group, none is named. A group of one workload has its name.
+
+    Args:
+        rows: of one metric and candidate, one for each workload.
+        more: whether the difference is that the candidate's values are larger.
+    """
+    names = [row.workload for row in rows]
+    groups = {name: group_name(name, names) for name in names}
+    sizes = dict.fromkeys(groups.values(), 0.0)
+    for row in rows:
+        if row.verdict in MEDIAN_DIFFERS and row.scale is Scale.RATIO and row.effect is not None and row.effect > 0:
+            size = math.log(row.effect)
+            sizes[groups[row.workload]] += abs(size) if (size > 0) == more else 0.0
+    total = sum(sizes.values())
+    shares: dict[str, float] = {}
+    for group, size in sorted(sizes.items(), key=lambda pair: -pair[1])[:_MOST]:
+        if total and size / total >= _LEAST and sum(shares.values()) < _ENOUGH:
+            members = [name for name in names if groups[name] == group]
+            shares[members[0] if len(members) == 1 else group] = size / total
+    return tuple(shares) if sum(shares.values()) >= 0.5 and len(shares) < len(sizes) else ()

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from swapstone.core.model import Analysis
 from swapstone.core.report import formatting
-from swapstone.core.report.answer import failing, limits
+from swapstone.core.report.answer import limits
 from swapstone.core.report.answer.answer import Answer
 from swapstone.core.report.context import ReportContext
 from swapstone.core.report.document import AS_PAGE, Block, BulletList, Commands, Heading, Item, Paragraph, Tone
@@ -62,7 +62,7 @@ def _items(context: ReportContext, analysis: Analysis, answer: Answer, warnings:
     yield from answer.unknown
     yield from limits.caveats(analysis)
     yield from (Item(text, tone=Tone.WARNING) for text in warnings)
-    yield from failing.items(analysis)
+    yield from limits.items(analysis)
     named = " ".join(item.text for item in answer.unknown)
     failures = [each for each in analysis.failures if not each.reason or formatting.safe(each.reason) not in named]
     if failures:

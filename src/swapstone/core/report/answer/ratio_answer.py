@@ -9,7 +9,7 @@ from swapstone.core.report.answer import figures, limits
 from swapstone.core.report.answer.answer import Answer
 from swapstone.core.report.answer.claim import Claim
 from swapstone.core.report.answer.commands import commands_for
-from swapstone.core.report.answer.places import Place
+from swapstone.core.report.answer.means import Place
 from swapstone.core.report.context import ReportContext
 from swapstone.core.report.document import Block, Item
 

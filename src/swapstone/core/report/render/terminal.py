@@ -4,8 +4,13 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable
-from typing import assert_never
+import re
+import shlex
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple, TypeVar, assert_never
+
+import msgspec
+from rich.cells import cell_len
 
 from swapstone.core.model import FrozenStruct
 from swapstone.core.report.document import (
@@ -31,11 +36,157 @@ from swapstone.core.report.document import (
 from swapstone.core.report.formatting import safe
 from swapstone.core.report.render import terminal_layout
 from swapstone.core.report.render.renderer import Renderer
-from swapstone.core.report.render.terminal_brief import BREVITIES, Brevity, brief_blocks
-from swapstone.core.report.render.terminal_commands import command_lines
 from swapstone.core.report.render.terminal_layout import Paint
 from swapstone.core.report.render.terminal_table import forest_lines, marks_of, table_lines
 from swapstone.core.report.simplify import simplified
+
+Shortened = TypeVar("Shortened", Table, ForestPlot)
+
+
+class Brevity(NamedTuple):
+    """How much of an overview to print.
+
+    Attributes:
+        rows: of each table.
+        lines: of each item of a list.
+        items: of each list, without warnings.
+        warnings: of each list.
+        commands: of what to do next.
+    """
+
+    rows: int
+    lines: int
+    items: int
+    warnings: int
+    commands: int
+
+    @property
+    def detail(self) -> int | None:
+        """Return the lines of a row's detail; None for none."""
+        return None if self.rows < _LEAST_DETAILED else 1 if self.rows == _LEAST_DETAILED else max(2, self.lines)
+
+
+_LEAST_INDICES = 4
+"""Rows of the tables above the first heading: elapsed time, CPU time, memory and size."""
+
+_LEAST_DETAILED = 3
+"""Of so many rows of a table, each detail has one line; of fewer, none has a detail."""
+
+BREVITIES = (
+    Brevity(10, 3, 20, 20, 4),
+    Brevity(8, 3, 20, 20, 4),
+    Brevity(8, 2, 20, 20, 4),
+    Brevity(8, 1, 20, 20, 4),
+    Brevity(8, 1, 9, 12, 4),
+    Brevity(6, 1, 6, 12, 4),
+    Brevity(4, 1, 4, 12, 4),
+    Brevity(3, 1, 2, 10, 4),
+    Brevity(3, 1, 1, 8, 3),
+    Brevity(2, 1, 1, 6, 3),
+    Brevity(2, 1, 1, 4, 2),
+    Brevity(2, 1, 1, 2, 2),
+    Brevity(1, 1, 0, 1, 1),
+)
+"""From the longest to the shortest; a terminal gets the first that fits. Caveats give way last. Ten rows: two kernels, five loads."""
+
+
+def brief_blocks(blocks: Sequence[Block], brevity: Brevity) -> Iterator[Block]:
+    """Yield the blocks of an overview, shortened."""
+    most = max(brevity.rows, _LEAST_INDICES)
+    for block in blocks:
+        match block:
+            case Heading():
+                most = brevity.rows
+                yield block
+            case ForestPlot():
+                yield _rows(block, most)
+            case Table():
+                yield _rows(block, most)
+            case BulletList():
+                yield _items(block, brevity)
+            case Commands():
+                yield Commands(commands=block.commands[-brevity.commands :])
+            case _:
+                yield block
+
+
+def _rows(block: Shortened, most: int) -> Shortened:
+    """Return a table without rows from its middle, beside those that are left out already."""
+    cut = len(block.rows) - most
+    if cut <= 0:
+        return block
+    below = len(block.rows) - (block.left_out_after if block.left_out else len(block.rows))
+    # Each side of the gap gives in proportion to its rows, and keeps one row if it has any.
+    last = 0 if not below or most < 2 else max(1, most * below // len(block.rows))
+    if not block.left_out and most > 1 and isinstance(block, ForestPlot):
+        last = most // 2
+    first = most - last
+    kept = block.rows[:first] + block.rows[len(block.rows) - last :]
+    return msgspec.structs.replace(block, rows=kept, left_out=block.left_out + cut, left_out_after=first)
+
+
+def _items(block: BulletList, brevity: Brevity) -> BulletList:
+    """Return a list without its last items; plain ones give way before warnings."""
+    kept: list[Item] = []
+    left = {True: brevity.warnings, False: brevity.items}
+    for item in block.items:
+        warning = item.tone is Tone.WARNING
+        if left[warning] > 0:
+            kept.append(item)
+            left[warning] -= 1
+    missing = len(block.items) - len(kept)
+    return msgspec.structs.replace(block, items=(*kept, *((Item(f"{missing} more with --all"),) if missing else ())))
+
+
+_WORD = re.compile(r"""(?:[^\s'"\\]|\\.|'[^']*'|"(?:[^"\\]|\\.)*")+""")
+_BREAK = " \\"
+
+
+def command_lines(label: str, command: str, room: int, width: int) -> list[str]:
+    r"""Return a command with its purpose before it, no line wider than `width`.
+
+    Lines that continue end in a backslash, so that a shell joins them. A word that is wider than a line is broken too: the rest of it
+    begins in the first column, and a quoted word is quoted in pieces.
+
+    Args:
+        label: what the command is for; without characters that steer a terminal.
+        command: as a shell accepts it, likewise.
+        room: columns for the label.
+        width: columns of the terminal, at least 20.
+    """
+    for start in (f"  {label.ljust(room)} ", f"  {label} ") if label else ("  ",):
+        if cell_len(start + command) <= width:
+            return [start + command]
+    lines = [f"  {label}:"] if label else []
+    line, indent = "", "    "
+    for word in _WORD.findall(command):
+        joined = f"{line} {word}" if line.strip() else f"{indent}{word}"
+        if cell_len(joined) + len(_BREAK) <= width:
+            line = joined
+            continue
+        if line.strip():
+            lines.append(line + _BREAK)
+        *full, line = _pieces(word, indent, width)
+        lines += full
+    return [*lines, line]
+
+
+def _pieces(word: str, indent: str, width: int) -> list[str]:
+    """Return a word as lines of which each but the last ends in a backslash and continues in the first column."""
+    if cell_len(indent + word) + len(_BREAK) <= width:
+        return [indent + word]
+    try:
+        (plain,) = shlex.split(word)
+    except ValueError:
+        return [indent + word]
+    pieces, piece, start = [], "", indent
+    for character in plain:
+        if cell_len(start + shlex.quote(piece + character)) + len(_BREAK) > width:
+            pieces.append(f"{start}{shlex.quote(piece)}\\")
+            piece, start = "", ""
+        piece += character
+    return [*pieces, start + shlex.quote(piece)]
+
 
 LEAST_WIDTH = 20
 """A narrower terminal gets lines of this width."""

@@ -8,8 +8,7 @@ import functools
 from swapstone.core.model.parts import provided
 from swapstone.core.report.topics.comparisons import COMPARISONS
 from swapstone.core.report.topics.factorial import FACTORIAL
-from swapstone.core.report.topics.failure_rates import FAILURE_RATES
-from swapstone.core.report.topics.lists import ENVIRONMENT, FAILED_TRIALS, LINK_LAYOUTS, NULL_RESULTS
+from swapstone.core.report.topics.lists import ENVIRONMENT, FAILED_TRIALS, FAILURE_RATES, LINK_LAYOUTS, NULL_RESULTS
 from swapstone.core.report.topics.result_rows import RESULTS
 from swapstone.core.report.topics.topic import Topic
 from swapstone.core.report.topics.trade_off import TRADE_OFF

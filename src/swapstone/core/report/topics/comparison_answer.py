@@ -13,9 +13,17 @@ from swapstone.core.report import formatting
 from swapstone.core.report.answer import tails, wording
 from swapstone.core.report.answer.answer import Answer
 from swapstone.core.report.answer.claim import Claim
-from swapstone.core.report.answer.cost_groups import cost_groups
-from swapstone.core.report.answer.means import PROCESSOR_TIMES, Mean, Standing, mean_of, phrase_of
-from swapstone.core.report.answer.places import Place, have_numbers, places_of
+from swapstone.core.report.answer.means import (
+    PROCESSOR_TIMES,
+    Mean,
+    Place,
+    Standing,
+    cost_groups,
+    have_numbers,
+    mean_of,
+    phrase_of,
+    places_of,
+)
 from swapstone.core.report.answer.ratio_answer import ratio_answer
 from swapstone.core.report.context import ReportContext
 from swapstone.core.report.topics.factorial_tables import is_crossed

@@ -14,11 +14,25 @@ from collections.abc import Iterable
 
 from swapstone.core.model import Analysis, Comparison, FrozenStruct, Metric, Quantity, Scale, Variant, Verdict
 from swapstone.core.model.references import beside
-from swapstone.core.report.answer.places import lead_rows
+from swapstone.core.report import formatting
+from swapstone.core.report.answer.means import lead_rows
 from swapstone.core.report.context import ReportContext
 from swapstone.core.report.sides import without_copies
-from swapstone.core.report.topics.page_sizes import same_size, size_note
 from swapstone.core.report.verdict_groups import MEDIAN_DIFFERS, NO_NUMBERS, SAME_CENTRE
+
+SAME_SIZE = 1.1
+"""Two figures are of the same size if neither is larger than the other by more than this factor."""
+
+
+def same_size(here: float, on_page: float) -> bool:
+    """Return whether two figures above 0 are of the same size."""
+    return 1 / SAME_SIZE <= here / on_page <= SAME_SIZE
+
+
+def size_note(here: float, on_page: float) -> str:
+    """Return how many times the published figure this one is, e.g. ``size x 8.2``."""
+    return f"size x {formatting.ratio(here / on_page)}"
+
 
 GRIDS = (
     (Quantity.MEMORY, "Memory"),

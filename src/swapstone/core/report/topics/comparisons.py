@@ -39,7 +39,7 @@ from swapstone.core.report.topics.comparison_groups import (
 )
 from swapstone.core.report.topics.factorial_tables import is_crossed
 from swapstone.core.report.topics.topic import Topic, nothing
-from swapstone.core.report.verdict_marks import VERDICT_MARKS
+from swapstone.core.report.verdict_groups import VERDICT_MARKS
 
 _AGREEMENT_TONES: dict[Agreement | None, Tone] = {Agreement.AGREES: Tone.GOOD, Agreement.DISAGREES: Tone.BAD}
 

@@ -27,7 +27,7 @@ from swapstone.core.report.topics.comparison_groups import shown
 from swapstone.core.report.topics.factorial_answer import answer
 from swapstone.core.report.topics.factorial_tables import CrossedMetric, Matrix
 from swapstone.core.report.topics.topic import Topic
-from swapstone.core.report.verdict_marks import PRESENCE_MARKS, VERDICT_MARKS
+from swapstone.core.report.verdict_groups import PRESENCE_MARKS, VERDICT_MARKS
 
 _MOST = 6
 """Number of interactions of workloads in a brief report."""

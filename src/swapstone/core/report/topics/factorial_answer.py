@@ -25,8 +25,7 @@ from swapstone.core.report.answer import figures, limits, wording
 from swapstone.core.report.answer.answer import Answer
 from swapstone.core.report.answer.claim import Claim
 from swapstone.core.report.answer.conclusion import group_text
-from swapstone.core.report.answer.means import Standing, name_of, standing
-from swapstone.core.report.answer.places import IDLE, Place, have_numbers, places_of
+from swapstone.core.report.answer.means import IDLE, Place, Standing, have_numbers, name_of, places_of, standing
 from swapstone.core.report.answer.ratio_answer import ratio_answer
 from swapstone.core.report.context import ReportContext
 from swapstone.core.report.document import Block, Cell, Item

@@ -3,12 +3,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from swapstone.core.model import Analysis
+from swapstone.core.model import Analysis, FailureCounts, FailureRates, Variant
 from swapstone.core.report import formatting
+from swapstone.core.report.answer.limits import share, shown
+from swapstone.core.report.answer.means import IDLE
 from swapstone.core.report.context import ReportContext
 from swapstone.core.report.document import BulletList, Facts, Item, Paragraph, Section
+from swapstone.core.report.tables import Field, section_of
 from swapstone.core.report.topics import sentences
 from swapstone.core.report.topics.factorial_tables import failures
 from swapstone.core.report.topics.topic import Topic
@@ -70,3 +73,90 @@ NULL_RESULTS = Topic("null-results", 170, null_results, selective=True)
 LINK_LAYOUTS = Topic("link-layouts", 180, link_layouts, selective=True)
 FAILED_TRIALS = Topic("failed-trials", 200, failed_trials, selective=True)
 ENVIRONMENT = Topic("environment", 220, environment)
+
+
+NAME = "failure-rates"
+
+_MOST_NAMES = 4
+_KINDS = (("timed out", "timed_out"), ("crashed", "crashed"), ("otherwise", "others"), ("refused", "refused"))
+_Row = tuple[FailureRates, Variant, FailureCounts]
+
+
+def sections(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:
+    """Return a section with a row for each variant of each workload that has failed or refused runs; none where no run failed."""
+    del context
+    found = shown(analysis)
+    if not found:
+        return ()
+    confidence = formatting.percent(found[0].confidence)
+    return (
+        section_of(
+            NAME,
+            "Failure rates",
+            (
+                Field("workload", "", lambda row: _place(row[0]), right=False),
+                Field("variant", "", lambda row: row[1].short_label, right=False),
+                Field("", "suite", lambda row: row[0].suite),
+                Field("", "workload", lambda row: row[0].workload),
+                Field("", "load", lambda row: row[0].load),
+                Field("", "variant", lambda row: row[1].label),
+                _count("runs", "runs"),
+                _count("failed", "failed"),
+                Field("share (interval)", "", lambda row: share(row[2]), right=False),
+                *(_count("", name) for name in ("share", "low", "high")),
+                *(_count(head, name, lambda count: str(count or "")) for head, name in _KINDS),
+                Field("", "p_value", lambda row: row[0].p_value if row[1] is row[0].candidate else None),
+                Field("", "fails_more", lambda row: row[0].fails_more if row[1] is row[0].candidate else ""),
+            ),
+            _sides(found),
+            keys=2,
+            notes=(
+                f"All runs count, with the warm-up and those that are discarded. Intervals: {confidence}, not corrected. "
+                "Refused runs are no failures.",
+                *_tests(found),
+            ),
+        ),
+    )
+
+
+def _count(head: str, name: str, show: Callable[[int], str] = str) -> Field[_Row]:
+    return Field(head, name, lambda row: getattr(row[2], name), show)
+
+
+def _sides(found: Sequence[FailureRates]) -> Iterator[_Row]:
+    """Yield each variant with its counts, the baseline of a workload once."""
+    places = set()
+    for each in found:
+        place = (each.suite, each.workload, each.load)
+        if place not in places:
+            places.add(place)
+            yield each, each.baseline, each.baseline_runs
+        yield each, each.candidate, each.candidate_runs
+
+
+def _place(each: FailureRates) -> str:
+    return each.workload if each.load == IDLE else f"{each.workload}, load {each.load}"
+
+
+def _tests(found: Sequence[FailureRates]) -> Iterator[str]:
+    """Yield sentences about the tests of equal rates: one for each that rejects, and one for all others."""
+    for each in found:
+        if each.fails_more:
+            variants = (each.candidate, each.baseline)
+            more, less = variants if each.fails_more == "candidate" else variants[::-1]
+            yield (
+                f"{formatting.safe(_place(each))}: {formatting.safe(more.short_label)} fails significantly more often than "
+                f"{formatting.safe(less.short_label)} (p {formatting.digits(each.p_value, 2)}, from "
+                f"{formatting.count(each.discordant, 'block')} in which they differ)."
+            )
+    rest = [each for each in found if not each.fails_more]
+    if rest:
+        named = ", ".join(
+            f"{formatting.safe(_place(each))}, {formatting.safe(each.candidate.short_label)} (p {formatting.digits(each.p_value, 2)})"
+            for each in rest[:_MOST_NAMES]
+        )
+        more_rows = f" and {len(rest) - _MOST_NAMES} more" if len(rest) > _MOST_NAMES else ""
+        yield f"No significant difference in rates: {named}{more_rows}."
+
+
+FAILURE_RATES = Topic(NAME, 190, sections, selective=True)

@@ -19,8 +19,7 @@ from swapstone.core.model import (
 )
 from swapstone.core.report import formatting
 from swapstone.core.report.context import ReportContext
-from swapstone.core.report.topics.comparison_groups import Agreement, ComparisonGroup, Row, tally
-from swapstone.core.report.topics.page_sizes import SAME_SIZE
+from swapstone.core.report.topics.comparison_groups import SAME_SIZE, Agreement, ComparisonGroup, Row, tally
 from swapstone.core.report.verdict_groups import NO_NUMBERS
 
 _METRIC_NAMES = {"cpu": "CPU time", "wall": "elapsed time"}

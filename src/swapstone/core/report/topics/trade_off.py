@@ -7,8 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from swapstone.core.model import Analysis, Quantity
 from swapstone.core.report import formatting, svg
-from swapstone.core.report.answer.means import Mean
-from swapstone.core.report.answer.places import IDLE, Place, places_of
+from swapstone.core.report.answer.means import IDLE, Mean, Place, places_of
 from swapstone.core.report.context import ReportContext
 from swapstone.core.report.document import Drawing, Section
 from swapstone.core.report.plot import Panel, Point, Scale, Series, plot, ratio_label

@@ -4,10 +4,10 @@
 from __future__ import annotations
 
 from swapstone.core.model import refuse
-from swapstone.core.session.experiment_rules import ExperimentRules
+from swapstone.core.session.request import ExperimentRules
 from swapstone.core.session.settings import Settings
 from swapstone.core.targets import default_target
-from swapstone.parts.boards.model.driver_target import DRIVER_EXAMPLE, parse_driver_target
+from swapstone.parts.boards.model.ssh_address import DRIVER_EXAMPLE, parse_driver_target
 from swapstone.parts.boards.settings import Boards
 from swapstone.parts.boards.targets.labgrid_target import with_environment
 

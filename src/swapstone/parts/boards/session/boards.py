@@ -18,8 +18,7 @@ from swapstone.core.session.capabilities import agent_findings
 from swapstone.core.targets import TargetOptions, find_target_kind
 from swapstone.core.targets.health import Finding, HostFiles, State, ability, examine, trouble_of
 from swapstone.parts.boards.session.virtual_board_kind import VIRTUAL_BOARD, VirtualBoardSpec
-from swapstone.parts.boards.targets.board import clean_board, mirror
-from swapstone.parts.boards.targets.board_answer import BoardAnswer, sensor_facts
+from swapstone.parts.boards.targets.board import BoardAnswer, clean_board, mirror, sensor_facts
 from swapstone.parts.boards.targets.board_swap import PROBE_STEP, has_zram, missing_for_swap
 from swapstone.parts.boards.targets.labgrid_target import LABGRID, LabgridTarget, parse_lab, with_environment
 from swapstone.parts.boards.targets.ssh_target import SSH, SshTarget, parse_board

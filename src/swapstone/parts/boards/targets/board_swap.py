@@ -13,9 +13,8 @@ from swapstone.core.model import UnavailableError, UserError, process_file
 from swapstone.core.model.safe_text import safe_excerpt
 from swapstone.core.targets.target import TargetError
 from swapstone.core.wire import AgentAnswer, TrialRequest
-from swapstone.parts.boards.targets.board import Board
-from swapstone.parts.boards.targets.board_answer import BoardAnswer
-from swapstone.parts.boards.targets.board_swap_scripts import GROUP, NO_SWAP, SLACK_MIB
+from swapstone.parts.boards.targets.board import Board, BoardAnswer
+from swapstone.parts.boards.targets.board_scripts import GROUP, NO_SWAP, SLACK_MIB
 from swapstone.parts.vm.factors.swap import BOARD_MEMORY_BYTES, BOARD_SWAP_MIB, BOARD_ZRAM
 
 SWAP_WAIT_S = 600.0

@@ -20,7 +20,7 @@ from typing import IO
 from swapstone.core.model import UnavailableError, UserError, WireError
 from swapstone.core.model.safe_text import safe_excerpt
 from swapstone.core.model.temporary_folder import TemporaryFolder
-from swapstone.core.targets.beside import end_agents
+from swapstone.core.targets.agent_target import end_agents
 from swapstone.parts.boards.model.ssh_address import SshAddress
 
 CONNECT_S = 10

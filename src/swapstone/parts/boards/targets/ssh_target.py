@@ -22,9 +22,15 @@ from swapstone.core.model.observation import EMULATED
 from swapstone.core.model.safe_text import safe, safe_excerpt
 from swapstone.core.model.temporary_folder import TemporaryFolder
 from swapstone.core.targets.agent_build import agent_compiler, build_agent, sha256_of
-from swapstone.core.targets.agent_target import SLACK_S, STOP_TIMEOUT_S, AgentTarget, digest_of_files, start_agent
-from swapstone.core.targets.beside import COUNTERS
-from swapstone.core.targets.host_description import describe_machine
+from swapstone.core.targets.agent_target import (
+    COUNTERS,
+    SLACK_S,
+    STOP_TIMEOUT_S,
+    AgentTarget,
+    digest_of_files,
+    start_agent,
+)
+from swapstone.core.targets.host import describe_machine
 from swapstone.core.targets.target import (
     DEFAULT_MACHINE,
     AgentStartError,
@@ -37,12 +43,14 @@ from swapstone.core.targets.target import (
 from swapstone.core.targets.target_kind import Notify, TargetKind, TargetOptions
 from swapstone.core.wire import AgentAnswer, TrialRequest
 from swapstone.parts.boards.model.ssh_address import parse_ssh_address
-from swapstone.parts.boards.targets.board import Board, BoardFolder, mirror
-from swapstone.parts.boards.targets.board_answer import (
+from swapstone.parts.boards.targets.board import (
+    Board,
+    BoardFolder,
     check_machine,
     cpus_of,
     former_governors,
     machine_of,
+    mirror,
     sensor_facts,
     uname_of,
 )
@@ -232,7 +240,7 @@ class SshTarget(AgentTarget):
         """Run one trial; see `Target.run`. If the connection ends, it is made again, and the trial too.
 
         Facts of the answer are ``reconnects``, ``board_boots``, ``board_emulated``,
-        and those of `swapstone.parts.boards.targets.board_answer.sensor_facts`.
+        and those of `swapstone.parts.boards.targets.board.sensor_facts`.
 
         Raises:
             AgentStartError: the board can't be reached any more, or came back as another machine.

@@ -21,10 +21,9 @@ from swapstone.core.artifacts.tool_versions import compiler_identity
 from swapstone.core.factors import Recipe
 from swapstone.core.model import UnavailableError
 from swapstone.core.model.directories import cache_dir
-from swapstone.parts.build.artifacts.build_command import run_build
+from swapstone.parts.build.artifacts.build_command import link_kernel_headers, run_build
 from swapstone.parts.build.artifacts.cross_compilers import cross_command, cross_compiler
 from swapstone.parts.build.artifacts.elf_compatibility import check_preloadable
-from swapstone.parts.build.artifacts.kernel_headers import link_kernel_headers
 from swapstone.parts.build.artifacts.upstream_sources import Source, fetch, read_lock, unpack
 from swapstone.parts.build.build import Build
 from swapstone.parts.build.factors.allocator import DEFAULT

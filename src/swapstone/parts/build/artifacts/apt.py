@@ -22,8 +22,31 @@ from swapstone.core.artifacts.distribution_packages import require_command
 from swapstone.core.model import FrozenStruct, UnavailableError, UserError
 from swapstone.core.model.architectures import suite_of
 from swapstone.core.model.directories import cache_dir
-from swapstone.parts.build.artifacts.control_fields import paragraphs
 from swapstone.parts.build.artifacts.snapshot import Snapshot, archives_of
+
+
+def paragraphs(text: str) -> list[dict[str, str]]:
+    """Return the fields of each paragraph. A value keeps its lines, without the space that marks a continuation.
+
+    Args:
+        text: paragraphs separated by empty lines. Lines without a colon are ignored.
+    """
+    return [_fields(paragraph) for paragraph in text.split("\n\n") if paragraph.strip()]
+
+
+def _fields(paragraph: str) -> dict[str, str]:
+    fields: dict[str, str] = {}
+    name = ""
+    for line in paragraph.strip("\n").splitlines():
+        start, colon, value = line.partition(":")
+        if line[:1].isspace():
+            if name:
+                fields[name] += f"\n{line.strip()}"
+        elif colon:
+            name = start
+            fields[name] = value.strip()
+    return fields
+
 
 APT_TIMEOUT_S = 1800
 _CLASSIC = {"LC_ALL": "C.UTF-8", "DEBIAN_FRONTEND": "noninteractive"}

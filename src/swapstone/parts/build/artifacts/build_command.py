@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import signal
 import subprocess
 import tempfile
@@ -104,3 +105,18 @@ def run_tool(
             f"{what} failed: {(result.stderr or result.stdout).strip()[-2000:] or 'it printed nothing'}", hint
         )
     return result.stdout
+
+
+def link_kernel_headers(folder: Path) -> None:
+    """Link the kernel's headers of this machine in a folder, without glibc's headers.
+
+    Args:
+        folder: an existing folder, for ``-idirafter``.
+    """
+    asked = subprocess.run(
+        ["cc", "-E", "-"], input=b"#include <linux/futex.h>\n", capture_output=True, timeout=60, check=False
+    )
+    for name in ("linux", "asm", "asm-generic"):
+        found = re.search(rf'^# \d+ "((?:/[^/"]+)+?/{name})/', asked.stdout.decode(errors="replace"), re.MULTILINE)
+        if found:
+            (folder / name).symlink_to(found[1])

@@ -10,10 +10,9 @@ from pathlib import Path
 from swapstone.core.artifacts.tool_versions import first_line
 from swapstone.core.factors import Recipe
 from swapstone.core.model import UnavailableError
-from swapstone.parts.build.artifacts.c_library_tree import installed_musl
-from swapstone.parts.build.artifacts.cross_compilers import CROSS_COMPILERS, cross_compiler
-from swapstone.parts.build.artifacts.cross_musl import musl_specs
-from swapstone.parts.build.artifacts.sdk_sysroot import loader_of
+from swapstone.parts.build.artifacts.cross_compilers import CROSS_COMPILERS, cross_compiler, musl_specs
+from swapstone.parts.build.artifacts.own_toolchain import installed_musl
+from swapstone.parts.build.artifacts.sdk_files import loader_of
 from swapstone.parts.build.artifacts.toolchain import cross_prefix
 from swapstone.parts.build.build import Build
 

@@ -3,20 +3,194 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
 import re
+import shlex
+import shutil
+import tarfile
 from collections.abc import Callable
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
+from swapstone.core.artifacts.cache_folder import locked, new_folder
 from swapstone.core.artifacts.distribution_packages import require_command
+from swapstone.core.artifacts.tool_versions import compiler_identity, first_line
 from swapstone.core.factors import Recipe
-from swapstone.core.model import UnavailableError
-from swapstone.parts.build.artifacts.c_library_tree import compiler_script, installed_musl, tree_options
+from swapstone.core.model import FrozenStruct, UnavailableError
+from swapstone.core.model.directories import cache_dir, share_dir
+from swapstone.parts.build.artifacts.build_command import build_environment, run_build
 from swapstone.parts.build.artifacts.cross_compilers import CROSS_COMPILERS
-from swapstone.parts.build.artifacts.libstdcxx import libstdcxx, unwinder_folder
-from swapstone.parts.build.artifacts.own_toolchain import is_own, own_command, tree_of
+from swapstone.parts.build.artifacts.own_toolchain import (
+    compiler_script,
+    installed_musl,
+    is_own,
+    own_command,
+    tree_of,
+    tree_options,
+)
 from swapstone.parts.build.artifacts.toolchain import cross_prefix
+from swapstone.parts.build.artifacts.upstream_sources import fetch, read_lock
+from swapstone.parts.build.artifacts.workload_build import run_compiler
 from swapstone.parts.build.build import Build
+from swapstone.parts.build.factors.libc import CLibraryTree
 from swapstone.parts.build.factors.sdk import command_of_level, sdk_of_level
+
+LOCK = "native/cxx.toml"
+LOG = "build.log"
+
+_FOLDERS = ("libstdc++-v3", "libgcc", "libiberty", "include", "config")
+_FILES = ("gcc/BASE-VER", "gcc/DATESTAMP", "gcc/DEV-PHASE")
+_LEFT_OUT = ("libstdc++-v3/testsuite/", "libstdc++-v3/doc/xml/", "libstdc++-v3/doc/html/")
+_PARTS = ("include", "libsupc++", "src")
+_TIMEOUT_S = 3600
+
+
+class CxxLibrary(FrozenStruct, frozen=True, kw_only=True):
+    """A built C++ library.
+
+    Attributes:
+        headers: folders of its headers, in order.
+        folder: folder of its archives.
+        version: of GCC.
+    """
+
+    headers: tuple[str, ...]
+    folder: str
+    version: str
+
+
+def libstdcxx(tree: CLibraryTree, notify: Callable[[str], None] = lambda _: None) -> CxxLibrary:
+    """Build libstdc++ for a C library, or return it from the cache.
+
+    Args:
+        tree: the C library.
+        notify: called with a line before each long step.
+
+    Raises:
+        UnavailableError: the source can't be fetched, a tool is missing, or the build fails; names the log.
+    """
+    for tool, package in (("g++", "g++"), ("gcc", "gcc"), ("make", "make"), ("awk", "mawk")):
+        require_command(tool, f"The C++ library for {tree.kind}, which is built once,", package)
+    source = read_lock(share_dir() / LOCK)["libstdcxx"]
+    described = "\n".join(("libstdc++ 3", source.sha256, *_identity(tree), compiler_identity(("g++",))))
+    home = cache_dir().resolve() / "cxx-libraries" / hashlib.sha256(described.encode()).hexdigest()[:16]
+    with locked(home.with_suffix(".lock")):
+        if not (home / LOG).is_file():
+            what = f"libstdc++ {source.version} for {tree.root or tree.kind}"
+            notify(f"building {what} (only once; it takes some minutes): fetching the source, 83 MiB")
+            archive = fetch(source, LOCK)
+            with new_folder(home) as done:
+                _build(tree, what, archive, done, notify, failed=home.with_suffix(".failed.log"))
+    return _library(home, source.version)
+
+
+def unwinder_folder(tree: CLibraryTree) -> Path:
+    """Return a folder with gcc's unwinder and the function of glibc that it calls, for a C library without that function.
+
+    Raises:
+        UnavailableError: the function can't be compiled.
+    """
+    source = share_dir() / "native" / "cxx" / "find_object.c"
+    real = first_line(["gcc", "-print-file-name=libgcc_eh.a"])
+    described = "\n".join(("unwinder 2", source.read_text(), real, *_identity(tree), compiler_identity(("gcc",))))
+    home = cache_dir().resolve() / "cxx-libraries" / hashlib.sha256(described.encode()).hexdigest()[:16]
+    if not (home / "libgcc_eh.a").is_file():
+        with new_folder(home) as made:
+            options = [*tree_options(tree, ("gcc",), clang=False), "-O2", "-fPIC", "-c", str(source)]
+            run_compiler(["gcc", *options, "-o", str(made / "find_object.o")])
+            run_compiler(["ar", "rcsD", str(made / "libfind_object.a"), str(made / "find_object.o")])
+            (made / "libgcc_eh.a").write_text(f"GROUP ( {real} {home}/libfind_object.a )\n")
+    return home
+
+
+def _identity(tree: CLibraryTree) -> list[str]:
+    """Return texts that change with the place and the files of a C library."""
+    files = sorted(
+        path for folder in (tree.objects, *tree.libraries) for path in Path(folder).glob("*") if path.is_file()
+    )
+    places = [tree.kind, tree.loader, tree.objects, *tree.headers, *tree.libraries]
+    return places + [
+        f"{path}:{path.stat().st_size}:{path.stat().st_mtime_ns}"
+        for path in files
+        if path.suffix in {".o", ".a", ".so"}
+    ]
+
+
+def _library(home: Path, version: str) -> CxxLibrary:
+    top = next((home / "include" / "c++").iterdir())
+    target = next(path.parent.parent for path in top.glob("*/bits/c++config.h"))
+    return CxxLibrary(headers=(str(top), str(target), str(top / "backward")), folder=str(home / "lib"), version=version)
+
+
+def _build(
+    tree: CLibraryTree, what: str, archive: Path, done: Path, notify: Callable[[str], None], *, failed: Path
+) -> None:
+    """Unpack, configure, compile, install to a folder; store the log of a failed build in a file."""
+    notify(f"building {what}: unpacking")
+    source = unpack_parts(archive, done.parent / "source")
+    objects = done.parent / "objects"
+    objects.mkdir()
+    options = [
+        "--disable-multilib",
+        "--disable-nls",
+        "--disable-libstdcxx-pch",
+        "--disable-shared",
+        "--with-pic",
+    ]
+    compilers = [
+        f"{variable}={compiler_script(f'{name}-{tree.kind}', (name, *tree_options(tree, (name,), clang=False)))}"
+        for variable, name in (("CC", "gcc"), ("CXX", "g++"))
+    ]
+    target = f"{os.uname().machine}-linux-{ {'glibc': 'gnu'}.get(tree.kind, tree.kind) }"
+    machines = [f"--build={os.uname().machine}-linux-gnu", f"--host={target}"]
+    tools = ["AR=ar", "RANLIB=ranlib", "NM=nm", "STRIP=strip", "AS=as", "LD=ld", "CFLAGS=-O2", "CXXFLAGS=-O2"]
+    configure = str(source / "libstdc++-v3" / "configure")
+    steps = [(objects, [configure, *machines, f"--prefix={done}", *options, *compilers, *tools])]
+    for goal in ("all", "install"):
+        steps += [(objects / part, ["make", f"-j{len(os.sched_getaffinity(0))}", goal]) for part in _PARTS]
+    for folder, command in steps:
+        notify(f"building {what}: {Path(command[0]).name} in {folder.name}")
+        status, output = run_build(shlex.join(command), folder, _TIMEOUT_S, build_environment())
+        with (done / LOG).open("ab") as log:
+            log.write(output)
+        if status != 0:
+            shutil.copy(done / LOG, failed)
+            raise UnavailableError(f"{what} can't be built: {Path(command[0]).name} failed.", f"The log: {failed}")
+    for file in (done / "lib").glob("*.la"):
+        file.unlink()  # it names the temporary folder
+
+
+def unpack_parts(archive: Path, folder: Path) -> Path:
+    """Unpack the parts of GCC's source that libstdc++ needs; return their folder.
+
+    The archive of the distribution contains an archive of GCC.
+    """
+    with tarfile.open(archive) as outer:
+        inner = next(
+            member for member in outer if PurePosixPath(member.name).name.startswith("gcc-") and member.isfile()
+        )
+        opened = outer.extractfile(inner)
+        assert opened is not None, inner.name
+        with tarfile.open(fileobj=opened, mode="r|xz") as gcc:
+            gcc.extraction_filter = getattr(tarfile, "data_filter", lambda member, _: member)
+            for member in gcc:
+                if _is_needed(member.name.partition("/")[2]):
+                    gcc.extract(member, folder)
+    top = next(path for path in folder.iterdir() if path.is_dir())
+    tests = top / "libstdc++-v3" / "testsuite" / "Makefile.in"
+    tests.parent.mkdir(parents=True, exist_ok=True)
+    tests.touch()  # the configure script converts it
+    (top / "libgcc" / "gthr-default.h").symlink_to(
+        "gthr-posix.h"
+    )  # created by the build of libgcc; without it, there is no std::thread
+    return top
+
+
+def _is_needed(name: str) -> bool:
+    if "/" not in name or name in _FILES:
+        return True
+    return name.startswith(tuple(f"{folder}/" for folder in _FOLDERS)) and not name.startswith(_LEFT_OUT)
+
 
 CXX_SUFFIXES = frozenset({".cc", ".cpp", ".cxx", ".c++", ".C", ".hpp", ".hh", ".hxx"})
 """Endings of files by which sources are recognized as C++."""

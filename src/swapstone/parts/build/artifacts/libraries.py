@@ -26,8 +26,7 @@ from swapstone.core.artifacts.tool_versions import compiler_identity, preprocess
 from swapstone.core.factors import Recipe
 from swapstone.core.model import FrozenStruct, UnavailableError, UserError
 from swapstone.core.model.directories import cache_dir, share_dir
-from swapstone.parts.build.artifacts.build_command import build_environment, run_build
-from swapstone.parts.build.artifacts.kernel_headers import link_kernel_headers
+from swapstone.parts.build.artifacts.build_command import build_environment, link_kernel_headers, run_build
 from swapstone.parts.build.artifacts.library_table import LIBRARIES, Library
 from swapstone.parts.build.artifacts.upstream_sources import Source, fetch, read_lock, unpack
 from swapstone.parts.build.build import Build

@@ -19,7 +19,7 @@ import msgspec
 from swapstone.core.artifacts.cache_folder import sha256_of, writable_folder
 from swapstone.core.model import FrozenStruct, UnavailableError, UserError
 from swapstone.core.model.directories import cache_dir, share_dir
-from swapstone.core.model.toml_file import read_toml
+from swapstone.core.model.regular_file import read_toml
 from swapstone.parts.build.artifacts.apt import Apt, PackageGoneError
 from swapstone.parts.build.artifacts.mirror import from_mirror
 from swapstone.parts.build.artifacts.snapshot import read_snapshots

@@ -16,8 +16,8 @@ from pathlib import PurePosixPath
 
 from swapstone.core.model import UserError
 from swapstone.core.model.safe_text import safe
-from swapstone.parts.build.artifacts.dynamic_entries import DynamicEntries, read_dependencies
 from swapstone.parts.build.artifacts.loader_cache import CachedObject, read_cache
+from swapstone.parts.build.artifacts.loader_files import DynamicEntries, read_dependencies
 
 MOST_OBJECTS = 1000
 """A program with more shared objects is refused: hostile ones could name each other without end."""

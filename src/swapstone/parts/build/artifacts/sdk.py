@@ -23,11 +23,10 @@ from swapstone.core.model import FrozenStruct, UnavailableError, UserError, cpio
 from swapstone.core.model.architectures import find_architecture
 from swapstone.core.model.directories import cache_dir
 from swapstone.core.model.temporary_folder import TemporaryFolder, is_left_over
-from swapstone.parts.build.artifacts import cross_musl, sdk_files, sdk_sysroot
+from swapstone.parts.build.artifacts import cross_compilers, sdk_files
 from swapstone.parts.build.artifacts.cross_compilers import CROSS_COMPILERS, CrossCompiler, check_cross
 from swapstone.parts.build.artifacts.packages import read_lock
-from swapstone.parts.build.artifacts.sdk_files import SdkNames, text_files
-from swapstone.parts.build.artifacts.sdk_sysroot import fill_sysroot, installed_packages, loader_of
+from swapstone.parts.build.artifacts.sdk_files import SdkNames, fill_sysroot, installed_packages, loader_of, text_files
 
 DESCRIPTION = "sdk.json"
 LIBCS = ("glibc", "musl")
@@ -231,14 +230,14 @@ def _packages(cross: CrossCompiler, libc: str) -> tuple[str, ...]:
         found += [
             f"{package.name} {package.version} {package.sha256}"
             for package in locked_ones
-            if cross_musl.MUSL in {package.name, package.builds}
+            if cross_compilers.MUSL in {package.name, package.builds}
         ]
     return tuple(found)
 
 
 def _code() -> tuple[str, ...]:
     """Return digests of the code that makes an SDK."""
-    files = (Path(str(module.__file__)) for module in (sdk_files, sdk_sysroot, cross_musl))
+    files = (Path(str(module.__file__)) for module in (sdk_files, sdk_files, cross_compilers))
     return tuple(hashlib.sha256(path.read_bytes()).hexdigest() for path in (*files, Path(__file__)))
 
 

@@ -17,7 +17,7 @@ import msgspec
 
 from swapstone.core.model import FrozenStruct, UserError
 from swapstone.core.model.directories import share_dir
-from swapstone.core.model.toml_file import decode_toml, read_toml
+from swapstone.core.model.regular_file import decode_toml, read_toml
 
 VARIABLE = "SWAPSTONE_SNAPSHOT"
 """Address of the service, for a mirror of it; ``none`` to use none."""

@@ -26,7 +26,7 @@ from swapstone.parts.build.artifacts.build_command import build_environment, run
 from swapstone.parts.build.artifacts.build_tools import build_tools, placeholder_values, tool_variables
 from swapstone.parts.build.artifacts.cxx_compiler import CXX_SUFFIXES, cxx_command
 from swapstone.parts.build.artifacts.libraries import library_environment
-from swapstone.parts.build.artifacts.missing_library import (
+from swapstone.parts.build.artifacts.library_table import (
     missing_hint,
     missing_library,
     missing_rust_target,

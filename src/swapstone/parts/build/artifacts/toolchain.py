@@ -14,11 +14,15 @@ from swapstone.core.artifacts.distribution_packages import require_command
 from swapstone.core.artifacts.tool_versions import first_line, link_inputs
 from swapstone.core.factors import Recipe
 from swapstone.core.model import UnavailableError
-from swapstone.parts.build.artifacts.c_library_tree import compiler_script, installed_musl, tree_options
-from swapstone.parts.build.artifacts.cross_compilers import CROSS_COMPILERS, check_cross, cross_command
-from swapstone.parts.build.artifacts.cross_musl import SHIM
+from swapstone.parts.build.artifacts.cross_compilers import CROSS_COMPILERS, SHIM, check_cross, cross_command
 from swapstone.parts.build.artifacts.float_compilers import check_float, float_command, float_prefix
-from swapstone.parts.build.artifacts.own_toolchain import is_own, own_compiler_command
+from swapstone.parts.build.artifacts.own_toolchain import (
+    compiler_script,
+    installed_musl,
+    is_own,
+    own_compiler_command,
+    tree_options,
+)
 from swapstone.parts.build.build import Build
 
 _COMMANDS: dict[tuple[str, str], tuple[str, ...]] = {

@@ -20,9 +20,8 @@ from pathlib import Path
 from swapstone.core.artifacts.cache_folder import locked, sha256_of
 from swapstone.core.model import FrozenStruct, UnavailableError, UserError
 from swapstone.core.model.directories import cache_dir, share_dir
-from swapstone.core.model.toml_file import read_toml
-from swapstone.parts.build.artifacts.apt import run_package_manager
-from swapstone.parts.build.artifacts.control_fields import paragraphs
+from swapstone.core.model.regular_file import read_toml
+from swapstone.parts.build.artifacts.apt import paragraphs, run_package_manager
 from swapstone.parts.build.artifacts.mirror import from_mirror
 from swapstone.parts.build.artifacts.snapshot import Snapshot, read_snapshots
 

@@ -4,8 +4,13 @@
 from __future__ import annotations
 
 from swapstone.core.factors import Level
+from swapstone.core.session.catalog import Listing, Rows
 from swapstone.core.targets.health import MachineFindings
 from swapstone.parts.build.artifacts.allocators import cached_libcs
+from swapstone.parts.build.artifacts.libraries import library_version
+from swapstone.parts.build.artifacts.library_table import LIBRARIES
+
+__all__ = ["LIBRARIES", "LIST"]
 
 
 def _allocator(level: Level) -> str:
@@ -16,3 +21,14 @@ def _allocator(level: Level) -> str:
 
 
 FINDINGS = MachineFindings(0, of_levels={"allocator": _allocator})
+
+
+def _rows() -> Rows:
+    head = ["library", "version", "needs", "what it is"]
+    return head, [
+        [name, library_version(name), ",".join(library.needs), library.description]
+        for name, library in LIBRARIES.items()
+    ]
+
+
+LIST = Listing("libraries", _rows, 70)

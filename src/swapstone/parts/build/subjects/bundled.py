@@ -13,7 +13,7 @@ from swapstone.core.artifacts.built import Built
 from swapstone.core.factors import Recipe
 from swapstone.core.model import Copy, Source, Variant, Workload
 from swapstone.core.subjects.declared_program import BuiltProgram, whole_environment
-from swapstone.core.subjects.real_time import probe_request, require_real_time
+from swapstone.core.subjects.machine_config import probe_request, require_real_time
 from swapstone.core.subjects.subject import BuildContext, SubjectKind
 from swapstone.core.subjects.variant_program import Program
 from swapstone.core.wire import TrialRequest

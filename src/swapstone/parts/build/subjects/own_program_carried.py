@@ -17,8 +17,8 @@ from swapstone.core.model import USUAL_MEMORY_BYTES, OwnProgram, UserError
 from swapstone.core.model.cpio import Entry, file
 from swapstone.core.model.safe_text import safe
 from swapstone.core.targets.carried_files import CarriedFiles, check_place, check_room, room_bytes
-from swapstone.parts.build.artifacts.dynamic_entries import read_dependencies
 from swapstone.parts.build.artifacts.loader_cache import CACHE_PATH, CachedObject, encode_cache
+from swapstone.parts.build.artifacts.loader_files import read_dependencies
 from swapstone.parts.build.artifacts.program_closure import Closure, host_tree, resolve_closure
 
 MOST_FILES = 20_000

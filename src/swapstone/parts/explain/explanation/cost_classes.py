@@ -14,9 +14,17 @@ from pathlib import Path
 import msgspec
 
 from swapstone.core.model import UserError
-from swapstone.core.model.toml_file import TomlError, decode_toml
+from swapstone.core.model.regular_file import TomlError, decode_toml
 from swapstone.parts.explain.explanation.call_names import common_call
-from swapstone.parts.explain.model.explanation import KERNEL, OWN_OBJECT, Count, Frame, Profile, RowMeasurements
+from swapstone.parts.explain.model.explanation import (
+    KERNEL,
+    KERNEL_LOCKS,
+    OWN_OBJECT,
+    Count,
+    Frame,
+    Profile,
+    RowMeasurements,
+)
 
 OWN, OTHER, UNNAMED, KERNEL_OTHER = "own code", "C library, other", "unnamed", "kernel, other"
 WAITING, READY = "waiting", "no processor"
@@ -306,3 +314,41 @@ def decode_classes(content: bytes, name: str) -> ClassTable:
         return msgspec.convert(decode_toml(content), ClassTable)
     except (TomlError, msgspec.ValidationError) as error:
         raise UserError(f"{name} can't be read as a table of classes: {error}", _HINT) from error
+
+
+_MMAP_LOCK_USERS = (
+    *(
+        "lock_mm_and_find_vma",
+        "__vm_munmap",
+        "vm_mmap_pgoff",
+        "do_madvise",
+        "madvise",
+        "do_mprotect",
+        "__do_sys_mremap",
+    ),
+    *(
+        "__do_sys_brk",
+        "__x64_sys_brk",
+        "__arm64_sys_brk",
+        "__riscv_sys_brk",
+        "do_page_fault",
+        "do_user_addr_fault",
+        "exc_page_fault",
+        "exit_mmap",
+    ),
+)
+"""Prefixes of kernel functions that take the lock of an address space (mmap_lock) or of its areas (VMA locks)."""
+
+
+def wait_class(frames: Sequence[Frame], classes: CostClasses) -> tuple[str, str]:
+    """Return the class of a wait, by the stack with which the thread was switched out."""
+    name, detail = classes.of(frames)
+    if name == LOCKS:
+        return LOCKS, detail
+    kernel = [frame.symbol for frame in frames if frame.object == KERNEL]
+    if any(symbol.startswith(KERNEL_LOCKS) for symbol in kernel):
+        lock = "address space" if any(symbol.startswith(_MMAP_LOCK_USERS) for symbol in kernel) else "kernel"
+        return LOCKS, f"of the {lock}, in {detail or name}"
+    if not frames:
+        return UNNAMED, "waiting"
+    return WAITING, f"in {detail or name}"

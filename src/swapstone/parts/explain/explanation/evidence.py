@@ -8,8 +8,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 
 from swapstone.core.model.number_text import RESOLUTION, fixed, quantity
-from swapstone.parts.explain.explanation.call_counts import calls
-from swapstone.parts.explain.explanation.call_names import common_call
+from swapstone.parts.explain.explanation.call_names import calls, common_call
 from swapstone.parts.explain.explanation.cost_classes import CostClass, CostClasses
 from swapstone.parts.explain.explanation.ledger import run_of
 from swapstone.parts.explain.model.explanation import (

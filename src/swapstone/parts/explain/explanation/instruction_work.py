@@ -5,12 +5,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from swapstone.core.model.memory_phases import HUGE, MEMORY, RESIDENT
 from swapstone.core.model.number_text import quantity
-from swapstone.core.model.page_sizes import HUGE, MEMORY, RESIDENT
 from swapstone.parts.explain.explanation.evidence import Named, Sides, amount
-from swapstone.parts.explain.explanation.ledger import run_of
+from swapstone.parts.explain.explanation.ledger import kernel_share, run_of
 from swapstone.parts.explain.explanation.processor_counts import processor_text
-from swapstone.parts.explain.explanation.processor_split import kernel_share
 from swapstone.parts.explain.model.explanation import Count, Reference, RowMeasurements
 
 SAME = 0.05

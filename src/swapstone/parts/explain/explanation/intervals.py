@@ -11,8 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from swapstone.core.stats.mean_ratio import student_quantile
-from swapstone.parts.explain.explanation.cost_classes import READY, UNNAMED, WAITING, CostClasses
-from swapstone.parts.explain.explanation.wait_classes import wait_class
+from swapstone.parts.explain.explanation.cost_classes import READY, UNNAMED, WAITING, CostClasses, wait_class
 from swapstone.parts.explain.model.explanation import ElapsedTime, Profile, Reference
 
 Floats = NDArray[np.float64]

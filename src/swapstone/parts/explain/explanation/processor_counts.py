@@ -7,8 +7,7 @@ from collections.abc import Mapping
 
 from swapstone.core.model.number_text import fixed
 from swapstone.parts.explain.explanation.evidence import Sides, amount
-from swapstone.parts.explain.model.explanation import Count
-from swapstone.parts.explain.model.processor_events import CYCLES, HARDWARE, INSTRUCTIONS, LOST, SLOTS
+from swapstone.parts.explain.model.explanation import CYCLES, HARDWARE, INSTRUCTIONS, LOST, SLOTS, Count
 
 Counts = Mapping[tuple[str, str], Count]
 

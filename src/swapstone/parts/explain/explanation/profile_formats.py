@@ -3,8 +3,13 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+import re
+from collections.abc import Sequence
 
+from swapstone.core.model.number_text import fixed
+from swapstone.parts.explain.explanation.call_names import common_call
 from swapstone.parts.explain.model.explanation import KERNEL, OWN_OBJECT, Frame, Profile
 
 Weights = dict[tuple[str, ...], float]
@@ -93,3 +98,137 @@ def speedscope(profile: Profile, name: str) -> str:
             ],
         }
     )
+
+
+_C_LIBRARY = re.compile(r"(?:libc|libpthread|ld-linux[\w-]*|ld-musl-\w+|libc\.musl-\w+)[.\-]?[\d.]*\.so(?:\.\d+)*")
+LIBRARY = "C library"
+"""Object of the functions of any C library, and label of the frame above them where callers were left out."""
+
+_CALL = re.compile(r"__(?:x64|ia32|arm64|riscv|se)_(?:compat_)?sys_(?:new)?(\w+)")
+_FAULT = re.compile(r"(?:asm_exc_page_fault|exc_page_fault|el[01]_[di]a|do_page_fault|do_mem_abort|handle_exception)")
+_ENTRY = re.compile(
+    r"entry_SYSCALL_\w+|do_syscall_64|x64_sys_call|el0t_64_sync\w*|el0_svc\w*|do_el0_svc|invoke_syscall\w*|do_trap_ecall_u|"
+    r"syscall_enter_from_user_mode\w*|ret_from_syscall|entry_INT80\w*"
+)
+_START = re.compile(
+    r"_start|_start_c|__libc_start_main(?:_impl)?|__libc_start_call_main|libc_start_main_stage2|start_thread|start|clone3?|__clone3?"
+)
+_CANCELLABLE = re.compile(r"_*(?:syscall_cp\w*|internal_syscall_cancel|syscall_cancel\w*|syscall)")
+_OPENING = re.compile(r"^(?:__GI_)?(?:__+)?(?:(?<=_)libc_)?(?=[a-z])")
+_ENDING = re.compile(r"(?:_impl|_(?:avx\w*|sse\d?\w*|evex\w*|erms|generic|asimd|mte|sve|zbb))+$")
+_FAULTING = Frame(symbol="asm_exc_page_fault", object=KERNEL)
+
+LEAST_LOST = 0.02
+"""Share of a profile in stacks of the C library without callers from which callers are left out on both sides."""
+
+
+def aligned_label(frame: Frame) -> str:
+    """Return a frame of aligned stacks as text: ``syscall:write``, ``page fault``, or as in other profiles."""
+    if frame == _FAULTING:
+        return "page fault"
+    if frame.object == KERNEL and (call := _CALL.fullmatch(frame.symbol)):
+        return f"syscall:{call[1]}"
+    return label(frame)
+
+
+def aligned(before: Profile, after: Profile) -> tuple[Profile, Profile, tuple[str, ...]]:
+    """Give equal work of two C libraries equal stacks.
+
+    The entry into the kernel and the wrapper of a system call are one frame; a function of the C library has the same name whatever its
+    version for a processor; start-up code is left out. Where one side's stacks end in the C library without their callers (musl has no
+    unwind tables), both sides' are drawn from the outermost of its functions on.
+
+    Args:
+        before: the baseline's.
+        after: the candidate's.
+
+    Returns:
+        Both, and what was done to them, as sentences.
+    """
+    lost = [_lost(each) for each in (before, after)]
+    cut = max(lost) >= LEAST_LOST
+    notes = [
+        "System calls are one frame with the wrapper of the C library, whose functions have the name that all C libraries use.",
+    ]
+    if cut:
+        shares = " and ".join(f"{fixed(100 * share, 0)} %" for share in lost)
+        notes.append(
+            f"{shares} of the two sides end in the C library without callers, because it has no unwind tables. So stacks that end "
+            f"there are drawn without callers on both sides, under [{LIBRARY}], and the kernel's below it without its functions too: they "
+            "are in the graphs of one side."
+        )
+    return _rebuilt(before, cut=cut), _rebuilt(after, cut=cut), tuple(notes)
+
+
+def _lost(profile: Profile) -> float:
+    """Return the share of a profile in stacks that begin in the C library, with no function of the program."""
+    lost = 0.0
+    for frames, weight in profile.weighted():
+        user = [frame for frame in frames if frame.object != KERNEL]
+        if user and all(_is_library(frame) and not _START.fullmatch(frame.symbol) for frame in user):
+            lost += weight
+    return lost / profile.total if profile.total else 0.0
+
+
+def _is_library(frame: Frame) -> bool:
+    return frame.object == LIBRARY or _C_LIBRARY.fullmatch(frame.object) is not None
+
+
+def canonical(frames: Sequence[Frame], *, cut: bool) -> tuple[Frame, ...]:
+    """Return a stack with canonical frames.
+
+    Args:
+        frames: the outermost first.
+        cut: whether the callers of the C library are left out.
+    """
+    user = [frame for frame in frames if frame.object != KERNEL]
+    kernel = _kernel([frame for frame in frames if frame.object == KERNEL])
+    user = list(itertools.dropwhile(lambda frame: _START.fullmatch(frame.symbol), user)) or user[-1:]
+    inner = list(itertools.takewhile(_is_library, reversed(user)))
+    callers, library = user[: len(user) - len(inner)], [_named(frame) for frame in reversed(inner)]
+    inside = bool(library) or (bool(kernel) and _CALL.fullmatch(kernel[0].symbol) is not None)
+    if kernel and (call := _CALL.fullmatch(kernel[0].symbol)):
+        while library and _is_wrapper(library[-1], call[1]):
+            library.pop()
+    else:  # samples in the wrapper, and at the entry into the kernel, are of the wrapper
+        while len(library) > 1 and _CANCELLABLE.fullmatch(library[-1].symbol):
+            library.pop()
+    if cut and inside:
+        callers = [Frame(symbol="[unknown]", object=LIBRARY)]
+        library = [frame for frame in library if frame != callers[0]] if not kernel else []
+    return (*callers, *library, *kernel)
+
+
+def _kernel(frames: Sequence[Frame]) -> list[Frame]:
+    found: list[Frame] = []
+    for frame in frames:
+        if _ENTRY.fullmatch(frame.symbol):
+            continue
+        call = _CALL.fullmatch(frame.symbol)
+        same = _FAULTING if _FAULT.fullmatch(frame.symbol) else frame
+        same = Frame(symbol=f"__x64_sys_{common_call(call[1])}", object=KERNEL) if call else same
+        if not found or found[-1] != same:
+            found.append(same)
+    return found
+
+
+def _named(frame: Frame) -> Frame:
+    """Return a function of a C library by the name that is common to all."""
+    name = _ENDING.sub("", _OPENING.sub("", frame.symbol)) or frame.symbol
+    return Frame(symbol=name, object=LIBRARY)
+
+
+def _is_wrapper(frame: Frame, call: str) -> bool:
+    """Return whether a function of the C library only makes a system call."""
+    name = frame.symbol
+    same = name.removesuffix("64").removesuffix("_nocancel")
+    return name == "[unknown]" or common_call(same) == call or _CANCELLABLE.fullmatch(name) is not None
+
+
+def _rebuilt(profile: Profile, *, cut: bool) -> Profile:
+    sums: dict[tuple[Frame, ...], float] = {}
+    for frames, weight in profile.weighted():
+        stack = canonical(frames, cut=cut)
+        sums[stack] = sums.get(stack, 0.0) + weight
+    facts = {"kind": profile.kind, "unit": profile.unit, "operations": profile.operations, "notes": profile.notes}
+    return Profile.of(sums, **facts)

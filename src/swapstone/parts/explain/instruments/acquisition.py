@@ -9,13 +9,25 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from swapstone.core.model import UnavailableError, UserError
+from swapstone.core.model import (
+    IDLE,
+    Comparison,
+    Experiment,
+    Source,
+    Status,
+    UnavailableError,
+    UserError,
+    UserSupplied,
+    Variant,
+)
 from swapstone.core.model.temporary_folder import TemporaryFolder
-from swapstone.core.targets import TargetError
-from swapstone.core.wire import TrialRequest
+from swapstone.core.run.prepare import Prepared
+from swapstone.core.subjects import Program, TrialSpec
+from swapstone.core.targets import Target, TargetError, driver_of, find_target_kind
+from swapstone.core.wire import AgentAnswer, TrialRequest, decode_workload_report
 from swapstone.parts.explain.instruments import hardware, heap, instructions, offcpu, oncpu, pages, syscalls, waits
 from swapstone.parts.explain.instruments.instrument_result import ReferenceRuns
-from swapstone.parts.explain.instruments.tracee import Tracee
+from swapstone.parts.explain.instruments.traced_run import Region, Tracee
 from swapstone.parts.explain.model.explanation import (
     Amount,
     InstrumentCost,
@@ -258,3 +270,194 @@ def _counters(variant: RowVariant, medians: Mapping[str, float]) -> InstrumentRe
         overhead=1.0,
         amounts=amounts,
     )
+
+
+def require_host_record(experiment: Experiment, load: str) -> None:
+    """Check that the programs of a record ran directly on this machine, where instruments can attach to them.
+
+    Raises:
+        UnavailableError: they ran elsewhere.
+    """
+    kind = find_target_kind(experiment.target)
+    reachable = "runs_instruments" in kind.opens.offers
+    if driver_of(experiment.target):
+        raise UnavailableError(
+            "The load generator of this row ran on another machine, which instruments don't use.",
+            "Measure it without --driver-target, and explain that record.",
+        )
+    if "bare" in kind.opens.offers:
+        raise UnavailableError(
+            "Instruments attach to processes of this machine; this row was measured on an emulated one without an operating system.",
+            "Compare the network stacks on --target host, and explain that record. `./swapstone docs netstack` has a profile of such a "
+            "machine, and the command that samples it.",
+        )
+    if not reachable or load != IDLE.name:
+        where = f"the load {load}" if reachable else f"the target {experiment.target}"
+        raise UnavailableError(
+            f"Instruments attach to processes of this machine; this row was measured with {where}.",
+            "Measure it on --target host, and explain that record.",
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class RowContext:
+    """What the rows of a record share.
+
+    Attributes:
+        experiment: of the record.
+        prepared: its programs, found or built again.
+        target: this machine.
+        passes: of each reference run, as in the record.
+        scratch: a folder for files that only the instruments read.
+    """
+
+    experiment: Experiment
+    prepared: Prepared
+    target: Target
+    passes: int
+    scratch: Path
+
+
+def prepare_row(context: RowContext, comparison: Comparison) -> tuple[RowVariant, RowVariant]:
+    """Return both variants of a row, ready to run.
+
+    Args:
+        context: the record.
+        comparison: the row.
+
+    Raises:
+        UnavailableError: a program is not available any more, or runs only in a machine of its own.
+    """
+    found = []
+    pairs = ((comparison.baseline, comparison.baseline_values), (comparison.candidate, comparison.candidate_values))
+    for label, values in ((variant.label, values) for variant, values in pairs):
+        key = (comparison.suite, comparison.workload, label)
+        if key not in context.prepared.programs:
+            raise UnavailableError(
+                f"{label} can't be run again: {context.prepared.refused.get(key, 'its program is missing')}."
+            )
+        program, variant = context.prepared.programs[key].in_block(1), context.prepared.variants[label]
+        if program.root:
+            raise UnavailableError(
+                f"{label} runs in a root file system of its own, in which the instruments are missing.",
+                "Explain a comparison without the factors rootfs and image.",
+            )
+        recorded = statistics.median(values) if values else 0.0  # a disturbed row has none
+        found.append(
+            RowVariant(
+                *_runnable(context, comparison, variant, program),
+                recorded,
+                time_of(comparison, recorded) if values else None,
+                program.artifact.sha256 if program.artifact else "",
+                program.recipe.preload,
+            )
+        )
+    return found[0], found[1]
+
+
+def ledger_metric(comparison: Comparison) -> str:
+    """Return the time that a row's ledger splits: CPU time for a row of CPU time, else elapsed time."""
+    return "cpu" if comparison.metric.name in {"cpu", "cpu_per_request"} else "wall"
+
+
+def time_of(comparison: Comparison, recorded: float) -> float | None:
+    """Return the time of an operation in ns that follows from a row's value; None if none follows.
+
+    For a server's rate it is the mean time between two responses.
+    """
+    if comparison.metric.name in {"wall", "cpu", "cpu_per_request"}:
+        return recorded
+    return 1e9 / recorded if comparison.metric.name == "requests" and recorded else None
+
+
+_MOSTLY = 0.9
+
+
+def _processor_time(facts: Mapping[str, int], user: str, system: str) -> dict[str, float]:
+    """Return how the kernel divides the processor time of a run: ``user`` and ``system``, and ``counted``, their sum, in ns.
+
+    Args:
+        facts: the agent's.
+        user: name of the fact of user time.
+        system: name of the fact of system time.
+    """
+    if user not in facts or system not in facts:
+        return {}
+    spent = {"user": facts[user] * 1e3, "system": facts[system] * 1e3}
+    return {**spent, "counted": spent["user"] + spent["system"]}
+
+
+_PER_REQUEST = "_per_request"
+
+
+def _of_passes(medians: Mapping[str, float], answer: AgentAnswer) -> ReferenceRun:
+    """Return what a run of a program with the harness gave: its passes are measured."""
+    report = decode_workload_report(answer.stdout)
+    inside_ns = sum(one.cpu_ns for one in report.passes)
+    spent = _processor_time(dict(answer.facts), "user_us", "system_us")
+    # The facts are of the whole process: they are no measure of its passes if its start and end take much of it.
+    spent = spent if inside_ns >= _MOSTLY * spent.get("counted", 0.0) else {}
+    return ReferenceRun({**medians, "operations": float(report.ops), **spent}, report.mapped)
+
+
+def _of_program(medians: Mapping[str, float], answer: AgentAnswer) -> ReferenceRun:
+    """Return what a run of a supplied program gave: all of it is measured."""
+    return ReferenceRun({**medians, **_processor_time(dict(answer.facts), "user_us", "system_us")}, answer.objects)
+
+
+def _of_server(medians: Mapping[str, float], answer: AgentAnswer) -> ReferenceRun:
+    """Return what a run of a server gave: it is measured while its load generator runs."""
+    metrics = {name.removesuffix(_PER_REQUEST): each for name, each in medians.items() if name.endswith(_PER_REQUEST)}
+    if medians.get("requests"):
+        metrics["wall"] = 1e9 / medians["requests"]
+    spent = _processor_time(dict(answer.facts), "server_user_us", "server_system_us")
+    return ReferenceRun(metrics | spent, answer.objects)
+
+
+_GAVE = {Region.PASSES: _of_passes, Region.PROGRAM: _of_program, Region.DRIVEN: _of_server}
+
+
+def _runnable(
+    context: RowContext, comparison: Comparison, variant: Variant, program: Program
+) -> tuple[Tracee, Callable[[int, Change], ReferenceRun]]:
+    """Return what runs under instruments, and what runs it without one: given the run's number and a change of the request.
+
+    Raises:
+        UnavailableError: the program does not mark its work.
+        UserError: it can't be run again.
+    """
+    subject = context.prepared.subjects[comparison.suite, comparison.workload]
+    origin, generator = subject.workload.origin, subject.workload.load_generator
+    region = Region.DRIVEN if generator else Region.PROGRAM if isinstance(origin, UserSupplied) else Region.PASSES
+    if region is Region.PASSES and not (isinstance(origin, Source) and origin.harness):
+        raise UnavailableError(f"{subject.workload.name} does not mark the begin and end of its work.")
+
+    def spec(number: int) -> TrialSpec:
+        return TrialSpec(
+            identity=f"explain-{number}",
+            variant=variant,
+            program=program,
+            scratch=context.target.scratch(),
+            cpus=context.target.describe().cpus,
+            passes=context.passes,
+        )
+
+    def request() -> TrialRequest:
+        return subject.request(spec(0))
+
+    def run(number: int, change: Change) -> ReferenceRun:
+        outcome = subject.run(spec(number), context.target, change)
+        if outcome.judgement.status is not Status.OK or outcome.answer is None:
+            raise UserError(
+                f"{comparison.workload} can't be run again with {variant.label}: {outcome.judgement.reason}"
+            )
+        samples = outcome.judgement.measured.samples
+        return _GAVE[region]({sample.metric: statistics.median(sample.values) for sample in samples}, outcome.answer)
+
+    operations = run(0, unchanged).metrics["operations"] if region is Region.PASSES else 1.0
+    symbols = None
+    if region is not Region.PROGRAM and not (program.artifact and program.artifact.layout):
+        # None if the program with its symbols has other code
+        symbols = subject.with_symbols(program, context.scratch / variant.label.replace("/", "_"), like=program.path)
+    renew = request if region is Region.DRIVEN else None
+    return Tracee(variant.label, request(), region, operations, symbols, renew, generator), run

@@ -13,26 +13,30 @@ from pathlib import Path
 
 from swapstone.core.model import IDLE, Run, Source, UnavailableError, UserError
 from swapstone.core.model.cpio import Entry
-from swapstone.core.model.directories import cache_dir
+from swapstone.core.model.directories import cache_dir, share_dir
 from swapstone.core.record import record_format
 from swapstone.core.run.prepare import Prepared
 from swapstone.core.subjects import TrialSpec, raw_output
 from swapstone.core.targets import MachineConfig, Target
+from swapstone.core.targets.agent_build import build_native
 from swapstone.core.targets.observed_target import MachineRun, ObservedTarget
 from swapstone.core.wire import AgentAnswer, TrialRequest, decode_workload_report
 from swapstone.core.workloads import find_load
-from swapstone.parts.explain.instruments.arm_kinds import count_arm
 from swapstone.parts.explain.instruments.call_paths import MOST_BYTES, CallPaths, decode_paths
 from swapstone.parts.explain.instruments.code_files import CodeFile, read_code
 from swapstone.parts.explain.instruments.debug_files import DebugFiles
-from swapstone.parts.explain.instruments.function_names import FunctionKey, NamesOf, names_of
-from swapstone.parts.explain.instruments.kernel_symbols import COMMAND, KernelSymbols, decode_kallsyms
-from swapstone.parts.explain.instruments.kernel_symbols import MOST_BYTES as MOST_SYMBOL_BYTES
+from swapstone.parts.explain.instruments.function_names import (
+    COMMAND,
+    FunctionKey,
+    KernelSymbols,
+    NamesOf,
+    decode_kallsyms,
+    names_of,
+)
+from swapstone.parts.explain.instruments.function_names import MOST_BYTES as MOST_SYMBOL_BYTES
+from swapstone.parts.explain.instruments.instruction_kinds import count_arm
 from swapstone.parts.explain.instruments.model_counts import ModelCounts, read_model
-from swapstone.parts.explain.instruments.observed_paths import MODE as PATHS
-from swapstone.parts.explain.instruments.observed_paths import path_words, unfollowed
 from swapstone.parts.explain.instruments.path_tree import tree_of
-from swapstone.parts.explain.instruments.plugin_build import build_plugin
 from swapstone.parts.explain.instruments.plugin_file import Block, read_output
 from swapstone.parts.explain.model.instruction_counts import (
     C_LIBRARY,
@@ -42,8 +46,51 @@ from swapstone.parts.explain.model.instruction_counts import (
     WHOLE_RUN,
     CountedSide,
     FunctionCount,
+    PathTree,
 )
-from swapstone.parts.explain.model.instruction_paths import PathTree
+
+MODE = "paths"
+
+_BY_ADDRESS, _BY_FLOW = "x86_64", "aarch64"
+"""Where the plugin follows calls: by the stored return addresses (shadow_stacks.c), and by the flow of control (link_stacks.c)."""
+_SWITCHES, _VECTORS = "cpu_switch_to", "vectors"
+"""The function of arm64's kernel that switches threads, and its exception vectors (arch/arm64/kernel/entry.S)."""
+_NEW_PROGRAM = "begin_new_exec"
+"""The function of the kernel (fs/exec.c, since Linux 5.8) that removes the program that a thread had before."""
+
+
+def unfollowed(architecture: str, kernel: KernelSymbols) -> str:
+    """Return why calls can't be followed on a machine; empty if they can."""
+    if architecture not in {_BY_ADDRESS, _BY_FLOW}:
+        return f"calls and returns are decoded on x86_64 and arm64 only, and this machine is {architecture}"
+    missing = (
+        [] if architecture == _BY_ADDRESS else [name for name in (_SWITCHES, _VECTORS) if kernel.end(name) is None]
+    )
+    return f"the kernel's list of functions has no {' and no '.join(missing)}" if missing else ""
+
+
+def path_words(architecture: str, kernel: KernelSymbols) -> tuple[str, ...]:
+    """Return the plugin's arguments for its mode `paths` to follow calls, beside the window.
+
+    Args:
+        architecture: of a machine whose calls can be followed.
+        kernel: its functions.
+    """
+    words = {"follow": 1, "exec": kernel.address(_NEW_PROGRAM)}
+    if architecture == _BY_FLOW:
+        words["switch"], words["switch_end"] = kernel.address(_SWITCHES), kernel.end(_SWITCHES)
+        words["vectors"] = kernel.address(_VECTORS)
+    return tuple(f"{name}={address:#x}" for name, address in words.items() if address is not None)
+
+
+_FLAGS = ("-std=gnu11", "-O2", "-Wall", "-Wextra", "-shared", "-fPIC", "-fvisibility=hidden")
+
+
+def build_plugin(directory: Path, compiler: str = "cc") -> Path:
+    """Compile the plugin of QEMU's code generator for this machine, or return it from the cache; as `build_agent`."""
+    sources = tuple(sorted((share_dir() / "native" / "plugin").glob("*.[ch]")))
+    return build_native("swapstone-plugin.so", sources, directory, (compiler, *_FLAGS))
+
 
 MARK = {
     "x86_64": "__x64_sys_getrusage",
@@ -52,7 +99,7 @@ MARK = {
     "riscv64": "__riscv_sys_getrusage",
 }
 """The function of the kernel that the harness calls twice before a pass and twice after it
-(parts/explain/instruments/measured_region.py)."""
+(parts/explain/instruments/perf.py)."""
 
 FAULTS = {
     "x86_64": ("asm_exc_page_fault",),
@@ -199,7 +246,7 @@ def count_run(context: CountContext, run: Run) -> CountedRun:
     mark = kernel.address(MARK[architecture]) if passes else None
     no_paths = unfollowed(architecture, kernel)
     words = () if no_paths else path_words(architecture, kernel)
-    counts = read_output(trial.observe(PATHS, *mode_words(mark, PATHS, *words)), MOST_BYTES, decode_paths)
+    counts = read_output(trial.observe(MODE, *mode_words(mark, MODE, *words)), MOST_BYTES, decode_paths)
     if counts.lost and words:
         no_paths = f"{counts.lost} instructions found no room in the plugin's table of call paths"
         counts = read_output(trial.observe("counts", *mode_words(mark)), MOST_BYTES, decode_paths)
@@ -234,7 +281,7 @@ def count_run(context: CountContext, run: Run) -> CountedRun:
     return CountedRun(side, functions, PASSES if mark is not None else WHOLE_RUN, model, paths, no_paths)
 
 
-def mode_words(mark: int | None = None, mode: str = PATHS, *words: str) -> tuple[str, ...]:
+def mode_words(mark: int | None = None, mode: str = MODE, *words: str) -> tuple[str, ...]:
     """Return the plugin's arguments for the windows of passes.
 
     Args:

@@ -3,13 +3,85 @@
 
 from __future__ import annotations
 
+import bisect
+import re
 from collections.abc import Callable, Iterable
 
+from swapstone.core.model import UserError
 from swapstone.parts.explain.instruments.code_files import CodeFile, CodeMap
-from swapstone.parts.explain.instruments.kernel_symbols import KernelSymbols
 from swapstone.parts.explain.instruments.plugin_file import Block
 from swapstone.parts.explain.instruments.symbol_tables import Table
 from swapstone.parts.explain.model.instruction_counts import AMBIGUOUS, KERNEL_CODE, UNKNOWN
+
+COMMAND = ("/bin/sh", "-c", "grep -i ' [tw] ' /proc/kallsyms")
+"""Prints the functions in a machine; of about 9 MB, 2 MB remain."""
+
+MOST_BYTES = 16 << 20
+_LINE = re.compile(r"([0-9a-f]{8,16}) ([tTwW]) ([A-Za-z0-9_.$@-]{1,512})(?:\t\[([A-Za-z0-9_-]{1,64})\])?")
+_MARKER = re.compile(r"_\w*text(_start|_begin|_end)?")
+_ENTRIES = ("__x64_sys_", "__arm64_sys_", "__riscv_sys_")
+_LONGEST = 1 << 20
+"""An address farther behind the last function is in none."""
+
+
+class KernelSymbols:
+    """The functions of a running kernel.
+
+    Args:
+        functions: triples (address, name, module); the module is empty for the kernel itself.
+    """
+
+    def __init__(self, functions: Iterable[tuple[int, str, str]]) -> None:
+        best_last = sorted(functions, key=lambda one: _rank(one[1]), reverse=True)
+        best = {address: (name, module) for address, name, module in best_last}
+        self._starts = sorted(best)
+        self._names = [best[address] for address in self._starts]
+        self._addresses = {best[address][0]: address for address in reversed(self._starts)}
+
+    def name_at(self, address: int) -> tuple[str, str, int] | None:
+        """Return name, module and start of the function that contains an address; None if there is none."""
+        at = bisect.bisect_right(self._starts, address) - 1
+        if at < 0 or address - self._starts[at] >= _LONGEST:
+            return None
+        return (*self._names[at], self._starts[at])
+
+    def address(self, name: str) -> int | None:
+        """Return the address of a function."""
+        return self._addresses.get(name)
+
+    def end(self, name: str) -> int | None:
+        """Return the address of the function behind another one; None if that is not known or is the last one."""
+        start = self.address(name)
+        at = len(self._starts) if start is None else bisect.bisect_right(self._starts, start)
+        return self._starts[at] if at < len(self._starts) else None
+
+
+def _rank(name: str) -> tuple[bool, bool, int, str]:
+    """Return how much worse a name is than others of the same address: an entry of a system call, no marker such as ``_stext``, short."""
+    return (not name.startswith(_ENTRIES), _MARKER.fullmatch(name) is not None, len(name), name)
+
+
+def decode_kallsyms(output: bytes) -> KernelSymbols:
+    """Decode what `COMMAND` printed.
+
+    Raises:
+        UserError: it has a line that is none of kallsyms, or no function with an address.
+    """
+    if len(output) > MOST_BYTES:
+        raise UserError(f"The kernel's list of functions has more than {MOST_BYTES >> 20} MiB.")
+    functions = []
+    for line in output.decode("ascii", "replace").splitlines():
+        found = _LINE.fullmatch(line)
+        if found is None:
+            raise UserError(f"The kernel's list of functions is damaged: {line[:60]!r}.")
+        functions.append((int(found[1], 16), found[3], found[4] or ""))
+    if not any(address for address, _, _ in functions):
+        raise UserError(
+            "The kernel lists its functions without addresses.",
+            "It needs CONFIG_KALLSYMS, and kernel.kptr_restrict=0 or 1.",
+        )
+    return KernelSymbols(functions)
+
 
 FunctionKey = tuple[str, str, str]
 """Name of a function, its file, and the file's kind."""

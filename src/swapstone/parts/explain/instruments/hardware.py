@@ -10,10 +10,8 @@ from pathlib import Path
 from swapstone.core.model import UnavailableError, UserError
 from swapstone.parts.explain.instruments import requirements
 from swapstone.parts.explain.instruments.instrument_result import ReferenceRuns
-from swapstone.parts.explain.instruments.traced_run import run
-from swapstone.parts.explain.instruments.tracee import Region, Tracee
-from swapstone.parts.explain.model.explanation import Amount, InstrumentResult
-from swapstone.parts.explain.model.processor_events import CYCLES, EVENTS, HARDWARE, TOP_DOWN
+from swapstone.parts.explain.instruments.traced_run import Region, Tracee, run
+from swapstone.parts.explain.model.explanation import CYCLES, EVENTS, HARDWARE, TOP_DOWN, Amount, InstrumentResult
 
 NAME = "hardware"
 WORK_NS = 0.5e9

@@ -20,13 +20,12 @@ from pathlib import Path
 
 from swapstone.core.model import UnavailableError
 from swapstone.parts.explain.instruments import requirements
-from swapstone.parts.explain.instruments.instrument_result import ReferenceRuns, recorded, result
+from swapstone.parts.explain.instruments.instrument_result import ProfileBuilder, ReferenceRuns, recorded, result
 from swapstone.parts.explain.instruments.perf import Recording, TooLargeError, need, record
 from swapstone.parts.explain.instruments.perf_script import mapped
-from swapstone.parts.explain.instruments.profile_builder import ProfileBuilder
 from swapstone.parts.explain.instruments.symbol_tables import Table
 from swapstone.parts.explain.instruments.symbolizer import UNKNOWN, Symbolizer
-from swapstone.parts.explain.instruments.tracee import Region, Tracee
+from swapstone.parts.explain.instruments.traced_run import Region, Tracee
 from swapstone.parts.explain.model.explanation import Amount, Frame, InstrumentResult
 
 NAME = "allocations"

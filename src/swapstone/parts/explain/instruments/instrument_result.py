@@ -3,15 +3,17 @@
 
 from __future__ import annotations
 
+import collections
 import dataclasses
-from collections.abc import Callable, Collection, Mapping
+import math
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 
 from swapstone.parts.explain.instruments import requirements
 from swapstone.parts.explain.instruments.perf import Recording
-from swapstone.parts.explain.instruments.run_limit import RunLimit, limit_of
-from swapstone.parts.explain.instruments.tracee import Region, Tracee
-from swapstone.parts.explain.model.explanation import Amount, ElapsedTime, InstrumentResult, Profile
+from swapstone.parts.explain.instruments.traced_run import Region, RunLimit, Tracee, limit_of
+from swapstone.parts.explain.model.explanation import Amount, ElapsedTime, Frame, InstrumentResult, Profile, ProfileRun
 
 
 @dataclasses.dataclass(frozen=True)
@@ -128,3 +130,122 @@ def result(
         elapsed=elapsed,
         notes=notes,
     )
+
+
+RUNS = 8
+"""At least as many runs, if the time allows."""
+
+MOST_RUNS = 60
+
+BUDGET_S = 30.0
+"""After this time no run of an instrument and a variant is begun, if there are `FEW_RUNS`."""
+
+MOST_S = 60.0
+"""After this time none is begun in any case: on a busy machine the start of perf may take longer than all the rest."""
+
+FEW_RUNS = 5
+"""Fewer runs are divided into parts of equal length, so that there are `RUNS` parts: the intervals are then of parts of runs."""
+
+_SWITCH_S = 3e-4
+"""Approximate time to read a switch with its stack."""
+
+_START_S = 0.5
+"""Approximate duration of the start of perf, and of the reading of a small recording."""
+
+
+@dataclasses.dataclass(frozen=True)
+class RunPlan:
+    """How often to run, and into how many parts of equal length each run is divided."""
+
+    runs: int
+    parts: int
+
+
+def planned_runs(
+    tracee: Tracee, reference: ReferenceRuns, *, samples: int = 0, rate_hz: float = 0.0, switches: bool = False
+) -> RunPlan:
+    """Return how often to run a tracee.
+
+    Args:
+        tracee: what to run.
+        reference: its runs without an instrument.
+        samples: wanted in all runs together; 0 if the number of samples does not matter.
+        rate_hz: samples in a second of processor time.
+        switches: whether each switch of a thread is recorded, which then takes most of the time.
+    """
+    run_s = reference.longest_s
+    if tracee.region is Region.PASSES:
+        run_s = reference.wall_ns * tracee.operations * tracee.passes / 1e9
+    wanted = RUNS
+    if samples:
+        busy = reference.metrics.get("cpu", 0.0) / reference.wall_ns if reference.wall_ns else 0.0
+        wanted = max(RUNS, min(MOST_RUNS, math.ceil(samples / max(1.0, busy * run_s * rate_hz))))
+    read_s = _switches(tracee, reference, run_s) * _SWITCH_S if switches else 0.0
+    runs = max(1, min(wanted, int(BUDGET_S / (2 * run_s + read_s + _START_S))))
+    return RunPlan(runs, 1 if runs >= FEW_RUNS else math.ceil(RUNS / runs))
+
+
+def _switches(tracee: Tracee, reference: ReferenceRuns, run_s: float) -> float:
+    """Return the number of switches in a run, as the kernel counts them: of a pass, of a program, or of a request."""
+    counted = sum(reference.metrics.get(name, 0.0) for name in ("nvcsw", "nivcsw"))
+    if tracee.region is Region.DRIVEN:
+        return counted * run_s * 1e9 / reference.wall_ns if reference.wall_ns else 0.0
+    return counted * tracee.passes
+
+
+def repeat(plan: RunPlan, enough: Callable[[], bool] = lambda: True) -> Iterator[int]:
+    """Yield the number of each run, from 0, until there are as many as planned and enough samples, or the time is over.
+
+    Args:
+        plan: how many runs.
+        enough: whether there are enough samples.
+    """
+    start, made = time.monotonic(), 0
+    while made < plan.runs or not (enough() or made >= MOST_RUNS or plan.parts > 1):
+        yield made
+        made += 1
+        spent = time.monotonic() - start
+        if spent > BUDGET_S and (plan.parts > 1 or made >= FEW_RUNS or spent > MOST_S):
+            break
+
+
+class ProfileBuilder:
+    """Sums up weights by stack, of one run or of several."""
+
+    def __init__(self) -> None:
+        self._runs: list[collections.Counter[tuple[Frame, ...]]] = [collections.Counter()]
+        self._samples = [0]
+
+    def begin_run(self) -> None:
+        """Begin another run; the first one has begun already."""
+        self._runs.append(collections.Counter())
+        self._samples.append(0)
+
+    def add(self, frames: tuple[Frame, ...], weight: float) -> None:
+        """Add a weight to a stack, given from the outermost frame."""
+        self._runs[-1][frames] += weight  # type: ignore[assignment]  # a Counter adds floats as well
+        self._samples[-1] += 1
+
+    @property
+    def total(self) -> float:
+        """Return the sum of all weights."""
+        return float(sum(sum(run.values()) for run in self._runs))
+
+    @property
+    def samples(self) -> int:
+        """Return the number of weights that were added."""
+        return sum(self._samples)
+
+    def profile(self, kind: str, unit: str, operations: float, notes: tuple[str, ...] = ()) -> Profile:
+        """Return the profile, heaviest stacks first."""
+        whole: collections.Counter[tuple[Frame, ...]] = collections.Counter()
+        for run in self._runs:
+            whole.update(run)
+        ordered = dict(sorted(whole.items(), key=lambda one: (-one[1], [frame.symbol for frame in one[0]])))
+        places = {frames: place for place, frames in enumerate(ordered)}
+        runs = tuple(
+            ProfileRun(samples=count, weights=tuple(sorted((places[frames], float(w)) for frames, w in run.items())))
+            for count, run in zip(self._samples, self._runs, strict=True)
+        )
+        facts = {"kind": kind, "unit": unit, "operations": operations, "notes": notes}
+        return Profile.of(ordered, **facts, runs=runs if len(runs) > 1 else ())

@@ -11,7 +11,7 @@ import msgspec
 from swapstone.core.model import UnavailableError, UserError
 from swapstone.parts.explain.instruments.call_paths import CallPaths
 from swapstone.parts.explain.instruments.plugin_file import damaged, decode_numbers, read_output, require_end
-from swapstone.parts.explain.model.modelled_cycles import Caches, CacheSize, ProcessorEvents
+from swapstone.parts.explain.model.instruction_counts import Caches, CacheSize, ProcessorEvents
 
 HEADER = b"swapstone-model 1"
 MOST_BYTES = 1 << 12

@@ -5,13 +5,19 @@ from __future__ import annotations
 
 import dataclasses
 
-from swapstone.parts.explain.instruments.instrument_result import RecordedRuns, ReferenceRuns, result
+from swapstone.parts.explain.instruments.instrument_result import (
+    RUNS,
+    ProfileBuilder,
+    RecordedRuns,
+    ReferenceRuns,
+    planned_runs,
+    repeat,
+    result,
+)
 from swapstone.parts.explain.instruments.perf import Recording, record, require_kernel_samples
 from swapstone.parts.explain.instruments.perf_script import Event
-from swapstone.parts.explain.instruments.profile_builder import ProfileBuilder
-from swapstone.parts.explain.instruments.repeated_runs import RUNS, planned_runs, repeat
 from swapstone.parts.explain.instruments.symbolizer import Symbolizer
-from swapstone.parts.explain.instruments.tracee import Region, Tracee
+from swapstone.parts.explain.instruments.traced_run import Region, Tracee
 from swapstone.parts.explain.model.explanation import (
     KERNEL,
     KERNEL_LOCKS,

@@ -7,12 +7,18 @@ import re
 from pathlib import Path
 
 from swapstone.core.model import UserError
-from swapstone.parts.explain.instruments.instrument_result import RecordedRuns, ReferenceRuns, result
+from swapstone.parts.explain.instruments.instrument_result import (
+    RUNS,
+    ProfileBuilder,
+    RecordedRuns,
+    ReferenceRuns,
+    planned_runs,
+    repeat,
+    result,
+)
 from swapstone.parts.explain.instruments.perf import Recording, record, require_kernel_samples
-from swapstone.parts.explain.instruments.profile_builder import ProfileBuilder
-from swapstone.parts.explain.instruments.repeated_runs import RUNS, planned_runs, repeat
 from swapstone.parts.explain.instruments.symbolizer import Symbolizer
-from swapstone.parts.explain.instruments.tracee import Tracee
+from swapstone.parts.explain.instruments.traced_run import Tracee
 from swapstone.parts.explain.model.explanation import InstrumentResult
 
 NAME = "on-cpu"

@@ -11,11 +11,9 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from swapstone.core.model import UnavailableError, UserError
-from swapstone.core.model.page_sizes import HUGE, MEMORY, RESIDENT
+from swapstone.core.model.memory_phases import HUGE, MEMORY, RESIDENT
 from swapstone.parts.explain.instruments.instrument_result import ReferenceRuns
-from swapstone.parts.explain.instruments.run_limit import QUIET_S
-from swapstone.parts.explain.instruments.traced_run import PID_FILE, run, session_members
-from swapstone.parts.explain.instruments.tracee import Region, Tracee
+from swapstone.parts.explain.instruments.traced_run import PID_FILE, QUIET_S, Region, Tracee, run, session_members
 from swapstone.parts.explain.model.explanation import Amount, InstrumentResult
 
 NAME = "pages"

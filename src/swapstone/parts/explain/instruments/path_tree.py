@@ -11,8 +11,15 @@ from swapstone.core.model.safe_text import safe
 from swapstone.parts.explain.instruments.call_paths import CallPaths, completed
 from swapstone.parts.explain.instruments.function_names import FunctionKey, NamesOf
 from swapstone.parts.explain.model.explanation import KERNEL, OWN_OBJECT, Frame
-from swapstone.parts.explain.model.instruction_counts import AMBIGUOUS, C_LIBRARY, KERNEL_CODE, PROGRAM, UNKNOWN
-from swapstone.parts.explain.model.instruction_paths import MOST_NODES, PathTree
+from swapstone.parts.explain.model.instruction_counts import (
+    AMBIGUOUS,
+    C_LIBRARY,
+    KERNEL_CODE,
+    MOST_NODES,
+    PROGRAM,
+    UNKNOWN,
+    PathTree,
+)
 
 NOT_KEPT: FunctionKey = ("[callers not kept]", "", UNKNOWN)
 """Stands for the callers of code whose path found no room."""

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from swapstone.parts.explain.instruments.perf_script import Event
 from swapstone.parts.explain.instruments.symbol_tables import Table, table_of
-from swapstone.parts.explain.instruments.tracee import Tracee
+from swapstone.parts.explain.instruments.traced_run import Tracee
 from swapstone.parts.explain.model.explanation import KERNEL, OWN_OBJECT, Frame
 
 UNKNOWN = "[unknown]"

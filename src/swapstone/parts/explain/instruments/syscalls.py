@@ -12,13 +12,10 @@ from collections.abc import Iterable
 from swapstone.core.artifacts.distribution_packages import install_command
 from swapstone.core.model import UnavailableError, UserError
 from swapstone.parts.explain.instruments import requirements
-from swapstone.parts.explain.instruments.instrument_result import ReferenceRuns, recorded, result
-from swapstone.parts.explain.instruments.measured_region import passes
-from swapstone.parts.explain.instruments.perf import record
-from swapstone.parts.explain.instruments.profile_builder import ProfileBuilder
+from swapstone.parts.explain.instruments.instrument_result import ProfileBuilder, ReferenceRuns, recorded, result
+from swapstone.parts.explain.instruments.perf import passes, record
 from swapstone.parts.explain.instruments.symbolizer import Symbolizer
-from swapstone.parts.explain.instruments.traced_run import run
-from swapstone.parts.explain.instruments.tracee import Region, Tracee
+from swapstone.parts.explain.instruments.traced_run import Region, Tracee, run
 from swapstone.parts.explain.model.explanation import KERNEL, Amount, Frame, InstrumentResult
 
 NAME = "syscalls"

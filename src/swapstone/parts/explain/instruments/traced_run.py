@@ -5,20 +5,385 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import enum
+import functools
+import hashlib
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import tempfile
+import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import IO
 
-from swapstone.core.model import UnavailableError, UserError
-from swapstone.parts.explain.instruments.run_limit import RunLimit, limit_of, noted
-from swapstone.parts.explain.instruments.server_run import ServerRun, drive_server
-from swapstone.parts.explain.instruments.static_launcher import launched
-from swapstone.parts.explain.instruments.tracee import Tracee
+import msgspec
+
+from swapstone.core.model import LoadGenerator, UnavailableError, UserError
+from swapstone.core.model.directories import cache_dir
+from swapstone.core.wire import LoadGeneratorRequest, TrialRequest
+from swapstone.core.workloads.load_generators import read_load_report
+
+MOST_TIMES = 20.0
+"""A run under an instrument may take this many times as long as the longest run without it, or `SHORTEST_S` where that is longer."""
+
+LONGEST_S = 120.0
+"""What an instrument may add to a run, however long the run is without it."""
+
+SHORTEST_S = 30.0
+"""Shorter limits would measure the start of the instrument, and what else the machine does."""
+
+QUIET_S = 5.0
+"""A longer wait prints what it waits for."""
+
+
+@dataclasses.dataclass(frozen=True)
+class RunLimit:
+    """Limit of a run's duration.
+
+    Attributes:
+        run_s: the limit.
+        reference_s: the longest run without an instrument.
+        notify: called with a line when a wait takes longer than `QUIET_S`.
+    """
+
+    run_s: float
+    reference_s: float
+    notify: Callable[[str], None]
+
+    def reason(self, instrument: str) -> str:
+        """Return why a run that reaches the limit is given up."""
+        return (
+            f"a run took longer than {self.run_s:.0f} s under {instrument}; without it the longest took "
+            f"{self.reference_s:.3g} s"
+        )
+
+
+def limit_of(longest_s: float, notify: Callable[[str], None]) -> RunLimit:
+    """Return the limit of a run under an instrument.
+
+    Args:
+        longest_s: duration of the longest run without it.
+        notify: called with a line when a wait takes long.
+    """
+    return RunLimit(longest_s + min(LONGEST_S, max(SHORTEST_S, (MOST_TIMES - 1) * longest_s)), longest_s, notify)
+
+
+@contextlib.contextmanager
+def noted(
+    what: str, within_s: float, notify: Callable[[str], None], late: Callable[[], object] = lambda: None
+) -> Iterator[None]:
+    """Report a wait that takes longer than `QUIET_S`.
+
+    Args:
+        what: is waited for, as a phrase: ``for the end of perf``.
+        within_s: how long the wait may take.
+        notify: called with a line, from another thread.
+        late: called when it took as long as it may, from another thread.
+    """
+    line = f"waiting {what}, for at most {max(0.0, within_s - QUIET_S):.0f} s more"
+    timers = [threading.Timer(QUIET_S, notify, (line,)), threading.Timer(within_s, late)]
+    for timer in timers:
+        timer.daemon = True
+        timer.start()
+    try:
+        yield
+    finally:
+        for timer in timers:
+            timer.cancel()
+
+
+TIMEOUT_FACTOR = 10
+"""Time-outs for the server's start and end are multiplied by this under an instrument."""
+
+DRIVER_S = 600
+
+LONG_TIMEOUT_OPTIONS = {"wrk": ("--timeout", f"{DRIVER_S}s"), "ab": ("-s", str(DRIVER_S))}
+"""Options that raise the time-out of a load generator for a response. A request may take longer under an instrument than the
+time-outs of wrk (2 s, its SOCKET_TIMEOUT_MS) and ab (30 s). They don't change the number of requests."""
+
+
+@dataclasses.dataclass(frozen=True)
+class ServerRun:
+    """The measured window of a server (CLOCK_MONOTONIC, ns), and the number of answered requests."""
+
+    start_ns: int
+    end_ns: int
+    requests: float
+
+
+def drive_server(
+    process: subprocess.Popen[bytes],
+    pid_file: Path,
+    request: LoadGeneratorRequest,
+    generator: LoadGenerator,
+    limit: RunLimit,
+) -> ServerRun:
+    """Send a server its load, then stop it.
+
+    Args:
+        process: the instrument, or another ancestor of the server.
+        pid_file: has the number of the server's first process.
+        request: port, load generator and times.
+        generator: names the reader of the load generator's output.
+        limit: of each wait.
+
+    Raises:
+        UserError: the server accepts no connection in time, or does not end, or the load generator fails.
+    """
+    _wait_for_port(process, request, limit)
+    pinned = ("/usr/bin/taskset", "-c", ",".join(map(str, request.cpus))) if request.cpus else ()
+    command = [*pinned, *with_long_timeout(request.arguments)]
+    if request.warm_ms:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            _end_of(command, request, request.warm_ms / 1000)
+    start = time.monotonic_ns()
+    output = _drive(command, request, limit)
+    end = time.monotonic_ns()
+    answered = read_load_report(generator.reader, output)
+    requests = answered.requests or (answered.per_second or 0.0) * (end - start) / 1e9
+    if not requests:
+        raise UserError("The load generator got no response.")
+    stop(process, pid_file, min(limit.run_s, request.stop_ms * TIMEOUT_FACTOR / 1000), limit.notify)
+    return ServerRun(start, end, float(requests))
+
+
+def _drive(command: list[str], request: LoadGeneratorRequest, limit: RunLimit) -> bytes:
+    """Run the load generator to its end, and return its output.
+
+    Raises:
+        UserError: it can't be started, does not end in time, or fails.
+    """
+    name, within_s = Path(request.arguments[0]).name, min(DRIVER_S, limit.run_s)
+    what = f"for the end of the load generator {name}"
+    with tempfile.TemporaryFile() as stdout, tempfile.TemporaryFile() as stderr, noted(what, within_s, limit.notify):
+        try:
+            status = _end_of(command, request, within_s, stdout, stderr)
+        except OSError as error:
+            raise UserError(f"The load generator {request.arguments[0]} failed: {error}") from error
+        except subprocess.TimeoutExpired as error:
+            raise UserError(f"The load generator {name} did not end within {within_s:.0f} s.") from error
+        stdout.seek(0)
+        stderr.seek(0)
+        if status != 0:
+            raise UserError(
+                f"The load generator ended with status {status}: {stderr.read().decode(errors='replace')[-200:]}"
+            )
+        return stdout.read()
+
+
+def _end_of(
+    command: list[str],
+    request: LoadGeneratorRequest,
+    within_s: float,
+    stdout: IO[bytes] | int = subprocess.DEVNULL,
+    stderr: IO[bytes] | int = subprocess.DEVNULL,
+) -> int:
+    """Run a load generator to its end, and return its status.
+
+    Raises:
+        subprocess.TimeoutExpired: it did not end in time, and was killed.
+    """
+    environment = dict(request.environment)
+    return subprocess.run(
+        command, env=environment, stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr, timeout=within_s, check=False
+    ).returncode
+
+
+def with_long_timeout(arguments: tuple[str, ...]) -> tuple[str, ...]:
+    """Return a load generator's command with the time-out of `LONG_TIMEOUT_OPTIONS`, unless the command sets one."""
+    return (arguments[0], *LONG_TIMEOUT_OPTIONS.get(Path(arguments[0]).name, ()), *arguments[1:])
+
+
+def _wait_for_port(process: subprocess.Popen[bytes], request: LoadGeneratorRequest, limit: RunLimit) -> None:
+    start, within_s = time.monotonic(), min(limit.run_s, request.ready_ms * TIMEOUT_FACTOR / 1000)
+    with noted(f"until the server accepts a connection on port {request.port}", within_s, limit.notify):
+        while time.monotonic() - start < within_s and process.poll() is None:
+            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", request.port), 1):
+                return
+            time.sleep(0.01)
+    if process.poll() is not None:
+        raise UserError("The server, or the instrument above it, ended before it accepted a connection.")
+    raise UserError(f"The server accepted no connection on its port within {within_s:.0f} s under the instrument.")
+
+
+def stop(process: subprocess.Popen[bytes], pid_file: Path, within_s: float, notify: Callable[[str], None]) -> None:
+    """Send SIGTERM to the server below a process, so that the instrument above it ends too; kill the server if it stays.
+
+    The server is its first process: whatever this has executed since, and whatever its file is.
+
+    Args:
+        process: the instrument.
+        pid_file: has the number of the server's first process.
+        within_s: how long the server and the instrument may take.
+        notify: called with a line when that takes long.
+
+    Raises:
+        UserError: the number of the process can't be read, or the instrument does not end either.
+    """
+    try:
+        server = int(pid_file.read_text())
+    except (OSError, ValueError) as error:
+        raise UserError("The number of the server's process can't be read.") from error
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        members = [server] if number == signal.SIGTERM else _descendants(process.pid, below=server)
+        for pid in members:
+            with contextlib.suppress(OSError):
+                os.kill(pid, number)
+        what = f"for the end of the server after {number.name}"
+        with contextlib.suppress(subprocess.TimeoutExpired), noted(what, within_s, notify):
+            process.wait(within_s)
+            return
+    raise UserError(f"The instrument did not end within {within_s:.0f} s after its server was killed.")
+
+
+def _descendants(top: int, below: int) -> list[int]:
+    """Return a process and its descendants; none if it is not below another one any more, nor that itself."""
+    found = _with_children(below)
+    return sorted(found) if below == top or below in _with_children(top) else []
+
+
+def _with_children(pid: int) -> set[int]:
+    """Return a process and its descendants, which each of its threads may have forked."""
+    found = {pid}
+    for task in Path(f"/proc/{pid}/task").glob("*/children"):
+        with contextlib.suppress(OSError):
+            found.update(*(map(_with_children, map(int, task.read_text().split()))))
+    return found
+
+
+_COMPILE_S = 60
+_SOURCE = r"""
+#define _GNU_SOURCE
+#include <errno.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+/* launch PID_FILE PROCESSORS NICE NUMBER_OF_VARIABLES NAME=VALUE... PROGRAM ARGUMENT... */
+static int failed(const char *what) {
+    fprintf(stderr, "%s: %s\n", what, strerror(errno));
+    return 127;
+}
+int main(int count, char **arguments) {
+    cpu_set_t set;
+    int variables = count > 5 ? atoi(arguments[4]) : -1;
+    if (variables < 0 || variables > count - 6) return 125;
+    if (*arguments[1]) {
+        FILE *file = fopen(arguments[1], "w");
+        if (!file || fprintf(file, "%d\n", (int)getpid()) < 0 || fclose(file) != 0) return failed(arguments[1]);
+    }
+    CPU_ZERO(&set);
+    for (char *each = strtok(arguments[2], ","); each; each = strtok(NULL, ",")) CPU_SET(atoi(each), &set);
+    if (CPU_COUNT(&set) && sched_setaffinity(0, sizeof set, &set) != 0) return failed("sched_setaffinity");
+    if (atoi(arguments[3])) setpriority(PRIO_PROCESS, 0, getpriority(PRIO_PROCESS, 0) + atoi(arguments[3]));
+    char **program = arguments + 5 + variables;
+    char **environment = calloc((size_t)variables + 1, sizeof *environment);
+    if (!environment) return failed("calloc");
+    memcpy(environment, arguments + 5, (size_t)variables * sizeof *environment);
+    execve(*program, program, environment);
+    return failed(*program);
+}
+"""
+
+
+def launched(request: TrialRequest, pid_file: Path | None = None) -> tuple[str, ...] | None:
+    """Return the command that starts a program by the static launcher; None where that can't be compiled, or the program has no path.
+
+    Args:
+        request: arguments, environment, processors and priority.
+        pid_file: gets the process's number, which the program keeps; None for none.
+    """
+    if "/" not in request.arguments[0] or any(cpu >= _MOST_PROCESSORS for cpu in request.cpus):
+        return None
+    if (launcher := _launcher()) is None:
+        return None
+    variables = [f"{name}={value}" for name, value in request.environment]
+    numbers = (",".join(map(str, request.cpus)), str(request.nice or 0), str(len(variables)))
+    return (str(launcher), str(pid_file or ""), *numbers, *variables, *request.arguments)
+
+
+_MOST_PROCESSORS = 1024  # CPU_SETSIZE
+
+
+@functools.cache
+def _launcher() -> Path | None:
+    """Return the launcher, compiled now or before; None if it can't be."""
+    path = cache_dir() / "instruments" / f"launch-{hashlib.sha256(_SOURCE.encode()).hexdigest()[:16]}"
+    if path.is_file():
+        return path
+    part = path.with_name(f"{path.name}.{os.getpid()}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        compile_c(_SOURCE, part, "-static")
+        part.replace(path)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return path
+
+
+def compile_c(source: str, made: Path, *options: str) -> None:
+    """Compile a C source to a program, or with options to something else.
+
+    Raises:
+        OSError, subprocess.SubprocessError: there is no compiler, or it fails.
+    """
+    command = ("cc", "-O2", "-o", str(made), "-x", "c", "-", *options)
+    subprocess.run(command, input=source.encode(), check=True, capture_output=True, timeout=_COMPILE_S)
+
+
+class Region(enum.Enum):
+    """What delimits the work."""
+
+    PASSES = "passes"  # each pass: the harness calls getrusage before and after it
+    PROGRAM = "program"  # the whole run of the program
+    DRIVEN = "driven"  # of a server: while its load generator runs
+
+
+@dataclasses.dataclass(frozen=True)
+class Tracee:
+    """A command that runs under an instrument.
+
+    Attributes:
+        variant: label of its variant.
+        request: arguments, environment, folder, processors and limits.
+        region: what delimits the work.
+        operations: operations per pass, or in the whole run.
+        symbols: an unstripped build of the program with the same addresses; None if the program has symbols.
+        renew: makes a new request for each run, if the request names a port; else None.
+        load_generator: sends the requests, for `Region.DRIVEN`.
+    """
+
+    variant: str
+    request: TrialRequest
+    region: Region
+    operations: float = 1.0
+    symbols: Path | None = None
+    renew: Callable[[], TrialRequest] | None = None
+    load_generator: LoadGenerator | None = None
+
+    @property
+    def program(self) -> str:
+        """Return the path of the program."""
+        return self.request.arguments[0]
+
+    @property
+    def passes(self) -> int:
+        """Return the number of passes of a run; 1 for a program without passes."""
+        return int(self.request.arguments[1]) if self.region is Region.PASSES else 1
+
+    def with_passes(self, passes: int) -> Tracee:
+        """Return the same with another number of passes; unchanged for a program without passes."""
+        if self.region is not Region.PASSES:
+            return self
+        arguments = (self.request.arguments[0], str(passes), *self.request.arguments[2:])
+        return dataclasses.replace(self, request=msgspec.structs.replace(self.request, arguments=arguments))
+
 
 _KILL_S = 5.0
 """How long killed processes may take to end."""

@@ -15,8 +15,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from swapstone.core.model import UnavailableError
+from swapstone.parts.explain.instruments.function_names import KernelSymbols
 from swapstone.parts.explain.instruments.instruction_kinds import Kind, Processor, kinds_of
-from swapstone.parts.explain.instruments.kernel_symbols import KernelSymbols
 from swapstone.parts.explain.instruments.wakeup_trace import WakeupTrace
 from swapstone.parts.explain.model.wakeup_paths import (
     MOST_DEPTH,

@@ -6,8 +6,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 
-from swapstone.core.model.bounds import NonNegative
-from swapstone.core.model.frozen_struct import FrozenStruct
+from swapstone.core.model.frozen_struct import FrozenStruct, NonNegative
 from swapstone.parts.explain.model.explanation import TracedExplanation, TracedSide
 
 EXPLAINED_LATENCY = "max"

@@ -13,8 +13,7 @@ from markupsafe import Markup
 from swapstone.core.model.number_text import quantity
 from swapstone.core.report.render.html import page_script, template
 from swapstone.parts.explain.explanation import CostClasses
-from swapstone.parts.explain.explanation.aligned_stacks import aligned, aligned_label
-from swapstone.parts.explain.explanation.profile_formats import label
+from swapstone.parts.explain.explanation.profile_formats import aligned, aligned_label, label
 from swapstone.parts.explain.model.explanation import Frame, Ledger, Profile
 
 LEAST_SHARE = 1e-5

@@ -9,7 +9,7 @@ from swapstone.core.report.answer import wording
 from swapstone.core.report.answer.wording import listed
 from swapstone.core.report.formatting import ratio
 from swapstone.parts.explain.explanation.evidence import amount
-from swapstone.parts.explain.model.modelled_cycles import (
+from swapstone.parts.explain.model.instruction_counts import (
     BRANCHES,
     DIFFERENT_CYCLES,
     DIVIDES,

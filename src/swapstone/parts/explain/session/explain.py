@@ -23,30 +23,39 @@ from swapstone.core.model.safe_text import safe
 from swapstone.core.model.temporary_folder import TemporaryFolder
 from swapstone.core.record import RecordView
 from swapstone.core.run import prepare
+from swapstone.core.session.analysis import named_record
 from swapstone.core.session.explainer import ExplainOptions, RowExplanation
 from swapstone.core.session.machines import open_experiment_target
 from swapstone.core.session.progress import NO_PROGRESS, Progress
-from swapstone.core.session.unusable_values import named_record
 from swapstone.core.subjects import Program
 from swapstone.core.targets import find_target_kind, open_target
 from swapstone.parts.explain.explanation import explain as split_difference
 from swapstone.parts.explain.explanation import load_classes
 from swapstone.parts.explain.instruments import INSTRUMENTS, RowVariant, run_instruments
+from swapstone.parts.explain.instruments.acquisition import RowContext, ledger_metric, prepare_row, require_host_record
 from swapstone.parts.explain.instruments.counted_runs import CountContext, count_run, machine_target, notes_of, paired
 from swapstone.parts.explain.instruments.debug_files import DebugFiles
 from swapstone.parts.explain.instruments.model_counts import require_modelled
-from swapstone.parts.explain.instruments.prepare_row import RowContext, ledger_metric, prepare_row, require_host_record
 from swapstone.parts.explain.instruments.remedies import remedies_for, try_remedies
 from swapstone.parts.explain.instruments.traced_wakeups import WakeupTracer
 from swapstone.parts.explain.model.explanation import Explanation, MissingInstrument, RemedyRuns, RowMeasurements
-from swapstone.parts.explain.model.instruction_counts import InstructionExplanation
-from swapstone.parts.explain.model.instruction_paths import InstructionPaths
-from swapstone.parts.explain.model.modelled_cycles import Costs, ModelledCycles
+from swapstone.parts.explain.model.instruction_counts import (
+    Costs,
+    InstructionExplanation,
+    InstructionPaths,
+    ModelledCycles,
+)
 from swapstone.parts.explain.model.wakeup_paths import EXPLAINED_LATENCY, WakeupExplanation
 from swapstone.parts.explain.report import instruction_explanation, row_explanation, wakeup_explanation
 from swapstone.parts.explain.session import explanation_files
-from swapstone.parts.explain.session.explain_row import DEFAULT_OPTIONS, DIFFERENT, ExplainedRow, choose_row
-from swapstone.parts.explain.session.worst_wakeups import has_wakeups, measures_wakeups
+from swapstone.parts.explain.session.explain_row import (
+    DEFAULT_OPTIONS,
+    DIFFERENT,
+    ExplainedRow,
+    choose_row,
+    has_wakeups,
+    measures_wakeups,
+)
 from swapstone.version import __version__
 
 __all__ = ["INSTRUMENTS", "HostInstruments", "InstructionCounts", "RowInstrument", "WakeupPaths", "explain_record"]

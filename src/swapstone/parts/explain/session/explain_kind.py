@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def _explains(experiment: Experiment, metrics: Collection[str], instrumented: bool) -> bool:
     """Return whether rows can be explained by this machine's instruments, by instructions, or by the paths of wake-ups."""
-    from swapstone.parts.explain.session.worst_wakeups import measures_wakeups  # noqa: PLC0415 - imports suites, which reports do without
+    from swapstone.parts.explain.session.explain_row import measures_wakeups  # noqa: PLC0415 - imports suites, which reports do without
 
     timed = experiment.virtual and not set(TIMES).isdisjoint(metrics)
     return instrumented or timed or measures_wakeups(experiment)

@@ -10,7 +10,18 @@ from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 
-from swapstone.core.model import Analysis, Comparison, Run, Status, UserError, Verdict, Workload, unknown
+from swapstone.core.model import (
+    Analysis,
+    Comparison,
+    Experiment,
+    ImageTool,
+    Run,
+    Status,
+    UserError,
+    Verdict,
+    Workload,
+    unknown,
+)
 from swapstone.core.model.safe_text import safe
 from swapstone.core.record import RecordView
 from swapstone.core.session.explainer import ExplainOptions
@@ -176,3 +187,17 @@ def _distance(row: Comparison) -> float:
     if row.effect is None:
         return 0.0
     return abs(math.log(row.effect)) if row.scale.value == "ratio" and row.effect > 0 else abs(row.effect)
+
+
+_READER = "cyclictest"
+"""The reader of the workloads whose worst wake-ups have a path (core/workloads/output_readers.py)."""
+
+
+def has_wakeups(workload: Workload) -> bool:
+    """Return whether a workload measures wake-ups whose path can be derived."""
+    return isinstance(workload.origin, ImageTool) and workload.origin.reader == _READER
+
+
+def measures_wakeups(experiment: Experiment) -> bool:
+    """Return whether a workload of an experiment measures wake-ups whose path can be derived."""
+    return experiment.virtual and any(has_wakeups(each) for each in workloads_of(experiment).values())

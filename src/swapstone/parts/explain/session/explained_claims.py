@@ -8,10 +8,10 @@ from typing import Any
 
 from swapstone.core.record import RecordView
 from swapstone.core.report import formatting
-from swapstone.core.report.row_evidence import Range, Ranges
+from swapstone.core.report.tables import Range, Ranges
 from swapstone.parts.explain.model.explanation import RowMeasurements
 from swapstone.parts.explain.model.instruction_counts import InstructionExplanation
-from swapstone.parts.explain.report.arm_explanation import modelled_rows
+from swapstone.parts.explain.report.instruction_explanation import modelled_rows
 from swapstone.parts.explain.session.explanation_files import explained_rows
 
 

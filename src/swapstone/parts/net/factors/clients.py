@@ -9,7 +9,7 @@ import msgspec
 
 from swapstone.core.factors.factor import Evidence, Level, Recipe, Stage
 from swapstone.core.model import UserError
-from swapstone.parts.net.factors.netstack_options import stack_level
+from swapstone.parts.net.factors.netstack import stack_level
 
 VARIABLE = "CLIENTS"
 """The environment variable with the level. All values have the same length, so the environment has the same size."""

@@ -11,7 +11,7 @@ import msgspec
 
 from swapstone.core.factors.factor import Evidence, Level, Recipe, Stage
 from swapstone.core.model import UserError
-from swapstone.parts.net.factors.netstack_options import stack_level
+from swapstone.parts.net.factors.netstack import stack_level
 from swapstone.parts.net.model.link_counters import counters
 
 VARIABLE = "LINK"

@@ -4,26 +4,214 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Annotated, Literal
 
 import msgspec
 
 from swapstone.core.model import UnavailableError, UserError
 from swapstone.core.model.directories import share_dir
+from swapstone.core.model.frozen_struct import FrozenStruct
+from swapstone.core.model.safe_text import safe
 from swapstone.core.report.printed_json import printed_json
 from swapstone.parts.net.artifacts.crates import build_package, missing_crate_requirement
 from swapstone.parts.net.factors.netstack import NETSTACK
-from swapstone.parts.net.model.conformance import (
-    PASSED,
-    REFUSED,
-    STACKS,
-    Conformance,
-    ScriptOutcome,
-    decode_script_outcome,
-    in_order,
-)
-from swapstone.parts.net.report.conformance_table import rfc_table, text_of
+
+STACKS = ("lwip", "smoltcp", "kernel")
+STACK_TITLES = {"lwip": "lwIP", "smoltcp": "smoltcp", "kernel": "the kernel"}
+
+PASSED, FAILED, REFUSED = "passed", "failed", "bad-script"
+
+
+def stack_title(stack: str) -> str:
+    """Return how sentences name a stack, such as ``smoltcp without its fixes``.
+
+    Args:
+        stack: one of `STACKS`, perhaps with ``:shipped`` or ``:without-FIX``.
+    """
+    name, _, fixes = stack.partition(":")
+    if not fixes:
+        return STACK_TITLES[name]
+    without = "its fixes" if fixes == "shipped" else fixes.removeprefix("without-")
+    return f"{STACK_TITLES[name]} without {without}"
+
+
+def in_order(stacks: Iterable[str]) -> list[str]:
+    """Return each of some stacks once, in the order of `STACKS`, and else as they came."""
+    return sorted(dict.fromkeys(stacks), key=lambda stack: STACKS.index(stack.partition(":")[0]))
+
+
+class ScriptOutcome(FrozenStruct, frozen=True, kw_only=True):
+    """What a script found about a stack.
+
+    Attributes:
+        script: the path of the script.
+        stack: one of `STACKS`, or one of them as ``smoltcp:shipped`` or ``smoltcp:without-FIX``.
+        outcome: ``unsupported`` if the runner lacks a part of the language, ``unavailable`` if the stack can't run here.
+        line: of the script, from 1; 0 for none.
+        column: the character of that line, from 1, if the script or a part of it is refused; else 0.
+        reason: what went wrong.
+        expected: the packet or call of the script, in its notation; empty for none.
+        seen: what was seen instead.
+        skipped: how many shell commands and pieces of Python code of the script were left out.
+    """
+
+    script: str
+    stack: str
+    outcome: Literal["passed", "failed", "unsupported", "unavailable", "bad-script"]
+    line: int = 0
+    column: int = 0
+    reason: str = ""
+    expected: str = ""
+    seen: str = ""
+    skipped: Annotated[int, msgspec.Meta(ge=0)] = 0
+
+    def __post_init__(self) -> None:
+        if self.stack.partition(":")[0] not in STACKS:
+            raise ValueError("it names no stack")
+
+    @property
+    def place(self) -> str:
+        """Return line and column as messages print them behind the name of the script, such as ``:3:12``."""
+        return "".join(f":{number}" for number in (self.line, self.column) if number)
+
+
+class Conformance(FrozenStruct, frozen=True, kw_only=True):
+    """The outcomes of scripts on stacks.
+
+    Attributes:
+        outcomes: in the order of scripts and stacks.
+        known: reasons of known failures, by stack and script name; empty for a user's own scripts.
+        names: the name of each script, by its path.
+    """
+
+    outcomes: tuple[ScriptOutcome, ...]
+    known: Mapping[str, Mapping[str, str]]
+    names: Mapping[str, str]
+
+    def name(self, outcome: ScriptOutcome) -> str:
+        """Return the name of a script: folder and file, as ``rfc9293/listen-syn``."""
+        return self.names.get(outcome.script, outcome.script)
+
+    def reason(self, outcome: ScriptOutcome) -> str | None:
+        """Return why a failure is known; None if it is not."""
+        return self.known.get(outcome.stack, {}).get(self.name(outcome))
+
+    @property
+    def unexpected(self) -> tuple[ScriptOutcome, ...]:
+        """Return what did not pass and is not known."""
+        return tuple(one for one in self.outcomes if one.outcome != PASSED and self.reason(one) is None)
+
+    @property
+    def outdated(self) -> tuple[ScriptOutcome, ...]:
+        """Return what is known to fail and passed."""
+        return tuple(one for one in self.outcomes if one.outcome == PASSED and self.reason(one) is not None)
+
+
+_LONGEST_LINE = 1 << 16
+
+
+def decode_script_outcome(line: bytes) -> ScriptOutcome:
+    """Decode a line of swapstone-net-packetdrill.
+
+    Args:
+        line: JSON.
+
+    Raises:
+        ValueError: it is no outcome.
+    """
+    if len(line) > _LONGEST_LINE:
+        raise ValueError(f"the line has more than {_LONGEST_LINE} bytes")
+    try:
+        return msgspec.json.decode(line, type=ScriptOutcome)
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+        raise ValueError(str(error)) from error
+
+
+def answer(found: Conformance) -> str:
+    """Return how many scripts each stack passes, in one sentence."""
+    parts = []
+    for stack in in_order(one.stack for one in found.outcomes):
+        outcomes = Counter[str](one.outcome for one in found.outcomes if one.stack == stack)
+        run = outcomes[PASSED] + outcomes[FAILED]
+        others = sum(outcomes.values()) - run
+        title = stack_title(stack)
+        if not run:
+            parts.append(f"{title} ran none")
+            continue
+        scripts = f" script{'s' * (run != 1)}" if not parts else ""
+        rest = f" ({others} could not run)" if others else ""
+        parts.append(f"{title} passes {outcomes[PASSED]} of {run}{scripts}{rest}")
+    text = ", ".join(parts) + "."
+    lacking = {one.script for one in found.outcomes if one.skipped}
+    if lacking:
+        text += (
+            f" Code of {len(lacking)} {'scripts' if len(lacking) > 1 else 'script'} was left out, such as assertions."
+        )
+    return text[0].upper() + text[1:] if text.startswith("the ") else text
+
+
+def text_of(found: Conformance) -> str:
+    """Return the answer and every script that did not pass, with the expected and the seen packet."""
+    lacking = {one.script: one for one in found.outcomes if one.skipped}
+    refused = {one.script: one for one in found.outcomes if one.outcome == REFUSED}
+    unexpected = [one for one in found.unexpected if one.outcome != REFUSED]
+    known = [one for one in found.outcomes if one.outcome != PASSED and found.reason(one) is not None]
+    outdated = (
+        f"{found.name(one)} passes on {one.stack}, but its failure is known: remove it from the list."
+        for one in found.outdated
+    )
+    sections = (
+        (
+            "Shell commands and pieces of Python code that were left out:",
+            [f"  {found.name(one)}: {one.skipped}" for one in lacking.values()],
+        ),
+        (
+            "Refused scripts, which no stack ran:",
+            [f"  {found.name(one)}{one.place}: {one.reason}" for one in refused.values()],
+        ),
+        ("Failures that are not known:", [line for one in unexpected for line in _failure(found, one)]),
+        *((text, [""]) for text in outdated),
+        ("Known failures, each with its reason:", [line for one in known for line in _failure(found, one)]),
+    )
+    lines = [answer(found), *(line for title, below in sections if below for line in ("", title, *filter(None, below)))]
+    return "\n".join(map(safe, lines)) + "\n"
+
+
+def _failure(found: Conformance, one: ScriptOutcome) -> Iterator[str]:
+    yield f"  {found.name(one)}{one.place} on {one.stack}: {one.outcome}: {one.reason}"
+    if one.expected:
+        yield f"    expected  {one.expected}"
+        yield f"    seen      {one.seen or '-'}"
+    if (reason := found.reason(one)) is not None:
+        yield f"    known     {reason}"
+
+
+def rfc_table(scripts: Iterable[str], known: Mapping[str, Mapping[str, str]]) -> str:
+    """Return the table of RFCs by stack and the reasons of the failures, as Markdown.
+
+    Args:
+        scripts: names such as ``rfc9293/listen-syn``; the folder is the RFC.
+        known: reasons of known failures, by stack and name.
+    """
+    by_rfc: dict[str, list[str]] = {}
+    for name in sorted(scripts):
+        by_rfc.setdefault(name.partition("/")[0], []).append(name)
+    titles = [STACK_TITLES[stack].removeprefix("the ") for stack in STACKS]
+    lines = [f"| RFC | scripts | {' | '.join(titles)} |", f"|---|--:|{'--:|' * len(STACKS)}"]
+    total = [0] * (len(STACKS) + 1)
+    for folder, names in sorted(by_rfc.items(), key=lambda pair: int(pair[0].removeprefix("rfc"))):
+        passed = [sum(name not in known.get(stack, {}) for name in names) for stack in STACKS]
+        total = [before + more for before, more in zip(total, [len(names), *passed], strict=True)]
+        lines.append(f"| {folder.removeprefix('rfc')} | {len(names)} | {' | '.join(map(str, passed))} |")
+    lines += [f"| all | {' | '.join(map(str, total))} |", ""]
+    lines += ["| script | stack | why it fails |", "|---|---|---|"]
+    failed = sorted((name, stack) for stack in STACKS for name in known.get(stack, {}))
+    lines += [f"| `{name}` | {stack} | {known[stack][name]} |" for name, stack in failed]
+    return "\n".join(lines) + "\n"
+
 
 PACKAGE = "swapstone-net-packetdrill"
 KNOWN_FILE = "known-failures.toml"

@@ -5,8 +5,7 @@ from __future__ import annotations
 
 from swapstone.core.artifacts.tool_versions import compiler_version
 from swapstone.core.targets.health import Finding, MachineFindings, ability
-from swapstone.parts.net.artifacts.crates import missing_crate_requirement
-from swapstone.parts.net.artifacts.guest import missing_guest_requirement
+from swapstone.parts.net.artifacts.crates import missing_crate_requirement, missing_guest_requirement
 from swapstone.parts.net.targets.bare import BARE, emulator_version
 
 

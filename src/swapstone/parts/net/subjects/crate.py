@@ -12,10 +12,8 @@ from swapstone.core.model import Copy, Crate, Experiment, UnavailableError, Vari
 from swapstone.core.subjects.declared_program import BuiltProgram
 from swapstone.core.subjects.subject import BuildContext, SubjectKind
 from swapstone.core.targets import Capabilities
-from swapstone.parts.net.artifacts.crates import build_crate, require_crate
-from swapstone.parts.net.artifacts.guest import build_bare, require_guest
-from swapstone.parts.net.factors.netstack import NETSTACK, missing_control, needs_system
-from swapstone.parts.net.factors.netstack_options import build_variables
+from swapstone.parts.net.artifacts.crates import build_bare, build_crate, require_crate, require_guest
+from swapstone.parts.net.factors.netstack import NETSTACK, build_variables, missing_control, needs_system
 
 _require_crate_once = functools.cache(require_crate)
 _require_guest_once = functools.cache(require_guest)

@@ -12,7 +12,7 @@ from swapstone.core.report.context import ReportContext
 from swapstone.core.report.document import Section
 from swapstone.core.report.tables import Field, known, section_of
 from swapstone.core.report.topics.topic import Topic
-from swapstone.parts.published.measured_rows import MeasuredRow, measured_rows
+from swapstone.parts.published.data import MeasuredRow, measured_rows
 from swapstone.parts.published.report.service_values import Times, index_of, value_of
 from swapstone.parts.published.report.throughput import (
     COLUMNS,

@@ -16,8 +16,7 @@ from swapstone.core.report.document import Section
 from swapstone.core.report.tables import Field, known, section_of
 from swapstone.core.report.topics.topic import Topic
 from swapstone.core.report.verdict_groups import NO_NUMBERS
-from swapstone.parts.published.data import figures
-from swapstone.parts.published.measured_rows import MeasuredRow, measured_rows
+from swapstone.parts.published.data import MeasuredRow, figures, measured_rows
 from swapstone.parts.published.report.service_values import Times, index_of, value_of
 from swapstone.parts.published.report.throughput import compares_kernels
 

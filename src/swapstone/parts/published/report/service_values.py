@@ -6,8 +6,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Mapping
 
-from swapstone.parts.published.data import baselines
-from swapstone.parts.published.measured_rows import MeasuredRow, measured_rows
+from swapstone.parts.published.data import MeasuredRow, baselines, measured_rows
 
 _PER_MINUTE = 60.0
 _RATES = {"lps": 1.0, "KBps": 1.0, "lpm": _PER_MINUTE, "MWIPS": 1.0, "1/s": 1.0}

@@ -16,11 +16,11 @@ from swapstone.core.report.context import ReportContext
 from swapstone.core.report.document import Section
 from swapstone.core.report.sides import sides
 from swapstone.core.report.tables import Field, known, section_of, unit
-from swapstone.core.report.topics.page_sizes import SAME_SIZE, same_size, size_note
+from swapstone.core.report.topics.comparison_groups import SAME_SIZE, same_size, size_note
 from swapstone.core.report.topics.topic import Topic
 from swapstone.core.report.verdict_groups import NO_NUMBERS
+from swapstone.parts.published.data import MeasuredRow
 from swapstone.parts.published.joins import joined
-from swapstone.parts.published.measured_rows import MeasuredRow
 from swapstone.parts.published.report.measured import sign_of
 
 SUITE = "throughput"

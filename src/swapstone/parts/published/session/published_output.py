@@ -11,11 +11,11 @@ import msgspec
 
 from swapstone.core.record import find_records
 from swapstone.core.report.document import Document
-from swapstone.core.report.row_evidence import stored_evidence
+from swapstone.core.report.tables import stored_evidence
 from swapstone.core.session.record_handle import Record, open_record
 from swapstone.parts.published.claims import page_claims
 from swapstone.parts.published.data import shipped
-from swapstone.parts.published.report import published_claims, published_differences
+from swapstone.parts.published.report import claim_verdicts, published_differences
 from swapstone.parts.published.report.claim_verdicts import judge
 from swapstone.parts.published.report.measured import Analysed, damaged, like_the_pages
 from swapstone.parts.published.report.published_differences import differences, shipped_reasons
@@ -90,4 +90,4 @@ def claims_output(records: Sequence[str]) -> Output:
     known, left_out = like_the_pages(analysed(records))
     about = (tuple(each.name for each in known), left_out, damaged(known))
     found = judge(page_claims(), known)
-    return published_claims.document_of(found, *about), published_claims.to_json(found, *about)
+    return claim_verdicts.document_of(found, *about), claim_verdicts.to_json(found, *about)

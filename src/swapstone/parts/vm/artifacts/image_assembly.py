@@ -4,16 +4,99 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import hashlib
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+import shlex
+import shutil
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path, PurePosixPath
 
-from swapstone.core.model import FrozenStruct, UserError, cpio
-from swapstone.parts.build.artifacts.dynamic_entries import read_dependencies
-from swapstone.parts.build.artifacts.packages import Contents, Package, package_file, plain_path
-from swapstone.parts.vm.artifacts.image_catalog import ImagePart
-from swapstone.parts.vm.artifacts.image_comparison import ImageFile
+from swapstone.core.artifacts.cache_folder import locked, new_folder, writable_folder
+from swapstone.core.model import FrozenStruct, ImageDifference, UnavailableError, UserError, cpio
+from swapstone.core.model.architectures import ARCHITECTURES
+from swapstone.core.model.directories import cache_dir
+from swapstone.parts.build.artifacts.loader_files import read_dependencies
+from swapstone.parts.build.artifacts.packages import (
+    Contents,
+    Package,
+    Progress,
+    fetch,
+    package_file,
+    plain_path,
+    read_lock,
+)
+from swapstone.parts.vm.artifacts.image_catalog import ImagePart, find_part
 from swapstone.parts.vm.artifacts.kernel_modules import Module
+
+_SHOWN = 10
+
+
+class ImageFile(FrozenStruct, frozen=True, kw_only=True):
+    """A file of an image.
+
+    Attributes:
+        sha256: of its content, or of a link's target.
+        mode: type and permissions.
+        part: its origin: ``kernel``, a package's name, or the caller's name.
+    """
+
+    sha256: str
+    mode: int
+    part: str
+
+
+Manifest = Mapping[str, ImageFile]
+"""Files of an image by path. The kernel is listed as ``kernel``, though it is not in the archive."""
+
+
+def compare_images(
+    baseline: Manifest, candidate: Manifest, parts: Iterable[str], between: tuple[str, str] = ("", "")
+) -> ImageDifference:
+    """Compare two images file by file.
+
+    Args:
+        baseline: one image.
+        candidate: the other.
+        parts: the swapped parts; only their files may differ.
+        between: names of the two images.
+
+    Returns:
+        The files that differ.
+
+    Raises:
+        UserError: a file of another part differs, so the images can't be compared.
+    """
+    swapped = tuple(sorted(set(parts)))
+    differing, beyond = [], []
+    for path in sorted(baseline.keys() | candidate.keys()):
+        one, other = baseline.get(path), candidate.get(path)
+        if one == other:
+            continue
+        origins = sorted({side.part for side in (one, other) if side is not None})
+        differing.append((path, " and ".join(origins)))
+        if not set(origins) <= set(swapped):
+            beyond.append(f"{path} ({' and '.join(origins)}: {_difference(one, other)})")
+    if beyond:
+        more = f" and {len(beyond) - _SHOWN} more" if len(beyond) > _SHOWN else ""
+        raise UserError(
+            f"The two images differ in more than {', '.join(swapped) or 'nothing'}: {', '.join(beyond[:_SHOWN])}{more}.",
+            "Build both from the same lock, with the same parts and modules.",
+        )
+    return ImageDifference(
+        between=between,
+        differing=tuple(differing),
+        same=len(baseline.keys() | candidate.keys()) - len(differing),
+        parts=swapped,
+    )
+
+
+def _difference(one: ImageFile | None, other: ImageFile | None) -> str:
+    if one is None or other is None:
+        return f"only in the {'candidate' if one is None else 'baseline'}"
+    if one.sha256 != other.sha256:
+        return "different content"
+    return f"mode {one.mode:o} and {other.mode:o}" if one.mode != other.mode else "from different parts"
+
 
 KERNEL_PART = "kernel"
 BASE_PART = "base"
@@ -174,3 +257,83 @@ def add_parts(tree: Tree, parts: Sequence[ImagePart], packages: Sequence[Package
                 wanted.append((owner, by_name[owner].objects[soname]))
                 if needs.loader.endswith(f"/{soname}") and plain_path(needs.loader) != by_name[owner].objects[soname]:
                     wanted.append((owner, plain_path(needs.loader)))
+
+
+_SEAL = ".seal"
+_LAYOUT = "1"
+"""Changes with what is made of the same packages."""
+
+_BASE = ("glibc", "libgcc")
+_KEY_DIGITS = 32
+
+
+@dataclasses.dataclass(frozen=True)
+class CarriedPrograms:
+    """Programs with their loader and shared objects.
+
+    Attributes:
+        loader: its name.
+        files: of this machine by their names: the loader and shared objects.
+        packages: pairs (package, version) of the programs, without those of their libraries.
+    """
+
+    loader: str
+    files: Mapping[str, Path]
+    packages: tuple[tuple[str, str], ...]
+
+    @property
+    def what(self) -> str:
+        """What is carried, for `swapstone.core.targets.Target.install`: the names of the programs."""
+        return f"packaged {', '.join(sorted(name for name in self.files if '.so' not in name))}"
+
+    def command(self, program: str, folder: str) -> str:
+        """Return the words of a shell that start a program.
+
+        Args:
+            program: its name.
+            folder: of the files, on the machine where it runs.
+        """
+        return " ".join(map(shlex.quote, (f"{folder}/{self.loader}", "--library-path", folder, f"{folder}/{program}")))
+
+
+def carried_programs(parts: Iterable[str], machine: str, progress: Progress) -> CarriedPrograms:
+    """Return the programs of parts of an image, unpacked in the cache.
+
+    Args:
+        parts: names of `swapstone.parts.vm.artifacts.image_catalog.PARTS` that are built for glibc.
+        machine: their architecture, as ``uname -m`` prints it; a 32-bit ARM is ``arm``.
+        progress: called with a line before downloads.
+
+    Raises:
+        UnavailableError: there are no packages for the architecture.
+        UserError: they can't be fetched, or a package is damaged.
+    """
+    debian = next((each.debian for each in ARCHITECTURES if each.machine == machine), "")
+    if not debian:
+        raise UnavailableError(f"There are no packages of cyclictest and stress-ng for the architecture {machine}.")
+    wanted = tuple(find_part(name) for name in dict.fromkeys((*_BASE, *parts)))
+    packages = needed_packages(wanted, [each for each in read_lock().of(debian) if each.in_images])
+    inputs = (_LAYOUT, *(part.digest() for part in wanted), *(each.sha256 for each in packages))
+    home = cache_dir() / "carried" / hashlib.sha256("\0".join(inputs).encode()).hexdigest()[:_KEY_DIGITS]
+    with writable_folder(home.parent), locked(home.parent / ".lock"):
+        if not (home / _SEAL).is_file():
+            fetch(packages, progress)
+            shutil.rmtree(home, ignore_errors=True)
+            with new_folder(home, ".unpacking-") as done:
+                tree = Tree()
+                add_parts(tree, wanted, packages, done.parent)
+                for (
+                    path,
+                    entry,
+                ) in tree.entries.items():  # each is executable: boards try that before a program is there
+                    target = done / PurePosixPath(path).name
+                    if not target.exists():
+                        target.write_bytes(entry.content)
+                        target.chmod(0o755)
+                (done / _SEAL).touch()
+    files = {path.name: path for path in sorted(home.iterdir()) if path.name != _SEAL}
+    loader = next((name for name in files if name.startswith("ld-linux")), "")
+    if not loader:
+        raise UnavailableError(f"The packages for {machine} have no loader of glibc.")
+    names = {part.package for part in wanted}
+    return CarriedPrograms(loader, files, tuple((each.name, each.version) for each in packages if each.name in names))

@@ -20,11 +20,10 @@ from swapstone.core.model import FrozenStruct, UnavailableError, UserError, cpio
 from swapstone.core.model.directories import cache_dir
 from swapstone.core.model.regular_file import read_regular_file, readable
 from swapstone.core.record.replace_file import replace_file
-from swapstone.parts.build.artifacts import dynamic_entries
+from swapstone.parts.build.artifacts import loader_files
 from swapstone.parts.build.artifacts.packages import Contents, Lock, Package, Progress, fetch, package_file, read_lock
 from swapstone.parts.vm.artifacts import image_assembly, image_catalog, kernel_modules, kernels
-from swapstone.parts.vm.artifacts.bundled_modules import build_module_source
-from swapstone.parts.vm.artifacts.image_assembly import KERNEL_PART, KERNEL_PATH, Overlay, Tree
+from swapstone.parts.vm.artifacts.image_assembly import KERNEL_PART, KERNEL_PATH, ImageFile, Overlay, Tree
 from swapstone.parts.vm.artifacts.image_catalog import (
     KERNELS,
     PARTS,
@@ -33,8 +32,14 @@ from swapstone.parts.vm.artifacts.image_catalog import (
     find_machine_architecture,
     find_part,
 )
-from swapstone.parts.vm.artifacts.image_comparison import ImageFile
-from swapstone.parts.vm.artifacts.kernel_modules import Module, ModuleFile, Modules, modules_for, read_module_file
+from swapstone.parts.vm.artifacts.kernel_modules import (
+    Module,
+    ModuleFile,
+    Modules,
+    build_module_source,
+    modules_for,
+    read_module_file,
+)
 from swapstone.parts.vm.artifacts.kernels import Kernel, read_kernel
 
 _KERNEL, _INITRD, _IMAGE, _SEAL = "kernel", "initrd", "image.json", "seal"
@@ -433,6 +438,6 @@ def code_version() -> str:
     """Return a digest of the code that builds images, because another version may build a different image from the same input."""
     files = [
         Path(str(module.__file__))
-        for module in (image_assembly, cpio, kernels, kernel_modules, dynamic_entries, image_catalog)
+        for module in (image_assembly, cpio, kernels, kernel_modules, loader_files, image_catalog)
     ]
     return _digest(b"".join(path.read_bytes() for path in (*files, Path(__file__))))

@@ -17,8 +17,13 @@ from swapstone.core.model.directories import cache_dir
 from swapstone.parts.build.artifacts.packages import Package, fetch
 from swapstone.parts.build.artifacts.sdk import SDK_COMPILERS, BuiltSdk, build_sdk, check_sdk
 from swapstone.parts.vm.artifacts.image_assembly import Overlay
-from swapstone.parts.vm.artifacts.image_program_table import PROGRAMS
-from swapstone.parts.vm.artifacts.image_programs import BuiltProgram, build_program, check_build_tools, fetch_sources
+from swapstone.parts.vm.artifacts.image_programs import (
+    PROGRAMS,
+    BuiltProgram,
+    build_program,
+    check_build_tools,
+    fetch_sources,
+)
 from swapstone.parts.vm.artifacts.libc_check import ObservedFile, observe_files
 from swapstone.parts.vm.artifacts.libc_root import (
     Entries,

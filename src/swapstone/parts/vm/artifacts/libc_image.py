@@ -18,8 +18,7 @@ from swapstone.core.artifacts.tool_versions import compiler_version
 from swapstone.core.model import FrozenStruct, UserError
 from swapstone.core.model.architectures import find_architecture
 from swapstone.core.record.replace_file import replace_file
-from swapstone.parts.vm.artifacts.image_program_table import PROGRAMS
-from swapstone.parts.vm.artifacts.image_programs import BuiltProgram
+from swapstone.parts.vm.artifacts.image_programs import PROGRAMS, BuiltProgram
 from swapstone.parts.vm.artifacts.images import BuiltImage, ImageRequest, build_image, plan_image
 from swapstone.parts.vm.artifacts.libc_check import ObservedFile
 from swapstone.parts.vm.artifacts.libc_files import make_libc_files

@@ -13,8 +13,8 @@ from pathlib import Path
 from swapstone.core.model import UserError, cpio
 from swapstone.core.model.directories import share_dir
 from swapstone.core.model.temporary_folder import TemporaryFolder
-from swapstone.parts.build.artifacts.cross_musl import MUSL
-from swapstone.parts.build.artifacts.dynamic_entries import read_dependencies
+from swapstone.parts.build.artifacts.cross_compilers import MUSL
+from swapstone.parts.build.artifacts.loader_files import read_dependencies
 from swapstone.parts.build.artifacts.packages import Contents, Package, package_file, plain_path, read_lock
 from swapstone.parts.vm.artifacts.image_assembly import Overlay, Tree, add_base
 

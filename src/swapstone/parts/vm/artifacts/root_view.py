@@ -16,7 +16,7 @@ from swapstone.core.model import ROOT_FILES, UserError
 from swapstone.core.model.safe_text import safe
 from swapstone.parts.build.artifacts.loader_cache import CACHE_PATH, decode_cache
 from swapstone.parts.build.artifacts.program_closure import FileTree, resolve_closure
-from swapstone.parts.vm.artifacts.root_tree import resolve_inside
+from swapstone.parts.vm.artifacts.root_file_systems import resolve_inside
 
 _MOST_BYTES = 1 << 30
 _LINE_BYTES = 256

@@ -8,11 +8,11 @@ import hashlib
 from collections.abc import Mapping
 from pathlib import Path
 
-from swapstone.core.model.cached_files import write_whole
 from swapstone.core.model.cpio import unpack
+from swapstone.core.model.directories import share_dir, write_whole
 from swapstone.core.model.regular_file import readable
-from swapstone.core.targets.agent_build import sha256_of
-from swapstone.parts.vm.machine.machine_models import EmulatedMachine
+from swapstone.core.targets.agent_build import FREESTANDING, build_native, sha256_of
+from swapstone.parts.vm.machine.emulator import EmulatedMachine
 
 Part = tuple[str, bytes]
 Parts = tuple[Part, Part]
@@ -68,3 +68,14 @@ class BootImage:
         path = self._folder / f"image-{digest.hex()[:32]}.cpio"
         write_whole(path, data)
         return path, digest, (self._padded, (hashlib.sha256(added).hexdigest(), added))
+
+
+def guest_sources() -> tuple[Path, ...]:
+    """Return the C files and headers of a virtual machine's first process, sorted."""
+    patterns = ("guest/*.[ch]", "port/*.[ch]", "wire/*.[ch]", "agent/text.[ch]")
+    return tuple(sorted(path for pattern in patterns for path in (share_dir() / "native").glob(pattern)))
+
+
+def build_init(directory: Path, compiler: str = "cc") -> Path:
+    """Compile the first process of virtual machines, or return it from the cache; as `build_agent`."""
+    return build_native("swapstone-init", guest_sources(), directory, (compiler, *FREESTANDING))

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import stat
 import urllib.parse
 from collections.abc import Iterable, Mapping
 from pathlib import Path, PurePosixPath
@@ -13,14 +14,123 @@ import msgspec
 
 from swapstone.core.factors import ProgramFacts, read_facts
 from swapstone.core.model import FrozenStruct, UserError, WireError
-from swapstone.core.model.cpio import Entry, archive, device, file, folder, tree
+from swapstone.core.model.cpio import Entry, archive, device, file, folder, link, tree
 from swapstone.core.model.directories import share_dir
 from swapstone.core.model.regular_file import readable
 from swapstone.core.model.safe_text import safe
+from swapstone.core.targets.carried_files import CarriedFiles
 from swapstone.core.wire import AgentAnswer, decode_answers, encode_text
 from swapstone.core.wire.words import AGENT_HEADER, GUEST_HEADER, ORDER_HEADER
-from swapstone.parts.vm.machine.image_tree import find
-from swapstone.parts.vm.machine.replicates import perturbation
+from swapstone.parts.vm.artifacts.root_file_systems import resolve_inside
+
+_MAX_IDLE_NS = 4_000_000_000
+_MAX_DELAY_NS = 100_000_000
+_LAYOUTS = (1 << 62) - 1
+
+
+class Perturbation(FrozenStruct, frozen=True, kw_only=True):
+    """The inputs of a run that its replicate determines. They are lines of the order, and so part of the run's name.
+
+    Attributes:
+        layout: seed of the memory layout (native/guest/layout.c), below 2^62; 0 leaves it as it is.
+        idle_ns: how long the machine is idle before the order's commands: up to 4 s, the longest period of what an idle kernel does
+            regularly (its watchdog for soft lockups).
+        delay_ns: delay before the agent starts, after the commands: less than 100 ms, several ticks of a kernel's clock and any fraction
+            of one.
+    """
+
+    layout: int = 0
+    idle_ns: int = 0
+    delay_ns: int = 0
+
+
+def perturbation(replicate: int) -> Perturbation:
+    """Return the inputs that make a replicate differ from others. Replicate 0 has no perturbation.
+
+    Args:
+        replicate: its number.
+    """
+    if replicate == 0:
+        return Perturbation()
+    return Perturbation(
+        layout=1 + _number(f"layout {replicate}") % _LAYOUTS,
+        idle_ns=_number(f"idle {replicate}") % _MAX_IDLE_NS,
+        delay_ns=_number(f"draw {replicate}") % _MAX_DELAY_NS,
+    )
+
+
+def _number(text: str) -> int:
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8])
+
+
+def block_of(identity: str) -> int:
+    """Return the block of a trial's identifier ``BLOCK-POSITION``; 0 for other identifiers."""
+    difference = re.match(r"([0-9]{1,9})-", identity)
+    return int(difference[1]) if difference else 0
+
+
+def resolve(tree: Mapping[str, Entry], path: str) -> str:
+    """Return a path of an image without links, relative to the root; parts that don't exist stay as they are."""
+
+    def target(here: str) -> str | None:
+        entry = tree.get(here)
+        if entry is None or not stat.S_ISLNK(entry.mode):
+            return None
+        return entry.content.decode(errors="surrogateescape")
+
+    return resolve_inside(path, target) or ""
+
+
+def find(tree: Mapping[str, Entry], path: str) -> Entry | None:
+    """Return the file at a path of an image, following links; None if there is none."""
+    found = tree.get(resolve(tree, path))
+    return found if found is not None and stat.S_ISREG(found.mode) else None
+
+
+def placed(image: Mapping[str, Entry], carried: CarriedFiles) -> dict[str, Entry]:
+    """Return the entries that put files into an image.
+
+    Folders of their paths may be links in the image, such as ``/usr``, and are followed. A file that the image has already is left out;
+    another file at that path is replaced.
+
+    Args:
+        image: its entries by path.
+        carried: to add.
+
+    Raises:
+        UserError: a file would replace a folder of the image, or lie below a file of it.
+    """
+    tree, added = dict(image), dict[str, Entry]()
+
+    def put(path: str, entry: Entry) -> None:
+        parent, _, name = path.rpartition("/")
+        above = resolve(tree, parent)
+        key = f"{above}/{name}".lstrip("/")
+        parts = key.split("/")
+        for depth in range(1, len(parts)):
+            here = tree.setdefault("/".join(parts[:depth]), folder())
+            if not stat.S_ISDIR(here.mode):
+                raise UserError(
+                    f"{safe(path)} can't be put into the machine: /{'/'.join(parts[:depth])} is no folder there."
+                )
+        before = tree.get(key)
+        if before == entry:
+            return
+        if before is not None and stat.S_ISDIR(before.mode):
+            raise UserError(f"{safe(path)} can't be put into the machine: it is a folder there.")
+        tree[key] = added[key] = entry
+
+    for path in sorted(carried.files):
+        put(path, carried.files[path])
+    for path, real in sorted(carried.aliases.items()):
+        if resolve(tree, path) != resolve(tree, real):
+            put(path, link(real))
+    for path in sorted(carried.folders):
+        key = resolve(tree, path)
+        if key and key not in tree:
+            put(f"/{key}", folder())
+    return added
+
 
 SCRATCH = "/scratch"
 ROOTS = "/roots"

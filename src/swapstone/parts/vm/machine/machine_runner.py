@@ -11,12 +11,12 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from swapstone.core.artifacts.cache_folder import take_lock
-from swapstone.core.model.cached_files import mark_used
+from swapstone.core.model.directories import mark_used
 from swapstone.core.targets.agent_build import is_whole
 from swapstone.parts.vm.machine import qemu, snapshot
 from swapstone.parts.vm.machine.qemu import GuestEnd, GuestRun, Limits, Setup
-from swapstone.parts.vm.machine.run_name import digest_of
-from swapstone.parts.vm.machine.saved_machine import not_written, save_checked
+from swapstone.parts.vm.machine.run_cache import digest_of
+from swapstone.parts.vm.machine.snapshot import not_written, save_checked
 
 _LOOK_S = 0.1
 
@@ -44,7 +44,7 @@ class MachineRunner:
 
         Args:
             setup: emulator, machine, files and order.
-            inputs: of the same run, by `swapstone.parts.vm.machine.run_name.run_inputs`.
+            inputs: of the same run, by `swapstone.parts.vm.machine.run_cache.run_inputs`.
 
         Raises:
             UserError: a snapshot can't be written.

@@ -23,9 +23,15 @@ from typing import Self
 from swapstone.core.model import FrozenStruct
 from swapstone.core.model.regular_file import tail_of
 from swapstone.core.model.temporary_folder import TemporaryFolder
-from swapstone.parts.vm.factors.kernel_parameters import kept_options
-from swapstone.parts.vm.machine.emulator import BARE, Emulator, clock_options
-from swapstone.parts.vm.machine.machine_models import CHANNEL_START, EmulatedMachine, MachineModel
+from swapstone.parts.vm.factors.kernel import kept_options
+from swapstone.parts.vm.machine.emulator import (
+    BARE,
+    CHANNEL_START,
+    EmulatedMachine,
+    Emulator,
+    MachineModel,
+    clock_options,
+)
 
 HOST_LIMIT_S = 600.0
 """How long a machine may run by default, in seconds of this machine's time."""

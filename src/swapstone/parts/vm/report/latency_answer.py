@@ -17,8 +17,7 @@ from swapstone.core.report.answer import figures, limits, wording
 from swapstone.core.report.answer.answer import Answer
 from swapstone.core.report.answer.claim import Claim
 from swapstone.core.report.answer.commands import commands_for
-from swapstone.core.report.answer.means import Standing, mean_of
-from swapstone.core.report.answer.places import places_of
+from swapstone.core.report.answer.means import Standing, mean_of, places_of
 from swapstone.core.report.context import ReportContext
 from swapstone.core.report.document import Block, Item
 from swapstone.core.report.tables import Field, short_table, unit

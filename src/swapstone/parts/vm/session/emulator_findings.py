@@ -17,9 +17,8 @@ from swapstone.parts.build.artifacts.packages import read_lock
 from swapstone.parts.vm.artifacts.image_cache import cached_images
 from swapstone.parts.vm.artifacts.image_catalog import MACHINE_ARCHITECTURES, MachineArchitecture
 from swapstone.parts.vm.artifacts.images import BuiltImage
-from swapstone.parts.vm.machine.emulator import SEVERAL, find_emulator
+from swapstone.parts.vm.machine.emulator import SEVERAL, EmulatedMachine, find_emulator
 from swapstone.parts.vm.machine.kvm import KVM_DEVICE, kvm_device_trouble, kvm_trouble
-from swapstone.parts.vm.machine.machine_models import EmulatedMachine
 from swapstone.parts.vm.machine.vm_target import VmOptions
 from swapstone.parts.vm.session.vm_images import vm_image_of
 

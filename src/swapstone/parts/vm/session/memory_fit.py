@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from swapstone.core.model import USUAL_MEMORY_BYTES, Experiment, OwnProgram, UserError
-from swapstone.core.model.memory_size import size_text
+from swapstone.core.model.number_text import size_text
 from swapstone.core.report.printed_json import printed_json
 from swapstone.core.run import Prepared, check_levels, prepare
 from swapstone.core.session.command_text import command_line
@@ -25,9 +25,16 @@ from swapstone.core.targets import Capabilities, Target, find_target_kind
 from swapstone.core.targets.memory_cgroup import usable_place
 from swapstone.core.targets.target import NO_LIMIT_BYTES
 from swapstone.parts.vm.model.memory_fit import MemoryFit, VariantMemory
-from swapstone.parts.vm.plan.memory_search import MIB, Resolution
-from swapstone.parts.vm.run.memory_fit import LEAST_TIMEOUT_MS, LONGER, MemoryRule, MemorySearch, search_all
-from swapstone.parts.vm.run.memory_trials import MemoryTrials
+from swapstone.parts.vm.run.memory_fit import (
+    LEAST_TIMEOUT_MS,
+    LONGER,
+    MIB,
+    MemoryRule,
+    MemorySearch,
+    MemoryTrials,
+    Resolution,
+    search_all,
+)
 
 EXAMPLE = "swapstone compare allocator=default,mimalloc --fit-memory -- ./my-server --self-test"
 

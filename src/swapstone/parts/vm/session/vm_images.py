@@ -8,38 +8,86 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
+from swapstone.core.factors import find_factor
 from swapstone.core.model import (
+    IDLE,
     WALL_CLOCK,
     Experiment,
     FactorLevels,
     ImageDifference,
     ImageTool,
+    MachineNeeds,
     UnavailableError,
     UserError,
     refuse,
 )
 from swapstone.core.targets import TargetOptions, find_target_kind
-from swapstone.core.workloads import workloads_of
+from swapstone.core.workloads import find_load, workloads_of
+from swapstone.core.workloads.loads import LOADS
 from swapstone.parts.build.artifacts.builder import base_recipe
 from swapstone.parts.build.artifacts.packages import read_lock
 from swapstone.parts.build.artifacts.toolchain import check_compiler
-from swapstone.parts.vm.artifacts.bundled_modules import build_module, module_source_name
-from swapstone.parts.vm.artifacts.image_assembly import KERNEL_PART
+from swapstone.parts.vm.artifacts.image_assembly import KERNEL_PART, compare_images
 from swapstone.parts.vm.artifacts.image_catalog import (
+    KERNELS,
     MACHINE_ARCHITECTURES,
+    PARTS,
     MachineArchitecture,
     find_machine_architecture,
 )
-from swapstone.parts.vm.artifacts.image_comparison import compare_images
 from swapstone.parts.vm.artifacts.images import MODULE_SOURCE, BuiltImage, ImageRequest, build_image, check_kernel_file
-from swapstone.parts.vm.artifacts.kernel_modules import read_module_file
-from swapstone.parts.vm.factors.kernel_parameters import KernelLevel, key_of, parse_kernel_level, split_kernel
+from swapstone.parts.vm.artifacts.kernel_modules import build_module, module_source_name, read_module_file
+from swapstone.parts.vm.factors.kernel import KernelLevel, key_of, parse_kernel_level, split_kernel
 from swapstone.parts.vm.machine.boot_image import VmImage
-from swapstone.parts.vm.machine.emulator import check_cpu, find_emulator
+from swapstone.parts.vm.machine.emulator import MACHINE_MODELS, EmulatedMachine, check_awake, check_cpu, find_emulator
 from swapstone.parts.vm.machine.kvm import kvm_device_trouble, require_kvm
-from swapstone.parts.vm.machine.machine_models import MACHINE_MODELS, EmulatedMachine, check_awake
 from swapstone.parts.vm.machine.qemu import base_options
-from swapstone.parts.vm.session.image_contents import image_contents
+
+LIBRARIES = ("glibc", "libgcc", "musl")
+"""The parts of an image that programs of our suites need."""
+
+SHELL = "busybox"
+"""The part that executes the commands of a machine's order."""
+
+_SMALL = frozenset((*LIBRARIES, SHELL))
+
+
+def image_contents(experiment: Experiment, kernels: Sequence[str]) -> MachineNeeds:
+    """Return the parts and modules of an experiment's images. All variants have the same, so that only the factor differs.
+
+    An image with tools has every part of the catalog, and loads the modules of every load: which loads and suites of tools an experiment
+    has does not decide what its machines are. A kernel of the user may lack modules, so with one of those only the needed ones are
+    loaded. Experiments without loads and tools have a small image: C libraries, and a shell if commands run.
+
+    Args:
+        experiment: names workloads, loads and factors.
+        kernels: names of packaged kernels, or paths of kernels.
+    """
+    found = list(_needs(experiment))
+    parts = {part for needs in found for part in needs.parts}
+    modules = [module for needs in found for module in needs.modules]
+    tools = not parts <= _SMALL or any(name != IDLE.name for name in experiment.loads)
+    if tools and all(kernel in KERNELS for kernel in kernels):
+        modules = [*(module for load in LOADS for module in load.machine.modules), *modules]
+    return MachineNeeds(
+        parts=tuple(part.name for part in PARTS) if tools else (*LIBRARIES, *((SHELL,) if found else ())),
+        modules=tuple(dict.fromkeys(modules)),
+        own_modules=tuple(dict.fromkeys(module for needs in found for module in needs.own_modules)),
+    )
+
+
+def _needs(experiment: Experiment) -> Iterable[MachineNeeds]:
+    for work in workloads_of(experiment).values():
+        if work.machine:
+            yield work.machine
+        if work.parts:
+            yield MachineNeeds(parts=work.parts)
+    for name in experiment.loads:
+        yield find_load(name).machine
+    for choice in experiment.applied_factors:
+        if (needs := getattr(find_factor(choice.factor), "machine", None)) is not None:
+            yield needs
+
 
 KERNEL = "kernel"
 

@@ -8,8 +8,8 @@ import msgspec
 from swapstone.core.model import VIRTUAL_CLOCK, WALL_CLOCK, Experiment, UserError, check_scale
 from swapstone.core.targets.target import Target
 from swapstone.core.targets.target_kind import Notify, TargetKind, TargetOptions
+from swapstone.parts.vm.machine.emulator import check_processors
 from swapstone.parts.vm.machine.kvm import by_kvm, kvm_trouble, require_kvm
-from swapstone.parts.vm.machine.machine_models import check_processors
 from swapstone.parts.vm.machine.qemu import HOST_LIMIT_S, Limits
 from swapstone.parts.vm.machine.vm_target import VmOptions, VmTarget
 

@@ -11,13 +11,12 @@ import msgspec
 from swapstone.core.factors import is_root_factor
 from swapstone.core.model import Experiment, FactorLevels, UnavailableError, UserError
 from swapstone.core.model.architectures import machine_of
-from swapstone.core.session.experiment_rules import ExperimentRules
-from swapstone.core.session.request import ExperimentRequest
+from swapstone.core.session.request import ExperimentRequest, ExperimentRules
 from swapstone.core.session.settings import Settings
 from swapstone.core.targets import find_target_kind, target_kinds
 from swapstone.parts.vm.factors.rootfs import ROOTFS, no_root
 from swapstone.parts.vm.session.vm_images import parse_module_files, parse_modules
-from swapstone.parts.vm.subjects.image_root import root_levels, root_of
+from swapstone.parts.vm.subjects.own_program_root import root_levels, root_of
 
 
 def check_root_levels(request: ExperimentRequest, factors: Sequence[FactorLevels]) -> None:

@@ -10,13 +10,12 @@ import msgspec
 from swapstone.core.factors import PRIORITY, PRIORITY_VARIABLE, Recipe, Stage, find_factor
 from swapstone.core.model import Experiment, ImageTool, UnavailableError, Variant, Workload
 from swapstone.core.subjects.declared_program import DeclaredProgram
-from swapstone.core.subjects.machine_config import machine_config_for
-from swapstone.core.subjects.real_time import probe_request, require_real_time
+from swapstone.core.subjects.machine_config import machine_config_for, probe_request, require_real_time
 from swapstone.core.subjects.subject import BuildContext, SubjectKind, TrialSpec
 from swapstone.core.subjects.variant_program import Program
 from swapstone.core.targets import Capabilities, MachineConfig
 from swapstone.core.wire import TrialRequest
-from swapstone.parts.vm.artifacts.carried_programs import carried_programs
+from swapstone.parts.vm.artifacts.image_assembly import carried_programs
 from swapstone.parts.vm.factors.rootfs import ROOTFS
 
 _PROBE = "{command} --quiet --mlockall --priority=99 --threads=1 --interval=100 --loops=1"

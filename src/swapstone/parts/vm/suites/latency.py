@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from swapstone.core.model import Direction, ImageTool, MachineNeeds, Metric, Quantity, Source, Suite, Workload
 from swapstone.core.model.experiment import WAKEUP_INTERVAL_US
-from swapstone.core.workloads.cyclictest import PERCENTILES
+from swapstone.core.workloads.output_readers import PERCENTILES
 
 CYCLES = 10_000
 
