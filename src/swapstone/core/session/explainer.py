@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,35 +22,6 @@ PAGE = "explanation.html"
 """The page of an explanation, which links to what is beside it."""
 MOST_BYTES = 256 << 20
 """A larger page is not read."""
-
-
-@dataclasses.dataclass(frozen=True)
-class ExplainOptions:
-    """Which row is explained, and how.
-
-    Attributes:
-        metric: name of a metric; None for the preferred one.
-        workload: name or pattern; None for all.
-        candidate: label of a candidate, or its level; None for all.
-        load: name of a load; None for all.
-        classes: a TOML file with rules that come before the bundled table of cost classes.
-        again: whether to run under instruments although evidence is stored.
-        without: names of instruments to leave out.
-        trust: whether the record's commands may run though another user or machine made it, or it was edited.
-        modelled_cycles: whether a processor is modelled too, of a record on the exact clock.
-        confirm: whether remedies for what is named are tried.
-    """
-
-    metric: str | None = None
-    workload: str | None = None
-    candidate: str | None = None
-    load: str | None = None
-    classes: Path | None = None
-    again: bool = False
-    without: tuple[str, ...] = ()
-    trust: bool = False
-    modelled_cycles: bool = False
-    confirm: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -119,12 +90,12 @@ class Explainer(FrozenStruct, frozen=True, kw_only=True):
             instruments reach the experiment's processes.
         summaries: returns the explanations that are stored beside a record, given the folder of a report that links to their pages;
             None for paths that start with the record's.
-        explain: explains a row; errors are those of `swapstone.core.session.record_handle.Record.explain`.
+        explain: explains a row, with options of its own by name; errors are those of `swapstone.core.session.record_handle.Record.explain`.
     """
 
     explains: Callable[[Experiment, Collection[str], bool], bool]
     summaries: Callable[[RecordView, Path | None], tuple[ExplanationSummary, ...]]
-    explain: Callable[[RecordView, Analysis, ExplainOptions, Progress], RowExplanation]
+    explain: Callable[[RecordView, Analysis, Mapping[str, object], Progress], RowExplanation]
 
 
 def explainers() -> tuple[Explainer, ...]:

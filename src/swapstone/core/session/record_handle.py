@@ -270,56 +270,25 @@ class Record:
         )
 
     def explain(
-        self,
-        workload: str | None = None,
-        *,
-        metric: str | None = None,
-        candidate: str | None = None,
-        load: str | None = None,
-        classes: str | Path | None = None,
-        again: bool = False,
-        without: tuple[str, ...] = (),
-        trust: bool = False,
-        modelled_cycles: bool = False,
-        confirm: bool = False,
-        progress: ProgressLike = None,
+        self, workload: str | None = None, *, progress: ProgressLike = None, **options: object
     ) -> RowExplanation:
         """Explain a row: run its two variants under instruments, and split the difference into causes.
 
         Args:
             workload: name or pattern; without it, the row with the largest difference.
-            metric: without it, the preferred one.
-            candidate: label such as ``libc=musl``; without it, any.
-            load: a load of the record; without it, any.
-            classes: a TOML file with rules that come before the bundled table of cost classes.
-            again: run under instruments although evidence is stored.
-            without: instruments to leave out.
-            trust: whether the record's commands may run though another user or machine made it, or it was edited.
-            modelled_cycles: also model a processor's caches, branch prediction and divides; of a record on the exact clock.
-            confirm: also try remedies for what is named, and measure how much of the gap each closes.
             progress: receives events.
+            **options: of the part that explains: `swapstone.parts.explain.session.explain_row.ExplainOptions` without `workload`.
 
         Raises:
             UserError: no row matches, the row can't be run under instruments, or the record is not trusted.
+            TypeError: there is no such option.
         """
-        from swapstone.core.session.explainer import ExplainOptions, explainers  # noqa: PLC0415 - as above
+        from swapstone.core.session.explainer import explainers  # noqa: PLC0415 - as above
         from swapstone.core.session.progress import as_progress  # noqa: PLC0415 - as above
 
-        options = ExplainOptions(
-            metric=metric,
-            workload=workload,
-            candidate=candidate,
-            load=load,
-            classes=Path(classes) if classes else None,
-            again=again,
-            without=tuple(without),
-            trust=trust,
-            modelled_cycles=modelled_cycles,
-            confirm=confirm,
-        )
         view = self.view if isinstance(self.view.runs, tuple) else load_view(self.path)  # commands of it will run
         for each in explainers():
-            return each.explain(view, self._analysis, options, as_progress(progress))
+            return each.explain(view, self._analysis, {"workload": workload, **options}, as_progress(progress))
         raise UnavailableError("No installed part explains rows.")
 
     def resume(

@@ -24,7 +24,7 @@ from swapstone.core.model.temporary_folder import TemporaryFolder
 from swapstone.core.record import RecordView
 from swapstone.core.run import prepare
 from swapstone.core.session.analysis import named_record
-from swapstone.core.session.explainer import ExplainOptions, RowExplanation
+from swapstone.core.session.explainer import RowExplanation
 from swapstone.core.session.machines import open_experiment_target
 from swapstone.core.session.progress import NO_PROGRESS, Progress
 from swapstone.core.subjects import Program
@@ -52,6 +52,7 @@ from swapstone.parts.explain.session.explain_row import (
     DEFAULT_OPTIONS,
     DIFFERENT,
     ExplainedRow,
+    ExplainOptions,
     choose_row,
     has_wakeups,
     measures_wakeups,
@@ -109,7 +110,7 @@ def explain_record(
         view, choose_row(analysis, options, undecided=measures_wakeups(view.experiment)), options, progress
     )
     if not machine:
-        return _explained(row, HostInstruments(options.classes))
+        return _explained(row, HostInstruments(Path(options.classes) if options.classes else None))
     if not has_wakeups(row.workload):
         return _explained(row, InstructionCounts())
     if options.modelled_cycles:

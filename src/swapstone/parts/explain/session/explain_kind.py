@@ -3,13 +3,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING, Any
 
 from swapstone.core.model import Analysis, Experiment
 from swapstone.core.model.metric import TIMES
 from swapstone.core.record import RecordView
-from swapstone.core.session.explainer import Explainer, ExplainOptions, RowExplanation
+from swapstone.core.session.explainer import Explainer, RowExplanation
 from swapstone.parts.explain.session.explanation_files import reasons_of
 
 if TYPE_CHECKING:
@@ -24,10 +24,11 @@ def _explains(experiment: Experiment, metrics: Collection[str], instrumented: bo
     return instrumented or timed or measures_wakeups(experiment)
 
 
-def _explain(view: RecordView, analysis: Analysis, options: ExplainOptions, progress: Progress) -> RowExplanation:
+def _explain(view: RecordView, analysis: Analysis, options: Mapping[str, Any], progress: Progress) -> RowExplanation:
     from swapstone.parts.explain.session.explain import explain_record  # noqa: PLC0415 - imports what runs trials
+    from swapstone.parts.explain.session.explain_row import ExplainOptions  # noqa: PLC0415 - as above
 
-    return explain_record(view, analysis, options, progress)
+    return explain_record(view, analysis, ExplainOptions(**options), progress)
 
 
 EXPLAINER = Explainer(explains=_explains, summaries=reasons_of, explain=_explain)

@@ -24,7 +24,6 @@ from swapstone.core.model import (
 )
 from swapstone.core.model.safe_text import safe
 from swapstone.core.record import RecordView
-from swapstone.core.session.explainer import ExplainOptions
 from swapstone.core.session.progress import NO_PROGRESS, Progress
 from swapstone.core.session.trust import require_trust
 from swapstone.core.workloads import workloads_of
@@ -33,6 +32,35 @@ from swapstone.parts.explain.session import explanation_files
 
 DIFFERENT = {Verdict.BETTER, Verdict.WORSE, Verdict.CHANGED}
 """Verdicts of rows that differ."""
+
+
+@dataclasses.dataclass(frozen=True)
+class ExplainOptions:
+    """Which row is explained, and how.
+
+    Attributes:
+        metric: name of a metric; None for the preferred one.
+        workload: name or pattern; None for all.
+        candidate: label of a candidate, or its level; None for all.
+        load: name of a load; None for all.
+        classes: a TOML file with rules that come before the bundled table of cost classes.
+        again: whether to run under instruments although evidence is stored.
+        without: names of instruments to leave out.
+        trust: whether the record's commands may run though another user or machine made it, or it was edited.
+        modelled_cycles: whether a processor is modelled too, of a record on the exact clock.
+        confirm: whether remedies for what is named are tried.
+    """
+
+    metric: str | None = None
+    workload: str | None = None
+    candidate: str | None = None
+    load: str | None = None
+    classes: str | Path | None = None
+    again: bool = False
+    without: tuple[str, ...] = ()
+    trust: bool = False
+    modelled_cycles: bool = False
+    confirm: bool = False
 
 
 DEFAULT_OPTIONS = ExplainOptions()
