@@ -135,3 +135,43 @@ def test_the_core_has_no_name_of_what_parts_provide() -> None:
             found.setdefault(name, set()).add(path.name)
     assert {name: files for name, files in found.items() if name not in OTHER_MEANINGS} == {}
     assert set(OTHER_MEANINGS) <= set(found), "no file has the word any more"
+
+
+DESCRIBED = {
+    "AgentAnswer": "what the agent observes of a process",
+    "Crate": "a kind of work, as records name it",
+    "EndedWaits": "what the agent observes of a process",
+    "ExplanationSummary": "what the contract of explainers gives to the page",
+    "Figure": "what the contract of references gives",
+    "FloatFacts": "what an ELF file contains",
+    "ImageTool": "a kind of work, as records name it",
+    "Latency": "what an analysis prints in JSON",
+    "ProcessorTaken": "what the agent observes of a process",
+    "ProgramFacts": "what an ELF file contains",
+    "RowExplanation": "what the contract of explainers gives",
+    "RunSharing": "what the contract of shared runs is given",
+    "Source": "a kind of work, as records name it",
+    "_Thread": "cyclictest's JSON",
+}
+"""Classes of the core that describe something whole, although one part alone reads some of their fields."""
+
+
+def test_a_field_of_the_core_is_not_there_for_one_part_alone() -> None:
+    """Readers are found by the name of the field: a name that has other readers hides one."""
+    fields: dict[str, set[str]] = {}
+    readers: dict[str, set[str]] = {}
+    for path in sorted(SOURCE.rglob("*.py")):
+        words = path.relative_to(SOURCE).parts
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ClassDef) and words[0] == "core":
+                for each in node.body:
+                    if isinstance(each, ast.AnnAssign) and isinstance(each.target, ast.Name):
+                        fields.setdefault(each.target.id, set()).add(node.name)
+            elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load):
+                readers.setdefault(node.attr, set()).add("/".join(words[: 2 if words[0] == "parts" else 1]))
+    alone = {name for name, found in readers.items() if len(found) == 1 and min(found).startswith("parts/")}
+    classes = {name: made - {*DESCRIBED} for name, made in fields.items() if name in alone}
+    assert {name: made for name, made in classes.items() if made} == {}
+    assert {*DESCRIBED} <= {each for name in alone for each in fields.get(name, set())}, (
+        "no field of it is read by one part"
+    )
