@@ -9,8 +9,8 @@ from typing import Any
 import swapstone
 from swapstone.core.factors import all_factors
 from swapstone.core.model import FactorLevels, OwnProgram
+from swapstone.core.session.options import settings_from
 from swapstone.core.session.request import ExperimentRequest
-from swapstone.core.session.settings import settings_from
 
 _ARGUMENTS = {"out", "progress", *(factor.name for factor in all_factors())}
 

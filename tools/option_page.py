@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from swapstone.core.session.option_table import options_of
-from swapstone.core.session.settings import PIECES
+from swapstone.core.session.options import PIECES
 from swapstone.core.session.study_file import KEYS, PROGRAM_KEYS, STUDY_FILE
 
 _HEAD = """# Options: one table
@@ -29,7 +29,7 @@ is a key, and those of `Program` are keys of the table `[program]`
 Schema, for editors. The default is in brackets.
 
 `tools/option-page --write` generates this page from
-`src/swapstone/core/session/settings.py` and from what parts declare.
+`src/swapstone/core/session/options.py` and from what parts declare.
 """
 
 

@@ -23,37 +23,37 @@ if TYPE_CHECKING:
     from swapstone.core.model import RecordError, UnavailableError, UserError
     from swapstone.core.session.api import compare, load, query, study
     from swapstone.core.session.explainer import RowExplanation
+    from swapstone.core.session.options import Measuring, Place, Program, Sharing, VirtualMachine, Workloads
     from swapstone.core.session.outcome import Interrupted
     from swapstone.core.session.progress import Progress
     from swapstone.core.session.query import Relation
     from swapstone.core.session.record_handle import Record
-    from swapstone.core.session.settings import Measuring, Place, Program, Sharing, VirtualMachine, Workloads
     from swapstone.core.session.study import StudyResult
     from swapstone.core.session.verification import Verification
-    from swapstone.parts.boards.settings import Boards
+    from swapstone.parts.boards.options import Boards
 
 _MODULES = {
     "compare": "swapstone.core.session.api",
     "load": "swapstone.core.session.api",
     "query": "swapstone.core.session.api",
     "study": "swapstone.core.session.api",
-    "Boards": "swapstone.parts.boards.settings",
+    "Boards": "swapstone.parts.boards.options",
     "Interrupted": "swapstone.core.session.outcome",
-    "Measuring": "swapstone.core.session.settings",
-    "Place": "swapstone.core.session.settings",
-    "Program": "swapstone.core.session.settings",
+    "Measuring": "swapstone.core.session.options",
+    "Place": "swapstone.core.session.options",
+    "Program": "swapstone.core.session.options",
     "Progress": "swapstone.core.session.progress",
     "Record": "swapstone.core.session.record_handle",
     "RecordError": "swapstone.core.model",
     "Relation": "swapstone.core.session.query",
     "RowExplanation": "swapstone.core.session.explainer",
-    "Sharing": "swapstone.core.session.settings",
+    "Sharing": "swapstone.core.session.options",
     "StudyResult": "swapstone.core.session.study",
     "UnavailableError": "swapstone.core.model",
     "UserError": "swapstone.core.model",
     "Verification": "swapstone.core.session.verification",
-    "VirtualMachine": "swapstone.core.session.settings",
-    "Workloads": "swapstone.core.session.settings",
+    "VirtualMachine": "swapstone.core.session.options",
+    "Workloads": "swapstone.core.session.options",
 }
 """The module of each name that is imported when it is first used."""
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.core.session.settings import PIECES
+from swapstone.core.session.options import PIECES
 from tests.e2e.cli import TOP, environment, fake
 
 BLOCKS = re.findall(r"```python\n(.*?)```", (TOP / "docs" / "python.md").read_text(), re.DOTALL)

@@ -10,7 +10,7 @@ import click
 
 from swapstone.cli import shell_completion
 from swapstone.core.session.option_table import Option, options_of
-from swapstone.core.session.settings import PIECES
+from swapstone.core.session.options import PIECES
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 

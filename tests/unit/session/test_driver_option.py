@@ -7,12 +7,12 @@ import msgspec
 import pytest
 
 from swapstone.core.model import UnavailableError, UserError
+from swapstone.core.session.options import settings_of
 from swapstone.core.session.server_program import server_notes
-from swapstone.core.session.settings import settings_of
 from swapstone.core.session.trust import planned_commands
 from swapstone.core.targets import driver_of, parse_target
+from swapstone.parts.boards.options import Boards
 from swapstone.parts.boards.session.board_options import complete_target
-from swapstone.parts.boards.settings import Boards
 from swapstone.parts.explain.instruments.acquisition import require_host_record
 from tests.unit.builders import experiment
 

@@ -9,13 +9,13 @@ import pytest
 
 from swapstone.core.model import Cpus, FactorLevels, OwnProgram, UserError
 from swapstone.core.session.command_text import command_line
+from swapstone.core.session.options import Program
 from swapstone.core.session.own_program_request import (
     own_program,
     program_factor,
     report_notes,
 )
 from swapstone.core.session.report_context import describe_experiment
-from swapstone.core.session.settings import Program
 from tests.unit.builders import experiment
 
 

@@ -15,7 +15,7 @@ import swapstone
 from swapstone.cli.compare import compare_command
 from swapstone.core.model import UserError
 from swapstone.core.session.option_table import Option, Piece, given_of, options_of
-from swapstone.core.session.settings import PIECES, Settings, settings_from
+from swapstone.core.session.options import PIECES, Settings, settings_from
 from swapstone.core.session.study_file import decode_study, studies_dir, study_names
 from tests.json_schema import differences
 

@@ -54,6 +54,7 @@ from swapstone.core.session.defaults import (
 from swapstone.core.session.description import describe
 from swapstone.core.session.machines import open_experiment_target
 from swapstone.core.session.option_table import flag_of
+from swapstone.core.session.options import Settings, Workloads
 from swapstone.core.session.outcome import Interrupted, check_fail_if
 from swapstone.core.session.precision_stop import BudgetError, PrecisionStop, check_budget
 from swapstone.core.session.progress import NO_PROGRESS, Progress
@@ -67,7 +68,6 @@ from swapstone.core.session.request import (
     wakeups_of,
 )
 from swapstone.core.session.run_options import DEFAULT_OPTIONS, RunOptions
-from swapstone.core.session.settings import Settings, Workloads
 from swapstone.core.session.trust import require_own_record, require_trust
 from swapstone.core.session.values import duration_ns
 from swapstone.core.subjects import subject_of

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""How options are declared: each once, as a field of the settings of its owner (`swapstone.core.session.settings`).
+"""How options are declared: each once, as a field of the settings of its owner (`swapstone.core.session.options`).
 
 The command line with its help and completion, the keys of study files and their JSON Schema, and the Python API are made from the fields.
 """

@@ -26,9 +26,9 @@ from swapstone.core.model import (
 )
 from swapstone.core.model.experiment import FEWEST_WAKEUPS, MOST_WAKEUPS, WAKEUP_INTERVAL_US
 from swapstone.core.model.parts import provided
+from swapstone.core.session.options import Program, Settings
 from swapstone.core.session.own_program_request import own_program, program_factor
 from swapstone.core.session.parameters import check_placeholders, parse_free_factors
-from swapstone.core.session.settings import Program, Settings
 from swapstone.core.workloads import find_load, with_wakeups
 
 

@@ -23,8 +23,8 @@ from swapstone.core.model.directories import share_dir
 from swapstone.core.model.regular_file import TomlError, decode_toml
 from swapstone.core.session.defaults import default_budget_ns
 from swapstone.core.session.option_table import Option, options_of
+from swapstone.core.session.options import PIECES, Program, Settings, settings_from
 from swapstone.core.session.request import ExperimentRequest, varied_program
-from swapstone.core.session.settings import PIECES, Program, Settings, settings_from
 from swapstone.core.session.values import duration_ns
 from swapstone.core.targets import target_below
 
@@ -41,7 +41,7 @@ class StudyFactor(FrozenStruct, frozen=True, kw_only=True):
 class ExperimentKeys(FrozenStruct, frozen=True, kw_only=True):
     """The keys of an experiment: at the top of a study file, and in a part, which inherits those that it leaves out.
 
-    Besides these it has a key for each option that `swapstone.core.session.settings` declares with an example; see `_with_options`.
+    Besides these it has a key for each option that `swapstone.core.session.options` declares with an example; see `_with_options`.
 
     Attributes:
         factor: what is varied.

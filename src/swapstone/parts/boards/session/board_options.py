@@ -4,11 +4,11 @@
 from __future__ import annotations
 
 from swapstone.core.model import refuse
+from swapstone.core.session.options import Settings
 from swapstone.core.session.request import ExperimentRules
-from swapstone.core.session.settings import Settings
 from swapstone.core.targets import default_target
 from swapstone.parts.boards.model.ssh_address import DRIVER_EXAMPLE, parse_driver_target
-from swapstone.parts.boards.settings import Boards
+from swapstone.parts.boards.options import Boards
 from swapstone.parts.boards.targets.labgrid_target import with_environment
 
 

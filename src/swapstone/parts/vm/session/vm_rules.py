@@ -11,8 +11,8 @@ import msgspec
 from swapstone.core.factors import is_root_factor
 from swapstone.core.model import Experiment, FactorLevels, UnavailableError, UserError
 from swapstone.core.model.architectures import machine_of
+from swapstone.core.session.options import Settings
 from swapstone.core.session.request import ExperimentRequest, ExperimentRules
-from swapstone.core.session.settings import Settings
 from swapstone.core.targets import find_target_kind, target_kinds
 from swapstone.parts.vm.factors.rootfs import ROOTFS, no_root
 from swapstone.parts.vm.session.vm_images import parse_module_files, parse_modules
