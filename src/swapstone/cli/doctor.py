@@ -23,7 +23,7 @@ _COLOURS = {State.GOOD: "green", State.NOISY: "yellow", State.MISSING: "red", St
 @click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
 @click.option("--target", metavar="TARGET", help="Check ssh:[USER@]HOST, labgrid:PLACE, or virtual-board instead.")
 @declared("lg_env")
-def doctor_command(as_json: bool, target: str | None, lg_env: str | None) -> None:
+def doctor_command(as_json: bool, target: str | None, lg_env: str | None = None) -> None:
     r"""Check what this machine or a board can do, and what makes its timings noisy.
 
     Where a command would help, it is printed. The doctor itself changes nothing.

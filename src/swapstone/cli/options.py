@@ -52,10 +52,10 @@ def declared(*names: str, **helps: str) -> Chain:
     """Return a decorator for options of the table.
 
     Args:
-        *names: of their fields; without any, all of them.
+        *names: of their fields; without any, all of them. An option of a part that is not installed is left out.
         **helps: another text for an option that means something else here, by its name.
     """
-    return Chain(*(_click_option(name, helps.get(name, "")) for name in names or DECLARED))
+    return Chain(*(_click_option(name, helps.get(name, "")) for name in names or DECLARED if name in DECLARED))
 
 
 def _click_option(name: str, text: str) -> Callable[[Any], Any]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import msgspec
 import pytest
 
 from swapstone.core.artifacts.program_size import sizes_of
@@ -40,7 +39,7 @@ def test_equal_input_is_built_once_and_other_input_elsewhere() -> None:
     others = [
         build_workload(source_of(STRLEN), MUSL),
         build_workload(source_of(STRLEN), GLIBC, relinked=True),
-        build_workload(source_of(STRLEN), msgspec.structs.replace(GLIBC, cflags=(*GLIBC.of(Build).cflags, "-O3"))),
+        build_workload(source_of(STRLEN), GLIBC.changed(Build, cflags=(*GLIBC.of(Build).cflags, "-O3"))),
     ]
     paths = {first.path, *(built.path for built in others)}
     assert len(paths) == 4
@@ -79,7 +78,7 @@ def test_a_program_that_does_not_compile_is_a_user_error_with_the_compilers_word
 @pytest.mark.slow
 def test_a_missing_compiler_is_unavailable() -> None:
     with pytest.raises(UnavailableError, match="'no-such-cc' is not installed"):
-        build_workload(source_of(STRLEN), msgspec.structs.replace(GLIBC, command=("no-such-cc",)))
+        build_workload(source_of(STRLEN), GLIBC.changed(Build, command=("no-such-cc",)))
     with pytest.raises(UnavailableError, match="libc=odd needs the command 'no-such-cc'"):
         require_tools("libc", Level(name="odd", description="x", needs=("no-such-cc",), package="odd-tools"))
 

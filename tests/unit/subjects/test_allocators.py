@@ -187,7 +187,7 @@ def test_an_allocator_that_is_linked_in_without_its_malloc_is_refused(
     flags = ("-O1", "-DNDEBUG", "-fPIC", "-ftls-model=initial-exec", "-I", folder / "include")
     subprocess.run([LIBCS[libc], *flags, "-c", folder / "src/static.c", "-o", target], check=True, timeout=300)
     plain = recipe_for(libc, linking="static")
-    broken = msgspec.structs.replace(plain, ldflags=(*plain.of(Build).ldflags, str(target)))
+    broken = plain.changed(Build, ldflags=(*plain.of(Build).ldflags, str(target)))
     outcome = ran(host, broken, "mimalloc")
     assert (outcome.status, outcome.observed) == (Status.REFUSED, (("allocator", "default"),))
     preloaded = recipe_for(libc, "mimalloc")

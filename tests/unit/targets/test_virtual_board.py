@@ -152,13 +152,13 @@ def test_the_machine_ends_with_a_program_that_is_killed(tmp_path: Path, image: V
     script = (
         "import sys, time\n"
         "from pathlib import Path\n"
-        "from swapstone.parts.boards.targets import emulated_board\n"
+        "from swapstone.parts.boards.targets import virtual_board\n"
         "from swapstone.parts.vm.machine.boot_image import VmImage\n"
         "from swapstone.parts.vm.machine.emulator import Emulator\n"
         "from swapstone.parts.vm.machine.emulator import EmulatedMachine\n"
-        f"emulated_board.find_emulator = lambda _: Emulator(path={found.path!r}, version='9', build='x')\n"
+        f"virtual_board.find_emulator = lambda _: Emulator(path={found.path!r}, version='9', build='x')\n"
         f"image = VmImage(Path({str(image.kernel)!r}), Path({str(image.initrd)!r}), EmulatedMachine(architecture='aarch64'))\n"
-        "board = emulated_board.EmulatedBoard(image, 'arm64')\n"
+        "board = virtual_board.EmulatedBoard(image, 'arm64')\n"
         "print(board.pid, flush=True)\n"
         "time.sleep(60)\n"
     )
