@@ -27,10 +27,10 @@ from swapstone.core.session.machines import open_experiment_target
 from swapstone.core.session.options import Measuring, Place, Settings, VirtualMachine, Workloads
 from swapstone.core.session.request import ExperimentRequest, parse_factors
 from swapstone.core.session.run_options import RunOptions
-from swapstone.core.subjects import raw_output
 from swapstone.core.targets import DEFAULT_MACHINE
 from swapstone.core.targets.observed_target import MachineRun, ObservedTarget
 from swapstone.core.wire import AgentAnswer, TrialRequest
+from swapstone.core.wire.kept_answer import raw_output
 from swapstone.parts.build.artifacts.toolchain import native_compiler
 from swapstone.parts.explain.instruments.counted_runs import (
     MARK,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""`allocator=`: an object of the user, and variants that can't run; tests/unit/subjects/test_allocators.py runs each allocator."""
+"""`allocator=`: an object of the user, and variants that can't run; tests/unit/run/test_allocators.py runs each allocator."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tests.e2e.cli import runs_of, swapstone
 from tests.unit.factors.test_allocator import compiled
-from tests.unit.subjects.test_allocators import BUMP, PLAIN
+from tests.unit.run.test_allocators import BUMP, PLAIN
 
 
 def test_the_command_line_runs_what_fits_and_says_what_is_left_out(tmp_path: Path) -> None:

@@ -15,7 +15,8 @@ import pytest
 import swapstone as api
 from swapstone.core.factors import Recipe
 from swapstone.core.record import load
-from swapstone.core.subjects import Program, subject_of
+from swapstone.core.run.subject_kinds import subject_of
+from swapstone.core.run.variant_program import Program
 from swapstone.core.workloads import find_workload
 from tests.e2e.cli import swapstone
 from tests.raw_outputs import raw_text

@@ -11,7 +11,7 @@ import pytest
 
 from swapstone.core.factors import Recipe
 from swapstone.core.model import IDLE, Source, Workload
-from swapstone.core.subjects.machine_config import machine_config_for
+from swapstone.core.run.machine_config import machine_config_for
 from swapstone.core.targets import MachineConfig
 from swapstone.core.wire import AgentAnswer, TrialRequest
 from swapstone.core.workloads import find_load

@@ -50,7 +50,7 @@ ALLOWED: dict[str, int] = {
     "unit/stats/test_fixed_inputs.py": 1,
     "unit/stats/test_predecessor_test.py": 4,
     "unit/stats/test_walsh_averages.py": 2,
-    "unit/subjects/test_server.py": 3,
+    "unit/run/test_server.py": 3,
     "unit/targets/test_beside.py": 4,
     "unit/targets/test_driver_host.py": 4,
     "unit/targets/test_host_memory.py": 1,

@@ -22,7 +22,8 @@ from swapstone.core.model import (
     Variant,
     Workload,
 )
-from swapstone.core.subjects import Program, TrialSpec
+from swapstone.core.run.subject import TrialSpec
+from swapstone.core.run.variant_program import Program
 
 
 def experiment(**changes: object) -> Experiment:

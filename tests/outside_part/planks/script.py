@@ -3,13 +3,13 @@
 
 from __future__ import annotations
 
-from swapstone.core.answers import Measured, OutputReader
 from swapstone.core.factors import Recipe
 from swapstone.core.model import Sample, UserError, Variant
-from swapstone.core.subjects.declared_program import DeclaredProgram
-from swapstone.core.subjects.subject import BuildContext
-from swapstone.core.subjects.variant_program import Program
+from swapstone.core.run.declared_program import DeclaredProgram
+from swapstone.core.run.subject import BuildContext
+from swapstone.core.run.variant_program import Program
 from swapstone.core.wire import AgentAnswer
+from swapstone.core.wire.output_reading import Measured, OutputReader
 
 
 class CountedLines(OutputReader):

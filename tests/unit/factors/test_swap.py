@@ -5,8 +5,8 @@ import pytest
 
 from swapstone.core.factors import Evidence, Recipe, find_level, parse_choice
 from swapstone.core.model import IDLE, USUAL_MEMORY_BYTES, MachineNeeds, Source, UserError, Workload
-from swapstone.core.subjects.machine_config import machine_config_for
-from swapstone.core.subjects.machine_config import on_board as on_board_config
+from swapstone.core.run.machine_config import machine_config_for
+from swapstone.core.run.machine_config import on_board as on_board_config
 from swapstone.parts.vm.factors.swap import (
     FLASH_RATE,
     SWAP,

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from swapstone.core.model import CONSOLE, TIMED_OUT, NothingComparableError, Run, Status, Trial
-from swapstone.core.run import Engine
-from swapstone.core.run.engine import reason_of_break
+from swapstone.core.run.engine import Engine, reason_of_break
 from swapstone.core.targets import TargetError
 from tests.unit import builders
 

@@ -11,7 +11,8 @@ import msgspec
 from swapstone.core.factors.factor import BOOTED_ROOT
 from swapstone.core.model import BOOT_ORDER, FactorLevels, Status
 from swapstone.core.record import RecordWriter, load
-from swapstone.core.run import Engine, prepare
+from swapstone.core.run.engine import Engine
+from swapstone.core.run.prepare import prepare
 from swapstone.core.session.progress import LineProgress
 from swapstone.core.session.sample_check import derive
 from swapstone.core.targets import MachineConfig

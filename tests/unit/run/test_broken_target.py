@@ -13,8 +13,8 @@ from swapstone.core.model import CONSOLE, Run, Status, Trial, UserError
 from swapstone.core.plan import Group
 from swapstone.core.plan.stopping import StopDecision
 from swapstone.core.record import RecordWriter, load
-from swapstone.core.run import Engine, prepare
-from swapstone.core.run.engine import failure_text
+from swapstone.core.run.engine import Engine, failure_text
+from swapstone.core.run.prepare import prepare
 from swapstone.core.session.progress import LineProgress
 from swapstone.core.targets import MachineConfig, MachineConfigError, TargetError
 from swapstone.core.targets.fake import FakeTarget

@@ -10,18 +10,19 @@ from typing import Any
 
 import pytest
 
-from swapstone.core.answers import Measured
 from swapstone.core.model import Run, Status
 from swapstone.core.plan.stopping import StopDecision
 from swapstone.core.record import RecordView, RecordWriter, load
-from swapstone.core.run import Engine, TrialSpecs, prepare
+from swapstone.core.run.engine import Engine
+from swapstone.core.run.prepare import prepare
+from swapstone.core.run.subject import Judgement, Outcome
+from swapstone.core.run.trial_specs import TrialSpecs
 from swapstone.core.session.progress import LineProgress
-from swapstone.core.subjects import Outcome
-from swapstone.core.subjects.subject import Judgement
 from swapstone.core.targets import MachineConfig
 from swapstone.core.targets.fake import FakeTarget
 from swapstone.core.targets.target import DEFAULT_MACHINE
 from swapstone.core.wire import AgentAnswer, TrialRequest
+from swapstone.core.wire.output_reading import Measured
 from swapstone.core.workloads import find_workload
 from tests.unit.builders import experiment, source_of
 

@@ -16,11 +16,11 @@ from swapstone.core.model import Run, Status
 from swapstone.core.plan import Group
 from swapstone.core.plan.stopping import StopDecision
 from swapstone.core.record import RecordWriter, load
-from swapstone.core.run import Engine, prepare
+from swapstone.core.run.engine import Engine
+from swapstone.core.run.prepare import prepare
+from swapstone.core.run.subject import Judgement, Outcome
 from swapstone.core.session.progress import LineProgress
 from swapstone.core.session.sample_check import derive
-from swapstone.core.subjects import Outcome
-from swapstone.core.subjects.subject import Judgement
 from swapstone.core.targets import MachineConfig
 from swapstone.core.targets.fake import FakeTarget
 from swapstone.core.targets.target import DEFAULT_MACHINE

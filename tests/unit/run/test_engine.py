@@ -16,7 +16,8 @@ from swapstone.core.model import Experiment, Run, Status
 from swapstone.core.plan import Group
 from swapstone.core.plan.stopping import StopDecision
 from swapstone.core.record import RecordWriter, load
-from swapstone.core.run import Engine, SessionEnd, prepare
+from swapstone.core.run.engine import Engine, SessionEnd
+from swapstone.core.run.prepare import prepare
 from swapstone.core.session.progress import LineProgress
 from swapstone.core.targets import MachineConfig
 from swapstone.core.targets.fake import FakeTarget

@@ -14,7 +14,8 @@ import pytest
 from swapstone.core import plan
 from swapstone.core.model import Run
 from swapstone.core.plan.stopping import StopDecision
-from swapstone.core.run import Engine, engine
+from swapstone.core.run import engine
+from swapstone.core.run.engine import Engine
 from swapstone.core.run.made_runs import MadeRuns
 from tests.unit import builders
 

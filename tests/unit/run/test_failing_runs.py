@@ -11,7 +11,8 @@ import pytest
 from swapstone.core.model import CURRENT_RULES, REPORT_CORRECTION, Experiment, Status, Trial, Verdict
 from swapstone.core.plan.stopping import StopReason
 from swapstone.core.record import RecordView, RecordWriter, load
-from swapstone.core.run import Engine, SessionEnd, prepare
+from swapstone.core.run.engine import Engine, SessionEnd
+from swapstone.core.run.prepare import prepare
 from swapstone.core.session.analysis import analyse_record
 from swapstone.core.session.plan_check import plan_problems
 from swapstone.core.session.precision_stop import PrecisionStop

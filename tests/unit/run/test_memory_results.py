@@ -12,8 +12,7 @@ import pytest
 
 from swapstone.core.model import IDLE, MemorySeries, PhaseMemory, Status
 from swapstone.core.run.prepare import Key, Prepared
-from swapstone.core.subjects import Outcome
-from swapstone.core.subjects.subject import Judgement
+from swapstone.core.run.subject import Judgement, Outcome
 from swapstone.core.targets import Target, TargetError
 from swapstone.parts.vm.run.memory_fit import (
     MIB,

@@ -10,8 +10,7 @@ import pytest
 
 from swapstone.core.model import IDLE, MemorySeries, PhaseMemory, Status, UserError
 from swapstone.core.run.prepare import Prepared
-from swapstone.core.subjects import Outcome
-from swapstone.core.subjects.subject import Judgement
+from swapstone.core.run.subject import Judgement, Outcome
 from swapstone.core.targets import MachineConfigError, Target, TargetError
 from swapstone.core.wire import AgentAnswer, ProcessOutcome
 from swapstone.parts.vm.run.memory_fit import MemoryRun, MemoryTrials, run_of_outcome

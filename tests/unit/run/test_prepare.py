@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,6 +13,7 @@ import msgspec
 import pytest
 
 from swapstone.core.model import Experiment, FactorLevels, UnavailableError, UserError, Variant
+from swapstone.core.run import prepare as module
 from swapstone.core.run import recipes
 from swapstone.core.targets import Target
 from swapstone.parts.build.artifacts import builder
@@ -21,8 +21,8 @@ from swapstone.parts.build.artifacts.workload_build import BASE_RECIPE
 from swapstone.parts.build.build import Build
 from tests.unit import builders
 
-prepare: Any = importlib.import_module("swapstone.core.run.prepare")  # the package has a function of this name
 BASE: Any = BASE_RECIPE
+prepare: Any = module  # stand-ins are passed to it
 
 GLIBC, MUSL, OTHER, AGAIN = "libc=glibc", "libc=musl", "libc=other", "libc=glibc (again)"
 

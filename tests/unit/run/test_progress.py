@@ -12,7 +12,8 @@ from swapstone.core.model import Run, Trial
 from swapstone.core.plan import Group
 from swapstone.core.plan.stopping import StopDecision
 from swapstone.core.record import RecordWriter, load
-from swapstone.core.run import Engine, prepare
+from swapstone.core.run.engine import Engine
+from swapstone.core.run.prepare import prepare
 from swapstone.core.targets.fake import FakeTarget
 from tests.unit.builders import experiment
 

@@ -10,7 +10,7 @@ import pytest
 
 from swapstone.core.model import Run, Status
 from swapstone.core.record import load
-from swapstone.core.run import prepare
+from swapstone.core.run.prepare import prepare
 from swapstone.core.run.recompute import choose, recompute
 from swapstone.core.targets import DEFAULT_MACHINE, MachineConfig, open_target
 from swapstone.core.targets.fake import FakeTarget

@@ -9,9 +9,9 @@ import sys
 
 import pytest
 
-from swapstone.core.answers.reading import trouble_of
 from swapstone.core.targets.host import HostTarget, check_nice
 from swapstone.core.wire import ProcessOutcome, TrialRequest
+from swapstone.core.wire.output_reading import trouble_of
 
 _CHECK = "from swapstone.core.targets.host import HostSpec; HostSpec().open(None, print)"
 

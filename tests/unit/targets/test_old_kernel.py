@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.core.answers.reading import trouble_of
 from swapstone.core.model.directories import cache_dir
 from swapstone.core.targets import AgentStartError
 from swapstone.core.targets.agent_build import build_agent
 from swapstone.core.targets.host import HostTarget
 from swapstone.core.wire import AgentAnswer, ProcessOutcome, TrialRequest
+from swapstone.core.wire.output_reading import trouble_of
 
 pytestmark = pytest.mark.skipif(
     os.uname().machine != "x86_64", reason="the numbers of system calls are those of x86_64"

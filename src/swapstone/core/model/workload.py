@@ -247,8 +247,8 @@ class PartOrigin(FrozenStruct, frozen=True, kw_only=True, tag="part"):
 
     Attributes:
         part: name of the part.
-        subject: where its `swapstone.core.subjects.subject.Subject` is, ``package.module:CLASS``.
-        reader: where its `swapstone.core.answers.OutputReader` is.
+        subject: where its `swapstone.core.run.subject.Subject` is, ``package.module:CLASS``.
+        reader: where its `swapstone.core.wire.OutputReader` is.
     """
 
     part: str
@@ -257,7 +257,7 @@ class PartOrigin(FrozenStruct, frozen=True, kw_only=True, tag="part"):
 
 
 Origin = Source | ImageTool | Package | Crate | UserSupplied | PartOrigin
-"""Where a workload's program comes from. `swapstone.core.subjects` has one class for each."""
+"""Where a workload's program comes from. `swapstone.core.run.subject_kinds` has one class for each."""
 
 
 class WorkSpec(FrozenStruct, frozen=True, kw_only=True):

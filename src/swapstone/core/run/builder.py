@@ -11,7 +11,7 @@ from swapstone.core.factors.factor import SOURCE_RECIPE
 from swapstone.core.model import Metric, UserError, Variant, Workload
 from swapstone.core.model.parts import provided
 from swapstone.core.record import Artifact
-from swapstone.core.subjects import Program
+from swapstone.core.run.variant_program import Program
 from swapstone.core.targets import Target
 
 

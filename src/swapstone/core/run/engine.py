@@ -12,7 +12,6 @@ from typing import Protocol
 import msgspec
 
 from swapstone.core import plan
-from swapstone.core.answers import first_lines
 from swapstone.core.model import (
     CONSOLE,
     TIMED_OUT,
@@ -33,10 +32,11 @@ from swapstone.core.run.endings import why_complete, why_gone, why_none
 from swapstone.core.run.made_runs import MadeRuns
 from swapstone.core.run.manifest import manifest_of
 from swapstone.core.run.prepare import Prepared
+from swapstone.core.run.subject import Judgement, Outcome, Subject
 from swapstone.core.run.trial_specs import TrialSpecs
 from swapstone.core.run.trials_ahead import TrialsAhead
-from swapstone.core.subjects import Judgement, Outcome, Subject
 from swapstone.core.targets import MachineConfigError, Target, TargetError, UnequalRunsError
+from swapstone.core.wire.output_reading import first_lines
 
 
 @dataclasses.dataclass(frozen=True)

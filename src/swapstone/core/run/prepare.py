@@ -25,7 +25,9 @@ from swapstone.core.model.parts import provided
 from swapstone.core.record import Artifact
 from swapstone.core.run.builder import builder
 from swapstone.core.run.recipes import VariantRecipes
-from swapstone.core.subjects import BuildContext, KeepLog, Program, Subject, subjects_of
+from swapstone.core.run.subject import BuildContext, KeepLog, Subject
+from swapstone.core.run.subject_kinds import subjects_of
+from swapstone.core.run.variant_program import Program
 from swapstone.core.targets import Capabilities, Target
 from swapstone.core.targets.hints import target_hint
 from swapstone.core.workloads import find_load, shared_machine_load, workloads_of

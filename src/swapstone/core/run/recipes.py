@@ -13,7 +13,7 @@ import msgspec
 from swapstone.core.factors import Recipe, recipe_of
 from swapstone.core.model import Copy, UserError, Variant
 from swapstone.core.run.builder import builder
-from swapstone.core.subjects import Subject
+from swapstone.core.run.subject import Subject
 from swapstone.core.targets import Target
 
 Key = TypeVar("Key")

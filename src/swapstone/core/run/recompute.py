@@ -10,8 +10,8 @@ from swapstone.core.model import FrozenStruct, Run, Status
 from swapstone.core.record import record_format
 from swapstone.core.run.prepare import Prepared
 from swapstone.core.run.trial_specs import TrialSpecs
-from swapstone.core.subjects import raw_output
 from swapstone.core.targets import Target
+from swapstone.core.wire.kept_answer import raw_output
 
 
 class Recomputed(FrozenStruct, frozen=True, kw_only=True):

@@ -10,8 +10,8 @@ from swapstone.core.model import IDLE, Experiment, Status, Trial
 from swapstone.core.plan import WORK_NS
 from swapstone.core.plan.stopping import first_block
 from swapstone.core.run.prepare import Prepared
+from swapstone.core.run.subject import TrialSpec
 from swapstone.core.run.trials_ahead import TrialsAhead
-from swapstone.core.subjects import TrialSpec
 from swapstone.core.targets import Target
 
 

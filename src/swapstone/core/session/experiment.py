@@ -42,7 +42,10 @@ from swapstone.core.record import (
     new_record_path,
     require_readable,
 )
-from swapstone.core.run import Engine, Prepared, SessionEnd, check_levels, check_machine, manifest_of, prepare
+from swapstone.core.run.engine import Engine, SessionEnd
+from swapstone.core.run.manifest import manifest_of
+from swapstone.core.run.prepare import Prepared, check_levels, check_machine, prepare
+from swapstone.core.run.subject_kinds import subject_of
 from swapstone.core.session.analysis import record_verdicts
 from swapstone.core.session.defaults import (
     BUDGET_PER_VARIANT_NS,
@@ -70,7 +73,6 @@ from swapstone.core.session.request import (
 from swapstone.core.session.run_options import DEFAULT_OPTIONS, RunOptions
 from swapstone.core.session.trust import require_own_record, require_trust
 from swapstone.core.session.values import duration_ns
-from swapstone.core.subjects import subject_of
 from swapstone.core.targets import AgentStartError, Target, TargetOptions, clock_of, find_target_kind, parse_target
 from swapstone.core.workloads import find_workloads, own_names, own_workload, workloads_of
 

@@ -19,7 +19,6 @@ from pathlib import Path
 import msgspec
 
 from swapstone.core import plan, workloads
-from swapstone.core.answers import Measured, OutputReader, reader_of
 from swapstone.core.factors import Evidence, find_factor, is_root_factor, is_unobserved
 from swapstone.core.factors.factor import BOOTED_ROOT
 from swapstone.core.factors.mounts import mounted_content
@@ -29,6 +28,7 @@ from swapstone.core.model.parts import missing_parts
 from swapstone.core.record import KeptOutputs, RecordView
 from swapstone.core.wire import AgentAnswer
 from swapstone.core.wire.kept_answer import decode_kept, restored
+from swapstone.core.wire.output_reading import Measured, OutputReader, reader_of
 from swapstone.core.wire.own_program_output import STDOUT, OutputDigests
 from swapstone.version import __version__
 

@@ -17,8 +17,8 @@ from swapstone.core.model import Copy, UserError, Variant
 from swapstone.core.model.architectures import find_architecture
 from swapstone.core.record import Artifact
 from swapstone.core.run.builder import Builder
-from swapstone.core.subjects import Program
-from swapstone.core.subjects.declared_program import artifact_of
+from swapstone.core.run.declared_program import artifact_of
+from swapstone.core.run.variant_program import Program
 from swapstone.core.targets import Target
 from swapstone.parts.build.artifacts.allocators import allocator_tools
 from swapstone.parts.build.artifacts.carried_c_library import carried_c_library, linked_for_folder, needs_c_library

@@ -22,7 +22,8 @@ from swapstone.core.model import (
 )
 from swapstone.core.model.temporary_folder import TemporaryFolder
 from swapstone.core.run.prepare import Prepared
-from swapstone.core.subjects import Program, TrialSpec
+from swapstone.core.run.subject import TrialSpec
+from swapstone.core.run.variant_program import Program
 from swapstone.core.targets import Target, TargetError, driver_of, find_target_kind
 from swapstone.core.wire import AgentAnswer, TrialRequest, decode_workload_report
 from swapstone.parts.explain.instruments import hardware, heap, instructions, offcpu, oncpu, pages, syscalls, waits

@@ -16,11 +16,12 @@ from swapstone.core.model.cpio import Entry
 from swapstone.core.model.directories import cache_dir, share_dir
 from swapstone.core.record import record_format
 from swapstone.core.run.prepare import Prepared
-from swapstone.core.subjects import TrialSpec, raw_output
+from swapstone.core.run.subject import TrialSpec
 from swapstone.core.targets import MachineConfig, Target
 from swapstone.core.targets.agent_build import build_native
 from swapstone.core.targets.observed_target import MachineRun, ObservedTarget
 from swapstone.core.wire import AgentAnswer, TrialRequest, decode_workload_report
+from swapstone.core.wire.kept_answer import raw_output
 from swapstone.core.workloads import find_load
 from swapstone.parts.explain.instruments.call_paths import MOST_BYTES, CallPaths, decode_paths
 from swapstone.parts.explain.instruments.code_files import CodeFile, read_code

@@ -22,12 +22,12 @@ from swapstone.core.model.metric import TIMES
 from swapstone.core.model.safe_text import safe
 from swapstone.core.model.temporary_folder import TemporaryFolder
 from swapstone.core.record import RecordView
-from swapstone.core.run import prepare
+from swapstone.core.run.prepare import prepare
+from swapstone.core.run.variant_program import Program
 from swapstone.core.session.analysis import named_record
 from swapstone.core.session.explainer import RowExplanation
 from swapstone.core.session.machines import open_experiment_target
 from swapstone.core.session.progress import NO_PROGRESS, Progress
-from swapstone.core.subjects import Program
 from swapstone.core.targets import find_target_kind, open_target
 from swapstone.parts.explain.explanation import explain as split_difference
 from swapstone.parts.explain.explanation import load_classes

@@ -9,8 +9,8 @@ from typing import ClassVar
 from swapstone.core.artifacts.built import Built
 from swapstone.core.factors import Recipe
 from swapstone.core.model import Copy, Crate, Experiment, UnavailableError, Variant, Workload
-from swapstone.core.subjects.declared_program import BuiltProgram
-from swapstone.core.subjects.subject import BuildContext, SubjectKind
+from swapstone.core.run.declared_program import BuiltProgram
+from swapstone.core.run.subject import BuildContext, SubjectKind
 from swapstone.core.targets import Capabilities
 from swapstone.parts.net.artifacts.crates import build_bare, build_crate, require_crate, require_guest
 from swapstone.parts.net.factors.netstack import NETSTACK, build_variables, missing_control, needs_system

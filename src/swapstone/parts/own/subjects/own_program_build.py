@@ -29,10 +29,10 @@ from swapstone.core.model.architectures import machine_of
 from swapstone.core.model.directories import cache_dir
 from swapstone.core.model.safe_text import safe
 from swapstone.core.record import Artifact
-from swapstone.core.subjects.own_program import UserProgram, new_artifact, program_file, taken
-from swapstone.core.subjects.own_program_variant import check_built
-from swapstone.core.subjects.subject import BuildContext, Subject, SubjectKind, TrialSpec
-from swapstone.core.subjects.variant_program import Program
+from swapstone.core.run.own_program import UserProgram, new_artifact, program_file, taken
+from swapstone.core.run.own_program_variant import check_built
+from swapstone.core.run.subject import BuildContext, Subject, SubjectKind, TrialSpec
+from swapstone.core.run.variant_program import Program
 from swapstone.core.targets import Capabilities, Target
 from swapstone.core.targets.carried_files import CarriedFiles
 from swapstone.core.wire import AgentAnswer, ProcessOutcome

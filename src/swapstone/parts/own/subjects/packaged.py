@@ -9,9 +9,9 @@ from swapstone.core.artifacts.built import Built
 from swapstone.core.factors import Recipe
 from swapstone.core.factors.factor import SOURCE_RECIPE
 from swapstone.core.model import Package, UserError, Variant, Workload
-from swapstone.core.subjects.declared_program import BuiltProgram
-from swapstone.core.subjects.subject import BuildContext, SubjectKind
-from swapstone.core.subjects.variant_program import Program
+from swapstone.core.run.declared_program import BuiltProgram
+from swapstone.core.run.subject import BuildContext, SubjectKind
+from swapstone.core.run.variant_program import Program
 from swapstone.parts.build.artifacts.servers import build_packaged
 
 

@@ -16,8 +16,8 @@ from swapstone.core.factors import Recipe
 from swapstone.core.model import Cpus, Experiment, LoadGenerator, OwnProgram, UnavailableError, UserError, Variant
 from swapstone.core.model.load import ADDRESS, FOLDER, LOOPBACK, PORT, TEMPLATE, filled
 from swapstone.core.model.temporary_folder import TemporaryFolder
-from swapstone.core.subjects.subject import BuildContext, Subject, SubjectKind, TrialSpec
-from swapstone.core.subjects.variant_program import Program
+from swapstone.core.run.subject import BuildContext, Subject, SubjectKind, TrialSpec
+from swapstone.core.run.variant_program import Program
 from swapstone.core.targets import Capabilities, MachineConfig, Target
 from swapstone.core.targets.target import LoadDriver, RemoteProgram
 from swapstone.core.wire import LoadGeneratorRequest, TrialRequest

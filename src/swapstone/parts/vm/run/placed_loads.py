@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from swapstone.core.model import IDLE, Experiment, Load
-from swapstone.core.subjects.machine_config import probe_request, require_real_time
+from swapstone.core.run.machine_config import probe_request, require_real_time
 from swapstone.core.targets import Target
 from swapstone.core.workloads import filled_load, find_load, programs_of, shared_machine_load
 from swapstone.parts.vm.artifacts.image_assembly import carried_programs

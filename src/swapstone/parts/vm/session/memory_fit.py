@@ -13,7 +13,7 @@ import msgspec
 from swapstone.core.model import USUAL_MEMORY_BYTES, Experiment, OwnProgram, UserError
 from swapstone.core.model.number_text import size_text
 from swapstone.core.report.printed_json import printed_json
-from swapstone.core.run import Prepared, check_levels, prepare
+from swapstone.core.run.prepare import Prepared, check_levels, prepare
 from swapstone.core.session.command_text import command_line
 from swapstone.core.session.compare_options import single_comparison
 from swapstone.core.session.experiment import check_experiment, events

@@ -21,7 +21,7 @@ from swapstone.core.model import ROOT_FILES, USUAL_MEMORY_BYTES, Experiment, Own
 from swapstone.core.model.architectures import machine_of
 from swapstone.core.model.safe_text import safe
 from swapstone.core.record import Artifact
-from swapstone.core.subjects.variant_program import Program, ProgramRoot, ProgramRoots, stamp_of
+from swapstone.core.run.variant_program import Program, ProgramRoot, ProgramRoots, stamp_of
 from swapstone.core.targets import Capabilities, Target
 from swapstone.core.targets.carried_files import CarriedFiles, memory_for, room_bytes
 from swapstone.core.wire import ProcessOutcome, TrialRequest

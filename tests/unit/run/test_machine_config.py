@@ -8,7 +8,7 @@ import pytest
 from swapstone.core import workloads
 from swapstone.core.factors import PRIORITY_VARIABLE, Recipe
 from swapstone.core.model import IDLE, Load, MachineNeeds, Metric, Source, Workload
-from swapstone.core.subjects.machine_config import machine_config_for
+from swapstone.core.run.machine_config import machine_config_for
 from swapstone.core.targets import DEFAULT_MACHINE, MachineConfig
 from swapstone.core.workloads.shared_machine_loads import LOADS
 from swapstone.parts.vm.factors.swap import SWAP

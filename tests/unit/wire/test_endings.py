@@ -7,8 +7,8 @@ import errno
 
 import pytest
 
-from swapstone.core.answers.reading import last_line, trouble_of
 from swapstone.core.wire import AgentAnswer, ProcessOutcome
+from swapstone.core.wire.output_reading import last_line, trouble_of
 
 
 def killed(before: str, after: str) -> str:

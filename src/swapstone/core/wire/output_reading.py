@@ -12,7 +12,6 @@ import signal
 
 import msgspec
 
-from swapstone.core.answers.report_samples import samples_of
 from swapstone.core.factors import PRIORITY_SEEN, level_of_stat
 from swapstone.core.model import (
     KILLED,
@@ -32,6 +31,7 @@ from swapstone.core.model import (
 from swapstone.core.model.observation import interruption
 from swapstone.core.model.parts import load
 from swapstone.core.wire import AgentAnswer, ProcessOutcome, decode_workload_report
+from swapstone.core.wire.report_samples import samples_of
 from swapstone.core.wire.text import Place
 from swapstone.core.workloads import TOOL_READERS, own_samples, read_named_figures
 from swapstone.core.workloads.printed_numbers import printed_samples

@@ -10,9 +10,9 @@ from typing import TypeVar
 from swapstone.core.model import PartOrigin, UserError, UserSupplied, Workload
 from swapstone.core.model.parts import load, provided
 from swapstone.core.model.workload import Origin
-from swapstone.core.subjects.own_program import UserProgram
-from swapstone.core.subjects.subject import BuildContext, Judgement, KeepLog, Outcome, Subject, SubjectKind, TrialSpec
-from swapstone.core.subjects.variant_program import Program
+from swapstone.core.run.own_program import UserProgram
+from swapstone.core.run.subject import BuildContext, Judgement, KeepLog, Outcome, Subject, SubjectKind, TrialSpec
+from swapstone.core.run.variant_program import Program
 from swapstone.core.wire.kept_answer import raw_output
 
 __all__ = [

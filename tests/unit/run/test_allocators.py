@@ -12,9 +12,11 @@ import pytest
 
 from swapstone.core.factors import Recipe
 from swapstone.core.model import Status, UnavailableError, Variant
+from swapstone.core.run.declared_program import whole_environment
 from swapstone.core.run.recipes import equally_large
-from swapstone.core.subjects import Judgement, Program, subject_of
-from swapstone.core.subjects.declared_program import whole_environment
+from swapstone.core.run.subject import Judgement
+from swapstone.core.run.subject_kinds import subject_of
+from swapstone.core.run.variant_program import Program
 from swapstone.core.targets.host import HostTarget
 from swapstone.core.workloads import find_workload
 from swapstone.parts.build.artifacts.allocators import EXCLUDED

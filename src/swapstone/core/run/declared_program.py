@@ -13,8 +13,8 @@ from swapstone.core.artifacts.built import Built
 from swapstone.core.factors import Recipe
 from swapstone.core.model import Variant, Workload
 from swapstone.core.record import Artifact
-from swapstone.core.subjects.subject import BuildContext, Subject, TrialSpec
-from swapstone.core.subjects.variant_program import LONGEST_PADDING, PADDING, Program, environment_bytes
+from swapstone.core.run.subject import BuildContext, Subject, TrialSpec
+from swapstone.core.run.variant_program import LONGEST_PADDING, PADDING, Program, environment_bytes
 from swapstone.core.wire import TrialRequest
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.core.subjects.own_program_levels import EXAMINED_RUNS, FolderWatch, file_state, listing
+from swapstone.core.run.own_program_levels import EXAMINED_RUNS, FolderWatch, file_state, listing
 
 NONE: frozenset[str] = frozenset()
 

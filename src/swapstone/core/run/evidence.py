@@ -13,7 +13,7 @@ from swapstone.core.factors import Evidence, ProgramFacts, find_factor, is_unobs
 from swapstone.core.factors.factor import BOARD_SWAPS
 from swapstone.core.model import IDLE, Load, LoadIndicator, Variant
 from swapstone.core.model.number_text import digits, trimmed
-from swapstone.core.subjects.variant_program import Program
+from swapstone.core.run.variant_program import Program
 from swapstone.core.targets.target import REBOOTED
 from swapstone.core.wire import AgentAnswer
 

@@ -7,8 +7,8 @@ import pytest
 
 from swapstone.core.factors import COMMAND_LINE, NOT_OBSERVED, Evidence, ProgramFacts
 from swapstone.core.model import CommandLine, OwnProgram, Variant, environment_variable
-from swapstone.core.subjects.evidence import wrong_level
-from swapstone.core.subjects.own_program_levels import Expected, levels_seen, same_words
+from swapstone.core.run.evidence import wrong_level
+from swapstone.core.run.own_program_levels import Expected, levels_seen, same_words
 
 LINES = (CommandLine(name="a", words=("/x/p", "1", "")), CommandLine(name="b", words=("/x/p", "2")))
 OWN = OwnProgram(name="p", arguments=(), commands=LINES)

@@ -10,8 +10,9 @@ import pytest
 
 from swapstone.core.factors import Evidence, Recipe
 from swapstone.core.model import IDLE, Load, LoadIndicator, Status, Variant
-from swapstone.core.subjects import Program, subject_of
-from swapstone.core.subjects.evidence import missing_load
+from swapstone.core.run.evidence import missing_load
+from swapstone.core.run.subject_kinds import subject_of
+from swapstone.core.run.variant_program import Program
 from swapstone.core.wire import AgentAnswer, ProcessOutcome
 from swapstone.core.workloads import LOADS, find_load, find_workload
 from swapstone.parts.build.build import Build

@@ -12,16 +12,18 @@ import msgspec
 import pytest
 
 import swapstone.core.factors
-from swapstone.core.answers import first_lines
 from swapstone.core.factors import Evidence, Level, ProgramFacts, Recipe, Stage
 from swapstone.core.model import Experiment, FactorLevels, OwnProgram, Status, UnavailableError, UserError, Variant
 from swapstone.core.plan import variants
-from swapstone.core.run import check_levels, manifest_of, prepare
-from swapstone.core.subjects import BuildContext, Program, subject_of
-from swapstone.core.subjects.own_program import UserProgram, with_equal_environments
-from swapstone.core.subjects.variant_program import stamp_of
+from swapstone.core.run.manifest import manifest_of
+from swapstone.core.run.own_program import UserProgram, with_equal_environments
+from swapstone.core.run.prepare import check_levels, prepare
+from swapstone.core.run.subject import BuildContext
+from swapstone.core.run.subject_kinds import subject_of
+from swapstone.core.run.variant_program import Program, stamp_of
 from swapstone.core.targets import Target, open_target
 from swapstone.core.wire import AgentAnswer, ProcessOutcome, TrialRequest
+from swapstone.core.wire.output_reading import first_lines
 from swapstone.core.workloads import own_workload
 from swapstone.parts.build.build import Build
 from swapstone.parts.build.factors.libc import LIBC

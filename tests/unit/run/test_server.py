@@ -23,11 +23,14 @@ from swapstone.core.model import (
     Workload,
 )
 from swapstone.core.model.load import filled
-from swapstone.core.subjects import BuildContext, Program, raw_output, subject_of
+from swapstone.core.run.subject import BuildContext
+from swapstone.core.run.subject_kinds import subject_of
+from swapstone.core.run.variant_program import Program
 from swapstone.core.targets.carried_files import CarriedFiles
 from swapstone.core.targets.fake import FakeTarget
 from swapstone.core.targets.target import RemoteProgram
 from swapstone.core.wire import AgentAnswer, ProcessOutcome, TrialRequest
+from swapstone.core.wire.kept_answer import raw_output
 from swapstone.core.workloads import find_workload, own_workload
 from swapstone.parts.build.artifacts.recipe_resolution import resolve_recipe
 from swapstone.parts.build.artifacts.workload_build import BASE_RECIPE

@@ -15,17 +15,17 @@ from typing import Any, ClassVar, NamedTuple
 
 import msgspec
 
-from swapstone.core.answers import Measured, reader_of
 from swapstone.core.factors import Evidence, ProgramFacts, Recipe, find_factor
 from swapstone.core.model import IDLE, Cpus, Experiment, Load, Status, UnavailableError, UserError, Variant, Workload
 from swapstone.core.model.observation import changed_conditions, describe_conditions, interruption
-from swapstone.core.subjects.evidence import evidence_of, missing_load, observed_levels, wrong_level
-from swapstone.core.subjects.machine_config import machine_config_for, on_board
-from swapstone.core.subjects.variant_program import Program
+from swapstone.core.run.evidence import evidence_of, missing_load, observed_levels, wrong_level
+from swapstone.core.run.machine_config import machine_config_for, on_board
+from swapstone.core.run.variant_program import Program
 from swapstone.core.targets import Capabilities, MachineConfig, Target
 from swapstone.core.targets.hints import target_hint
 from swapstone.core.wire import AgentAnswer, TrialRequest
 from swapstone.core.wire.kept_answer import encode_kept, raw_output
+from swapstone.core.wire.output_reading import Measured, reader_of
 
 KeepLog = Callable[[str, bytes], str]
 """Stores the log of a variant's build, given the variant's label, and returns where."""

@@ -5,7 +5,8 @@ import msgspec
 import pytest
 
 from swapstone.core.model import Sample, Status, Variant
-from swapstone.core.subjects import Program, subject_of
+from swapstone.core.run.subject_kinds import subject_of
+from swapstone.core.run.variant_program import Program
 from swapstone.core.wire import AgentAnswer, ProcessOutcome
 from swapstone.core.workloads import find_workload
 from swapstone.core.workloads.named_figures import NamedFigures

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.core.answers import reader_of
 from swapstone.core.factors import PRIORITY_SEEN
 from swapstone.core.model import Source, UnavailableError, WireError
 from swapstone.core.model.experiment import FEWEST_WAKEUPS, MOST_WAKEUPS
-from swapstone.core.subjects.machine_config import probe_request, require_real_time
+from swapstone.core.run.machine_config import probe_request, require_real_time
 from swapstone.core.targets.host import HostTarget
 from swapstone.core.wire import AgentAnswer, ProcessOutcome
+from swapstone.core.wire.output_reading import reader_of
 from swapstone.core.workloads import find_workload
 from swapstone.parts.build.artifacts.companion_programs import build_workload
 from swapstone.parts.build.artifacts.recipe_resolution import resolve_recipe

@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import msgspec
 
-from swapstone.core.answers import MOST_TOOL_BYTES, trouble_of
 from swapstone.core.factors import PRIORITY_VARIABLE, Recipe
 from swapstone.core.model import USUAL_MEMORY_BYTES, ImageTool, Load, MachineNeeds, Source, UnavailableError, Workload
 from swapstone.core.model.safe_text import safe_excerpt
 from swapstone.core.targets import MachineConfig, Target
 from swapstone.core.wire import TrialRequest
+from swapstone.core.wire.output_reading import MOST_TOOL_BYTES, trouble_of
 
 _WAKEUPS, _FIFO = "cyclictest", "fifo:"
 """The reader of workloads that measure wake-ups, and the beginning of `PRIORITY_VARIABLE` for SCHED_FIFO."""

@@ -13,7 +13,6 @@ from pathlib import Path
 
 import msgspec
 
-from swapstone.core.answers import shortened, trouble_of
 from swapstone.core.artifacts.program_size import stripped_sizes
 from swapstone.core.artifacts.source_tree import sha256_of
 from swapstone.core.factors import NOT_OBSERVED, Evidence, Recipe, read_facts
@@ -31,7 +30,7 @@ from swapstone.core.model import (
 )
 from swapstone.core.model.parts import provided
 from swapstone.core.record import Artifact
-from swapstone.core.subjects.own_program_levels import (
+from swapstone.core.run.own_program_levels import (
     Expected,
     FileState,
     FolderWatch,
@@ -41,9 +40,9 @@ from swapstone.core.subjects.own_program_levels import (
     own_observations,
     received_variables,
 )
-from swapstone.core.subjects.own_program_variant import SHELL, as_run, check_built, check_started, other_arguments
-from swapstone.core.subjects.subject import BuildContext, Inspect, Judgement, Outcome, Subject, TrialSpec
-from swapstone.core.subjects.variant_program import (
+from swapstone.core.run.own_program_variant import SHELL, as_run, check_built, check_started, other_arguments
+from swapstone.core.run.subject import BuildContext, Inspect, Judgement, Outcome, Subject, TrialSpec
+from swapstone.core.run.variant_program import (
     LONGEST_PADDING,
     PADDING,
     POINTER_BYTES,
@@ -55,6 +54,7 @@ from swapstone.core.subjects.variant_program import (
 from swapstone.core.targets import Capabilities, Target
 from swapstone.core.wire import AgentAnswer, ProcessOutcome, TrialRequest
 from swapstone.core.wire.kept_answer import raw_output
+from swapstone.core.wire.output_reading import shortened, trouble_of
 from swapstone.core.wire.own_program_output import LARGEST_BYTES, STDOUT, Digests, OutputDigests
 
 
