@@ -22,10 +22,9 @@ from pathlib import Path
 from benchmarks.shared import children_s, parser_of
 
 from swapstone.core.record import read_regular
-from swapstone.core.session.experiment import resolve
 from swapstone.core.session.machines import open_experiment_target
 from swapstone.core.session.options import Measuring, Place, Settings, VirtualMachine, Workloads
-from swapstone.core.session.request import ExperimentRequest, parse_factors
+from swapstone.core.session.request import ExperimentRequest, parse_factors, resolve
 from swapstone.core.session.run_options import RunOptions
 from swapstone.core.targets import DEFAULT_MACHINE
 from swapstone.core.targets.observed_target import MachineRun, ObservedTarget

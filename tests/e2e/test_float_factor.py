@@ -10,9 +10,7 @@ from pathlib import Path
 import pytest
 
 from swapstone.core.factors import parse_choice
-from swapstone.core.session.defaults import default_architecture, default_suites
-from swapstone.core.session.experiment import resolve
-from swapstone.core.session.request import parse_factors
+from swapstone.core.session.request import default_architecture, default_suites, parse_factors, resolve
 from swapstone.core.session.study_file import load_study
 from swapstone.parts.build.factors.float_abi import MACHINES
 from tests.e2e.cli import fake, runs_of, swapstone

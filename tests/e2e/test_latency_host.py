@@ -11,10 +11,9 @@ from pathlib import Path
 import pytest
 
 from swapstone.core.model import Trial, UserError
-from swapstone.core.session.experiment import resolve
 from swapstone.core.session.precision_stop import check_budget
 from swapstone.core.session.progress import ProgressText
-from swapstone.core.session.request import ExperimentRequest, parse_factors
+from swapstone.core.session.request import ExperimentRequest, parse_factors, resolve
 from tests.e2e.cli import command, environment, runs_of, swapstone
 from tests.fake_ssh import FakeSsh
 from tests.small_records import request_of

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from swapstone.core.factors import parse_choice
-from swapstone.core.session.defaults import default_suites
+from swapstone.core.session.request import default_suites
 from swapstone.core.session.study_file import load_study
 from swapstone.core.workloads import find_workload
 from swapstone.parts.net.artifacts.crates import build_crate, missing_crate_requirement

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from swapstone.core.factors import parse_choice
-from swapstone.core.session.defaults import default_suites
+from swapstone.core.session.request import default_suites
 from swapstone.core.session.study_file import load_study
 from tests.e2e.cli import runs_of, swapstone
 from tests.programs import require

@@ -13,8 +13,7 @@ import pytest
 
 from swapstone.core.model import UnavailableError, UserError
 from swapstone.core.session import machines
-from swapstone.core.session.experiment import resolve
-from swapstone.core.session.request import parse_factors
+from swapstone.core.session.request import parse_factors, resolve
 from swapstone.core.targets import clock_of
 from swapstone.parts.vm.artifacts.images import BuiltImage, Image
 from swapstone.parts.vm.machine.boot_image import VmImage

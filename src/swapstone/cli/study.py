@@ -17,10 +17,10 @@ from swapstone.cli.shell_completion import complete_parts, complete_studies, com
 from swapstone.core.report.context import Selection
 from swapstone.core.report.study_index import document_of
 from swapstone.core.session import api
-from swapstone.core.session.experiment import complete_target
 from swapstone.core.session.options import settings_from, typed
 from swapstone.core.session.outcome import Interrupted
 from swapstone.core.session.record_handle import Record
+from swapstone.core.session.request import complete_target
 
 
 @click.command()

@@ -7,7 +7,7 @@ import pytest
 
 from swapstone.core.factors import Evidence, find_factor, find_level, parse_choice
 from swapstone.core.model import UserError
-from swapstone.core.session.defaults import default_suites
+from swapstone.core.session.request import default_suites
 from swapstone.parts.build.artifacts.workload_build import BASE_RECIPE
 from swapstone.parts.net.factors.clients import CLIENTS, VARIABLE
 

@@ -10,7 +10,7 @@ import pytest
 from swapstone.core.factors import parse_choice
 from swapstone.core.model import Crate, Experiment, FactorLevels, UnavailableError, UserError, Workload
 from swapstone.core.run.subject_kinds import subjects_of
-from swapstone.core.session.defaults import default_suites, default_target_of
+from swapstone.core.session.request import default_suites, default_target_of
 from swapstone.core.targets import Capabilities, find_target_kind, parse_target
 from swapstone.core.workloads import find_suite, find_workload
 from swapstone.parts.net.subjects.crate import CrateProgram

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from swapstone.core.model import FactorLevels, LoadGenerator, OwnProgram, UserError
-from swapstone.core.session.experiment import resolve
+from swapstone.core.session.request import resolve
 from tests.small_records import request_of
 
 OWN = OwnProgram(name="prog", arguments=("./prog",))

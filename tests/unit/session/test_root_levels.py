@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from swapstone.core.model import BOOT_ORDER, RANDOM_ORDER, FactorLevels, UnavailableError, UserError
-from swapstone.core.session.experiment import resolve
+from swapstone.core.session.request import resolve
 from tests.small_records import request_of
 
 ROOTS = (FactorLevels(factor="rootfs", levels=("musl", "glibc")),)

@@ -9,9 +9,9 @@ import pytest
 
 from swapstone.core.model import FactorLevels, LoadGenerator, UserError
 from swapstone.core.session.command_text import command_line
-from swapstone.core.session.experiment import resolve
 from swapstone.core.session.options import Program
 from swapstone.core.session.own_program_request import own_program, program_factor
+from swapstone.core.session.request import resolve
 from swapstone.core.session.server_program import server_notes
 from swapstone.core.workloads import workloads_of
 from swapstone.core.workloads.server_metrics import closed_loop_notes

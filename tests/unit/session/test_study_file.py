@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from swapstone.core.model import UserError
 from swapstone.core.session import study_file
-from swapstone.core.session.experiment import resolve
 from swapstone.core.session.options import Measuring, Place, Settings, VirtualMachine, Workloads
+from swapstone.core.session.request import resolve
 from swapstone.core.session.study_file import (
     Study,
     decode_study,

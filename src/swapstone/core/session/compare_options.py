@@ -21,11 +21,11 @@ from swapstone.core.model.safe_text import safe
 from swapstone.core.record.writer import check_unused
 from swapstone.core.session.agreement_output import records_of
 from swapstone.core.session.command_lines import split_arguments
-from swapstone.core.session.experiment import check_experiment, resolve, start
+from swapstone.core.session.experiment import check_experiment, start
 from swapstone.core.session.options import settings_from, typed
 from swapstone.core.session.progress import Progress
 from swapstone.core.session.record_handle import Record
-from swapstone.core.session.request import request_of
+from swapstone.core.session.request import request_of, resolve
 from swapstone.core.session.run_options import RunOptions, parse_sharing, run_options_of
 from swapstone.core.targets import clock_of, find_target_kind, target_kinds
 

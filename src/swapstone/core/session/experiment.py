@@ -4,34 +4,21 @@
 from __future__ import annotations
 
 import contextlib
-import math
 import os
-import secrets
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
 
-from swapstone.core.factors import PRIORITY, Stage, find_factor
-from swapstone.core.factors.factor import reboots
 from swapstone.core.model import (
-    BOOT_ORDER,
-    CURRENT_RULES,
-    OWN_SUITE,
-    RANDOM_ORDER,
-    VIRTUAL_CLOCK,
     Experiment,
-    FactorLevels,
-    ImageTool,
     RecordError,
     Run,
     Status,
     UserError,
-    Workload,
-    refuse,
 )
-from swapstone.core.model.architectures import ARCHITECTURES, find_architecture
+from swapstone.core.model.architectures import ARCHITECTURES
 from swapstone.core.model.errors import as_user_error
 from swapstone.core.record import (
     Manifest,
@@ -40,208 +27,23 @@ from swapstone.core.record import (
     load,
     manifest_differences,
     new_record_path,
-    require_readable,
 )
 from swapstone.core.run.engine import Engine, SessionEnd
 from swapstone.core.run.manifest import manifest_of
 from swapstone.core.run.prepare import Prepared, check_levels, check_machine, prepare
 from swapstone.core.run.subject_kinds import subject_of
 from swapstone.core.session.analysis import record_verdicts
-from swapstone.core.session.defaults import (
-    BUDGET_PER_VARIANT_NS,
-    default_architecture,
-    default_confidence,
-    default_suites,
-    default_target_of,
-)
 from swapstone.core.session.description import describe
 from swapstone.core.session.machines import open_experiment_target
-from swapstone.core.session.option_table import flag_of
-from swapstone.core.session.options import Settings, Workloads
 from swapstone.core.session.outcome import Interrupted, check_fail_if
 from swapstone.core.session.precision_stop import BudgetError, PrecisionStop, check_budget
 from swapstone.core.session.progress import NO_PROGRESS, Progress
-from swapstone.core.session.request import (
-    ExperimentRequest,
-    check_loads,
-    check_order,
-    discarded_runs,
-    parse_held,
-    rules_of_parts,
-    wakeups_of,
-)
 from swapstone.core.session.run_options import DEFAULT_OPTIONS, RunOptions
 from swapstone.core.session.trust import require_own_record, require_trust
-from swapstone.core.session.values import duration_ns
-from swapstone.core.targets import AgentStartError, Target, TargetOptions, clock_of, find_target_kind, parse_target
-from swapstone.core.workloads import find_workloads, own_names, own_workload, workloads_of
+from swapstone.core.targets import AgentStartError, Target, find_target_kind
+from swapstone.core.workloads import own_workload, workloads_of
 
 STOPPED = SessionEnd("interrupted", "the user stopped it")
-
-
-def complete_target(target: str, settings: Settings) -> str:
-    """Return a target whose text names what a user names elsewhere, such as the environment of a lab.
-
-    Args:
-        target: as typed; empty for the default one.
-        settings: of the user.
-
-    Raises:
-        UserError: an option is wrong, or does not fit the target.
-    """
-    for rules in rules_of_parts():
-        target = rules.target(target, settings)
-    return target
-
-
-def resolve(request: ExperimentRequest) -> Experiment:
-    """Resolve every name, pattern and default of a request.
-
-    Raises:
-        UserError: a name is unknown, or a value is out of range.
-    """
-    works: list[Workload] = []
-    named = complete_target(request.settings.place.target or "", request.settings) or None
-    wanted, measuring = request.settings.workloads, request.settings.measuring
-    place, machine = request.settings.place, request.settings.machine
-    held = parse_held(wanted.hold, request.factors)
-    factors = (*request.factors, *(FactorLevels(factor=name, levels=(level,)) for name, level in held))
-    for rules in rules_of_parts():
-        rules.check(request, factors)
-    if request.own:
-        refuse(
-            *(
-                (
-                    getattr(wanted, name),
-                    f"{option} chooses among Swapstone's workloads; your own program is measured instead of them.",
-                    f"Leave {option} out, or the program.",
-                )
-                for name, option in ((each, flag_of(Workloads, each)) for each in ("suites", "only"))
-            )
-        )
-        chosen = tuple((OWN_SUITE, name) for name in own_names(request.own))
-    else:
-        # Without a target, trials can have a machine that is booted for them.
-        suites = wanted.suites or default_suites(
-            factors,
-            wanted.only,
-            boots=named is None or "boots" in find_target_kind(named).opens.offers,
-            of_target=suites_of(named),
-        )
-        found = find_workloads(suites, wanted.only)
-        chosen = tuple((suite, workload.name) for suite, workload in found)
-        works = [workload for _, workload in found]
-    loads = check_loads(place.loads)
-    confidence = default_confidence(measuring.correction)
-    architecture = machine.architecture or default_architecture(factors)
-    target = named or default_target_of(factors, loads, works, architecture)
-    if not machine.architecture and not find_target_kind(target).has_architectures:
-        architecture = ""
-    boots = "boots" in find_target_kind(target).opens.offers
-    left_out = set() if wanted.only else {work.name for work in works if _is_left_out(work, factors, boots=boots)}
-    works = [work for work in works if work.name not in left_out]
-    chosen = tuple(each for each in chosen if each[1] not in left_out)
-    clock = clock_of(target, place.clock or "")
-    copies = _copies(request, clock, works) if measuring.null else 0
-    options = TargetOptions(
-        clock=clock,
-        architecture=architecture,
-        cpu_model=machine.cpu_model,
-        ns_per_instruction=machine.ns_per_instruction,
-        processors=machine.processors,
-    )
-    parse_target(target, options)
-    combinations = math.prod(len(choice.levels) for choice in request.factors)
-    prime, prime_more = discarded_runs(request, clock, works, boots=boots)
-    experiment = Experiment(
-        name=request.name,
-        factors=tuple(request.factors),
-        workloads=chosen,
-        loads=loads,
-        target=target,
-        architecture=find_architecture(architecture).name if architecture else "",
-        cpu_model=machine.cpu_model,
-        ns_per_instruction=machine.ns_per_instruction,
-        processors=machine.processors,
-        clock=clock,
-        budget_ns=duration_ns(measuring.budget) or BUDGET_PER_VARIANT_NS * (combinations + copies),
-        margin=measuring.margin,
-        confidence=measuring.confidence or confidence,
-        seed=measuring.seed if measuring.seed is not None else secrets.randbelow(2**31),
-        null=measuring.null,
-        blocks=measuring.blocks or 0,
-        layouts=measuring.layouts or 0,
-        published=wanted.published,
-        own=request.own,
-        rules=CURRENT_RULES,
-        correction=measuring.correction,
-        prime=prime,
-        prime_more=prime_more,
-        order=_order(request, target, factors, clock),
-        held=held,
-        budget_extends=measuring.budget is None or request.budget_extends,
-        failures_count=True,
-        wakeups=wakeups_of(duration_ns(measuring.duration), works),
-    )
-    for rules in rules_of_parts():
-        experiment = rules.complete(experiment, request.settings)
-    require_readable(experiment)
-    return experiment
-
-
-def suites_of(target: str | None) -> tuple[str, ...]:
-    """Return the suites of a request that names a target, and no suite; empty for those of its factors."""
-    return find_target_kind(target).opens.suites if target else ()
-
-
-def _order(request: ExperimentRequest, target: str, factors: Sequence[FactorLevels], clock: str) -> str:
-    """Return the order of a block: by boot, where a board boots another kernel or root for each variant.
-
-    Raises:
-        UserError: the request has another order, or layouts, which would change within a boot.
-    """
-    measuring = request.settings.measuring
-    order = check_order(measuring.order, measuring.layouts or 0, clock)
-    boots_variants = any(reboots(find_factor(choice.factor)) for choice in factors)
-    if "reboots" not in find_target_kind(target).opens.offers or not boots_variants:
-        return order
-    if order != RANDOM_ORDER:
-        raise UserError(
-            f"--order {order} can't be had on a board that boots for each variant: a block has one boot of each, in random order.",
-            "Leave --order out.",
-        )
-    return BOOT_ORDER
-
-
-def _is_left_out(work: Workload, factors: Sequence[FactorLevels], *, boots: bool) -> bool:
-    """Return whether a workload is not measured unless the user names it.
-
-    A packaged program is the same for each level of a factor that acts before its start; then another workload of its suite is compared.
-    """
-    if boots:
-        return work.elsewhere
-    packaged = isinstance(work.origin, ImageTool) and work.origin.package
-    return bool(packaged) and any(
-        factor.stage is not Stage.BOOT and factor is not PRIORITY and not reboots(factor)
-        for factor in (find_factor(choice.factor) for choice in factors)
-    )
-
-
-def _copies(request: ExperimentRequest, clock: str, works: Sequence[Workload]) -> int:
-    """Return how many copies of the baseline a null comparison adds.
-
-    Raises:
-        UserError: no copy could differ from the baseline.
-    """
-    if clock != VIRTUAL_CLOCK:
-        return 1 if request.own else 2
-    nothing = "--null has nothing to compare: on the virtual clock a program gives the same bytes when it runs again,"
-    tools = any(isinstance(work.origin, ImageTool) for work in works)
-    refuse(
-        (request.own, f"{nothing} and Swapstone does not link yours.", "Leave --null out."),
-        (tools, f"{nothing} and a tool of the image can't be relinked.", "Leave --null out."),
-    )
-    return 1
 
 
 def check_experiment(experiment: Experiment) -> None:

@@ -13,10 +13,9 @@ from typing import Any, TypeVar
 
 import attrs
 
-from swapstone.core.model import IDLE, RANDOM_ORDER, REPORT_CORRECTION, UserError
+from swapstone.core.model import FAMILY_CORRECTION, IDLE, RANDOM_ORDER, REPORT_CORRECTION, UserError
 from swapstone.core.model.parts import provided
 from swapstone.core.model.run_sharing import EXECUTORS
-from swapstone.core.session.defaults import CONFIDENCES, MARGIN
 from swapstone.core.session.option_table import Piece, between, declared, given_of, options_of
 from swapstone.core.session.values import (
     command_list,
@@ -39,6 +38,12 @@ from swapstone.core.targets import target_kinds
 _WORKLOADS, _COMMANDS, _PROGRAM = "Workloads", "Your own commands", "Your own program"
 _SERVER = "Your own server"
 _RUNS, _MEASURING, _MACHINE, _CLUSTER = ("How it runs and what it prints", "Measuring", "The machine", "Many machines")
+MARGIN = 0.02
+"""Ratio of no interest."""
+
+CONFIDENCES = {REPORT_CORRECTION: 0.99, FAMILY_CORRECTION: 0.95}
+"""Before correction, by what it holds for: a whole report, or each of its families."""
+
 MOST_DISCARDED = 16
 """The largest number of discarded runs before each measured one."""
 

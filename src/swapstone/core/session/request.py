@@ -1,22 +1,41 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Requests: an experiment before its names, patterns and defaults are resolved."""
+"""Requests, and how one becomes an experiment: names are looked up, patterns and defaults resolved."""
 
 from __future__ import annotations
 
 import dataclasses
+import math
+import secrets
 import shlex
 from collections.abc import Callable, Iterable, Sequence
+from fnmatch import fnmatchcase
 
 import attrs
 import msgspec
 
-from swapstone.core.factors import all_factors, find_factor, find_level, free_levels, is_root_factor, parse_choice
+from swapstone.core.factors import (
+    PRIORITY,
+    Stage,
+    all_factors,
+    find_factor,
+    find_level,
+    free_levels,
+    is_root_factor,
+    parse_choice,
+)
+from swapstone.core.factors.factor import reboots
 from swapstone.core.model import (
     BALANCED_ORDER,
+    BOOT_ORDER,
+    CURRENT_RULES,
+    IDLE,
+    OWN_SUITE,
     RANDOM_ORDER,
     VIRTUAL_CLOCK,
+    Crate,
     Experiment,
     FactorLevels,
+    ImageTool,
     OwnProgram,
     UserError,
     Workload,
@@ -24,12 +43,20 @@ from swapstone.core.model import (
     refuse,
     unknown,
 )
+from swapstone.core.model.architectures import find_architecture
 from swapstone.core.model.experiment import FEWEST_WAKEUPS, MOST_WAKEUPS, WAKEUP_INTERVAL_US
 from swapstone.core.model.parts import provided
-from swapstone.core.session.options import Program, Settings
+from swapstone.core.record import require_readable
+from swapstone.core.session.option_table import flag_of
+from swapstone.core.session.options import CONFIDENCES, Measuring, Program, Settings, Workloads
 from swapstone.core.session.own_program_request import own_program, program_factor
 from swapstone.core.session.parameters import check_placeholders, parse_free_factors
-from swapstone.core.workloads import find_load, with_wakeups
+from swapstone.core.session.values import duration_ns
+from swapstone.core.targets import TargetOptions, clock_of, default_target, find_target_kind, parse_target
+from swapstone.core.workloads import all_suites, find_load, find_workloads, own_names, with_wakeups
+
+BUDGET_PER_VARIANT_NS = 60_000_000_000
+"""Time for measuring, for each variant."""
 
 
 def varied_program(
@@ -193,7 +220,7 @@ def wakeups_of(duration_ns: int | None, workloads: Iterable[Workload]) -> int:
 
 
 def discarded_runs(
-    request: ExperimentRequest, clock: str, workloads: Iterable[Workload], *, boots: bool
+    prime: int | None, own: OwnProgram | None, clock: str, workloads: Iterable[Workload], *, boots: bool
 ) -> tuple[int, bool]:
     """Return how many runs are discarded before each measured one, and whether more are where runs depend on what ran before them.
 
@@ -201,7 +228,8 @@ def discarded_runs(
     A server has its load generator's requests before its measurement, and on the virtual clock each run starts from the same state.
 
     Args:
-        request: with a number, or None.
+        prime: the number that the user gave, or None.
+        own: the program of the experiment, if it is the user's.
         clock: of the experiment.
         workloads: of Swapstone; none for an own program.
         boots: whether each run has a machine of its own, so that only the host could carry anything over.
@@ -209,7 +237,6 @@ def discarded_runs(
     Raises:
         UserError: the clock is the virtual one.
     """
-    prime = request.settings.measuring.prime
     if prime is not None:
         if prime and clock == VIRTUAL_CLOCK:
             raise UserError(
@@ -217,9 +244,9 @@ def discarded_runs(
             )
         return prime, False
     serves = any(work.load_generator is not None for work in workloads)
-    if clock == VIRTUAL_CLOCK or serves or (request.own is not None and request.own.load_generators):
+    if clock == VIRTUAL_CLOCK or serves or (own is not None and own.load_generators):
         return 0, False
-    return int(request.own is not None and not boots), True
+    return int(own is not None and not boots), True
 
 
 def check_order(order: str, layouts: int, clock: str) -> str:
@@ -270,3 +297,238 @@ class ExperimentRules:
 def rules_of_parts() -> tuple[ExperimentRules, ...]:
     """Return what each part adds that adds anything."""
     return provided("experiment", ExperimentRules)
+
+
+def complete_target(target: str, settings: Settings) -> str:
+    """Return a target whose text names what a user names elsewhere, such as the environment of a lab.
+
+    Args:
+        target: as typed; empty for the default one.
+        settings: of the user.
+
+    Raises:
+        UserError: an option is wrong, or does not fit the target.
+    """
+    for rules in rules_of_parts():
+        target = rules.target(target, settings)
+    return target
+
+
+def resolve(request: ExperimentRequest) -> Experiment:
+    """Resolve every name, pattern and default of a request.
+
+    Raises:
+        UserError: a name is unknown, or a value is out of range.
+    """
+    works: list[Workload] = []
+    named = complete_target(request.settings.place.target or "", request.settings) or None
+    wanted, measuring = request.settings.workloads, request.settings.measuring
+    place, machine = request.settings.place, request.settings.machine
+    held = parse_held(wanted.hold, request.factors)
+    factors = (*request.factors, *(FactorLevels(factor=name, levels=(level,)) for name, level in held))
+    for rules in rules_of_parts():
+        rules.check(request, factors)
+    if request.own:
+        refuse(
+            *(
+                (
+                    getattr(wanted, name),
+                    f"{option} chooses among Swapstone's workloads; your own program is measured instead of them.",
+                    f"Leave {option} out, or the program.",
+                )
+                for name, option in ((each, flag_of(Workloads, each)) for each in ("suites", "only"))
+            )
+        )
+        chosen = tuple((OWN_SUITE, name) for name in own_names(request.own))
+    else:
+        # Without a target, trials can have a machine that is booted for them.
+        suites = wanted.suites or default_suites(
+            factors,
+            wanted.only,
+            boots=named is None or "boots" in find_target_kind(named).opens.offers,
+            of_target=suites_of(named),
+        )
+        found = find_workloads(suites, wanted.only)
+        chosen = tuple((suite, workload.name) for suite, workload in found)
+        works = [workload for _, workload in found]
+    loads = check_loads(place.loads)
+    confidence = default_confidence(measuring.correction)
+    architecture = machine.architecture or default_architecture(factors)
+    target = named or default_target_of(factors, loads, works, architecture)
+    if not machine.architecture and not find_target_kind(target).has_architectures:
+        architecture = ""
+    boots = "boots" in find_target_kind(target).opens.offers
+    left_out = set() if wanted.only else {work.name for work in works if _is_left_out(work, factors, boots=boots)}
+    works = [work for work in works if work.name not in left_out]
+    chosen = tuple(each for each in chosen if each[1] not in left_out)
+    clock = clock_of(target, place.clock or "")
+    copies = _copies(request.own, clock, works) if measuring.null else 0
+    options = TargetOptions(
+        clock=clock,
+        architecture=architecture,
+        cpu_model=machine.cpu_model,
+        ns_per_instruction=machine.ns_per_instruction,
+        processors=machine.processors,
+    )
+    parse_target(target, options)
+    combinations = math.prod(len(choice.levels) for choice in request.factors)
+    prime, prime_more = discarded_runs(measuring.prime, request.own, clock, works, boots=boots)
+    experiment = Experiment(
+        name=request.name,
+        factors=tuple(request.factors),
+        workloads=chosen,
+        loads=loads,
+        target=target,
+        architecture=find_architecture(architecture).name if architecture else "",
+        cpu_model=machine.cpu_model,
+        ns_per_instruction=machine.ns_per_instruction,
+        processors=machine.processors,
+        clock=clock,
+        budget_ns=duration_ns(measuring.budget) or BUDGET_PER_VARIANT_NS * (combinations + copies),
+        margin=measuring.margin,
+        confidence=measuring.confidence or confidence,
+        seed=measuring.seed if measuring.seed is not None else secrets.randbelow(2**31),
+        null=measuring.null,
+        blocks=measuring.blocks or 0,
+        layouts=measuring.layouts or 0,
+        published=wanted.published,
+        own=request.own,
+        rules=CURRENT_RULES,
+        correction=measuring.correction,
+        prime=prime,
+        prime_more=prime_more,
+        order=_order(measuring, target, factors, clock),
+        held=held,
+        budget_extends=measuring.budget is None or request.budget_extends,
+        failures_count=True,
+        wakeups=wakeups_of(duration_ns(measuring.duration), works),
+    )
+    for rules in rules_of_parts():
+        experiment = rules.complete(experiment, request.settings)
+    require_readable(experiment)
+    return experiment
+
+
+def suites_of(target: str | None) -> tuple[str, ...]:
+    """Return the suites of a request that names a target, and no suite; empty for those of its factors."""
+    return find_target_kind(target).opens.suites if target else ()
+
+
+def _order(measuring: Measuring, target: str, factors: Sequence[FactorLevels], clock: str) -> str:
+    """Return the order of a block: by boot, where a board boots another kernel or root for each variant.
+
+    Raises:
+        UserError: the request has another order, or layouts, which would change within a boot.
+    """
+    order = check_order(measuring.order, measuring.layouts or 0, clock)
+    boots_variants = any(reboots(find_factor(choice.factor)) for choice in factors)
+    if "reboots" not in find_target_kind(target).opens.offers or not boots_variants:
+        return order
+    if order != RANDOM_ORDER:
+        raise UserError(
+            f"--order {order} can't be had on a board that boots for each variant: a block has one boot of each, in random order.",
+            "Leave --order out.",
+        )
+    return BOOT_ORDER
+
+
+def _is_left_out(work: Workload, factors: Sequence[FactorLevels], *, boots: bool) -> bool:
+    """Return whether a workload is not measured unless the user names it.
+
+    A packaged program is the same for each level of a factor that acts before its start; then another workload of its suite is compared.
+    """
+    if boots:
+        return work.elsewhere
+    packaged = isinstance(work.origin, ImageTool) and work.origin.package
+    return bool(packaged) and any(
+        factor.stage is not Stage.BOOT and factor is not PRIORITY and not reboots(factor)
+        for factor in (find_factor(choice.factor) for choice in factors)
+    )
+
+
+def _copies(own: OwnProgram | None, clock: str, works: Sequence[Workload]) -> int:
+    """Return how many copies of the baseline a null comparison adds.
+
+    Raises:
+        UserError: no copy could differ from the baseline.
+    """
+    if clock != VIRTUAL_CLOCK:
+        return 1 if own else 2
+    nothing = "--null has nothing to compare: on the virtual clock a program gives the same bytes when it runs again,"
+    tools = any(isinstance(work.origin, ImageTool) for work in works)
+    refuse(
+        (own, f"{nothing} and Swapstone does not link yours.", "Leave --null out."),
+        (tools, f"{nothing} and a tool of the image can't be relinked.", "Leave --null out."),
+    )
+    return 1
+
+
+def default_confidence(correction: str) -> float:
+    """Return the confidence of a request that names none.
+
+    Raises:
+        UserError: there is no such correction.
+    """
+    if correction not in CONFIDENCES:
+        raise unknown("correction", correction, CONFIDENCES)
+    return CONFIDENCES[correction]
+
+
+def default_suites(
+    factors: Iterable[FactorLevels], only: Sequence[str], *, boots: bool = True, of_target: tuple[str, ...] = ()
+) -> tuple[str, ...]:
+    """Return the suites of a request that names none: those in which its factors make a difference, else ``libc``.
+
+    If every pattern of `only` matches a workload of ``libc``, the suite is ``libc``.
+
+    Args:
+        factors: of the request.
+        only: patterns of workloads.
+        boots: whether the target starts a machine for each trial.
+        of_target: `Target.suites`.
+    """
+    if of_target:
+        return of_target
+    of_factor = {factor: suite for suite in all_suites() for factor in suite.factors}
+    if not boots:
+        of_factor |= {factor: suite for suite in all_suites() for factor in suite.factors_unbooted}
+    suites = [of_factor[choice.factor] for choice in factors if choice.factor in of_factor]
+    replaced = {name for suite in suites for name in suite.replaces}
+    found = tuple(dict.fromkeys(suite.name for suite in suites if suite.name not in replaced))
+    default = next((suite for suite in all_suites() if suite.is_default), None)
+    if default is None:
+        return found
+    names = [workload.name for workload in default.workloads]
+    all_in_default = only and all(any(fnmatchcase(name, pattern) for name in names) for pattern in only)
+    return (default.name,) if all_in_default or not found else found
+
+
+def default_target_of(
+    factors: Sequence[FactorLevels], loads: Sequence[str], workloads: Sequence[Workload], architecture: str = ""
+) -> str:
+    """Return the target of an experiment whose user names none: a kind that boots machines where only a booted machine will do.
+
+    Args:
+        factors: its factors.
+        loads: names of its loads.
+        workloads: what it runs.
+        architecture: of a virtual machine; empty for none.
+    """
+    boots = bool(architecture) or any(find_factor(choice.factor).stage is Stage.BOOT for choice in factors)
+    if any(choice.factor == PRIORITY.name for choice in factors) and not boots:
+        return "host"
+    if any(isinstance(work.origin, Crate) and work.origin.bare for work in workloads):
+        return default_target(boots=False, bare=True)
+    loaded = any(load != IDLE.name for load in loads)
+    return default_target(boots=boots or loaded or any(work.machine for work in workloads))
+
+
+def default_architecture(factors: Iterable[FactorLevels]) -> str:
+    """Return the architecture of the virtual machine that the factors of an experiment need; empty if this machine's will do."""
+    needed = (getattr(find_factor(choice.factor), "default_architecture", "") for choice in factors)
+    return next(filter(None, needed), "")
+
+
+def default_budget_ns(factors: Iterable[FactorLevels]) -> int:
+    """Return the budget of an experiment that names none, without copies of the baseline."""
+    return BUDGET_PER_VARIANT_NS * math.prod(len(choice.levels) for choice in factors)

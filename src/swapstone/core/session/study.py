@@ -35,15 +35,14 @@ from swapstone.core.report import record_report
 from swapstone.core.report.render import html, markdown
 from swapstone.core.report.study_index import PartSummary, StudyIndex, document_of, summary, to_json
 from swapstone.core.session.analysis import analyse_record
-from swapstone.core.session.defaults import default_suites
-from swapstone.core.session.experiment import resolve, resume, start, suites_of
+from swapstone.core.session.experiment import resume, start
 from swapstone.core.session.machines import has_exact_runs, run_sharer
 from swapstone.core.session.outcome import Interrupted
 from swapstone.core.session.precision_stop import BudgetError, check_budget, sufficient_budget
 from swapstone.core.session.progress import NO_PROGRESS, Progress
 from swapstone.core.session.record_handle import Record
 from swapstone.core.session.report_context import context_of
-from swapstone.core.session.request import ExperimentRequest
+from swapstone.core.session.request import ExperimentRequest, default_suites, resolve, suites_of
 from swapstone.core.session.run_options import DEFAULT_OPTIONS, RunOptions
 from swapstone.core.session.study_file import Study, StudyPart
 from swapstone.core.session.study_run import STUDY, StudyRun, load_trusted_run

@@ -21,10 +21,9 @@ from swapstone.core.model import (
 )
 from swapstone.core.model.directories import share_dir
 from swapstone.core.model.regular_file import TomlError, decode_toml
-from swapstone.core.session.defaults import default_budget_ns
 from swapstone.core.session.option_table import Option, options_of
 from swapstone.core.session.options import PIECES, Program, Settings, settings_from
-from swapstone.core.session.request import ExperimentRequest, varied_program
+from swapstone.core.session.request import ExperimentRequest, default_budget_ns, varied_program
 from swapstone.core.session.values import duration_ns
 from swapstone.core.targets import target_below
 
