@@ -183,9 +183,9 @@ def test_the_columns_of_a_complete_record_that_changed_just_now_are_kept_after_a
     assert len(readings) == 2, "each change is read once"
     (record / "seal.json").unlink()
     (record / "runs.jsonl").touch()
-    load_columns(record)
     monkeypatch.setattr(run_store, "RECENT_NS", 10**18)
-    load_columns(record)
+    for _ in range(2):
+        load_columns(record)
     assert len(readings) == 4, "an experiment that may go on is read at once, and not kept"
 
 
