@@ -294,13 +294,19 @@ class _Columns:
         found[1].extend(values)
 
     def table(self, rows: int) -> dict[str, NDArray[Any]]:
-        """Return all columns, of shape (rows,)."""
+        """Return all columns, of shape (rows,), read-only."""
         columns: dict[str, NDArray[Any]] = {}
         for names, (numbers, values) in self._of.items():
             table = np.array(values).reshape(len(numbers), len(names))
             for name, column in zip(names, table.T, strict=True):
                 columns.setdefault(name, np.full(rows, self._absent))[np.array(numbers)] = column
-        return columns
+        return {name: np.broadcast_to(shortened(column), rows) for name, column in columns.items()}
+
+
+def shortened(column: NDArray[Any]) -> NDArray[Any]:
+    """Return the first value alone of a column of 64-bit numbers that has one value."""
+    bits = column.view(np.int64)
+    return column[:1].copy() if column.size and (bits == bits[0]).all() else column
 
 
 class RunColumns:
