@@ -269,40 +269,44 @@ FACTS = frozenset(
 )
 """The facts that the analysis reads. The others have no column: a record from elsewhere may have any number of names."""
 
-_STATUS = {status: number for number, status in enumerate(STATUSES)}
 _HEAD = ("place", "status", "reason", "output", "found", "block", "position", "prime", "started", "elapsed", "extras")
 
 
 class _Columns:
-    """Columns by name, of rows which have some of them each.
+    """Columns by name, of rows which have some of them each. Rows that have the same names are kept together.
 
     Args:
         absent: what the rows have that lack a name; its type is that of the columns.
     """
 
     def __init__(self, absent: float) -> None:
-        self._type = np.int64 if isinstance(absent, int) else np.float64
-        self._absent = array.array("q" if isinstance(absent, int) else "d", [absent])
-        self._of: dict[str, array.array[Any]] = {}
+        self._absent = absent
+        self._of: dict[tuple[str, ...], tuple[array.array[int], array.array[Any]]] = {}
+        """By their names: numbers of rows, and the values of each row after those of the one before."""
 
-    def add(self, row: int, values: Iterable[tuple[str, float]]) -> None:
-        """Add the values of a row, which has no smaller number than those before; of several of one name the last one counts."""
-        for name, value in values:
-            column = self._of.get(name)
-            if column is None:
-                column = self._of[name] = self._absent * row
-            if len(column) == row:
-                column.append(value)
-            else:
-                column.extend(self._absent * (row + 1 - len(column)))
-                column[row] = value
+    def add(self, row: int, names: tuple[str, ...], values: Iterable[float]) -> None:
+        """Add the values of a row, each time of another one; of several of one name the last one counts."""
+        found = self._of.get(names)
+        if found is None:
+            code = "q" if isinstance(self._absent, int) else "d"
+            found = self._of[names] = array.array("q"), array.array(code)
+        found[0].append(row)
+        found[1].extend(values)
 
-    def table(self, rows: int, *, keep: bool) -> dict[str, NDArray[Any]]:
-        """Return all columns, of shape (rows,): copies if more rows will be added."""
-        for column in self._of.values():
-            column.extend(self._absent * (rows - len(column)))
-        take = np.array if keep else np.frombuffer
-        return {name: take(column, dtype=self._type) for name, column in self._of.items()}
+    def table(self, rows: int) -> dict[str, NDArray[Any]]:
+        """Return all columns, of shape (rows,), read-only."""
+        columns: dict[str, NDArray[Any]] = {}
+        for names, (numbers, values) in self._of.items():
+            table = np.array(values).reshape(len(numbers), len(names))
+            for name, column in zip(names, table.T, strict=True):
+                columns.setdefault(name, np.full(rows, self._absent))[np.array(numbers)] = column
+        return {name: np.broadcast_to(shortened(column), rows) for name, column in columns.items()}
+
+
+def shortened(column: NDArray[Any]) -> NDArray[Any]:
+    """Return the first value alone of a column of 64-bit numbers that has one value."""
+    bits = column.view(np.int64)
+    return column[:1].copy() if column.size and (bits == bits[0]).all() else column
 
 
 class RunColumns:
@@ -328,13 +332,13 @@ class RunColumns:
             ValueError: a value is not finite.
         """
         trial, row, wanted = run.trial, self._rows, self._wanted
-        status = next((each.values[0] for each in run.samples if each.metric == EXIT_STATUS and each.values), 0.0)
+        statuses = [each.values[0] for each in run.samples if each.metric == EXIT_STATUS and each.values]
         place = trial.suite, trial.workload, trial.load, trial.variant
         numbers = (
             self._places.setdefault(place, len(self._places)),
-            _STATUS[run.status],
+            STATUSES.index(run.status),
             self._reasons.setdefault(run.reason, len(self._reasons)),
-            self._outputs.setdefault((run.digests, status), len(self._outputs)),
+            self._outputs.setdefault((run.digests, statuses[0] if statuses else 0.0), len(self._outputs)),
             self._left.setdefault(run.found_files, len(self._left)),
             trial.block,
             trial.position,
@@ -343,21 +347,21 @@ class RunColumns:
             run.elapsed_ns,
             (HISTOGRAM if run.histogram else 0) | (SERIES if run.series else 0),
         )
-        self._head.add(row, zip(_HEAD, numbers, strict=True))
-        self._facts.add(row, [fact for fact in run.facts if fact[0] in FACTS])
+        self._head.add(row, _HEAD, numbers)
+        facts = [fact for fact in run.facts if fact[0] in FACTS]
+        self._facts.add(row, tuple([name for name, _ in facts]), [value for _, value in facts])
         kept = [each for each in run.samples if each.values and (wanted is None or each.metric in wanted)]
         values = [each.values[0] if len(each.values) == 1 else run_value(each.values) for each in kept]
         if not all(map(math.isfinite, values)):
             raise ValueError("a run's values must be finite")
-        self._metrics.add(row, ((each.metric, value) for each, value in zip(kept, values, strict=True)))
+        self._metrics.add(row, tuple([each.metric for each in kept]), values)
         self._rows += 1
 
-    def table(self, source: RunSource, *, keep: bool = False) -> RunTable:
+    def table(self, source: RunSource) -> RunTable:
         """Return the table of the runs so far.
 
         Args:
             source: the same runs, by their number.
-            keep: whether there will be a table of these and more runs, which takes memory for both.
         """
         return RunTable(
             source=source,
@@ -366,9 +370,9 @@ class RunColumns:
             reasons=tuple(self._reasons),
             outputs=tuple(self._outputs),
             left=tuple(self._left),
-            metrics=self._metrics.table(self._rows, keep=keep),
-            facts=self._facts.table(self._rows, keep=keep),
-            **{name: np.empty(0, dtype=np.int64) for name in _HEAD} | self._head.table(self._rows, keep=keep),
+            metrics=self._metrics.table(self._rows),
+            facts=self._facts.table(self._rows),
+            **{name: np.empty(0, dtype=np.int64) for name in _HEAD} | self._head.table(self._rows),
         )
 
 

@@ -532,7 +532,7 @@ class _GrowingRuns:
 
     def table(self) -> RunTable:
         """Return the runs as a table."""
-        return self._columns.table(self._runs, keep=True)
+        return self._columns.table(self._runs)
 
     def so_far(self, still_open: Sequence[Group], block: int, next_block_ns: int) -> _Discarding:
         """Return what the runs of blocks 0 to `block` show; the costs together are `next_block_ns`."""

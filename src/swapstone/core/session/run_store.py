@@ -19,7 +19,16 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from swapstone.core.comparison.run_table import Ints, Output, Place, RunColumns, RunTable, TabledRuns, metric_names
+from swapstone.core.comparison.run_table import (
+    Ints,
+    Output,
+    Place,
+    RunColumns,
+    RunTable,
+    TabledRuns,
+    metric_names,
+    shortened,
+)
 from swapstone.core.model import FrozenStruct, RecordError, Run, UserError
 from swapstone.core.record import Damage, FileProblemError, RecordFolder, RecordView, load, record_format
 from swapstone.core.record.reader import OpenedRecord
@@ -149,7 +158,7 @@ def _lines(opened: OpenedRecord) -> RunLines:
     except FileProblemError:
         after = None
     if lines.complete and old and after is not None and _file_state(after) == of_file:
-        record_cache.keep(opened.path, _KIND, state, kept, {name: _shortened(each).data for name, each in made.items()})
+        record_cache.keep(opened.path, _KIND, state, kept, {name: shortened(each).data for name, each in made.items()})
     lines.runs = _as_lines(opened.path, of_file, kept, made).runs
     return lines
 
@@ -179,12 +188,6 @@ def _read(opened: OpenedRecord, wanted: frozenset[str]) -> tuple[RunLines, _Kept
         left=table.left,
     )
     return lines, kept, columns
-
-
-def _shortened(column: NDArray[Any]) -> NDArray[Any]:
-    """Return the first value alone of a column that has one value."""
-    bits = column.view(np.int64)
-    return column[:1] if column.size and (bits == bits[0]).all() else column
 
 
 def _as_lines(path: Path, of_file: str, kept: _Kept, columns: dict[str, NDArray[Any]]) -> RunLines:

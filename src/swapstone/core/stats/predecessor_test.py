@@ -23,7 +23,6 @@ import functools
 import math
 import statistics
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,7 +36,7 @@ DRAWS = 1000
 DRAW_SEED = 1949
 
 LARGEST_DRAWN = 4096
-"""Number of runs up to which `DRAWS` orders are drawn: 64 MiB of them. T is then normal to well below the error of their deviation."""
+"""Number of runs up to which `DRAWS` orders are drawn: 16 MiB of weights. Above, T is normal to well below the error of their deviation."""
 
 DRAWN_RUNS = 1 << 18
 """Above, so many runs are drawn in all, at least `FEWEST_DRAWS` orders: the deviation is known to about 1 %; by `DRAWS` orders to 2 %."""
@@ -52,8 +51,14 @@ WINDOW = 2
 
 FITS = 6
 
+TIE = 1 - 1e-5
+"""A draw whose T is as far from the mean as this share of the observed distance is as far: T has single precision."""
+
 FEWEST = 2
 """Of each of the four means; with fewer values there is no test."""
+
+_SIGNS = np.array([1.0, -1.0, -1.0, 1.0])
+"""Of the four means in T."""
 
 _NORMAL = statistics.NormalDist()
 
@@ -109,61 +114,69 @@ class RunOrder:
         Returns:
             The result; None if one of the four means has fewer than `FEWEST` values, or the values don't vary.
         """
-        medians = np.array([_median(values[self.order == each]) for each in range(values.shape[1])])
-        centred = values - medians[self.order]
-        weights = np.array([_weight(centred[self.order == each]) for each in range(values.shape[1])])[self.order]
-        residuals = _without_shared(centred, weights)
-        valid = np.isfinite(residuals)
-        cells = self.cells_of(self.order, self.previous, a, b) & valid
-        counts = cells.sum(axis=(1, 2))
-        if counts.min() < FEWEST:
+        valid = np.isfinite(values)
+        of_treatment = [valid & (self.order == each) for each in range(values.shape[1])]
+        medians = [median(values[mine]) if mine.any() else math.nan for mine in of_treatment]
+        centred, weights, scores = np.zeros((3, *values.shape))
+        for mine, middle in zip(of_treatment, medians, strict=True):
+            centred[mine] = values[mine] - middle
+            weights[mine] = _weight(centred[mine])
+        shared = _Shared(weights)
+        residuals = shared.removed(centred)
+        codes = np.where(valid, _codes_of(self.order, self.before, a, b), 4)
+        if np.bincount(codes.ravel(), minlength=5)[:4].min() < FEWEST:
             return None
-        scores = np.zeros(values.shape)
-        for each in range(values.shape[1]):
-            mine = (self.order == each) & valid
+        for mine in of_treatment:
             scores[mine] = normal_scores(residuals[mine])
-        by_scores = self.randomised_p_value(scores, valid, cells, a, b)
-        means, variances, freedom = _fitted(centred, weights, cells)
+        by_scores = self.randomised_p_value(scores, valid, a, b)
+        means, variances, freedom = _fitted(centred, shared, codes)
         # Test 2 has one variance for each treatment: the smaller cell alone would have too few values.
         error = math.sqrt(sum(variances))
         effect = (means[3] - means[2]) - (means[1] - means[0])
         if not error > 0:
             return None
-        pair = cells.any(axis=0)
         return PredecessorTest(
             p_value=min(1.0, 2 * min(by_scores, student_tail(effect / error, freedom))),
             effect=effect,
             standard_error=error,
             means=(medians[a] + means[0], medians[a] + means[1], medians[b] + means[2], medians[b] + means[3]),
-            share=float((self.previous != self.order)[pair].mean()),
+            share=float((self.previous != self.order)[codes < 4].mean()),
         )
 
-    def randomised_p_value(
-        self, scores: Floats, valid: NDArray[np.bool_], cells: NDArray[np.bool_], a: int, b: int
-    ) -> float:
-        """Return the p-value of T of the scores over new draws of the orders: normal, and not below the share of the draws."""
+    def randomised_p_value(self, scores: Floats, valid: NDArray[np.bool_], a: int, b: int) -> float:
+        """Return the p-value of T of the scores over new draws of the orders: normal, and not below the share of the draws.
+
+        Args:
+            scores: in the order of the runs, shape (blocks, k).
+            valid: which runs have one, the same shape.
+            a: a treatment.
+            b: another one.
+        """
+        present = valid.ravel().astype(np.float64)
+        flat = scores.ravel() * present
+        codes = _codes_of(self.order, self.before, a, b)
+        observed = float(_weights(codes.ravel(), present) @ flat)
         if self.order.size > LARGEST_DRAWN:
-            observed = float(_contrast(cells.reshape(1, 4, -1), scores.ravel(), valid.ravel().astype(np.float64))[0])
-            deviation = self._deviation(np.where(valid, scores, 0.0), valid.astype(np.float64))
+            deviation = self._deviation(flat.reshape(valid.shape), present.reshape(valid.shape))
             return math.erfc(abs(observed) / deviation / math.sqrt(2)) if deviation > 0 else 1.0
-        statistic, drawn = self._statistics(scores, valid, cells, a, b)
+        drawn = self._statistics(flat, present, a, b)
         deviation = float(drawn.std())
         if not deviation > 0:
             return 1.0
-        distance = abs(statistic - float(drawn.mean()))
+        distance = abs(observed - float(drawn.mean()))
         p_value = math.erfc(distance / deviation / math.sqrt(2))
-        farther = int((np.abs(drawn - drawn.mean()) >= distance).sum())
+        farther = int((np.abs(drawn - drawn.mean()) >= distance * TIE).sum())
         return max(p_value, (farther + 1) / (drawn.size + 1)) if farther else p_value
 
-    def _statistics(
-        self, scores: Floats, valid: NDArray[np.bool_], cells: NDArray[np.bool_], a: int, b: int
-    ) -> tuple[float, Floats]:
-        """Return T of the scores, and T for each draw of the orders in which no mean is empty."""
-        flat, present = scores.ravel().astype(np.float32), valid.ravel().astype(np.float32)
-        observed = _contrast(cells.reshape(1, 4, -1).astype(np.float32), flat, present)
-        whole = self._cycles == 1 and bool(valid.all())
-        counts = _random_counts(*self.order.shape) if whole else None
-        return float(observed[0]), _contrast(self._drawn(a, b), flat, present, counts)
+    def _statistics(self, scores: Floats, present: Floats, a: int, b: int) -> Floats:
+        """Return T of the scores for each draw of the orders in which no mean is empty; arguments as `_weights`."""
+        if self._cycles == 1:  # the names of the treatments make no difference
+            weights = _random_weights(*self.order.shape, present.tobytes())
+        else:
+            weights = _weights_of_draws(self._drawn(a, b), present)
+        # Products of a matrix would start threads, which wait for each other longer than they compute.
+        drawn: Floats = np.vecdot(weights, scores.astype(np.float32)).astype(np.float64)
+        return drawn
 
     def _deviation(self, scores: Floats, present: Floats) -> float:
         """Return the standard deviation of T over new draws of the orders, for many blocks.
@@ -183,7 +196,7 @@ class RunOrder:
         sums, counts = (np.bincount(first, each.ravel(), minlength=5)[:4] for each in (scores, present))
         number = np.array([counts[0] + counts[2], counts[1] + counts[3]])[[0, 1, 0, 1]] / 2
         mean = np.array([sums[0] + sums[2], sums[1] + sums[3]])[[0, 1, 0, 1]] / 2 / number
-        share = np.append(np.array([1.0, -1.0, -1.0, 1.0]) / number, 0.0)
+        share = np.append(_SIGNS / number, 0.0)
         offset = share * np.append(mean, 0.0)
         terms = np.empty((codes.shape[0], int(units[-1]) + 1))
         for draw, code in enumerate(codes):
@@ -198,7 +211,7 @@ class RunOrder:
         """Return to which of the four means each run belongs in draws of the orders, 4 for none, shape (draws, blocks, k)."""
         blocks, count = self.order.shape
         if self._cycles == 1:
-            return _random_codes(blocks, count)  # the same for all groups of so many blocks
+            return _random_codes(blocks, count, draws_of(blocks * count))  # the same for all groups of so many blocks
         random = np.random.default_rng(DRAW_SEED)
         return np.stack([_codes_of(*self._new_order(random)) for _ in range(draws_of(blocks * count))])
 
@@ -216,55 +229,49 @@ class RunOrder:
         order[head : head + whole * self._cycles] = renamed.reshape(-1, count)
         return order, np.concatenate([self.before[:1], order[:-1, -1]])
 
-    def _drawn(self, a: int, b: int) -> NDArray[np.float32]:
-        """Return the four cells for each draw of the orders, shape (DRAWS, 4, blocks * k)."""
-        blocks, count = self.order.shape
-        if self._cycles == 1:
-            return _random_cells(blocks, count)  # the names of the treatments make no difference
+    def _drawn(self, a: int, b: int) -> NDArray[np.int8]:
+        """Return to which of the four means each run belongs in `DRAWS` draws of the cycles, shape (DRAWS, blocks, k)."""
         random = np.random.default_rng(DRAW_SEED)
-        found = np.empty((DRAWS, 4, blocks * count), dtype=np.float32)
-        places = (np.arange(blocks) + self._first) // self._cycles
+        found = np.empty((DRAWS, *self.order.shape), dtype=np.int8)
+        places = (np.arange(self.order.shape[0]) + self._first) // self._cycles
         sizes = np.bincount(places)
         for draw in range(DRAWS):
             order = self.order.copy()
             for cycle in np.flatnonzero(sizes == self._cycles):
                 rows = order[places == cycle]
-                order[places == cycle] = random.permutation(count)[random.permutation(rows)]
-            before = np.concatenate([self.before[:1], order[:-1, -1]])
-            previous = np.concatenate([before[:, None], order[:, :-1]], axis=1)
-            found[draw] = self.cells_of(order, previous, a, b).reshape(4, -1)
+                order[places == cycle] = random.permutation(order.shape[1])[random.permutation(rows)]
+            found[draw] = _codes_of(order, np.concatenate([self.before[:1], order[:-1, -1]]), a, b)
         return found
 
-    @staticmethod
-    def cells_of(order: Ints, previous: Ints, a: int, b: int) -> NDArray[np.bool_]:
-        """Return which runs belong to each of the four means, shape (4, blocks, k)."""
-        is_a, is_b, known = order == a, order == b, previous >= 0
-        after_a, after_b = previous == a, previous == b
-        return np.stack(
-            [is_a & ~after_b & known, is_a & after_b & known, is_b & ~after_a & known, is_b & after_a & known]
-        )
-
 
 @functools.lru_cache(maxsize=2)
-def _random_cells(blocks: int, count: int) -> NDArray[np.float32]:
-    """Return the four cells of treatments 0 and 1 for random orders of independent blocks, shape (DRAWS, 4, blocks * count).
+def _random_weights(blocks: int, count: int, present: bytes) -> NDArray[np.float32]:
+    """Return `_weights_of_draws` for random orders of independent blocks.
 
-    They have up to 64 MB. The rows of a group share them, and groups of as many blocks.
+    They have up to 16 MiB. The rows of a group share them, and groups of as many blocks, if the same runs are missing.
     """
-    found = np.empty((DRAWS, 4, blocks * count), dtype=np.float32)
-    first = 0
-    for codes in _new_codes(blocks, count, DRAWS):
-        cells = found[first : first + len(codes)]
-        np.equal(codes.reshape(len(codes), 1, -1), np.arange(4)[:, None], out=cells)
-        first += len(codes)
-    return found
+    return _weights_of_draws(_random_codes(blocks, count, DRAWS), np.frombuffer(present))
 
 
-@functools.lru_cache(maxsize=2)
-def _random_counts(blocks: int, count: int) -> NDArray[np.float32]:
-    """Return the number of runs in each of `_random_cells`, shape (DRAWS, 4)."""
-    counts: NDArray[np.float32] = _random_cells(blocks, count).sum(axis=2)
-    return counts
+def _weights_of_draws(codes: NDArray[np.int8], present: Floats) -> NDArray[np.float32]:
+    """Return `_weights` of each draw in which no mean is empty, shape (at most draws, runs)."""
+    found, number = np.empty((len(codes), present.size), dtype=np.float32), 0
+    for code in codes.reshape(found.shape):
+        if np.bincount(code, present, minlength=5)[:4].min() > 0:
+            found[number] = _weights(code, present)
+            number += 1
+    return found[:number]
+
+
+def _weights(code: NDArray[np.int8], present: Floats) -> Floats:
+    """Return the weight of each run in T, shape (runs,).
+
+    Args:
+        code: to which of the four means each run belongs, 4 for none, shape (runs,).
+        present: 1, and 0 for a missing run, shape (runs,).
+    """
+    counts = np.bincount(code, present, minlength=5)[:4]
+    return np.append(_SIGNS / counts, 0.0)[code]
 
 
 def draws_of(runs: int) -> int:
@@ -273,9 +280,9 @@ def draws_of(runs: int) -> int:
 
 
 @functools.lru_cache(maxsize=8)
-def _random_codes(blocks: int, count: int) -> NDArray[np.int8]:
-    """Return `RunOrder._codes` for random orders of independent blocks."""
-    return np.concatenate(list(_new_codes(blocks, count, draws_of(blocks * count))))
+def _random_codes(blocks: int, count: int, draws: int) -> NDArray[np.int8]:
+    """Return to which of the four means each run belongs in random orders of independent blocks, shape (draws, blocks, count)."""
+    return np.concatenate(list(_new_codes(blocks, count, draws)))
 
 
 def _new_codes(blocks: int, count: int, draws: int) -> Iterator[NDArray[np.int8]]:
@@ -287,64 +294,48 @@ def _new_codes(blocks: int, count: int, draws: int) -> Iterator[NDArray[np.int8]
         yield _codes_of(order[:, 1:], order[:, :-1, -1])
 
 
-def _codes_of(order: Ints, before: Ints) -> NDArray[np.int8]:
-    """Return to which of the four means of treatments 0 and 1 each run belongs, 4 for none.
+def _codes_of(order: Ints, before: Ints, a: int = 0, b: int = 1) -> NDArray[np.int8]:
+    """Return to which of the four means of two treatments each run belongs, 4 for none.
 
     Args:
         order: of treatments, shape (..., blocks, k).
         before: the treatment of the run before each block, shape (..., blocks).
+        a: a treatment.
+        b: another one.
     """
     previous = np.concatenate([before[..., None], order[..., :-1]], axis=-1)
-    code = np.where(order == 0, np.where(previous == 1, 1, 0), np.where(previous == 0, 3, 2))
-    return np.where((order <= 1) & (previous >= 0), code, 4).astype(np.int8)
-
-
-def _contrast(
-    cells: NDArray[Any], scores: NDArray[Any], present: NDArray[Any], counts: NDArray[Any] | None = None
-) -> Floats:
-    """Return T for each of several assignments, shape (assignments,); those with an empty mean are left out.
-
-    Args:
-        cells: which runs belong to each of the four means, shape (assignments, 4, runs).
-        scores: shape (runs,).
-        present: 1, and 0 for a missing run, shape (runs,).
-        counts: `cells @ present`, where that is known.
-    """
-    sums = cells @ (scores * present)
-    counts = cells @ present if counts is None else counts
-    whole = counts.min(axis=1) > 0
-    means = sums[whole] / counts[whole]
-    return np.asarray((means[:, 3] - means[:, 2]) - (means[:, 1] - means[:, 0]), dtype=np.float64)
+    code = np.where(order == a, np.where(previous == b, 1, 0), np.where(previous == a, 3, 2))
+    return np.where(((order == a) | (order == b)) & (previous >= 0), code, 4).astype(np.int8)
 
 
 def _fitted(
-    centred: Floats, weights: Floats, cells: NDArray[np.bool_]
+    centred: Floats, shared: _Shared, codes: NDArray[np.int8]
 ) -> tuple[tuple[float, ...], tuple[float, float], float]:
     """Fit level, positions and the four means together, by repeating them in turn (backfitting).
 
     Returns:
         The means; the variances of the differences of the first two and of the last two; Welch's degrees of freedom.
     """
-    members = [np.flatnonzero(cell) for cell in cells]
+    members = [np.flatnonzero(codes == cell) for cell in range(4)]
     effects = np.zeros(centred.shape)
-    residuals = centred
     for _ in range(FITS):
-        residuals = _without_shared(centred - effects, weights) + effects
-        for cell in members:
-            effects.reshape(-1)[cell] = residuals.reshape(-1)[cell].mean()
-    counts = cells.sum(axis=(1, 2))
+        residuals = shared.removed(centred - effects) + effects
+        values = [residuals.reshape(-1)[mine] for mine in members]
+        means = [float(each.mean()) for each in values]
+        for mine, mean in zip(members, means, strict=True):
+            effects.reshape(-1)[mine] = mean
+    squares = [float(np.square(each - mean).sum()) for each, mean in zip(values, means, strict=True)]
+    counts = [mine.size for mine in members]
     # A run's own weight in its level makes the residuals too small.
     own = 1 / (1 - 1 / ((2 * WINDOW + 1) * centred.shape[1]))
     variances, freedoms = [], []
     for one, other in ((0, 1), (2, 3)):
-        squares = sum(float(np.square(residuals[cells[each]] - effects[cells[each]]).sum()) for each in (one, other))
-        freedom = int(counts[one] + counts[other]) - 2
-        variances.append(own * squares / freedom * (1 / counts[one] + 1 / counts[other]))
+        freedom = counts[one] + counts[other] - 2
+        variances.append(own * (squares[one] + squares[other]) / freedom * (1 / counts[one] + 1 / counts[other]))
         freedoms.append(freedom)
     total = sum(variances)
     welch = total**2 / sum(v**2 / f for v, f in zip(variances, freedoms, strict=True)) if total > 0 else 1.0
-    means = tuple(float(residuals[cell].mean()) for cell in cells)
-    return means, (variances[0], variances[1]), welch
+    return tuple(means), (variances[0], variances[1]), welch
 
 
 def student_tail(t: float, freedom: float) -> float:
@@ -358,28 +349,35 @@ def student_tail(t: float, freedom: float) -> float:
 
 def _weight(centred: Floats) -> float:
     """Return the weight of a treatment's values in the local level: 1 / variance, from the median absolute deviation."""
-    finite = np.abs(centred[np.isfinite(centred)])
-    spread = median(finite) if finite.size else 0.0
+    spread = median(np.abs(centred)) if centred.size else 0.0
     return 1 / max(spread, 1e-6) ** 2
 
 
-def _without_shared(residuals: Floats, weights: Floats) -> Floats:
-    """Subtract the local level, and the mean of each position in a block, both weighted."""
-    present = np.where(np.isfinite(residuals), weights, 0.0)
-    sums, totals = np.nansum(residuals * present, axis=1), present.sum(axis=1)
-    window = np.ones(2 * WINDOW + 1)
-    around, many = (np.convolve(each, window)[WINDOW : WINDOW + each.size] for each in (sums, totals))
-    level = np.divide(around, many, out=np.zeros_like(around), where=many > 0)
-    left: Floats = residuals - level[:, None]
-    most = present.sum(axis=0)
-    position = np.divide(np.nansum(left * present, axis=0), most, out=np.zeros_like(most), where=most > 0)
-    left -= position
-    return left
+class _Shared:
+    """What the runs of neighbouring blocks, and those of one position in a block, have in common: weighted means.
+
+    Args:
+        weights: of the runs, shape (blocks, k); 0 for missing ones.
+    """
+
+    def __init__(self, weights: Floats) -> None:
+        self._weights = weights
+        self._around, self._positions = _around(weights.sum(axis=1)), weights.sum(axis=0)
+        for each in (self._around, self._positions):
+            each[each == 0] = 1.0  # the sums that they divide are 0 too
+
+    def removed(self, residuals: Floats) -> Floats:
+        """Subtract the local level, and then the mean of each position."""
+        level = _around((residuals * self._weights).sum(axis=1)) / self._around
+        left: Floats = residuals - level[:, None]
+        left -= (left * self._weights).sum(axis=0) / self._positions
+        return left
 
 
-def _median(values: Floats) -> float:
-    finite = values[np.isfinite(values)]
-    return median(finite) if finite.size else math.nan
+def _around(values: Floats) -> Floats:
+    """Return the sums of each block's value and of those of `WINDOW` blocks on each side, shape (blocks,)."""
+    sums: Floats = np.convolve(values, np.ones(2 * WINDOW + 1))[WINDOW : WINDOW + values.size]
+    return sums
 
 
 def normal_scores(values: Floats) -> Floats:

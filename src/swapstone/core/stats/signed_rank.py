@@ -14,6 +14,7 @@ from __future__ import annotations
 import bisect
 import dataclasses
 import functools
+import itertools
 import math
 import statistics
 
@@ -25,8 +26,11 @@ Integers = NDArray[np.int64]
 FULL_LIMIT = 256
 """Up to this number of values all sums (33 thousand) are sorted; above, they are counted and selected without storing."""
 
-ENUMERATE_LIMIT = 1 << 14
-"""Selection narrows its bracket to at most this number of sums, then lists them: as long as counting once more takes, and 128 KB."""
+ENUMERATE_LIMIT = 1 << 12
+"""Selection narrows its bracket to at most this number of sums, then lists them: as long as counting once more takes, and 32 KB."""
+
+_BISECTED = 3
+"""Each so many-th step of a selection halves its bracket; the others expect the sums to be uniform in it."""
 
 _SORTED = 8
 """So many sets of sorted sums are kept: the figures of one set of values are computed one after another."""
@@ -54,11 +58,14 @@ class PairSums:
         place = bisect.bisect_left(self._limits, limit)
         if place < len(self._limits) and self._limits[place] == limit:
             return self._counts[place]
-        found = self._count(limit)
-        if self._limits[0] < limit < self._limits[-1]:
+        return self._keep(limit, self._count(limit))
+
+    def _keep(self, limit: int, count: int) -> int:
+        place = bisect.bisect_left(self._limits, limit)
+        if 0 < place < len(self._limits) and self._limits[place] != limit:
             self._limits.insert(place, limit)
-            self._counts.insert(place, found)
-        return found
+            self._counts.insert(place, count)
+        return count
 
     def _count(self, limit: int) -> int:
         ordered = int(np.searchsorted(self.values, limit - self.values, side="right").sum())
@@ -68,7 +75,7 @@ class PairSums:
     def select(self, rank: int) -> int:
         """Return the `rank`-th smallest sum, from 1.
 
-        Takes O(n log n) steps for each of at most 61 bisections; memory O(n).
+        Takes O(n log n) steps for each of at most 3 * 61 limits; memory O(n).
 
         Args:
             rank: 1..M.
@@ -76,14 +83,24 @@ class PairSums:
         assert 1 <= rank <= self.count, f"rank {rank} of {self.count}"
         if self._few:
             return int(_sorted_sums(self.values.tobytes())[rank - 1])
-        while True:
+        for step in itertools.count(1):
             place = bisect.bisect_left(self._counts, rank)
             low, high, below = self._limits[place - 1], self._limits[place], self._counts[place - 1]
+            inside, within = self._counts[place] - below, rank - below
             if high - low == 1:
-                return high
-            if self._counts[place] - below <= ENUMERATE_LIMIT:
-                return int(np.partition(self._between(low, high), rank - below - 1)[rank - below - 1])
-            self.at_most((low + high) // 2)
+                break
+            if inside <= ENUMERATE_LIMIT:
+                sums = self._between(low, high)
+                high = int(np.partition(sums, within - 1)[within - 1])
+                self._keep(high - 1, below + int((sums < high).sum()))
+                self._keep(high, below + int((sums <= high).sum()))
+                break
+            if step % _BISECTED:  # beyond the rank, so that the limits enclose it
+                within += ENUMERATE_LIMIT // 3 if 2 * within < inside else -ENUMERATE_LIMIT // 3
+                self.at_most(min(max(low + 1, low + (high - low) * within // inside), high - 1))
+            else:
+                self.at_most((low + high) // 2)
+        return high
 
     def _between(self, low: int, high: int) -> Integers:
         """Return every sum in (low, high], unsorted."""
