@@ -39,10 +39,10 @@ BETWEEN_WRITES_S = 10
 
 _LINE = re.compile(r"(?P<key>[0-9a-f]{64}) (?P<name>tests/\S.*)")
 _HARMLESS = re.compile(
-    r"-n=?.*|--dist.*|--maxschedchunk.*|--durations.*|--junit-?xml.*|-[qvx]+|--maxfail.*|--exhaustive|--no-reuse|-m"
+    r"-n=?.*|--dist.*|--no-loadscope-reorder|--durations.*|--junit-?xml.*|-[qvx]+|--maxfail.*|--exhaustive|--no-reuse|-m"
 )
 _REPORTS = {"--junit-xml", "--junitxml"}
-_VALUES = re.compile(r"\d+|load|slow")
+_VALUES = re.compile(r"\d+|loadfile|slow")
 
 
 class PassedTests:

@@ -190,11 +190,13 @@ setup_venv() {
         "$setup_python" -I -m venv "$here/.venv" 9>&- || exit 2
     fi
     echo "Installing the Python packages of $(basename "$setup_lock")" >&2
-    if ! "$here/.venv/bin/python" -I -m pip install --quiet --disable-pip-version-check --no-input --only-binary :all: \
-        --require-hashes -r "$setup_lock" >&2 9>&-; then
+    if ! "$here/.venv/bin/python" -I -m pip install --quiet --disable-pip-version-check --no-input --no-compile \
+        --only-binary :all: --require-hashes -r "$setup_lock" >&2 9>&-; then
         echo "pip could not install the locked packages; its words are above. A network is needed once." >&2
         exit 2
     fi
+    # pip compiles modules one after another. Some packages have test data that can't be compiled.
+    "$here/.venv/bin/python" -I -m compileall -qq -j 0 "$here/.venv/lib" 9>&- || true
     cp "$setup_lock" "$here/.venv/lock.$setup_python_set"
     [ "$setup_what" = test ] && cp "$here/requirements.lock" "$here/.venv/lock.run"
     return 0

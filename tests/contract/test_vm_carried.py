@@ -19,6 +19,7 @@ from swapstone.parts.vm.machine.vm_target import VmTarget
 from tests.contract.test_vm import hog
 from tests.contract.vm_fixture import VmFixture, vm_fixture
 from tests.shared import Shared
+from tests.uncompared_snapshots import leave_out_cold_starts
 
 pytestmark = [
     pytest.mark.slow,
@@ -98,8 +99,11 @@ def opened(vm: VmFixture, carried: CarriedFiles) -> VmTarget:
     return target
 
 
-def test_a_program_with_libraries_and_files_runs_equally_again(vm: VmFixture, program: Path, exhaustive: bool) -> None:
-    """With --exhaustive beside busy programs; tests/contract/test_vm.py does that with a program that is put."""
+def test_a_program_with_libraries_and_files_runs_equally_again(
+    vm: VmFixture, program: Path, exhaustive: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With --exhaustive also from a boot, and beside busy programs; tests/contract/test_vm.py does that with a program that is put."""
+    leave_out_cold_starts(monkeypatch.setattr)
     (program.parents[1] / "other.txt").write_text("of this machine\n")
     carried = carried_of(program, "data.txt")
     with opened(vm, carried) as target:

@@ -174,7 +174,7 @@ cp {checkout}/venv-python {checkout}/.venv/bin/python
         (checkout / "go").touch()
         ended = [(process.communicate(timeout=60)[0], process.returncode) for process in started]
     assert ended == [("started\n", 0)] * 2
-    assert (checkout / "log").read_text().split() == ["venv", "pip"]
+    assert (checkout / "log").read_text().split() == ["venv", "pip", "compileall"]
 
 
 def test_a_checkout_that_cannot_be_written_is_an_error_with_the_next_step(checkout: Path) -> None:

@@ -30,6 +30,15 @@ def have(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     return arrange
 
 
+def test_the_package_lists_are_read_only_if_something_is_missing(
+    have: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    have()
+    asked: list[str] = []
+    monkeypatch.setattr(crates, "install_command", asked.append)
+    assert missing_guest_requirement() is None and not asked
+
+
 def test_each_thing_that_is_missing_is_named_with_its_command(have: Callable[..., None]) -> None:
     have()
     assert missing_guest_requirement() is None

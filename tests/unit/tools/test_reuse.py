@@ -149,10 +149,7 @@ def test_one_of_twenty_tests_is_drawn_by_the_commit() -> None:
 @pytest.mark.parametrize(
     ("arguments", "found"),
     [
-        (
-            "-n 3 --dist load --maxschedchunk 1 --durations 15 --durations-min 1 --exhaustive -m slow --junit-xml=a.xml",
-            "",
-        ),
+        ("-n 3 --dist loadfile --no-loadscope-reorder --durations 15 --exhaustive -m slow --junit-xml=a.xml", ""),
         ("--junit-xml a.xml -q", ""),
         ("-n 3 -k record", "-k"),
         ("tests/e2e/test_walk.py", "tests/e2e/test_walk.py"),

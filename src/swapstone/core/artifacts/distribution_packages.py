@@ -47,11 +47,11 @@ def install_command(packages: str) -> str:
         packages: Debian's names, separated by spaces. Other distributions' names are used where they are known.
     """
     names = packages.split()
-    if not package_versions(_IN_EVERY_DEBIAN):
-        update = "sudo apt-get update && " if shutil.which("apt-cache") else ""
-        return f"{update}sudo apt-get install {' '.join(names)}"
     chosen = [name if package_versions(name) else _ALTERNATIVES.get(name, name) for name in names]
     absent = [name for name in chosen if not package_versions(name)]
+    if absent and not package_versions(_IN_EVERY_DEBIAN):
+        update = "sudo apt-get update && " if shutil.which("apt-cache") else ""
+        return f"{update}sudo apt-get install {' '.join(names)}"
     if absent:
         return f"this distribution has no package {' '.join(absent)}; Debian has it"
     return f"sudo apt-get install {' '.join(chosen)}"

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import json
 import re
@@ -200,16 +201,18 @@ def canonical(frames: Sequence[Frame], *, cut: bool) -> tuple[Frame, ...]:
 
 
 def _kernel(frames: Sequence[Frame]) -> list[Frame]:
-    found: list[Frame] = []
-    for frame in frames:
-        if _ENTRY.fullmatch(frame.symbol):
-            continue
-        call = _CALL.fullmatch(frame.symbol)
-        same = _FAULTING if _FAULT.fullmatch(frame.symbol) else frame
-        same = Frame(symbol=f"__x64_sys_{common_call(call[1])}", object=KERNEL) if call else same
-        if not found or found[-1] != same:
-            found.append(same)
-    return found
+    common = (frame for frame in map(_common, frames) if frame is not None)
+    return [frame for frame, _ in itertools.groupby(common)]
+
+
+@functools.lru_cache(maxsize=1 << 14)
+def _common(frame: Frame) -> Frame | None:
+    """Return a frame of the kernel by the name that is common to all machines; None for the entry into the kernel."""
+    if _ENTRY.fullmatch(frame.symbol):
+        return None
+    if call := _CALL.fullmatch(frame.symbol):
+        return Frame(symbol=f"__x64_sys_{common_call(call[1])}", object=KERNEL)
+    return _FAULTING if _FAULT.fullmatch(frame.symbol) else frame
 
 
 def _named(frame: Frame) -> Frame:

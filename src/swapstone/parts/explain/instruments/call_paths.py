@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import struct
 from collections.abc import Sequence
 
@@ -82,16 +83,16 @@ def decode_paths(data: bytes) -> CallPaths:
     paths = _paths(rows, len(blocks))
     rows, at = decode_table(data, at, values["leaves"], _LEAF)
     leaves = tuple((path - 1, block - 1, began, times) for path, block, began, _, times in rows)
-    counts = [[0] * len(block.sizes) for block in blocks]
+    ended = [[0] * (len(block.sizes) + 1) for block in blocks]  # how often after so many instructions
     for path, number, began, times in leaves:
         if path >= len(paths) or not 0 <= number < len(blocks) or times >= 1 << 63:
             raise damaged(f"a leaf is of path {path + 1} of {len(paths)} and of block {number + 1} of {len(blocks)}")
         if not 0 < began <= len(blocks[number].sizes):
             raise damaged(f"a leaf has {began} instructions of block {number + 1}")
-        for place in range(completed(began, blocks[number])):
-            counts[number][place] += times
+        ended[number][completed(began, blocks[number])] += times
     require_end(data, at, f"{len(leaves)} leaves")
-    executed = tuple(dataclasses.replace(block, counts=tuple(each)) for block, each in zip(blocks, counts, strict=True))
+    counts = (tuple(itertools.accumulate(each[:0:-1]))[::-1] for each in ended)
+    executed = tuple(dataclasses.replace(block, counts=each) for block, each in zip(blocks, counts, strict=True))
     numbers = {name: values[name] for name in _NAMES[:7] if name != "open"}
     return CallPaths(**numbers, open=bool(values["open"]), blocks=executed, paths=paths, leaves=leaves)
 

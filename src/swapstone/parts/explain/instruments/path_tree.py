@@ -85,14 +85,15 @@ def tree_of(paths: CallPaths, names_of: NamesOf, most: int = MOST_NODES) -> Path
     nodes = [-1]
     for above, number in paths.paths:
         nodes.append(tree.below(nodes[above + 1], call_of[number] if number >= 0 else NOT_KEPT))
-    functions: dict[int, list[FunctionKey]] = {}
+    functions: dict[tuple[int, int], list[tuple[FunctionKey, int]]] = {}
     for path, number, began, times in paths.leaves:
-        block = paths.blocks[number]
-        if number not in functions:
+        if (number, began) not in functions:
+            block = paths.blocks[number]
             name_at = names_of(block)
-            functions[number] = [name_at(address)[0] for address in block.addresses]
-        for key, group in itertools.groupby(functions[number][: completed(began, block)]):
-            tree.own[tree.below(nodes[path + 1], key)] += times * sum(1 for _ in group)
+            keys = (name_at(address)[0] for address in block.addresses[: completed(began, block)])
+            functions[number, began] = [(key, len([*group])) for key, group in itertools.groupby(keys)]
+        for key, instructions in functions[number, began]:
+            tree.own[tree.below(nodes[path + 1], key)] += times * instructions
     own, least = _bounded(tree.above, tree.own, most)
     return _kept(tree, own, least, paths)
 

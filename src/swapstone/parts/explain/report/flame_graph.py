@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Sequence
 from typing import Any
@@ -49,17 +50,20 @@ def tree(before: Profile | None, after: Profile, classes: CostClasses) -> _Node:
             assert profile is not None
             frames = tuple(profile.frames[number] for number in stack.frames)
             stacks.setdefault(frames, [0.0, 0.0])[side] += stack.weight / profile.operations
+    name_of = functools.cache(label if before is None else aligned_label)
     for frames, weights in stacks.items():
         path = [node := root]
         for depth, frame in enumerate(frames):
-            name = label(frame) if before is None else aligned_label(frame)
+            name = name_of(frame)
             if name not in node.under:
                 cause, detail = classes.of(frames[: depth + 1])
                 node.under[name] = _Node(name, f"{cause} {detail}".strip() if cause == "system calls" else cause)
             path.append(node := node.under[name])
+        widest = max(weights)
         for node in path:
-            node.weights = [sum(pair) for pair in zip(node.weights, weights, strict=True)]
-            node.widest += max(weights)
+            node.weights[0] += weights[0]
+            node.weights[1] += weights[1]
+            node.widest += widest
     return root
 
 

@@ -37,21 +37,16 @@ def missing_crate_requirement(root: Path = Path("/")) -> tuple[str, str] | None:
     Args:
         root: root of the file system in which ``dev/net/tun`` is expected.
     """
-    ip = shutil.which("ip") or shutil.which("ip", path="/usr/sbin:/sbin")
-    checks = (
-        (os.geteuid() == 0, "The trial creates network namespaces, which needs root.", "Start swapstone as root."),
-        (
-            (root / "dev/net/tun").exists(),
-            "/dev/net/tun does not exist, so no TAP device can be created.",
-            "Load the module: modprobe tun",
-        ),
-        (
-            ip,
+    if os.geteuid() != 0:
+        return "The trial creates network namespaces, which needs root.", "Start swapstone as root."
+    if not (root / "dev/net/tun").exists():
+        return "/dev/net/tun does not exist, so no TAP device can be created.", "Load the module: modprobe tun"
+    if not (shutil.which("ip") or shutil.which("ip", path="/usr/sbin:/sbin")):
+        return (
             "The command ip, which creates network devices, is not installed.",
             f"Install it: {install_command('iproute2')}",
-        ),
-    )
-    return next(((problem, hint) for there, problem, hint in checks if not there), None) or missing_rust()
+        )
+    return missing_rust()
 
 
 def missing_rust() -> tuple[str, str] | None:
@@ -329,26 +324,26 @@ def missing_guest_requirement(stacks: Iterable[str] = (_C_STACK,)) -> tuple[str,
     Args:
         stacks: in the guest; lwIP needs a C compiler.
     """
-    checks: tuple[tuple[Callable[[], object], str, str], ...] = (
-        (
-            lambda: shutil.which(GUEST_EMULATOR),
+    if missing := missing_crate_requirement():
+        return missing
+    if not shutil.which(GUEST_EMULATOR):
+        return (
             f"The command {GUEST_EMULATOR}, which emulates the machine, is not installed.",
             f"Install it: {install_command('qemu-system-misc')}",
-        ),
-        (guest_library, f"There is no Rust library for {GUEST_TARGET}.", f"Install it: {_library_command()}"),
-        (
-            lambda: guest_linker() is not None,
+        )
+    if not guest_library():
+        return f"There is no Rust library for {GUEST_TARGET}.", f"Install it: {_library_command()}"
+    if guest_linker() is None:
+        return (
             "There is no linker for riscv64: this Rust has no rust-lld.",
             f"Install one: {install_command('binutils-riscv64-linux-gnu')}",
-        ),
-        (
-            lambda: _C_STACK not in stacks or guest_compiler() is not None,
+        )
+    if _C_STACK in stacks and guest_compiler() is None:
+        return (
             "There is no C compiler for riscv64, which lwIP needs.",
             f"Install one: {install_command('gcc-riscv64-linux-gnu')}",
-        ),
-    )
-    missing = ((problem, hint) for is_there, problem, hint in checks if not is_there())
-    return missing_crate_requirement() or next(missing, None)
+        )
+    return None
 
 
 def _library_command() -> str:

@@ -20,9 +20,10 @@ def load_generator_findings() -> list[Finding]:
 
 
 def _load_generator(name: str) -> Finding:
-    missing = shutil.which(name) is None
-    trouble = (f"{name} can't send requests to servers", install_command(LOAD_GENERATORS[name].package))
-    return ability(f"load generator {name}", trouble if missing else None, lambda: _version(name), absent="missing")
+    trouble = None
+    if shutil.which(name) is None:
+        trouble = (f"{name} can't send requests to servers", install_command(LOAD_GENERATORS[name].package))
+    return ability(f"load generator {name}", trouble, lambda: _version(name), absent="missing")
 
 
 def _version(name: str) -> str:
