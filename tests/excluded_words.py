@@ -33,7 +33,6 @@ TEXT_SUFFIXES = {".py", ".md", ".toml", ".rs", ".c", ".h", ".S", ".sh", ".txt", 
 NOT_PROSE = (
     "tests/golden/",
     "tests/recorded/",
-    "tests/unit/workloads/recorded/",
     "crates/Cargo.lock",
     "LICENSE",
     "native/planted/COPYING",

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 /*
  * A model of a processor's caches and of its prediction of conditional branches. It counts; what an event
- * costs in cycles is decided by the reader of the counts (src/swapstone/model/modelled_cycles.py).
+ * costs in cycles is decided by the reader of the counts
+ * (src/swapstone/parts/explain/model/instruction_counts.py).
  *
  * Three caches: L1I for instructions, L1D for loads and stores, and L2 for what both miss. Each is
  * set-associative with lines of 64 bytes, replaces the least recently used line, and allocates a line for a

@@ -46,7 +46,7 @@
  *     check 000000000007a120
  *     end
  *
- * Then add one line to a suite in src/swapstone/workloads/suites/ and one row to docs/workloads.md.
+ * Then add one line to a suite in src/swapstone/parts/published/suites/ and one row to docs/workloads.md.
  *
  * Requirements for a pass:
  *

@@ -85,7 +85,8 @@ def test_a_record_is_read_without_its_part(records: Path, part: Path) -> None:
     csv = [_swapstone(records, "export", "made", "--format", "csv", part=each) for each in (part, None)]
     assert csv[0] == csv[1] and "planks-lines" in csv[0]
     verified = _swapstone(records, "verify", "made")
-    assert verified.startswith("Whole and unaltered") and "the part planks 1.2 is not installed" in verified
+    assert verified.startswith("Unaltered, ") and "the same verdicts; 30 runs were not derived again." in verified
+    assert "Not derived: 30 runs: the part planks 1.2 is not installed." in verified
     assert "planks-lines" in _swapstone(records, "query", "SELECT DISTINCT workload FROM comparisons")
     assert "workshop" in _swapstone(records, "rerun", "made", "--out", "never", expect=2)
 
@@ -106,3 +107,12 @@ def test_a_broken_part_is_named(tmp_path: Path, provides: str, problem: str) -> 
     error = _swapstone(tmp_path, "list", "factors", part=part, expect=2)
     assert error.startswith(f"error: The part planks can't be used: {problem}")
     assert "remove it" in error and "Traceback" not in error
+
+
+def test_a_misspelled_attribute_of_a_factor_is_named(tmp_path: Path) -> None:
+    part = _install(tmp_path / "part")
+    file = part / "planks" / "shade.py"
+    file.write_text(file.read_text().replace("observes = ", "observs = "))
+    error = _swapstone(tmp_path, "list", "factors", part=part, expect=2)
+    assert error.startswith("error: There is no attribute of the factor shade named 'observs'.")
+    assert "Did you mean 'observes'" in error

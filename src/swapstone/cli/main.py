@@ -144,7 +144,7 @@ def main() -> None:
 def report_error(error: Exception) -> int:
     """Print a user's error, or else the traceback of a bug; return the exit status."""
     from swapstone.cli.output import echo, echo_labelled  # noqa: PLC0415 - as below
-    from swapstone.core.model.errors import NothingComparableError, UserError, as_user_error, hint_of  # noqa: PLC0415 - imports the model, which --help and --version don't need  # noqa: PLC0415 - as above
+    from swapstone.core.model.errors import NothingComparableError, UserError, as_user_error, hint_of  # noqa: PLC0415 - imports the model, which --help and --version don't need
 
     if isinstance(error, (OSError, MemoryError, ImportError)):
         error = as_user_error(error, "give the same command again.") or error

@@ -68,7 +68,7 @@ def run_fit(context: click.Context, options: Mapping[str, object]) -> int:
         UserError: an option is wrong, or nothing can run here.
     """
     # Of a part: the other comparisons work without it.
-    from swapstone.parts.vm.report.memory_fit_text import (  # noqa: PLC0415  # noqa: PLC0415
+    from swapstone.parts.vm.report.memory_fit_text import (  # noqa: PLC0415
         HEAD,
         PHASE_HEAD,
         answer,

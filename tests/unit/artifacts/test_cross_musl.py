@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from swapstone.core.factors import Evidence, find_factor
+from swapstone.core.factors import Evidence, find_factor, read_facts
 from swapstone.core.model import UserError
 from swapstone.core.workloads import find_workload
 from swapstone.parts.build.artifacts import cross_compilers
@@ -18,6 +18,7 @@ from swapstone.parts.build.artifacts.companion_programs import build_workload
 from swapstone.parts.build.artifacts.cross_compilers import CROSS_COMPILERS, rewritten_specs
 from swapstone.parts.build.artifacts.packages import read_lock
 from swapstone.parts.build.artifacts.recipe_resolution import resolve_recipe
+from swapstone.parts.build.artifacts.toolchain import compiler_command
 from swapstone.parts.build.artifacts.workload_build import BASE_RECIPE
 from swapstone.parts.build.build import Build
 from swapstone.parts.vm.artifacts.image_catalog import find_machine_architecture
@@ -114,6 +115,22 @@ def test_a_workload_contains_musl_and_nothing_of_glibc(machine: str, compiler: s
     evidence = Evidence(interp=facts.interp, objects=(), program=facts)
     assert find_factor("libc").observe(evidence) == "musl"
     assert (facts.interp is None) == (linking == "static")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("options", [(), ("-static",), ("-static-pie", "-fPIE")])
+def test_a_build_may_link_statically_by_options_of_its_own(options: tuple[str, ...], tmp_path: Path) -> None:
+    """The substitute of a function of glibc, which dynamic programs get on arm64, is no second definition of musl's own."""
+    require("aarch64-linux-gnu-gcc", "clang")
+    recipe = msgspec.structs.replace(BASE_RECIPE, architecture="aarch64").changed(Build, libc="musl", compiler="clang")
+    try:
+        command = compiler_command(recipe)
+    except UserError as error:
+        pytest.skip(f"musl can't be fetched: {error.message}")
+    (tmp_path / "x.c").write_text("#include <sys/auxv.h>\nint main(void) { return getauxval(16) == 0; }\n")
+    subprocess.run([*command, *options, "x.c", "-o", "x"], cwd=tmp_path, check=True, timeout=60)
+    facts = read_facts(tmp_path / "x")
+    assert facts is not None and (facts.interp is None) == bool(options)
 
 
 @pytest.mark.slow

@@ -110,7 +110,17 @@ def test_the_time_left_counts_down(monkeypatch: pytest.MonkeyPatch) -> None:
     clock[0] += 5 * 10**9
     assert _left(text) == "about 35 s left"
     clock[0] += 40 * 10**9
-    assert _left(text) == "less than 1 s left"
+    assert _left(text) == "longer than estimated"
+
+
+def test_stored_runs_announce_no_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As of a resumed part of a study: the last block took no time, and trials of the next take 20 s each."""
+    clock = [10**9]
+    monkeypatch.setattr(time, "monotonic_ns", lambda: clock[0])
+    text = _running(remaining_ns=10**6, next_ns=10**6)
+    assert _left(text) == "about 0 s left"
+    clock[0] += 20 * 10**9
+    assert _left(text) == "longer than estimated"
 
 
 def test_in_the_first_block_the_budget_is_a_limit_only_if_it_is_not_extended(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -122,6 +132,8 @@ def test_in_the_first_block_the_budget_is_a_limit_only_if_it_is_not_extended(mon
         assert _left(text) == shown
     clock[0] += 30 * 10**9
     assert _left(fixed) == "at most 10 s left"
+    clock[0] += 30 * 10**9
+    assert _left(fixed) == _left(default) == "longer than estimated"  # the block that runs is completed
 
 
 def test_no_verdict_is_announced_for_a_block_after_the_end() -> None:

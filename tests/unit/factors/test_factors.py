@@ -3,9 +3,12 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
-from swapstone.core.factors import Evidence, Recipe, all_factors, find_factor, parse_choice
+from swapstone.core.factors import Evidence, Factor, Recipe, all_factors, find_factor, parse_choice
+from swapstone.core.factors.factor import OPTIONAL, require_known_attributes
 from swapstone.core.model import UserError
 from swapstone.parts.build.build import Build
 from swapstone.parts.build.factors.libc import LIBC
@@ -57,6 +60,14 @@ def test_every_factor_is_complete() -> None:
         for level in factor.levels:
             assert level.description
             factor.apply(level.name, Recipe())
+
+
+def test_the_contract_lists_the_optional_attributes_and_refuses_others() -> None:
+    assert set(re.findall(r"- ``(\w+)``", Factor.__doc__ or "")) == OPTIONAL
+    misspelled = type("Misspelled", (type(LIBC),), {"is_roots": True})()
+    with pytest.raises(UserError, match="no attribute of the factor libc named 'is_roots'") as caught:
+        require_known_attributes(misspelled)
+    assert "Did you mean 'is_root'" in caught.value.hint
 
 
 @pytest.mark.parametrize(

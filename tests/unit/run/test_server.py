@@ -23,7 +23,7 @@ from swapstone.core.model import (
     Workload,
 )
 from swapstone.core.model.load import filled
-from swapstone.core.run.subject import BuildContext
+from swapstone.core.run.subject import BuildContext, Subject
 from swapstone.core.run.subject_kinds import subject_of
 from swapstone.core.run.variant_program import Program
 from swapstone.core.targets.carried_files import CarriedFiles
@@ -57,6 +57,13 @@ def asked(cpus: tuple[int, ...], pinned: Cpus) -> TrialRequest:
     recipe = Recipe(environment=(("PORT", "{port}"),), preload=("/a.so",))
     program = Program("/s", recipe, None, load_generator="/bin/wrk")
     return subject_of(workload).request(trial_spec(Variant(levels=()), program, cpus=cpus))
+
+
+def test_what_is_known_of_the_program_is_answered_by_its_subject() -> None:
+    """A method of subjects that neither the server nor its program answered would be the default: wrong files were not found."""
+    of_all = {"join", "with_symbols", "run", "failure", "judge"}
+    methods = {name for name, each in vars(Subject).items() if callable(each) and not name.startswith("_")}
+    assert methods - of_all <= vars(server.Server).keys()
 
 
 def test_a_template_is_filled_for_each_trial() -> None:

@@ -24,8 +24,13 @@ class Stopping(Progress):
 
     def __init__(self, board: str = "", block: int = -1) -> None:
         self.blocks: list[tuple[str, int]] = []
+        self.notes: list[str] = []
         self._at = board, block
         self._label = ""
+
+    def note(self, text: str) -> None:
+        """Store it."""
+        self.notes.append(text)
 
     def experiment_started(self, experiment: object, label: str) -> None:
         """Store whose events follow."""
@@ -60,7 +65,8 @@ def test_boards_follow_one_another_and_a_resumed_experiment_is_that_of_one_sessi
     assert whole.blocks == [(label, block) for label in labels for block in range(BLOCKS + 1)]
 
     with pytest.raises(Interrupted) as caught:
-        list(run_options(options(tmp_path, "cut"), None, Stopping(labels[1], 2)))
+        list(run_options(options(tmp_path, "cut"), None, stopping := Stopping(labels[1], 2)))
+    assert stopping.notes[-1] == f"Not measured: fake:{tmp_path}/3.toml"
     path = tmp_path / "cut" / "board-2"
     assert caught.value.resume == f"swapstone compare --resume {path}"
     view = load(path)

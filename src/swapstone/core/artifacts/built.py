@@ -18,7 +18,7 @@ class Built:
         sha256: digest of the file.
         command: of the build, without folders.
         sources: pairs (file name, SHA-256).
-        sizes: pairs (name, bytes) of the stripped program, see `swapstone.parts.build.artifacts.sizes_of`.
+        sizes: pairs (name, bytes) of the stripped program, see `swapstone.core.artifacts.program_size.sizes_of`.
         facts: properties of the file before it was stripped; None if it can't be read.
         folder: the copy of the sources in which an own program was built; else None.
         beside: files in the program's folder that it loads or starts at run time.

@@ -8,7 +8,17 @@ from collections.abc import Sequence
 
 import msgspec
 
-from swapstone.core.factors.factor import Evidence, Factor, Level, ProgramFacts, Recipe, Stage, TakesPaths, TakesTexts
+from swapstone.core.factors.factor import (
+    Evidence,
+    Factor,
+    Level,
+    ProgramFacts,
+    Recipe,
+    Stage,
+    TakesPaths,
+    TakesTexts,
+    require_known_attributes,
+)
 from swapstone.core.factors.facts import RECORDED, RELEVANT_SYMBOLS, facts_of, read_facts
 from swapstone.core.factors.free_factor import (
     COMMAND_FACTOR,
@@ -29,9 +39,12 @@ def all_factors() -> tuple[Factor, ...]:
     """Return every factor, in the order of ``list factors``.
 
     Raises:
-        UserError: a part can't be loaded.
+        UserError: a part can't be loaded, or a factor has an attribute that is not in the contract.
     """
-    return (*provided("factor", Factor), PRIORITY)
+    factors = (*provided("factor", Factor), PRIORITY)
+    for factor in factors:
+        require_known_attributes(factor)
+    return factors
 
 
 __all__ = [

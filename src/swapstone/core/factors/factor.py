@@ -9,7 +9,7 @@ from typing import Protocol, TypeVar, runtime_checkable
 
 import msgspec
 
-from swapstone.core.model import FrozenStruct, Observation
+from swapstone.core.model import FrozenStruct, Observation, unknown
 
 
 class Stage(enum.Enum):
@@ -242,7 +242,7 @@ class Factor(Protocol):
         description: one line for ``list factors``.
         levels: in the order of ``list levels``.
 
-    More attributes are optional:
+    More attributes are optional. A factor of a part has no others, except those whose names start with an underscore:
 
     - ``observes``: a tuple of `Observation`: values that the agent reads for it. `observe` finds them by `Evidence.value`.
     - ``forms``: further rows of ``list levels``: what a text that is no level's name may be.
@@ -282,6 +282,15 @@ class Factor(Protocol):
             requested level makes the run valid.
         """
         ...
+
+
+OPTIONAL = frozenset(
+    {
+        *("observes", "forms", "unseen", "reboots", "machine", "is_root", "default_architecture"),
+        *("tools_are_of_this_machine", "limits_memory", "shown_by_loader", "elsewhere"),
+    }
+)
+"""The optional attributes of a `Factor`."""
 
 
 def reboots(factor: Factor) -> bool:
@@ -352,3 +361,13 @@ class ChecksPlace(Protocol):
             UnavailableError: it can, and the target lacks a level.
         """
         ...
+
+
+def require_known_attributes(factor: Factor) -> None:
+    """Raise `UserError` for a public attribute that no factor has: a misspelled optional one would be ignored."""
+    known = OPTIONAL.union(
+        Factor.__annotations__, *map(vars, (Factor, TakesTexts, TakesPaths, ChecksLevels, ChecksPlace))
+    )
+    for name in dir(factor):
+        if not name.startswith("_") and name not in known:
+            raise unknown(f"attribute of the factor {factor.name}", name, OPTIONAL)

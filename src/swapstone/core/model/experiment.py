@@ -159,7 +159,7 @@ class Experiment(FrozenStruct, frozen=True, kw_only=True):
         published: name of the published study to print beside the results, or empty.
         own: the user's own program, where that is what is measured; `workloads` then holds its name alone.
         layouts: number of links of each variant that take turns, with shuffled order and varied environment size; 0 for none.
-        architecture: of the virtual machine, a name of `swapstone.parts.vm.artifacts.image_catalog.ARCHITECTURES`; empty for this machine's
+        architecture: of the virtual machine, a name of `swapstone.core.model.architectures.ARCHITECTURES`; empty for this machine's
             architecture, and on other targets.
         cpu_model: of the virtual machine, as QEMU's option ``-cpu`` names it; empty for the default.
         ns_per_instruction: guest time of an instruction on the virtual clock: one of `CLOCK_SCALES`; 1 on other clocks.

@@ -56,7 +56,7 @@ class ProgramRoot:
         folder: on the target.
         layer: an empty folder on the target, over which the layer is mounted for what the program writes; empty where each trial has a
             machine of its own.
-        files: folder on the target that the program finds as `swapstone.core.wire.ROOT_FILES`.
+        files: folder on the target that the program finds as `swapstone.core.model.ROOT_FILES`.
         view: the files of the root on this machine.
     """
 

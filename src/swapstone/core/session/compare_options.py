@@ -23,6 +23,7 @@ from swapstone.core.session.agreement_output import records_of
 from swapstone.core.session.command_lines import split_arguments
 from swapstone.core.session.experiment import check_experiment, start
 from swapstone.core.session.options import settings_from, typed
+from swapstone.core.session.outcome import Interrupted
 from swapstone.core.session.progress import Progress
 from swapstone.core.session.record_handle import Record
 from swapstone.core.session.request import request_of, resolve
@@ -150,6 +151,10 @@ def _on_boards(
         except UserError as error:
             failed.append(error)
             progress.note(f"{comparison.options.label}, {safe(board)}, ended early: {error.message}")
+        except Interrupted:
+            if later := boards[len(records) + len(failed) + 1 :]:
+                progress.note(f"Not measured: {safe(', '.join(later))}")
+            raise
     if failed:
         ended = ", ".join(str(record.path) for record in records)
         others = f"The other boards were measured to their end: {ended}." if records else ""
@@ -180,7 +185,7 @@ def resume_named(name: str, options: Mapping[str, object], *, trust: bool, progr
     going = [record for record in records if len(records) == 1 or "budget" in given or record.state != "complete"]
     if not going:
         raise UserError(
-            f"The records of all boards in {name} are complete: there is nothing to resume.",
+            f"All records in {name} are complete: there is nothing to resume.",
             f"Give them more time with --budget, or print them: swapstone agree {shlex.quote(name)}",
         )
     sharing = parse_sharing(settings.sharing.store, settings.sharing.executor, settings.sharing.recheck)

@@ -132,12 +132,14 @@ class ProgressText:
             return f"about {format_duration(((self.blocks - trial.block + 1) * total - done) * self.trial_ns)} left"
         elapsed_ns = time.monotonic_ns() - self._began_ns
         if self.decision is not None and self.decision.remaining_ns is not None:
-            left_ns = self.decision.remaining_ns - elapsed_ns
-            return f"about {format_duration(left_ns)} left" if left_ns >= 10**9 else "less than 1 s left"
-        if self.blocks:
+            left_ns, text = self.decision.remaining_ns - elapsed_ns, "about {} left"
+        elif self.blocks:
             return ""
-        left = format_duration(max(0, self.budget_ns - self.used_ns - elapsed_ns))
-        return f"about {left} left, or longer" if self.extends else f"at most {left} left"
+        else:
+            left_ns = self.budget_ns - self.used_ns - elapsed_ns
+            text = "about {} left, or longer" if self.extends else "at most {} left"
+        # A block that has begun is completed, and the runs on which the estimate depends may have been stored ones.
+        return text.format(format_duration(left_ns)) if left_ns >= 0 else "longer than estimated"
 
     def knowledge(self) -> str:
         """Return how many rows have a verdict now, or when verdicts are first computed."""

@@ -99,7 +99,7 @@ def verify_record(
         causes = sorted_by_cause(causes)
         damaged, differences = recompute_findings(recomputed, causes)
         problems += damaged
-    answer = _answer(view, problems, against)
+    answer = _answer(view, problems, against, derivation)
     if differences and not problems:
         answer = f"{differences[0]}. {answer}"
     return Verification(
@@ -131,13 +131,14 @@ def _deciding(work: WorkSpec) -> tuple[object, ...]:
     return metrics, work.cpus, work.threads, work.waits
 
 
-def _answer(view: RecordView, problems: Sequence[str], against: str) -> str:
+def _answer(view: RecordView, problems: Sequence[str], against: str, derivation: Derivation | None) -> str:
     if problems or view.seal is None:
         return f"Damaged or altered: {len(problems)} problem{'s' if len(problems) != 1 else ''}."
     equal = "the same digest and the same verdicts" if against else "the same verdicts"
+    unchecked = sum(count for _, count in derivation.underived) if derivation else 0
     return (
-        f"Whole and unaltered, as far as a record can show: {view.seal.runs} runs, sealed as {view.seal.state} "
-        f"({view.seal.why}); {equal}."
+        f"{'Unaltered' if unchecked else 'Whole and unaltered'}, as far as a record can show: {view.seal.runs} runs, "
+        f"sealed as {view.seal.state} ({view.seal.why}); {equal}{f'; {unchecked} runs were not derived again' if unchecked else ''}."
     )
 
 

@@ -22,13 +22,14 @@ from swapstone.parts.build.artifacts.packages import Contents, Package, fetch, p
 SPECS = "musl-gcc.specs"
 MUSL = "musl"
 SHIM = "libgetauxval.a"
-_LAYOUT = "1"
+_LAYOUT = "2"
 """Changes with the content of the folder that is made from the same packages."""
 
 _SHIM_SOURCE = """\
-/* libgcc's choice of atomic instructions on arm64 (lse-init.c) calls this name, under which only glibc exports the function. */
+/* libgcc's choice of atomic instructions on arm64 (lse-init.c) calls this name, under which only glibc exports the function.
+   Weak: musl's archive has the name too, for a build that links statically by options of its own. */
 unsigned long getauxval(unsigned long);
-__attribute__((visibility("hidden"))) unsigned long __getauxval(unsigned long type) { return getauxval(type); }
+__attribute__((weak, visibility("hidden"))) unsigned long __getauxval(unsigned long type) { return getauxval(type); }
 """
 _SHIM_FOR = frozenset({"aarch64-linux-musl"})
 

@@ -143,9 +143,8 @@ def _clang_for_musl(recipe: Recipe, notify: Callable[[str], None]) -> Path:
         target = (f"--target={first_line(['clang', '-dumpmachine'])}",)
     theirs = next((str(path.parent) for path in link_inputs((gcc,)) if path.name.startswith("crtbegin")), "")
     tree = installed_musl(gcc)
-    has_shim = (
-        recipe.of(Build).linking == "dynamic" and (Path(tree.objects) / SHIM).exists()
-    )  # the C library of a static program has it
+    # The C library of a static program has its function. Elsewhere -u links it always: the archive stands before the objects.
+    has_shim = recipe.of(Build).linking == "dynamic" and (Path(tree.objects) / SHIM).exists()
     # Clang sets the loader itself, and none for a static program.
     tree = msgspec.structs.replace(tree, loader="", libraries=(*tree.libraries, theirs))
     options = (

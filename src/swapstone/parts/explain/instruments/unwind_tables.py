@@ -2,7 +2,7 @@
 """Unwind tables for files that have none: a copy of the file with tables in place of its constants, and the same code.
 
 Debian builds musl without unwind tables, and musl-gcc links programs without an index of theirs, so no unwinder finds the callers of
-their functions. The tables are derived from the code (`stack_heights`); what a file has is kept. `perf script` takes the copies instead
+their functions. The tables are derived from the code (`states`); what a file has is kept. `perf script` takes the copies instead
 of the files by its option ``--symfs``. It reads tables at addresses that the process had mapped, and nothing else of a copy's constants;
 so the tables replace those. Programs run with the files themselves.
 """

@@ -8,7 +8,7 @@ import random
 import socket
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import msgspec
 
@@ -32,6 +32,8 @@ from swapstone.parts.build.subjects.own_program_carried import carried_files
 
 _PORTS = range(20_000, 32_768)
 """Five digits each, so that the address of the stack does not depend on the port; below the kernel's ephemeral ports."""
+
+Method = TypeVar("Method", bound=Callable[..., Any])
 
 _TRIES = 200
 
@@ -65,9 +67,11 @@ def _is_free(address: str, port: int) -> bool:
         return True
 
 
-def _of_program(name: str) -> Callable[..., Any]:
+def _of_program(method: Method) -> Method:
     """Return a method that the subject of the server's program answers."""
-    return lambda server, *arguments, **named: getattr(server._inner, name)(*arguments, **named)
+    return cast(
+        "Method", lambda server, *arguments, **named: getattr(server._inner, method.__name__)(*arguments, **named)
+    )
 
 
 class Server(Subject):
@@ -92,18 +96,19 @@ class Server(Subject):
         """The load generator on the driver's machine."""
         self._folder: TemporaryFolder | None = None
 
-    notes = _of_program("notes")
-    base_recipe = _of_program("base_recipe")
-    check_recipes = _of_program("check_recipes")
-    equalize = _of_program("equalize")
-    build_failure = _of_program("build_failure")
-    before = _of_program("before")
-    after = _of_program("after")
-    kept = _of_program("kept")
-    advice = _of_program("advice")
-    file_change = _of_program("file_change")
-    evidence = _of_program("evidence")
-    explain_wrong_level = _of_program("explain_wrong_level")
+    notes = _of_program(Subject.notes)
+    base_recipe = _of_program(Subject.base_recipe)
+    check_recipes = _of_program(Subject.check_recipes)
+    equalize = _of_program(Subject.equalize)
+    build_failure = _of_program(Subject.build_failure)
+    before = _of_program(Subject.before)
+    after = _of_program(Subject.after)
+    kept = _of_program(Subject.kept)
+    advice = _of_program(Subject.advice)
+    file_change = _of_program(Subject.file_change)
+    evidence = _of_program(Subject.evidence)
+    explain_wrong_level = _of_program(Subject.explain_wrong_level)
+    wrong_files = _of_program(Subject.wrong_files)
 
     def check(self, experiment: Experiment, target: Capabilities) -> None:
         """Raise also if the target has no load generators."""
