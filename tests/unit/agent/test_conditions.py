@@ -14,7 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.core.model.observation import INHERITED, changed_conditions, interruption
+from swapstone.core.answers.reading import interruption
+from swapstone.core.model.observation import INHERITED, changed_conditions
 from swapstone.core.targets.host import HostTarget
 from swapstone.core.wire import AgentAnswer, AnswerReader, ProcessOutcome, encode_plan_header, encode_request
 from tests.programs import require

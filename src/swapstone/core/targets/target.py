@@ -462,7 +462,7 @@ class Target(abc.ABC):
         Returns:
             What the file contains; None if it does not exist, can't be read, or is no ELF file.
         """
-        return read_facts(Path(path))
+        return read_facts(path)
 
     def open_file(self, path: str) -> BinaryIO:
         """Open a file that a trial wrote, for reading.
