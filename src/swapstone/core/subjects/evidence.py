@@ -37,7 +37,6 @@ def evidence_of(
         inspect: reads the files of mapped objects.
     """
     known = {program.path, program.facts.path if program.facts else program.path}
-    path_levels = tuple((factor.name, level) for factor, level in _requested(variant) if "/" in level)
     others = map(inspect, (path for path in answer.objects if path not in known))
     return Evidence(
         interp=answer.interp,
@@ -46,8 +45,7 @@ def evidence_of(
         program=program.facts,
         libraries=tuple(facts for facts in others if facts is not None),
         preload=program.recipe.preload,
-        paths=tuple(level for _, level in path_levels),
-        path_levels=path_levels,
+        path_levels=tuple((factor.name, level) for factor, level in _requested(variant) if "/" in level),
         machine=answer.machine,
         observed=answer.observed,
         absent=answer.absent,
