@@ -8,9 +8,8 @@ int port_main(int count, char **arguments) {
     char bytes[64];
     struct text line = {bytes, sizeof bytes, 0, false};
 
-    text_add_number(&line, port_now_ns());
-    text_add(&line, " ");
-    text_add_number(&line, port_now_ns());
-    text_add(&line, "\n");
+    long long begin = port_now_ns();
+
+    text_format(&line, "%lld %lld\n", begin, (long long)port_now_ns());
     return count > 1 ? -port_write_file(arguments[1], text_end(&line)) : 1;
 }

@@ -56,7 +56,7 @@ from swapstone.core.wire import (
     encode_answer_header,
     encode_workload_report,
 )
-from swapstone.core.wire.kept_answer import decode_kept, encode_kept
+from swapstone.core.wire.kept_answer import decode_kept, kept_files
 from swapstone.core.workloads import LOADS
 from swapstone.core.workloads.named_figures import decode_named_figures
 from swapstone.core.workloads.output_readers import decode_cyclictest
@@ -330,7 +330,7 @@ RECORD_DECODERS: tuple[Decoder, ...] = (
     Decoder("monitor", "QEMU", decode_message, constant(*fuzz_seeds.MONITOR), errors=(LimitReached,)),
     Decoder("runs", "record", _read_runs, _runs, repair_runs),
     Decoder("record", "record", _record, _records, repair_record),
-    Decoder("kept answer", "record", decode_kept, lambda: (encode_kept(_ANSWER, _ANSWER),)),
+    Decoder("kept answer", "record", decode_kept, lambda: kept_files(_ANSWER, _ANSWER)[1:]),
     Decoder("stored trial", "store", lambda data: decode_trial(data, "an entry"), constant(fuzz_seeds.STORED_TRIAL)),
     Decoder(
         "stored run",

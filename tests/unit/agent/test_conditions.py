@@ -14,9 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.core.model.observation import INHERITED, changed_conditions, interruption
+from swapstone.core.model.observation import INHERITED, changed_conditions
 from swapstone.core.targets.host import HostTarget
 from swapstone.core.wire import AgentAnswer, AnswerReader, ProcessOutcome, encode_plan_header, encode_request
+from swapstone.core.wire.output_reading import interruption
 from tests.programs import require
 from tests.unit.agent.harness import agents, alive, finish, one, request, until
 from tests.unit.agent.test_server import served

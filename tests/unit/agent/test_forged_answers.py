@@ -173,9 +173,7 @@ def answer_without_privileges(agent: Path, script: str) -> AgentAnswer:
             require("setpriv")
             command = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--", *command]
         output = _output_of(command, encode_plan_header() + encode_request(asked, NONCE))
-    reader = AnswerReader()
-    reader.expect(NONCE)
-    (answer,) = reader.feed(output)
+    (answer,) = AnswerReader().feed(output, NONCE)
     return answer
 
 

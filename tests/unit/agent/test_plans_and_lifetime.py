@@ -293,10 +293,10 @@ def test_a_long_answer_may_take_longer_than_the_trial(agent: Path, monkeypatch: 
     now_s = time.monotonic()
 
     class SlowReader(AnswerReader):
-        def feed(self, data: bytes) -> tuple[AgentAnswer, ...]:
+        def feed(self, data: bytes, nonce: str = "") -> tuple[AgentAnswer, ...]:
             nonlocal now_s
             now_s += len(data) / 300_000
-            return super().feed(data)
+            return super().feed(data, nonce)
 
     monkeypatch.setattr(agent_target, "AnswerReader", SlowReader)
     monkeypatch.setattr(agent_target, "time", types.SimpleNamespace(monotonic=lambda: now_s))

@@ -48,9 +48,12 @@ def evidence(*libraries: ProgramFacts, program: ProgramFacts = PROGRAM, **more: 
         (evidence(LIBC, preload=(MIMALLOC.path,)), "default"),
         # Linked to the program: it comes before the C library in the search order.
         (evidence(LIBC, JEMALLOC, program=facts("/prog", needed=("libjemalloc.so.2", "libc.so.6"))), "jemalloc"),
-        (evidence(LIBC, NAMELESS, preload=(NAMELESS.path,), paths=(NAMELESS.path,)), NAMELESS.path),
+        (
+            evidence(LIBC, NAMELESS, preload=(NAMELESS.path,), path_levels=(("allocator", NAMELESS.path),)),
+            NAMELESS.path,
+        ),
         # A path was requested, but another file serves malloc.
-        (evidence(LIBC, MIMALLOC, preload=(MIMALLOC.path,), paths=(NAMELESS.path,)), "mimalloc"),
+        (evidence(LIBC, MIMALLOC, preload=(MIMALLOC.path,), path_levels=(("allocator", NAMELESS.path),)), "mimalloc"),
         (evidence(LIBC, NAMELESS, preload=(NAMELESS.path,)), f"an unknown allocator in {NAMELESS.path}"),
         # A malloc in the program precedes preloaded objects.
         (

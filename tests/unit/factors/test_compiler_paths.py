@@ -46,7 +46,7 @@ def program(folder: Path, *command: str) -> Path:
 def evidence(path: Path, factor: str, level: str, **more: object) -> Evidence:
     facts = read_facts(path)
     fields = {"interp": facts.interp if facts else None, "objects": (), "program": facts, **more}
-    return Evidence(path_levels=((factor, level),), paths=(level,), **fields)  # type: ignore[arg-type] # one at a time
+    return Evidence(path_levels=((factor, level),), **fields)  # type: ignore[arg-type] # one at a time
 
 
 # Compilers

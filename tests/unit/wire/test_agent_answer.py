@@ -226,35 +226,32 @@ def test_the_nonce_is_the_first_line_of_an_answer() -> None:
 @pytest.mark.slow
 @light
 @given(st.lists(st.tuples(answers(), st.sampled_from(["", NONCE, OTHER])), max_size=3), st.integers(1, 200))
-def test_expected_answers_are_accepted_in_their_order(expected: list[tuple[AgentAnswer, str]], size: int) -> None:
-    data = HEADER + b"".join(encode_answer(answer, nonce) for answer, nonce in expected)
+def test_each_answer_has_the_nonce_of_its_request(expected: list[tuple[AgentAnswer, str]], size: int) -> None:
     reader = AnswerReader()
-    for _, nonce in expected:
-        reader.expect(nonce)
-    got = [answer for at in range(0, len(data), size) for answer in reader.feed(data[at : at + size])]
+    reader.feed(HEADER)
+    got: list[AgentAnswer] = []
+    for answer, nonce in expected:
+        data = encode_answer(answer, nonce)
+        got += [each for at in range(0, len(data), size) for each in reader.feed(data[at : at + size], nonce)]
     reader.finish()
     assert got == [answer for answer, _ in expected]
 
 
 @pytest.mark.parametrize(
-    ("expected", "written", "text"),
+    ("nonce", "written", "text"),
     [
-        (None, [NONCE], "does not have the nonce"),
-        ([NONCE], [""], "does not have the nonce"),
-        ([NONCE], [OTHER], "does not have the nonce"),
-        ([""], [NONCE], "does not have the nonce"),
-        ([NONCE, OTHER], [OTHER, NONCE], "does not have the nonce"),
-        ([NONCE], [NONCE, NONCE], "more than one answer to one trial"),
-        ([NONCE], [NONCE, ""], "more than one answer to one trial"),
-        ([""], ["", ""], "more than one answer to one trial"),
+        ("", [NONCE], "does not have the nonce"),
+        ("", ["", NONCE], "does not have the nonce"),
+        (NONCE, [""], "does not have the nonce"),
+        (NONCE, [OTHER], "does not have the nonce"),
+        (NONCE, [OTHER, NONCE], "does not have the nonce"),
+        (NONCE, [NONCE, NONCE], "more than one answer to one trial"),
+        (NONCE, [NONCE, ""], "more than one answer to one trial"),
     ],
 )
-def test_other_nonces_and_further_answers_are_errors(expected: list[str] | None, written: list[str], text: str) -> None:
-    reader = AnswerReader()
-    for nonce in expected or ():
-        reader.expect(nonce)
+def test_other_nonces_and_further_answers_are_errors(nonce: str, written: list[str], text: str) -> None:
     with pytest.raises(WireError, match=text) as caught:
-        reader.feed(HEADER + b"".join(encode_answer(WHOLE, nonce) for nonce in written))
+        AnswerReader().feed(HEADER + b"".join(encode_answer(WHOLE, each) for each in written), nonce)
     assert "`swapstone docs wire`" in caught.value.hint
 
 
@@ -270,21 +267,16 @@ def test_other_nonces_and_further_answers_are_errors(expected: list[str] | None,
     ],
 )
 def test_invalid_lines_with_a_nonce_are_errors(lines: list[str], text: str) -> None:
-    reader = AnswerReader()
-    reader.expect(NONCE)
     with pytest.raises(WireError, match=text):
-        reader.feed(conversation(*lines))
+        AnswerReader().feed(conversation(*lines), NONCE)
 
 
-def test_a_reader_reports_bytes_after_an_answer() -> None:
-    reader = AnswerReader()
-    reader.expect(NONCE)
-    assert len(reader.feed(HEADER + encode_answer(WHOLE, NONCE))) == 1
-    assert reader.between_answers
-    reader.feed(b"b")
-    assert not reader.between_answers
-    reader.feed(b"egin 7\n")
-    assert not reader.between_answers
+@pytest.mark.parametrize("more", [b"b", b"begin 7\n", b"\n"])
+def test_bytes_after_the_answer_with_a_nonce_are_an_error(more: bytes) -> None:
+    answer = HEADER + encode_answer(WHOLE, NONCE)
+    assert AnswerReader().feed(answer, NONCE) == (WHOLE,)
+    with pytest.raises(WireError, match=r"goes on after its answer|begins no answer"):
+        AnswerReader().feed(answer + more, NONCE)
 
 
 FACTS = ("fact wall_ns 958445", "fact pid 3", "fact nvcsw 0", "fact stops 2")

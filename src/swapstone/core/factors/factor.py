@@ -179,8 +179,7 @@ class Evidence(FrozenStruct, frozen=True, kw_only=True):
         libraries: the content of the files of the other objects, in the order of `objects`.
         malloc: the file that contains the ``malloc`` of a workload's measuring child, as it reports; empty for other programs.
         preload: objects in LD_PRELOAD, whether or not the loader mapped them.
-        paths: requested levels that are paths of files.
-        path_levels: pairs (factor, level) of them.
+        path_levels: pairs (factor, level) of the requested levels that are paths of files.
         machine: pairs (name, text) that a virtual machine reports, as docs/virtual-machines.md lists them; empty on other targets.
         observed: pairs (observation, value) of what the agent read at the end of the process because a factor's ``observes`` names it.
             The values come from the process or the system, and may hold anything.
@@ -189,7 +188,7 @@ class Evidence(FrozenStruct, frozen=True, kw_only=True):
             process; another text than the requested level if they differ. A factor is missing if neither could be read.
         seen: pairs (name, text) that a program reports of the process that it measured (docs/wire.md, section 4).
         root: folder on the target of the root file system that was requested; empty for that of the target. All paths are then paths in
-            it, except those in `paths` and `path_levels`.
+            it, except those in `path_levels`.
     """
 
     interp: str | None
@@ -202,7 +201,6 @@ class Evidence(FrozenStruct, frozen=True, kw_only=True):
     libraries: tuple[ProgramFacts, ...] = ()
     malloc: str = ""
     preload: tuple[str, ...] = ()
-    paths: tuple[str, ...] = ()
     path_levels: tuple[tuple[str, str], ...] = ()
     machine: tuple[tuple[str, str], ...] = ()
     observed: tuple[tuple[Observation, str], ...] = ()

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import os
 import stat
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -46,7 +47,7 @@ _LOCAL = 0  # STB_LOCAL
 _EXPORTED = (0, 3)  # STV_DEFAULT, STV_PROTECTED
 
 
-def read_facts(path: Path) -> ProgramFacts | None:
+def read_facts(path: Path | str) -> ProgramFacts | None:
     """Read a program's file.
 
     Args:
@@ -56,17 +57,17 @@ def read_facts(path: Path) -> ProgramFacts | None:
         Its facts, or None if it does not exist, is no ELF file, or is a damaged one.
     """
     try:
-        status = path.stat()
+        status = os.stat(path)  # noqa: PTH116 - of each object in each trial, in a fifth of the time of pathlib
     except (OSError, ValueError):
         return None
     if not stat.S_ISREG(status.st_mode):
         return None
-    return _read(path, status.st_mtime_ns, status.st_size)
+    return _read(str(path), status.st_mtime_ns, status.st_size)
 
 
 @functools.cache
-def _read(path: Path, _mtime_ns: int, _size: int) -> ProgramFacts | None:
-    return _facts_in(path, str(path))
+def _read(path: str, _mtime_ns: int, _size: int) -> ProgramFacts | None:
+    return _facts_in(Path(path), path)
 
 
 @functools.cache

@@ -118,20 +118,6 @@ def describe_conditions(
     return ", ".join(map(one, shown))
 
 
-def interruption(facts: Mapping[str, int]) -> str:
-    """Return a sentence if a trial did not run without interruption; empty if it did, or if that is unknown.
-
-    Args:
-        facts: of its run.
-    """
-    if stops := facts.get("stops", 0):
-        times = "once" if stops == 1 else f"{stops} times"
-        return f"the measurement was interrupted: the program or the agent was stopped by a signal (SIGSTOP or SIGTSTP) {times}"
-    if suspended_ns := facts.get("suspended_ns", 0):
-        return f"the measurement was interrupted: the machine was suspended for {suspended_ns / 1e9:.3g} s"
-    return ""
-
-
 def _value(facts: Mapping[str, int], name: str) -> str:
     if name not in facts:
         return "none"

@@ -296,13 +296,13 @@ class Engine:
     def _tried(self, trial: Trial, identity: str) -> Attempt:
         """Run a trial as the request of this identity; see `_attempt`."""
         key = (trial.suite, trial.workload)
-        self._target.begin(f"{trial.block} {trial.variant}")
+        if "reboots" in self._target.offers:
+            self._target.begin(f"{trial.block} {trial.variant}")
         started_unix_ns, start = time.time_ns(), time.monotonic_ns()
         outcome: Outcome | None = None
         error: TargetError | MachineConfigError | None = None
         try:
-            spec = self._trials.spec(trial, identity, self._passes[key])
-            spec = dataclasses.replace(spec, check=self._checks.get(key, ""))
+            spec = self._trials.spec(trial, identity, self._passes[key], self._checks.get(key, ""))
             outcome = self._subject(trial).run(spec, self._target)
         except (TargetError, MachineConfigError) as broken:
             error = broken

@@ -3,19 +3,26 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import re
 from collections.abc import Callable, Mapping
 
 import msgspec
 
-from swapstone.core.factors import Evidence, ProgramFacts, find_factor, is_unobserved
+from swapstone.core.factors import Evidence, Factor, ProgramFacts, find_factor, is_unobserved
 from swapstone.core.factors.factor import BOARD_SWAPS
 from swapstone.core.model import IDLE, Load, LoadIndicator, Variant
 from swapstone.core.model.number_text import digits, trimmed
 from swapstone.core.run.variant_program import Program
 from swapstone.core.targets.target import REBOOTED
 from swapstone.core.wire import AgentAnswer
+
+
+@functools.lru_cache(maxsize=256)  # all trials of a variant request the same
+def _requested(variant: Variant) -> tuple[tuple[Factor, str], ...]:
+    """Return each factor of a variant with the requested level."""
+    return tuple((find_factor(name), level) for name, level in variant.applied)
 
 
 def evidence_of(
@@ -38,8 +45,7 @@ def evidence_of(
         program=program.facts,
         libraries=tuple(facts for facts in others if facts is not None),
         preload=program.recipe.preload,
-        paths=tuple(level for _, level in variant.applied if "/" in level),
-        path_levels=tuple((factor, level) for factor, level in variant.applied if "/" in level),
+        path_levels=tuple((factor.name, level) for factor, level in _requested(variant) if "/" in level),
         machine=answer.machine,
         observed=answer.observed,
         absent=answer.absent,
@@ -48,21 +54,18 @@ def evidence_of(
 
 def observed_levels(evidence: Evidence, variant: Variant) -> tuple[tuple[str, str], ...]:
     """Return the level of each factor that was in force; ``unknown`` if the evidence does not show it."""
-    return tuple((name, find_factor(name).observe(evidence) or "unknown") for name, _ in variant.applied)
+    return tuple((factor.name, factor.observe(evidence) or "unknown") for factor, _ in _requested(variant))
 
 
 def wrong_level(observed: tuple[tuple[str, str], ...], variant: Variant) -> str:
     """Return a sentence on the first level that was requested and not in force; empty if all were."""
-    for name, seen in observed:
-        requested = variant.level(name)
-        if is_unobserved(name, seen):
-            continue
+    for (factor, requested), (name, seen) in zip(_requested(variant), observed, strict=True):
         if seen == "unknown":
             # A factor may have a hint on why its level can't be observed.
-            hint = getattr(find_factor(name), "unseen", "")
+            hint = getattr(factor, "unseen", "")
             reason = f"{name}={requested} was requested, but the level in force could not be observed"
             return f"{reason}. {hint}" if hint else reason
-        if seen != requested:
+        if seen != requested and not is_unobserved(name, seen):
             return f"{name}={requested} was requested, but {seen} was in force in the process that ran"
     return ""
 

@@ -243,6 +243,8 @@ class UserProgram(Subject):
         self._state = OwnProgramState()
         self._runs: dict[tuple[tuple[str, str], ...], OwnProgram] = {}
         """By the levels of a variant."""
+        self._expected: dict[tuple[tuple[tuple[str, str], ...], str], Expected] = {}
+        """By the levels of a variant and the path of its program."""
 
     def join(self, first: Subject) -> None:
         """Share the set-up and what was found in folders."""
@@ -454,17 +456,24 @@ class UserProgram(Subject):
             evidence = msgspec.structs.replace(evidence, started=program.path, named=self._own.programs)
         if not own_factors(trial.variant):
             return evidence
-        own = self._as_run(trial.variant)
-        expected = Expected(
-            own=self._own,
-            variant=trial.variant,
-            arguments=(program.path, *own.arguments[1:]),
-            environment=self._received(trial.variant, own),
-            others=other_arguments(self._own, self.workload, trial.variant),
-            script=program.facts is None,
-            folder=program.folder,
-        )
-        return msgspec.structs.replace(evidence, levels=levels_seen(expected, evidence))
+        return msgspec.structs.replace(evidence, levels=levels_seen(self._expected_of(trial), evidence))
+
+    def _expected_of(self, trial: TrialSpec) -> Expected:
+        """Return how a variant's program is started: all its trials are started alike."""
+        variant, program = trial.variant, trial.program
+        key = (variant.levels, program.path)
+        if (found := self._expected.get(key)) is None:
+            own = self._as_run(variant)
+            found = self._expected[key] = Expected(
+                own=self._own,
+                variant=variant,
+                arguments=(program.path, *own.arguments[1:]),
+                environment=self._received(variant, own),
+                others=other_arguments(self._own, self.workload, variant),
+                script=program.facts is None,
+                folder=program.folder,
+            )
+        return found
 
     def _wrong_conditions(self, trial: TrialSpec, evidence: Evidence, observed: tuple[tuple[str, str], ...]) -> str:
         reason = super()._wrong_conditions(trial, evidence, observed)

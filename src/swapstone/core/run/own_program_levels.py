@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import os
 import re
 import shlex
@@ -43,6 +44,13 @@ class Expected:
     script: bool
     folder: str
 
+    @functools.cached_property
+    def unobserved(self) -> dict[str, str]:
+        """Return `NOT_OBSERVED` by the name of each factor that no process receives."""
+        received = {f"{{{name}}}" for text in self.own.launch_texts for name in placeholders_in(text)}
+        names = (name for name in own_factors(self.variant) if name != COMMAND and name not in received)
+        return dict.fromkeys(names, NOT_OBSERVED)
+
 
 def own_factors(variant: Variant) -> dict[str, str]:
     """Return the levels of the factors ``command`` and ``{NAME}``, by name."""
@@ -70,17 +78,15 @@ def levels_seen(expected: Expected, evidence: Evidence) -> tuple[tuple[str, str]
         Pairs (factor, level). Where arguments or variables differ, a text that names them stands for the level. A factor is missing if they
         could not be read. The level is `NOT_OBSERVED` for a factor that no process receives.
     """
-    wanted = own_factors(expected.variant)
-    received = {f"{{{name}}}" for text in expected.own.launch_texts for name in placeholders_in(text)}
-    unobserved = {name: NOT_OBSERVED for name in wanted if name != COMMAND and name not in received}
     text = evidence.value(COMMAND_LINE)
     if text is None:
-        return tuple(unobserved.items())
+        return tuple(expected.unobserved.items())
     seen = tuple(text.removesuffix("\0").split("\0"))
     other = _other_variable(expected, evidence)
     if not _is_command(seen, expected, evidence):
         other = f"the command line {shlex.join(seen)[:_SHOWN]!r}"
-    return tuple({**{name: other or level for name, level in wanted.items()}, **unobserved}.items())
+    levels = {name: other or level for name, level in own_factors(expected.variant).items()}
+    return tuple((levels | expected.unobserved).items())
 
 
 def _other_variable(expected: Expected, evidence: Evidence) -> str:
@@ -119,12 +125,14 @@ def _is_executable(program: str, expected: Expected, evidence: Evidence) -> bool
 
 def same_words(seen: tuple[str, ...], expected: tuple[str, ...]) -> bool:
     """Return whether words are equal; `PORT` matches any number, `ADDRESS` any IPv4 address."""
-    patterns = (
-        re.escape(word).replace(re.escape(PORT), "[0-9]+").replace(re.escape(ADDRESS), "[0-9.]+") for word in expected
-    )
-    return len(seen) == len(expected) and all(
-        re.fullmatch(pattern, word, re.DOTALL) is not None for pattern, word in zip(patterns, seen, strict=True)
-    )
+    return len(seen) == len(expected) and all(map(_is_word, seen, expected))
+
+
+def _is_word(seen: str, expected: str) -> bool:
+    if PORT not in expected and ADDRESS not in expected:
+        return seen == expected
+    pattern = re.escape(expected).replace(re.escape(PORT), "[0-9]+").replace(re.escape(ADDRESS), "[0-9.]+")
+    return re.fullmatch(pattern, seen, re.DOTALL) is not None
 
 
 MOST_ENTRIES = 10_000

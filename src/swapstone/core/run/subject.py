@@ -17,14 +17,14 @@ import msgspec
 
 from swapstone.core.factors import Evidence, ProgramFacts, Recipe, find_factor
 from swapstone.core.model import IDLE, Cpus, Experiment, Load, Status, UnavailableError, UserError, Variant, Workload
-from swapstone.core.model.observation import changed_conditions, describe_conditions, interruption
+from swapstone.core.model.observation import changed_conditions, describe_conditions
 from swapstone.core.run.evidence import evidence_of, missing_load, observed_levels, wrong_level
 from swapstone.core.run.machine_config import machine_config_for, on_board
 from swapstone.core.run.variant_program import Program
 from swapstone.core.targets import Capabilities, MachineConfig, Target
 from swapstone.core.targets.hints import target_hint
 from swapstone.core.wire import AgentAnswer, TrialRequest
-from swapstone.core.wire.kept_answer import encode_kept, raw_output
+from swapstone.core.wire.kept_answer import kept_files
 from swapstone.core.wire.output_reading import Measured, reader_of
 
 KeepLog = Callable[[str, bytes], str]
@@ -286,9 +286,8 @@ class Subject(abc.ABC):
         if "reboots" in target.offers:
             config = msgspec.structs.replace(config, root=trial.program.recipe.root)
         answer = target.run(change(self.request(trial)), config)
-        kept = self.kept(answer)
         judgement = self.judge(trial, answer, target.inspect)
-        return self.after(trial, target, Outcome(judgement, answer, raw_output(kept), encode_kept(answer, kept)))
+        return self.after(trial, target, Outcome(judgement, answer, *kept_files(answer, self.kept(answer))))
 
     def machine_config(self, trial: TrialSpec) -> MachineConfig:
         """Return the machine that a trial runs in."""
@@ -299,11 +298,6 @@ class Subject(abc.ABC):
         return answer
 
     # Judging
-
-    def failure(self, answer: AgentAnswer) -> str:
-        """Return why a program did not end well, with what the user can try, or an empty text."""
-        trouble = self.reader.failure(answer)
-        return trouble and trouble + self.advice(answer)
 
     def advice(self, answer: AgentAnswer) -> str:
         """Return what the user can try after a failure; empty if unknown."""
@@ -342,7 +336,7 @@ class Subject(abc.ABC):
             the load was not in force, the program's file or the conditions of later trials were changed, or other work was done. Else
             ok with its samples.
         """
-        if trouble := interruption(dict(answer.facts)) or self.failure(answer):
+        if trouble := self.reader.trouble(answer, self.advice):
             return Judgement(Status.FAILED, trouble)
         if change := self.file_change(trial.program):
             return Judgement(Status.REFUSED, change)
@@ -354,8 +348,9 @@ class Subject(abc.ABC):
         observed = observed_levels(evidence, trial.variant)
         if wrong := self._wrong_conditions(trial, evidence, observed):
             return Judgement(Status.REFUSED, wrong, observed=observed)
-        if changed := changed_conditions(facts := dict(answer.facts)):
-            reason = f"what later trials inherit changed while it ran: {describe_conditions(changed, facts)}"
+        if (facts := dict(answer.facts)).get("changed_conditions"):
+            changed = describe_conditions(changed_conditions(facts), facts)
+            reason = f"what later trials inherit changed while it ran: {changed}"
             return Judgement(Status.REFUSED, reason, observed=observed)
         if unreadable:
             return Judgement(Status.FAILED, unreadable, observed=observed)

@@ -27,17 +27,19 @@ class TrialSpecs:
         self._prepared = prepared
         self._target = target
         self._cpus = target.describe().cpus
+        self._scratch = target.scratch()
 
-    def spec(self, trial: Trial, identity: str, passes: int) -> TrialSpec:
-        """Return a trial as its subject runs it, without the checksum that is expected."""
+    def spec(self, trial: Trial, identity: str, passes: int, check: str = "") -> TrialSpec:
+        """Return a trial as its subject runs it, with the checksum that its work must have; an empty text if that is unknown."""
         key = (trial.suite, trial.workload)
         return TrialSpec(
             identity=identity,
             variant=self._prepared.variants[trial.variant],
             program=self._prepared.programs[*key, trial.variant].in_block(trial.block),
-            scratch=self._target.scratch(),
+            scratch=self._scratch,
             cpus=self._cpus,
             passes=passes,
+            check=check,
             load=self._prepared.load(trial.load),
         )
 

@@ -6,7 +6,6 @@ from __future__ import annotations
 import dataclasses
 import os
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from swapstone.core.factors import ProgramFacts, Recipe
@@ -34,7 +33,7 @@ def environment_bytes(recipe: Recipe) -> int:
 def stamp_of(path: str) -> FileStamp | None:
     """Return a file's stamp, or None if there is no such file."""
     try:
-        status = Path(path).stat()
+        status = os.stat(path)  # noqa: PTH116 - twice a trial, in a fifth of the time of pathlib
     except OSError:
         return None
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns

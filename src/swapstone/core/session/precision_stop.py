@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import functools
 import itertools
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -64,6 +65,7 @@ class BudgetError(UserError):
         self.budget = budget
 
 
+@functools.lru_cache(maxsize=16)  # after each block
 def needed_pairs(experiment: Experiment) -> int:
     """Return the number of pairs of runs that the experiment's intervals need."""
     return interval_pairs(experiment, plan.variants(experiment), workloads_by_name(experiment))
@@ -510,7 +512,7 @@ class _GrowingRuns:
 
     def _begin(self, runs: Sequence[Run]) -> None:
         self._runs, self._read = runs, 0
-        self._columns = RunColumns(self._metrics)
+        self._columns, self._tabled = RunColumns(self._metrics), 0
         self._cost_ns: collections.Counter[tuple[int, Group]] = collections.Counter()
         """Of each block and group."""
         self._discarded: dict[Group, dict[int, int]] = {}
@@ -523,7 +525,6 @@ class _GrowingRuns:
         for run in itertools.islice(runs, self._read, None):
             trial = run.trial
             group = (trial.suite, trial.workload, trial.load)
-            self._columns.add(run)
             self._cost_ns[trial.block, group] += run.elapsed_ns
             if run.status is not Status.UNAVAILABLE and trial.block > 0:
                 by_block = self._discarded.setdefault(group, {})
@@ -531,7 +532,10 @@ class _GrowingRuns:
         self._read = len(runs)
 
     def table(self) -> RunTable:
-        """Return the runs as a table."""
+        """Return the runs as a table. They are put into it now, not while trials wait for the block to end."""
+        for run in itertools.islice(self._runs, self._tabled, None):
+            self._columns.add(run)
+        self._tabled = len(self._runs)
         return self._columns.table(self._runs)
 
     def so_far(self, still_open: Sequence[Group], block: int, next_block_ns: int) -> _Discarding:

@@ -20,7 +20,6 @@ import msgspec
 
 from swapstone.core.model import WireError
 from swapstone.core.model.errors import remedy
-from swapstone.core.model.observation import changed_conditions
 from swapstone.core.model.safe_text import safe_excerpt
 from swapstone.core.targets.agent_build import sha256_of
 from swapstone.core.targets.target import AgentStartError, MachineConfig, MachineConfigError, Target, TargetError
@@ -261,8 +260,7 @@ class AgentTarget(Target):
         self._clear()
         try:
             self._send(plan)
-            self._reader.expect(nonce)
-            answer = self._wait(time.monotonic() + request.timeout_ms / 1000 + self._slack_s)
+            answer = self._wait(nonce, time.monotonic() + request.timeout_ms / 1000 + self._slack_s)
             if answer.id != request.id:
                 raise TargetError(f"The agent answered trial {answer.id}, not {request.id}.")
         except WireError as error:
@@ -271,7 +269,7 @@ class AgentTarget(Target):
         except BaseException:
             self._stop()
             raise
-        if changed_conditions(dict(answer.facts)):
+        if dict(answer.facts).get("changed_conditions"):
             self._stop()
         return answer
 
@@ -295,8 +293,8 @@ class AgentTarget(Target):
         except BrokenPipeError as error:
             raise self._ended() from error
 
-    def _wait(self, until_s: float) -> AgentAnswer:
-        """Read until one answer is complete."""
+    def _wait(self, nonce: str, until_s: float) -> AgentAnswer:
+        """Read until the answer with a nonce is complete."""
         received = 0
         while True:
             left_ms = math.ceil((until_s - time.monotonic()) * 1000)
@@ -314,7 +312,7 @@ class AgentTarget(Target):
             if received > _LONGEST_ANSWER_BYTES:
                 raise TargetError(f"The agent's answer has more than {_LONGEST_ANSWER_BYTES >> 20} MiB.")
             until_s += len(data) / _SLOWEST_BYTES_PER_S
-            answers = self._reader.feed(data)
+            answers = self._reader.feed(data, nonce)
             if answers:
                 self._check_silence()
                 return answers[0]
@@ -326,8 +324,7 @@ class AgentTarget(Target):
             TargetError: there are bytes after the last answer.
         """
         # An agent that has ended is noticed when the next request is sent.
-        more = any(events & select.POLLIN for _, events in self._poll.poll(0)) and os.read(self._output, 1) != b""
-        if more or not self._reader.between_answers:
+        if any(events & select.POLLIN for _, events in self._poll.poll(0)) and os.read(self._output, 1) != b"":
             raise TargetError(
                 "The agent's output goes on after its answer.",
                 "Another process than the agent may have written into its pipe: `swapstone docs wire`, section 1.",

@@ -267,8 +267,8 @@ Offer: TypeAlias = Literal[
 class Target(abc.ABC):
     """A place where trials run, one after another.
 
-    One thread uses a target, as a context manager or with `close`. The calls are: `describe`, `put` for each program, then `scratch`
-    and `run` for each trial. All paths that a target returns are paths on the target.
+    One thread uses a target, as a context manager or with `close`. The calls are: `describe`, `put` for each program, `scratch`, then
+    `run` for each trial. All paths that a target returns are paths on the target.
 
     Guarantees of every target:
 
@@ -462,7 +462,7 @@ class Target(abc.ABC):
         Returns:
             What the file contains; None if it does not exist, can't be read, or is no ELF file.
         """
-        return read_facts(Path(path))
+        return read_facts(path)
 
     def open_file(self, path: str) -> BinaryIO:
         """Open a file that a trial wrote, for reading.
@@ -483,7 +483,7 @@ class Target(abc.ABC):
         """Return the folder on the target that every trial finds empty."""
 
     def begin(self, start: str) -> None:  # noqa: B027 - optional: for most targets all trials are alike
-        """Name the start of the machine that the next trials belong to. Only a target that reboots has a use for it.
+        """Name the start of the machine that the next trials belong to. It is called on a target that ``reboots``.
 
         Args:
             start: equal for trials on one start of the machine.

@@ -47,8 +47,8 @@ class KeptAnswer(FrozenStruct, frozen=True, kw_only=True):
         return self.printed_bytes != self.kept_bytes
 
 
-def encode_kept(answer: AgentAnswer, kept: AgentAnswer) -> bytes:
-    """Return the file that a record keeps of an answer.
+def kept_files(answer: AgentAnswer, kept: AgentAnswer) -> tuple[bytes, bytes]:
+    """Return what a record keeps of an answer: the raw output, and a file of the rest.
 
     Args:
         answer: as the agent gave it.
@@ -59,7 +59,7 @@ def encode_kept(answer: AgentAnswer, kept: AgentAnswer) -> bytes:
         printed_bytes=_lengths(answer),
         kept_bytes=_lengths(kept),
     )
-    return stored.encoded() + b"\n"
+    return raw_output(kept), msgspec.json.encode(stored, order="sorted") + b"\n"
 
 
 def decode_kept(data: bytes) -> KeptAnswer:

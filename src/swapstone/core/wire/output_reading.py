@@ -9,6 +9,7 @@ import errno
 import os
 import re
 import signal
+from collections.abc import Callable, Mapping
 
 import msgspec
 
@@ -28,7 +29,6 @@ from swapstone.core.model import (
     WireError,
     Workload,
 )
-from swapstone.core.model.observation import interruption
 from swapstone.core.model.parts import load
 from swapstone.core.wire import AgentAnswer, ProcessOutcome, decode_workload_report
 from swapstone.core.wire.report_samples import samples_of
@@ -78,8 +78,10 @@ def trouble_of(answer: AgentAnswer, output_bytes: int = OUTPUT_BYTES, disk_bytes
         output_bytes: the limit of its output.
         disk_bytes: the limit of what it writes to disk.
     """
+    if answer.outcome is ProcessOutcome.EXITED and not answer.code:
+        return ""
     reasons = {
-        ProcessOutcome.EXITED: f"it ended with status {answer.code}" if answer.code else "",
+        ProcessOutcome.EXITED: f"it ended with status {answer.code}",
         ProcessOutcome.SIGNALED: f"{KILLED} {_signal_name(answer.code)}",
         ProcessOutcome.TIMEOUT: f"{TIMED_OUT} and was stopped",
         ProcessOutcome.OVERFLOW: f"it printed more than {output_bytes // 1024} KiB and was stopped",
@@ -90,6 +92,20 @@ def trouble_of(answer: AgentAnswer, output_bytes: int = OUTPUT_BYTES, disk_bytes
     }
     reason = reasons.get(answer.outcome, "")  # the others are a server's: `server_trouble`
     return f"{reason}{_out_of_memory(answer)}; {last_line(answer.stderr, answer.stdout)}" if reason else reason
+
+
+def interruption(facts: Mapping[str, int]) -> str:
+    """Return a sentence if a trial did not run without interruption; empty if it did, or if that is unknown.
+
+    Args:
+        facts: of its run.
+    """
+    if stops := facts.get("stops", 0):
+        times = "once" if stops == 1 else f"{stops} times"
+        return f"the measurement was interrupted: the program or the agent was stopped by a signal (SIGSTOP or SIGTSTP) {times}"
+    if suspended_ns := facts.get("suspended_ns", 0):
+        return f"the measurement was interrupted: the machine was suspended for {suspended_ns / 1e9:.3g} s"
+    return ""
 
 
 def _step(answer: AgentAnswer) -> str:
@@ -241,9 +257,16 @@ class OutputReader(abc.ABC):
         """Return why a program did not end well, or an empty text."""
         return trouble_of(answer, self.output_bytes, self.disk_bytes)
 
-    def trouble(self, answer: AgentAnswer) -> str:
-        """Return why a trial was interrupted or did not end well, or an empty text."""
-        return interruption(dict(answer.facts)) or self.failure(answer)
+    def trouble(self, answer: AgentAnswer, advice: Callable[[AgentAnswer], str] = lambda _: "") -> str:
+        """Return why a trial was interrupted or did not end well, or an empty text.
+
+        Args:
+            answer: of the trial.
+            advice: returns what the user can try after a failure, to be added to it.
+        """
+        if reason := interruption(dict(answer.facts)):
+            return reason
+        return reason + advice(answer) if (reason := self.failure(answer)) else ""
 
     def printed(self, stdout: bytes, stderr: bytes) -> tuple[Sample, ...]:
         """Return the samples of numbers that the user defined by a pattern.

@@ -171,7 +171,7 @@ def _is_libc_malloc(facts: ProgramFacts) -> bool:
 
 def _name(facts: ProgramFacts, evidence: Evidence) -> str:
     """Name the allocator that serves malloc from a file."""
-    if facts.path in evidence.paths:
+    if facts.path == evidence.path_of(ALLOCATOR.name):
         return facts.path
     if _is_libc_malloc(facts):
         return DEFAULT

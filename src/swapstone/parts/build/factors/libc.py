@@ -214,7 +214,7 @@ class Libc:
     def observe(self, evidence: Evidence) -> str | None:
         """Name the C library by its folder if the user named one and all evidence lies in it; else by its kind."""
         kind = self._kind(evidence)
-        root = evidence.path_of(self.name)
+        root = evidence.path_of(self.name) if evidence.path_levels else ""
         if not root or kind is None:
             return kind
         files = [path for path in _paths(evidence) if any(each.match(_name(path)) for each in _FILE_NAMES.values())]
