@@ -20,6 +20,7 @@ from swapstone.core.comparison.cells import Group
 from swapstone.core.comparison.findings import Findings, Place, shortened
 from swapstone.core.comparison.run_table import EXIT_STATUS, OK, Runs, as_table, by_number
 from swapstone.core.model import Caveat, CaveatKind, Experiment, OwnProgram, Variant, Verdict, WorkSpec
+from swapstone.core.stats import distinct
 
 STDOUT = "stdout"
 
@@ -159,7 +160,7 @@ def _by_variant(runs: Runs) -> dict[Group, dict[str, _Side]]:
     every = np.flatnonzero(table.status == OK)
     for place, rows in by_number(table.place[every]):
         suite, workload, load, variant = table.places[place]
-        different = [table.outputs[number] for number in np.unique(table.output[every[rows]]).tolist()]
+        different = [table.outputs[number] for number in distinct(table.output[every[rows]]).tolist()]
         found.setdefault((suite, workload, load), {})[variant] = _Side(
             runs=rows.size,
             digests=tuple(dict(digests) for digests, _ in different),

@@ -13,7 +13,7 @@ from swapstone.core.comparison.error_rate import ErrorRates, Family
 from swapstone.core.comparison.rows import Row
 from swapstone.core.model import Index, Scale, Variant
 from swapstone.core.model.metric import TIMES
-from swapstone.core.stats import LOG_QUANTUM, MeanOfMeans, SignedRank
+from swapstone.core.stats import LOG_QUANTUM, MeanOfMeans, SignedRank, distinct
 
 FEWEST_PAIRS = 6
 """Pairs that each workload needs for a mean of means."""
@@ -100,7 +100,7 @@ def indices(estimates: Iterable[IndexEstimate], rates: ErrorRates, *, layouts: b
 
 def _inference(rows: Sequence[Row]) -> SignedRank | MeanOfMeans | None:
     """Return the inference on the mean log ratio over the workloads; None without a block that all of them have."""
-    blocks = np.unique(np.concatenate([row.blocks for row in rows]))
+    blocks = distinct(np.concatenate([row.blocks for row in rows]))
     ratios = np.full((len(rows), blocks.size), math.nan)
     for row, found in zip(rows, ratios, strict=True):
         found[np.searchsorted(blocks, row.blocks)] = np.log(row.after) - np.log(row.before)
