@@ -8,12 +8,12 @@ digests in `swapstone.core.model.Run.digests`; `swapstone.core.wire.own_program_
 
 from __future__ import annotations
 
-import dataclasses
 import enum
 import hashlib
 import os
 from collections.abc import Iterator, Mapping, Sequence
 
+import msgspec
 import numpy as np
 
 from swapstone.core.comparison.cells import Group
@@ -49,8 +49,7 @@ class Agreement(enum.Enum):
     ALLOWED = "allowed"  # they are allowed to differ
 
 
-@dataclasses.dataclass(frozen=True)
-class Relation:
+class Relation(msgspec.Struct, frozen=True):
     """How one output of two variants relates.
 
     Attributes:
@@ -139,8 +138,7 @@ def _compared(experiment: Experiment) -> bool:
     return experiment.own is not None and not experiment.own.load_generators
 
 
-@dataclasses.dataclass(frozen=True)
-class _Side:
+class _Side(msgspec.Struct, frozen=True):
     """What the successful runs of one variant printed and wrote, with the warm-up and those that are discarded.
 
     Attributes:
@@ -183,7 +181,7 @@ def _relations(experiment: Experiment, baseline: _Side, candidate: _Side) -> Ite
     for name in own.artifacts:
         relation = _content(baseline, candidate, name)
         if relation.agreement is Agreement.DIFFERENT:
-            relation = dataclasses.replace(relation, text=f"writes another file {name!r}: {relation.text}")
+            relation = msgspec.structs.replace(relation, text=f"writes another file {name!r}: {relation.text}")
         yield name, relation
 
 
@@ -193,7 +191,7 @@ def _stdout(own: OwnProgram, baseline: _Side, candidate: _Side) -> Relation:
     has_metric = bool(own.numbers) and not own.output
     relation = _content(baseline, candidate, STDOUT, by_shape=has_metric)
     if relation.agreement is Agreement.DIFFERENT:
-        return dataclasses.replace(relation, text=f"prints other output: {relation.text}{REMEDY}")
+        return msgspec.structs.replace(relation, text=f"prints other output: {relation.text}{REMEDY}")
     if relation.agreement is Agreement.UNKNOWN and has_metric:
         return Relation(Agreement.ALLOWED)
     return relation

@@ -3,10 +3,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Iterable, Sequence
 
+import msgspec
 import numpy as np
 
 from swapstone.core.comparison.error_rate import ErrorRates, Family
@@ -25,8 +25,7 @@ ENOUGH_COMMON = 12
 """So must they be this many, unless no pair is lacking. With 12 pairs the signed-rank method reaches 2 / 2**12, 1 % over 20 hypotheses."""
 
 
-@dataclasses.dataclass(frozen=True)
-class IndexEstimate:
+class IndexEstimate(msgspec.Struct, frozen=True):
     """The mean log ratio of several rows, block by block.
 
     Attributes:

@@ -18,13 +18,13 @@ drift: the orders were drawn independently of them. Two tests share the error (B
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import math
 import statistics
 from collections.abc import Iterator
 from typing import Any
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -58,8 +58,7 @@ FEWEST = 2
 _NORMAL = statistics.NormalDist()
 
 
-@dataclasses.dataclass(frozen=True)
-class PredecessorTest:
+class PredecessorTest(msgspec.Struct, frozen=True):
     """The result.
 
     Attributes:
@@ -283,11 +282,19 @@ def _new_codes(blocks: int, count: int, draws: int) -> Iterator[NDArray[np.int8]
     random = np.random.default_rng(DRAW_SEED)
     several = max(1, DRAWN_AT_ONCE // ((blocks + 1) * count))
     for first in range(0, draws, several):
-        order = random.random((min(several, draws - first), blocks + 1, count)).argsort(axis=-1)
+        order = _order_of(random.random((min(several, draws - first), blocks + 1, count)))
         yield _codes_of(order[:, 1:], order[:, :-1, -1])
 
 
-def _codes_of(order: Ints, before: Ints) -> NDArray[np.int8]:
+def _order_of(keys: Floats) -> NDArray[Any]:
+    """Return the order of the keys along the last axis as integers, of two keys by one comparison: a tenth of the time of sorting."""
+    if keys.shape[-1] != 2:
+        return keys.argsort(axis=-1)
+    later = keys[..., 1] < keys[..., 0]
+    return np.stack([later, ~later], axis=-1).view(np.int8)
+
+
+def _codes_of(order: NDArray[Any], before: NDArray[Any]) -> NDArray[np.int8]:
     """Return to which of the four means of treatments 0 and 1 each run belongs, 4 for none.
 
     Args:
@@ -295,7 +302,7 @@ def _codes_of(order: Ints, before: Ints) -> NDArray[np.int8]:
         before: the treatment of the run before each block, shape (..., blocks).
     """
     previous = np.concatenate([before[..., None], order[..., :-1]], axis=-1)
-    code = np.where(order == 0, np.where(previous == 1, 1, 0), np.where(previous == 0, 3, 2))
+    code = 2 * order + (previous == 1 - order)
     return np.where((order <= 1) & (previous >= 0), code, 4).astype(np.int8)
 
 
