@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import re
 import shutil
@@ -143,7 +142,7 @@ def check_that_roots_are_observed_again(record: Path) -> None:
         msgspec.structs.replace(one, sources=((first, fourth),)),
         msgspec.structs.replace(other, sources=((third, second),)),
     )
-    forged = dataclasses.replace(view, manifest=msgspec.structs.replace(view.manifest, artifacts=exchanged))
+    forged = msgspec.structs.replace(view, manifest=msgspec.structs.replace(view.manifest, artifacts=exchanged))
     problems = derive(forged).problems
     assert len(problems) == found.runs and all("its raw output shows the root /" in each for each in problems)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import click
 
+from swapstone.cli.documents import print_document
 from swapstone.cli.output import echo
-from swapstone.cli.printing import print_document
 from swapstone.cli.shell_completion import complete_records
 from swapstone.core.session.agreement_output import agreement_of_names
 

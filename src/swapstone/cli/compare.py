@@ -9,10 +9,11 @@ from typing import Any
 import click
 
 from swapstone.cli.display import display
+from swapstone.cli.documents import print_document
 from swapstone.cli.memory_fit import check_no_fit_options, fit_memory_options, run_fit
 from swapstone.cli.options import FAIL_IF, GROUPS, OUT, declared
 from swapstone.cli.output import echo
-from swapstone.cli.printing import print_document, print_interruption, print_outcomes, print_table
+from swapstone.cli.printing import print_interruption, print_outcomes, print_table
 from swapstone.cli.program_command import ProgramCommand, program_of, typed_option
 from swapstone.cli.record_options import ALL, TRUST
 from swapstone.cli.shell_completion import complete_factors, complete_records

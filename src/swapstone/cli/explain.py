@@ -8,8 +8,8 @@ import webbrowser
 import click
 
 from swapstone.cli.display import display
+from swapstone.cli.documents import print_document
 from swapstone.cli.output import echo, plain
-from swapstone.cli.printing import print_document
 from swapstone.cli.record_options import RECORD, TRUST
 from swapstone.cli.shell_completion import complete_workloads
 from swapstone.core.session.record_handle import open_record

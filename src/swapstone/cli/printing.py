@@ -1,44 +1,23 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Prints tables of records and of studies: coloured and as wide as the terminal on a terminal, else plain."""
+"""Prints tables, answers and outcomes of records."""
 
 from __future__ import annotations
 
 import contextlib
-import os
 import shlex
-import shutil
 import sys
 from collections.abc import Iterable, Sequence
 
 from swapstone.cli.command_name import as_typed
+from swapstone.cli.documents import print_document
 from swapstone.cli.output import echo, plain
 from swapstone.core.report.context import Selection
 from swapstone.core.report.document import Document
-from swapstone.core.report.document_texts import with_texts
-from swapstone.core.report.render.terminal import Terminal, render
 from swapstone.core.session.analysis import named_record
 from swapstone.core.session.outcome import Interrupted, outcome_of_all, parse_fail_if
 from swapstone.core.session.record_handle import Record
 
-PIPED_WIDTH = 120
 EXIT_INTERRUPT = 130
-
-
-def print_document(document: Document, *, every: bool = False) -> None:
-    """Print a document: coloured and as wide as the terminal on a terminal, else plain.
-
-    Args:
-        document: what to print.
-        every: whether to print what a brief report leaves out.
-    """
-    terminal = sys.stdout.isatty()
-    shown = Terminal(
-        width=shutil.get_terminal_size().columns if terminal else PIPED_WIDTH,
-        colour=terminal and not os.environ.get("NO_COLOR"),
-        ascii_only="utf" not in (sys.stdout.encoding or "").lower(),
-        every=every,
-    )
-    echo(render(with_texts(document, as_typed), shown), nl=False, styled=shown.colour)
 
 
 def print_table(record: Record, selection: Selection | None = None) -> None:

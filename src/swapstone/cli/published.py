@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import click
 
+from swapstone.cli.documents import print_document
 from swapstone.cli.listing import print_list
 from swapstone.cli.output import echo
-from swapstone.cli.printing import print_document
 from swapstone.cli.shell_completion import complete_records
 from swapstone.parts.published.session.published_output import Output, check_output, claims_output, differences_output
 

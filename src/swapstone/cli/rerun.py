@@ -6,8 +6,9 @@ from __future__ import annotations
 import click
 
 from swapstone.cli.display import display
+from swapstone.cli.documents import print_document
 from swapstone.cli.output import echo, plain
-from swapstone.cli.printing import print_document, print_interruption, print_table
+from swapstone.cli.printing import print_interruption, print_table
 from swapstone.cli.record_options import RECORD, TRUST
 from swapstone.core.report.side_by_side_table import document_of
 from swapstone.core.session.experiment import rerun_differences

@@ -1,22 +1,18 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""`swapstone show`, `report` and `export`: a record as table, report or data."""
+"""`swapstone show`: a record as table."""
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import click
 
-from swapstone.cli.output import echo, plain
-from swapstone.cli.printing import print_table
+from swapstone.cli.documents import print_document
+from swapstone.cli.output import echo
 from swapstone.cli.record_options import ALL, RECORD
 from swapstone.core.model import unknown
-from swapstone.core.report import export
+from swapstone.core.record import find_record
 from swapstone.core.report.context import Selection
-from swapstone.core.report.render import RENDERERS, find_renderer
-from swapstone.core.session.analysis import named_record
-from swapstone.core.session.output_file import write_output
-from swapstone.core.session.record_handle import open_record
+from swapstone.core.report.document import Document
+from swapstone.core.session import record_cache
 
 
 @click.command()
@@ -37,7 +33,16 @@ def show_command(record: str, as_json: bool, every: bool, metrics: tuple[str, ..
       swapstone show last --metric res --metric maxrss
       swapstone show last --json | jq '.analysis.indices'
     """
-    opened = open_record(record)
+    path = find_record(record)
+    if not (as_json or every or metrics):
+        kept = record_cache.find(path, record_cache.DOCUMENT, record_cache.state_of(path), Document)
+        if kept is not None:
+            print_document(kept[0])
+            return
+    from swapstone.cli.printing import print_table  # noqa: PLC0415 - imports numpy, which the document of an earlier reading does without
+    from swapstone.core.session.record_handle import Record  # noqa: PLC0415 - as above
+
+    opened = Record(path)
     if as_json:
         echo(opened.report("json"))
         return
@@ -46,64 +51,3 @@ def show_command(record: str, as_json: bool, every: bool, metrics: tuple[str, ..
     if wrong is not None:
         raise unknown("metric of this record", wrong, known)
     print_table(opened, Selection(every=every, metrics=metrics))
-
-
-@click.command()
-@RECORD
-@click.option("--html", "kind", flag_value="html", default="html", help="One self-contained HTML file.  [default]")
-@click.option("--markdown", "kind", flag_value="markdown", help="Markdown.")
-@click.option(
-    "--format",
-    "kind",
-    type=click.Choice([renderer.name for renderer in RENDERERS]),
-    help="; ".join(f"{renderer.name}: {renderer.description}" for renderer in RENDERERS) + ".",
-)
-@click.option(
-    "--out", metavar="FILE", help="Where to write it; - for standard output.  [html: report.html in the record; else -]"
-)
-def report_command(record: str, kind: str, out: str | None) -> None:
-    r"""Write a record's report as one HTML file that loads nothing, as Markdown, or in another format.
-
-    \b
-    Examples:
-      swapstone report last --html
-      swapstone report last --markdown >> NOTES.md
-      swapstone report last --format text | less
-    """
-    opened = open_record(record)
-    target = out or (str(opened.path / "report.html") if kind == "html" else "-")
-    beside = Path(target).parent if target != "-" else None
-    document = opened.document(beside=beside)
-    with named_record(opened.path):
-        content = find_renderer(kind).render(document)
-    _deliver(content, target, named=out is not None)
-
-
-@click.command()
-@RECORD
-@click.option("--format", "kind", type=click.Choice(sorted(export.EXPORTS)), required=True, help="The format.")
-@click.option("--out", metavar="FILE", default="-", show_default=True, help="Where to write it; - for standard output.")
-def export_command(record: str, kind: str, out: str) -> None:
-    r"""Write a record's figures for other tools.
-
-    csv: one row a comparison. runs: CSV, one row a run and metric. effects: CSV, one row a main effect, simple effect or interaction of
-    crossed factors. exhibits: CSV, one row a cell of the tables that some kinds of experiment have besides their comparisons. json: the
-    whole analysis. hyperfine: its JSON, one result per workload and variant. benchstat: Go's benchmark text. junit: JUnit XML; a worse row
-    is a failure. kcidb: KernelCI's JSON 5.3. lava: test-case signals for LAVA. `swapstone docs exports` has an example of each.
-
-    \b
-    Examples:
-      swapstone export last --format csv > table.csv
-      swapstone export last --format benchstat | benchstat -col /libc -
-      swapstone export last --format junit --out junit.xml
-      swapstone export last --format hyperfine > all.json
-    """
-    _deliver(open_record(record).report(kind), out)
-
-
-def _deliver(content: str, target: str, *, named: bool = True) -> None:
-    if target == "-":
-        echo(content, nl=not content.endswith("\n"))
-        return
-    write_output(Path(target), content, named=named)
-    echo(f"Wrote {plain(target)}", err=True)

@@ -9,9 +9,10 @@ import attrs
 import click
 
 from swapstone.cli.display import display
+from swapstone.cli.documents import print_document
 from swapstone.cli.options import FAIL_IF, declared
 from swapstone.cli.output import echo
-from swapstone.cli.printing import print_document, print_interruption, print_outcomes, print_table
+from swapstone.cli.printing import print_interruption, print_outcomes, print_table
 from swapstone.cli.record_options import ALL, TRUST
 from swapstone.cli.shell_completion import complete_parts, complete_studies, complete_study_folders
 from swapstone.core.report.context import Selection

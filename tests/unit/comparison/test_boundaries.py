@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import collections
-import dataclasses
 import math
 from statistics import NormalDist
 from types import SimpleNamespace
@@ -270,7 +269,7 @@ def test_a_width_at_the_resolution_of_a_tool(width: float | None, resolution: fl
 
 
 def row_of(before: list[float], after: list[float], metric: Metric) -> Row:
-    return dataclasses.replace(row(before, after), metric=metric)
+    return msgspec.structs.replace(row(before, after), metric=metric)
 
 
 def test_which_rows_decide() -> None:
@@ -280,7 +279,7 @@ def test_which_rows_decide() -> None:
         rows = []
         for name in names.split():
             metric = msgspec.structs.replace(METRICS[name], leads=True)
-            rows.append(dataclasses.replace(row_of([1.0], [2.0], metric), workload=bench.workloads["w"]))
+            rows.append(msgspec.structs.replace(row_of([1.0], [2.0], metric), workload=bench.workloads["w"]))
         return [each.metric.name for each in deciding(rows, busy)]
 
     assert chosen("wall cpu res") == ["wall", "cpu", "res"]

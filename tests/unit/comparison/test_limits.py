@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 import math
 from typing import Any
@@ -272,7 +271,7 @@ def remedy(experiment: Experiment, one: carry_over.Tested) -> str:
 )
 @pytest.mark.parametrize("discarded", [0, 1])
 def test_carry_over_that_does_not_matter_names_four_rows(rows: int, text: str, discarded: int) -> None:
-    one = dataclasses.replace(judged(discarded), matters=False)
+    one = msgspec.structs.replace(judged(discarded), matters=False)
     (found,) = settled([one] * rows)
     assert found.message.startswith(
         f"A run depends on what ran before it {text} In w wall, musl takes 1 ns after musl and "
@@ -280,14 +279,14 @@ def test_carry_over_that_does_not_matter_names_four_rows(rows: int, text: str, d
     assert found.message.endswith("same variant." if discarded else "It is too small to change their verdicts.")
     assert found.hint.startswith("If the programs never" if discarded else "--prime 1 discards")
     assert not settled([judged(discarded)] * rows)
-    silent = dataclasses.replace(one, fires=False, found=None)
+    silent = msgspec.structs.replace(one, fires=False, found=None)
     assert not settled([silent])
 
 
 def test_a_bias_of_discarded_runs_is_named_above_half_the_margin() -> None:
     half = math.log(1.02) / 2
     for bias, named in ((0.99 * half, False), (1.01 * half, True), (-1.01 * half, True)):
-        one = dataclasses.replace(judged(1, bias), matters=False)
+        one = msgspec.structs.replace(judged(1, bias), matters=False)
         assert bool(settled([one])) == named
 
 

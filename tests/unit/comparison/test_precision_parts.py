@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from typing import Any
 
@@ -32,7 +31,7 @@ def leading(pairs: int, spread: float, ratio: float = 1.5, *, resolution: float 
     values = np.linspace(100.0, 101.0, pairs)
     metric = msgspec.structs.replace(METRICS["wall"], leads=True, resolution=resolution)
     one = row(values, ratio * values * np.exp(spread * np.linspace(-1, 1, pairs)), **changes)
-    return dataclasses.replace(one, metric=metric)
+    return msgspec.structs.replace(one, metric=metric)
 
 
 def precise(*rows: Row) -> WorkloadPrecision:

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -493,7 +492,7 @@ def test_differences_have_no_ratio_that_a_mode_cannot_turn() -> None:
 
 def test_only_own_programs_on_the_wall_clock_miss_runs() -> None:
     values = np.linspace(100.0, 101.0, 10)
-    one = dataclasses.replace(row(values, 1.5 * values), metric=LEADING)
+    one = msgspec.structs.replace(row(values, 1.5 * values), metric=LEADING)
     levels = ErrorRates(builders.experiment())
 
     def missed(**changes: Any) -> int:
@@ -507,7 +506,7 @@ def test_half_of_a_width_is_a_ratio_less_1_or_a_share_of_the_baseline() -> None:
     experiment = builders.experiment()
 
     def half_width(before: Any, after: Any, **changes: Any) -> float | None:
-        one = dataclasses.replace(row(before, after, **changes), metric=LEADING)
+        one = msgspec.structs.replace(row(before, after, **changes), metric=LEADING)
         return workload_precision(experiment, one.group, [one], ErrorRates(experiment), False).half_width
 
     values = np.linspace(100.0, 101.0, 6)

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
 
 import msgspec
@@ -184,8 +183,8 @@ def test_indices_of_each_load_and_copy_are_a_family() -> None:
     again = builders.variant("libc=glibc (again)")
     one = row([1.0, 2.0], [2.0, 4.5])
     places = [("s", "w", "idle"), ("s", "v", "cpu"), ("t", "w", "idle")]
-    rows = [dataclasses.replace(one, group=group) for group in places]
-    rows.append(dataclasses.replace(one, candidate=again, null=True))
+    rows = [msgspec.structs.replace(one, group=group) for group in places]
+    rows.append(msgspec.structs.replace(one, candidate=again, null=True))
     families = [each.family for each in index_estimates(rows)]
     assert [each.name for each in families] == [
         *(("index", suite, load, "wall") for suite, _, load in places),

@@ -34,22 +34,6 @@ def copy_source(folder: Path) -> Path:
     return folder / "src"
 
 
-def register(registry: Path, line: str, name: str, entry: str) -> None:
-    """Add an import and an entry to a registry, as a contributor does.
-
-    Args:
-        registry: the file.
-        line: the import.
-        name: of the registry's tuple.
-        entry: added at the tuple's end.
-    """
-    text, times = re.subn(rf"(?m)^({name}: tuple\[[^=]*\] = \([^)]*?),?\s*\)", rf"\1, {entry})", registry.read_text())
-    assert times == 1
-    text, times = re.subn(r"(?m)^(?=from swapstone\.)", lambda _: line, text, count=1)
-    assert times == 1
-    registry.write_text(text)
-
-
 def add_part(source: Path, name: str, file: str, manifest: str) -> None:
     """Add a part of one module to a copy of the source.
 

@@ -3,11 +3,12 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
-from tests.unit.recipes.extending import code_blocks, copy_source, register, run_python
+from tests.unit.recipes.extending import code_blocks, copy_source, run_python
 from tests.unit.recipes.fake_record import SWAPSTONE, make_record
 
 pytestmark = pytest.mark.slow  # each test starts the program of a copied tree
@@ -20,7 +21,9 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
     source = copy_source(tmp_path_factory.mktemp("copy"))
     render = source / "swapstone" / "core" / "report" / "render"
     (render / "org.py").write_text(file)
-    register(render / "__init__.py", line, "RENDERERS", "ORG")
+    text, times = re.subn(r"(?m)^(RENDERERS: .*\n(?:    .*\n)*)", rf"\g<1>{line}", (render / "__init__.py").read_text())
+    assert times == 1
+    (render / "__init__.py").write_text(text)
     return source
 
 

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -137,7 +136,9 @@ def test_an_interrupted_run_that_is_marked_ok_is_a_contradiction(tmp_path: Path,
         msgspec.structs.replace(run, status=Status.OK, reason="", samples=good.samples) if run.reason else run
         for run in view.runs
     )
-    problems = derive(dataclasses.replace(view, runs=forged)).problems  # another one is that its work has no checksum
+    problems = derive(
+        msgspec.structs.replace(view, runs=forged)
+    ).problems  # another one is that its work has no checksum
     assert len([problem for problem in problems if "is marked ok, and its raw output shows" in problem]) == 1
 
 

@@ -35,7 +35,7 @@ except SystemExit as end:
     assert not end.code, end.code
 ours = [name.split(".") for name in sys.modules if name.startswith(("swapstone.core.", "swapstone.parts."))]
 names = {name[3] for name in ours if name[1] == "parts" and len(name) > 3} | {name[2] for name in ours if name[1] == "core"}
-print("modules:", *sorted(names), file=sys.stderr)
+print("modules:", *sorted(names | {name.partition(".")[0] for name in sys.modules}), file=sys.stderr)
 """
 
 
@@ -77,6 +77,18 @@ def test_reading_a_record_imports_nothing_that_builds_runs_or_observes(made: Pat
     assert "comparison" in imported or name == "query"
     # What the levels in force were, and what was measured, is read again from the kept answers.
     assert imported & LABORATORY == ({"factors", "workloads"} if name == "verify" else set())
+    needed = {"query": {"duckdb"}, "report --html": {"jinja2"}, "verify": {"attr"}}.get(command, set())
+    assert imported & {"attr", "duckdb", "jinja2", "scipy"} <= needed
+    assert "xml" not in imported or command not in {"show", "show --all", "verify"}
+
+
+def test_a_record_is_shown_again_without_its_analysis(
+    made: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert {"numpy", "comparison"} <= set(_packages(made, "show", str(made)))
+    imported = set(_packages(made, "show", str(made)))
+    assert imported.isdisjoint({"numpy", "comparison", "explain", *LABORATORY})
 
 
 def test_the_description_gives_the_verdicts_of_today_s_suites(made: Path) -> None:

@@ -6,12 +6,16 @@ from __future__ import annotations
 import array
 import os
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
-from swapstone.core.record import RecordWriter
-from swapstone.core.session import record_cache, run_store
+from swapstone.cli.main import cli
+from swapstone.core.record import RecordView, RecordWriter
+from swapstone.core.report.document import Document
+from swapstone.core.session import record_cache, record_handle, run_store
 from swapstone.core.session.query import query_records
 from swapstone.core.session.record_cache import find, keep
 from tests.unit import builders
@@ -105,6 +109,72 @@ def test_a_record_of_which_a_file_changed_is_computed_again(
     gone = (name, how) == ("record.json", "removed")
     assert records() == (["one"] if gone else ["one", "two"])
     assert computed == ["one", "two", *([] if gone else ["two"])]
+
+
+@pytest.fixture
+def shown(tmp_path: Path) -> Callable[[], tuple[str, int]]:
+    """Make a record; return a function that shows it, and returns what is printed and whether it was read."""
+    experiment = builders.experiment()
+    with RecordWriter.create(tmp_path / "records" / "one", experiment) as writer:
+        for run in builders.runs(experiment, 3):
+            writer.append(run)
+        writer.seal("complete", "test", "")
+
+    def show() -> tuple[str, int]:
+        read: list[Path] = []
+
+        def noted(path: Path) -> RecordView:
+            read.append(path)
+            return run_store.load_columns(path)
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(record_handle, "load_columns", noted)
+            done = CliRunner().invoke(cli, ["show", "one"], catch_exceptions=False)
+        return done.output, len(read)
+
+    return show
+
+
+def test_a_record_is_read_once_to_be_shown(shown: Callable[[], tuple[str, int]], tmp_path: Path) -> None:
+    printed, read = shown()
+    assert printed and read
+    assert shown() == (printed, 0)
+    for change in (
+        lambda record: (record / "seal.json").write_bytes((record / "seal.json").read_bytes()),
+        lambda record: (record / "seal.json").unlink(),
+        lambda record: (record / "explain" / "row").mkdir(parents=True),
+        lambda record: (record / "explain" / "row" / "evidence.json").touch(),
+        lambda record: (tmp_path / "cache").rename(tmp_path / "other"),
+    ):
+        change(tmp_path / "records" / "one")
+        found, read = shown()
+        assert read
+        assert shown() == (found, 0)
+
+
+def test_a_document_that_another_key_marked_is_not_printed(
+    shown: Callable[[], tuple[str, int]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record = Path("records/one")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SWAPSTONE_RECORDS", "records")
+    printed, _ = shown()
+    with monkeypatch.context() as other:
+        other.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+        keep(record, record_cache.DOCUMENT, record_cache.state_of(record), Document(title="forged"))
+    assert shown() == (printed, 1)
+    keep(record, record_cache.DOCUMENT, record_cache.state_of(record), Document(title="kept"))
+    assert shown() == ("kept\n", 0)
+
+
+def test_a_folder_with_too_many_entries_has_no_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert record_cache.state_of(tmp_path)
+    monkeypatch.setattr(record_cache, "MOST_ENTRIES", 2)
+    for number in range(3):
+        (tmp_path / str(number)).touch()
+    assert record_cache.state_of(tmp_path) == record_cache.state_of(tmp_path / "none") == ""
+    keep(tmp_path, "kind", "", 1)
+    assert find(tmp_path, "kind", "", int) is None
 
 
 def test_other_code_computes_again(computed: list[str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import shutil
 from collections.abc import Callable
@@ -338,7 +337,7 @@ def test_parts_on_several_clocks_have_a_table_in_the_index(
         experiment = msgspec.structs.replace(
             view.experiment, clock="virtual", target="vm", ns_per_instruction=scales[path.name]
         )
-        return dataclasses.replace(view, experiment=experiment)
+        return msgspec.structs.replace(view, experiment=experiment)
 
     made = study.start_study(planned, tmp_path / "s")
     assert made.index is not None and made.index.clocks == ()  # one clock

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import shutil
 from collections.abc import Callable
@@ -139,7 +138,7 @@ def test_a_manifest_that_changed_since_it_was_read_is_not_used(tmp_path: Path) -
     view = load(record)
     assert view.manifest is not None and distrust_reason(view) == ""
     other = msgspec.structs.replace(view.manifest, tools=(("cc", "other"),))
-    assert "manifest.json changed" in distrust_reason(dataclasses.replace(view, manifest=other))
+    assert "manifest.json changed" in distrust_reason(msgspec.structs.replace(view, manifest=other))
 
 
 @pytest.mark.parametrize("action", ACTIONS)

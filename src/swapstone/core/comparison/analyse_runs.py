@@ -45,6 +45,7 @@ from swapstone.core.model import (
     Verdict,
     WorkSpec,
 )
+from swapstone.core.stats import distinct
 
 Judged = TypeVar("Judged", Comparison, FactorEffect, Interaction)
 
@@ -170,7 +171,7 @@ def _reworded(experiment: Experiment, needed: int, reason: str) -> str:
 
 def _blocks(table: RunTable) -> int:
     """Return the number of blocks with a successful run, without the warm-up."""
-    return int(np.unique(table.block[(table.status == OK) & (table.block > 0)]).size)
+    return int(distinct(table.block[(table.status == OK) & (table.block > 0)]).size)
 
 
 def _ordered(experiment: Experiment, rows: Sequence[Row]) -> list[Row]:

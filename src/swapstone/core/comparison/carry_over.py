@@ -16,10 +16,10 @@ it out would halve the blocks of two variants. There it has no effect, and dilut
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Iterator, Mapping, Sequence
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -63,8 +63,7 @@ _FIRST_WITHOUT = 1
 """The last block without discarded runs, where they are the default (`swapstone.core.session.precision_stop`). No check is that early."""
 
 
-@dataclasses.dataclass(frozen=True)
-class Evidence:
+class Evidence(msgspec.Struct, frozen=True):
     """A test for carry-over, and the bias that it estimates, as logarithms of the ratio candidate / baseline.
 
     Attributes:
@@ -80,8 +79,7 @@ class Evidence:
     means: tuple[float, float, float, float]
 
 
-@dataclasses.dataclass(frozen=True)
-class Tested:
+class Tested(msgspec.Struct, frozen=True):
     """A row with its tests, and what they show after the correction for their number.
 
     Attributes:
@@ -121,7 +119,7 @@ def check(
         return Findings()
     judged = judge(experiment, _tested(experiment, variants, workloads, runs))
     found = findings(experiment, judged, len(variants))
-    return dataclasses.replace(found, caveats=(*found.caveats, *_left_out(experiment, runs)))
+    return msgspec.structs.replace(found, caveats=(*found.caveats, *_left_out(experiment, runs)))
 
 
 def findings(experiment: Experiment, judged: Sequence[Tested], variants: int) -> Findings:
@@ -183,7 +181,7 @@ def unsettled_rows(
         strongest, group = each.strongest, each.row.group
         likely = strongest.p_value * len(each.remaining) <= rate and _matters(experiment, each.row, strongest)
         if (each.matters or likely) and (group not in found or each.matters > found[group][1]):
-            found[group] = _described(dataclasses.replace(each, found=strongest), variants), each.matters
+            found[group] = _described(msgspec.structs.replace(each, found=strongest), variants), each.matters
     return found
 
 
@@ -192,7 +190,7 @@ def judge(experiment: Experiment, tested: Sequence[Tested]) -> list[Tested]:
     first = _holm([each.first.p_value for each in tested])
     remaining = _holm([each.strongest.p_value * len(each.remaining) for each in tested])
     return [
-        dataclasses.replace(
+        msgspec.structs.replace(
             each,
             fires=fires,
             found=each.strongest if lasts else None,

@@ -25,7 +25,7 @@ from swapstone.core.model import (
     Status,
     Verdict,
 )
-from swapstone.core.stats import binomial_tail, common_level, dependence_p_value
+from swapstone.core.stats import binomial_tail, common_level, dependence_p_value, distinct
 
 STEAL_PERCENT = 1.0
 """Stolen processor time above this is reported: 1 % is the smallest effect that users commonly look for."""
@@ -130,7 +130,7 @@ def _without_numbers(table: RunTable) -> Iterator[Caveat]:
     for status, kind, what, consequence in kinds:
         found = np.flatnonzero(table.status == STATUSES.index(status))
         if found.size:
-            workloads = sorted({table.places[place][1] for place in np.unique(table.place[found]).tolist()})
+            workloads = sorted({table.places[place][1] for place in distinct(table.place[found]).tolist()})
             yield Caveat(
                 kind=kind,
                 message=f"{found.size} of {len(table)} trials {what} ({shortened(workloads)}). {consequence}",

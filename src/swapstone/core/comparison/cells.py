@@ -4,9 +4,9 @@
 from __future__ import annotations
 
 import collections
-import dataclasses
 from collections.abc import Mapping, Sequence
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -38,8 +38,7 @@ def _none() -> Ints:
     return np.empty(0, dtype=np.int64)
 
 
-@dataclasses.dataclass
-class Cell:
+class Cell(msgspec.Struct):
     """The runs of one variant of one workload under one load.
 
     Attributes:
@@ -50,11 +49,11 @@ class Cell:
         reasons: the first reason of each status.
     """
 
-    blocks: Ints = dataclasses.field(default_factory=_none)
-    rows: Ints = dataclasses.field(default_factory=_none)
+    blocks: Ints = msgspec.field(default_factory=_none)
+    rows: Ints = msgspec.field(default_factory=_none)
     table: RunTable | None = None
-    counts: collections.Counter[Status] = dataclasses.field(default_factory=collections.Counter)
-    reasons: dict[Status, str] = dataclasses.field(default_factory=dict)
+    counts: collections.Counter[Status] = msgspec.field(default_factory=collections.Counter)
+    reasons: dict[Status, str] = msgspec.field(default_factory=dict)
 
     def series(self, metric: str) -> tuple[Ints, Floats]:
         """Return the blocks that have a value of a metric, ascending, and these values."""

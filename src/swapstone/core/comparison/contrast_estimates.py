@@ -3,12 +3,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import math
 from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -25,8 +25,7 @@ Floats = NDArray[np.float64]
 Series: TypeAlias = "tuple[Ints, Floats]"
 
 
-@dataclasses.dataclass(frozen=True)
-class Measured:
+class Measured(msgspec.Struct, frozen=True):
     """The values of one metric of one workload under one load, for all variants.
 
     Attributes:
@@ -54,8 +53,7 @@ class Measured:
         return tuple(term for term in terms if all(label in self.series for label in term.labels))
 
 
-@dataclasses.dataclass(frozen=True)
-class Numbers:
+class Numbers(msgspec.Struct, frozen=True, dict=True):
     """A contrast's value in each block, on the scale of inference: logarithms of ratios, or differences.
 
     Attributes:
@@ -99,8 +97,7 @@ class Numbers:
         return float(np.log1p(margin)) if self.scale is Scale.RATIO else margin * abs(self.reference)
 
 
-@dataclasses.dataclass(frozen=True)
-class Estimate:
+class Estimate(msgspec.Struct, frozen=True):
     """The estimate of a contrast, for one workload or for the index of its suite.
 
     Attributes:
@@ -206,7 +203,7 @@ def index_estimate(members: Sequence[Measured], contrast: Contrast) -> Estimate 
     logs = np.log(values).reshape(len(chosen), len(labels), -1).mean(axis=0)
     numbers = _combined(terms, dict(zip(labels, logs, strict=True)), Scale.RATIO, LOG_QUANTUM, reference=1.0)
     found = _estimate(chosen[0], contrast, terms, numbers, None)
-    return dataclasses.replace(found, workload="", workloads=len(chosen))
+    return msgspec.structs.replace(found, workload="", workloads=len(chosen))
 
 
 def _estimate(
@@ -248,7 +245,7 @@ def _numbers(measured: Measured, terms: Sequence[Term], needed: int) -> Numbers 
     quantum = LOG_QUANTUM if ratio else difference_quantum(float(np.abs(values).max()))
     one_number = bool((values.min(axis=1) == values.max(axis=1)).all())
     constant = one_number and (measured.certain or blocks.size >= needed)
-    return dataclasses.replace(_combined(terms, inner, scale, quantum, reference=reference), constant=constant)
+    return msgspec.structs.replace(_combined(terms, inner, scale, quantum, reference=reference), constant=constant)
 
 
 def _combined(

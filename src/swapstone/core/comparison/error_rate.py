@@ -3,15 +3,15 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Hashable, Iterable
+
+import msgspec
 
 from swapstone.core.model import REPORT_CORRECTION, Experiment, Variant
 from swapstone.core.stats import common_level
 
 
-@dataclasses.dataclass(frozen=True)
-class Family:
+class Family(msgspec.Struct, frozen=True):
     """Hypotheses that may be corrected together.
 
     Attributes:

@@ -7,9 +7,9 @@ estimate, and the interval that inverts the signed-rank test. docs/statistics.md
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 
+import msgspec
 import numpy as np
 
 from swapstone.core.comparison.cells import Cell, Cells
@@ -135,7 +135,7 @@ def without_excluded(measured: Measured, excluded: Mapping[Place, tuple[Verdict,
         elif verdict and label in measured.series:
             lost[label] = verdict, f"{label} {reason}"
     series = {label: values for label, values in measured.series.items() if label not in lost}
-    return dataclasses.replace(measured, series=series, lost=lost)
+    return msgspec.structs.replace(measured, series=series, lost=lost)
 
 
 def _of_sizes(experiment: Experiment, labels: Sequence[str], sizes: SizeValues) -> Iterator[Measured]:
@@ -175,4 +175,4 @@ def index_estimates(
         for question in questions:
             found = index_estimate(members, question)
             if found is not None:
-                yield dataclasses.replace(found, preferred=metric == ("cpu" if load in busy else "wall"))
+                yield msgspec.structs.replace(found, preferred=metric == ("cpu" if load in busy else "wall"))

@@ -3,10 +3,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 import enum
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
+
+import msgspec
 
 from swapstone.core.model import Experiment, FactorLevels, LevelChange, Variant
 
@@ -19,8 +20,7 @@ class Kind(enum.Enum):
     INTERACTION = "interaction"
 
 
-@dataclasses.dataclass(frozen=True)
-class Term:
+class Term(msgspec.Struct, frozen=True):
     """A contrast at one combination of the factors that it averages over.
 
     Attributes:
@@ -44,8 +44,7 @@ class Term:
         return self.plus[-1] if len(self.plus) == 2 else self.minus[0]
 
 
-@dataclasses.dataclass(frozen=True)
-class Contrast:
+class Contrast(msgspec.Struct, frozen=True):
     """An effect of one change of level, or the interaction of two.
 
     Attributes:

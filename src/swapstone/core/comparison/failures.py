@@ -29,7 +29,7 @@ from swapstone.core.model import (
     WorkSpec,
 )
 from swapstone.core.model.number_text import share_with_interval
-from swapstone.core.stats import sign_flip_p_value, wilson
+from swapstone.core.stats import distinct, sign_flip_p_value, wilson
 
 FEWEST = 2
 """A single failed run is a caveat."""
@@ -142,7 +142,7 @@ def _differences(table: RunTable, sides: Sequence[Ints]) -> Ints:
     not run any more.
     """
     failed = [table.block[rows[table.status[rows] == FAILED]] for rows in sides]
-    blocks = np.unique(np.concatenate(failed))
+    blocks = distinct(np.concatenate(failed))
 
     def counts(found: Ints) -> Ints:
         return np.bincount(np.searchsorted(blocks, found[np.isin(found, blocks)]), minlength=blocks.size)

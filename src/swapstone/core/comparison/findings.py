@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
+
+import msgspec
 
 from swapstone.core.comparison.cells import Group
 from swapstone.core.comparison.rows import Row
@@ -15,8 +16,7 @@ Place = tuple[Group, str, str]
 """((suite, workload, load), label of the candidate, name of the metric): a row."""
 
 
-@dataclasses.dataclass(frozen=True)
-class Findings:
+class Findings(msgspec.Struct, frozen=True):
     """What a check found.
 
     Attributes:
@@ -26,9 +26,9 @@ class Findings:
         failure_rates: how often runs fail, of every workload, load and candidate.
     """
 
-    excluded: Mapping[Place, tuple[Verdict, str]] = dataclasses.field(default_factory=dict)
+    excluded: Mapping[Place, tuple[Verdict, str]] = msgspec.field(default_factory=dict)
     caveats: tuple[Caveat, ...] = ()
-    carry_overs: Mapping[Place, CarryOver] = dataclasses.field(default_factory=dict)
+    carry_overs: Mapping[Place, CarryOver] = msgspec.field(default_factory=dict)
     failure_rates: tuple[FailureRates, ...] = ()
 
 
@@ -71,4 +71,4 @@ def checked(rows: Iterable[Row], findings: Findings) -> list[Row]:
         without_pairs = verdict in (Verdict.UNAVAILABLE, Verdict.INCONCLUSIVE) and not no_run
         return found if found and without_pairs else row.exclusion
 
-    return [dataclasses.replace(row, exclusion=exclusion(row)) for row in rows]
+    return [msgspec.structs.replace(row, exclusion=exclusion(row)) for row in rows]

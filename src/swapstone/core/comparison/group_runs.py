@@ -3,11 +3,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import math
 from collections.abc import Mapping
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -16,8 +16,7 @@ from swapstone.core.model import BALANCED_ORDER, Experiment, cycle_of
 from swapstone.core.stats import RunOrder
 
 
-@dataclasses.dataclass(frozen=True)
-class GroupRuns:
+class GroupRuns(msgspec.Struct, frozen=True, dict=True):
     """The runs of a group in the blocks that count.
 
     Attributes:

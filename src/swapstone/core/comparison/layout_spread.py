@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from swapstone.core.comparison.cells import Cell, Cells
 from swapstone.core.comparison.machine_noise import preferred_time
 from swapstone.core.model import Copy, Experiment, LayoutSpread, Variant, WorkSpec, cycle_of, layout_of
-from swapstone.core.stats import median
+from swapstone.core.stats import distinct, median
 
 Floats = NDArray[np.float64]
 
@@ -65,7 +65,7 @@ def by_turn(turns: Sequence[int], sides: Sequence[Floats]) -> tuple[NDArray[np.i
     numbers = np.array(turns, dtype=np.int64)
     if not numbers.size:
         return numbers, list(sides)
-    present = np.unique(numbers)
+    present = distinct(numbers)
     positive = all(side.min() > 0 for side in sides)
     reduced = []
     for side in sides:

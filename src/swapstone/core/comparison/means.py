@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from swapstone.core.model import RunSummary
-from swapstone.core.stats import sign_flip_p_value
+from swapstone.core.stats import distinct, sign_flip_p_value
 
 Floats = NDArray[np.float64]
 
@@ -86,5 +86,5 @@ def unit_means(values: Floats, units: Sequence[int]) -> Floats:
         units: the unit of each block, e.g. its layout.
     """
     which = np.asarray(units)
-    parts = (values[which == unit] for unit in np.unique(which))
+    parts = (values[which == unit] for unit in distinct(which))
     return np.array([_exact_mean(part) for part in parts])

@@ -8,18 +8,19 @@ digests in `swapstone.core.model.Run.digests`; `swapstone.core.wire.own_program_
 
 from __future__ import annotations
 
-import dataclasses
 import enum
 import hashlib
 import os
 from collections.abc import Iterator, Mapping, Sequence
 
+import msgspec
 import numpy as np
 
 from swapstone.core.comparison.cells import Group
 from swapstone.core.comparison.findings import Findings, Place, shortened
 from swapstone.core.comparison.run_table import EXIT_STATUS, OK, Runs, as_table, by_number
 from swapstone.core.model import Caveat, CaveatKind, Experiment, OwnProgram, Variant, Verdict, WorkSpec
+from swapstone.core.stats import distinct
 
 STDOUT = "stdout"
 
@@ -48,8 +49,7 @@ class Agreement(enum.Enum):
     ALLOWED = "allowed"  # they are allowed to differ
 
 
-@dataclasses.dataclass(frozen=True)
-class Relation:
+class Relation(msgspec.Struct, frozen=True):
     """How one output of two variants relates.
 
     Attributes:
@@ -138,8 +138,7 @@ def _compared(experiment: Experiment) -> bool:
     return experiment.own is not None and not experiment.own.load_generators
 
 
-@dataclasses.dataclass(frozen=True)
-class _Side:
+class _Side(msgspec.Struct, frozen=True):
     """What the successful runs of one variant printed and wrote, with the warm-up and those that are discarded.
 
     Attributes:
@@ -159,7 +158,7 @@ def _by_variant(runs: Runs) -> dict[Group, dict[str, _Side]]:
     every = np.flatnonzero(table.status == OK)
     for place, rows in by_number(table.place[every]):
         suite, workload, load, variant = table.places[place]
-        different = [table.outputs[number] for number in np.unique(table.output[every[rows]]).tolist()]
+        different = [table.outputs[number] for number in distinct(table.output[every[rows]]).tolist()]
         found.setdefault((suite, workload, load), {})[variant] = _Side(
             runs=rows.size,
             digests=tuple(dict(digests) for digests, _ in different),
@@ -182,7 +181,7 @@ def _relations(experiment: Experiment, baseline: _Side, candidate: _Side) -> Ite
     for name in own.artifacts:
         relation = _content(baseline, candidate, name)
         if relation.agreement is Agreement.DIFFERENT:
-            relation = dataclasses.replace(relation, text=f"writes another file {name!r}: {relation.text}")
+            relation = msgspec.structs.replace(relation, text=f"writes another file {name!r}: {relation.text}")
         yield name, relation
 
 
@@ -192,7 +191,7 @@ def _stdout(own: OwnProgram, baseline: _Side, candidate: _Side) -> Relation:
     has_metric = bool(own.numbers) and not own.output
     relation = _content(baseline, candidate, STDOUT, by_shape=has_metric)
     if relation.agreement is Agreement.DIFFERENT:
-        return dataclasses.replace(relation, text=f"prints other output: {relation.text}{REMEDY}")
+        return msgspec.structs.replace(relation, text=f"prints other output: {relation.text}{REMEDY}")
     if relation.agreement is Agreement.UNKNOWN and has_metric:
         return Relation(Agreement.ALLOWED)
     return relation

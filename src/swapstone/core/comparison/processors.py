@@ -19,11 +19,11 @@ standard deviations smaller than the limit.
 
 from __future__ import annotations
 
-import dataclasses
 import math
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
 
+import msgspec
 import numpy as np
 
 from swapstone.core.comparison.cells import Group
@@ -94,8 +94,7 @@ OF_ONE_PROCESSOR = ("cpu", "user_cpu", "system_cpu", "requests_per_cpu_s")
 """Metrics of processor time. In work that is pinned to one processor they don't depend on other processes as elapsed time does."""
 
 
-@dataclasses.dataclass(frozen=True)
-class ProcessorUse:
+class ProcessorUse(msgspec.Struct, frozen=True):
     """What the processors did during some runs, in seconds.
 
     Attributes:
@@ -132,8 +131,7 @@ class ProcessorUse:
 _NOTHING = ProcessorUse(0, 0.0, 0.0, 0.0)
 
 
-@dataclasses.dataclass(frozen=True)
-class Disturbance:
+class Disturbance(msgspec.Struct, frozen=True):
     """How often a workload lacked processors under a load.
 
     Attributes:
@@ -203,7 +201,7 @@ def undisturbed(experiment: Experiment, workloads: Mapping[str, WorkSpec], runs:
             rows &= _is_in(table, each.disturbed)
         if rows.any():
             metrics |= {name: np.where(rows, np.nan, metrics[name]) for name in affected}
-    return dataclasses.replace(table, metrics=metrics)
+    return msgspec.structs.replace(table, metrics=metrics)
 
 
 def without_disturbed_blocks(experiment: Experiment, workloads: Mapping[str, WorkSpec], runs: Runs) -> RunTable:

@@ -3,11 +3,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -51,8 +51,7 @@ LARGEST_LOG_RATIO = 300.0
 Floats = NDArray[np.float64]
 
 
-@dataclasses.dataclass(frozen=True)
-class Row:
+class Row(msgspec.Struct, frozen=True, dict=True):
     """One comparison before its verdict.
 
     Attributes:

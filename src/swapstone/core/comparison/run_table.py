@@ -8,13 +8,13 @@ Integers are exact: where a product or a sum could exceed 64 bits, Python's inte
 from __future__ import annotations
 
 import array
-import dataclasses
 import functools
 import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, Protocol, TypeAlias
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -61,8 +61,7 @@ class RunSource(Protocol):
     def __getitem__(self, number: int, /) -> Run: ...
 
 
-@dataclasses.dataclass(frozen=True)
-class RunTable:
+class RunTable(msgspec.Struct, frozen=True, dict=True):
     """The runs in the order of the record, column by column; each array has shape (runs,).
 
     Attributes:
@@ -129,7 +128,7 @@ class RunTable:
     def rows(self, mask: Mask | Ints) -> RunTable:
         """Return a table of some rows, in their order."""
         arrays = {name: getattr(self, name)[mask] for name in _COLUMNS}
-        return dataclasses.replace(
+        return msgspec.structs.replace(
             self,
             **arrays,
             metrics={name: column[mask] for name, column in self.metrics.items()},

@@ -3,17 +3,17 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Iterable, Sequence
 
+import msgspec
 import numpy as np
 
 from swapstone.core.comparison.error_rate import ErrorRates, Family
 from swapstone.core.comparison.rows import Row
 from swapstone.core.model import Index, Scale, Variant
 from swapstone.core.model.metric import TIMES
-from swapstone.core.stats import LOG_QUANTUM, MeanOfMeans, SignedRank
+from swapstone.core.stats import LOG_QUANTUM, MeanOfMeans, SignedRank, distinct
 
 FEWEST_PAIRS = 6
 """Pairs that each workload needs for a mean of means."""
@@ -25,8 +25,7 @@ ENOUGH_COMMON = 12
 """So must they be this many, unless no pair is lacking. With 12 pairs the signed-rank method reaches 2 / 2**12, 1 % over 20 hypotheses."""
 
 
-@dataclasses.dataclass(frozen=True)
-class IndexEstimate:
+class IndexEstimate(msgspec.Struct, frozen=True):
     """The mean log ratio of several rows, block by block.
 
     Attributes:
@@ -100,7 +99,7 @@ def indices(estimates: Iterable[IndexEstimate], rates: ErrorRates, *, layouts: b
 
 def _inference(rows: Sequence[Row]) -> SignedRank | MeanOfMeans | None:
     """Return the inference on the mean log ratio over the workloads; None without a block that all of them have."""
-    blocks = np.unique(np.concatenate([row.blocks for row in rows]))
+    blocks = distinct(np.concatenate([row.blocks for row in rows]))
     ratios = np.full((len(rows), blocks.size), math.nan)
     for row, found in zip(rows, ratios, strict=True):
         found[np.searchsorted(blocks, row.blocks)] = np.log(row.after) - np.log(row.before)

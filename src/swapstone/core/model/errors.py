@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import difflib
 import errno
 import re
 import resource
@@ -105,6 +104,8 @@ def unknown(kind: str, name: str, known: Iterable[str], described: Mapping[str, 
         A `UserError` to raise. Its hint has up to three similar names, and the known names, shortened to `_MOST_NAMES` of them.
     """
     names = sorted(set(map(safe, known)))  # names of a record may come from elsewhere
+    import difflib  # noqa: PLC0415 - only needed for a mistake
+
     near = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
     parts = ["Did you mean " + " or ".join(map(repr, near)) + "?"] if near else []
     if described:

@@ -7,7 +7,6 @@ whatever is wrong is a damage or a `RecordError`.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
@@ -26,8 +25,7 @@ FrozenStructType = TypeVar("FrozenStructType", bound=FrozenStruct)
 _RESTORE = "The record is damaged; restore it from a copy."
 
 
-@dataclasses.dataclass(frozen=True)
-class RecordView:
+class RecordView(msgspec.Struct, frozen=True):
     """The contents of a record.
 
     Attributes:
@@ -59,8 +57,7 @@ class _Version(msgspec.Struct):
     schema: int
 
 
-@dataclasses.dataclass(frozen=True)
-class OpenedRecord:
+class OpenedRecord(msgspec.Struct, frozen=True):
     """A record whose lines are to be read.
 
     Attributes:

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeAlias
@@ -23,8 +22,7 @@ Add: TypeAlias = Callable[[Run, int, int], object]
 """Receives an undamaged run, where its line begins in the file, and the length of the line with its newline, both in bytes."""
 
 
-@dataclasses.dataclass
-class RunLines:
+class RunLines(msgspec.Struct):
     """What the lines of `runs.jsonl` hold.
 
     Attributes:
@@ -36,7 +34,7 @@ class RunLines:
     """
 
     runs: Sequence[Run] = ()
-    damages: list[record_format.Damage] = dataclasses.field(default_factory=list)
+    damages: list[record_format.Damage] = msgspec.field(default_factory=list)
     chain: str = ""
     whole: int = 0
     complete: bool = True

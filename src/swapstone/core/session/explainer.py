@@ -3,10 +3,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from swapstone.core.model import Analysis, Experiment, FrozenStruct, UserError
 from swapstone.core.model.parts import provided
@@ -24,8 +25,7 @@ MOST_BYTES = 256 << 20
 """A larger page is not read."""
 
 
-@dataclasses.dataclass(frozen=True)
-class RowExplanation:
+class RowExplanation(msgspec.Struct, frozen=True):
     """The explanation of a row.
 
     Attributes:

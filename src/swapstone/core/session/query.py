@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import hashlib
 import importlib
 import importlib.util
 import json
@@ -27,7 +26,7 @@ import msgspec
 from swapstone.core.model import Analysis, RecordError, UnavailableError, UserError
 from swapstone.core.model.safe_text import utf8_path
 from swapstone.core.model.temporary_folder import TemporaryFolder
-from swapstone.core.record import RecordView, default_root, list_records, open_runs, record_format, record_name
+from swapstone.core.record import RecordView, default_root, list_records, open_runs, record_name
 from swapstone.core.report import comparison_columns, factorial_export
 from swapstone.core.session import record_cache
 from swapstone.core.session.analysis import named_record
@@ -379,16 +378,15 @@ def connect(
     if runs is not None:
         _define_lines(connection, runs)
         connection.execute(_VIEWS)
-    code = record_cache.state_of_code()
     fields = {name: each for name, each in _FIELDS.items() if name == "records" or name in tables}
     with TemporaryFolder("query") as scratch, contextlib.ExitStack() as stack:
         files = {name: stack.enter_context((scratch / f"{name}.json").open("wb")) for name in fields}
         for record in records:
-            found = _kept_rows(record, "record", code, _record_row)
+            found = _kept_rows(record, "record", _record_row)
             if analysis is not None:
                 found |= _rows_of(analysis)
             elif len(fields) > 1:
-                found |= _kept_rows(record, "analysis", code, _analysed_rows)
+                found |= _kept_rows(record, "analysis", _analysed_rows)
             named = {"record": record.name, "path": utf8_path(record.path)}
             for name, file in files.items():
                 file.writelines(msgspec.json.encode(row | named) + b"\n" for row in found[name])
@@ -425,25 +423,9 @@ def _load(path: Path) -> RecordView:
     return load_columns(path)
 
 
-def _kept_rows(
-    record: NamedRecord, kind: str, code: str, compute: Callable[[Path], dict[str, Rows]]
-) -> dict[str, Rows]:
+def _kept_rows(record: NamedRecord, kind: str, compute: Callable[[Path], dict[str, Rows]]) -> dict[str, Rows]:
     """Return rows of a record by their table; of a record whose files and code are the same as before, without reading it."""
-    parts = [code]
-    for name in (
-        record_format.META,
-        record_format.EXPERIMENT,
-        record_format.MANIFEST,
-        record_format.RUNS,
-        record_format.SEAL,
-    ):
-        try:
-            found = os.lstat(f"{record.path}/{name}")
-        except OSError:
-            parts.append("missing")
-        else:
-            parts.append(f"{found.st_mode} {found.st_dev} {found.st_ino} {found.st_size} {found.st_ctime_ns}")
-    state = hashlib.sha256("\n".join(parts).encode()).hexdigest()
+    state = record_cache.state_of(record.path)
     if (known := record_cache.find(record.path, kind, state, dict[str, Rows])) is not None:
         return known[0]
     rows = compute(record.path)

@@ -12,13 +12,15 @@ another user, a damaged or an edited one is ignored. Layout:
 
 from __future__ import annotations
 
+import errno
 import functools
 import hashlib
 import hmac
 import mmap
 import os
 import stat
-from collections.abc import Mapping
+import sys
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Literal, TypeAlias, TypeVar
@@ -27,10 +29,15 @@ import msgspec
 
 from swapstone.core.model import UserError
 from swapstone.core.model.directories import cache_dir, write_whole
+from swapstone.core.record.files import MOST_ENTRIES
 from swapstone.core.record.origin import KeyUnavailableError, own_key
+from swapstone.core.record.record_format import RAW
 
 FOLDER_BYTES = 4 << 30
 """When a process writes its first file, the oldest ones are removed until the others have at most this size."""
+
+DOCUMENT = "document"
+"""Kind of the document that `swapstone show` prints without options."""
 
 Columns: TypeAlias = Mapping[str, memoryview]
 """By name: 64-bit integers (format ``l``) or floating-point numbers (``d``), of one dimension."""
@@ -48,10 +55,12 @@ def keep(record: Path, kind: str, state: str, value: object, columns: Columns = 
     Args:
         record: the folder of the record from which it was derived.
         kind: what the value is, e.g. ``columns``.
-        state: of all that it was derived from: `find` returns it for the same state alone.
+        state: of all that it was derived from: `find` returns it for the same state alone, and nothing is kept of an empty one.
         value: of types that msgspec encodes.
         columns: that belong to it.
     """
+    if not state:
+        return
     shapes = {name: (column.format, len(column)) for name, column in columns.items()}
     header = msgspec.msgpack.encode((state, shapes, value))
     padding = bytes(-(_HEAD_BYTES + len(header)) % _ALIGNMENT)
@@ -104,14 +113,51 @@ def find(record: Path, kind: str, state: str, type_: type[_Value]) -> tuple[_Val
     return kept, columns
 
 
+def state_of(record: Path) -> str:
+    """Return a text that changes if a file of a record is replaced or written, the record's path is typed otherwise, or the code changes.
+
+    A file of `raw` counts by its name alone, the digest of its content: one that was edited is not read. There is no state, an empty text,
+    of a folder that can't be listed or has more than `MOST_ENTRIES` entries: nothing is kept or found.
+    """
+    try:
+        return _digest([state_of_code(), str(record), *_entries(record)])
+    except OSError:
+        return ""
+
+
+@functools.cache
 def state_of_code() -> str:
-    """Return a digest of the names, sizes and times of Swapstone's modules, on which every verdict depends."""
-    top = Path(__file__).parents[2]
-    digest = hashlib.sha256()
-    for path in sorted(top.rglob("*.py")):
-        found = path.stat()
-        digest.update(f"{path} {found.st_size} {found.st_mtime_ns}\n".encode())
-    return digest.hexdigest()
+    """Return a digest of the names, sizes and times of Swapstone's files, on which every verdict depends, and of the installed packages."""
+    packages = Path(msgspec.__file__).parents[1].stat()
+    return _digest([sys.version, _line(packages), *_entries(Path(__file__).parents[2])])
+
+
+def _digest(lines: Iterable[str]) -> str:
+    return hashlib.sha256(os.fsencode("\n".join(lines))).hexdigest()
+
+
+def _line(found: os.stat_result) -> str:
+    return f"{found.st_mode} {found.st_dev} {found.st_ino} {found.st_size} {found.st_ctime_ns}"
+
+
+def _entries(top: Path) -> list[str]:
+    """Return a line on each file and folder below a folder, without what Python compiled.
+
+    Raises:
+        OSError: a folder can't be listed, or there are too many entries.
+    """
+    found, folders = [], [os.fspath(top)]
+    while folders:
+        with os.scandir(folders.pop()) as entries:
+            for entry in entries:
+                if entry.name == "__pycache__":
+                    continue
+                found.append(f"{entry.path!r} {_line(entry.stat(follow_symlinks=False))}")
+                if entry.name != RAW and entry.is_dir(follow_symlinks=False):
+                    folders.append(entry.path)
+                if len(found) > MOST_ENTRIES:
+                    raise OSError(errno.EFBIG, "too many entries")
+    return sorted(found)
 
 
 def _place(record: Path, kind: str) -> Path:

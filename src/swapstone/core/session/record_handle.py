@@ -26,11 +26,12 @@ from swapstone.core.model.errors import as_user_error, hint_of
 from swapstone.core.model.safe_text import utf8_path
 from swapstone.core.record import RecordView, find_record, record_name
 from swapstone.core.record import load as load_view
-from swapstone.core.report import export, record_report
+from swapstone.core.report import record_report
 from swapstone.core.report.answer.conclusion import FailIf, Outcome, failing, outcome_of, without_result, worse_rows
 from swapstone.core.report.context import ReportContext, Selection
 from swapstone.core.report.document import Document
 from swapstone.core.report.render import RENDERERS, find_renderer, terminal
+from swapstone.core.session import record_cache
 from swapstone.core.session.analysis import analyse_record, named_record
 from swapstone.core.session.outcome import check_fail_if, parse_fail_if
 from swapstone.core.session.report_context import context_of, works_of
@@ -74,6 +75,7 @@ class Record:
         Raises:
             RecordError: the folder is not a record.
         """
+        self._state = record_cache.state_of(self.path)
         try:
             return load_columns(self.path)
         except RecordError as error:
@@ -197,10 +199,13 @@ class Record:
             beside: the folder of a report that links to the record's files.
         """
         context, analysis = self.context(beside), self._analysis
+        context = msgspec.structs.replace(context, selection=selection or Selection())
         with named_record(self.path):
-            return record_report.document_of(
-                msgspec.structs.replace(context, selection=selection or Selection()), analysis
-            )
+            document = record_report.document_of(context, analysis)
+        if beside is None and context.selection == Selection():
+            printed = msgspec.structs.replace(document, page_sections=())
+            record_cache.keep(self.path, record_cache.DOCUMENT, self._state, printed)
+        return document
 
     @property
     def answer(self) -> str:
@@ -219,6 +224,8 @@ class Record:
         Raises:
             UserError: there is no such format.
         """
+        from swapstone.core.report import export  # noqa: PLC0415 - imports what writes XML, and a table does without
+
         if format in export.EXPORTS:
             context, analysis = self.context(), self._analysis
             with named_record(self.path):

@@ -10,11 +10,11 @@ and widens the interval.
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import math
 from collections.abc import Sequence
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -23,8 +23,7 @@ from swapstone.core.stats.signed_rank import Interval
 Floats = NDArray[np.float64]
 
 
-@dataclasses.dataclass(frozen=True)
-class MeanEffect:
+class MeanEffect(msgspec.Struct, frozen=True):
     """An effect on arithmetic means.
 
     Attributes:
@@ -167,8 +166,7 @@ _LEAST_VARIANCE = 1e-12
 """Smaller variances of an estimate, such as 0 of exact values, count as this one: a standard error of 1e-6."""
 
 
-@dataclasses.dataclass(frozen=True)
-class PooledEstimate:
+class PooledEstimate(msgspec.Struct, frozen=True):
     """An estimate over units.
 
     Attributes:

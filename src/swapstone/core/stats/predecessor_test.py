@@ -18,12 +18,13 @@ drift: the orders were drawn independently of them. Two tests share the error (B
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import math
 import statistics
 from collections.abc import Iterator
+from typing import Any
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -63,8 +64,7 @@ _SIGNS = np.array([1.0, -1.0, -1.0, 1.0])
 _NORMAL = statistics.NormalDist()
 
 
-@dataclasses.dataclass(frozen=True)
-class PredecessorTest:
+class PredecessorTest(msgspec.Struct, frozen=True):
     """The result.
 
     Attributes:
@@ -290,11 +290,19 @@ def _new_codes(blocks: int, count: int, draws: int) -> Iterator[NDArray[np.int8]
     random = np.random.default_rng(DRAW_SEED)
     several = max(1, DRAWN_AT_ONCE // ((blocks + 1) * count))
     for first in range(0, draws, several):
-        order = random.random((min(several, draws - first), blocks + 1, count)).argsort(axis=-1)
+        order = _order_of(random.random((min(several, draws - first), blocks + 1, count)))
         yield _codes_of(order[:, 1:], order[:, :-1, -1])
 
 
-def _codes_of(order: Ints, before: Ints, a: int = 0, b: int = 1) -> NDArray[np.int8]:
+def _order_of(keys: Floats) -> NDArray[Any]:
+    """Return the order of the keys along the last axis as integers, of two keys by one comparison: a tenth of the time of sorting."""
+    if keys.shape[-1] != 2:
+        return keys.argsort(axis=-1)
+    later = keys[..., 1] < keys[..., 0]
+    return np.stack([later, ~later], axis=-1).view(np.int8)
+
+
+def _codes_of(order: NDArray[Any], before: NDArray[Any], a: int = 0, b: int = 1) -> NDArray[np.int8]:
     """Return to which of the four means of two treatments each run belongs, 4 for none.
 
     Args:

@@ -12,12 +12,12 @@ rejected are the *closed* interval [W(k), W(M + 1 - k)]. Without ties that is th
 from __future__ import annotations
 
 import bisect
-import dataclasses
 import functools
 import itertools
 import math
 import statistics
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -153,8 +153,7 @@ RESAMPLING_SEED = 1945
 _NORMAL = statistics.NormalDist()
 
 
-@dataclasses.dataclass(frozen=True)
-class Interval:
+class Interval(msgspec.Struct, frozen=True):
     """A closed interval.
 
     Attributes:

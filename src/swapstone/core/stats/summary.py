@@ -55,6 +55,11 @@ def median(values: NDArray[np.int64] | NDArray[np.float64]) -> float:
     return between
 
 
+def distinct(values: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the different values, ascending. `numpy.unique` without their counts imports masked arrays, as `numpy.median` does."""
+    return np.unique(values, return_counts=True)[0]
+
+
 def wilson(hits: int, trials: int, confidence: float = 0.95) -> tuple[float, float]:
     """Return Wilson's score interval (1927) for a proportion.
 

@@ -10,7 +10,7 @@ import re
 import tomllib
 from collections.abc import Iterator
 from decimal import Decimal
-from importlib import resources
+from pathlib import Path
 
 import msgspec
 
@@ -30,7 +30,7 @@ def shipped(name: str) -> Iterator[str]:
         UserError: it can't be read or decoded.
     """
     try:
-        yield resources.files("swapstone.parts.published").joinpath(name).read_text(encoding="utf-8")
+        yield Path(__file__).with_name(name).read_text(encoding="utf-8")
     except (OSError, ValueError, LookupError, TypeError, csv.Error) as error:
         raise UserError(
             f"{name} of the published figures is damaged: {type(error).__name__}: {error}.", "Install Swapstone again."

@@ -6,9 +6,9 @@ from __future__ import annotations
 import base64
 import functools
 import hashlib
-import importlib.resources
 import re
 from collections import Counter
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -29,11 +29,11 @@ from swapstone.core.report.document import (
 )
 from swapstone.core.report.formatting import percent, ratio, safe
 from swapstone.core.report.render import html_plots
-from swapstone.core.report.render.renderer import Renderer
 
 if TYPE_CHECKING:
     import jinja2
 
+_TEMPLATES = Path(__file__).parent / "templates"
 _LONG_NAME = 9
 _UNIT = re.compile(r"([0-9]) (%|[num]?s|[KMG]?i?B(?:/s)?|[kMG]?/s|[kMG]|min|h)(?![A-Za-z])")
 _RANGE = re.compile(r"(\([^()\s]{1,24}\u2013[^()\s]{1,24}\))")
@@ -76,8 +76,7 @@ def _notices(document: Document) -> tuple[Item, ...]:
 @functools.cache
 def page_script(name: str) -> tuple[Markup, str]:
     """Return a script of this package for a page, and its digest for the page's policy; nothing for an empty name."""
-    folder = importlib.resources.files("swapstone.core.report.render").joinpath("templates")
-    text = folder.joinpath(name).read_text(encoding="utf-8") if name else ""
+    text = (_TEMPLATES / name).read_text(encoding="utf-8") if name else ""
     return Markup(text), base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()  # noqa: S704 - ours
 
 
@@ -152,6 +151,3 @@ def template(name: str) -> jinja2.Template:
         }
     )
     return environment.get_template(name)
-
-
-HTML = Renderer("html", "one HTML page that loads nothing", render)

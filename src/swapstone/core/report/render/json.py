@@ -10,7 +10,6 @@ import msgspec
 
 from swapstone.core.report.document import Document
 from swapstone.core.report.printed_json import printed_json
-from swapstone.core.report.render.renderer import Renderer
 
 
 def render(document: Document) -> str:
@@ -19,6 +18,3 @@ def render(document: Document) -> str:
     What only pages show is left out. Each block has a ``type``, its name in `swapstone.core.report.document`.
     """
     return printed_json("document", document=msgspec.structs.replace(document, page_sections=()))
-
-
-JSON = Renderer("document-json", "the blocks of the report, for programs", render)

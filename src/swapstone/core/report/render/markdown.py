@@ -29,7 +29,6 @@ from swapstone.core.report.document import (
     Tone,
 )
 from swapstone.core.report.formatting import safe
-from swapstone.core.report.render.renderer import Renderer
 from swapstone.core.report.simplify import simplified
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~&!$@])")
@@ -161,6 +160,3 @@ def _cell(cell: Cell) -> str:
     mark = f"**{mark}**" if cell.mark and cell.mark.tone in _STRONG else mark
     effect = f"({effect})" if text and effect else effect
     return " ".join(filter(None, (text, effect, mark, f"({plain(cell.note)})" if cell.note else "")))
-
-
-MARKDOWN = Renderer("markdown", "Markdown, for an issue or a merge request", render)

@@ -35,7 +35,6 @@ from swapstone.core.report.document import (
 )
 from swapstone.core.report.formatting import safe
 from swapstone.core.report.render import terminal_layout
-from swapstone.core.report.render.renderer import Renderer
 from swapstone.core.report.render.terminal_layout import Paint
 from swapstone.core.report.render.terminal_table import forest_lines, marks_of, table_lines
 from swapstone.core.report.simplify import simplified
@@ -352,6 +351,3 @@ class _Printer:
 def render_whole(document: Document) -> str:
     """Print every section of a document as text of 80 columns."""
     return render(document, Terminal(every=True))
-
-
-TEXT = Renderer("text", "plain text of 80 columns", render_whole)

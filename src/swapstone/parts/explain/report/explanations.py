@@ -20,6 +20,8 @@ from swapstone.core.report.tables import text_table
 from swapstone.core.report.topics.topic import Topic
 
 TITLE = "Why"
+FOLDER = "explain"
+"""The folder of a record with its explanations."""
 
 
 def sections(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:

@@ -4,13 +4,15 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from swapstone.core.model import Analysis, Experiment
 from swapstone.core.model.metric import TIMES
 from swapstone.core.record import RecordView
+from swapstone.core.report.context import ExplanationSummary
 from swapstone.core.session.explainer import Explainer, RowExplanation
-from swapstone.parts.explain.session.explanation_files import reasons_of
+from swapstone.parts.explain.report.explanations import FOLDER
 
 if TYPE_CHECKING:
     from swapstone.core.session.progress import Progress
@@ -24,6 +26,14 @@ def _explains(experiment: Experiment, metrics: Collection[str], instrumented: bo
     return instrumented or timed or measures_wakeups(experiment)
 
 
+def _summaries(view: RecordView, beside: Path | None) -> tuple[ExplanationSummary, ...]:
+    if not (view.path / FOLDER).is_dir():
+        return ()
+    from swapstone.parts.explain.session.explanation_files import reasons_of  # noqa: PLC0415 - few records have explanations
+
+    return reasons_of(view, beside)
+
+
 def _explain(view: RecordView, analysis: Analysis, options: Mapping[str, Any], progress: Progress) -> RowExplanation:
     from swapstone.parts.explain.session.explain import explain_record  # noqa: PLC0415 - imports what runs trials
     from swapstone.parts.explain.session.explain_row import ExplainOptions  # noqa: PLC0415 - as above
@@ -31,4 +41,4 @@ def _explain(view: RecordView, analysis: Analysis, options: Mapping[str, Any], p
     return explain_record(view, analysis, ExplainOptions(**options), progress)
 
 
-EXPLAINER = Explainer(explains=_explains, summaries=reasons_of, explain=_explain)
+EXPLAINER = Explainer(explains=_explains, summaries=_summaries, explain=_explain)

@@ -31,6 +31,7 @@ from swapstone.parts.explain.model.explanation import Explanation, InstrumentRes
 from swapstone.parts.explain.model.instruction_counts import InstructionExplanation, InstructionPaths
 from swapstone.parts.explain.model.wakeup_paths import WakeupExplanation
 from swapstone.parts.explain.report import flame_graph, instruction_explanation, row_explanation, wakeup_explanation
+from swapstone.parts.explain.report.explanations import FOLDER
 from swapstone.version import __version__
 
 MOST_RUNS = 1000
@@ -104,7 +105,6 @@ def _is_consistent(profile: Profile) -> bool:
     )
 
 
-FOLDER = "explain"
 SEEN, MANIFEST = "seen.json", "manifest.json"
 KINDS = ("on-cpu", "off-cpu", "allocations", "syscalls")
 SIDES = ("baseline", "candidate")
