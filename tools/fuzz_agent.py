@@ -30,7 +30,7 @@ from tools.fuzz_outcome import FOLDER, Defect, Outcome, libfuzzer_folders, show 
 
 from swapstone.core.model import Observation, ObservationKind, UnavailableError, UserError  # noqa: E402 # the path comes first
 from swapstone.core.wire import LoadGeneratorRequest, TrialRequest, encode_plan_header, encode_request  # noqa: E402
-from swapstone.core.wire.words import ORDER_WORDS, PLAN_WORDS  # noqa: E402
+from swapstone.core.wire.protocol_words import ORDER_WORDS, PLAN_WORDS  # noqa: E402
 from swapstone.parts.vm.machine.guest import GuestCommands, encode_order  # noqa: E402
 
 NATIVE = TOP / "native"

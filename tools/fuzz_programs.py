@@ -12,9 +12,9 @@ from tools.small_elf import AARCH64, small_elf
 
 from swapstone.core.factors import parse_choice
 from swapstone.core.model import Direction, Metric, PrintedNumber, Quantity, UserError
+from swapstone.core.session.option_values import parse_age_s, parse_confidence, parse_duration_ns, parse_ratio
 from swapstone.core.session.outcome import parse_fail_if
 from swapstone.core.session.parameters import parse_free_factors, parse_parameters
-from swapstone.core.session.values import parse_age_s, parse_confidence, parse_duration_ns, parse_ratio
 from swapstone.core.targets.fake_spec import decode_spec
 from swapstone.core.wire.own_program_output import OutputDigests
 from swapstone.core.workloads import parse_metric

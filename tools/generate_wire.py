@@ -129,7 +129,7 @@ def source_text(table: Table) -> str:
 
 
 def python_text(table: Table) -> str:
-    """Return src/swapstone/core/wire/words.py."""
+    """Return src/swapstone/core/wire/protocol_words.py."""
     lines = [
         f"# {SPDX}",
         f'"""The words of the protocols. {NOTICE}"""',
@@ -202,7 +202,7 @@ def generated(top: Path) -> dict[str, str]:
     return {
         "native/wire/words.h": header_text(table),
         "native/wire/words.c": source_text(table),
-        "src/swapstone/core/wire/words.py": python_text(table),
+        "src/swapstone/core/wire/protocol_words.py": python_text(table),
         "docs/wire.md": document_text((top / "docs/wire.md").read_text(), table),
     }
 

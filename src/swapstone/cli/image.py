@@ -14,7 +14,7 @@ from swapstone.cli.output import echo, plain
 from swapstone.cli.shell_completion import complete_architectures
 from swapstone.cli.tables import table, terminal_columns
 from swapstone.core.report.printed_json import printed_json
-from swapstone.core.session.values import parse_age_s
+from swapstone.core.session.option_values import parse_age_s
 from swapstone.parts.vm.session.image_store import (
     KERNELS,
     MODULES,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""The agent has the limits of `swapstone.core.wire.plan`: what Python encodes, the agent accepts."""
+"""The agent has the limits of `swapstone.core.wire.agent_request`: what Python encodes, the agent accepts."""
 
 from __future__ import annotations
 

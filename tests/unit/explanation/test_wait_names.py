@@ -6,7 +6,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from swapstone.core.model.ended_waits import (
+from swapstone.core.model.wait_causes import (
     COMPUTING,
     DELAYED_ACK,
     DISK,

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from swapstone.core.model import UnavailableError
-from swapstone.core.model.ended_waits import (
+from swapstone.core.model.wait_causes import (
     COMPUTING,
     DELAYED_ACK,
     DISK,

@@ -19,7 +19,7 @@ from swapstone.core.report import document as blocks
 from swapstone.core.report.document import Document, Item, Mark, Section, Tone
 from swapstone.core.report.render import RENDERERS, find_renderer, html, markdown, terminal
 from swapstone.core.report.render.terminal import Terminal
-from swapstone.core.report.simplify import simplified
+from swapstone.core.report.simple_blocks import simplified
 
 EVIL = "x\x1b[31m|<b>&`y\u202e"
 WORSE = Mark("worse", "w", Tone.BAD)

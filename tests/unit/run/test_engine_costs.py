@@ -16,7 +16,7 @@ from swapstone.core.model import Run
 from swapstone.core.plan.stopping import StopDecision
 from swapstone.core.run import engine
 from swapstone.core.run.engine import Engine
-from swapstone.core.run.made_runs import MadeRuns
+from swapstone.core.run.runs_so_far import MadeRuns
 from tests.unit import builders
 
 LOSSES: frozenset[plan.Place] = frozenset()

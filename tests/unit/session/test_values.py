@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from swapstone.core.model import UserError
-from swapstone.core.session.values import (
+from swapstone.core.session.option_values import (
     format_compared,
     format_duration,
     parse_age_s,

@@ -128,7 +128,7 @@ def test_the_change_is_where_it_is_stated() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("file", ["core/plan/stopping.py", "core/stats/summary.py", "core/wire/text.py"])
+@pytest.mark.parametrize("file", ["core/plan/stopping.py", "core/stats/summary.py", "core/wire/protocol_text.py"])
 def test_nearly_every_mutant_of_a_module_is_another_program(file: str) -> None:
     data = (TOP / "src/swapstone" / file).read_bytes()
     found = mutants(file, data)

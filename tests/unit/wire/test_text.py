@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from swapstone.core.model import WireError
-from swapstone.core.wire.text import MAX_NUMBER, Place, encode_bytes, show
+from swapstone.core.wire.protocol_text import MAX_NUMBER, Place, encode_bytes, show
 
 
 @pytest.mark.parametrize(

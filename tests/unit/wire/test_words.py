@@ -15,7 +15,7 @@ from tools.generate_wire import TABLE, generated, problems
 from swapstone.core.model import ObservationKind, environment_variable
 from swapstone.core.targets.agent_build import build_agent
 from swapstone.core.wire import ProcessOutcome, TrialRequest, decode_answers, encode_request
-from swapstone.core.wire.words import (
+from swapstone.core.wire.protocol_words import (
     FACTS,
     FIGURES_HEADER,
     GUEST_WORDS,
@@ -54,8 +54,10 @@ def test_the_generated_files_are_up_to_date() -> None:
 
 
 def test_an_edited_file_is_out_of_date(copy: Path) -> None:
-    edit(copy, '    "nice": -20,', '    "nice": 0,', "src/swapstone/core/wire/words.py")
-    assert problems(copy) == ["src/swapstone/core/wire/words.py is out of date: run tools/generate-wire --write"]
+    edit(copy, '    "nice": -20,', '    "nice": 0,', "src/swapstone/core/wire/protocol_words.py")
+    assert problems(copy) == [
+        "src/swapstone/core/wire/protocol_words.py is out of date: run tools/generate-wire --write"
+    ]
 
 
 def test_a_word_without_a_new_version_is_a_problem(copy: Path) -> None:

@@ -21,7 +21,7 @@ from swapstone.core.model.safe_text import safe_json
 from swapstone.core.report import formatting
 from swapstone.core.report.answer import tails
 from swapstone.core.report.context import ReportContext
-from swapstone.core.report.sides import without_copies
+from swapstone.core.report.variant_values import without_copies
 
 ORIGIN = "swapstone"
 """The name of the system that submits results, in KCIDB."""

@@ -18,9 +18,9 @@ from swapstone.core.report.context import ReportContext
 from swapstone.core.report.hyperfine_export import to_hyperfine
 from swapstone.core.report.printed_json import labelled, printed_json
 from swapstone.core.report.record_report import answer_of, sections_of
-from swapstone.core.report.sides import Side, sides
 from swapstone.core.report.tables import as_csv, comma_separated, plain
 from swapstone.core.report.topics import sentences
+from swapstone.core.report.variant_values import Side, sides
 
 _GO_ALLOWED = "_.-()+,:@#~"
 """Characters of a name in Go's benchmark format besides letters and digits. Others are percent-encoded (RFC 3986)."""

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from swapstone.core.model import Analysis, OwnProgram, Variant, filled_text
 from swapstone.core.report import formatting
 from swapstone.core.report.context import ReportContext
-from swapstone.core.report.sides import Side, sides
+from swapstone.core.report.variant_values import Side, sides
 
 Place = tuple[str, str, str, Variant]
 """(suite, workload, load, variant)"""

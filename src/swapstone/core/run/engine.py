@@ -28,13 +28,13 @@ from swapstone.core.model.observation import describe_conditions, different_cond
 from swapstone.core.plan import Group
 from swapstone.core.plan.stopping import StopDecision, first_block
 from swapstone.core.record import RecordWriter
-from swapstone.core.run.endings import why_complete, why_gone, why_none
-from swapstone.core.run.made_runs import MadeRuns
 from swapstone.core.run.manifest import manifest_of
 from swapstone.core.run.prepare import Prepared
+from swapstone.core.run.runs_so_far import MadeRuns
 from swapstone.core.run.subject import Judgement, Outcome, Subject
 from swapstone.core.run.trial_specs import TrialSpecs
 from swapstone.core.run.trials_ahead import TrialsAhead
+from swapstone.core.run.why_ended import why_complete, why_gone, why_none
 from swapstone.core.targets import MachineConfigError, Target, TargetError, UnequalRunsError
 from swapstone.core.wire.output_reading import first_lines
 

@@ -14,6 +14,7 @@ from swapstone.core.record import default_root, find_record, new_record_path
 from swapstone.core.session import experiment as experiments
 from swapstone.core.session import study as studies
 from swapstone.core.session.option_table import Piece, options_of
+from swapstone.core.session.option_values import Levels, duration_ns, name_list
 from swapstone.core.session.options import PIECES, Settings, given_settings, settings_from, settings_of
 from swapstone.core.session.progress import Progress, ProgressLike, as_progress
 from swapstone.core.session.query import Relation, query_records
@@ -23,7 +24,6 @@ from swapstone.core.session.run_options import RunOptions, run_options_of
 from swapstone.core.session.study import StudyResult
 from swapstone.core.session.study_file import load_study, study_path
 from swapstone.core.session.study_run import STUDY
-from swapstone.core.session.values import Levels, duration_ns, name_list
 
 
 def compare(

@@ -13,8 +13,8 @@ from swapstone.core.model.architectures import ARCHITECTURES
 from swapstone.core.model.parts import provided
 from swapstone.core.record import default_root, list_records, load, record_name
 from swapstone.core.session.command_text import command_line
+from swapstone.core.session.option_values import format_duration
 from swapstone.core.session.study_file import list_studies
-from swapstone.core.session.values import format_duration
 from swapstone.core.targets import target_kinds
 from swapstone.core.workloads import LOADS, all_suites
 

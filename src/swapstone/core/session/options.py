@@ -17,7 +17,7 @@ from swapstone.core.model import FAMILY_CORRECTION, IDLE, RANDOM_ORDER, REPORT_C
 from swapstone.core.model.parts import provided
 from swapstone.core.model.run_sharing import EXECUTORS
 from swapstone.core.session.option_table import Piece, between, declared, given_of, options_of
-from swapstone.core.session.values import (
+from swapstone.core.session.option_values import (
     command_list,
     command_text,
     command_words,

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from swapstone.core.model import Analysis, Direction, Experiment, UserError, WorkSpec, refuse
 from swapstone.core.report.answer.conclusion import FailIf, Outcome, outcome_of
-from swapstone.core.session.values import parse_ratio
+from swapstone.core.session.option_values import parse_ratio
 
 FORM = "For example: --fail-if worse, --fail-if worse:5%, --fail-if maxrss=worse:10%"
 _CONDITION = re.compile(r"(?:(?P<metric>.+)=)?worse(?::(?P<margin>.+))?", re.DOTALL)

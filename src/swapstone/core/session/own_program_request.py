@@ -29,10 +29,10 @@ from swapstone.core.run.builder import builder
 from swapstone.core.session.command_lines import command_lines, executable
 from swapstone.core.session.command_text import PROGRAM, command_line
 from swapstone.core.session.option_table import flag_of, given_of
+from swapstone.core.session.option_values import parse_duration_ns
 from swapstone.core.session.options import Program
 from swapstone.core.session.parameters import parse_parameters
 from swapstone.core.session.server_program import SERVER_EXAMPLE, load_generators, server_arguments
-from swapstone.core.session.values import parse_duration_ns
 from swapstone.core.workloads import METRIC_EXAMPLE, parse_metric, undirected
 
 BUILD_EXAMPLE = "--build 'make CC={cc} CFLAGS={cflags} LDFLAGS={ldflags}' --source DIR -- ./prog ARG"

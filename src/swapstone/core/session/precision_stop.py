@@ -38,7 +38,7 @@ from swapstone.core.plan.stopping import (
     first_look,
     looks,
 )
-from swapstone.core.session.values import format_compared, format_duration, parse_duration_ns
+from swapstone.core.session.option_values import format_compared, format_duration, parse_duration_ns
 from swapstone.core.workloads import workloads_by_name
 
 MOST_EXTENSION = 10

@@ -12,8 +12,8 @@ from swapstone.core.model import IDLE, Experiment, Trial
 from swapstone.core.model.experiment import WAKEUP_INTERVAL_US
 from swapstone.core.model.number_text import percent
 from swapstone.core.plan.stopping import StopDecision
+from swapstone.core.session.option_values import format_duration
 from swapstone.core.session.precision_stop import first_decisive_look
-from swapstone.core.session.values import format_duration
 
 __all__ = [
     "MESSAGE_INTERVAL_S",

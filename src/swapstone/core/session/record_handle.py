@@ -33,10 +33,10 @@ from swapstone.core.report.document import Document
 from swapstone.core.report.render import RENDERERS, find_renderer, terminal
 from swapstone.core.session import record_cache
 from swapstone.core.session.analysis import analyse_record, named_record
+from swapstone.core.session.option_values import Duration, duration_ns, duration_seconds, parse_ratio, share_text
 from swapstone.core.session.outcome import check_fail_if, parse_fail_if
 from swapstone.core.session.report_context import context_of, works_of
 from swapstone.core.session.run_store import load_columns
-from swapstone.core.session.values import Duration, duration_ns, duration_seconds, parse_ratio, share_text
 
 if TYPE_CHECKING:
     from swapstone.core.model.run_sharing import RunSharing

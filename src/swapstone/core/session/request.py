@@ -48,10 +48,10 @@ from swapstone.core.model.experiment import FEWEST_WAKEUPS, MOST_WAKEUPS, WAKEUP
 from swapstone.core.model.parts import provided
 from swapstone.core.record import require_readable
 from swapstone.core.session.option_table import flag_of
+from swapstone.core.session.option_values import duration_ns
 from swapstone.core.session.options import CONFIDENCES, Measuring, Program, Settings, Workloads
 from swapstone.core.session.own_program_request import own_program, program_factor
 from swapstone.core.session.parameters import check_placeholders, parse_free_factors
-from swapstone.core.session.values import duration_ns
 from swapstone.core.targets import TargetOptions, clock_of, default_target, find_target_kind, parse_target
 from swapstone.core.workloads import all_suites, find_load, find_workloads, own_names, with_wakeups
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from swapstone.core.model import Experiment, LoadGenerator, UserError, refuse
 from swapstone.core.model.load import CONNECTIONS, PORT, TEMPLATE
-from swapstone.core.session.values import parse_duration_ns
+from swapstone.core.session.option_values import parse_duration_ns
 from swapstone.core.targets import driver_of
 from swapstone.core.workloads import workloads_of
 from swapstone.core.workloads.load_generators import LOAD_GENERATORS, PACE, PATTERN_EXAMPLE, check_reader, is_closed

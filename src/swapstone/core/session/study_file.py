@@ -22,9 +22,9 @@ from swapstone.core.model import (
 from swapstone.core.model.directories import share_dir
 from swapstone.core.model.regular_file import TomlError, decode_toml
 from swapstone.core.session.option_table import Option, options_of
+from swapstone.core.session.option_values import duration_ns
 from swapstone.core.session.options import PIECES, Program, Settings, settings_from
 from swapstone.core.session.request import ExperimentRequest, default_budget_ns, varied_program
-from swapstone.core.session.values import duration_ns
 from swapstone.core.targets import target_below
 
 _PART_NAME = re.compile(r"[a-z0-9][a-z0-9_.-]*")

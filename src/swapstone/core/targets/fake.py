@@ -52,7 +52,7 @@ from swapstone.core.wire import (
     encode_request,
     encode_workload_report,
 )
-from swapstone.core.wire.words import WORKLOAD_HEADER
+from swapstone.core.wire.protocol_words import WORKLOAD_HEADER
 
 _WINDOW_NS = 1_000_000_000
 _SHARES = (("50%", 1.0), ("75%", 1.25), ("90%", 1.5), ("99%", 3.0))

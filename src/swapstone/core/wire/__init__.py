@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Encoders and strict decoders of the protocols of docs/wire.md: plans, answers and reports."""
 
-from swapstone.core.wire.answer import (
+from swapstone.core.wire.agent_answer import (
     AgentAnswer,
     AgentRefusedError,
     AnswerReader,
@@ -10,22 +10,22 @@ from swapstone.core.wire.answer import (
     encode_answer,
     encode_answer_header,
 )
-from swapstone.core.wire.plan import (
+from swapstone.core.wire.agent_request import (
     NONCE_BYTES,
     LoadGeneratorRequest,
     TrialRequest,
     encode_plan_header,
     encode_request,
 )
-from swapstone.core.wire.report import (
+from swapstone.core.wire.protocol_text import encode_text
+from swapstone.core.wire.protocol_words import FACTS
+from swapstone.core.wire.workload_report import (
     Memory,
     Pass,
     WorkloadReport,
     decode_workload_report,
     encode_workload_report,
 )
-from swapstone.core.wire.text import encode_text
-from swapstone.core.wire.words import FACTS
 
 __all__ = [
     "FACTS",

@@ -7,7 +7,7 @@ import msgspec
 
 from swapstone.core.model import FrozenStruct, WireError
 from swapstone.core.model.frozen_struct import amount_problem
-from swapstone.core.wire.answer import AgentAnswer
+from swapstone.core.wire.agent_answer import AgentAnswer
 
 _OUTPUTS = ("stdout", "stderr", "driver_stdout", "driver_stderr")
 

@@ -31,8 +31,8 @@ from swapstone.core.model import (
 )
 from swapstone.core.model.parts import load
 from swapstone.core.wire import AgentAnswer, ProcessOutcome, decode_workload_report
+from swapstone.core.wire.protocol_text import Place
 from swapstone.core.wire.report_samples import samples_of
-from swapstone.core.wire.text import Place
 from swapstone.core.workloads import TOOL_READERS, own_samples, read_named_figures
 from swapstone.core.workloads.printed_numbers import printed_samples
 from swapstone.core.workloads.server_metrics import check_whole, server_samples

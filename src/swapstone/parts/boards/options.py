@@ -6,7 +6,7 @@ from __future__ import annotations
 import attrs
 
 from swapstone.core.session.option_table import Piece, declared
-from swapstone.core.session.values import path_text
+from swapstone.core.session.option_values import path_text
 
 _DRIVER = "The machine of the load generator"
 

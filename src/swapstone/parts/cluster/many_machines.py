@@ -21,10 +21,10 @@ from swapstone.core.run.prepare import check_levels, prepare
 from swapstone.core.run.trial_specs import TrialSpecs
 from swapstone.core.session.experiment import check_experiment, start
 from swapstone.core.session.machines import check_sharing, open_experiment_target
+from swapstone.core.session.option_values import duration_seconds, format_duration
 from swapstone.core.session.progress import MESSAGE_INTERVAL_S, Progress
 from swapstone.core.session.record_handle import Record
 from swapstone.core.session.run_options import RunOptions
-from swapstone.core.session.values import duration_seconds, format_duration
 from swapstone.parts.cluster.content_store import PLANS, RUNS, ContentStore, DamagedEntryError
 from swapstone.parts.cluster.shared_runs import make_run
 from swapstone.parts.cluster.stored_trial import put_run, put_trial, usable_run

@@ -29,7 +29,7 @@ from swapstone.core.model import (
 from swapstone.core.model.metric import TIMES
 from swapstone.core.model.parts import provided
 from swapstone.core.report import formatting
-from swapstone.core.report.sides import without_copies
+from swapstone.core.report.variant_values import without_copies
 from swapstone.core.report.verdict_groups import MEDIAN_DIFFERS, NO_NUMBERS
 
 PROCESSOR_TIMES = frozenset({"cpu", "cpu_per_request"})

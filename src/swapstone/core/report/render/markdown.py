@@ -29,7 +29,7 @@ from swapstone.core.report.document import (
     Tone,
 )
 from swapstone.core.report.formatting import safe
-from swapstone.core.report.simplify import simplified
+from swapstone.core.report.simple_blocks import simplified
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~&!$@])")
 

@@ -37,7 +37,7 @@ from swapstone.core.report.formatting import safe
 from swapstone.core.report.render import terminal_layout
 from swapstone.core.report.render.terminal_layout import Paint
 from swapstone.core.report.render.terminal_table import forest_lines, marks_of, table_lines
-from swapstone.core.report.simplify import simplified
+from swapstone.core.report.simple_blocks import simplified
 
 Shortened = TypeVar("Shortened", Table, ForestPlot)
 

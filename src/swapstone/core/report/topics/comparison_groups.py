@@ -17,7 +17,7 @@ from swapstone.core.model.references import beside
 from swapstone.core.report import formatting
 from swapstone.core.report.answer.means import lead_rows
 from swapstone.core.report.context import ReportContext
-from swapstone.core.report.sides import without_copies
+from swapstone.core.report.variant_values import without_copies
 from swapstone.core.report.verdict_groups import MEDIAN_DIFFERS, NO_NUMBERS, SAME_CENTRE
 
 SAME_SIZE = 1.1

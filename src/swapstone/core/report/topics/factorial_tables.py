@@ -34,8 +34,8 @@ from swapstone.core.model import (
 )
 from swapstone.core.report import formatting
 from swapstone.core.report.context import ReportContext
-from swapstone.core.report.sides import without_copies
 from swapstone.core.report.topics.comparison_groups import leading_metrics
+from swapstone.core.report.variant_values import without_copies
 from swapstone.core.report.verdict_groups import NO_NUMBERS
 
 Found = TypeVar("Found", Comparison, FactorEffect, Interaction)

@@ -13,9 +13,9 @@ from swapstone.core.model.references import references
 from swapstone.core.report import formatting
 from swapstone.core.report.context import ReportContext
 from swapstone.core.report.document import Section
-from swapstone.core.report.sides import sides
 from swapstone.core.report.tables import Field, known, quotient, section_of, unit
 from swapstone.core.report.topics.topic import Topic
+from swapstone.core.report.variant_values import sides
 from swapstone.core.report.verdict_groups import NO_NUMBERS
 
 SUITE, FACTOR = "float", "float"

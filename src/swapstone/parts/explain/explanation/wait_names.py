@@ -6,7 +6,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 
-from swapstone.core.model.ended_waits import (
+from swapstone.core.model.wait_causes import (
     COMPUTING,
     DELAYED_ACK,
     DISK,

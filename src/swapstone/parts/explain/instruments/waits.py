@@ -13,7 +13,8 @@ from pathlib import Path
 import msgspec
 
 from swapstone.core.model import UnavailableError
-from swapstone.core.model.ended_waits import (
+from swapstone.core.model.safe_text import safe
+from swapstone.core.model.wait_causes import (
     COMPUTING,
     DELAYED_ACK,
     DISK,
@@ -32,7 +33,6 @@ from swapstone.core.model.ended_waits import (
     EndedWaits,
     ProcessorTaken,
 )
-from swapstone.core.model.safe_text import safe
 from swapstone.parts.explain.instruments.instrument_result import ReferenceRuns, recorded, result
 from swapstone.parts.explain.instruments.perf import COMM_BYTES, MeasuredWindows, Recording, TooLargeError, record
 from swapstone.parts.explain.instruments.perf_script import Event

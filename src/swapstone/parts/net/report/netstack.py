@@ -19,9 +19,9 @@ from swapstone.core.report.answer.commands import commands_for
 from swapstone.core.report.answer.means import mean_of
 from swapstone.core.report.context import ReportContext
 from swapstone.core.report.document import Block, Cell, Section
-from swapstone.core.report.sides import sides, without_copies
 from swapstone.core.report.tables import Field, section_of, short_table
 from swapstone.core.report.topics.topic import Topic
+from swapstone.core.report.variant_values import sides, without_copies
 from swapstone.core.report.verdict_groups import MEDIAN_DIFFERS, NO_NUMBERS, SAME_CENTRE, VERDICT_MARKS
 
 CLIENT, _SERVER = "counts-client-", "counts-"

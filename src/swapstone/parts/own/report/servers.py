@@ -12,10 +12,10 @@ from swapstone.core.model.references import references
 from swapstone.core.report import formatting
 from swapstone.core.report.context import ReportContext
 from swapstone.core.report.document import Section
-from swapstone.core.report.sides import sides, variants_of
 from swapstone.core.report.tables import Datum, Field, item, known, quotient, section_of, unit
 from swapstone.core.report.topics.comparison_groups import shown
 from swapstone.core.report.topics.topic import Topic
+from swapstone.core.report.variant_values import sides, variants_of
 
 SIGN = "cpu_per_request"
 """A metric that only servers have."""

@@ -9,9 +9,9 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from swapstone.core.model import Analysis, CaveatKind, Comparison, Experiment, FrozenStruct, Scale
 from swapstone.core.model.references import Side
-from swapstone.core.report.sides import without_copies
 from swapstone.core.report.tables import Ranges
 from swapstone.core.report.topics.comparison_groups import shown, sign
+from swapstone.core.report.variant_values import without_copies
 from swapstone.core.report.verdict_groups import NO_NUMBERS
 
 Row = tuple[str, str, str]

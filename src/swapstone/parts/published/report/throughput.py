@@ -14,10 +14,10 @@ from swapstone.core.model import IDLE, Analysis, Variant
 from swapstone.core.report import formatting
 from swapstone.core.report.context import ReportContext
 from swapstone.core.report.document import Section
-from swapstone.core.report.sides import sides
 from swapstone.core.report.tables import Field, known, section_of, unit
 from swapstone.core.report.topics.comparison_groups import SAME_SIZE, same_size, size_note
 from swapstone.core.report.topics.topic import Topic
+from swapstone.core.report.variant_values import sides
 from swapstone.core.report.verdict_groups import NO_NUMBERS
 from swapstone.parts.published.data import MeasuredRow
 from swapstone.parts.published.joins import joined

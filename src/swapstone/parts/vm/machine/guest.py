@@ -20,7 +20,7 @@ from swapstone.core.model.regular_file import readable
 from swapstone.core.model.safe_text import safe
 from swapstone.core.targets.carried_files import CarriedFiles
 from swapstone.core.wire import AgentAnswer, decode_answers, encode_text
-from swapstone.core.wire.words import AGENT_HEADER, GUEST_HEADER, ORDER_HEADER
+from swapstone.core.wire.protocol_words import AGENT_HEADER, GUEST_HEADER, ORDER_HEADER
 from swapstone.parts.vm.artifacts.root_file_systems import resolve_inside
 
 _MAX_IDLE_NS = 4_000_000_000

@@ -11,8 +11,8 @@ from swapstone.core.report import formatting
 from swapstone.core.report.context import ReportContext
 from swapstone.core.report.document import Drawing, Section
 from swapstone.core.report.plot import Panel, Point, Scale, Series, plot
-from swapstone.core.report.sides import sides
 from swapstone.core.report.topics.topic import Topic, nothing
+from swapstone.core.report.variant_values import sides
 from swapstone.core.report.verdict_groups import NO_NUMBERS
 
 NAME = "load-latency"

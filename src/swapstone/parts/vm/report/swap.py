@@ -14,10 +14,10 @@ from swapstone.core.report import formatting
 from swapstone.core.report.context import ReportContext
 from swapstone.core.report.document import Drawing, Section
 from swapstone.core.report.plot import Panel, Point, Scale, Series, plot
-from swapstone.core.report.sides import sides, variants_of
 from swapstone.core.report.tables import Datum, Field, item, known, quotient, section_of, unit
 from swapstone.core.report.topics.comparison_groups import shown
 from swapstone.core.report.topics.topic import Topic
+from swapstone.core.report.variant_values import sides, variants_of
 
 SUITE = "swap"
 STUDY = "zram-vs-flash"

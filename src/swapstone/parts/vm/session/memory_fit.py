@@ -18,9 +18,9 @@ from swapstone.core.session.command_text import command_line
 from swapstone.core.session.compare_options import single_comparison
 from swapstone.core.session.experiment import check_experiment, events
 from swapstone.core.session.machines import open_experiment_target
+from swapstone.core.session.option_values import format_duration
 from swapstone.core.session.progress import Progress
 from swapstone.core.session.run_options import RunOptions
-from swapstone.core.session.values import format_duration
 from swapstone.core.targets import Capabilities, Target, find_target_kind
 from swapstone.core.targets.memory_cgroup import usable_place
 from swapstone.core.targets.target import NO_LIMIT_BYTES

@@ -9,8 +9,8 @@ import re
 import msgspec
 
 from swapstone.core.model import FrozenStruct, Observation, ObservationKind, WireError
-from swapstone.core.wire.text import MAX_NUMBER, encode_text
-from swapstone.core.wire.words import PLAN_HEADER
+from swapstone.core.wire.protocol_text import MAX_NUMBER, encode_text
+from swapstone.core.wire.protocol_words import PLAN_HEADER
 
 MAX_TIMEOUT_MS = 1000 * 86400 * 365
 MAX_OUTPUT_BYTES = 16 << 20

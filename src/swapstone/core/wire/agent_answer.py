@@ -8,8 +8,8 @@ import re
 import zlib
 
 from swapstone.core.model import FrozenStruct, MemorySeries, Observation, ObservationKind, WireError
-from swapstone.core.wire.text import MAX_NUMBER, Place, encode_bytes, encode_text, show
-from swapstone.core.wire.words import AGENT_HEADER, AGENT_WORDS, FACTS, OUTCOMES
+from swapstone.core.wire.protocol_text import MAX_NUMBER, Place, encode_bytes, encode_text, show
+from swapstone.core.wire.protocol_words import AGENT_HEADER, AGENT_WORDS, FACTS, OUTCOMES
 
 CHUNK_BYTES = 512
 MAX_LINE_BYTES = 1 << 16

@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 from swapstone.core.model import FrozenStruct, WireError
-from swapstone.core.wire.text import MAX_NUMBER, Place, encode_text, show
-from swapstone.core.wire.words import WORKLOAD_HEADER as _HEADER
+from swapstone.core.wire.protocol_text import MAX_NUMBER, Place, encode_text, show
+from swapstone.core.wire.protocol_words import WORKLOAD_HEADER as _HEADER
 
 MAX_PASSES = 10_000_000
 
