@@ -276,8 +276,7 @@ def check_reports(record: Path, paragraph: str) -> None:
 @pytest.mark.slow
 @needs("cc")
 def test_without_perf_and_valgrind_the_row_is_explained_by_counts_with_what_is_missing(tmp_path: Path) -> None:
-    sides = planted(tmp_path, "system call", FEWER)
-    swapstone(tmp_path, "compare", "--blocks", "6", "--out", str(tmp_path / "r"), *sides)
+    swapstone(tmp_path, "compare", "--blocks", "6", "--out", str(tmp_path / "r"), *planted(tmp_path, "system call"))
     tools = tmp_path / "bin"
     tools.mkdir()
     for name in ("cc", "sh", "env", "taskset", "nice", "as", "ld", "sleep", "true"):

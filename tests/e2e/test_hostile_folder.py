@@ -137,7 +137,7 @@ def test_the_set_up_imports_nothing_from_the_current_folder(hostile: Path) -> No
     assert result.returncode == 0, result.stderr
     assert not list(hostile.rglob("*.ran"))
     starts = (top / "started").read_text().splitlines()
-    assert len(starts) == 3, "a probe of pip, pip, and Swapstone"
+    assert len(starts) == 4, "a probe of pip, pip, the compilation of modules, and Swapstone"
     assert all(line.startswith("-I ") for line in starts), starts
 
 
