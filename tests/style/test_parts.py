@@ -140,13 +140,13 @@ def test_the_core_has_no_name_of_what_parts_provide() -> None:
 DESCRIBED = {
     "AgentAnswer": "what the agent observes of a process",
     "Crate": "a kind of work, as records name it",
-    "EndedWaits": "what the agent observes of a process",
     "ExplanationSummary": "what the contract of explainers gives to the page",
     "Figure": "what the contract of references gives",
     "FloatFacts": "what an ELF file contains",
     "ImageTool": "a kind of work, as records name it",
     "Latency": "what an analysis prints in JSON",
-    "ProcessorTaken": "what the agent observes of a process",
+    "MemorySeries": "what the agent observes of a process",
+    "PhaseMemory": "what the agent observes of a process",
     "ProgramFacts": "what an ELF file contains",
     "RowExplanation": "what the contract of explainers gives",
     "RunSharing": "what the contract of shared runs is given",
@@ -175,3 +175,39 @@ def test_a_field_of_the_core_is_not_there_for_one_part_alone() -> None:
     assert {*DESCRIBED} <= {each for name in alone for each in fields.get(name, set())}, (
         "no field of it is read by one part"
     )
+
+
+def test_a_module_of_the_core_is_not_there_for_one_part_alone() -> None:
+    """A package's `__init__` that hands a name on counts as the module that defines it."""
+    paths = {}
+    for path in SOURCE.rglob("*.py"):
+        name = ".".join(("swapstone", *path.relative_to(SOURCE).with_suffix("").parts))
+        paths[name.removesuffix(".__init__")] = path
+    imports = {
+        module: [
+            (node.module, alias.name)
+            for node in ast.walk(ast.parse(path.read_text()))
+            if isinstance(node, ast.ImportFrom) and node.module in paths
+            for alias in node.names
+        ]
+        for module, path in paths.items()
+    }
+    handed_on = {
+        (module, name): where
+        for module, found in imports.items()
+        if paths[module].name == "__init__.py"
+        for where, name in found
+    }
+    users: dict[str, set[str]] = {}
+    for module, found in imports.items():
+        words = paths[module].relative_to(SOURCE).parts
+        user = "/".join(words[: 2 if words[0] == "parts" else 1])
+        for where, name in found:
+            origin = f"{where}.{name}" if f"{where}.{name}" in paths else handed_on.get((where, name), where)
+            if origin != module and not origin.startswith(f"{module}."):
+                users.setdefault(origin, set()).add(user)
+    core = {module: found for module, found in users.items() if module.startswith("swapstone.core.")}
+    assert len(core) > 100
+    assert {
+        module: found for module, found in core.items() if len(found) == 1 and min(found).startswith("parts/")
+    } == {}

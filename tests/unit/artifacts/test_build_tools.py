@@ -15,7 +15,6 @@ import pytest
 from swapstone.core.artifacts.placeholders import KNOWN
 from swapstone.core.factors import Recipe, read_facts
 from swapstone.core.factors.factor import SOURCE_RECIPE
-from swapstone.core.factors.switches import recorded
 from swapstone.core.model import OwnProgram, UnavailableError, UserError
 from swapstone.parts.build.artifacts import cxx_compiler
 from swapstone.parts.build.artifacts.build_tools import build_tools, placeholder_values, tool_variables
@@ -23,6 +22,7 @@ from swapstone.parts.build.artifacts.command_names import command_names, may_rea
 from swapstone.parts.build.artifacts.recipe_resolution import resolve_recipe
 from swapstone.parts.build.artifacts.source_build import SourceBuilder, program_in
 from swapstone.parts.build.build import Build
+from swapstone.parts.build.factors.recorded_switches import recorded
 from tests.programs import needs
 
 needs_musl = needs("musl-gcc")

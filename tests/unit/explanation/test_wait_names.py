@@ -6,20 +6,6 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from swapstone.core.model.wait_causes import (
-    COMPUTING,
-    DELAYED_ACK,
-    DISK,
-    HAND_OFF,
-    IDLE,
-    LOAD_GENERATOR,
-    LOCK,
-    NO_PROCESSOR,
-    OWN_THREADS,
-    TIMER,
-    EndedWaits,
-    ProcessorTaken,
-)
 from swapstone.parts.explain.explanation import explain, load_classes
 from swapstone.parts.explain.explanation.cost_classes import LOCKS, READY, WAITING
 from swapstone.parts.explain.explanation.evidence import Sides
@@ -33,6 +19,20 @@ from swapstone.parts.explain.model.explanation import (
     InstrumentResult,
     LedgerLine,
     RowMeasurements,
+)
+from swapstone.parts.explain.model.wait_causes import (
+    COMPUTING,
+    DELAYED_ACK,
+    DISK,
+    HAND_OFF,
+    IDLE,
+    LOAD_GENERATOR,
+    LOCK,
+    NO_PROCESSOR,
+    OWN_THREADS,
+    TIMER,
+    EndedWaits,
+    ProcessorTaken,
 )
 from swapstone.parts.explain.report import row_explanation
 from tests.unit.explanation.test_evidence import profile, result, row

@@ -8,7 +8,15 @@ from pathlib import Path
 import pytest
 
 from swapstone.core.model import UnavailableError
-from swapstone.core.model.wait_causes import (
+from swapstone.core.wire import TrialRequest
+from swapstone.parts.explain.instruments import perf, waits
+from swapstone.parts.explain.instruments.instrument_result import ReferenceRuns
+from swapstone.parts.explain.instruments.perf import MeasuredWindows, Recording
+from swapstone.parts.explain.instruments.perf_script import Event, events
+from swapstone.parts.explain.instruments.traced_run import Region, TracedRun, Tracee
+from swapstone.parts.explain.instruments.waits import MOST_PAST, WaitChains, futex_reason, interrupt_reason
+from swapstone.parts.explain.model.explanation import KERNEL, Frame
+from swapstone.parts.explain.model.wait_causes import (
     COMPUTING,
     DELAYED_ACK,
     DISK,
@@ -22,14 +30,6 @@ from swapstone.core.model.wait_causes import (
     TIMER,
     EndedWaits,
 )
-from swapstone.core.wire import TrialRequest
-from swapstone.parts.explain.instruments import perf, waits
-from swapstone.parts.explain.instruments.instrument_result import ReferenceRuns
-from swapstone.parts.explain.instruments.perf import MeasuredWindows, Recording
-from swapstone.parts.explain.instruments.perf_script import Event, events
-from swapstone.parts.explain.instruments.traced_run import Region, TracedRun, Tracee
-from swapstone.parts.explain.instruments.waits import MOST_PAST, WaitChains, futex_reason, interrupt_reason
-from swapstone.parts.explain.model.explanation import KERNEL, Frame
 
 MS = 1_000_000
 PROGRAM, OTHER_THREAD, DRIVER, HOG = 10, 11, 20, 30

@@ -13,7 +13,6 @@ import msgspec
 import pytest
 
 from swapstone.core.model import MemorySeries, PhaseMemory
-from swapstone.core.run.phase_summary import summary
 from swapstone.core.run.prepare import Key
 from swapstone.parts.vm.model.memory_fit import TriedMemory
 from swapstone.parts.vm.run.memory_fit import (
@@ -26,6 +25,7 @@ from swapstone.parts.vm.run.memory_fit import (
     search_all,
     varies_from,
 )
+from swapstone.parts.vm.run.phase_summary import summary
 
 RULE = MemoryRule(
     unlimited=(1 << 62,) * 3,

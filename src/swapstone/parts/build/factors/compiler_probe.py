@@ -13,9 +13,9 @@ import subprocess
 from pathlib import Path
 
 from swapstone.core.factors.facts import read_facts
-from swapstone.core.factors.switches import RECORD
 from swapstone.core.model import FrozenStruct, UserError
 from swapstone.core.model.temporary_folder import TemporaryFolder
+from swapstone.parts.build.factors.recorded_switches import RECORD
 
 _TIMEOUT_S = 30
 _EXAMPLE = "For example: compiler=gcc,/opt/toolchain/bin/x86_64-linux-gcc"

@@ -6,8 +6,8 @@ from __future__ import annotations
 import re
 
 from swapstone.core.factors.factor import Evidence, Level, Recipe, Stage
-from swapstone.core.factors.switches import recorded, with_recording
 from swapstone.parts.build.build import Build
+from swapstone.parts.build.factors.recorded_switches import recorded, with_recording
 
 _SWITCH = re.compile(r"-O\w*")
 _SPELLINGS = {"": "O0", "-O": "O1"}

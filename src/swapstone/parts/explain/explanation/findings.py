@@ -11,7 +11,6 @@ import msgspec
 import numpy as np
 
 from swapstone.core.model.number_text import fixed
-from swapstone.core.record.variant_label import short_label
 from swapstone.parts.explain.explanation.call_names import common_counts
 from swapstone.parts.explain.explanation.cost_classes import (
     ALLOCATOR,
@@ -45,6 +44,7 @@ from swapstone.parts.explain.model.explanation import (
     RemedyRuns,
     RowMeasurements,
 )
+from swapstone.parts.explain.model.variant_label import short_label
 
 CONFIDENCE = 0.95
 REPLICATES = 2000

@@ -7,7 +7,6 @@ import collections
 import math
 
 from swapstone.core.model.number_text import fixed
-from swapstone.core.record.variant_label import short_label
 from swapstone.parts.explain.explanation.cost_classes import READY, UNNAMED, WAITING, CostClasses, wait_class
 from swapstone.parts.explain.explanation.intervals import SideRuns, intervals
 from swapstone.parts.explain.model.explanation import (
@@ -19,6 +18,7 @@ from swapstone.parts.explain.model.explanation import (
     Reference,
     RowMeasurements,
 )
+from swapstone.parts.explain.model.variant_label import short_label
 
 TICK_NS = 1e7
 """The kernel divides processor time into user and system time by what ran at its ticks. With CONFIG_HZ=100 a tick takes 10 ms; most

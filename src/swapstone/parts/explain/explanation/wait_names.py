@@ -6,7 +6,12 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 
-from swapstone.core.model.wait_causes import (
+from swapstone.parts.explain.explanation.call_names import common_call
+from swapstone.parts.explain.explanation.cost_classes import LOCKS, READY, WAITING
+from swapstone.parts.explain.explanation.evidence import Named, Sides, amount, duration
+from swapstone.parts.explain.explanation.ledger import run_of
+from swapstone.parts.explain.model.explanation import LedgerLine, RowMeasurements
+from swapstone.parts.explain.model.wait_causes import (
     COMPUTING,
     DELAYED_ACK,
     DISK,
@@ -23,11 +28,6 @@ from swapstone.core.model.wait_causes import (
     EndedWaits,
     ProcessorTaken,
 )
-from swapstone.parts.explain.explanation.call_names import common_call
-from swapstone.parts.explain.explanation.cost_classes import LOCKS, READY, WAITING
-from swapstone.parts.explain.explanation.evidence import Named, Sides, amount, duration
-from swapstone.parts.explain.explanation.ledger import run_of
-from swapstone.parts.explain.model.explanation import LedgerLine, RowMeasurements
 
 FOREIGN = "foreign load"
 

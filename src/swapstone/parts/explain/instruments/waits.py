@@ -14,7 +14,13 @@ import msgspec
 
 from swapstone.core.model import UnavailableError
 from swapstone.core.model.safe_text import safe
-from swapstone.core.model.wait_causes import (
+from swapstone.parts.explain.instruments.instrument_result import ReferenceRuns, recorded, result
+from swapstone.parts.explain.instruments.perf import COMM_BYTES, MeasuredWindows, Recording, TooLargeError, record
+from swapstone.parts.explain.instruments.perf_script import Event
+from swapstone.parts.explain.instruments.symbolizer import Symbolizer
+from swapstone.parts.explain.instruments.traced_run import Tracee
+from swapstone.parts.explain.model.explanation import KERNEL, Frame, InstrumentResult
+from swapstone.parts.explain.model.wait_causes import (
     COMPUTING,
     DELAYED_ACK,
     DISK,
@@ -33,12 +39,6 @@ from swapstone.core.model.wait_causes import (
     EndedWaits,
     ProcessorTaken,
 )
-from swapstone.parts.explain.instruments.instrument_result import ReferenceRuns, recorded, result
-from swapstone.parts.explain.instruments.perf import COMM_BYTES, MeasuredWindows, Recording, TooLargeError, record
-from swapstone.parts.explain.instruments.perf_script import Event
-from swapstone.parts.explain.instruments.symbolizer import Symbolizer
-from swapstone.parts.explain.instruments.traced_run import Tracee
-from swapstone.parts.explain.model.explanation import KERNEL, Frame, InstrumentResult
 
 _INTERRUPTS = (
     *("asm_sysvec_", "asm_common_interrupt", "irq_exit_rcu", "__irq_exit_rcu", "run_ksoftirqd", "common_interrupt"),

@@ -10,7 +10,7 @@ import msgspec
 
 from swapstone.core.model.experiment import RunGroup
 from swapstone.core.model.frozen_struct import FrozenStruct, NonNegative, Number, PositiveInteger
-from swapstone.core.model.wait_causes import EndedWaits, ProcessorTaken
+from swapstone.parts.explain.model.wait_causes import EndedWaits, ProcessorTaken
 
 Samples = Annotated[int, msgspec.Meta(ge=0, le=1 << 40)]
 """A number of samples."""

@@ -10,7 +10,6 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from swapstone.core.model.number_text import fixed
-from swapstone.core.record.variant_label import short_label
 from swapstone.core.report.answer.wording import listed
 from swapstone.core.report.context import ExplanationSummary
 from swapstone.core.report.document import BulletList, Document, Item, Section
@@ -30,6 +29,7 @@ from swapstone.parts.explain.model.instruction_counts import (
     InstructionExplanation,
     other_behaviour,
 )
+from swapstone.parts.explain.model.variant_label import short_label
 from swapstone.parts.explain.report.modelled_cycles_table import MODEL_HEAD, model_notes, model_rows, model_sentence
 from swapstone.parts.explain.report.row_explanation import title
 

@@ -10,7 +10,6 @@ import msgspec
 
 from swapstone.core.model.memory_phases import MEMORY
 from swapstone.core.model.number_text import ratio
-from swapstone.core.record.variant_label import short_label
 from swapstone.core.report.answer.wording import listed
 from swapstone.core.report.context import ExplanationSummary
 from swapstone.core.report.document import (
@@ -38,6 +37,7 @@ from swapstone.parts.explain.model.explanation import (
     RowKey,
     RowMeasurements,
 )
+from swapstone.parts.explain.model.variant_label import short_label
 
 _MOST = 3
 _LEAST = 0.05

@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from swapstone.core.record.variant_label import short_label
 from swapstone.core.report.context import ExplanationSummary
 from swapstone.core.report.document import Block, BulletList, Document, Item, Section
 from swapstone.core.report.formatting import count, safe
@@ -16,6 +15,7 @@ from swapstone.core.report.printed_json import printed_json
 from swapstone.core.report.tables import text_table
 from swapstone.parts.explain.explanation.evidence import duration
 from swapstone.parts.explain.explanation.findings import percent
+from swapstone.parts.explain.model.variant_label import short_label
 from swapstone.parts.explain.model.wakeup_paths import (
     INTERRUPT,
     PENDING,

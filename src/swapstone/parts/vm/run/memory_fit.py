@@ -11,13 +11,13 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from swapstone.core.model import IDLE, MemorySeries, Status, UserError
-from swapstone.core.run.phase_summary import summary
 from swapstone.core.run.prepare import Key, Prepared
 from swapstone.core.run.subject import Outcome, TrialSpec
 from swapstone.core.run.trials_ahead import TrialsAhead
 from swapstone.core.targets import MachineConfigError, Target, TargetError
 from swapstone.core.targets.memory_cgroup import OOM_KILLS, PEAK_BYTES
 from swapstone.parts.vm.model.memory_fit import TriedMemory, VariantMemory
+from swapstone.parts.vm.run.phase_summary import summary
 
 _VMSTAT = ("before /proc/vmstat", "after /proc/vmstat")
 _SHAPE, _SECTIONS = "shape:", "sections:"  # of `swapstone.core.wire.own_program_output`
