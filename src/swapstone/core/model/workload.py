@@ -248,7 +248,7 @@ class PartOrigin(FrozenStruct, frozen=True, kw_only=True, tag="part"):
     Attributes:
         part: name of the part.
         subject: where its `swapstone.core.run.subject.Subject` is, ``package.module:CLASS``.
-        reader: where its `swapstone.core.wire.OutputReader` is.
+        reader: where its `swapstone.core.wire.output_reading.OutputReader` is.
     """
 
     part: str
