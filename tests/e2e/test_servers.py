@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from swapstone.core.session.request import find_workloads
 from swapstone.core.session.study_file import load_study
-from swapstone.core.workloads import find_workloads
 from tests.e2e.cli import runs_of, swapstone
 from tests.programs import require
 

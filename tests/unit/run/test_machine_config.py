@@ -40,7 +40,7 @@ def test_a_machine_has_what_workload_factors_and_load_ask_for() -> None:
 def test_threads_that_measure_wake_ups_are_real_time_unless_their_level_is_not(
     name: str, priority: str, real_time: bool
 ) -> None:
-    ((_, work),) = workloads.find_workloads(("latency",), (name,))
+    work = workloads.find_workload("latency", name)
     recipe = Recipe(environment=((PRIORITY_VARIABLE, priority),) if priority else ())
     assert machine_config_for(work, recipe, IDLE).real_time is real_time
 

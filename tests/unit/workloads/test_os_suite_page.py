@@ -9,7 +9,8 @@ from fractions import Fraction
 import pytest
 
 from swapstone.core.model.directories import share_dir
-from swapstone.core.workloads import find_suite, find_workloads
+from swapstone.core.session.request import find_workloads
+from swapstone.core.workloads import find_suite
 from tests.unit.workloads.test_moved_bytes import unix_passes
 from tests.unit.workloads.test_system_calls import documented
 

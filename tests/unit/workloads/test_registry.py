@@ -8,7 +8,8 @@ import pytest
 
 from swapstone.core.model import ALL_PROCESSORS, Cpus, Crate, ImageTool, Package, Source, UserError, Workload
 from swapstone.core.model.directories import share_dir
-from swapstone.core.workloads import all_suites, find_suite, find_workload, find_workloads
+from swapstone.core.session.request import find_workloads
+from swapstone.core.workloads import all_suites, find_suite, find_workload
 from swapstone.parts.published.report.throughput import page_rows
 from swapstone.parts.published.suites import throughput
 from swapstone.parts.vm.artifacts.image_catalog import find_part

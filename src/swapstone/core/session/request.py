@@ -37,6 +37,7 @@ from swapstone.core.model import (
     FactorLevels,
     ImageTool,
     OwnProgram,
+    Suite,
     UserError,
     Workload,
     check_distinct,
@@ -53,7 +54,7 @@ from swapstone.core.session.options import CONFIDENCES, Measuring, Program, Sett
 from swapstone.core.session.own_program_request import own_program, program_factor
 from swapstone.core.session.parameters import check_placeholders, parse_free_factors
 from swapstone.core.targets import TargetOptions, clock_of, default_target, find_target_kind, parse_target
-from swapstone.core.workloads import all_suites, find_load, find_workloads, own_names, with_wakeups
+from swapstone.core.workloads import all_suites, find_load, find_suite, own_names, with_wakeups
 
 BUDGET_PER_VARIANT_NS = 60_000_000_000
 """Time for measuring, for each variant."""
@@ -407,6 +408,43 @@ def resolve(request: ExperimentRequest) -> Experiment:
         experiment = rules.complete(experiment, request.settings)
     require_readable(experiment)
     return experiment
+
+
+def find_workloads(suites: Iterable[str], only: Iterable[str] = ()) -> tuple[tuple[str, Workload], ...]:
+    """Return the workloads that a user selected, in the order of the registry.
+
+    Args:
+        suites: names of suites; duplicates are ignored.
+        only: shell patterns for names of workloads (``*``, ``?``, ``[...]``; round brackets and ``#`` are literal). A
+            workload is selected if one of them matches. Without patterns all are selected.
+
+    Returns:
+        Pairs of a suite's name and one of its workloads.
+
+    Raises:
+        UserError: a suite does not exist, or a pattern matches nothing in these suites.
+    """
+    asked = [find_suite(name) for name in suites]
+    every = [(suite.name, workload) for suite in all_suites() if suite in asked for workload in suite.workloads]
+    patterns = tuple(only)
+    for pattern in patterns:
+        if not any(fnmatchcase(workload.name, pattern) for _, workload in every):
+            raise _matches_nothing(pattern, asked)
+    return tuple(
+        (suite, workload)
+        for suite, workload in every
+        if not patterns or any(fnmatchcase(workload.name, pattern) for pattern in patterns)
+    )
+
+
+def _matches_nothing(pattern: str, asked: list[Suite]) -> UserError:
+    for suite in all_suites():
+        if suite not in asked and any(fnmatchcase(workload.name, pattern) for workload in suite.workloads):
+            return UserError(
+                f"No workload named {pattern!r} is in suite {', '.join(one.name for one in asked)}.",
+                f"Suite {suite.name} has it: add `--suite {suite.name}`.",
+            )
+    return unknown("workload", pattern, (workload.name for suite in asked for workload in suite.workloads))
 
 
 def suites_of(target: str | None) -> tuple[str, ...]:

@@ -42,12 +42,12 @@ from swapstone.core.session.precision_stop import BudgetError, check_budget, suf
 from swapstone.core.session.progress import NO_PROGRESS, Progress
 from swapstone.core.session.record_handle import Record
 from swapstone.core.session.report_context import context_of
-from swapstone.core.session.request import ExperimentRequest, default_suites, resolve, suites_of
+from swapstone.core.session.request import ExperimentRequest, default_suites, find_workloads, resolve, suites_of
 from swapstone.core.session.run_options import DEFAULT_OPTIONS, RunOptions
 from swapstone.core.session.study_file import Study, StudyPart
 from swapstone.core.session.study_run import STUDY, StudyRun, load_trusted_run
 from swapstone.core.targets.hints import target_hint
-from swapstone.core.workloads import find_workloads, own_names
+from swapstone.core.workloads import own_names
 from swapstone.version import __version__
 
 INDEX = "index.json"

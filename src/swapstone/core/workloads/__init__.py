@@ -3,10 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from fnmatch import fnmatchcase
-
-from swapstone.core.model import OWN_SUITE, Experiment, Suite, UserError, Workload, find_named, unknown
+from swapstone.core.model import OWN_SUITE, Experiment, Suite, Workload, find_named
 from swapstone.core.workloads.loads import LOADS, find_load
 from swapstone.core.workloads.output_readers import TOOL_READERS, Figures, read_named_figures
 from swapstone.core.workloads.own_workload import own_names, own_samples, own_workload
@@ -25,7 +22,6 @@ __all__ = [
     "find_load",
     "find_suite",
     "find_workload",
-    "find_workloads",
     "own_names",
     "own_samples",
     "own_workload",
@@ -90,40 +86,3 @@ def with_wakeups(workload: Workload, count: int) -> Workload:
 def workloads_by_name(experiment: Experiment) -> dict[str, Workload]:
     """Return every workload of an experiment by name, as `workloads_of`."""
     return {name: workload for (_, name), workload in workloads_of(experiment).items()}
-
-
-def find_workloads(suites: Iterable[str], only: Iterable[str] = ()) -> tuple[tuple[str, Workload], ...]:
-    """Return the workloads that a user selected, in the order of the registry.
-
-    Args:
-        suites: names of suites; duplicates are ignored.
-        only: shell patterns for names of workloads (``*``, ``?``, ``[...]``; round brackets and ``#`` are literal). A
-            workload is selected if one of them matches. Without patterns all are selected.
-
-    Returns:
-        Pairs of a suite's name and one of its workloads.
-
-    Raises:
-        UserError: a suite does not exist, or a pattern matches nothing in these suites.
-    """
-    asked = [find_suite(name) for name in suites]
-    every = [(suite.name, workload) for suite in all_suites() if suite in asked for workload in suite.workloads]
-    patterns = tuple(only)
-    for pattern in patterns:
-        if not any(fnmatchcase(workload.name, pattern) for _, workload in every):
-            raise _matches_nothing(pattern, asked)
-    return tuple(
-        (suite, workload)
-        for suite, workload in every
-        if not patterns or any(fnmatchcase(workload.name, pattern) for pattern in patterns)
-    )
-
-
-def _matches_nothing(pattern: str, asked: list[Suite]) -> UserError:
-    for suite in all_suites():
-        if suite not in asked and any(fnmatchcase(workload.name, pattern) for workload in suite.workloads):
-            return UserError(
-                f"No workload named {pattern!r} is in suite {', '.join(one.name for one in asked)}.",
-                f"Suite {suite.name} has it: add `--suite {suite.name}`.",
-            )
-    return unknown("workload", pattern, (workload.name for suite in asked for workload in suite.workloads))
