@@ -31,7 +31,6 @@ class Figure(FrozenStruct, frozen=True, kw_only=True):
         level: e.g. ``musl``.
         value: the number.
         printed: the same as the page prints it: ``21.8K``; ``about 190000``; ``8000+`` for 8000 or more; ``nearly 1.6``.
-        qualified: ``about``, ``nearly`` or ``at least`` where the page states the number so; else empty.
     """
 
     study: str
@@ -44,7 +43,6 @@ class Figure(FrozenStruct, frozen=True, kw_only=True):
     level: str
     value: float
     printed: str
-    qualified: str = ""
 
 
 class Side(FrozenStruct, frozen=True, kw_only=True):

@@ -16,13 +16,11 @@ class RunSharing(FrozenStruct, frozen=True, kw_only=True):
         store: URL of a store; empty for none. With an executor, for one in the cache folder.
         executor: as `EXECUTORS`; empty to make runs in this process.
         recheck: share of the runs that are made twice, 0 to 1.
-        planned: names of the only runs that may be used, all of which the store has; empty for no such limit.
     """
 
     store: str = ""
     executor: str = ""
     recheck: float = 0.0
-    planned: tuple[str, ...] = ()
 
     def __bool__(self) -> bool:
         return bool(self.store or self.executor or self.recheck)

@@ -26,7 +26,7 @@ from swapstone.core.session.progress import MESSAGE_INTERVAL_S, Progress
 from swapstone.core.session.record_handle import Record
 from swapstone.core.session.run_options import RunOptions
 from swapstone.parts.cluster.content_store import PLANS, RUNS, ContentStore, DamagedEntryError
-from swapstone.parts.cluster.shared_runs import make_run
+from swapstone.parts.cluster.shared_runs import FinishedRuns, make_run
 from swapstone.parts.cluster.stored_trial import put_run, put_trial, usable_run
 from swapstone.parts.vm.machine.qemu import HOST_LIMIT_S, GuestEnd, GuestRun
 from swapstone.parts.vm.machine.vm_target import VmTarget
@@ -248,6 +248,6 @@ def collect_runs(plan: str, url: str | None, out: Path | None, progress: Progres
             f"{len(missing)} of {len(names)} runs are not finished; the first is {missing[0]}.",
             f"Make them on any machine: swapstone run-trial --plan {plan} --store {store.shown}",
         )
-    sharing = RunSharing(store=store.url, planned=names)
+    sharing = FinishedRuns(store=store.url, planned=names)
     passes = {(suite, name): number for suite, name, number in found.passes}
     return Record(start(found.experiment, out, passes=passes, options=RunOptions(sharing=sharing), progress=progress))

@@ -240,6 +240,16 @@ def _open_store(sharing: RunSharing) -> ContentStore | None:
     return ContentStore(url) if url else None
 
 
+class FinishedRuns(RunSharing, frozen=True, kw_only=True):
+    """The finished runs of a plan in a store, and no others.
+
+    Attributes:
+        planned: names of the runs, all of which the store has.
+    """
+
+    planned: tuple[str, ...]
+
+
 class SharedRuns:
     """Gets runs from a store and from workers. Several threads may call it at once.
 
@@ -272,7 +282,7 @@ class SharedRuns:
         self._snapshots = snapshots
         self._recheck = sharing.recheck
         self._recheck_key = secrets.token_bytes(16)
-        self._planned = frozenset(sharing.planned)
+        self._planned = frozenset(sharing.planned if isinstance(sharing, FinishedRuns) else ())
         self.used: set[str] = set()
         """Names of the runs that were needed."""
         self.store = _open_store(sharing)

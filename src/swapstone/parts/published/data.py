@@ -17,9 +17,7 @@ import msgspec
 from swapstone.core.model import FrozenStruct, UserError, unknown
 from swapstone.core.model.references import Figure
 
-_PRINTED = re.compile(
-    r"(?P<words>about |nearly )?(?P<digits>-?[0-9]+(\.[0-9]+)?)(?P<thousands>K?)(?P<more>\+?)", re.ASCII
-)
+_PRINTED = re.compile(r"(about |nearly )?(?P<digits>-?[0-9]+(\.[0-9]+)?)(?P<thousands>K?)\+?", re.ASCII)
 
 
 @contextlib.contextmanager
@@ -49,8 +47,7 @@ def _figure(row: dict[str, str]) -> Figure:
         raise ValueError(printed)
     # Decimal, because 16.52 * 1000 is not 16520 in binary.
     value = float(Decimal(found["digits"]) * (1000 if found["thousands"] else 1))
-    qualified = "at least" if found["more"] else (found["words"] or "").strip()
-    return Figure(value=value, printed=printed, qualified=qualified, **row)
+    return Figure(value=value, printed=printed, **row)
 
 
 @functools.cache

@@ -205,14 +205,14 @@ class Row(NamedTuple):
         measured: where.
         program: what was counted.
         numbers: by column.
-        qualified: how the page states them, by column.
+        printed: as the page prints them, by column.
         work: workload; empty for the page.
     """
 
     measured: str
     program: str
     numbers: dict[str, float]
-    qualified: dict[str, str]
+    printed: dict[str, str]
     work: str = ""
 
 
@@ -226,7 +226,6 @@ _CLIENTS = (
 _SERVERS = (
     "The page's figures are of HTTP clients. These rows are of servers, so no published figure stands beside them."
 )
-_AFFIXES = {"about": ("~", ""), "at least": ("", "+")}
 
 
 def sections(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:
@@ -264,7 +263,7 @@ def sections(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:
 
 def _column(name: str, head: str) -> tuple[Field[Row], ...]:
     return (
-        Field(head, "", lambda row: _shown(row.numbers.get(name), row.qualified.get(name, ""))),
+        Field(head, "", lambda row: _shown(row.numbers.get(name), row.printed.get(name, ""))),
         Field("", name, lambda row: row.numbers.get(name)),
     )
 
@@ -292,16 +291,17 @@ def _pages() -> Iterator[Row]:
         if column and requests:
             numbers, words = found.setdefault((program, figure.level), ({}, {}))
             numbers[column] = figure.value / int(requests[1])
-            words[column] = figure.qualified
+            words[column] = figure.printed
     for (program, level), (numbers, words) in found.items():
         yield Row(_PAGE, f"{level}, {program}", numbers, words)
 
 
-def _shown(value: float | None, qualified: str = "") -> str:
+def _shown(value: float | None, printed: str = "") -> str:
     """Return a count with three significant digits, and a large one with all of its digits; ``~`` for about, ``+`` for at least."""
     if value is None:
         return ""
-    before, after = _AFFIXES.get(qualified, ("", ""))
+    before = "~" if printed.startswith("about ") else ""
+    after = "+" if printed.endswith("+") else ""
     number = formatting.fixed(value, 0) if value >= 1000 else formatting.trimmed(formatting.digits(value))
     return f"{before}{number}{after}"
 
