@@ -180,16 +180,22 @@ def contract_programs(shared: Shared) -> dict[str, Path]:
     """Return the programs of the contract tests, each in a folder of its own.
 
     Returns:
-        By name: dynamically linked ones for each target; by name and ``-static``: static ones for virtual machines.
+        By name: dynamically linked ones for each target; with ``-musl``: the same for boards with musl alone; with ``-static``: static
+        ones for virtual machines.
     """
-    options = dict[str, tuple[str, ...]](dict.fromkeys(ON_EACH_TARGET, ())) | {
-        f"{name}-static": ("-static",) for name in IN_MACHINES
-    }
+    how = dict[str, tuple[str, ...]](dict.fromkeys(ON_EACH_TARGET, ("cc",)))
+    how |= {f"{name}-musl": ("musl-gcc",) for name in ON_EACH_TARGET}
+    how |= {f"{name}-static": ("cc", "-static") for name in IN_MACHINES}
+
+    def made(top: Path) -> dict[str, Path]:
+        return {
+            name: build(top / name, name.partition("-")[0], *command[1:], compiler=command[0])
+            for name, command in how.items()
+        }
 
     def fill(top: Path) -> None:
-        for name, given in options.items():
+        for name in how:
             (top / name).mkdir()
-            build(top / name, name.removesuffix("-static"), *given)
+        made(top)
 
-    top = shared.folder("contract-programs", fill)
-    return {name: build(top / name, name.removesuffix("-static"), *given) for name, given in options.items()}
+    return made(shared.folder("contract-programs", fill))
