@@ -176,26 +176,23 @@ ON_EACH_TARGET = ("empty", "crash")
 IN_MACHINES = ("works", "empty", "naps", "spins", "panics", "floods", "prints", "hoards")
 
 
-def contract_programs(shared: Shared) -> dict[str, Path]:
-    """Return the programs of the contract tests, each in a folder of its own.
+def contract_programs(shared: Shared, compiler: str = "cc") -> dict[str, Path]:
+    """Return the programs of the contract tests, made by a compiler, each in a folder of its own.
 
     Returns:
-        By name: dynamically linked ones for each target; with ``-musl``: the same for boards with musl alone; with ``-static``: static
-        ones for virtual machines.
+        By name: dynamically linked ones for each target; by name and ``-static``: static ones for virtual machines.
     """
-    how = dict[str, tuple[str, ...]](dict.fromkeys(ON_EACH_TARGET, ("cc",)))
-    how |= {f"{name}-musl": ("musl-gcc",) for name in ON_EACH_TARGET}
-    how |= {f"{name}-static": ("cc", "-static") for name in IN_MACHINES}
-
-    def made(top: Path) -> dict[str, Path]:
-        return {
-            name: build(top / name, name.partition("-")[0], *command[1:], compiler=command[0])
-            for name, command in how.items()
-        }
+    options = dict[str, tuple[str, ...]](dict.fromkeys(ON_EACH_TARGET, ())) | {
+        f"{name}-static": ("-static",) for name in IN_MACHINES
+    }
 
     def fill(top: Path) -> None:
-        for name in how:
+        for name, given in options.items():
             (top / name).mkdir()
-        made(top)
+            build(top / name, name.removesuffix("-static"), *given, compiler=compiler)
 
-    return made(shared.folder("contract-programs", fill))
+    top = shared.folder(f"contract-programs-{compiler}", fill)
+    return {
+        name: build(top / name, name.removesuffix("-static"), *given, compiler=compiler)
+        for name, given in options.items()
+    }

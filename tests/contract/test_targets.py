@@ -39,9 +39,9 @@ def program(target: Target, shared: Shared) -> Callable[[str], str]:
     """Return the path on the target of a program that succeeds (`empty`), crashes (`crash`), or is missing (any other name)."""
     if "runs_programs" not in target.offers:
         return lambda name: target.path_of("libc=glibc", name)
-    programs = contract_programs(shared)
-    musl = "-musl" * target.name.startswith("virtual-board")  # its image has no other C library
-    return lambda name: target.put(programs[name + musl]) if name in programs else f"/nonexistent/{name}"
+    musl = target.name.startswith("virtual-board")  # its image has no other C library
+    programs = contract_programs(shared, "musl-gcc" if musl else "cc")
+    return lambda name: target.put(programs[name]) if name in programs else f"/nonexistent/{name}"
 
 
 def asked(target: Target, program: str, trial: str = "1-0", **changed: object) -> TrialRequest:
