@@ -138,7 +138,6 @@ def test_the_core_has_no_name_of_what_parts_provide() -> None:
 
 
 DESCRIBED = {
-    "AgentAnswer": "what the agent observes of a process",
     "Crate": "a kind of work, as records name it",
     "ExplanationSummary": "what the contract of explainers gives to the page",
     "Figure": "what the contract of references gives",
