@@ -138,11 +138,9 @@ def test_the_core_has_no_name_of_what_parts_provide() -> None:
 
 
 DESCRIBED = {
-    "Crate": "a kind of work, as records name it",
     "ExplanationSummary": "what the contract of explainers gives to the page",
     "Figure": "what the contract of references gives",
     "FloatFacts": "what an ELF file contains",
-    "ImageTool": "a kind of work, as records name it",
     "Latency": "what an analysis prints in JSON",
     "MemorySeries": "what the agent observes of a process",
     "PhaseMemory": "what the agent observes of a process",
