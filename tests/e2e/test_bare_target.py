@@ -17,7 +17,7 @@ from swapstone.core.record import load
 from swapstone.core.workloads import find_workload
 from swapstone.parts.net.artifacts.crates import build_bare, missing_guest_requirement
 from tests.e2e.cli import runs_of, swapstone
-from tests.unit.builders import crate_of
+from tests.unit.crate_origin import crate_of
 
 UNAVAILABLE = missing_guest_requirement()
 STACKS = ("lwip", "smoltcp")

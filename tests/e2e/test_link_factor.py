@@ -14,7 +14,7 @@ from swapstone.core.workloads import find_workload
 from swapstone.parts.net.artifacts.crates import build_crate, missing_crate_requirement
 from swapstone.parts.net.model.link_counters import counters
 from tests.e2e.cli import runs_of, swapstone
-from tests.unit.builders import crate_of
+from tests.unit.crate_origin import crate_of
 
 UNAVAILABLE = missing_crate_requirement()
 LEVEL = "loss:2%+delay:1ms"

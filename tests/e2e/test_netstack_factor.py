@@ -17,7 +17,7 @@ from swapstone.core.workloads import find_workload
 from swapstone.parts.net.artifacts.crates import build_crate, missing_crate_requirement
 from swapstone.parts.net.factors.netstack import FIXES, build_variables
 from tests.e2e.cli import runs_of, swapstone
-from tests.unit.builders import crate_of
+from tests.unit.crate_origin import crate_of
 
 UNAVAILABLE = missing_crate_requirement()
 LEVELS = ("kernel", "lwip", "smoltcp")

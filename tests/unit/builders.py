@@ -10,7 +10,6 @@ from swapstone.core.model import (
     Analysis,
     Comparison,
     Copy,
-    Crate,
     Experiment,
     FactorLevels,
     Noise,
@@ -90,12 +89,6 @@ def runs(subject: Experiment, blocks: int) -> Iterator[Run]:
 def source_of(workload: Workload) -> Source:
     """Return the origin of a workload that is a C program of this project."""
     assert isinstance(workload.origin, Source), workload.name
-    return workload.origin
-
-
-def crate_of(workload: Workload) -> Crate:
-    """Return the origin of a workload that is a program of a crate."""
-    assert isinstance(workload.origin, Crate), workload.name
     return workload.origin
 
 

@@ -13,7 +13,7 @@ from swapstone.core.model import UnavailableError
 from swapstone.core.workloads import find_workload
 from swapstone.parts.net.artifacts import crates
 from swapstone.parts.net.artifacts.crates import build_crate, missing_crate_requirement, require_crate
-from tests.unit.builders import crate_of
+from tests.unit.crate_origin import crate_of
 
 
 @pytest.fixture

@@ -10,10 +10,11 @@ from pathlib import Path
 import pytest
 
 from swapstone.core.artifacts.built import Built
-from swapstone.core.model import Crate, UnavailableError
+from swapstone.core.model import UnavailableError
 from swapstone.parts.build.artifacts.workload_build import PROGRAM
 from swapstone.parts.net.artifacts import crates
 from swapstone.parts.net.artifacts.crates import missing_guest_requirement, require_guest
+from swapstone.parts.net.model.crate import Crate
 from swapstone.parts.net.session import network_findings
 
 

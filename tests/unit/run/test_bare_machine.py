@@ -8,7 +8,7 @@ from collections.abc import Iterable
 import pytest
 
 from swapstone.core.factors import parse_choice
-from swapstone.core.model import Crate, Experiment, FactorLevels, UnavailableError, UserError, Workload
+from swapstone.core.model import Experiment, FactorLevels, UnavailableError, UserError, Workload
 from swapstone.core.run.subject_kinds import subjects_of
 from swapstone.core.session.request import default_suites, default_target_of
 from swapstone.core.targets import Capabilities, find_target_kind, parse_target
@@ -28,7 +28,7 @@ def _experiment(*levels: str, factor: str = "netstack", loads: tuple[str, ...] =
 
 def _check(experiment: Experiment, works: Iterable[Workload], target: Capabilities = BARE) -> None:
     subjects = subjects_of({("suite", work.name): work for work in works}).values()
-    target.check_experiment(experiment, [each.workload.name for each in subjects if not each.runs_bare])
+    target.check_experiment(experiment, [each.workload.name for each in subjects if not each.workload.bare])
 
 
 def _refusal(experiment: Experiment, *works: Workload) -> UserError:
@@ -93,18 +93,16 @@ def test_its_suite_and_target_select_each_other() -> None:
 
 def test_every_workload_leads_with_instructions_and_has_no_processor_time() -> None:
     for work in SUITE.workloads:
-        assert isinstance(work.origin, Crate)
-        assert work.origin.bare
+        assert work.bare
         assert [metric.name for metric in work.metrics if metric.leads] == ["instructions"]
         assert not {"cpu", "user_cpu", "system_cpu"} & {metric.name for metric in work.metrics}
 
 
 def test_its_workloads_are_refused_on_other_targets() -> None:
     work = SUITE.workloads[0]
-    assert isinstance(work.origin, Crate)
     for target in ("host", "vm", "ssh:board"):
         with pytest.raises(UnavailableError) as caught:
-            CrateProgram(work, work.origin).check(_experiment("lwip", "smoltcp"), find_target_kind(target).opens)
+            CrateProgram(work).check(_experiment("lwip", "smoltcp"), find_target_kind(target).opens)
         assert caught.value.hint == f"Measure on --target {NAME}."
 
 

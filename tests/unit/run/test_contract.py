@@ -20,6 +20,7 @@ from swapstone.core.model import (
     LoadGenerator,
     MachineNeeds,
     OwnProgram,
+    PartOrigin,
     Sample,
     Source,
     Status,
@@ -30,6 +31,7 @@ from swapstone.core.model import (
     WireError,
     Workload,
 )
+from swapstone.core.model.parts import provided
 from swapstone.core.model.workload import Origin
 from swapstone.core.run.own_program import UserProgram
 from swapstone.core.run.prepare import check_levels
@@ -44,7 +46,6 @@ from swapstone.parts.build.build import Build
 from swapstone.parts.build.subjects.bundled import Bundled
 from swapstone.parts.net.subjects.crate import CrateProgram
 from swapstone.parts.own.subjects.own_program_build import SourceProgram
-from swapstone.parts.own.subjects.packaged import Packaged
 from swapstone.parts.own.subjects.server import Server
 from swapstone.parts.vm.subjects.image_tool import ImageProgram
 from tests.unit.builders import experiment, trial_spec
@@ -74,8 +75,8 @@ def test_the_origin_decides_the_class(workload: Workload, kind: type[Subject]) -
 
 
 def test_every_origin_has_a_class() -> None:
-    classes = {type(subject_of(workload)) for workload in EVERY} | {SourceProgram, Packaged}
-    assert len(typing.get_args(Origin)) - 1 == len(classes - {Server})  # that of a part names its own
+    kinds = {kind.runs for kind in provided("subject", type)}
+    assert {*typing.get_args(Origin)} - {PartOrigin} == kinds - {LoadGenerator}
 
 
 def test_plain_commands_need_no_part_and_builds_do() -> None:

@@ -223,7 +223,10 @@ def test_a_run_without_its_load_is_refused() -> None:
     assert reason.startswith("the load io was requested, but there were 0 sectors written per second")
 
 
-def test_a_board_that_set_its_swap_device_counts_no_load_beside_it() -> None:
-    shown = Evidence(interp=None, objects=(), machine=(("board /proc/swaps", "Filename"),))
+@pytest.mark.parametrize("pair", [("board /proc/swaps", "Filename"), ("cgroup_oom_kills", "0")])
+def test_where_no_counters_are_read_an_idle_machine_is_not_checked(pair: tuple[str, str]) -> None:
+    shown = Evidence(interp=None, objects=(), machine=(pair,))
     assert missing_load(IDLE, shown) == ""
+    half = msgspec.structs.replace(shown, machine=(pair, ("before /proc/stat", "cpu 1 2 3 4 5\n")))
+    assert "does not report" in missing_load(IDLE, half)
     assert "does not report" in missing_load(find_load("cyclictest"), shown)

@@ -220,12 +220,12 @@ def test_a_run_is_asked_for_with_its_memory_and_its_time() -> None:
 
 
 def test_what_a_run_without_figures_shows() -> None:
-    assert run_of_outcome(outcome(cgroup=())) == MemoryRun()
+    assert run_of_outcome(outcome(machine=())) == MemoryRun()
     assert run_of_outcome(Outcome(Judgement(Status.FAILED), None, b"")).failure == "it did not run"
     assert run_of_outcome(outcome(Judgement(Status.REFUSED))).failure == "refused"
     assert run_of_outcome(outcome(Judgement(Status.OK, digests=(("a", "b"),)))).digests == (("a", "b"),)
     marked = MemorySeries(phases=(PhaseMemory(name="load"), PhaseMemory(name="spike")))
-    run = run_of_outcome(outcome(KILLED, cgroup=(("cgroup_oom_kills", "1"),), memory=marked))
+    run = run_of_outcome(outcome(KILLED, machine=(("cgroup_oom_kills", "1"),), memory=marked))
     assert run.failure == "OOM kill: it was killed by SIGKILL (signal 9), in the phase spike"
     assert run.memory is marked and run.ended
 

@@ -22,7 +22,7 @@ CGROUP = (("cgroup_oom_kills", "0"), ("cgroup_peak_bytes", "4096"))
 
 def outcome(judgement: Judgement = OK, **fields: object) -> Outcome:
     """Return an outcome with an answer."""
-    made = {"id": "a", "outcome": ProcessOutcome.EXITED, "code": 0, "cgroup": CGROUP, **fields}
+    made = {"id": "a", "outcome": ProcessOutcome.EXITED, "code": 0, "machine": CGROUP, **fields}
     return Outcome(judgement, AgentAnswer(**made), b"")  # type: ignore[arg-type]
 
 
@@ -43,14 +43,14 @@ def test_a_run_that_failed_for_another_reason_names_no_oom_kill() -> None:
 
 def test_an_oom_kill_is_named_also_if_the_program_ended_well() -> None:
     killed = (("cgroup_oom_kills", "2"),)
-    assert run_of_outcome(outcome(KILLED, cgroup=killed)).failure == "OOM kill: it was killed by SIGKILL (signal 9)"
-    run = run_of_outcome(outcome(cgroup=killed))
+    assert run_of_outcome(outcome(KILLED, machine=killed)).failure == "OOM kill: it was killed by SIGKILL (signal 9)"
+    run = run_of_outcome(outcome(machine=killed))
     assert (run.failure, run.oom_kills, run.peak_bytes) == ("OOM kill of 2 of its processes", 2, 0)
 
 
 @pytest.mark.parametrize(("before", "after", "kills"), [(0, 0, 0), (3, 3, 0), (3, 5, 2), (None, 1, 1), (5, 3, 0)])
 def test_the_kills_in_a_virtual_machine_are_those_during_the_run(before: int | None, after: int, kills: int) -> None:
-    run = run_of_outcome(outcome(cgroup=(), machine=vmstat(before, after)))
+    run = run_of_outcome(outcome(machine=vmstat(before, after)))
     assert run.oom_kills == kills
     assert bool(run.failure) == bool(kills)
 

@@ -221,7 +221,7 @@ def test_each_subject_and_each_recipe_is_checked_before_anything_is_made(
         return SimpleNamespace(
             check=lambda experiment, place: asked.append((name, experiment.name, place.name)),
             needs_compiler=False,
-            runs_bare=True,
+            workload=SimpleNamespace(bare=True),
             carries_files=False,
         )
 

@@ -20,6 +20,7 @@ from swapstone.core.session.analysis import analyse_record, record_verdicts
 from swapstone.core.session.description import describe
 from swapstone.core.session.report_context import description_of, works_of
 from tests.e2e.cli import fake
+from tests.unit.recipes.extending import run_python
 
 TOP = Path(__file__).parents[3]
 LABORATORY = {"artifacts", "factors", "instruments", "machine", "run", "subjects", "targets", "workloads"}
@@ -80,6 +81,22 @@ def test_reading_a_record_imports_nothing_that_builds_runs_or_observes(made: Pat
     needed = {"query": {"duckdb"}, "report --html": {"jinja2"}, "verify": {"attr"}}.get(command, set())
     assert imported & {"attr", "duckdb", "jinja2", "scipy"} <= needed
     assert "xml" not in imported or command not in {"show", "show --all", "verify"}
+
+
+def test_what_reads_the_output_of_a_work_imports_nothing_that_builds_runs_or_observes() -> None:
+    script = "for suite in all_suites():\n for work in suite.workloads:\n  reader_of(work)\nprint(*sys.modules)"
+    imports = (
+        "import sys",
+        "from swapstone.core.workloads import all_suites",
+        "from swapstone.core.wire.output_reading import reader_of",
+    )
+    modules = {
+        name
+        for each in run_python(TOP / "src", "\n".join((*imports, script))).split()
+        for name in each.split(".")[2:-1]
+    }
+    assert {"net", "own", "vm"} <= modules
+    assert modules & LABORATORY == {"factors", "workloads"}
 
 
 def test_a_record_is_shown_again_without_its_analysis(

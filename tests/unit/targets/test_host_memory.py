@@ -74,7 +74,7 @@ def test_an_agent_of_a_group_is_not_used_again(target: HostTarget) -> None:
 
 
 def test_no_limit_is_more_than_any_machine_has(target: HostTarget) -> None:
-    assert dict(target.run(shell("exit 0"), UNLIMITED).cgroup)[OOM_KILLS] == "0"
+    assert dict(target.run(shell("exit 0"), UNLIMITED).machine)[OOM_KILLS] == "0"
 
 
 def test_an_agent_that_is_killed_is_named(target: HostTarget) -> None:

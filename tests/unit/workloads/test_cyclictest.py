@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 
-from swapstone.core.model import ImageTool, Quantity, WireError, percentile
+from swapstone.core.model import Quantity, WireError, percentile
+from swapstone.core.wire.output_reading import OUTPUT_BYTES, reader_of
 from swapstone.core.workloads import find_suite, find_workload
 from swapstone.core.workloads.output_readers import TOOL_READERS, decode_cyclictest
-from swapstone.parts.vm.suites.latency import BINS, CYCLES
+from swapstone.parts.vm.suites.latency import BINS, CYCLES, ImageTool
 
 RECORDED = Path(__file__).parents[2] / "recorded"
 OUTPUT = (RECORDED / "cyclictest-io-generic.json").read_bytes()
@@ -130,7 +131,7 @@ def test_the_suite_passes_the_options_that_the_reader_needs() -> None:
     assert [metric.name for metric in CYCLICTEST.metrics if metric.leads] == ["max"]
     assert {(metric.unit, metric.quantity) for metric in CYCLICTEST.metrics} == {("ns", Quantity.TIME)}
     assert isinstance(CYCLICTEST.origin, ImageTool)
-    assert (CYCLICTEST.origin.path, CYCLICTEST.origin.reader) == ("/bin/sh", "cyclictest")
+    assert reader_of(CYCLICTEST).output_bytes == OUTPUT_BYTES
     several = CYCLICTEST.origin.several[1]
     assert several.replace("{processors} --affinity={list} --distance=0", "1") == command
 

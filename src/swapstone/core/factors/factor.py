@@ -161,9 +161,6 @@ class ProgramFacts(FrozenStruct, frozen=True, kw_only=True):
 BOOTED_ROOT = "booted root"
 """Name in `Evidence.machine` of what a target that boots root file systems reports: the level, or a description of another root."""
 
-BOARD_SWAPS = "board /proc/swaps"
-"""Name in `Evidence.machine` of the swap devices of a board after a trial; it reads no counters then."""
-
 
 class Evidence(FrozenStruct, frozen=True, kw_only=True):
     """What was observed of the process that was measured.

@@ -54,57 +54,6 @@ class Source(FrozenStruct, frozen=True, kw_only=True, tag="source"):
     reader: str = ""
 
 
-class ImageTool(FrozenStruct, frozen=True, kw_only=True, tag="image_tool"):
-    """A program that the image of a virtual machine brings. It is measured unchanged.
-
-    Attributes:
-        path: absolute path in the image.
-        reader: a name of `swapstone.core.workloads.output_readers.TOOL_READERS`: the format of its output.
-        several: its arguments on a machine with several processors, of which it may use each. ``{processors}`` stands for their number, and
-            ``{list}`` for the range of theirs. Empty for the workload's arguments.
-        package: the part of `swapstone.parts.vm.artifacts.image_catalog.PARTS` that brings the program, for machines that Swapstone does
-            not boot: it is carried there. Empty if it runs in virtual machines alone.
-        carried: a command for ``/bin/sh -c`` there, in an empty folder; ``{command}`` stands for the words that start the program, and
-            ``{priority}`` for its options of the policy and priority. Its standard error may have lines of /proc/PID/task/TID/stat.
-        carried_several: the same on several processors, with the placeholders of `several`.
-        output_bytes: limit of its output there.
-    """
-
-    path: str
-    reader: str
-    several: tuple[str, ...] = ()
-    package: str = ""
-    carried: str = ""
-    carried_several: str = ""
-    output_bytes: int = 65_536
-
-
-class Package(FrozenStruct, frozen=True, kw_only=True, tag="package"):
-    """A server that others wrote, built from its pinned sources for each variant.
-
-    Attributes:
-        name: its name in ``native/servers.toml``.
-    """
-
-    name: str
-
-
-class Crate(FrozenStruct, frozen=True, kw_only=True, tag="crate"):
-    """A program of a Rust crate under ``crates/``. Cargo builds it for this machine only; its trials need root.
-
-    Attributes:
-        package: name of the crate.
-        feature: the cargo feature that it is built with besides the defaults; empty for none.
-        commands: pairs (command, Debian package that contains it) that the program starts.
-        bare: whether it boots a machine without an operating system, whose program is that of ``crates/swapstone-net-guest``.
-    """
-
-    package: str
-    feature: str = ""
-    commands: tuple[tuple[str, str], ...] = ()
-    bare: bool = False
-
-
 class PrintedNumber(FrozenStruct, frozen=True, kw_only=True):
     """A number in the output of a user's program.
 
@@ -243,21 +192,21 @@ class UserSupplied(FrozenStruct, frozen=True, kw_only=True, tag="user_supplied")
 
 
 class PartOrigin(FrozenStruct, frozen=True, kw_only=True, tag="part"):
-    """The origin of the works of a part from elsewhere: `swapstone.core.model.parts.load` finds what builds, runs and reads them.
+    """The origin of the works of a part, which builds, runs and reads them. A part may derive a class with further fields from it.
 
     Attributes:
         part: name of the part.
         subject: where its `swapstone.core.run.subject.Subject` is, ``package.module:CLASS``.
-        reader: where its `swapstone.core.wire.output_reading.OutputReader` is.
+        reader: where its `swapstone.core.wire.output_reading.OutputReader` is, in a module that imports nothing that builds or runs.
     """
 
     part: str
     subject: str
-    reader: str
+    reader: str = "swapstone.core.wire.output_reading:NamedFigures"
 
 
-Origin = Source | ImageTool | Package | Crate | UserSupplied | PartOrigin
-"""Where a workload's program comes from. `swapstone.core.run.subject_kinds` has one class for each."""
+Origin = Source | UserSupplied | PartOrigin
+"""Where a workload's program comes from: it decides the class in `swapstone.core.run.subject_kinds`."""
 
 
 class WorkSpec(FrozenStruct, frozen=True, kw_only=True):
@@ -299,6 +248,9 @@ class Workload(WorkSpec, frozen=True, kw_only=True):
         parts: names of `swapstone.parts.vm.artifacts.image_catalog.PARTS` that it uses and that other machines have anyway, such as a
             shell. Unlike `machine`, they don't keep it from running elsewhere.
         elsewhere: whether it is left out on targets that boot machines unless the user names it.
+        unchanged: whether nothing is built for it: its program is the same for each level of a factor that acts before its start.
+        bare: whether it runs on a machine without an operating system, and nowhere else.
+        real_time: whether its threads have a real-time priority unless a level is another one.
         load_generator: of a server, what sends it requests; ``{port}`` in `arguments` then stands for the port of the trial.
     """
 
@@ -309,6 +261,9 @@ class Workload(WorkSpec, frozen=True, kw_only=True):
     machine: MachineNeeds | None = None
     parts: tuple[str, ...] = ()
     elsewhere: bool = False
+    unchanged: bool = False
+    bare: bool = False
+    real_time: bool = False
     load_generator: LoadGenerator | None = None
 
 

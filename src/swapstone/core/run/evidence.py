@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping
 import msgspec
 
 from swapstone.core.factors import Evidence, Factor, ProgramFacts, find_factor, is_unobserved
-from swapstone.core.factors.factor import BOARD_SWAPS
 from swapstone.core.model import IDLE, Load, LoadIndicator, Variant
 from swapstone.core.model.number_text import digits, trimmed
 from swapstone.core.run.variant_program import Program
@@ -91,14 +90,14 @@ def missing_load(load: Load, evidence: Evidence) -> str:
         evidence: the machine's counters around the trial, and the agent's facts.
 
     Returns:
-        A sentence on the first indicator that is out of bounds. Empty if none is, and where no counters were read: on targets that boot no
-        machine, without a load.
+        A sentence on the first indicator that is out of bounds. Empty if none is, and where no counters were read without a load: on
+        targets that boot no machine.
     """
     if not evidence.machine or evidence.machine_text(REBOOTED):
         return ""
-    if load.name == IDLE.name and evidence.machine_text(BOARD_SWAPS):
-        return ""
     counters = dict(evidence.machine)
+    if load.name == IDLE.name and not any(name.startswith("before ") for name in counters):
+        return ""
     reasons = (_failure(load.name, one, counters, dict(evidence.facts)) for one in load.indicators)
     return next(filter(None, reasons), "")
 

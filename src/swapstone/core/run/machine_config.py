@@ -6,14 +6,14 @@ from __future__ import annotations
 import msgspec
 
 from swapstone.core.factors import PRIORITY_VARIABLE, Recipe
-from swapstone.core.model import USUAL_MEMORY_BYTES, ImageTool, Load, MachineNeeds, Source, UnavailableError, Workload
+from swapstone.core.model import USUAL_MEMORY_BYTES, Load, MachineNeeds, UnavailableError, Workload
 from swapstone.core.model.safe_text import safe_excerpt
 from swapstone.core.targets import MachineConfig, Target
 from swapstone.core.wire import TrialRequest
 from swapstone.core.wire.output_reading import MOST_TOOL_BYTES, trouble_of
 
-_WAKEUPS, _FIFO = "cyclictest", "fifo:"
-"""The reader of workloads that measure wake-ups, and the beginning of `PRIORITY_VARIABLE` for SCHED_FIFO."""
+_FIFO = "fifo:"
+"""The beginning of `PRIORITY_VARIABLE` for SCHED_FIFO."""
 
 
 def machine_config_for(workload: Workload, recipe: Recipe, load: Load, memory_bytes: int = 0) -> MachineConfig:
@@ -55,9 +55,8 @@ def on_board(config: MachineConfig, recipe: Recipe) -> MachineConfig:
 
 
 def _is_real_time(workload: Workload, recipe: Recipe) -> bool:
-    """Return whether the threads of a workload have a real-time priority: those that measure wake-ups, unless a level is another one."""
-    waits = isinstance(workload.origin, Source | ImageTool) and workload.origin.reader == _WAKEUPS
-    return waits and dict(recipe.environment).get(PRIORITY_VARIABLE, _FIFO).startswith(_FIFO)
+    """Return whether the threads of a workload have a real-time priority with the levels of a recipe."""
+    return workload.real_time and dict(recipe.environment).get(PRIORITY_VARIABLE, _FIFO).startswith(_FIFO)
 
 
 _PROBE_MS = 20_000

@@ -234,6 +234,7 @@ class UserProgram(Subject):
         origin: the program.
     """
 
+    runs = UserSupplied
     aborts_early = True
     carries_files = True
 

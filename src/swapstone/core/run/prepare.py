@@ -78,7 +78,7 @@ def check_levels(experiment: Experiment, target: Capabilities) -> None:
         UserError: something is wrong with a user's own program.
     """
     subjects = subjects_of(workloads_of(experiment)).values()
-    target.check_experiment(experiment, [each.workload.name for each in subjects if not each.runs_bare])
+    target.check_experiment(experiment, [each.workload.name for each in subjects if not each.workload.bare])
     check_machine(experiment, target)
     for subject in subjects:
         subject.check(experiment, target)

@@ -11,7 +11,7 @@ import abc
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar
 
 import msgspec
 
@@ -122,24 +122,11 @@ class Outcome:
     kept_answer: bytes = b""
 
 
-class SubjectKind(NamedTuple):
-    """The subjects of workloads with one type of origin, which a part provides as the kind ``subject``.
-
-    Attributes:
-        origin: the type; or `LoadGenerator`, for servers.
-        make: makes the subject of a workload from it and its origin, or that of a server from its subject and its load generator.
-    """
-
-    origin: type
-    make: Callable[[Any, Any], Subject]
-
-
 class Subject(abc.ABC):
     """Checks, builds, runs and judges one workload.
 
     Class attributes that a kind may change:
         max_passes: the largest number of passes that calibration may choose; 0 if the program takes no number of passes.
-        runs_bare: whether it runs on a target without an operating system.
         needs_compiler: whether a C compiler builds it for each variant.
         empty_programs: whether the report compares the sizes of empty programs built by the same recipes.
         aborts_early: whether the session ends if the first block shows that there is nothing to compare.
@@ -150,7 +137,6 @@ class Subject(abc.ABC):
     """
 
     max_passes: int = 0
-    runs_bare: bool = False
     needs_compiler: bool = True
     empty_programs: bool = False
     aborts_early: bool = False

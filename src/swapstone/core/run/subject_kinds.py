@@ -5,13 +5,13 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from swapstone.core.model import PartOrigin, UserError, UserSupplied, Workload
+from swapstone.core.model import PartOrigin, UserError, Workload
 from swapstone.core.model.parts import load, provided
 from swapstone.core.model.workload import Origin
 from swapstone.core.run.own_program import UserProgram
-from swapstone.core.run.subject import BuildContext, Judgement, KeepLog, Outcome, Subject, SubjectKind, TrialSpec
+from swapstone.core.run.subject import BuildContext, Judgement, KeepLog, Outcome, Subject, TrialSpec
 from swapstone.core.run.variant_program import Program
 from swapstone.core.wire.kept_answer import raw_output
 
@@ -58,11 +58,12 @@ def subject_of(workload: Workload, first: dict[Origin, Subject] | None = None) -
 
 def _made(what: Workload | Subject, of: object) -> Subject:
     for kind in _kinds():
-        if isinstance(of, kind.origin):
-            return kind.make(what, of)
+        if isinstance(of, kind.runs):
+            return kind(what, of)  # type: ignore[no-any-return]
     raise UserError(f"No installed part runs programs of the kind {type(of).__name__}.")
 
 
 @functools.cache
-def _kinds() -> tuple[SubjectKind, ...]:
-    return (*provided("subject", SubjectKind), SubjectKind(UserSupplied, UserProgram))
+def _kinds() -> tuple[Any, ...]:
+    """Return classes of subjects. Each names in `runs` what it runs: a type of origin, or `LoadGenerator`."""
+    return (*provided("subject", type), UserProgram)

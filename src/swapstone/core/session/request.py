@@ -32,10 +32,8 @@ from swapstone.core.model import (
     OWN_SUITE,
     RANDOM_ORDER,
     VIRTUAL_CLOCK,
-    Crate,
     Experiment,
     FactorLevels,
-    ImageTool,
     OwnProgram,
     Suite,
     UserError,
@@ -473,12 +471,11 @@ def _order(measuring: Measuring, target: str, factors: Sequence[FactorLevels], c
 def _is_left_out(work: Workload, factors: Sequence[FactorLevels], *, boots: bool) -> bool:
     """Return whether a workload is not measured unless the user names it.
 
-    A packaged program is the same for each level of a factor that acts before its start; then another workload of its suite is compared.
+    An unchanged program is the same for each level of a factor that acts before its start; then another workload of its suite is compared.
     """
     if boots:
         return work.elsewhere
-    packaged = isinstance(work.origin, ImageTool) and work.origin.package
-    return bool(packaged) and any(
+    return work.unchanged and any(
         factor.stage is not Stage.BOOT and factor is not PRIORITY and not reboots(factor)
         for factor in (find_factor(choice.factor) for choice in factors)
     )
@@ -493,7 +490,7 @@ def _copies(own: OwnProgram | None, clock: str, works: Sequence[Workload]) -> in
     if clock != VIRTUAL_CLOCK:
         return 1 if own else 2
     nothing = "--null has nothing to compare: on the virtual clock a program gives the same bytes when it runs again,"
-    tools = any(isinstance(work.origin, ImageTool) for work in works)
+    tools = any(work.unchanged for work in works)
     refuse(
         (own, f"{nothing} and Swapstone does not link yours.", "Leave --null out."),
         (tools, f"{nothing} and a tool of the image can't be relinked.", "Leave --null out."),
@@ -555,7 +552,7 @@ def default_target_of(
     boots = bool(architecture) or any(find_factor(choice.factor).stage is Stage.BOOT for choice in factors)
     if any(choice.factor == PRIORITY.name for choice in factors) and not boots:
         return "host"
-    if any(isinstance(work.origin, Crate) and work.origin.bare for work in workloads):
+    if any(work.bare for work in workloads):
         return default_target(boots=False, bare=True)
     loaded = any(load != IDLE.name for load in loads)
     return default_target(boots=boots or loaded or any(work.machine for work in workloads))

@@ -276,7 +276,7 @@ class HostTarget(AgentTarget):
             if not all(group.name in value for what, value in answer.observed if what == _CGROUP):
                 raise TargetError("The program left the memory cgroup in which it was started.")
             report = group.report()
-        return msgspec.structs.replace(answer, cgroup=report, memory=watch.result())
+        return msgspec.structs.replace(answer, machine=report, memory=watch.result())
 
     def close(self) -> None:
         """End the agent and its trial and the connection to the load generators' machine, and remove the scratch folder."""

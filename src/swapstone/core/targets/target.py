@@ -256,8 +256,8 @@ Offer: TypeAlias = Literal[
 - ``sets_swap``: it accepts `MachineConfig.swap`; see `Target.try_levels`.
 - ``limits_memory``: it accepts `MachineConfig.memory_bytes` though it boots no machine.
 - ``runs_loads``: it accepts `MachineConfig.beside` and `MachineConfig.settle_ms` though it boots no machine.
-- ``bare``: the servers of its trials run without an operating system: it runs the workloads of crates that are
-  `swapstone.core.model.Crate.bare`, and no others.
+- ``bare``: the servers of its trials run without an operating system: it runs the workloads that are `swapstone.core.model.Workload.bare`,
+  and no others.
 - ``runs_instruments``: perf, strace and the like on this machine reach its processes.
 - ``has_load_generators``: the programs that load a server can run there.
 - ``shares_runs``: its runs on the virtual clock are functions of their inputs, so that other machines can make them.

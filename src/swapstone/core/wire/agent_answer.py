@@ -69,10 +69,9 @@ class AgentAnswer(FrozenStruct, frozen=True, kw_only=True):
         notes: for the user.
         outcome: how it ended.
         code: exit status, signal, errno or number of orphans, depending on `outcome`; else 0.
-        machine: pairs (name, text) that a virtual machine reports about itself around the trial (docs/virtual-machines.md); empty on
-            other targets. Not part of the protocol.
+        machine: pairs (name, text) that the place of the trial reports about itself around it: a virtual machine
+            (docs/virtual-machines.md), a board, a memory cgroup, counters under load. Not part of the protocol.
         name: digest of all inputs of the run, on the virtual clock; empty elsewhere. Not part of the protocol.
-        cgroup: pairs (name, number) of the trial's memory cgroup; empty without one. Not part of the protocol.
         memory: resident memory over time, of a trial in a memory cgroup. Not part of the protocol.
     """
 
@@ -91,7 +90,6 @@ class AgentAnswer(FrozenStruct, frozen=True, kw_only=True):
     code: int
     machine: tuple[tuple[str, str], ...] = ()
     name: str = ""
-    cgroup: tuple[tuple[str, str], ...] = ()
     memory: MemorySeries | None = None
 
 

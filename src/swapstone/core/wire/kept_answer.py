@@ -10,6 +10,8 @@ from swapstone.core.model.frozen_struct import amount_problem
 from swapstone.core.wire.agent_answer import AgentAnswer
 
 _OUTPUTS = ("stdout", "stderr", "driver_stdout", "driver_stderr")
+_FORMER = b'"cgroup":[],'
+"""A field of answers in earlier records, always empty there. Inside a text, its quotes would be escaped."""
 
 
 def raw_output(answer: AgentAnswer) -> bytes:
@@ -71,7 +73,7 @@ def decode_kept(data: bytes) -> KeptAnswer:
     if problem := amount_problem(data):
         raise WireError(f"the agent's answer can't be decoded: {problem}")
     try:
-        return msgspec.json.decode(data, type=KeptAnswer)
+        return msgspec.json.decode(data.replace(_FORMER, b"", 1), type=KeptAnswer)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise WireError(f"the agent's answer can't be decoded: {str(error)[:200]}") from error
 

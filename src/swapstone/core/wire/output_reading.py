@@ -17,11 +17,8 @@ from swapstone.core.factors import PRIORITY_SEEN, level_of_stat
 from swapstone.core.model import (
     KILLED,
     TIMED_OUT,
-    Crate,
-    ImageTool,
     LoadGenerator,
     OwnProgram,
-    Package,
     PartOrigin,
     Sample,
     Source,
@@ -289,15 +286,9 @@ def _of_origin(workload: Workload) -> OutputReader:
         case Source(reader="", harness=True):
             return _Report(workload)
         case Source(reader="", file=file):
-            return _Figures(workload, file.partition(".")[0])
+            return NamedFigures(workload, file.partition(".")[0])
         case Source(reader=reader):
-            return _Tool(workload, reader, MOST_TOOL_BYTES)
-        case ImageTool(reader=reader):
-            return _Tool(workload, reader, OUTPUT_BYTES)
-        case Crate():
-            return _Figures(workload, workload.name.replace("-", "_"))
-        case Package():
-            return _Nothing(workload)
+            return ToolOutput(workload, reader, MOST_TOOL_BYTES)
         case UserSupplied(program=own):
             return _Own(workload, own)
         case PartOrigin(part=part, reader=place):
@@ -323,14 +314,20 @@ class _Report(OutputReader):
         return Measured(samples, check=report.check, mapped=report.mapped, malloc=report.malloc)
 
 
-class _Figures(OutputReader):
-    """Of a program that prints named figures (docs/wire.md, section 4) under a name."""
+class NamedFigures(OutputReader):
+    """Of a program that prints named figures (docs/wire.md, section 4).
 
-    def __init__(self, workload: Workload, program: str) -> None:
+    Args:
+        workload: of the trials.
+        program: the name under which it prints them; empty for the workload's, with ``_`` for ``-``.
+    """
+
+    def __init__(self, workload: Workload, program: str = "") -> None:
         super().__init__(workload)
-        self._program = program
+        self._program = program or workload.name.replace("-", "_")
 
     def read(self, answer: AgentAnswer) -> Measured:
+        """Return the figures."""
         try:
             figures = read_named_figures(self.workload, self._program, answer.stdout)
         except WireError as error:
@@ -338,8 +335,14 @@ class _Figures(OutputReader):
         return Measured(figures.samples, series=figures.series, seen=figures.seen)
 
 
-class _Tool(OutputReader):
-    """Of a tool with a format of its own, by its name in `TOOL_READERS`."""
+class ToolOutput(OutputReader):
+    """Of a tool with a format of its own.
+
+    Args:
+        workload: of the trials.
+        reader: the format, a name of `TOOL_READERS`.
+        output_bytes: how much a trial may print.
+    """
 
     def __init__(self, workload: Workload, reader: str, output_bytes: int) -> None:
         super().__init__(workload)
@@ -347,6 +350,7 @@ class _Tool(OutputReader):
         self.output_bytes = output_bytes
 
     def read(self, answer: AgentAnswer) -> Measured:
+        """Return the figures, and the priorities that the tool's threads had."""
         try:
             figures = TOOL_READERS[self._reader](self.workload, answer.stdout)
         except WireError as error:
@@ -371,14 +375,6 @@ def _threads_seen(printed: bytes) -> tuple[tuple[str, str], ...]:
     if not levels:
         return ()
     return ((PRIORITY_SEEN, levels.pop() if len(levels) == 1 else "several"),)
-
-
-class _Nothing(OutputReader):
-    """Of a package's program: the load generator of a server prints its figures."""
-
-    def read(self, answer: AgentAnswer) -> Measured:
-        del answer
-        return Measured()
 
 
 class _Own(OutputReader):

@@ -185,4 +185,4 @@ def read_cyclictest(workload: Workload, output: bytes) -> Figures:
 
 
 TOOL_READERS: dict[str, Callable[[Workload, bytes], Figures]] = {"cyclictest": read_cyclictest}
-"""Readers by the name in `ImageTool.reader`. Each takes the workload and the tool's standard output."""
+"""Readers by the name of the format. Each takes the workload and the tool's standard output."""

@@ -8,14 +8,13 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from swapstone.core.factors.factor import BOARD_SWAPS
 from swapstone.core.model import UnavailableError, UserError, process_file
 from swapstone.core.model.safe_text import safe_excerpt
 from swapstone.core.targets.target import TargetError
 from swapstone.core.wire import AgentAnswer, TrialRequest
 from swapstone.parts.boards.targets.board import Board, BoardAnswer
 from swapstone.parts.boards.targets.board_scripts import GROUP, NO_SWAP, SLACK_MIB
-from swapstone.parts.vm.factors.swap import BOARD_MEMORY_BYTES, BOARD_SWAP_MIB, BOARD_ZRAM
+from swapstone.parts.vm.factors.swap import BOARD_MEMORY_BYTES, BOARD_SWAP_MIB, BOARD_SWAPS, BOARD_ZRAM
 
 SWAP_WAIT_S = 600.0
 """Added to the limit of an answer: a file of 192 MiB is written to a card, and former swap devices are read back into memory."""

@@ -14,7 +14,7 @@ from swapstone.core.factors import Recipe
 from swapstone.core.model import Copy, Source, Variant, Workload
 from swapstone.core.run.declared_program import BuiltProgram, whole_environment
 from swapstone.core.run.machine_config import probe_request, require_real_time
-from swapstone.core.run.subject import BuildContext, SubjectKind
+from swapstone.core.run.subject import BuildContext
 from swapstone.core.run.variant_program import Program
 from swapstone.core.wire import TrialRequest
 from swapstone.parts.build.artifacts.companion_programs import build_layouts, build_workload
@@ -30,6 +30,7 @@ class Bundled(BuiltProgram):
         origin: its source.
     """
 
+    runs = Source
     empty_programs = True
     output_is_evidence: ClassVar[bool] = True
 
@@ -70,6 +71,3 @@ class Bundled(BuiltProgram):
             padded_recipe = msgspec.structs.replace(recipe, environment=padded)
             links.append(self.installed(variant, padded_recipe, context, built, layout=number))
         return tuple(links)
-
-
-SUBJECT = SubjectKind(Source, Bundled)

@@ -14,7 +14,6 @@ from swapstone.core.model import (
     Analysis,
     Comparison,
     Experiment,
-    ImageTool,
     Run,
     Status,
     UserError,
@@ -217,13 +216,9 @@ def _distance(row: Comparison) -> float:
     return abs(math.log(row.effect)) if row.scale.value == "ratio" and row.effect > 0 else abs(row.effect)
 
 
-_READER = "cyclictest"
-"""The reader of the workloads whose worst wake-ups have a path (core/workloads/output_readers.py)."""
-
-
 def has_wakeups(workload: Workload) -> bool:
     """Return whether a workload measures wake-ups whose path can be derived."""
-    return isinstance(workload.origin, ImageTool) and workload.origin.reader == _READER
+    return workload.real_time and workload.unchanged
 
 
 def measures_wakeups(experiment: Experiment) -> bool:

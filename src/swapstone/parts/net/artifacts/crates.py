@@ -18,12 +18,13 @@ from swapstone.core.artifacts.cache_folder import locked, new_folder
 from swapstone.core.artifacts.distribution_packages import install_command, rust_command
 from swapstone.core.artifacts.tool_versions import first_line
 from swapstone.core.factors import read_facts
-from swapstone.core.model import Crate, UnavailableError, UserError
+from swapstone.core.model import UnavailableError, UserError
 from swapstone.core.model.directories import cache_dir, share_dir
 from swapstone.parts.build.artifacts.lwip_source import LWIP_VARIABLE, lwip_source
 from swapstone.parts.build.artifacts.upstream_sources import failure_cause
 from swapstone.parts.build.artifacts.workload_build import PROGRAM
 from swapstone.parts.net.factors.netstack import BUILD_VARIABLES
+from swapstone.parts.net.model.crate import Crate
 
 OLDEST_RUST = (1, 91)  # crates/swapstone-net-bench/Cargo.toml
 _BUILD_TIMEOUT_S = 3600

@@ -8,12 +8,13 @@ from typing import ClassVar
 
 from swapstone.core.artifacts.built import Built
 from swapstone.core.factors import Recipe
-from swapstone.core.model import Copy, Crate, Experiment, UnavailableError, Variant, Workload
+from swapstone.core.model import Copy, Experiment, UnavailableError, Variant
 from swapstone.core.run.declared_program import BuiltProgram
-from swapstone.core.run.subject import BuildContext, SubjectKind
+from swapstone.core.run.subject import BuildContext
 from swapstone.core.targets import Capabilities
 from swapstone.parts.net.artifacts.crates import build_bare, build_crate, require_crate, require_guest
 from swapstone.parts.net.factors.netstack import NETSTACK, build_variables, missing_control, needs_system
+from swapstone.parts.net.model.crate import Crate
 
 _require_crate_once = functools.cache(require_crate)
 _require_guest_once = functools.cache(require_guest)
@@ -21,25 +22,15 @@ _require_guest_once = functools.cache(require_guest)
 
 
 class CrateProgram(BuiltProgram):
-    """A program of a crate. It prints named figures, under the workload's name with ``_`` for ``-``.
-
-    Args:
-        workload: what it does.
-        origin: its crate.
-    """
+    """A program of a crate. It prints named figures, under the workload's name with ``_`` for ``-``."""
 
     needs_compiler = False
     output_is_evidence: ClassVar[bool] = True
 
-    def __init__(self, workload: Workload, origin: Crate) -> None:
-        super().__init__(workload)
-        self._origin = origin
-        self.runs_bare = origin.bare
-
     def check(self, experiment: Experiment, target: Capabilities) -> None:
         """Raise unless this machine is the target and can run the crate's trials, and no other link is requested."""
         name = self.workload.name
-        if self._origin.bare and "bare" not in target.offers:
+        if self.workload.bare and "bare" not in target.offers:
             raise UnavailableError(
                 f"{name} has a server without an operating system, which the target {target.name} does not have.",
                 "Measure on --target bare-riscv64.",
@@ -51,7 +42,7 @@ class CrateProgram(BuiltProgram):
             )
         if experiment.layouts:
             raise UnavailableError(f"{name} is built by cargo, which makes one link only.", "Leave --layouts out.")
-        if not self._origin.bare:
+        if not self.workload.bare:
             _require_crate_once()
             return
         levels = experiment.levels_of(NETSTACK.name)
@@ -63,11 +54,10 @@ class CrateProgram(BuiltProgram):
         if variant.copy is Copy.RELINKED:
             raise UnavailableError("It is built by cargo and can't be relinked.")
         level = dict(variant.applied).get(NETSTACK.name, "")
-        if reason := (needs_system(level) if self._origin.bare else "") or missing_control(level):
+        if reason := (needs_system(level) if self.workload.bare else "") or missing_control(level):
             raise UnavailableError(reason)
-        if self._origin.bare:
-            return build_bare(self._origin, level.partition(":")[0], context.notify, build_variables(level))
-        return build_crate(self._origin, context.notify, build_variables(level))
-
-
-SUBJECT = SubjectKind(Crate, CrateProgram)
+        crate = self.workload.origin
+        assert isinstance(crate, Crate)
+        if self.workload.bare:
+            return build_bare(crate, level.partition(":")[0], context.notify, build_variables(level))
+        return build_crate(crate, context.notify, build_variables(level))

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import msgspec
 
-from swapstone.core.model import Cpus, Crate, Direction, Metric, Quantity, Suite, Workload
+from swapstone.core.model import Cpus, Direction, Metric, Quantity, Suite, Workload
+from swapstone.parts.net.model.crate import Crate
 
 PACKAGE = "swapstone-net-bench"
 FEATURE_COUNT = "count"
@@ -107,7 +108,8 @@ def _work(
 ) -> Workload:
     return Workload(
         name=name,
-        origin=Crate(package=PACKAGE, feature=feature, commands=commands, bare=bare),
+        origin=Crate(package=PACKAGE, feature=feature, commands=commands),
+        bare=bare,
         arguments=("trial", "--work", name),
         description=description,
         metrics=metrics,

@@ -31,7 +31,7 @@ from swapstone.core.model.safe_text import safe
 from swapstone.core.record import Artifact
 from swapstone.core.run.own_program import UserProgram, new_artifact, program_file, taken
 from swapstone.core.run.own_program_variant import check_built
-from swapstone.core.run.subject import BuildContext, Subject, SubjectKind, TrialSpec
+from swapstone.core.run.subject import BuildContext, Subject, TrialSpec
 from swapstone.core.run.variant_program import Program
 from swapstone.core.targets import Capabilities, Target
 from swapstone.core.targets.carried_files import CarriedFiles
@@ -381,6 +381,3 @@ def _missing_files_hint(uncarried: tuple[str, ...]) -> str:
     """Return what to try if a program failed in a machine, which has few files."""
     named = " ".join(f"--files {shlex.quote(safe(name))}" for name in uncarried)
     return f"; the machine has the program, its libraries and what --files names{f': add {named}' if named else ''}"
-
-
-SUBJECT = SubjectKind(UserSupplied, SourceProgram)

@@ -8,26 +8,18 @@ import msgspec
 from swapstone.core.artifacts.built import Built
 from swapstone.core.factors import Recipe
 from swapstone.core.factors.factor import SOURCE_RECIPE
-from swapstone.core.model import Package, UserError, Variant, Workload
+from swapstone.core.model import UserError, Variant
 from swapstone.core.run.declared_program import BuiltProgram
-from swapstone.core.run.subject import BuildContext, SubjectKind
+from swapstone.core.run.subject import BuildContext
 from swapstone.core.run.variant_program import Program
 from swapstone.parts.build.artifacts.servers import build_packaged
+from swapstone.parts.own.suites.server import Package
 
 
 class Packaged(BuiltProgram):
-    """A server from pinned sources, built by its own build system for each variant.
-
-    Args:
-        workload: what it does.
-        origin: its name in the lock file.
-    """
+    """A server from pinned sources, built by its own build system for each variant."""
 
     empty_programs = True
-
-    def __init__(self, workload: Workload, origin: Package) -> None:
-        super().__init__(workload)
-        self._origin = origin
 
     def base_recipe(self, variant: Variant, default: Recipe) -> Recipe:
         """Return the recipe for programs with a build system of their own."""
@@ -45,7 +37,5 @@ class Packaged(BuiltProgram):
     def compile(self, variant: Variant, recipe: Recipe, context: BuildContext) -> Built:
         """Build with the package's own build system."""
         del variant, context
-        return build_packaged(self._origin.name, recipe)
-
-
-SUBJECT = SubjectKind(Package, Packaged)
+        assert isinstance(self.workload.origin, Package)
+        return build_packaged(self.workload.origin.name, recipe)

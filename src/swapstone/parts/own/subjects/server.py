@@ -16,7 +16,7 @@ from swapstone.core.factors import Recipe
 from swapstone.core.model import Cpus, Experiment, LoadGenerator, OwnProgram, UnavailableError, UserError, Variant
 from swapstone.core.model.load import ADDRESS, FOLDER, LOOPBACK, PORT, TEMPLATE, filled
 from swapstone.core.model.temporary_folder import TemporaryFolder
-from swapstone.core.run.subject import BuildContext, Subject, SubjectKind, TrialSpec
+from swapstone.core.run.subject import BuildContext, Subject, TrialSpec
 from swapstone.core.run.variant_program import Program
 from swapstone.core.targets import Capabilities, MachineConfig, Target
 from swapstone.core.targets.target import LoadDriver, RemoteProgram
@@ -81,6 +81,8 @@ class Server(Subject):
         inner: builds and starts the server; its evidence counts.
         generator: sends the requests and prints the figures.
     """
+
+    runs = LoadGenerator
 
     def __init__(self, inner: Subject, generator: LoadGenerator) -> None:
         super().__init__(inner.workload)
@@ -240,6 +242,3 @@ class Server(Subject):
 
 def _with_template(words: tuple[str, ...], path: str) -> tuple[str, ...]:
     return tuple(word.replace(TEMPLATE, path) for word in words) if path else words
-
-
-SUBJECT = SubjectKind(LoadGenerator, Server)

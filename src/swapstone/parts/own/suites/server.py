@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from swapstone.core.model import ALL_PROCESSORS, Cpus, LoadGenerator, Package, Source, Suite, Workload
+from swapstone.core.model import ALL_PROCESSORS, Cpus, LoadGenerator, PartOrigin, Source, Suite, Workload
 from swapstone.core.workloads.load_generators import PACE
 from swapstone.core.workloads.server_metrics import server_metrics
 
@@ -19,6 +19,18 @@ TIMEOUT_MS = 60_000
 
 _PARTS = ("busybox",)
 """Of a virtual machine: it has the ip that configures the loopback device."""
+
+
+class Package(PartOrigin, frozen=True, kw_only=True):
+    """A server that others wrote, built from its pinned sources for each variant.
+
+    Attributes:
+        name: its name in ``native/servers.toml``.
+    """
+
+    part: str = "own"
+    subject: str = "swapstone.parts.own.subjects.packaged:Packaged"
+    name: str
 
 
 def _http(connections: int, *, cores: bool) -> Workload:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from swapstone.core.factors.factor import BOARD_SWAPS, Evidence, Level, Recipe, Stage
+from swapstone.core.factors.factor import Evidence, Level, Recipe, Stage
 from swapstone.core.model import MachineNeeds, UnavailableError, UserError
 
 SWAP_MIB = 256
@@ -25,6 +25,9 @@ BOARD_MEMORY_BYTES = 96 << 20
 
 NONE, FILE = "none", "file"
 """Levels of boards."""
+
+BOARD_SWAPS = "board /proc/swaps"
+"""Name of what a board reports in `Evidence.machine`: its swap devices after a trial."""
 
 BOARD_ZRAM = "board zram"
 """Name of what a board reports in `Evidence.machine`: the zram device that was added."""

@@ -100,8 +100,8 @@ def run_of_outcome(outcome: Outcome) -> MemoryRun:
     judgement, answer = outcome.judgement, outcome.answer
     if answer is None:
         return MemoryRun(failure=judgement.reason or "it did not run")
-    cgroup, facts = dict(answer.cgroup), dict(answer.facts)
-    kills = int(cgroup[OOM_KILLS]) if cgroup else _guest_kills(dict(answer.machine))
+    machine, facts = dict(answer.machine), dict(answer.facts)
+    kills = int(machine[OOM_KILLS]) if OOM_KILLS in machine else _guest_kills(machine)
     ended = answer.outcome.value == "exited"
     failure = "" if judgement.status is Status.OK else judgement.reason or judgement.status.value
     if kills and failure:
@@ -116,7 +116,7 @@ def run_of_outcome(outcome: Outcome) -> MemoryRun:
         digests=judgement.digests,
         oom_kills=kills,
         rss_bytes=facts.get("maxrss_bytes", 0),
-        peak_bytes=int(cgroup.get(PEAK_BYTES, "0")),
+        peak_bytes=int(machine.get(PEAK_BYTES, "0")),
         wall_ns=facts.get("wall_ns", 0),
         memory=answer.memory,
     )

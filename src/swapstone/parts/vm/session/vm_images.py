@@ -15,7 +15,6 @@ from swapstone.core.model import (
     Experiment,
     FactorLevels,
     ImageDifference,
-    ImageTool,
     MachineNeeds,
     UnavailableError,
     UserError,
@@ -293,7 +292,7 @@ def _check_programs(experiment: Experiment, architecture: MachineArchitecture) -
     Raises:
         UnavailableError: they can't; the message gives the reason.
     """
-    built = [name for (_, name), work in workloads_of(experiment).items() if not isinstance(work.origin, ImageTool)]
+    built = [name for (_, name), work in workloads_of(experiment).items() if not work.unchanged]
     if experiment.own is not None and not experiment.own.build:
         built = []  # it is there already
     if not built or architecture.machine == os.uname().machine:

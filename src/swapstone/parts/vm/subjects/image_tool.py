@@ -8,15 +8,17 @@ from typing import ClassVar
 import msgspec
 
 from swapstone.core.factors import PRIORITY, PRIORITY_VARIABLE, Recipe, Stage, find_factor
-from swapstone.core.model import Experiment, ImageTool, UnavailableError, Variant, Workload
+from swapstone.core.model import Experiment, UnavailableError, Variant, Workload
 from swapstone.core.run.declared_program import DeclaredProgram
 from swapstone.core.run.machine_config import machine_config_for, probe_request, require_real_time
-from swapstone.core.run.subject import BuildContext, SubjectKind, TrialSpec
+from swapstone.core.run.subject import BuildContext, TrialSpec
 from swapstone.core.run.variant_program import Program
 from swapstone.core.targets import Capabilities, MachineConfig
 from swapstone.core.wire import TrialRequest
+from swapstone.core.wire.output_reading import MOST_TOOL_BYTES
 from swapstone.parts.vm.artifacts.image_assembly import carried_programs
 from swapstone.parts.vm.factors.rootfs import ROOTFS
+from swapstone.parts.vm.suites.latency import ImageTool
 
 _PROBE = "{command} --quiet --mlockall --priority=99 --threads=1 --interval=100 --loops=1"
 
@@ -25,16 +27,16 @@ class ImageProgram(DeclaredProgram):
     """A program of a virtual machine's image, measured unchanged.
 
     Args:
-        workload: what it does.
-        origin: its path and the format of its output.
+        workload: its origin is an `ImageTool`.
     """
 
     needs_compiler = False
     output_is_evidence: ClassVar[bool] = True
 
-    def __init__(self, workload: Workload, origin: ImageTool) -> None:
+    def __init__(self, workload: Workload) -> None:
         super().__init__(workload)
-        self._origin = origin
+        assert isinstance(workload.origin, ImageTool)
+        self._origin = workload.origin
 
     def check(self, experiment: Experiment, target: Capabilities) -> None:
         """Raise if the target neither boots machines nor gets programs of packages.
@@ -42,7 +44,7 @@ class ImageProgram(DeclaredProgram):
         Raises:
             UserError: it doesn't.
         """
-        if not (self._origin.package and "runs_loads" in target.offers):
+        if "runs_loads" not in target.offers:
             super().check(experiment, target)
 
     def build(self, variant: Variant, recipe: Recipe, context: BuildContext) -> Program:
@@ -59,7 +61,7 @@ class ImageProgram(DeclaredProgram):
                     f"{self.workload.name} has the priority 99 in virtual machines",
                     "Measure on --target host or on a board.",
                 )
-            return Program(self._origin.path, recipe, None, target.inspect(self._origin.path))
+            return Program("/bin/sh", recipe, None, target.inspect("/bin/sh"))
         for name, _ in variant.applied:
             if find_factor(name).stage is not Stage.BOOT and name not in (PRIORITY.name, ROOTFS.name):
                 raise UnavailableError(
@@ -88,7 +90,7 @@ class ImageProgram(DeclaredProgram):
                 request,
                 arguments=("/bin/sh", "-c", words),
                 cpus=request.cpus if alone else cpus,
-                output_bytes=self._origin.output_bytes,
+                output_bytes=MOST_TOOL_BYTES,
             )
         if alone:
             return request
@@ -96,7 +98,7 @@ class ImageProgram(DeclaredProgram):
         return msgspec.structs.replace(request, arguments=(request.arguments[0], *arguments), cpus=cpus)
 
     def _output_bytes(self, trial: TrialSpec) -> int:
-        return self._origin.output_bytes if trial.program.carried else self.reader.output_bytes
+        return MOST_TOOL_BYTES if trial.program.carried else self.reader.output_bytes
 
     def machine_config(self, trial: TrialSpec) -> MachineConfig:
         """Return the machine that a trial runs in; one that is not booted is not prepared."""
@@ -116,6 +118,3 @@ def _filled(word: str, cpus: tuple[int, ...], *, listed: bool = False) -> str:
     """Replace the placeholders of `ImageTool.several`. The processors of a machine that is not booted may have gaps between them."""
     numbers = ",".join(map(str, cpus)) if listed else f"{min(cpus)}-{max(cpus)}" if cpus else ""
     return word.replace("{processors}", str(len(cpus))).replace("{list}", numbers)
-
-
-SUBJECT = SubjectKind(ImageTool, ImageProgram)

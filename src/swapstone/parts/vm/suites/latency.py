@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
-from swapstone.core.model import Direction, ImageTool, MachineNeeds, Metric, Quantity, Source, Suite, Workload
+from swapstone.core.model import Direction, MachineNeeds, Metric, PartOrigin, Quantity, Source, Suite, Workload
 from swapstone.core.model.experiment import WAKEUP_INTERVAL_US
+from swapstone.core.wire.output_reading import OUTPUT_BYTES, ToolOutput
 from swapstone.core.workloads.output_readers import PERCENTILES
 
 CYCLES = 10_000
@@ -19,13 +20,39 @@ The JSON has the bins that are not empty. A period that a late wake-up has misse
 least 1 + ... + (n - 1) us: within the 1000 s of `MOST_WAKEUPS` there are at most 44,722 of them, about 1 MB of text.
 """
 
-OUTPUT_BYTES = 4 << 20
-"""Limit of the output on real machines, with several threads."""
-
 _FILE = "/tmp/cyclictest.json"  # noqa: S108 - in a machine of its own
 _SCRATCH_FILE = "cyclictest.json"
 _MOST_MIDDLE_S = 1.0
 _SLACK_MS = 118_000
+
+
+class ImageTool(PartOrigin, frozen=True, kw_only=True):
+    """A program that a command for ``/bin/sh`` starts in the image that brings it. It prints what cyclictest prints.
+
+    Attributes:
+        several: arguments of ``/bin/sh`` on a machine with several processors, of which it may use each. ``{processors}`` stands for their
+            number, and ``{list}`` for the range of theirs. Empty for the workload's arguments.
+        package: the part of `swapstone.parts.vm.artifacts.image_catalog.PARTS` that brings the program, for machines that Swapstone does
+            not boot: it is carried there.
+        carried: a command for ``/bin/sh -c`` there, in an empty folder; ``{command}`` stands for the words that start the program, and
+            ``{priority}`` for its options of the policy and priority. Its standard error may have lines of /proc/PID/task/TID/stat.
+        carried_several: the same on several processors, with the placeholders of `several`.
+    """
+
+    part: str = "vm"
+    subject: str = "swapstone.parts.vm.subjects.image_tool:ImageProgram"
+    reader: str = "swapstone.parts.vm.suites.latency:ImageToolOutput"
+    several: tuple[str, ...] = ()
+    package: str
+    carried: str
+    carried_several: str
+
+
+class ImageToolOutput(ToolOutput):
+    """Reads what such a program prints."""
+
+    def __init__(self, workload: Workload) -> None:
+        super().__init__(workload, "cyclictest", OUTPUT_BYTES)
 
 
 def _options(threads: str, cycles: int) -> str:
@@ -80,13 +107,10 @@ def _cyclictest(cycles: int) -> Workload:
     return Workload(
         name="cyclictest",
         origin=ImageTool(
-            path="/bin/sh",
-            reader="cyclictest",
             several=("-c", _booted(_SEVERAL, cycles)),
             package="cyclictest",
             carried=_carried(_ONE, cycles),
             carried_several=_carried(_SEVERAL, cycles),
-            output_bytes=OUTPUT_BYTES,
         ),
         arguments=("-c", _booted(_ONE, cycles)),
         description=f"a thread of priority 99 sleeps for {WAKEUP_INTERVAL_US} us {cycles} times: how late does it wake?",
@@ -94,6 +118,8 @@ def _cyclictest(cycles: int) -> Workload:
         waits=True,
         timeout_ms=timeout_ms(cycles),
         machine=MachineNeeds(parts=("cyclictest",), prepare=("mkdir -p /dev/shm",)),
+        unchanged=True,
+        real_time=True,
     )
 
 
@@ -107,6 +133,7 @@ def _wakeup(cycles: int) -> Workload:
         waits=True,
         timeout_ms=timeout_ms(cycles),
         elsewhere=True,
+        real_time=True,
     )
 
 
