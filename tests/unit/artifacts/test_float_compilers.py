@@ -17,6 +17,7 @@ from swapstone.parts.build.artifacts.recipe_resolution import check_recipe, reso
 from swapstone.parts.build.artifacts.toolchain import strip_command
 from swapstone.parts.build.artifacts.workload_build import BASE_RECIPE
 from swapstone.parts.build.build import Build
+from swapstone.parts.build.factors.build_facts import BuildFacts
 from swapstone.parts.build.factors.float_abi import FLOAT
 from tests.programs import needs
 
@@ -75,10 +76,11 @@ def test_each_level_has_its_own_tools() -> None:
 def test_the_level_is_observed_in_what_the_compilers_build() -> None:
     for level in ("soft", "softfp", "hard"):
         built = build_workload(Source(file="float_calls.c"), resolve_recipe(recipe_of(level)))
-        assert built.facts is not None and built.facts.float_abi is not None
+        assert built.facts is not None
         assert FLOAT.observe(Evidence(interp=None, objects=(), program=built.facts)) == level
-        arithmetic, helpers = built.facts.float_abi.arithmetic, built.facts.float_abi.helpers
-        assert (arithmetic == 0, helpers == 0) == (level == "soft", level != "soft")
+        found = built.facts.of(BuildFacts).float_abi
+        assert found is not None
+        assert (found.arithmetic == 0, found.helpers == 0) == (level == "soft", level != "soft")
 
 
 @pytest.mark.slow  # compiles a workload

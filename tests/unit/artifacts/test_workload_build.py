@@ -9,7 +9,7 @@ import pytest
 
 from swapstone.core.artifacts.program_size import sizes_of
 from swapstone.core.artifacts.tool_versions import loader_version, require_tools
-from swapstone.core.factors import Level, ProgramFacts, recipe_of
+from swapstone.core.factors import Level, ProgramFacts, read_facts, recipe_of
 from swapstone.core.model import UnavailableError, UserError, Variant, Workload
 from swapstone.core.workloads import find_workload
 from swapstone.parts.build.artifacts import workload_build
@@ -17,6 +17,7 @@ from swapstone.parts.build.artifacts.companion_programs import build_workload
 from swapstone.parts.build.artifacts.recipe_resolution import resolve_recipe
 from swapstone.parts.build.artifacts.workload_build import BASE_RECIPE, EMPTY_PROGRAMS, build_empty
 from swapstone.parts.build.build import Build
+from swapstone.parts.build.factors.build_facts import BuildFacts
 from tests.unit.builders import source_of
 
 GLIBC, MUSL = (
@@ -47,9 +48,20 @@ def test_equal_input_is_built_once_and_other_input_elsewhere() -> None:
 
 
 @pytest.mark.slow
+def test_a_program_keeps_the_facts_of_its_file_before_it_was_stripped() -> None:
+    variant = Variant(levels=(("libc", "glibc"), ("linking", "static")))
+    for _ in range(2):  # built, and from the cache
+        built = build_workload(source_of(STRLEN), resolve_recipe(recipe_of(variant, BASE_RECIPE)))
+        assert built.facts is not None and built.facts.path == str(built.path.resolve())
+        found = built.facts.of(BuildFacts)
+        assert "malloc" in found.symbols and read_facts(built.path) != built.facts
+
+
+@pytest.mark.slow
 def test_versions_whose_facts_have_other_fields_share_no_program(monkeypatch: pytest.MonkeyPatch) -> None:
     first = build_workload(source_of(STRLEN), GLIBC)
-    assert set(ProgramFacts.__struct_fields__) < set(workload_build.CACHE_VERSION)
+    fields = {*ProgramFacts.__struct_fields__, *BuildFacts.__struct_fields__}
+    assert fields < set(workload_build.CACHE_VERSION)
     monkeypatch.setattr(workload_build, "CACHE_VERSION", (*workload_build.CACHE_VERSION, "another_field"))
     assert build_workload(source_of(STRLEN), GLIBC).path != first.path
 

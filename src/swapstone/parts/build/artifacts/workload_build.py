@@ -9,6 +9,7 @@ import hashlib
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
+from types import GenericAlias
 
 import msgspec
 
@@ -16,7 +17,7 @@ from swapstone.core.artifacts.built import Built
 from swapstone.core.artifacts.cache_folder import new_folder, sha256_of
 from swapstone.core.artifacts.program_size import sizes_of
 from swapstone.core.artifacts.tool_versions import compiler_identity, loader_version
-from swapstone.core.factors import RECORDED, RELEVANT_SYMBOLS, ProgramFacts, Recipe, read_facts
+from swapstone.core.factors import ProgramFacts, Recipe, facts_of_parts, read_facts
 from swapstone.core.factors.factor import SOURCE_RECIPE
 from swapstone.core.model import Source, UnavailableError, UserError, Workload
 from swapstone.core.model.directories import cache_dir, share_dir
@@ -25,6 +26,7 @@ from swapstone.parts.build.artifacts import link_layouts
 from swapstone.parts.build.artifacts.build_command import run_tool
 from swapstone.parts.build.artifacts.toolchain import linked_dynamically, strip_command
 from swapstone.parts.build.build import Build
+from swapstone.parts.build.factors.build_facts import RECORDED, RELEVANT_SYMBOLS
 
 BASE_RECIPE = Recipe(
     environment=SOURCE_RECIPE.environment,
@@ -38,7 +40,11 @@ BASE_RECIPE = Recipe(
 
 PROGRAM = "prog"
 FACTS = "facts.json"
-CACHE_VERSION = ("program, facts", *ProgramFacts.__struct_fields__)
+CACHE_VERSION = (
+    "program, facts",
+    *ProgramFacts.__struct_fields__,
+    *(name for kind in facts_of_parts() for name in kind.__struct_fields__),
+)
 """Version of the files in a built program's folder; part of the digest, so that versions of Swapstone whose facts have other
 fields don't share builds."""
 BUILD_TIMEOUT_S = 120
@@ -269,7 +275,9 @@ def _compile(home: Path, job: Job) -> None:
         )
         facts = read_facts(whole)
         if facts is not None:
-            (done / FACTS).write_bytes(msgspec.structs.replace(facts, path="").encoded())
+            (done / FACTS).write_bytes(
+                msgspec.json.encode((msgspec.structs.replace(facts, path="", pieces=()), *facts.pieces))
+            )
         # Symbols and recorded command lines are not loaded, and the file size should not depend on them.
         run_compiler(
             [
@@ -305,8 +313,11 @@ def _facts_of(program: Path) -> ProgramFacts | None:
     written = program.with_name(FACTS)
     if not written.is_file():
         return None
-    facts = msgspec.json.decode(written.read_bytes(), type=ProgramFacts)
-    return msgspec.structs.replace(facts, path=str(program.resolve()))  # the path that the kernel shows for mappings
+    kinds = GenericAlias(tuple, (ProgramFacts, *facts_of_parts()))
+    facts, *pieces = msgspec.json.decode(written.read_bytes(), type=kinds)
+    assert isinstance(facts, ProgramFacts)
+    mapped = str(program.resolve())  # the path that the kernel shows for mappings
+    return msgspec.structs.replace(facts, path=mapped, pieces=tuple(pieces))
 
 
 def run_compiler(command: list[str]) -> None:
