@@ -148,7 +148,6 @@ DESCRIBED = {
     "PhaseMemory": "what the agent observes of a process",
     "RowExplanation": "what the contract of explainers gives",
     "RunSharing": "what the contract of shared runs is given",
-    "Source": "a kind of work, as records name it",
     "_Thread": "cyclictest's JSON",
 }
 """Classes of the core that describe something whole, although one part alone reads some of their fields."""

@@ -9,7 +9,8 @@ import msgspec
 import pytest
 
 from swapstone.core.factors import Evidence, Recipe
-from swapstone.core.model import Source, UnavailableError
+from swapstone.core.model import UnavailableError
+from swapstone.core.workloads import find_workload
 from swapstone.parts.build.artifacts import float_compilers
 from swapstone.parts.build.artifacts.companion_programs import build_workload
 from swapstone.parts.build.artifacts.float_compilers import check_float, float_command
@@ -75,7 +76,7 @@ def test_each_level_has_its_own_tools() -> None:
 @needs_gcc
 def test_the_level_is_observed_in_what_the_compilers_build() -> None:
     for level in ("soft", "softfp", "hard"):
-        built = build_workload(Source(file="float_calls.c"), resolve_recipe(recipe_of(level)))
+        built = build_workload(find_workload("float", "float_calls(exact)"), resolve_recipe(recipe_of(level)))
         assert built.facts is not None
         assert FLOAT.observe(Evidence(interp=None, objects=(), program=built.facts)) == level
         found = built.facts.of(BuildFacts).float_abi
@@ -91,5 +92,7 @@ def test_another_switch_in_the_flags_is_another_level() -> None:
         *recipe.of(Build).cflags,
         "-mfloat-abi=soft",
     )  # the last one counts, as in a build that adds its own flags
-    built = build_workload(Source(file="float_dot.c"), resolve_recipe(recipe.changed(Build, cflags=cflags)))
+    built = build_workload(
+        find_workload("float", "float_dot(exact)"), resolve_recipe(recipe.changed(Build, cflags=cflags))
+    )
     assert FLOAT.observe(Evidence(interp=None, objects=(), program=built.facts)) == "soft"

@@ -22,7 +22,6 @@ from swapstone.parts.build.artifacts.toolchain import compiler_command
 from swapstone.parts.build.artifacts.workload_build import BASE_RECIPE
 from swapstone.parts.build.build import Build
 from swapstone.parts.build.factors.build_facts import BuildFacts
-from tests.unit.builders import source_of
 
 MAPS = """
 #include <stdio.h>
@@ -196,7 +195,7 @@ def test_a_static_program_that_would_load_objects_is_unavailable() -> None:
     static = resolve_recipe(recipe_of(Variant(levels=(("linking", "static"),)), BASE_RECIPE))
     for name in ("dlopen", "tls_access"):
         with pytest.raises(UnavailableError, match="loads shared objects"):
-            build_workload(source_of(find_workload("libc-extra", name)), static)
+            build_workload(find_workload("libc-extra", name), static)
 
 
 @pytest.mark.slow
@@ -231,8 +230,8 @@ def test_the_recorded_command_line_is_not_in_the_program_that_is_measured(
     strlen = find_workload("libc", "b_string_strlen")
     asked = resolve_recipe(recipe_of(Variant(levels=(("optimization", "O2"),)), BASE_RECIPE))
     plain, recorded = (
-        build_workload(source_of(strlen), resolve_recipe(BASE_RECIPE)),
-        build_workload(source_of(strlen), asked),
+        build_workload(strlen, resolve_recipe(BASE_RECIPE)),
+        build_workload(strlen, asked),
     )
     assert plain.path != recorded.path
     assert plain.facts is not None and recorded.facts is not None

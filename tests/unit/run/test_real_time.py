@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from swapstone.core.factors import PRIORITY_SEEN
-from swapstone.core.model import Source, UnavailableError, WireError
+from swapstone.core.model import UnavailableError, WireError
 from swapstone.core.model.experiment import FEWEST_WAKEUPS, MOST_WAKEUPS
 from swapstone.core.run.machine_config import probe_request, require_real_time
 from swapstone.core.targets.host import HostTarget
@@ -28,8 +28,7 @@ root = pytest.mark.skipif(os.geteuid() != 0, reason="a real-time priority and lo
 
 @pytest.fixture(scope="module")
 def program() -> Path:
-    assert isinstance(WAKEUP.origin, Source)
-    return build_workload(WAKEUP.origin, resolve_recipe(BASE_RECIPE)).path
+    return build_workload(WAKEUP, resolve_recipe(BASE_RECIPE)).path
 
 
 def without_permission(program: Path, *arguments: str) -> tuple[str, ...]:

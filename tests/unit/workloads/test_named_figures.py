@@ -168,7 +168,7 @@ def test_figures_of_another_program_are_refused(before: str, after: str, words: 
 
 
 def test_touch_prints_readable_figures_without_swap() -> None:
-    built = build_workload(source_of(WORK), resolve_recipe(BASE_RECIPE))
+    built = build_workload(WORK, resolve_recipe(BASE_RECIPE))
     made = subprocess.run([built.path, "random", "1", "1000"], capture_output=True, check=True)
     figures = {sample.metric: sample.values[0] for sample in read_named_figures(WORK, "touch", made.stdout).samples}
     assert figures["working_set"] % 4096 == 0
@@ -178,7 +178,7 @@ def test_touch_prints_readable_figures_without_swap() -> None:
 
 @pytest.mark.parametrize("workload", find_suite("swap").workloads, ids=lambda workload: workload.name)
 def test_the_programs_print_their_usage_without_arguments(workload: Workload, tmp_path: Path) -> None:
-    built = build_workload(source_of(workload), resolve_recipe(BASE_RECIPE))
+    built = build_workload(workload, resolve_recipe(BASE_RECIPE))
     made = subprocess.run([built.path], capture_output=True, check=False, cwd=tmp_path)
     assert (made.returncode, made.stdout) == (1, b"")
     assert made.stderr.decode().startswith(f"usage: {source_of(workload).file.removesuffix('.c')} ")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from swapstone.core.artifacts.built import Built
 from swapstone.core.factors import Recipe
-from swapstone.core.model import Source
+from swapstone.core.model import Workload
 from swapstone.parts.build.artifacts import workload_build
 from swapstone.parts.build.artifacts.servers import unpacked_builder
 from swapstone.parts.build.artifacts.workload_build import BASE_RECIPE
@@ -35,11 +35,11 @@ _OF_THIS_PROJECT = frozenset(flag for flag in BASE_RECIPE.of(Build).cflags if no
 """The warnings and the dialect of this project's own sources."""
 
 
-def companion_programs(source: Source, recipe: Recipe) -> tuple[Path, ...]:
+def companion_programs(workload: Workload, recipe: Recipe) -> tuple[Path, ...]:
     """Return the programs that a workload starts, built for a variant or taken from the cache.
 
     Args:
-        source: of the workload.
+        workload: whose table in ``native/workloads.toml`` names them.
         recipe: resolved; of the workload's own program.
 
     Raises:
@@ -49,17 +49,18 @@ def companion_programs(source: Source, recipe: Recipe) -> tuple[Path, ...]:
     cflags = tuple(flag for flag in recipe.of(Build).cflags if flag not in _OF_THIS_PROJECT)
     theirs = recipe.changed(Build, cflags=cflags)
     return tuple(
-        unpacked_builder(name, *_MAKES[name], LOCK).build(theirs, lambda _: "").path for name in source.packages
+        unpacked_builder(name, *_MAKES[name], LOCK).build(theirs, lambda _: "").path
+        for name in workload_build.inputs_of(workload).packages
     )
 
 
-def build_workload(source: Source, recipe: Recipe, *, relinked: bool = False) -> Built:
+def build_workload(workload: Workload, recipe: Recipe, *, relinked: bool = False) -> Built:
     """Build a workload with the programs that it starts; see `swapstone.parts.build.artifacts.workload_build.build_workload`."""
-    beside = companion_programs(source, recipe)
-    return workload_build.build_workload(source, recipe, relinked=relinked, beside=beside)
+    beside = companion_programs(workload, recipe)
+    return workload_build.build_workload(workload, recipe, relinked=relinked, beside=beside)
 
 
-def build_layouts(source: Source, recipe: Recipe, seeds: Sequence[str]) -> tuple[Built, ...]:
+def build_layouts(workload: Workload, recipe: Recipe, seeds: Sequence[str]) -> tuple[Built, ...]:
     """Build several links of a workload; see `workload_build.build_layouts`. What it starts is linked once."""
-    beside = companion_programs(source, recipe)
-    return workload_build.build_layouts(source, recipe, seeds, beside=beside)
+    beside = companion_programs(workload, recipe)
+    return workload_build.build_layouts(workload, recipe, seeds, beside=beside)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import hashlib
 import shutil
 from collections.abc import Sequence
@@ -19,8 +20,9 @@ from swapstone.core.artifacts.program_size import sizes_of
 from swapstone.core.artifacts.tool_versions import compiler_identity, loader_version
 from swapstone.core.factors import ProgramFacts, Recipe, facts_of_parts, read_facts
 from swapstone.core.factors.factor import SOURCE_RECIPE
-from swapstone.core.model import Source, UnavailableError, UserError, Workload
+from swapstone.core.model import FrozenStruct, Source, UnavailableError, UserError, Workload
 from swapstone.core.model.directories import cache_dir, share_dir
+from swapstone.core.model.regular_file import read_toml
 from swapstone.core.model.temporary_folder import TemporaryFolder
 from swapstone.parts.build.artifacts import link_layouts
 from swapstone.parts.build.artifacts.build_command import run_tool
@@ -50,11 +52,34 @@ fields don't share builds."""
 BUILD_TIMEOUT_S = 120
 
 
-def build_workload(source: Source, recipe: Recipe, *, relinked: bool = False, beside: Sequence[Path] = ()) -> Built:
+class Inputs(FrozenStruct, frozen=True, kw_only=True):
+    """What a program is built from beside its source: a table of ``native/workloads.toml``, which describes them."""
+
+    libraries: tuple[str, ...] = ()
+    companions: tuple[str, ...] = ()
+    packages: tuple[str, ...] = ()
+
+
+@functools.cache
+def _tables() -> dict[str, Inputs]:
+    return read_toml(share_dir() / "native" / "workloads.toml", dict[str, Inputs], "Install Swapstone again.")
+
+
+def inputs_of(workload: Workload) -> Inputs:
+    """Return what a C program of this project is built from beside its source.
+
+    Raises:
+        UserError: the tables can't be read.
+    """
+    assert isinstance(workload.origin, Source)
+    return _tables().get(workload.name) or _tables().get(workload.origin.file, Inputs())
+
+
+def build_workload(workload: Workload, recipe: Recipe, *, relinked: bool = False, beside: Sequence[Path] = ()) -> Built:
     """Build a workload, or return it from the cache.
 
     Args:
-        source: of the workload.
+        workload: a C program of this project.
         recipe: resolved; gives compiler and flags.
         relinked: link the same objects in another order and with another offset, which moves the same code to other addresses.
         beside: programs that it starts, which are copied to its folder.
@@ -63,14 +88,14 @@ def build_workload(source: Source, recipe: Recipe, *, relinked: bool = False, be
         UnavailableError: the compiler is not installed, or the workload loads shared objects and the program would be static.
         UserError: the compilation fails; the message ends with the compiler's output.
     """
-    return _build(_job(source, recipe, relinked=relinked, beside=beside))
+    return _build(_job(workload, recipe, relinked=relinked, beside=beside))
 
 
-def build_whole(source: Source, recipe: Recipe, folder: Path, *, like: str) -> Path | None:
+def build_whole(workload: Workload, recipe: Recipe, folder: Path, *, like: str) -> Path | None:
     """Build a workload again with symbols, to name the addresses of the stripped program that runs.
 
     Args:
-        source: of the workload.
+        workload: a C program of this project.
         recipe: of the program.
         folder: for the output; created.
         like: path of the stripped program.
@@ -79,7 +104,7 @@ def build_whole(source: Source, recipe: Recipe, folder: Path, *, like: str) -> P
         The file with symbols; None if it does not build, or its stripped form differs from the program.
     """
     try:
-        job = _job(source, recipe, relinked=False)
+        job = _job(workload, recipe, relinked=False)
         folder.mkdir(parents=True, exist_ok=True)
         whole, stripped = folder / "whole", folder / "stripped"
         run_compiler(
@@ -102,12 +127,12 @@ def build_whole(source: Source, recipe: Recipe, folder: Path, *, like: str) -> P
 
 
 def build_layouts(
-    source: Source, recipe: Recipe, seeds: Sequence[str], *, beside: Sequence[Path] = ()
+    workload: Workload, recipe: Recipe, seeds: Sequence[str], *, beside: Sequence[Path] = ()
 ) -> tuple[Built, ...]:
     """Build several links of a workload: the same code with other orders of functions and objects, and other offsets.
 
     Args:
-        source: of the workload.
+        workload: a C program of this project.
         recipe: resolved; gives compiler and flags.
         seeds: one per link; equal seeds give equal programs.
         beside: programs that it starts, which are copied to its folder.
@@ -120,7 +145,7 @@ def build_layouts(
         UserError: the compilation fails; the message ends with the compiler's output.
     """
     job = _job(
-        source,
+        workload,
         recipe.changed(Build, cflags=(*recipe.of(Build).cflags, link_layouts.SECTIONS_FLAG)),
         relinked=False,
         beside=beside,
@@ -129,22 +154,24 @@ def build_layouts(
         return tuple(_build(dataclasses.replace(job, layout=seed, objects=Path(objects))) for seed in seeds)
 
 
-def _job(source: Source, recipe: Recipe, *, relinked: bool, beside: Sequence[Path] = ()) -> Job:
-    if source.companions and recipe.of(Build).linking == "static":
+def _job(workload: Workload, recipe: Recipe, *, relinked: bool, beside: Sequence[Path] = ()) -> Job:
+    source, inputs = workload.origin, inputs_of(workload)
+    assert isinstance(source, Source)
+    if inputs.companions and recipe.of(Build).linking == "static":
         raise UnavailableError("The workload loads shared objects at run time, which a static program can't do.")
     folder = share_dir() / "native" / "workloads"
     harness = (folder / "harness.c",) if source.harness else ()
     sources = (folder / source.file, *harness)
     headers = tuple(sorted(folder.glob("*.h")))
-    companions = tuple(folder / name for name in source.companions)
-    return Job(sources, headers, companions, recipe, source.libraries, relinked, beside=tuple(beside))
+    companions = tuple(folder / name for name in inputs.companions)
+    return Job(sources, headers, companions, recipe, inputs.libraries, relinked, beside=tuple(beside))
 
 
 EMPTY_SUITE = "size"
 
 
-def _empty(name: str, description: str, *libraries: str) -> Workload:
-    origin = Source(file="empty.c", harness=False, libraries=libraries)
+def _empty(name: str, description: str) -> Workload:
+    origin = Source(file="empty.c", harness=False)
     return Workload(name=name, origin=origin, description=description, metrics=())
 
 
@@ -153,7 +180,7 @@ EMPTY_AS_VARIED = _empty("empty", "a program that does nothing")
 
 EMPTY_PROGRAMS: tuple[Workload, ...] = (
     _empty("empty (dynamic)", "a program that does nothing"),
-    _empty("empty (static)", "the same, linked statically", "-static"),
+    _empty("empty (static)", "the same, linked statically"),
     EMPTY_AS_VARIED,
 )
 """Built for their size alone, which is what the C library adds to every program."""
@@ -168,7 +195,7 @@ def build_empty(program: Workload, recipe: Recipe) -> Built:
     """
     assert isinstance(program.origin, Source)
     source = share_dir() / "native" / "workloads" / program.origin.file
-    return _build(Job((source,), (), (), recipe, program.origin.libraries, relinked=False))
+    return _build(Job((source,), (), (), recipe, inputs_of(program).libraries, relinked=False))
 
 
 def c_library_version(recipe: Recipe) -> tuple[str, str] | None:
