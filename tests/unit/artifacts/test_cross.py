@@ -15,11 +15,10 @@ from swapstone.core.factors import Evidence, Recipe, find_factor, read_facts
 from swapstone.core.model import UnavailableError
 from swapstone.core.workloads import find_workload
 from swapstone.parts.build.artifacts.builder import base_recipe
-from swapstone.parts.build.artifacts.companion_programs import build_workload
 from swapstone.parts.build.artifacts.cxx_compiler import cxx_command
 from swapstone.parts.build.artifacts.recipe_resolution import resolve_recipe
 from swapstone.parts.build.artifacts.toolchain import check_compiler, compiler_command, strip_command
-from swapstone.parts.build.artifacts.workload_build import BASE_RECIPE
+from swapstone.parts.build.artifacts.workload_build import BASE_RECIPE, build_workload
 from swapstone.parts.build.build import Build
 
 HERE = os.uname().machine

@@ -14,12 +14,11 @@ from swapstone.core.factors import Evidence, find_factor, read_facts
 from swapstone.core.model import UserError
 from swapstone.core.workloads import find_workload
 from swapstone.parts.build.artifacts import cross_compilers
-from swapstone.parts.build.artifacts.companion_programs import build_workload
 from swapstone.parts.build.artifacts.cross_compilers import CROSS_COMPILERS, rewritten_specs
 from swapstone.parts.build.artifacts.packages import read_lock
 from swapstone.parts.build.artifacts.recipe_resolution import resolve_recipe
 from swapstone.parts.build.artifacts.toolchain import compiler_command
-from swapstone.parts.build.artifacts.workload_build import BASE_RECIPE
+from swapstone.parts.build.artifacts.workload_build import BASE_RECIPE, build_workload
 from swapstone.parts.build.build import Build
 from swapstone.parts.vm.artifacts.image_catalog import find_machine_architecture
 from tests.programs import require

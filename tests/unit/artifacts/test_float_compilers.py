@@ -12,11 +12,10 @@ from swapstone.core.factors import Evidence, Recipe
 from swapstone.core.model import UnavailableError
 from swapstone.core.workloads import find_workload
 from swapstone.parts.build.artifacts import float_compilers
-from swapstone.parts.build.artifacts.companion_programs import build_workload
 from swapstone.parts.build.artifacts.float_compilers import check_float, float_command
 from swapstone.parts.build.artifacts.recipe_resolution import check_recipe, resolve_recipe
 from swapstone.parts.build.artifacts.toolchain import strip_command
-from swapstone.parts.build.artifacts.workload_build import BASE_RECIPE
+from swapstone.parts.build.artifacts.workload_build import BASE_RECIPE, build_workload
 from swapstone.parts.build.build import Build
 from swapstone.parts.build.factors.build_facts import BuildFacts
 from swapstone.parts.build.factors.float_abi import FLOAT

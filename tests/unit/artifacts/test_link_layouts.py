@@ -11,10 +11,9 @@ import pytest
 from swapstone.core.factors import recipe_of
 from swapstone.core.model import Variant
 from swapstone.core.workloads import find_workload
-from swapstone.parts.build.artifacts.companion_programs import build_layouts
 from swapstone.parts.build.artifacts.link_layouts import SECTIONS_FLAG, environment_padding, shuffle_objects
 from swapstone.parts.build.artifacts.recipe_resolution import resolve_recipe
-from swapstone.parts.build.artifacts.workload_build import BASE_RECIPE
+from swapstone.parts.build.artifacts.workload_build import BASE_RECIPE, build_layouts
 from swapstone.parts.build.build import Build
 
 NAMES = [f"function_{number}" for number in range(12)]

@@ -16,10 +16,9 @@ from swapstone.core.artifacts.tool_versions import header_folders, link_inputs
 from swapstone.core.factors import Evidence, Recipe, find_factor, read_facts, recipe_of
 from swapstone.core.model import UnavailableError, Variant
 from swapstone.core.workloads import find_workload
-from swapstone.parts.build.artifacts.companion_programs import build_workload
 from swapstone.parts.build.artifacts.recipe_resolution import resolve_recipe
 from swapstone.parts.build.artifacts.toolchain import compiler_command
-from swapstone.parts.build.artifacts.workload_build import BASE_RECIPE
+from swapstone.parts.build.artifacts.workload_build import BASE_RECIPE, build_workload
 from swapstone.parts.build.build import Build
 from swapstone.parts.build.factors.build_facts import BuildFacts
 

@@ -13,9 +13,8 @@ from swapstone.core.factors import Level, ProgramFacts, read_facts, recipe_of
 from swapstone.core.model import UnavailableError, UserError, Variant, Workload
 from swapstone.core.workloads import find_workload
 from swapstone.parts.build.artifacts import workload_build
-from swapstone.parts.build.artifacts.companion_programs import build_workload
 from swapstone.parts.build.artifacts.recipe_resolution import resolve_recipe
-from swapstone.parts.build.artifacts.workload_build import BASE_RECIPE, EMPTY_PROGRAMS, build_empty
+from swapstone.parts.build.artifacts.workload_build import BASE_RECIPE, EMPTY_PROGRAMS, build_empty, build_workload
 from swapstone.parts.build.build import Build
 from swapstone.parts.build.factors.build_facts import BuildFacts
 

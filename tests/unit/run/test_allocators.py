@@ -20,10 +20,9 @@ from swapstone.core.run.variant_program import Program
 from swapstone.core.targets.host import HostTarget
 from swapstone.core.workloads import find_workload
 from swapstone.parts.build.artifacts.allocators import EXCLUDED
-from swapstone.parts.build.artifacts.companion_programs import build_workload
 from swapstone.parts.build.artifacts.recipe_resolution import resolve_recipe
 from swapstone.parts.build.artifacts.upstream_sources import fetch, read_lock, unpack
-from swapstone.parts.build.artifacts.workload_build import BASE_RECIPE
+from swapstone.parts.build.artifacts.workload_build import BASE_RECIPE, build_workload
 from swapstone.parts.build.build import Build
 from tests.programs import require
 from tests.unit.builders import trial_spec

@@ -18,9 +18,8 @@ from swapstone.core.targets.host import HostTarget
 from swapstone.core.wire import AgentAnswer, ProcessOutcome
 from swapstone.core.wire.output_reading import reader_of
 from swapstone.core.workloads import find_workload
-from swapstone.parts.build.artifacts.companion_programs import build_workload
 from swapstone.parts.build.artifacts.recipe_resolution import resolve_recipe
-from swapstone.parts.build.artifacts.workload_build import BASE_RECIPE
+from swapstone.parts.build.artifacts.workload_build import BASE_RECIPE, build_workload
 from swapstone.parts.vm.suites.latency import WAKEUP, timeout_ms, with_cycles
 
 root = pytest.mark.skipif(os.geteuid() != 0, reason="a real-time priority and locked memory need root")

@@ -12,8 +12,7 @@ from pathlib import Path
 
 from swapstone.core.factors import Recipe
 from swapstone.core.model import Workload
-from swapstone.parts.build.artifacts.companion_programs import companion_programs
-from swapstone.parts.build.artifacts.workload_build import inputs_of
+from swapstone.parts.build.artifacts.workload_build import companion_programs, inputs_of
 from swapstone.parts.build.build import Build
 from tests.shared import Shared
 from tests.unit.builders import source_of

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from swapstone.core.model import Workload
-from swapstone.parts.build.artifacts.companion_programs import build_workload
+from swapstone.parts.build.artifacts.workload_build import build_workload
 from tests.programs import require
 from tests.shared import Shared
 from tests.unit.workloads.programs import ENVIRONMENT, REPORT, recipe_for

@@ -12,9 +12,8 @@ import pytest
 from swapstone.core.model import Sample, WireError, Workload
 from swapstone.core.workloads import find_suite, find_workload, read_named_figures
 from swapstone.core.workloads.named_figures import NamedFigures, decode_named_figures
-from swapstone.parts.build.artifacts.companion_programs import build_workload
 from swapstone.parts.build.artifacts.recipe_resolution import resolve_recipe
-from swapstone.parts.build.artifacts.workload_build import BASE_RECIPE
+from swapstone.parts.build.artifacts.workload_build import BASE_RECIPE, build_workload
 from tests.named_figures import encode_named_figures
 from tests.unit.builders import source_of
 

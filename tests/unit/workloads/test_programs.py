@@ -9,8 +9,7 @@ import pytest
 
 from swapstone.core.model import Source, Workload
 from swapstone.core.workloads import all_suites, find_workload
-from swapstone.parts.build.artifacts.companion_programs import build_workload
-from swapstone.parts.build.artifacts.workload_build import EMPTY_PROGRAMS, build_empty
+from swapstone.parts.build.artifacts.workload_build import EMPTY_PROGRAMS, build_empty, build_workload
 from tests.unit.builders import source_of
 from tests.unit.workloads.programs import LEVELS, REPORT, SOURCES, Programs, kind_of_program, recipe_for, run, sampled
 

@@ -25,7 +25,8 @@ from swapstone.core.model.directories import cache_dir, share_dir
 from swapstone.core.model.regular_file import read_toml
 from swapstone.core.model.temporary_folder import TemporaryFolder
 from swapstone.parts.build.artifacts import link_layouts
-from swapstone.parts.build.artifacts.build_command import run_tool
+from swapstone.parts.build.artifacts.build_command import run_compiler
+from swapstone.parts.build.artifacts.companion_programs import build_companion
 from swapstone.parts.build.artifacts.toolchain import linked_dynamically, strip_command
 from swapstone.parts.build.build import Build
 from swapstone.parts.build.factors.build_facts import RECORDED, RELEVANT_SYMBOLS
@@ -40,6 +41,9 @@ BASE_RECIPE = Recipe(
     ),
 )
 
+_OF_THIS_PROJECT = frozenset(flag for flag in BASE_RECIPE.of(Build).cflags if not flag.startswith(("-O", "-U")))
+"""The warnings and the dialect of this project's own sources."""
+
 PROGRAM = "prog"
 FACTS = "facts.json"
 CACHE_VERSION = (
@@ -49,7 +53,6 @@ CACHE_VERSION = (
 )
 """Version of the files in a built program's folder; part of the digest, so that versions of Swapstone whose facts have other
 fields don't share builds."""
-BUILD_TIMEOUT_S = 120
 
 
 class Inputs(FrozenStruct, frozen=True, kw_only=True):
@@ -75,20 +78,35 @@ def inputs_of(workload: Workload) -> Inputs:
     return _tables().get(workload.name) or _tables().get(workload.origin.file, Inputs())
 
 
-def build_workload(workload: Workload, recipe: Recipe, *, relinked: bool = False, beside: Sequence[Path] = ()) -> Built:
+def companion_programs(workload: Workload, recipe: Recipe) -> tuple[Path, ...]:
+    """Return the programs that a workload starts, built for a variant or taken from the cache.
+
+    Args:
+        workload: a C program of this project.
+        recipe: resolved; of the workload's own program.
+
+    Raises:
+        UnavailableError: the sources can't be fetched, or there is no compiler.
+        UserError: a build fails; the message ends with its output.
+    """
+    cflags = tuple(flag for flag in recipe.of(Build).cflags if flag not in _OF_THIS_PROJECT)
+    theirs = recipe.changed(Build, cflags=cflags)
+    return tuple(build_companion(name, theirs) for name in inputs_of(workload).packages)
+
+
+def build_workload(workload: Workload, recipe: Recipe, *, relinked: bool = False) -> Built:
     """Build a workload, or return it from the cache.
 
     Args:
         workload: a C program of this project.
         recipe: resolved; gives compiler and flags.
         relinked: link the same objects in another order and with another offset, which moves the same code to other addresses.
-        beside: programs that it starts, which are copied to its folder.
 
     Raises:
         UnavailableError: the compiler is not installed, or the workload loads shared objects and the program would be static.
         UserError: the compilation fails; the message ends with the compiler's output.
     """
-    return _build(_job(workload, recipe, relinked=relinked, beside=beside))
+    return _build(_job(workload, recipe, relinked=relinked, beside=companion_programs(workload, recipe)))
 
 
 def build_whole(workload: Workload, recipe: Recipe, folder: Path, *, like: str) -> Path | None:
@@ -126,19 +144,16 @@ def build_whole(workload: Workload, recipe: Recipe, folder: Path, *, like: str) 
         return None
 
 
-def build_layouts(
-    workload: Workload, recipe: Recipe, seeds: Sequence[str], *, beside: Sequence[Path] = ()
-) -> tuple[Built, ...]:
+def build_layouts(workload: Workload, recipe: Recipe, seeds: Sequence[str]) -> tuple[Built, ...]:
     """Build several links of a workload: the same code with other orders of functions and objects, and other offsets.
 
     Args:
         workload: a C program of this project.
         recipe: resolved; gives compiler and flags.
         seeds: one per link; equal seeds give equal programs.
-        beside: programs that it starts, which are copied to its folder.
 
     Returns:
-        A program for each seed. The sources are compiled once, with each function in its own section.
+        A program for each seed. The sources are compiled once, with each function in its own section. What it starts is linked once.
 
     Raises:
         UnavailableError: the compiler is not installed.
@@ -148,7 +163,7 @@ def build_layouts(
         workload,
         recipe.changed(Build, cflags=(*recipe.of(Build).cflags, link_layouts.SECTIONS_FLAG)),
         relinked=False,
-        beside=beside,
+        beside=companion_programs(workload, recipe),
     )
     with TemporaryFolder("objects") as objects:
         return tuple(_build(dataclasses.replace(job, layout=seed, objects=Path(objects))) for seed in seeds)
@@ -345,14 +360,3 @@ def _facts_of(program: Path) -> ProgramFacts | None:
     assert isinstance(facts, ProgramFacts)
     mapped = str(program.resolve())  # the path that the kernel shows for mappings
     return msgspec.structs.replace(facts, path=mapped, pieces=tuple(pieces))
-
-
-def run_compiler(command: list[str]) -> None:
-    """Run a compiler or linker.
-
-    Raises:
-        UnavailableError: it can't be run.
-        UserError: it failed; the message ends with its output.
-    """
-    what, hint = f"Building with `{' '.join(command)}`", "`swapstone doctor` reports missing tools."
-    run_tool(command, what, hint=hint, timeout_s=BUILD_TIMEOUT_S)

@@ -17,9 +17,8 @@ from swapstone.core.run.machine_config import probe_request, require_real_time
 from swapstone.core.run.subject import BuildContext, SubjectKind
 from swapstone.core.run.variant_program import Program
 from swapstone.core.wire import TrialRequest
-from swapstone.parts.build.artifacts.companion_programs import build_layouts, build_workload
 from swapstone.parts.build.artifacts.link_layouts import environment_padding
-from swapstone.parts.build.artifacts.workload_build import build_whole
+from swapstone.parts.build.artifacts.workload_build import build_layouts, build_whole, build_workload
 
 MOST_PASSES = 1000
 """The largest number of passes that calibration may choose: the output is below the agent's limit, as a pass takes at most 60 bytes."""
