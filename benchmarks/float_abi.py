@@ -17,7 +17,8 @@ from pathlib import Path
 
 from benchmarks.shared import parser_of, run_alone
 
-from swapstone.core.model import Source, UserError
+from swapstone.core.model import UserError
+from swapstone.core.workloads import find_workload
 from swapstone.parts.build.artifacts.builder import base_recipe
 from swapstone.parts.build.artifacts.recipe_resolution import resolve_recipe
 from swapstone.parts.build.artifacts.workload_build import build_workload
@@ -55,7 +56,7 @@ def main() -> int:
 
 def _build(level: str, optimization: str) -> Path:
     recipe = resolve_recipe(FLOAT.apply(level, OPTIMIZATION.apply(optimization, base_recipe("armhf"))))
-    return build_workload(Source(file="float_calls.c"), recipe).path
+    return build_workload(find_workload("float", "float_calls(exact)"), recipe).path
 
 
 def _times(

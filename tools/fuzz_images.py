@@ -16,7 +16,7 @@ from tools.root_archives import docker_image, oci_image, tar
 from tools.small_elf import AARCH64, small_elf
 
 from swapstone.core.artifacts import program_size
-from swapstone.core.factors import Evidence, all_factors, arm_attributes
+from swapstone.core.factors import Evidence, all_factors
 from swapstone.core.factors import facts as program_facts
 from swapstone.core.factors.elf_file import DamagedElfError, open_elf
 from swapstone.core.model import (
@@ -27,6 +27,7 @@ from swapstone.core.targets import health
 from swapstone.core.targets.host import describe_host
 from swapstone.parts.build.artifacts import loader_cache, loader_files, packages, snapshot, upstream_sources
 from swapstone.parts.build.artifacts.apt import offers_in
+from swapstone.parts.build.factors import arm_attributes
 from swapstone.parts.explain.instruments import heap, symbol_tables, unwind_tables
 from swapstone.parts.vm.artifacts import kernels, root_file_systems
 from swapstone.parts.vm.artifacts.kernel_modules import Modules

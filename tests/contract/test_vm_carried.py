@@ -14,6 +14,7 @@ from swapstone.core.factors import read_facts
 from swapstone.core.model import OwnProgram
 from swapstone.core.targets.carried_files import CarriedFiles
 from swapstone.core.wire import AgentAnswer, ProcessOutcome, TrialRequest
+from swapstone.parts.build.factors.build_facts import BuildFacts
 from swapstone.parts.build.subjects.own_program_carried import carried_files
 from swapstone.parts.vm.machine.vm_target import VmTarget
 from tests.contract.test_vm import hog
@@ -116,9 +117,9 @@ def test_a_program_with_libraries_and_files_runs_equally_again(
         assert shown[-2:] == [str(program.parents[1]), "-1"]
         assert target.real_path(str(program)) in first.objects
         library = next(path for path in first.objects if path.endswith("libanswer.so.1"))
-        facts = target.inspect(library)
-        assert facts is not None
-        assert facts.build_id == getattr(read_facts(program.parents[1] / "lib" / "libanswer.so.1"), "build_id", None)
+        facts, here = target.inspect(library), read_facts(program.parents[1] / "lib" / "libanswer.so.1")
+        assert facts is not None and here is not None
+        assert facts.of(BuildFacts).soname == "libanswer.so.1" and facts.pieces == here.pieces
         with hog() if exhaustive else contextlib.nullcontext():
             assert run(target, program) == first
         assert run(target, program, block=1) != first

@@ -62,6 +62,17 @@ def test_what_a_part_provides_is_listed(tmp_path: Path, part: Path) -> None:
         assert name not in _swapstone(tmp_path, "list", kind)
 
 
+def test_a_part_reads_the_files_of_programs(tmp_path: Path, part: Path) -> None:
+    text = (
+        "import sys; from planks.segments import Segments; from swapstone.core.factors import read_facts; "
+        "print(read_facts(sys.executable).of(Segments).count)"
+    )
+    environment = {**os.environ, "PYTHONPATH": f"{TOP / 'src'}:{part}"}
+    command = [sys.executable, "-P", "-c", text]
+    done = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert int(done.stdout) > 1
+
+
 def test_a_part_goes_through_compare_show_export_rerun_and_resume(records: Path, part: Path) -> None:
     shown = _swapstone(records, "show", "made", "--all", part=part)
     assert "lines" in shown and "2.000" in shown and "not installed" not in shown

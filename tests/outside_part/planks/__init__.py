@@ -10,6 +10,7 @@ PART = Part(
     version="1.2",
     provides={
         "factor": ("planks.shade:SHADE",),
+        "program-facts": ("planks.segments:Segments",),
         "suite": ("planks.counting:SUITE",),
         "target": ("planks.workshop:WORKSHOP",),
     },

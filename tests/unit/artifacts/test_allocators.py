@@ -29,6 +29,7 @@ from swapstone.parts.build.artifacts.upstream_sources import (
 )
 from swapstone.parts.build.artifacts.workload_build import BASE_RECIPE
 from swapstone.parts.build.build import Build
+from swapstone.parts.build.factors.build_facts import BuildFacts
 from tests.unit.factors.test_allocator import MALLOC, compiled
 
 
@@ -240,7 +241,7 @@ def test_an_allocator_is_built_once_and_linked_or_preloaded(
     assert dynamic.of(Build).ldflags == BASE_RECIPE.of(Build).ldflags and static.preload == ()
     assert static.of(Build).ldflags == (*BASE_RECIPE.of(Build).ldflags, "-static", shared.removesuffix(".so") + ".o")
     found = read_facts(Path(shared))
-    assert found is not None and found.exports == ("malloc",)
+    assert found is not None and found.of(BuildFacts).exports == ("malloc",)
     assert "x.c" in (Path(shared).parent / "build.log").read_text()
     (one,) = allocator_tools([dynamic, dynamic, recipe()])
     assert one[0] == "allocator mimalloc (glibc, dynamic)"

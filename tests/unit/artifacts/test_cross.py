@@ -15,13 +15,11 @@ from swapstone.core.factors import Evidence, Recipe, find_factor, read_facts
 from swapstone.core.model import UnavailableError
 from swapstone.core.workloads import find_workload
 from swapstone.parts.build.artifacts.builder import base_recipe
-from swapstone.parts.build.artifacts.companion_programs import build_workload
 from swapstone.parts.build.artifacts.cxx_compiler import cxx_command
 from swapstone.parts.build.artifacts.recipe_resolution import resolve_recipe
 from swapstone.parts.build.artifacts.toolchain import check_compiler, compiler_command, strip_command
-from swapstone.parts.build.artifacts.workload_build import BASE_RECIPE
+from swapstone.parts.build.artifacts.workload_build import BASE_RECIPE, build_workload
 from swapstone.parts.build.build import Build
-from tests.unit.builders import source_of
 
 HERE = os.uname().machine
 AARCH64 = Recipe(architecture="aarch64")
@@ -116,7 +114,7 @@ def test_the_loader_of_a_foreign_program_is_not_run(tmp_path: Path) -> None:
 @pytest.mark.skipif(HERE != "x86_64" or not HEADERS.exists(), reason="libc6-dev-arm64-cross is not installed")
 def test_a_workload_is_built_for_it_and_shows_its_c_library() -> None:
     recipe = resolve_recipe(msgspec.structs.replace(BASE_RECIPE, architecture="aarch64"))
-    built = build_workload(source_of(find_workload("throughput", "syscall")), recipe)
+    built = build_workload(find_workload("throughput", "syscall"), recipe)
     assert built.facts is not None
     assert built.facts.machine == "EM_AARCH64"
     libc = find_factor("libc")

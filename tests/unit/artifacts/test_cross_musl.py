@@ -14,16 +14,14 @@ from swapstone.core.factors import Evidence, find_factor, read_facts
 from swapstone.core.model import UserError
 from swapstone.core.workloads import find_workload
 from swapstone.parts.build.artifacts import cross_compilers
-from swapstone.parts.build.artifacts.companion_programs import build_workload
 from swapstone.parts.build.artifacts.cross_compilers import CROSS_COMPILERS, rewritten_specs
 from swapstone.parts.build.artifacts.packages import read_lock
 from swapstone.parts.build.artifacts.recipe_resolution import resolve_recipe
 from swapstone.parts.build.artifacts.toolchain import compiler_command
-from swapstone.parts.build.artifacts.workload_build import BASE_RECIPE
+from swapstone.parts.build.artifacts.workload_build import BASE_RECIPE, build_workload
 from swapstone.parts.build.build import Build
 from swapstone.parts.vm.artifacts.image_catalog import find_machine_architecture
 from tests.programs import require
-from tests.unit.builders import source_of
 
 SPECS = """%rename cpp_options old_cpp_options
 
@@ -108,7 +106,7 @@ def test_a_workload_contains_musl_and_nothing_of_glibc(machine: str, compiler: s
         resolved = resolve_recipe(recipe)
     except UserError as error:
         pytest.skip(f"musl can't be fetched: {error.message}")
-    facts = build_workload(source_of(find_workload("libc", "b_pthread_create_serial1")), resolved).facts
+    facts = build_workload(find_workload("libc", "b_pthread_create_serial1"), resolved).facts
     assert facts is not None
     assert facts.machine == {"aarch64": "EM_AARCH64", "arm": "EM_ARM", "riscv64": "EM_RISCV"}[machine]
     assert facts.needed == (("libc.so",) if linking == "dynamic" else ())

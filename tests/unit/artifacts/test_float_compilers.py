@@ -9,14 +9,15 @@ import msgspec
 import pytest
 
 from swapstone.core.factors import Evidence, Recipe
-from swapstone.core.model import Source, UnavailableError
+from swapstone.core.model import UnavailableError
+from swapstone.core.workloads import find_workload
 from swapstone.parts.build.artifacts import float_compilers
-from swapstone.parts.build.artifacts.companion_programs import build_workload
 from swapstone.parts.build.artifacts.float_compilers import check_float, float_command
 from swapstone.parts.build.artifacts.recipe_resolution import check_recipe, resolve_recipe
 from swapstone.parts.build.artifacts.toolchain import strip_command
-from swapstone.parts.build.artifacts.workload_build import BASE_RECIPE
+from swapstone.parts.build.artifacts.workload_build import BASE_RECIPE, build_workload
 from swapstone.parts.build.build import Build
+from swapstone.parts.build.factors.build_facts import BuildFacts
 from swapstone.parts.build.factors.float_abi import FLOAT
 from tests.programs import needs
 
@@ -74,11 +75,12 @@ def test_each_level_has_its_own_tools() -> None:
 @needs_gcc
 def test_the_level_is_observed_in_what_the_compilers_build() -> None:
     for level in ("soft", "softfp", "hard"):
-        built = build_workload(Source(file="float_calls.c"), resolve_recipe(recipe_of(level)))
-        assert built.facts is not None and built.facts.float_abi is not None
+        built = build_workload(find_workload("float", "float_calls(exact)"), resolve_recipe(recipe_of(level)))
+        assert built.facts is not None
         assert FLOAT.observe(Evidence(interp=None, objects=(), program=built.facts)) == level
-        arithmetic, helpers = built.facts.float_abi.arithmetic, built.facts.float_abi.helpers
-        assert (arithmetic == 0, helpers == 0) == (level == "soft", level != "soft")
+        found = built.facts.of(BuildFacts).float_abi
+        assert found is not None
+        assert (found.arithmetic == 0, found.helpers == 0) == (level == "soft", level != "soft")
 
 
 @pytest.mark.slow  # compiles a workload
@@ -89,5 +91,7 @@ def test_another_switch_in_the_flags_is_another_level() -> None:
         *recipe.of(Build).cflags,
         "-mfloat-abi=soft",
     )  # the last one counts, as in a build that adds its own flags
-    built = build_workload(Source(file="float_dot.c"), resolve_recipe(recipe.changed(Build, cflags=cflags)))
+    built = build_workload(
+        find_workload("float", "float_dot(exact)"), resolve_recipe(recipe.changed(Build, cflags=cflags))
+    )
     assert FLOAT.observe(Evidence(interp=None, objects=(), program=built.facts)) == "soft"

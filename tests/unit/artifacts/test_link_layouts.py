@@ -11,12 +11,10 @@ import pytest
 from swapstone.core.factors import recipe_of
 from swapstone.core.model import Variant
 from swapstone.core.workloads import find_workload
-from swapstone.parts.build.artifacts.companion_programs import build_layouts
 from swapstone.parts.build.artifacts.link_layouts import SECTIONS_FLAG, environment_padding, shuffle_objects
 from swapstone.parts.build.artifacts.recipe_resolution import resolve_recipe
-from swapstone.parts.build.artifacts.workload_build import BASE_RECIPE
+from swapstone.parts.build.artifacts.workload_build import BASE_RECIPE, build_layouts
 from swapstone.parts.build.build import Build
-from tests.unit.builders import source_of
 
 NAMES = [f"function_{number}" for number in range(12)]
 
@@ -62,7 +60,7 @@ def test_functions_of_all_objects_are_shuffled(tmp_path: Path) -> None:
 def test_links_of_a_workload_do_the_same_work(level: str) -> None:
     workload = find_workload("libc", "b_regex_search#2")
     recipe = resolve_recipe(recipe_of(Variant(levels=(("libc", level),)), BASE_RECIPE))
-    programs = build_layouts(source_of(workload), recipe, ("first", "second", "first"))
+    programs = build_layouts(workload, recipe, ("first", "second", "first"))
     assert programs[0].path == programs[2].path
     assert programs[0].sha256 != programs[1].sha256
     outputs = [

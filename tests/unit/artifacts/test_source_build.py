@@ -16,6 +16,7 @@ from swapstone.parts.build.artifacts.build_tools import build_tools, tool_variab
 from swapstone.parts.build.artifacts.recipe_resolution import resolve_recipe
 from swapstone.parts.build.artifacts.source_build import SourceBuilder
 from swapstone.parts.build.build import Build
+from swapstone.parts.build.factors.build_facts import BuildFacts
 
 RECIPE = resolve_recipe(SOURCE_RECIPE)
 
@@ -140,7 +141,7 @@ def test_a_script_has_no_sizes_and_a_program_has_all(source: Path) -> None:
     program = SourceBuilder(own(source, "{cc} -g3 {cflags} -o prog a.c")).build(RECIPE, lambda _: "")
     assert dict(program.sizes)["file"] < program.path.stat().st_size  # stripped for measuring; the program is unchanged
     assert program.facts is not None and any(
-        "-frecord-gcc-switches" in text or "-O2" in text for text in program.facts.switches
+        "-frecord-gcc-switches" in text or "-O2" in text for text in program.facts.of(BuildFacts).switches
     )
 
 

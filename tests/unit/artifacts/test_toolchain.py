@@ -16,12 +16,11 @@ from swapstone.core.artifacts.tool_versions import header_folders, link_inputs
 from swapstone.core.factors import Evidence, Recipe, find_factor, read_facts, recipe_of
 from swapstone.core.model import UnavailableError, Variant
 from swapstone.core.workloads import find_workload
-from swapstone.parts.build.artifacts.companion_programs import build_workload
 from swapstone.parts.build.artifacts.recipe_resolution import resolve_recipe
 from swapstone.parts.build.artifacts.toolchain import compiler_command
-from swapstone.parts.build.artifacts.workload_build import BASE_RECIPE
+from swapstone.parts.build.artifacts.workload_build import BASE_RECIPE, build_workload
 from swapstone.parts.build.build import Build
-from tests.unit.builders import source_of
+from swapstone.parts.build.factors.build_facts import BuildFacts
 
 MAPS = """
 #include <stdio.h>
@@ -77,7 +76,8 @@ def test_a_static_program_maps_no_object(compiler: str, tmp_path: Path, way: str
     assert mapped(run("./maps", cwd=tmp_path), tmp_path) == set()
     facts = read_facts(tmp_path / "maps")
     assert facts is not None and facts.interp is None and not facts.needed
-    assert "__init_libc" in facts.symbols and "__libc_setup_tls" not in facts.symbols
+    symbols = facts.of(BuildFacts).symbols
+    assert "__init_libc" in symbols and "__libc_setup_tls" not in symbols
 
 
 @pytest.mark.slow
@@ -194,7 +194,7 @@ def test_a_static_program_that_would_load_objects_is_unavailable() -> None:
     static = resolve_recipe(recipe_of(Variant(levels=(("linking", "static"),)), BASE_RECIPE))
     for name in ("dlopen", "tls_access"):
         with pytest.raises(UnavailableError, match="loads shared objects"):
-            build_workload(source_of(find_workload("libc-extra", name)), static)
+            build_workload(find_workload("libc-extra", name), static)
 
 
 @pytest.mark.slow
@@ -229,12 +229,12 @@ def test_the_recorded_command_line_is_not_in_the_program_that_is_measured(
     strlen = find_workload("libc", "b_string_strlen")
     asked = resolve_recipe(recipe_of(Variant(levels=(("optimization", "O2"),)), BASE_RECIPE))
     plain, recorded = (
-        build_workload(source_of(strlen), resolve_recipe(BASE_RECIPE)),
-        build_workload(source_of(strlen), asked),
+        build_workload(strlen, resolve_recipe(BASE_RECIPE)),
+        build_workload(strlen, asked),
     )
     assert plain.path != recorded.path
     assert plain.facts is not None and recorded.facts is not None
-    assert (len(plain.facts.switches), len(recorded.facts.switches)) == (0, 1)
+    assert [len(each.facts.of(BuildFacts).switches) for each in (plain, recorded) if each.facts] == [0, 1]
     assert plain.sizes == recorded.sizes
     assert _sections(plain.path) == _sections(recorded.path)
 

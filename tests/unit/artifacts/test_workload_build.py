@@ -9,15 +9,14 @@ import pytest
 
 from swapstone.core.artifacts.program_size import sizes_of
 from swapstone.core.artifacts.tool_versions import loader_version, require_tools
-from swapstone.core.factors import Level, ProgramFacts, recipe_of
+from swapstone.core.factors import Level, ProgramFacts, read_facts, recipe_of
 from swapstone.core.model import UnavailableError, UserError, Variant, Workload
 from swapstone.core.workloads import find_workload
 from swapstone.parts.build.artifacts import workload_build
-from swapstone.parts.build.artifacts.companion_programs import build_workload
 from swapstone.parts.build.artifacts.recipe_resolution import resolve_recipe
-from swapstone.parts.build.artifacts.workload_build import BASE_RECIPE, EMPTY_PROGRAMS, build_empty
+from swapstone.parts.build.artifacts.workload_build import BASE_RECIPE, EMPTY_PROGRAMS, build_empty, build_workload
 from swapstone.parts.build.build import Build
-from tests.unit.builders import source_of
+from swapstone.parts.build.factors.build_facts import BuildFacts
 
 GLIBC, MUSL = (
     resolve_recipe(recipe_of(Variant(levels=(("libc", level),)), BASE_RECIPE)) for level in ("glibc", "musl")
@@ -32,14 +31,14 @@ def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.slow
 def test_equal_input_is_built_once_and_other_input_elsewhere() -> None:
-    first = build_workload(source_of(STRLEN), GLIBC)
+    first = build_workload(STRLEN, GLIBC)
     stamp = first.path.stat().st_mtime_ns
-    assert build_workload(source_of(STRLEN), GLIBC) == first
+    assert build_workload(STRLEN, GLIBC) == first
     assert first.path.stat().st_mtime_ns == stamp
     others = [
-        build_workload(source_of(STRLEN), MUSL),
-        build_workload(source_of(STRLEN), GLIBC, relinked=True),
-        build_workload(source_of(STRLEN), GLIBC.changed(Build, cflags=(*GLIBC.of(Build).cflags, "-O3"))),
+        build_workload(STRLEN, MUSL),
+        build_workload(STRLEN, GLIBC, relinked=True),
+        build_workload(STRLEN, GLIBC.changed(Build, cflags=(*GLIBC.of(Build).cflags, "-O3"))),
     ]
     paths = {first.path, *(built.path for built in others)}
     assert len(paths) == 4
@@ -47,16 +46,27 @@ def test_equal_input_is_built_once_and_other_input_elsewhere() -> None:
 
 
 @pytest.mark.slow
+def test_a_program_keeps_the_facts_of_its_file_before_it_was_stripped() -> None:
+    variant = Variant(levels=(("libc", "glibc"), ("linking", "static")))
+    for _ in range(2):  # built, and from the cache
+        built = build_workload(STRLEN, resolve_recipe(recipe_of(variant, BASE_RECIPE)))
+        assert built.facts is not None and built.facts.path == str(built.path.resolve())
+        found = built.facts.of(BuildFacts)
+        assert "malloc" in found.symbols and read_facts(built.path) != built.facts
+
+
+@pytest.mark.slow
 def test_versions_whose_facts_have_other_fields_share_no_program(monkeypatch: pytest.MonkeyPatch) -> None:
-    first = build_workload(source_of(STRLEN), GLIBC)
-    assert set(ProgramFacts.__struct_fields__) < set(workload_build.CACHE_VERSION)
+    first = build_workload(STRLEN, GLIBC)
+    fields = {*ProgramFacts.__struct_fields__, *BuildFacts.__struct_fields__}
+    assert fields < set(workload_build.CACHE_VERSION)
     monkeypatch.setattr(workload_build, "CACHE_VERSION", (*workload_build.CACHE_VERSION, "another_field"))
-    assert build_workload(source_of(STRLEN), GLIBC).path != first.path
+    assert build_workload(STRLEN, GLIBC).path != first.path
 
 
 @pytest.mark.slow
 def test_a_relinked_program_is_the_same_code_at_other_addresses() -> None:
-    first, again = build_workload(source_of(STRLEN), GLIBC), build_workload(source_of(STRLEN), GLIBC, relinked=True)
+    first, again = build_workload(STRLEN, GLIBC), build_workload(STRLEN, GLIBC, relinked=True)
     assert first.sha256 != again.sha256
     assert dict(again.sizes)["text"] > dict(first.sizes)["text"]
     assert first.sources == again.sources
@@ -64,35 +74,35 @@ def test_a_relinked_program_is_the_same_code_at_other_addresses() -> None:
 
 @pytest.mark.slow
 def test_the_manifest_has_every_source() -> None:
-    names = {name for name, _ in build_workload(source_of(STRLEN), GLIBC).sources}
+    names = {name for name, _ in build_workload(STRLEN, GLIBC).sources}
     assert {"b_string_strlen.c", "harness.c", "harness.h"} <= names
 
 
 def test_a_program_that_does_not_compile_is_a_user_error_with_the_compilers_words() -> None:
     broken = GLIBC.changed(Build, cflags=(*GLIBC.of(Build).cflags, "-DWORKLOAD=nonsense"))
     with pytest.raises(UserError, match=r"(?s)Building with .* failed: ") as caught:
-        build_workload(source_of(STRLEN), broken)
+        build_workload(STRLEN, broken)
     assert "b_string_strlen.c" in caught.value.message
 
 
 @pytest.mark.slow
 def test_a_missing_compiler_is_unavailable() -> None:
     with pytest.raises(UnavailableError, match="'no-such-cc' is not installed"):
-        build_workload(source_of(STRLEN), GLIBC.changed(Build, command=("no-such-cc",)))
+        build_workload(STRLEN, GLIBC.changed(Build, command=("no-such-cc",)))
     with pytest.raises(UnavailableError, match="libc=odd needs the command 'no-such-cc'"):
         require_tools("libc", Level(name="odd", description="x", needs=("no-such-cc",), package="odd-tools"))
 
 
 @pytest.mark.slow
 def test_companions_are_built_beside_the_program() -> None:
-    built = build_workload(source_of(find_workload("libc-extra", "dlopen")), MUSL)
+    built = build_workload(find_workload("libc-extra", "dlopen"), MUSL)
     assert (built.path.parent / "object.so").is_file()
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("recipe", "sign"), [(GLIBC, "GLIBC"), (MUSL, "musl libc")])
 def test_the_loader_names_the_c_library_and_its_version(recipe: object, sign: str) -> None:
-    found = loader_version(build_workload(source_of(STRLEN), recipe).path)  # type: ignore[arg-type] # parametrize has no types
+    found = loader_version(build_workload(STRLEN, recipe).path)  # type: ignore[arg-type] # parametrize has no types
     assert found is not None
     assert sign in found[1] and any(character.isdigit() for character in found[1])
 

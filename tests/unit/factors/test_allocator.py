@@ -13,12 +13,13 @@ from swapstone.core.factors import Evidence, ProgramFacts, Recipe, parse_choice,
 from swapstone.core.model import UserError
 from swapstone.parts.build.build import Build
 from swapstone.parts.build.factors.allocator import ALLOCATOR
+from swapstone.parts.build.factors.build_facts import BuildFacts
 
 LOADER = "/lib64/ld-linux-x86-64.so.2"
 
 
 def facts(path: str, *names: str, needed: tuple[str, ...] = (), soname: str = "") -> ProgramFacts:
-    return ProgramFacts(path=path, symbols=names, exports=names, needed=needed, soname=soname)
+    return ProgramFacts(path=path, needed=needed, pieces=(BuildFacts(symbols=names, exports=names, soname=soname),))
 
 
 PROGRAM = facts("/prog", needed=("libc.so.6",))
@@ -62,7 +63,7 @@ def evidence(*libraries: ProgramFacts, program: ProgramFacts = PROGRAM, **more: 
         ),
         (
             evidence(
-                LIBC, JEMALLOC, MIMALLOC, preload=(MIMALLOC.path,), program=facts("/prog", needed=(JEMALLOC.soname,))
+                LIBC, JEMALLOC, MIMALLOC, preload=(MIMALLOC.path,), program=facts("/prog", needed=("libjemalloc.so.2",))
             ),
             "mimalloc beside jemalloc",
         ),
@@ -102,7 +103,7 @@ def test_a_contradiction_between_report_and_mapped_objects_is_named() -> None:
 def test_the_allocator_of_a_static_program_is_identified_by_its_symbols(
     symbols: tuple[str, ...], aliases: tuple[str, ...], level: str | None
 ) -> None:
-    program = ProgramFacts(path="/prog", symbols=symbols, aliases=aliases)
+    program = ProgramFacts(path="/prog", pieces=(BuildFacts(symbols=symbols, aliases=aliases),))
     seen = Evidence(interp=None, objects=("/prog",), program=program)
     assert ALLOCATOR.observe(seen) == level
     if level is not None:
@@ -136,16 +137,18 @@ def test_facts_are_read_from_compiled_objects(tmp_path: Path) -> None:
     path = compiled(tmp_path, "a.so", MALLOC + alias, "-shared", "-fPIC", "-Wl,-soname,a.so.1")
     found = read_facts(path)
     assert found is not None
-    assert (found.kind, found.soname, found.interp, found.aliases) == ("ET_DYN", "a.so.1", None, ("mi_malloc",))
-    assert found.exports == ("malloc", "mi_malloc")
-    assert found.machine.startswith("EM_") and found.bits in {32, 64}
+    built = found.of(BuildFacts)
+    assert (built.kind, built.soname, found.interp, built.aliases) == ("ET_DYN", "a.so.1", None, ("mi_malloc",))
+    assert built.exports == ("malloc", "mi_malloc")
+    assert found.machine.startswith("EM_") and built.bits in {32, 64}
     hidden = '__attribute__((visibility("hidden"))) void *malloc(unsigned long n) { return 0; }\n'
     found = read_facts(compiled(tmp_path, "b.so", hidden, "-shared", "-fPIC"))
     assert found is not None
-    assert (found.symbols, found.exports) == (("malloc",), ())
+    built = found.of(BuildFacts)
+    assert (built.symbols, built.exports) == (("malloc",), ())
     found = read_facts(compiled(tmp_path, "c", 'int main(void) { return puts("x"); }\n'))
     assert found is not None
-    assert found.interp and any(version.startswith("GLIBC_2.") for version in found.versions)
+    assert found.interp and any(version.startswith("GLIBC_2.") for version in found.of(BuildFacts).versions)
 
 
 def test_a_path_level_is_named_by_its_real_path(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import struct
 import pytest
 from tools.arm_elf import attributes
 
-from swapstone.core.factors.arm_attributes import (
+from swapstone.parts.build.factors.arm_attributes import (
     ABI_VFP_ARGS,
     FP_ARCH,
     MOST_BYTES,

@@ -17,6 +17,7 @@ from swapstone.parts.build.artifacts.build_tools import build_tools, tool_variab
 from swapstone.parts.build.artifacts.own_toolchain import own_tools
 from swapstone.parts.build.artifacts.recipe_resolution import check_recipe, resolve_recipe
 from swapstone.parts.build.build import Build
+from swapstone.parts.build.factors.build_facts import BuildFacts
 from swapstone.parts.build.factors.compiler import COMPILER
 from swapstone.parts.build.factors.compiler_probe import probe_compiler
 from swapstone.parts.build.factors.libc import LIBC, read_tree
@@ -80,7 +81,8 @@ def test_another_compilers_program_is_not_taken_for_it(tmp_path: Path) -> None:
 def test_another_version_of_the_same_compiler_is_not_taken_for_it(tmp_path: Path) -> None:
     whole = evidence(program(tmp_path, GCC), "compiler", GCC)
     assert whole.program is not None
-    other = msgspec.structs.replace(whole.program, comments=("GCC: (x) 4.9.1",))
+    built = msgspec.structs.replace(whole.program.of(BuildFacts), comments=("GCC: (x) 4.9.1",))
+    other = msgspec.structs.replace(whole.program, pieces=(built,))
     assert COMPILER.observe(msgspec.structs.replace(whole, program=other)) == "gcc (GCC: (x) 4.9.1)"
 
 
@@ -300,7 +302,7 @@ def test_a_program_of_an_sdk_is_built_and_observed(yocto: Path, tmp_path: Path) 
     path = program(tmp_path, *recipe.of(Build).command, *recipe.of(Build).ldflags)
     assert COMPILER.observe(evidence(path, "compiler", level)) == level
     facts = read_facts(path)
-    assert facts is not None and "-fno-plt" in facts.switches[0]  # of the SDK's CFLAGS
+    assert facts is not None and "-fno-plt" in facts.of(BuildFacts).switches[0]  # of the SDK's CFLAGS
     variables = tool_variables(build_tools(recipe))
     assert variables["AR"].endswith("x86_64-poky-linux-ar") and variables["SDKTARGETSYSROOT"]
     # The loader of its root is needed for dynamic programs, and this SDK has none.

@@ -17,8 +17,10 @@ from tools.fuzz_binaries import elf
 
 from swapstone.core.artifacts.program_size import sizes_of
 from swapstone.core.factors.elf_file import DamagedElfError, content_of, open_elf, symbols_of
+from swapstone.core.factors.factor import ProgramFacts
 from swapstone.core.factors.facts import read_facts
 from swapstone.core.model import UserError
+from swapstone.parts.build.factors.build_facts import BuildFacts
 from swapstone.parts.explain.instruments.symbol_tables import table_of
 
 WHOLE = elf()
@@ -40,7 +42,7 @@ def changed(at: int, form: str, value: int) -> bytes:
     return bytes(data)
 
 
-def facts_of(data: bytes, folder: Path) -> object:
+def facts_of(data: bytes, folder: Path) -> ProgramFacts | None:
     path = folder / f"file-{os.urandom(4).hex()}"
     path.write_bytes(data)
     return read_facts(path)
@@ -52,11 +54,11 @@ def test_an_undamaged_file_has_all_facts(data: bytes, tmp_path: Path) -> None:
     path.write_bytes(data)
     facts = read_facts(path)
     assert facts is not None
-    assert (facts.needed, facts.soname, facts.versions) == (("libc.so.6",), "libx.so.1", ("GLIBC_2.34",))
-    assert (facts.symbols, facts.exports, facts.aliases) == (("malloc", "mi_malloc"), ("malloc",), ())
-    assert facts.build_id == bytes(range(20)).hex()
-    assert facts.entry.startswith("f30f1efa")
-    assert facts.comments[0].startswith("GCC: ")
+    built = facts.of(BuildFacts)
+    assert (facts.needed, built.soname, built.versions) == (("libc.so.6",), "libx.so.1", ("GLIBC_2.34",))
+    assert (built.symbols, built.exports, built.aliases) == (("malloc", "mi_malloc"), ("malloc",), ())
+    assert built.entry.startswith("f30f1efa")
+    assert built.comments[0].startswith("GCC: ")
     table = table_of(path)
     assert table is not None
     assert table.address("malloc") == 0x110
@@ -90,7 +92,7 @@ def test_a_damaged_file_has_no_facts(name: str, tmp_path: Path) -> None:
         data = data[:at] + struct.pack("<Q", 1 << 60) + data[at + 8 :]
         found = facts_of(data, tmp_path)
         assert found is not None
-        assert found.comments == ()  # type: ignore[attr-defined] # it is a ProgramFacts
+        assert found.of(BuildFacts).comments == ()
     else:
         assert facts_of(data, tmp_path) is None
 

@@ -8,6 +8,7 @@ import pytest
 
 from swapstone.core.factors import Evidence, ProgramFacts, Recipe
 from swapstone.parts.build.build import Build
+from swapstone.parts.build.factors.build_facts import BuildFacts
 from swapstone.parts.build.factors.compiler import COMPILER
 from swapstone.parts.build.factors.libc import LIBC
 from swapstone.parts.build.factors.linking import LINKING
@@ -28,8 +29,9 @@ def process(program: ProgramFacts | None = None, *others: str, interp: str | Non
     return Evidence(interp=interp, objects=(PROGRAM, *others), program=program)
 
 
-def facts(**of: object) -> ProgramFacts:
-    return msgspec.structs.replace(ProgramFacts(path=PROGRAM), **of)
+def facts(*, machine: str = "", interp: str | None = None, needed: tuple[str, ...] = (), **of: object) -> ProgramFacts:
+    built = msgspec.structs.replace(BuildFacts(), **of)
+    return ProgramFacts(path=PROGRAM, machine=machine, interp=interp, needed=needed, pieces=(built,))
 
 
 @pytest.mark.parametrize(

@@ -20,13 +20,12 @@ from swapstone.core.run.variant_program import Program
 from swapstone.core.targets.host import HostTarget
 from swapstone.core.workloads import find_workload
 from swapstone.parts.build.artifacts.allocators import EXCLUDED
-from swapstone.parts.build.artifacts.companion_programs import build_workload
 from swapstone.parts.build.artifacts.recipe_resolution import resolve_recipe
 from swapstone.parts.build.artifacts.upstream_sources import fetch, read_lock, unpack
-from swapstone.parts.build.artifacts.workload_build import BASE_RECIPE
+from swapstone.parts.build.artifacts.workload_build import BASE_RECIPE, build_workload
 from swapstone.parts.build.build import Build
 from tests.programs import require
-from tests.unit.builders import source_of, trial_spec
+from tests.unit.builders import trial_spec
 from tests.unit.factors.test_allocator import compiled
 
 LIBCS = {"glibc": "cc", "musl": "musl-gcc"}
@@ -75,7 +74,7 @@ def ran(host: HostTarget, recipe: Recipe, level: str, name: str = "b_string_strl
     """Build a workload by a recipe, run it once, and judge it as an experiment would that had asked for a level."""
     workload = find_workload("libc", name)
     variant = Variant(levels=(("allocator", level),))
-    built = build_workload(source_of(workload), recipe)
+    built = build_workload(workload, recipe)
     program = Program(host.put(built.path), recipe, None, built.facts)
     spec = trial_spec(variant, program, scratch=host.scratch(), cpus=host.describe().cpus)
     return subject_of(workload).run(spec, host).judgement

@@ -23,11 +23,10 @@ from swapstone.core.targets.fake import FakeTarget
 from swapstone.core.targets.target import DEFAULT_MACHINE
 from swapstone.core.wire import AgentAnswer, TrialRequest
 from swapstone.core.wire.output_reading import Measured
-from swapstone.core.workloads import find_workload
-from tests.unit.builders import experiment, source_of
+from swapstone.parts.build.subjects.bundled import MOST_PASSES
+from tests.unit.builders import experiment
 
 NAME = "b_malloc_tiny1"
-MOST = source_of(find_workload("libc", NAME)).max_passes
 
 
 class Listed(FakeTarget):
@@ -79,7 +78,7 @@ def calibrations(target: Listed) -> list[tuple[str, int]]:
         # 3.5 ms for 1 pass: 20 ms are 6 passes; 18.5 ms for those: 80 ms are 26.
         (3_000_000, 500_000, [1, 6], 26),
         # 0.5 ms for 1 pass, 40 for 20 ms; 0.54 ms for 40: as many as may be; 1.5 ms for those.
-        (1_000, 500_000, [1, 40, MOST], MOST),
+        (1_000, 500_000, [1, 40, MOST_PASSES], MOST_PASSES),
         # Longer than 80 ms: one pass.
         (10_000_000_000, 0, [1], 1),
         (50_000_000, 0, [1], 2),

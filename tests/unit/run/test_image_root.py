@@ -13,6 +13,7 @@ from swapstone.core.model import Experiment, FactorLevels, OwnProgram, Unavailab
 from swapstone.core.model.architectures import machine_of
 from swapstone.core.targets.host import HostTarget
 from swapstone.parts.boards.targets.ssh_target import SshTarget
+from swapstone.parts.build.factors.build_facts import BuildFacts
 from swapstone.parts.vm.artifacts.libc_files import LibcRoot
 from swapstone.parts.vm.artifacts.root_file_systems import RootFileSystem
 from swapstone.parts.vm.subjects import own_program_root
@@ -116,4 +117,6 @@ def test_a_program_of_another_c_library_is_refused() -> None:
     check_library(level, "sh", ProgramFacts(path="/bin/sh", interp="/lib/ld-musl-x86_64.so.1", needed=("libc.so",)))
     check_library(level, "./unknown", ProgramFacts(path="/swapstone/unknown"))
     with pytest.raises(UserError, match=r"\./p is of glibc, and the image is of musl"):
-        check_library(level, "./p", ProgramFacts(path="/swapstone/p", sections=(".note.ABI-tag",)))
+        check_library(
+            level, "./p", ProgramFacts(path="/swapstone/p", pieces=(BuildFacts(sections=(".note.ABI-tag",)),))
+        )

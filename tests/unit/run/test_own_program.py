@@ -26,6 +26,7 @@ from swapstone.core.wire import AgentAnswer, ProcessOutcome, TrialRequest
 from swapstone.core.wire.output_reading import first_lines
 from swapstone.core.workloads import own_workload
 from swapstone.parts.build.build import Build
+from swapstone.parts.build.factors.build_facts import BuildFacts
 from swapstone.parts.build.factors.libc import LIBC
 from swapstone.parts.own.subjects.own_program_build import OwnProgramBuild, check_recipes
 from tests.unit.builders import experiment, trial_spec
@@ -47,7 +48,7 @@ class Shade:
         )
 
     def observe(self, evidence: Evidence) -> str | None:
-        switches = " ".join(evidence.program.switches) if evidence.program else ""
+        switches = " ".join(evidence.program.of(BuildFacts).switches) if evidence.program else ""
         return next((level.name for level in self.levels if f"-falign-loops={_ALIGN[level.name]}" in switches), None)
 
 
@@ -308,7 +309,9 @@ def test_what_an_answer_amounts_to(given: AgentAnswer, status: Status, words: st
 
 def test_a_wrong_level_of_what_was_built_says_how_it_was_built() -> None:
     subject = OwnProgram(name="p", arguments=("/bin/sh",), source="/s", build="make")
-    facts = ProgramFacts(path="/bin/sh", interp="/lib64/ld-linux-x86-64.so.2", comments=("GCC: (Debian) 12",))
+    facts = ProgramFacts(
+        path="/bin/sh", interp="/lib64/ld-linux-x86-64.so.2", pieces=(BuildFacts(comments=("GCC: (Debian) 12",)),)
+    )
     _, reason = judged(answer(interp="/lib64/ld-linux-x86-64.so.2", objects=()), subject, facts)
     assert "does the build ignore {cc}" in reason
     assert "{cc} was 'musl-gcc'" in reason and "built by GCC: (Debian) 12, its loader is /lib64/" in reason

@@ -11,16 +11,15 @@ from pathlib import Path
 import pytest
 
 from swapstone.core.factors import PRIORITY_SEEN
-from swapstone.core.model import Source, UnavailableError, WireError
+from swapstone.core.model import UnavailableError, WireError
 from swapstone.core.model.experiment import FEWEST_WAKEUPS, MOST_WAKEUPS
 from swapstone.core.run.machine_config import probe_request, require_real_time
 from swapstone.core.targets.host import HostTarget
 from swapstone.core.wire import AgentAnswer, ProcessOutcome
 from swapstone.core.wire.output_reading import reader_of
 from swapstone.core.workloads import find_workload
-from swapstone.parts.build.artifacts.companion_programs import build_workload
 from swapstone.parts.build.artifacts.recipe_resolution import resolve_recipe
-from swapstone.parts.build.artifacts.workload_build import BASE_RECIPE
+from swapstone.parts.build.artifacts.workload_build import BASE_RECIPE, build_workload
 from swapstone.parts.vm.suites.latency import WAKEUP, timeout_ms, with_cycles
 
 root = pytest.mark.skipif(os.geteuid() != 0, reason="a real-time priority and locked memory need root")
@@ -28,8 +27,7 @@ root = pytest.mark.skipif(os.geteuid() != 0, reason="a real-time priority and lo
 
 @pytest.fixture(scope="module")
 def program() -> Path:
-    assert isinstance(WAKEUP.origin, Source)
-    return build_workload(WAKEUP.origin, resolve_recipe(BASE_RECIPE)).path
+    return build_workload(WAKEUP, resolve_recipe(BASE_RECIPE)).path
 
 
 def without_permission(program: Path, *arguments: str) -> tuple[str, ...]:

@@ -133,7 +133,7 @@ def test_files_of_an_image_are_found_through_links() -> None:
 
 def test_missing_files_of_an_image_are_named() -> None:
     def facts(interp: str | None, *needed: str) -> ProgramFacts:
-        return ProgramFacts(path="p", interp=interp, needed=needed, sections=(), comments=(), switches=(), symbols=())
+        return ProgramFacts(path="p", interp=interp, needed=needed)
 
     assert missing_libraries(facts(None), (), {}) == ()
     assert missing_libraries(facts("/lib64/ld.so", "libc.so.6"), (), IMAGE) == ()

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from swapstone.core.factors import Recipe
-from swapstone.core.model import Source, Workload
-from swapstone.parts.build.artifacts.companion_programs import companion_programs
+from swapstone.core.model import Workload
+from swapstone.parts.build.artifacts.workload_build import companion_programs, inputs_of
 from swapstone.parts.build.build import Build
 from tests.shared import Shared
 from tests.unit.builders import source_of
@@ -80,8 +80,7 @@ def calls_of_a_pass(workload: Workload, level: str, folder: Path, shared: Shared
 
     What all programs of a C library have in common is compiled once: the harness and the counters.
     """
-    source = source_of(workload)
-    program, names = _with_stubs(source, level, folder, shared.folder(f"counters-{level}", _common(level)))
+    program, names = _with_stubs(workload, level, folder, shared.folder(f"counters-{level}", _common(level)))
     one, two = (_calls(program, names, passes, workload, folder) for passes in (1, 2))
     return {name: count for name, count in sorted((two - one).items()) if count}
 
@@ -99,9 +98,9 @@ def _compile(recipe: Recipe, *arguments: str) -> None:
     subprocess.run([*recipe.of(Build).command, *recipe.of(Build).cflags, *arguments], check=True, timeout=TIMEOUT_S)
 
 
-def _with_stubs(source: Source, level: str, folder: Path, common: Path) -> tuple[Path, tuple[str, ...]]:
+def _with_stubs(workload: Workload, level: str, folder: Path, common: Path) -> tuple[Path, tuple[str, ...]]:
     recipe = recipe_for(level)
-    compiled = compile_object(recipe, source.file, folder / "workload.o")
+    compiled = compile_object(recipe, source_of(workload).file, folder / "workload.o")
     names = tuple(name for name in undefined_symbols(compiled) if name not in HARNESS_SYMBOLS | NO_CALLS)
     renamed = [f"--redefine-sym={name}=counted_{name}" for name in names]
     subprocess.run(["objcopy", *renamed, str(compiled)], check=True, timeout=TIMEOUT_S)
@@ -109,10 +108,10 @@ def _with_stubs(source: Source, level: str, folder: Path, common: Path) -> tuple
     stubs.write_text(_HEAD + "".join(_STUB.format(name=name, offset=8 * i) for i, name in enumerate(names)))
     program = folder / "prog"
     inputs = map(str, (compiled, stubs, common / "counters.o", common / "harness.o"))
-    _compile(recipe, *inputs, "-o", str(program), *recipe.of(Build).ldflags, *source.libraries)
-    for started in companion_programs(source, recipe):
+    _compile(recipe, *inputs, "-o", str(program), *recipe.of(Build).ldflags, *inputs_of(workload).libraries)
+    for started in companion_programs(workload, recipe):
         shutil.copy2(started, folder / started.name)
-    for companion in source.companions:
+    for companion in inputs_of(workload).companions:
         compile_shared(recipe, companion, folder / f"{Path(companion).stem}.so")
     return program, names
 

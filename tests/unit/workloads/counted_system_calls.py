@@ -16,10 +16,9 @@ from pathlib import Path
 import pytest
 
 from swapstone.core.model import Workload
-from swapstone.parts.build.artifacts.companion_programs import build_workload
+from swapstone.parts.build.artifacts.workload_build import build_workload
 from tests.programs import require
 from tests.shared import Shared
-from tests.unit.builders import source_of
 from tests.unit.workloads.programs import ENVIRONMENT, REPORT, recipe_for
 
 _SAME = {
@@ -87,7 +86,7 @@ def _of_a_pass(workload: Workload, level: str, shared: Shared, what: str) -> dic
 
 
 def _counts(workload: Workload, level: str, passes: int, folder: Path) -> dict[str, Counter[str]]:
-    program = build_workload(source_of(workload), recipe_for(level)).path
+    program = build_workload(workload, recipe_for(level)).path
     trace = folder / "trace"
     command = [require_strace(), "-f", "-qq", "-e", "signal=none", "-o", str(trace), str(program), str(passes)]
     result = subprocess.run(

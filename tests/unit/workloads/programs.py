@@ -16,9 +16,8 @@ from swapstone.core.model import Variant, Workload
 from swapstone.core.model.directories import share_dir
 from swapstone.core.workloads import all_suites
 from swapstone.parts.build.artifacts.recipe_resolution import resolve_recipe
-from swapstone.parts.build.artifacts.workload_build import BASE_RECIPE
+from swapstone.parts.build.artifacts.workload_build import BASE_RECIPE, inputs_of
 from swapstone.parts.build.build import Build
-from tests.unit.builders import source_of
 
 _Item = TypeVar("_Item")
 SOURCES = share_dir() / "native" / "workloads"
@@ -60,8 +59,7 @@ def sampled(items: Collection[_Item], kind: Callable[[_Item], object], quick: Co
 def kind_of_program(workload: Workload) -> object:
     """Return what decides how a workload is built and prepared; its suite decides what it does."""
     suite = next(suite.name for suite in all_suites() if workload in suite.workloads)
-    origin = source_of(workload)
-    return (suite, origin.libraries, origin.companions, origin.packages)
+    return (suite, inputs_of(workload))
 
 
 class Programs:

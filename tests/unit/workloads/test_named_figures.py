@@ -12,9 +12,8 @@ import pytest
 from swapstone.core.model import Sample, WireError, Workload
 from swapstone.core.workloads import find_suite, find_workload, read_named_figures
 from swapstone.core.workloads.named_figures import NamedFigures, decode_named_figures
-from swapstone.parts.build.artifacts.companion_programs import build_workload
 from swapstone.parts.build.artifacts.recipe_resolution import resolve_recipe
-from swapstone.parts.build.artifacts.workload_build import BASE_RECIPE
+from swapstone.parts.build.artifacts.workload_build import BASE_RECIPE, build_workload
 from tests.named_figures import encode_named_figures
 from tests.unit.builders import source_of
 
@@ -168,7 +167,7 @@ def test_figures_of_another_program_are_refused(before: str, after: str, words: 
 
 
 def test_touch_prints_readable_figures_without_swap() -> None:
-    built = build_workload(source_of(WORK), resolve_recipe(BASE_RECIPE))
+    built = build_workload(WORK, resolve_recipe(BASE_RECIPE))
     made = subprocess.run([built.path, "random", "1", "1000"], capture_output=True, check=True)
     figures = {sample.metric: sample.values[0] for sample in read_named_figures(WORK, "touch", made.stdout).samples}
     assert figures["working_set"] % 4096 == 0
@@ -178,7 +177,7 @@ def test_touch_prints_readable_figures_without_swap() -> None:
 
 @pytest.mark.parametrize("workload", find_suite("swap").workloads, ids=lambda workload: workload.name)
 def test_the_programs_print_their_usage_without_arguments(workload: Workload, tmp_path: Path) -> None:
-    built = build_workload(source_of(workload), resolve_recipe(BASE_RECIPE))
+    built = build_workload(workload, resolve_recipe(BASE_RECIPE))
     made = subprocess.run([built.path], capture_output=True, check=False, cwd=tmp_path)
     assert (made.returncode, made.stdout) == (1, b"")
     assert made.stderr.decode().startswith(f"usage: {source_of(workload).file.removesuffix('.c')} ")

@@ -9,8 +9,7 @@ import pytest
 
 from swapstone.core.model import Source, Workload
 from swapstone.core.workloads import all_suites, find_workload
-from swapstone.parts.build.artifacts.companion_programs import build_workload
-from swapstone.parts.build.artifacts.workload_build import EMPTY_PROGRAMS, build_empty
+from swapstone.parts.build.artifacts.workload_build import EMPTY_PROGRAMS, build_empty, build_workload
 from tests.unit.builders import source_of
 from tests.unit.workloads.programs import LEVELS, REPORT, SOURCES, Programs, kind_of_program, recipe_for, run, sampled
 
@@ -52,7 +51,7 @@ def test_checksums_are_equal_for_both_libraries_and_any_number_of_passes(
     # Both numbers of passes with one library: the other one differs in the library alone.
     counts = {"glibc": (1, 2), "musl": (1, 2) if exhaustive else (1,)}
     measured = [
-        (level, measure(build_workload(source_of(workload), recipe_for(level)).path, passes, workload, tmp_path))
+        (level, measure(build_workload(workload, recipe_for(level)).path, passes, workload, tmp_path))
         for level in LEVELS
         for passes in counts[level]
     ]
@@ -81,7 +80,7 @@ IN_KIND = {
 def test_memory_agrees_with_the_published_figures(name: str, programs: Programs, tmp_path: Path) -> None:
     workload = find_workload("libc", name)
     for index, level in enumerate(LEVELS):
-        report = measure(build_workload(source_of(workload), recipe_for(level)).path, 1, workload, tmp_path)
+        report = measure(build_workload(workload, recipe_for(level)).path, 1, workload, tmp_path)
         for metric, (published, tolerance) in IN_KIND[name].items():
             assert int(report[metric]) / KIB == pytest.approx(published[index], rel=tolerance)
 
@@ -104,7 +103,7 @@ def test_a_static_workload_runs(level: str, programs: Programs, tmp_path: Path) 
 def test_a_file_that_is_written_in_part_is_no_success(tmp_path: Path) -> None:
     """The kernel writes up to the limit of a file's size, or what there is room for; errno stays as it was."""
     workload = find_workload("os", "lat_fs(create,10240)")
-    program = build_workload(source_of(workload), recipe_for("glibc")).path
+    program = build_workload(workload, recipe_for("glibc")).path
     result = run(Path("/usr/bin/prlimit"), "--fsize=5000", str(program), "1", *workload.arguments, cwd=tmp_path)
     assert result.returncode == 1
     assert "error only%20a%20part%20of%20a%20file%20was%20written" in result.stdout

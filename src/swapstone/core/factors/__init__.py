@@ -12,6 +12,7 @@ from swapstone.core.factors.factor import (
     Evidence,
     Factor,
     Level,
+    PartFacts,
     ProgramFacts,
     Recipe,
     Stage,
@@ -19,7 +20,7 @@ from swapstone.core.factors.factor import (
     TakesTexts,
     require_known_attributes,
 )
-from swapstone.core.factors.facts import RECORDED, RELEVANT_SYMBOLS, facts_of, read_facts
+from swapstone.core.factors.facts import facts_of, facts_of_parts, read_facts
 from swapstone.core.factors.free_factor import (
     COMMAND_FACTOR,
     COMMAND_LINE,
@@ -55,11 +56,10 @@ __all__ = [
     "PRIORITY_SEEN",
     "PRIORITY_VARIABLE",
     "PROGRAM",
-    "RECORDED",
-    "RELEVANT_SYMBOLS",
     "Evidence",
     "Factor",
     "Level",
+    "PartFacts",
     "ProgramFacts",
     "Recipe",
     "Stage",
@@ -68,6 +68,7 @@ __all__ = [
     "all_factors",
     "check_values",
     "facts_of",
+    "facts_of_parts",
     "find_factor",
     "find_level",
     "free_factor",

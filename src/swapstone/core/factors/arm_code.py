@@ -8,7 +8,9 @@ and A7.5 to A7.9 (floating-point instructions).
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+
+from swapstone.core.factors.elf_file import ElfSymbol
 
 INTEGER, LOAD, STORE, BRANCH = "integer", "load", "store", "branch"
 VFP_LOAD, VFP_STORE, TO_CORE, TO_VFP, NEON = "vload", "vstore", "vfp-to-core", "core-to-vfp", "neon"
@@ -31,6 +33,12 @@ FLOAT_HELPERS = frozenset(
 )
 """Functions of libgcc that replace instructions of a floating-point unit: "Run-time ABI for the Arm Architecture" (IHI 0043), 4.1.2.
 Conversions of 64-bit integers are none of them: VFP has no such instructions. Comparisons call each other by further names."""
+
+
+def helper_addresses(symbols: Iterable[ElfSymbol]) -> frozenset[int]:
+    """Return the addresses of the `FLOAT_HELPERS` that a file with these symbols defines."""
+    return frozenset(symbol.address & ~1 for symbol in symbols if symbol.section and symbol.name in FLOAT_HELPERS)
+
 
 _OTHER_VFP = {0b0000: "vmov", 0b0001: "vmov", 0b0100: "vcmp", 0b0101: "vcmp"}
 

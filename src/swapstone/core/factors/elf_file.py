@@ -36,6 +36,8 @@ and entries of equal names share it; but 2^20 symbols that all share a name of 6
 _ONCE = frozenset({"SHT_SYMTAB", "SHT_DYNSYM", "SHT_DYNAMIC", "SHT_GNU_verneed", "PT_DYNAMIC", "PT_INTERP"})
 """Sections and segments of which a file has at most one: ELF specification, sections 4 and 5."""
 
+_LOCAL = 0  # STB_LOCAL
+_EXPORTED = (0, 3)  # STV_DEFAULT, STV_PROTECTED
 _SYMBOLS = {32: "IIIBBH", 64: "IBBHQQ"}
 """The fields of a symbol table's entry: Elf32_Sym and Elf64_Sym."""
 
@@ -62,6 +64,11 @@ class ElfSymbol(NamedTuple):
     binding: int
     visibility: int
     section: int
+
+    @property
+    def is_offered(self) -> bool:
+        """Return whether other objects can bind to it, if it is a dynamic symbol."""
+        return self.binding != _LOCAL and self.visibility in _EXPORTED
 
 
 class _BoundedReader(io.BufferedReader):

@@ -4,12 +4,15 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Sequence
-from typing import Protocol, TypeVar, runtime_checkable
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Protocol, TypeVar, runtime_checkable
 
 import msgspec
 
 from swapstone.core.model import FrozenStruct, Observation, unknown
+
+if TYPE_CHECKING:
+    from elftools.elf.elffile import ELFFile
 
 
 class Stage(enum.Enum):
@@ -38,6 +41,10 @@ class Level(FrozenStruct, frozen=True, kw_only=True):
 
 
 Piece = TypeVar("Piece", bound=FrozenStruct)
+
+
+def _piece(pieces: Sequence[FrozenStruct], kind: type[Piece]) -> Piece:
+    return next((each for each in pieces if isinstance(each, kind)), kind())
 
 
 class Recipe(FrozenStruct, frozen=True, kw_only=True):
@@ -80,7 +87,7 @@ class Recipe(FrozenStruct, frozen=True, kw_only=True):
 
     def of(self, kind: type[Piece]) -> Piece:
         """Return the piece of a class; one with its defaults if no level added it."""
-        return next((each for each in self.pieces if isinstance(each, kind)), kind())
+        return _piece(self.pieces, kind)
 
     def changed(self, kind: type[Piece], **changes: object) -> Recipe:
         """Return this recipe with other values in the piece of a class.
@@ -94,22 +101,30 @@ class Recipe(FrozenStruct, frozen=True, kw_only=True):
         return msgspec.structs.replace(self, pieces=(*others, made))
 
 
-class FloatFacts(FrozenStruct, frozen=True, kw_only=True):
-    """How a program for 32-bit ARM does floating-point arithmetic.
+class PartFacts(FrozenStruct, frozen=True, kw_only=True):
+    """What the factors of a part need of the file of a program or of a shared object. All fields have defaults.
 
-    Attributes:
-        registers: Tag_ABI_VFP_args of its build attributes: 1 if functions receive floating-point numbers in the registers of the
-            floating-point unit.
-        instructions: Tag_FP_arch: which floating-point instructions its code may contain; 0 for none.
-        arithmetic: number of floating-point sums, products and the like in the code of its own source files; None if that code is unknown,
-            as in a stripped file.
-        helpers: number of calls there of libgcc's functions that replace them.
+    A part provides its class as the kind ``program-facts``.
     """
 
-    registers: int
-    instructions: int
-    arithmetic: int | None = None
-    helpers: int | None = None
+    @classmethod
+    def read(cls, elf: ELFFile) -> PartFacts:
+        """Read them in an ELF file.
+
+        Raises:
+            ValueError, ELFError: the file is damaged. It then has no facts at all.
+        """
+        raise NotImplementedError
+
+    @classmethod
+    def pretended(cls, levels: Mapping[str, str], offered: tuple[str, ...]) -> PartFacts:
+        """Return those of a file that the target `fake` pretends.
+
+        Args:
+            levels: level by factor, with which a program was built.
+            offered: of a shared object, the symbols that it offers; empty for a program.
+        """
+        raise NotImplementedError
 
 
 class ProgramFacts(FrozenStruct, frozen=True, kw_only=True):
@@ -118,44 +133,20 @@ class ProgramFacts(FrozenStruct, frozen=True, kw_only=True):
     Attributes:
         path: absolute, as in /proc/PID/maps.
         machine: its architecture by the name in ELF, e.g. ``EM_X86_64``.
-        entry: the first bytes of code at its entry, hexadecimal.
         interp: its PT_INTERP, or None.
         needed: its DT_NEEDED entries, in order.
-        soname: its DT_SONAME; empty if it has none.
-        kind: its type, such as ``ET_DYN``.
-        bits: its word size, 32 or 64; 0 if unknown.
-        versions: the versions of symbols that it needs, such as ``GLIBC_2.34``.
-        sections: names of its sections.
-        comments: names of compilers in ``.comment``.
-        switches: command lines of compilers in ``.GCC.command.line`` (``-frecord-gcc-switches``).
-        symbols: the `RELEVANT_SYMBOLS` that it defines, from all its symbol tables.
-        exports: those of them that are dynamic symbols, so that other objects can bind to them.
-        aliases: those of them with the address of its ``malloc``.
-        build_id: of the note NT_GNU_BUILD_ID, hexadecimal; empty where it has none.
-        properties: those of ``.note.gnu.property``, each ``TYPE=VALUE``.
-        marks: the texts in the section of marked start-up objects (`swapstone.parts.build.factors.libc.MARK`).
-        float_abi: of a program for 32-bit ARM, how it does floating-point arithmetic; None for another one.
+        pieces: what parts read for their factors, one of each class: `of` finds it.
     """
 
     path: str
     machine: str = ""
-    entry: str = ""
     interp: str | None = None
     needed: tuple[str, ...] = ()
-    soname: str = ""
-    kind: str = ""
-    bits: int = 0
-    versions: tuple[str, ...] = ()
-    sections: tuple[str, ...] = ()
-    comments: tuple[str, ...] = ()
-    switches: tuple[str, ...] = ()
-    symbols: tuple[str, ...] = ()
-    exports: tuple[str, ...] = ()
-    aliases: tuple[str, ...] = ()
-    build_id: str = ""
-    properties: tuple[str, ...] = ()
-    marks: tuple[str, ...] = ()
-    float_abi: FloatFacts | None = None
+    pieces: tuple[PartFacts, ...] = ()
+
+    def of(self, kind: type[Piece]) -> Piece:
+        """Return the piece of a class; one with its defaults if no part read it."""
+        return _piece(self.pieces, kind)
 
 
 BOOTED_ROOT = "booted root"

@@ -32,6 +32,7 @@ KINDS = (
     "load-driver",
     "loads",
     "phrases",
+    "program-facts",
     "reference",
     "root",
     "settings",
@@ -41,7 +42,7 @@ KINDS = (
     "target",
     "topic",
 )
-_OUTSIDE = ("factor", "suite", "target")
+_OUTSIDE = ("factor", "program-facts", "suite", "target")
 """The kinds that parts from elsewhere provide: to look for packages takes 25 ms, and commands that read records do without."""
 
 

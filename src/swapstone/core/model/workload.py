@@ -28,29 +28,18 @@ UNKNOWN_THREADS = -1
 
 
 class Source(FrozenStruct, frozen=True, kw_only=True, tag="source"):
-    """A C program of this project, built for each variant.
+    """A C program of this project, built for each variant. ``native/workloads.toml`` has what it is linked with.
 
     Attributes:
         file: its name under ``native/workloads/``, e.g. ``b_string_strstr.c``.
         harness: whether it is linked with ``harness.c``, which repeats the work and prints one line for each pass (docs/wire.md,
             section 3). Without the harness it prints named figures (section 4), or it is a server and prints nothing.
-        libraries: linker flags, e.g. ``-lm``.
-        companions: further sources for work that loads objects at run time. Each becomes a shared object beside the program, named
-            after its stem: ``companions/object.c`` becomes ``object.so``.
-        packages: programs that the work starts, names in ``native/companions.toml``. Each is built from its pinned sources with the
-            variant's compiler and C library, and is beside the program.
-        max_passes: the largest number of passes that calibration may choose. The default keeps the output below the agent's limit: a
-            pass takes at most 60 bytes.
         reader: a name of `swapstone.core.workloads.output_readers.TOOL_READERS`: the format that it prints without the harness instead of
             named figures; empty for those.
     """
 
     file: str
     harness: bool = True
-    libraries: tuple[str, ...] = ()
-    companions: tuple[str, ...] = ()
-    packages: tuple[str, ...] = ()
-    max_passes: int = 1000
     reader: str = ""
 
 

@@ -26,8 +26,7 @@ from types import SimpleNamespace
 import msgspec
 from msgspec.structs import replace
 
-from swapstone.core.factors import ProgramFacts
-from swapstone.core.factors.factor import FloatFacts
+from swapstone.core.factors import ProgramFacts, facts_of_parts
 from swapstone.core.model import Experiment, FrozenStruct, ObservationKind, UserError, WireError
 from swapstone.core.targets.fake_spec import Spec, load_spec
 from swapstone.core.targets.target import (
@@ -201,13 +200,11 @@ class FakeTarget(Target):
 
     def inspect(self, path: str) -> ProgramFacts | None:
         """Return what the file of a simulated program or of a level's object would contain; None for any other path."""
-        offered = _OFFERS.get(path)
-        if offered:
-            return ProgramFacts(path=path, symbols=offered, exports=offered)
-        parts = path.split("/")
-        if len(parts) != 4 or parts[:2] != ["", "fake"]:
+        offered, parts = _OFFERS.get(path, ()), path.split("/")
+        if not offered and (len(parts) != 4 or parts[:2] != ["", "fake"]):
             return None
-        return _facts(path, _levels_of(urllib.parse.unquote(parts[2])))
+        levels = {} if offered else _levels_of(urllib.parse.unquote(parts[2]))
+        return ProgramFacts(path=path, pieces=tuple(kind.pretended(levels, offered) for kind in facts_of_parts()))
 
     def scratch(self) -> str:
         """Return the name of a folder. Nothing is written."""
@@ -345,32 +342,6 @@ def _mapping(levels: Mapping[str, str], program: str) -> tuple[str | None, tuple
     interp, library = LEVELS["libc"][levels.get("libc", "glibc")]
     others = (LEVELS[factor][level] for factor, level in levels.items() if factor != "libc")
     return interp, (program, *(path for _, objects in others for path in objects), *library)
-
-
-def _facts(path: str, levels: Mapping[str, str]) -> ProgramFacts:
-    """Return what the file of a program of given levels would contain."""
-    libc, compiler = levels.get("libc", "glibc"), levels.get("compiler", "gcc")
-    switch = f" -{levels['optimization']} prog.c" if "optimization" in levels else " prog.c"
-    linked = {"glibc": ("__libc_setup_tls", "__libc_start_main"), "musl": ("__init_libc", "__libc_start_main")}
-    own = {"glibc": ("_int_malloc", "malloc"), "musl": ("default_malloc", "malloc")}
-    allocator = levels.get("allocator", "default")
-    served = own[libc] if allocator == "default" else ("malloc", _SYMBOLS[allocator])
-    comments = {"gcc": "GCC: (fake) 12", "clang": "fake clang version 14"}
-    begins = {"gcc": "GNU C17 12", "clang": "/usr/bin/clang"}
-    return ProgramFacts(
-        path=path,
-        comments=(comments["gcc"], comments["clang"]) if compiler == "clang" else (comments["gcc"],),
-        switches=(begins[compiler] + switch,),
-        symbols=(*linked[libc], *served) if levels.get("linking") == "static" else (),
-        float_abi=_FLOAT.get(levels.get("float", "")),
-    )
-
-
-_FLOAT = {
-    "soft": FloatFacts(registers=0, instructions=0),
-    "softfp": FloatFacts(registers=0, instructions=4),
-    "hard": FloatFacts(registers=1, instructions=4),
-}
 
 
 _TICK_NS = 10_000_000  # of /proc/stat

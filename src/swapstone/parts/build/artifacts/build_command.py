@@ -14,6 +14,7 @@ from pathlib import Path
 
 from swapstone.core.model import UnavailableError, UserError
 
+COMPILER_TIMEOUT_S = 120
 _EPOCH = "315532800"  # 1980-01-01, for SOURCE_DATE_EPOCH: equal sources give equal programs
 
 
@@ -120,3 +121,14 @@ def link_kernel_headers(folder: Path) -> None:
         found = re.search(rf'^# \d+ "((?:/[^/"]+)+?/{name})/', asked.stdout.decode(errors="replace"), re.MULTILINE)
         if found:
             (folder / name).symlink_to(found[1])
+
+
+def run_compiler(command: list[str]) -> None:
+    """Run a compiler or linker.
+
+    Raises:
+        UnavailableError: it can't be run.
+        UserError: it failed; the message ends with its output.
+    """
+    what, hint = f"Building with `{' '.join(command)}`", "`swapstone doctor` reports missing tools."
+    run_tool(command, what, hint=hint, timeout_s=COMPILER_TIMEOUT_S)

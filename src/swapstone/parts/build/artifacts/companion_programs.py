@@ -3,16 +3,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 
-from swapstone.core.artifacts.built import Built
 from swapstone.core.factors import Recipe
-from swapstone.core.model import Source
-from swapstone.parts.build.artifacts import workload_build
 from swapstone.parts.build.artifacts.servers import unpacked_builder
-from swapstone.parts.build.artifacts.workload_build import BASE_RECIPE
-from swapstone.parts.build.build import Build
 
 LOCK = "native/companions.toml"
 
@@ -31,35 +25,16 @@ _MAKES: dict[str, tuple[str, str]] = {
 }
 """The program that a build creates and the build command, by name in the lock."""
 
-_OF_THIS_PROJECT = frozenset(flag for flag in BASE_RECIPE.of(Build).cflags if not flag.startswith(("-O", "-U")))
-"""The warnings and the dialect of this project's own sources."""
 
-
-def companion_programs(source: Source, recipe: Recipe) -> tuple[Path, ...]:
-    """Return the programs that a workload starts, built for a variant or taken from the cache.
+def build_companion(name: str, recipe: Recipe) -> Path:
+    """Return a program that a workload starts, built for a variant or taken from the cache.
 
     Args:
-        source: of the workload.
-        recipe: resolved; of the workload's own program.
+        name: in the lock.
+        recipe: resolved; without the warnings and the dialect of this project's sources.
 
     Raises:
         UnavailableError: the sources can't be fetched, or there is no compiler.
-        UserError: a build fails; the message ends with its output.
+        UserError: the build fails; the message ends with its output.
     """
-    cflags = tuple(flag for flag in recipe.of(Build).cflags if flag not in _OF_THIS_PROJECT)
-    theirs = recipe.changed(Build, cflags=cflags)
-    return tuple(
-        unpacked_builder(name, *_MAKES[name], LOCK).build(theirs, lambda _: "").path for name in source.packages
-    )
-
-
-def build_workload(source: Source, recipe: Recipe, *, relinked: bool = False) -> Built:
-    """Build a workload with the programs that it starts; see `swapstone.parts.build.artifacts.workload_build.build_workload`."""
-    beside = companion_programs(source, recipe)
-    return workload_build.build_workload(source, recipe, relinked=relinked, beside=beside)
-
-
-def build_layouts(source: Source, recipe: Recipe, seeds: Sequence[str]) -> tuple[Built, ...]:
-    """Build several links of a workload; see `workload_build.build_layouts`. What it starts is linked once."""
-    beside = companion_programs(source, recipe)
-    return workload_build.build_layouts(source, recipe, seeds, beside=beside)
+    return unpacked_builder(name, *_MAKES[name], LOCK).build(recipe, lambda _: "").path

@@ -18,7 +18,7 @@ from swapstone.core.artifacts.tool_versions import compiler_identity, first_line
 from swapstone.core.factors import Recipe
 from swapstone.core.model import FrozenStruct, UnavailableError
 from swapstone.core.model.directories import cache_dir, share_dir
-from swapstone.parts.build.artifacts.build_command import build_environment, run_build
+from swapstone.parts.build.artifacts.build_command import build_environment, run_build, run_compiler
 from swapstone.parts.build.artifacts.cross_compilers import CROSS_COMPILERS
 from swapstone.parts.build.artifacts.own_toolchain import (
     compiler_script,
@@ -30,7 +30,6 @@ from swapstone.parts.build.artifacts.own_toolchain import (
 )
 from swapstone.parts.build.artifacts.toolchain import cross_prefix
 from swapstone.parts.build.artifacts.upstream_sources import fetch, read_lock
-from swapstone.parts.build.artifacts.workload_build import run_compiler
 from swapstone.parts.build.build import Build
 from swapstone.parts.build.factors.libc import CLibraryTree
 from swapstone.parts.build.factors.sdk import command_of_level, sdk_of_level

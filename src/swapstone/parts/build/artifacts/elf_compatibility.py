@@ -9,6 +9,7 @@ from pathlib import Path
 from swapstone.core.factors import Evidence, ProgramFacts, Recipe, find_factor, read_facts
 from swapstone.core.model import UnavailableError, UserError
 from swapstone.parts.build.build import Build
+from swapstone.parts.build.factors.build_facts import BuildFacts
 
 
 def program_libc(path: Path) -> str:
@@ -38,7 +39,7 @@ def program_libc(path: Path) -> str:
 def object_libc(facts: ProgramFacts) -> str | None:
     """Return the C library that a shared object was built for; None if unknown."""
     names = [name.rsplit("/", 1)[-1] for name in facts.needed]
-    if "libc.so.6" in names or any(version.startswith("GLIBC_") for version in facts.versions):
+    if "libc.so.6" in names or any(version.startswith("GLIBC_") for version in facts.of(BuildFacts).versions):
         return "glibc"
     if any(name == "libc.so" or name.startswith(("libc.musl-", "ld-musl-")) for name in names):
         return "musl"
@@ -81,4 +82,4 @@ def _machine() -> str:
 
 
 def _processor(facts: ProgramFacts) -> str:
-    return f"{facts.machine} {facts.bits}"
+    return f"{facts.machine} {facts.of(BuildFacts).bits}"

@@ -19,8 +19,9 @@ from swapstone.core.model import UnavailableError, UserError
 from swapstone.core.model.directories import cache_dir
 from swapstone.parts.build.artifacts.build_command import run_tool
 from swapstone.parts.build.build import Build
+from swapstone.parts.build.factors.build_facts import MARK
 from swapstone.parts.build.factors.compiler_probe import CompilerFacts, probe_compiler
-from swapstone.parts.build.factors.libc import MARK, CLibraryTree, read_tree
+from swapstone.parts.build.factors.libc import CLibraryTree, read_tree
 from swapstone.parts.build.factors.sdk import Sdk, command_of_level, sdk_of_level
 
 

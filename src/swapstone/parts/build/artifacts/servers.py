@@ -18,10 +18,10 @@ from swapstone.core.factors.factor import SOURCE_RECIPE
 from swapstone.core.model import LoadGenerator, OwnProgram, UnavailableError
 from swapstone.core.model.directories import cache_dir, share_dir
 from swapstone.core.workloads.load_generators import LOAD_GENERATORS, PACE
+from swapstone.parts.build.artifacts.build_command import run_compiler
 from swapstone.parts.build.artifacts.recipe_resolution import resolve_recipe
 from swapstone.parts.build.artifacts.source_build import SourceBuilder
 from swapstone.parts.build.artifacts.upstream_sources import read_lock, unpacked
-from swapstone.parts.build.artifacts.workload_build import run_compiler
 from swapstone.parts.build.build import Build
 
 LOCK = "native/servers.toml"

@@ -5,10 +5,12 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import hashlib
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
+from types import GenericAlias
 
 import msgspec
 
@@ -16,15 +18,18 @@ from swapstone.core.artifacts.built import Built
 from swapstone.core.artifacts.cache_folder import new_folder, sha256_of
 from swapstone.core.artifacts.program_size import sizes_of
 from swapstone.core.artifacts.tool_versions import compiler_identity, loader_version
-from swapstone.core.factors import RECORDED, RELEVANT_SYMBOLS, ProgramFacts, Recipe, read_facts
+from swapstone.core.factors import ProgramFacts, Recipe, facts_of_parts, read_facts
 from swapstone.core.factors.factor import SOURCE_RECIPE
-from swapstone.core.model import Source, UnavailableError, UserError, Workload
+from swapstone.core.model import FrozenStruct, Source, UnavailableError, UserError, Workload
 from swapstone.core.model.directories import cache_dir, share_dir
+from swapstone.core.model.regular_file import read_toml
 from swapstone.core.model.temporary_folder import TemporaryFolder
 from swapstone.parts.build.artifacts import link_layouts
-from swapstone.parts.build.artifacts.build_command import run_tool
+from swapstone.parts.build.artifacts.build_command import run_compiler
+from swapstone.parts.build.artifacts.companion_programs import build_companion
 from swapstone.parts.build.artifacts.toolchain import linked_dynamically, strip_command
 from swapstone.parts.build.build import Build
+from swapstone.parts.build.factors.build_facts import RECORDED, RELEVANT_SYMBOLS
 
 BASE_RECIPE = Recipe(
     environment=SOURCE_RECIPE.environment,
@@ -36,35 +41,79 @@ BASE_RECIPE = Recipe(
     ),
 )
 
+_OF_THIS_PROJECT = frozenset(flag for flag in BASE_RECIPE.of(Build).cflags if not flag.startswith(("-O", "-U")))
+"""The warnings and the dialect of this project's own sources."""
+
 PROGRAM = "prog"
 FACTS = "facts.json"
-CACHE_VERSION = ("program, facts", *ProgramFacts.__struct_fields__)
+CACHE_VERSION = (
+    "program, facts",
+    *ProgramFacts.__struct_fields__,
+    *(name for kind in facts_of_parts() for name in kind.__struct_fields__),
+)
 """Version of the files in a built program's folder; part of the digest, so that versions of Swapstone whose facts have other
 fields don't share builds."""
-BUILD_TIMEOUT_S = 120
 
 
-def build_workload(source: Source, recipe: Recipe, *, relinked: bool = False, beside: Sequence[Path] = ()) -> Built:
+class Inputs(FrozenStruct, frozen=True, kw_only=True):
+    """What a program is built from beside its source: a table of ``native/workloads.toml``, which describes them."""
+
+    libraries: tuple[str, ...] = ()
+    companions: tuple[str, ...] = ()
+    packages: tuple[str, ...] = ()
+
+
+@functools.cache
+def _tables() -> dict[str, Inputs]:
+    return read_toml(share_dir() / "native" / "workloads.toml", dict[str, Inputs], "Install Swapstone again.")
+
+
+def inputs_of(workload: Workload) -> Inputs:
+    """Return what a C program of this project is built from beside its source.
+
+    Raises:
+        UserError: the tables can't be read.
+    """
+    assert isinstance(workload.origin, Source)
+    return _tables().get(workload.name) or _tables().get(workload.origin.file, Inputs())
+
+
+def companion_programs(workload: Workload, recipe: Recipe) -> tuple[Path, ...]:
+    """Return the programs that a workload starts, built for a variant or taken from the cache.
+
+    Args:
+        workload: a C program of this project.
+        recipe: resolved; of the workload's own program.
+
+    Raises:
+        UnavailableError: the sources can't be fetched, or there is no compiler.
+        UserError: a build fails; the message ends with its output.
+    """
+    cflags = tuple(flag for flag in recipe.of(Build).cflags if flag not in _OF_THIS_PROJECT)
+    theirs = recipe.changed(Build, cflags=cflags)
+    return tuple(build_companion(name, theirs) for name in inputs_of(workload).packages)
+
+
+def build_workload(workload: Workload, recipe: Recipe, *, relinked: bool = False) -> Built:
     """Build a workload, or return it from the cache.
 
     Args:
-        source: of the workload.
+        workload: a C program of this project.
         recipe: resolved; gives compiler and flags.
         relinked: link the same objects in another order and with another offset, which moves the same code to other addresses.
-        beside: programs that it starts, which are copied to its folder.
 
     Raises:
         UnavailableError: the compiler is not installed, or the workload loads shared objects and the program would be static.
         UserError: the compilation fails; the message ends with the compiler's output.
     """
-    return _build(_job(source, recipe, relinked=relinked, beside=beside))
+    return _build(_job(workload, recipe, relinked=relinked, beside=companion_programs(workload, recipe)))
 
 
-def build_whole(source: Source, recipe: Recipe, folder: Path, *, like: str) -> Path | None:
+def build_whole(workload: Workload, recipe: Recipe, folder: Path, *, like: str) -> Path | None:
     """Build a workload again with symbols, to name the addresses of the stripped program that runs.
 
     Args:
-        source: of the workload.
+        workload: a C program of this project.
         recipe: of the program.
         folder: for the output; created.
         like: path of the stripped program.
@@ -73,7 +122,7 @@ def build_whole(source: Source, recipe: Recipe, folder: Path, *, like: str) -> P
         The file with symbols; None if it does not build, or its stripped form differs from the program.
     """
     try:
-        job = _job(source, recipe, relinked=False)
+        job = _job(workload, recipe, relinked=False)
         folder.mkdir(parents=True, exist_ok=True)
         whole, stripped = folder / "whole", folder / "stripped"
         run_compiler(
@@ -95,50 +144,49 @@ def build_whole(source: Source, recipe: Recipe, folder: Path, *, like: str) -> P
         return None
 
 
-def build_layouts(
-    source: Source, recipe: Recipe, seeds: Sequence[str], *, beside: Sequence[Path] = ()
-) -> tuple[Built, ...]:
+def build_layouts(workload: Workload, recipe: Recipe, seeds: Sequence[str]) -> tuple[Built, ...]:
     """Build several links of a workload: the same code with other orders of functions and objects, and other offsets.
 
     Args:
-        source: of the workload.
+        workload: a C program of this project.
         recipe: resolved; gives compiler and flags.
         seeds: one per link; equal seeds give equal programs.
-        beside: programs that it starts, which are copied to its folder.
 
     Returns:
-        A program for each seed. The sources are compiled once, with each function in its own section.
+        A program for each seed. The sources are compiled once, with each function in its own section. What it starts is linked once.
 
     Raises:
         UnavailableError: the compiler is not installed.
         UserError: the compilation fails; the message ends with the compiler's output.
     """
     job = _job(
-        source,
+        workload,
         recipe.changed(Build, cflags=(*recipe.of(Build).cflags, link_layouts.SECTIONS_FLAG)),
         relinked=False,
-        beside=beside,
+        beside=companion_programs(workload, recipe),
     )
     with TemporaryFolder("objects") as objects:
         return tuple(_build(dataclasses.replace(job, layout=seed, objects=Path(objects))) for seed in seeds)
 
 
-def _job(source: Source, recipe: Recipe, *, relinked: bool, beside: Sequence[Path] = ()) -> Job:
-    if source.companions and recipe.of(Build).linking == "static":
+def _job(workload: Workload, recipe: Recipe, *, relinked: bool, beside: Sequence[Path] = ()) -> Job:
+    source, inputs = workload.origin, inputs_of(workload)
+    assert isinstance(source, Source)
+    if inputs.companions and recipe.of(Build).linking == "static":
         raise UnavailableError("The workload loads shared objects at run time, which a static program can't do.")
     folder = share_dir() / "native" / "workloads"
     harness = (folder / "harness.c",) if source.harness else ()
     sources = (folder / source.file, *harness)
     headers = tuple(sorted(folder.glob("*.h")))
-    companions = tuple(folder / name for name in source.companions)
-    return Job(sources, headers, companions, recipe, source.libraries, relinked, beside=tuple(beside))
+    companions = tuple(folder / name for name in inputs.companions)
+    return Job(sources, headers, companions, recipe, inputs.libraries, relinked, beside=tuple(beside))
 
 
 EMPTY_SUITE = "size"
 
 
-def _empty(name: str, description: str, *libraries: str) -> Workload:
-    origin = Source(file="empty.c", harness=False, libraries=libraries)
+def _empty(name: str, description: str) -> Workload:
+    origin = Source(file="empty.c", harness=False)
     return Workload(name=name, origin=origin, description=description, metrics=())
 
 
@@ -147,7 +195,7 @@ EMPTY_AS_VARIED = _empty("empty", "a program that does nothing")
 
 EMPTY_PROGRAMS: tuple[Workload, ...] = (
     _empty("empty (dynamic)", "a program that does nothing"),
-    _empty("empty (static)", "the same, linked statically", "-static"),
+    _empty("empty (static)", "the same, linked statically"),
     EMPTY_AS_VARIED,
 )
 """Built for their size alone, which is what the C library adds to every program."""
@@ -162,7 +210,7 @@ def build_empty(program: Workload, recipe: Recipe) -> Built:
     """
     assert isinstance(program.origin, Source)
     source = share_dir() / "native" / "workloads" / program.origin.file
-    return _build(Job((source,), (), (), recipe, program.origin.libraries, relinked=False))
+    return _build(Job((source,), (), (), recipe, inputs_of(program).libraries, relinked=False))
 
 
 def c_library_version(recipe: Recipe) -> tuple[str, str] | None:
@@ -269,7 +317,9 @@ def _compile(home: Path, job: Job) -> None:
         )
         facts = read_facts(whole)
         if facts is not None:
-            (done / FACTS).write_bytes(msgspec.structs.replace(facts, path="").encoded())
+            (done / FACTS).write_bytes(
+                msgspec.json.encode((msgspec.structs.replace(facts, path="", pieces=()), *facts.pieces))
+            )
         # Symbols and recorded command lines are not loaded, and the file size should not depend on them.
         run_compiler(
             [
@@ -305,16 +355,8 @@ def _facts_of(program: Path) -> ProgramFacts | None:
     written = program.with_name(FACTS)
     if not written.is_file():
         return None
-    facts = msgspec.json.decode(written.read_bytes(), type=ProgramFacts)
-    return msgspec.structs.replace(facts, path=str(program.resolve()))  # the path that the kernel shows for mappings
-
-
-def run_compiler(command: list[str]) -> None:
-    """Run a compiler or linker.
-
-    Raises:
-        UnavailableError: it can't be run.
-        UserError: it failed; the message ends with its output.
-    """
-    what, hint = f"Building with `{' '.join(command)}`", "`swapstone doctor` reports missing tools."
-    run_tool(command, what, hint=hint, timeout_s=BUILD_TIMEOUT_S)
+    kinds = GenericAlias(tuple, (ProgramFacts, *facts_of_parts()))
+    facts, *pieces = msgspec.json.decode(written.read_bytes(), type=kinds)
+    assert isinstance(facts, ProgramFacts)
+    mapped = str(program.resolve())  # the path that the kernel shows for mappings
+    return msgspec.structs.replace(facts, path=mapped, pieces=tuple(pieces))

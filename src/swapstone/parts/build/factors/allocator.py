@@ -11,16 +11,10 @@ from swapstone.core.factors.factor import Evidence, Level, ProgramFacts, Recipe,
 from swapstone.core.factors.facts import read_facts
 from swapstone.core.model import UserError
 from swapstone.parts.build.build import Build
+from swapstone.parts.build.factors.build_facts import ALLOCATOR_SYMBOLS, BuildFacts
 
 DEFAULT = "default"
 
-# A symbol that this allocator defines and no other (`RELEVANT_SYMBOLS`). File names prove nothing.
-_SYMBOLS = {
-    "mimalloc": "mi_malloc",
-    "jemalloc": "mallctlbymib",
-    "tcmalloc": "tc_malloc",
-    "snmalloc": "__malloc_end_pointer",
-}
 _LIBC_SYMBOLS = {"__libc_start_main", "_rtld_global"}  # glibc's loader exports a malloc too, for its own start
 _INVALID = re.compile(r"[\s,=:()%*?\[\]{}]")
 
@@ -112,11 +106,11 @@ def _check_object(path: Path, facts: ProgramFacts | None) -> None:
     Raises:
         UserError: it is no ELF file, no shared object, or does not export malloc.
     """
-    if facts is None or facts.kind != "ET_DYN" or facts.interp is not None:
+    if facts is None or facts.of(BuildFacts).kind != "ET_DYN" or facts.interp is not None:
         raise UserError(
             f"{path} is not an ELF shared object, so it can't be preloaded.", "Build it with: cc -shared -fPIC"
         )
-    if "malloc" not in facts.exports:
+    if "malloc" not in facts.of(BuildFacts).exports:
         raise UserError(
             f"{path} does not export malloc: programs would use another one.",
             "It must define malloc as a dynamic symbol: `nm -D --defined-only` lists those.",
@@ -134,7 +128,8 @@ def _first_with_malloc(evidence: Evidence) -> ProgramFacts | None:
 
 def _has_malloc(facts: ProgramFacts, evidence: Evidence) -> bool:
     """Return whether other objects can bind to a file's malloc. In a static program, which has no loader, any symbol counts."""
-    return "malloc" in (facts.symbols if evidence.interp is None else facts.exports)
+    built = facts.of(BuildFacts)
+    return "malloc" in (built.symbols if evidence.interp is None else built.exports)
 
 
 def _search_order(evidence: Evidence) -> Iterator[ProgramFacts]:
@@ -148,10 +143,14 @@ def _search_order(evidence: Evidence) -> Iterator[ProgramFacts]:
     for facts in found:  # `found` grows in the loop
         yield facts
         for name in facts.needed:
-            match = next((one for one in left.values() if name in {one.soname, one.path.rsplit("/", 1)[-1]}), None)
+            match = next((one for one in left.values() if name in _names_of(one)), None)
             if match is not None:
                 found.append(left.pop(match.path))
     yield from left.values()
+
+
+def _names_of(facts: ProgramFacts) -> set[str]:
+    return {facts.of(BuildFacts).soname, facts.path.rsplit("/", 1)[-1]}
 
 
 def _with_allocators(objects: Iterable[ProgramFacts], evidence: Evidence) -> Iterator[ProgramFacts]:
@@ -164,9 +163,10 @@ def _is_libc_malloc(facts: ProgramFacts) -> bool:
 
     glibc's ``malloc`` is in one object file with ``_int_malloc``, which is never linked together with another malloc. musl's has an alias.
     """
-    if _LIBC_SYMBOLS.intersection(facts.exports) or "default_malloc" in facts.aliases:
+    built = facts.of(BuildFacts)
+    if _LIBC_SYMBOLS.intersection(built.exports) or "default_malloc" in built.aliases:
         return True
-    return "_int_malloc" in facts.symbols and not set(_SYMBOLS.values()).intersection(facts.aliases)
+    return "_int_malloc" in built.symbols and not {*ALLOCATOR_SYMBOLS.values()}.intersection(built.aliases)
 
 
 def _name(facts: ProgramFacts, evidence: Evidence) -> str:
@@ -175,7 +175,7 @@ def _name(facts: ProgramFacts, evidence: Evidence) -> str:
         return facts.path
     if _is_libc_malloc(facts):
         return DEFAULT
-    names = [level for level, symbol in _SYMBOLS.items() if symbol in facts.symbols]
+    names = [level for level, symbol in ALLOCATOR_SYMBOLS.items() if symbol in facts.of(BuildFacts).symbols]
     return "+".join(names) or f"an unknown allocator in {facts.path}"
 
 

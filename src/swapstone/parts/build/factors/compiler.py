@@ -12,6 +12,7 @@ from pathlib import Path
 from swapstone.core.factors.factor import Evidence, Level, ProgramFacts, Recipe, Stage
 from swapstone.core.model import UserError
 from swapstone.parts.build.build import Build
+from swapstone.parts.build.factors.build_facts import BuildFacts
 from swapstone.parts.build.factors.compiler_probe import probe_compiler
 from swapstone.parts.build.factors.recorded_switches import recorded, with_recording
 from swapstone.parts.build.factors.sdk import SDK, command_of_level
@@ -100,7 +101,9 @@ class Compiler:
         if program is None:
             return None
         compilers = sorted({name for name, _ in recorded(program)})
-        named = {level for level, pattern in _COMMENTS.items() if any(map(pattern.search, program.comments))}
+        named = {
+            level for level, pattern in _COMMENTS.items() if any(map(pattern.search, program.of(BuildFacts).comments))
+        }
         kind = "+".join(compilers) or ("clang" if "clang" in named else "gcc" if named else None)
         path = evidence.path_of(self.name)
         return self._of_path(path, kind, program) if path and kind else kind
@@ -112,11 +115,12 @@ class Compiler:
         except UserError:
             return None  # the compiler is gone: there is nothing to compare the program with
         lines = [line for _, line in recorded(program)]
+        comments = program.of(BuildFacts).comments
         same = all(facts.version in line.split() for line in lines) or facts.kind == "clang"
         options = all(set(facts.switches) <= set(line.split()) for line in lines)
-        if kind == facts.kind and facts.name in program.comments and same and options:
+        if kind == facts.kind and facts.name in comments and same and options:
             return level
-        return f"{kind} ({'; '.join(program.comments)})"
+        return f"{kind} ({'; '.join(comments)})"
 
 
 COMPILER = Compiler()

@@ -15,6 +15,7 @@ from pathlib import Path
 from swapstone.core.factors.facts import read_facts
 from swapstone.core.model import FrozenStruct, UserError
 from swapstone.core.model.temporary_folder import TemporaryFolder
+from swapstone.parts.build.factors.build_facts import BuildFacts
 from swapstone.parts.build.factors.recorded_switches import RECORD
 
 _TIMEOUT_S = 30
@@ -103,8 +104,9 @@ def _written(command: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
         facts = read_facts(made)
     if facts is None:
         return "", ()
-    words = " ".join(facts.switches).split()
-    return next(iter(facts.comments), ""), tuple(word for word in words if not word.startswith("/"))
+    built = facts.of(BuildFacts)
+    words = " ".join(built.switches).split()
+    return next(iter(built.comments), ""), tuple(word for word in words if not word.startswith("/"))
 
 
 def output_of(command: list[str]) -> str:

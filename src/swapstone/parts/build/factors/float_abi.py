@@ -10,6 +10,7 @@ import os
 
 from swapstone.core.factors.factor import Evidence, Level, Recipe, Stage
 from swapstone.parts.build.build import Build
+from swapstone.parts.build.factors.build_facts import BuildFacts
 
 SOFT, SOFTFP, HARD = "soft", "softfp", "hard"
 
@@ -71,7 +72,7 @@ class Float:
             ``hard`` if functions receive numbers in registers of the unit; else ``softfp`` if the code may contain instructions of the
             unit; else ``soft``. Another text for a program whose own code contradicts that. None if there are no such attributes.
         """
-        facts = evidence.program.float_abi if evidence.program else None
+        facts = evidence.program.of(BuildFacts).float_abi if evidence.program else None
         if facts is None:
             return None
         if facts.registers not in _REGISTERS:

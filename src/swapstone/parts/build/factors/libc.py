@@ -13,9 +13,7 @@ from swapstone.core.factors.factor import Evidence, Level, ProgramFacts, Recipe,
 from swapstone.core.factors.facts import read_facts
 from swapstone.core.model import FrozenStruct, UserError
 from swapstone.parts.build.build import Build
-
-MARK = ".swapstone.libc"
-"""Section of the marked start-up objects. It is not loaded. It shows in a static program which folder's objects were linked."""
+from swapstone.parts.build.factors.build_facts import BuildFacts
 
 _FORMS = "It must have include/stdio.h, lib/crt1.o and lib/libc.so or lib/libc.a, in the folder itself or in its usr."
 
@@ -225,7 +223,7 @@ class Libc:
             tree = read_tree(Path(root))
         except UserError:
             return kind  # the folder is gone: nothing can be observed of it
-        marked = evidence.program is not None and tree.mark() in evidence.program.marks
+        marked = evidence.program is not None and tree.mark() in evidence.program.of(BuildFacts).marks
         return root if kind == tree.kind and (files or marked) else kind
 
     def _kind(self, evidence: Evidence) -> str | None:
@@ -252,10 +250,10 @@ def _name(path: str) -> str:
 
 def _linked_in(program: ProgramFacts) -> set[str]:
     """Return the C libraries whose start-up objects and code a program's file contains."""
-    found = {level for level, symbol in _SYMBOLS.items() if symbol in program.symbols}
-    found |= {level for level, pattern in _SECTIONS.items() if any(map(pattern.match, program.sections))}
-    entry = _ENTRIES.get(program.machine)
-    return found | ({"musl"} if entry is not None and entry.match(program.entry) else set())
+    facts, entry = program.of(BuildFacts), _ENTRIES.get(program.machine)
+    found = {level for level, symbol in _SYMBOLS.items() if symbol in facts.symbols}
+    found |= {level for level, pattern in _SECTIONS.items() if any(map(pattern.match, facts.sections))}
+    return found | ({"musl"} if entry is not None and entry.match(facts.entry) else set())
 
 
 LIBC = Libc()

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from swapstone.core.factors.factor import ProgramFacts
+from swapstone.parts.build.factors.build_facts import BuildFacts
 
 RECORD = "-frecord-gcc-switches"
 """Makes gcc and clang write their command line to ``.GCC.command.line``. The section is not loaded, so it changes no measurement."""
@@ -19,7 +20,7 @@ def recorded(program: ProgramFacts) -> tuple[tuple[str, str], ...]:
 
     gcc before version 11 records each word as a line of its own; those are ignored.
     """
-    found = ((_compiler_of(line), line) for line in program.switches)
+    found = ((_compiler_of(line), line) for line in program.of(BuildFacts).switches)
     return tuple((name, line) for name, line in found if name)
 
 

@@ -17,9 +17,11 @@ from swapstone.core.run.machine_config import probe_request, require_real_time
 from swapstone.core.run.subject import BuildContext
 from swapstone.core.run.variant_program import Program
 from swapstone.core.wire import TrialRequest
-from swapstone.parts.build.artifacts.companion_programs import build_layouts, build_workload
 from swapstone.parts.build.artifacts.link_layouts import environment_padding
-from swapstone.parts.build.artifacts.workload_build import build_whole
+from swapstone.parts.build.artifacts.workload_build import build_layouts, build_whole, build_workload
+
+MOST_PASSES = 1000
+"""The largest number of passes that calibration may choose: the output is below the agent's limit, as a pass takes at most 60 bytes."""
 
 
 class Bundled(BuiltProgram):
@@ -37,7 +39,7 @@ class Bundled(BuiltProgram):
     def __init__(self, workload: Workload, origin: Source) -> None:
         super().__init__(workload)
         self._origin = origin
-        self.max_passes = origin.max_passes if origin.harness else 0
+        self.max_passes = MOST_PASSES if origin.harness else 0
 
     def build(self, variant: Variant, recipe: Recipe, context: BuildContext) -> Program:
         """Build the program, and the links that take turns if the experiment has layouts."""
@@ -51,11 +53,11 @@ class Bundled(BuiltProgram):
     def compile(self, variant: Variant, recipe: Recipe, context: BuildContext) -> Built:
         """Compile and link the source with the harness."""
         del context
-        return build_workload(self._origin, recipe, relinked=variant.copy is Copy.RELINKED)
+        return build_workload(self.workload, recipe, relinked=variant.copy is Copy.RELINKED)
 
     def with_symbols(self, program: Program, folder: Path, *, like: str) -> Path | None:
         """Build the source without stripping it; None if that gives other code."""
-        return build_whole(self._origin, program.recipe, folder, like=like)
+        return build_whole(self.workload, program.recipe, folder, like=like)
 
     def _probe(self, program: Program, folder: str) -> TrialRequest:
         """Return a request for a single wake-up, which shows whether the target permits the program."""
@@ -65,7 +67,7 @@ class Bundled(BuiltProgram):
     def _links(self, variant: Variant, recipe: Recipe, context: BuildContext) -> tuple[Program, ...]:
         """Return one program for each seed. Each has an environment of another size."""
         links = []
-        builds = build_layouts(self._origin, recipe, context.layout_seeds)
+        builds = build_layouts(self.workload, recipe, context.layout_seeds)
         for number, (seed, built) in enumerate(zip(context.layout_seeds, builds, strict=True), start=1):
             padded = (*recipe.environment, environment_padding(seed))
             padded_recipe = msgspec.structs.replace(recipe, environment=padded)

@@ -12,8 +12,18 @@ import enum
 import functools
 from collections.abc import Callable, Iterable, Iterator
 
-from swapstone.core.factors.arm_code import KINDS, VFP_LOAD, branch_target, is_wide, kind_of, words_of
-from swapstone.core.factors.arm_facts import float_helper_addresses
+from elftools.elf.elffile import ELFFile
+
+from swapstone.core.factors.arm_code import (
+    KINDS,
+    VFP_LOAD,
+    branch_target,
+    helper_addresses,
+    is_wide,
+    kind_of,
+    words_of,
+)
+from swapstone.core.factors.elf_file import symbols_of
 from swapstone.parts.explain.instruments.code_files import CodeFile
 from swapstone.parts.explain.instruments.plugin_file import Block
 from swapstone.parts.explain.instruments.symbol_tables import of_elf
@@ -176,9 +186,7 @@ def count_arm(blocks: Iterable[Block], files: Iterable[CodeFile], kernel_start: 
         kernel_start: the lowest address of the kernel.
     """
     programs = [file for file in files if file.fixed and file.kind == PROGRAM]
-    helpers = frozenset[int]().union(
-        *(of_elf(file.symbols, float_helper_addresses, frozenset[int]()) for file in programs)
-    )
+    helpers = frozenset[int]().union(*(of_elf(file.symbols, _helpers_in, frozenset[int]()) for file in programs))
     kinds = collections.Counter[str]()
     runs = calls = 0
     for block in blocks:
@@ -195,6 +203,11 @@ def count_arm(blocks: Iterable[Block], files: Iterable[CodeFile], kernel_start: 
     return ArmCounts(
         kinds=tuple((kind, kinds[kind]) for kind in KINDS if kinds[kind]), load_runs=runs, helper_calls=calls
     )
+
+
+def _helpers_in(elf: ELFFile) -> frozenset[int]:
+    tables = (section for section in elf.iter_sections() if section["sh_type"] == "SHT_SYMTAB")
+    return helper_addresses(symbol for table in tables for symbol in symbols_of(elf, table))
 
 
 def is_thumb(block: Block) -> bool:

@@ -43,6 +43,7 @@ from swapstone.parts.build.artifacts.link_layouts import environment_padding, wi
 from swapstone.parts.build.artifacts.replaced_flags import replaced_flags_warning
 from swapstone.parts.build.artifacts.source_build import SourceBuilder
 from swapstone.parts.build.build import Build
+from swapstone.parts.build.factors.build_facts import BuildFacts
 from swapstone.parts.build.factors.libc import LIBC
 from swapstone.parts.build.subjects.own_program_carried import carried_files, check_files, uncarried_arguments
 
@@ -365,7 +366,7 @@ class SourceProgram(UserProgram):
         if not self._own.build:
             return ""
         facts = program.facts
-        compiler = ", ".join(facts.comments) if facts and facts.comments else "an unnamed compiler"
+        compiler = ", ".join(facts.of(BuildFacts).comments if facts else ()) or "an unnamed compiler"
         loader = (facts.interp or "none") if facts else "none: it is a script"
         return (
             f"; does the build ignore {{cc}}, {{cflags}} or {{ldflags}}, or find files of an earlier build? {{cc}} was "

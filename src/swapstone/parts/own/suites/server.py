@@ -48,7 +48,7 @@ def _server(name: str, generator: LoadGenerator, *, cores: bool) -> Workload:
     load = f"wrk with {generator.connections} connections" if generator.reader == "wrk" else f"{RATE} requests a second"
     return Workload(
         name=name,
-        origin=Source(file="server.c", harness=False, libraries=("-pthread",)),
+        origin=Source(file="server.c", harness=False),
         arguments=("{port}", "0" if cores else "1", str(SMALL_OBJECTS), str(LARGE_BYTES), "{address}"),
         description=f"an HTTP server, {threads}, {SMALL_OBJECTS} small objects and one of 256 KiB a request; {load}",
         parameters=(

@@ -16,7 +16,7 @@ _PARTS = (
 
 
 def _both(part: str, description: str) -> tuple[Workload, Workload]:
-    origin = Source(file="core.c", libraries=("-pthread",))
+    origin = Source(file="core.c")
     return (
         Workload(
             name=f"core_{part} (1 thread)",

@@ -24,7 +24,7 @@ def _work(name: str, description: str, *, source: str = "", argument: str = "", 
 def _threads(name: str, description: str, *, threads: int = 2, waits: bool = True) -> Workload:
     return Workload(
         name=name,
-        origin=Source(file=f"{name}.c", libraries=("-pthread",)),
+        origin=Source(file=f"{name}.c"),
         description=description,
         metrics=WAITING if waits else COMPUTING,
         cpus=Cpus.ALL,

@@ -10,12 +10,10 @@ _SIZES = (8, 64, 512, 4096, 65536, 1048576)
 _FUNCTIONS = ("exp", "log", "pow", "sin")
 
 
-def _work(
-    name: str, description: str, *, libraries: tuple[str, ...] = (), companions: tuple[str, ...] = ()
-) -> Workload:
+def _work(name: str, description: str) -> Workload:
     return Workload(
         name=name,
-        origin=Source(file=f"{name}.c", libraries=libraries, companions=companions),
+        origin=Source(file=f"{name}.c"),
         description=description,
         metrics=COMPUTING,
     )
@@ -38,7 +36,7 @@ def _sized(function: str, description: str) -> tuple[Workload, ...]:
 def _math(function: str) -> Workload:
     return Workload(
         name=f"math_{function}",
-        origin=Source(file="math.c", libraries=("-lm",)),
+        origin=Source(file="math.c"),
         arguments=(function,),
         parameters=(("function", function),),
         description=f"{function} of 1000 numbers, 100 times over",
@@ -49,7 +47,7 @@ def _math(function: str) -> Workload:
 def _threads(name: str, description: str) -> Workload:
     return Workload(
         name=name,
-        origin=Source(file=f"{name}.c", libraries=("-pthread",)),
+        origin=Source(file=f"{name}.c"),
         description=description,
         metrics=WAITING,
         cpus=Cpus.ALL,
@@ -75,17 +73,10 @@ SUITE = Suite(
         _work("utf8_onebyone", "convert 150000 characters one by one"),
         _work("getline", "read 10000 lines of a file"),
         _work("readdir", "list a directory of 1000 files, four times"),
-        _work(
-            "dlopen", "load, use and unload 16 shared objects", libraries=("-ldl",), companions=("companions/object.c",)
-        ),
+        _work("dlopen", "load, use and unload 16 shared objects"),
         _work("startup", "start a program that does nothing and wait for its end, 20 times"),
         _threads("mutex_contended", "two threads add to one number 100000 times each under one mutex"),
         _threads("condvar_pingpong", "two threads hand a turn to and fro 2000 times"),
-        _work(
-            "tls_access",
-            "add 200000 times to a thread-local variable of a loaded object",
-            libraries=("-ldl",),
-            companions=("companions/counter.c",),
-        ),
+        _work("tls_access", "add 200000 times to a thread-local variable of a loaded object"),
     ),
 )

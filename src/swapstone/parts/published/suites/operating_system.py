@@ -22,11 +22,10 @@ def _work(
     parameters: tuple[tuple[str, str], ...] = (),
     metrics: tuple[Metric, ...] = COMPUTING,
     operation_bytes: int = 0,
-    companions: tuple[str, ...] = (),
 ) -> Workload:
     return Workload(
         name=name,
-        origin=Source(file=file, packages=companions),
+        origin=Source(file=file),
         arguments=(argument,) if argument else (),
         parameters=parameters,
         description=description,
@@ -54,7 +53,7 @@ def _signal(what: str, description: str) -> Workload:
     return _work(f"lat_sig({what})", "lat_sig.c", description, argument=what, parameters=(("what", what),))
 
 
-def _process(what: str, description: str, *packages: str) -> Workload:
+def _process(what: str, description: str) -> Workload:
     return _work(
         f"lat_proc({what})",
         "lat_proc.c",
@@ -62,7 +61,6 @@ def _process(what: str, description: str, *packages: str) -> Workload:
         argument=what,
         parameters=(("what", what),),
         metrics=WAITING,
-        companions=packages,
     )
 
 
@@ -170,7 +168,7 @@ SUITE = Suite(
         _signal("prot", "a write to a page that is mapped read-only, whose handler runs"),
         _process("fork", "fork() a process that ends at once, and wait for it"),
         _process("exec", "fork(), execute a program that writes one line to a closed file, and wait for it"),
-        _process("shell", "fork(), execute a shell that executes that program, and wait for it", "busybox"),
+        _process("shell", "fork(), execute a shell that executes that program, and wait for it"),
         *(_ring(1, kib) for kib in (0, 16, 64)),
         *(_ring(processes, kib) for processes, kib in ((2, 0), (2, 16), (2, 64))),
         *(_ring(processes, kib) for processes, kib in ((8, 16), (8, 64), (16, 16), (16, 64))),

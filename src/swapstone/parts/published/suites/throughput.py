@@ -22,14 +22,13 @@ def _both(
     *,
     parameter: tuple[str, str] | None = None,
     waits: bool = False,
-    libraries: tuple[str, ...] = (),
     parts: tuple[str, ...] = (),
 ) -> tuple[Workload, ...]:
     """Return a workload as one task, and as `TASKS` tasks at once, which compete for the processors.
 
     `parameter` is a pair (parameter, value); its value is passed to the program before the number of tasks.
     """
-    origin = Source(file=f"{name.partition('(')[0]}.c", libraries=libraries)
+    origin = Source(file=f"{name.partition('(')[0]}.c")
     more = (parameter,) if parameter else ()
     prefix = f"{parameter[1]}:" if parameter else ""
     return (
@@ -73,7 +72,7 @@ SUITE = Suite(
     description="what the kernel's services cost, alone and with eight tasks at once: calls, pipes, files, processes",
     workloads=(
         *_both("integer", "compute with integers, records and texts, 60000 rounds"),
-        *_both("floating_point", "compute with doubles and mathematical functions, 30000 rounds", libraries=("-lm",)),
+        *_both("floating_point", "compute with doubles and mathematical functions, 30000 rounds"),
         *_both("exec", "replace a process by its own program, 25 times", waits=True),
         *_copy(1024, "2000 of them"),
         *_copy(256, "2000 of them, 2 times"),

@@ -20,14 +20,12 @@ def _both(
     *,
     parameter: tuple[str, str] | None = None,
     waits: bool = False,
-    libraries: tuple[str, ...] = (),
-    packages: tuple[str, ...] = (),
 ) -> tuple[Workload, Workload]:
     """Return a test as one copy, pinned to a processor, and as a copy for each processor.
 
     `parameter` is a pair (parameter, value); its value is passed to the program before the copies.
     """
-    origin = Source(file=file, libraries=libraries, packages=packages)
+    origin = Source(file=file)
     more = (parameter,) if parameter else ()
     prefix = f"{parameter[1]}:" if parameter else ""
     return (
@@ -62,7 +60,7 @@ def _copy(test: str, size: int, blocks: str) -> tuple[Workload, ...]:
 def _shell(count: int, what: str) -> tuple[Workload, ...]:
     description = f"{what} with the shell and the tools of the compared C library"
     parameter = ("scripts", str(count))
-    return _both(f"shell{count}", "shell.c", description, parameter=parameter, waits=True, packages=("busybox",))
+    return _both(f"shell{count}", "shell.c", description, parameter=parameter, waits=True)
 
 
 SUITE = Suite(
@@ -70,12 +68,7 @@ SUITE = Suite(
     description="UnixBench's twelve tests, one copy and a copy for each processor; the shell is of the compared C library",
     workloads=(
         *_both("integer", "integer.c", "compute with integers, records and texts, 60000 rounds"),
-        *_both(
-            "floating_point",
-            "floating_point.c",
-            "compute with doubles and mathematical functions, 30000 rounds",
-            libraries=("-lm",),
-        ),
+        *_both("floating_point", "floating_point.c", "compute with doubles and mathematical functions, 30000 rounds"),
         *_both("execl", "exec.c", "replace a process by its own program, 25 times", waits=True),
         *_copy("fstime", 1024, "2000 of them"),
         *_copy("fsbuffer", 256, "2000 of them, 2 times"),

@@ -75,7 +75,7 @@ _MACHINE = MachineNeeds(parts=("busybox",), memory_bytes=MEMORY_BYTES)
 
 
 def _origin(file: str) -> Source:
-    return Source(file=file, harness=False, libraries=("-static",))
+    return Source(file=file, harness=False)
 
 
 def _fill(percent: int) -> Workload:

@@ -8,10 +8,17 @@ from typing import NamedTuple
 
 from elftools.elf.elffile import ELFFile
 
-from swapstone.core.factors import arm_attributes
-from swapstone.core.factors.arm_code import ARITHMETIC, FLOAT_HELPERS, branch_target, kind_of, words_of
+from swapstone.core.factors.arm_code import (
+    ARITHMETIC,
+    FLOAT_HELPERS,
+    branch_target,
+    helper_addresses,
+    kind_of,
+    words_of,
+)
 from swapstone.core.factors.elf_file import ElfSymbol, content_of, symbols_of
-from swapstone.core.factors.factor import FloatFacts
+from swapstone.core.model import FrozenStruct
+from swapstone.parts.build.factors import arm_attributes
 
 MOST_CODE_BYTES = 1 << 20
 """Own code is searched if it is shorter; the workloads have some kilobytes."""
@@ -21,6 +28,24 @@ _FIRST_RESERVED = 0xFF00  # SHN_LORESERVE
 _CODE = {"$a": False, "$t": True}
 _DATA = "$d"
 _NOT_OWN = frozenset({"", "crtstuff.c"})
+
+
+class FloatFacts(FrozenStruct, frozen=True, kw_only=True):
+    """How a program for 32-bit ARM does floating-point arithmetic.
+
+    Attributes:
+        registers: Tag_ABI_VFP_args of its build attributes: 1 if functions receive floating-point numbers in the registers of the
+            floating-point unit.
+        instructions: Tag_FP_arch: which floating-point instructions its code may contain; 0 for none.
+        arithmetic: number of floating-point sums, products and the like in the code of its own source files; None if that code is unknown,
+            as in a stripped file.
+        helpers: number of calls there of libgcc's functions that replace them.
+    """
+
+    registers: int
+    instructions: int
+    arithmetic: int | None = None
+    helpers: int | None = None
 
 
 class _Range(NamedTuple):
@@ -66,7 +91,7 @@ def _counts(elf: ELFFile) -> tuple[int, int] | None:
     ranges = list(_own_ranges(elf, symbols))
     if not ranges or sum(each.end - each.start for each in ranges) > MOST_CODE_BYTES:
         return None
-    helpers = _helpers(symbols)
+    helpers = helper_addresses(symbols)
     arithmetic = calls = 0
     for each in ranges:
         section = elf.get_section(each.section)
@@ -76,21 +101,6 @@ def _counts(elf: ELFFile) -> tuple[int, int] | None:
             arithmetic += kind_of(word, thumb=each.thumb).split(".")[0] in ARITHMETIC
             calls += branch_target(word, each.start + offset, thumb=each.thumb) in helpers
     return arithmetic, calls
-
-
-def _helpers(symbols: Iterable[ElfSymbol]) -> frozenset[int]:
-    return frozenset(symbol.address & ~1 for symbol in symbols if symbol.section and symbol.name in FLOAT_HELPERS)
-
-
-def float_helper_addresses(elf: ELFFile) -> frozenset[int]:
-    """Return the addresses of libgcc's floating-point functions in an ELF file with symbols.
-
-    Raises:
-        ValueError, ELFError: the file is damaged.
-    """
-    return _helpers(
-        each for part in elf.iter_sections() if part["sh_type"] == "SHT_SYMTAB" for each in symbols_of(elf, part)
-    )
 
 
 def _own_ranges(elf: ELFFile, symbols: Iterable[ElfSymbol]) -> Iterator[_Range]:
