@@ -155,7 +155,8 @@ class RunOrder:
         present = valid.ravel().astype(np.float64)
         flat = scores.ravel() * present
         codes = _codes_of(self.order, self.before, a, b)
-        observed = float(_weights(codes.ravel(), present) @ flat)
+        code = codes.ravel()
+        observed = float(_weights(code, _counts(code, present)) @ flat)
         if self.order.size > LARGEST_DRAWN:
             deviation = self._deviation(flat.reshape(valid.shape), present.reshape(valid.shape))
             return math.erfc(abs(observed) / deviation / math.sqrt(2)) if deviation > 0 else 1.0
@@ -257,20 +258,25 @@ def _weights_of_draws(codes: NDArray[np.int8], present: Floats) -> NDArray[np.fl
     """Return `_weights` of each draw in which no mean is empty, shape (at most draws, runs)."""
     found, number = np.empty((len(codes), present.size), dtype=np.float32), 0
     for code in codes.reshape(found.shape):
-        if np.bincount(code, present, minlength=5)[:4].min() > 0:
-            found[number] = _weights(code, present)
+        counts = _counts(code, present)
+        if counts.min() > 0:
+            found[number] = _weights(code, counts)
             number += 1
     return found[:number]
 
 
-def _weights(code: NDArray[np.int8], present: Floats) -> Floats:
-    """Return the weight of each run in T, shape (runs,).
+def _counts(code: NDArray[np.int8], present: Floats) -> NDArray[Any]:
+    """Return the number of values of each of the four means, shape (4,).
 
     Args:
         code: to which of the four means each run belongs, 4 for none, shape (runs,).
         present: 1, and 0 for a missing run, shape (runs,).
     """
-    counts = np.bincount(code, present, minlength=5)[:4]
+    return np.bincount(code, present, minlength=5)[:4]
+
+
+def _weights(code: NDArray[np.int8], counts: NDArray[Any]) -> Floats:
+    """Return the weight of each run in T, shape (runs,); arguments as of `_counts`, and what it returns."""
     return np.append(_SIGNS / counts, 0.0)[code]
 
 
@@ -312,8 +318,9 @@ def _codes_of(order: NDArray[Any], before: NDArray[Any], a: int = 0, b: int = 1)
         b: another one.
     """
     previous = np.concatenate([before[..., None], order[..., :-1]], axis=-1)
-    code = np.where(order == a, np.where(previous == b, 1, 0), np.where(previous == a, 3, 2))
-    return np.where(((order == a) | (order == b)) & (previous >= 0), code, 4).astype(np.int8)
+    first = order == a
+    code = np.where(first, (previous == b).view(np.int8), (previous == a).view(np.int8) + np.int8(2))
+    return np.where((first | (order == b)) & (previous >= 0), code, np.int8(4))
 
 
 def _fitted(
