@@ -155,8 +155,7 @@ class RunOrder:
         present = valid.ravel().astype(np.float64)
         flat = scores.ravel() * present
         codes = _codes_of(self.order, self.before, a, b)
-        code = codes.ravel()
-        observed = float(_weights(code, _counts(code, present)) @ flat)
+        observed = float(_weights(codes.ravel(), present) @ flat)
         if self.order.size > LARGEST_DRAWN:
             deviation = self._deviation(flat.reshape(valid.shape), present.reshape(valid.shape))
             return math.erfc(abs(observed) / deviation / math.sqrt(2)) if deviation > 0 else 1.0
@@ -256,27 +255,23 @@ def _random_weights(blocks: int, count: int, present: bytes) -> NDArray[np.float
 
 def _weights_of_draws(codes: NDArray[np.int8], present: Floats) -> NDArray[np.float32]:
     """Return `_weights` of each draw in which no mean is empty, shape (at most draws, runs)."""
-    found, number = np.empty((len(codes), present.size), dtype=np.float32), 0
-    for code in codes.reshape(found.shape):
-        counts = _counts(code, present)
-        if counts.min() > 0:
-            found[number] = _weights(code, counts)
-            number += 1
-    return found[:number]
+    flat = codes.reshape(len(codes), -1)
+    counted = np.where(present > 0, flat, np.int8(4))
+    counts = np.stack([np.count_nonzero(counted == mean, axis=1) for mean in range(4)], axis=1)
+    whole = counts.min(axis=1) > 0
+    shares = np.zeros((int(whole.sum()), 5), dtype=np.float32)
+    shares[:, :4] = _SIGNS / counts[whole]
+    return np.take_along_axis(shares, flat[whole].astype(np.intp), axis=1)
 
 
-def _counts(code: NDArray[np.int8], present: Floats) -> NDArray[Any]:
-    """Return the number of values of each of the four means, shape (4,).
+def _weights(code: NDArray[np.int8], present: Floats) -> Floats:
+    """Return the weight of each run in T, shape (runs,).
 
     Args:
         code: to which of the four means each run belongs, 4 for none, shape (runs,).
         present: 1, and 0 for a missing run, shape (runs,).
     """
-    return np.bincount(code, present, minlength=5)[:4]
-
-
-def _weights(code: NDArray[np.int8], counts: NDArray[Any]) -> Floats:
-    """Return the weight of each run in T, shape (runs,); arguments as of `_counts`, and what it returns."""
+    counts = np.bincount(code, present, minlength=5)[:4]
     return np.append(_SIGNS / counts, 0.0)[code]
 
 
