@@ -25,9 +25,8 @@ _WITHOUT_FOLDER = {"-h", "--help", "--version"}
 def main() -> None:
     """Run the command line; see `swapstone.cli.main`."""
     gc.set_threshold(_COLLECTED_AFTER)
-    os.environ.setdefault(
-        "OPENBLAS_NUM_THREADS", "1"
-    )  # a second thread waits busily for work: a third of a short command
+    # A second thread waits busily for work: a third of the processor time of a short command.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     outputs = Outputs()
     end_at_once()
     if not current_folder_exists() and _WITHOUT_FOLDER.isdisjoint(sys.argv):
@@ -38,7 +37,7 @@ def main() -> None:
     try:
         run()
     except SystemExit as end:
-        gc.freeze()  # what is left ends with the process; the interpreter would search it for garbage three times
+        gc.freeze()  # what is left ends with the process: no search for garbage
         sys.exit(outputs.status(end.code if isinstance(end.code, int) else 0))
 
 
