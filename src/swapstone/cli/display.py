@@ -5,11 +5,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-
-from rich.console import Console
-from rich.progress import BarColumn, TaskID, TextColumn, TimeElapsedColumn
-from rich.progress import Progress as Bar
-from rich.table import Column
+from typing import TYPE_CHECKING
 
 from swapstone.cli.command_name import as_typed
 from swapstone.cli.output import echo, plain
@@ -22,6 +18,11 @@ from swapstone.core.session.progress import (
     StopDecision,
 )
 from swapstone.core.session.record_handle import Record
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.progress import Progress as Bar
+    from rich.progress import TaskID
 
 WIDE = 90
 """Columns from which the bar is longer."""
@@ -64,14 +65,20 @@ class TerminalDisplay(PartDisplay):
     """One moving line on standard error while an experiment runs."""
 
     def __init__(self, console: Console | None = None) -> None:
+        from rich.console import Console  # noqa: PLC0415 - takes 40 ms with the bar, which few but terminals need
+
         self._console = console or Console(stderr=True)
         self._text: ProgressText | None = None
         self._bar: Bar | None = None
-        self._task = TaskID(0)
+        self._task: TaskID
         self._bar_width = 16 if self._console.width >= WIDE else 6
 
     def experiment_started(self, experiment: Experiment, label: str) -> None:
         """Start the moving line: a bar, the elapsed time, and the parts of the text that have room."""
+        from rich.progress import BarColumn, TextColumn, TimeElapsedColumn  # noqa: PLC0415 - as above
+        from rich.progress import Progress as Bar  # noqa: PLC0415 - as above
+        from rich.table import Column  # noqa: PLC0415 - as above
+
         self._text = ProgressText(experiment, label)
         self._bar = Bar(
             BarColumn(bar_width=self._bar_width),

@@ -14,7 +14,6 @@ from swapstone.cli.options import Chain
 from swapstone.cli.output import echo, plain
 from swapstone.cli.printing import EXIT_INTERRUPT
 from swapstone.cli.program_command import program_of, typed_option
-from swapstone.cli.tables import table, terminal_columns
 from swapstone.core.model import UserError
 from swapstone.core.session.output_file import check_output, write_output
 
@@ -67,6 +66,8 @@ def run_fit(context: click.Context, options: Mapping[str, object]) -> int:
     Raises:
         UserError: an option is wrong, or nothing can run here.
     """
+    from swapstone.cli.tables import table, terminal_columns  # noqa: PLC0415 - `compare`, which has this option, prints no such table
+
     # Of a part: the other comparisons work without it.
     from swapstone.parts.vm.report.memory_fit_text import (  # noqa: PLC0415
         HEAD,

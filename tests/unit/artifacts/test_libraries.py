@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import subprocess
 import tarfile
@@ -164,7 +163,7 @@ def test_pkg_config_finds_only_the_library_of_the_variant() -> None:
 def test_a_library_that_does_not_build_gives_the_compilers_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(LIBRARIES, "tiny", dataclasses.replace(TINY, command="{cc} {cflags} -c nothing.c"))
+    monkeypatch.setitem(LIBRARIES, "tiny", msgspec.structs.replace(TINY, command="{cc} {cflags} -c nothing.c"))
     with pytest.raises(UnavailableError) as caught:
         with_libraries(recipe(), ["tiny"], lambda _: None)
     assert caught.value.message.startswith(
@@ -172,7 +171,7 @@ def test_a_library_that_does_not_build_gives_the_compilers_error(
     )
     log = Path(caught.value.hint.removeprefix("The log: "))
     assert "nothing.c: No such file" in log.read_text()
-    monkeypatch.setitem(LIBRARIES, "tiny", dataclasses.replace(TINY, command="true"))
+    monkeypatch.setitem(LIBRARIES, "tiny", msgspec.structs.replace(TINY, command="true"))
     with pytest.raises(UnavailableError, match=r"its build installed no libtiny\.a"):
         with_libraries(recipe(), ["tiny"], lambda _: None)
 
@@ -181,7 +180,7 @@ def test_a_missing_tool_precedes_every_download(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr(libraries, "fetch", lambda *_: pytest.fail("fetched"))
     monkeypatch.setattr(libraries, "install_command", lambda packages: f"install {packages}")
     for package, test in (("make", "command -v no-make"), ("perl", "perl -MNo::Such -e 1")):
-        monkeypatch.setitem(LIBRARIES, "tiny", dataclasses.replace(TINY, tools=((package, test),)))
+        monkeypatch.setitem(LIBRARIES, "tiny", msgspec.structs.replace(TINY, tools=((package, test),)))
         with pytest.raises(UnavailableError, match=f"Building tiny needs {package}, which is not installed") as caught:
             with_libraries(recipe(), ["tiny"], lambda _: None)
         assert caught.value.hint == f"Install it: install {package}"

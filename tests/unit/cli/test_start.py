@@ -28,6 +28,7 @@ _OURS = "swapstone."
         ("--help", {"msgspec", "numpy", "rich", "jinja2", "duckdb", f"{_OURS}model", f"{_OURS}session"}),
         ("docs --path", {"numpy", "rich", "jinja2", "duckdb", "elftools", f"{_OURS}factors"}),
         ("list factors", {"numpy", "jinja2", "duckdb", f"{_OURS}instruments", f"{_OURS}run"}),
+        ("compare --help", {"rich.console", "http.client", "ssl", "jinja2", "duckdb"}),
         ("show --help", {"jinja2", "duckdb", "scipy", f"{_OURS}instruments"}),
         ("query --help", {"duckdb", "jinja2", f"{_OURS}instruments"}),
     ],

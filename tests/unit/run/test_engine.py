@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import threading
 import time
 from collections.abc import Sequence
@@ -171,7 +170,7 @@ def test_variants_that_could_not_be_built_are_stored_with_the_reason(tmp_path: P
     lost = {("libc", "b_malloc_tiny1", label): f"{label} is missing\nat all" for label in refused}
     with RecordWriter.create(tmp_path / "record", subject) as writer:
         prepared = prepare(subject, target, shown.building, shown.note, keep_log=writer.keep_log)
-        prepared = dataclasses.replace(prepared, refused=lost)
+        prepared = msgspec.structs.replace(prepared, refused=lost)
         ending = Engine(subject, prepared, target, writer, stopping_rule=rule, progress=shown).run()
     runs = load(tmp_path / "record").runs
     found = [run for run in runs if run.status is Status.UNAVAILABLE]

@@ -53,6 +53,17 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return record.path
 
 
+_COUNT_THREADS = """
+import os, sys
+from swapstone.__main__ import main
+try:
+    main()
+except SystemExit as end:
+    assert not end.code, end.code
+print("threads:", len(os.listdir("/proc/self/task")), "numpy" in sys.modules, file=sys.stderr)
+"""
+
+
 def _packages(record: Path, *arguments: str) -> Iterator[str]:
     kept = {name: value for name, value in os.environ.items() if not name.startswith("SWAPSTONE_")}
     environment = {**kept, "PYTHONPATH": str(TOP / "src"), "SWAPSTONE_RECORDS": str(record.parent)}
@@ -97,6 +108,13 @@ def test_what_reads_the_output_of_a_work_imports_nothing_that_builds_runs_or_obs
     }
     assert {"net", "own", "vm"} <= modules
     assert modules & LABORATORY == {"factors", "workloads"}
+
+
+def test_an_analysis_starts_no_threads(made: Path) -> None:
+    environment = {name: value for name, value in os.environ.items() if name != "OPENBLAS_NUM_THREADS"}
+    command = [sys.executable, "-c", _COUNT_THREADS, "show", str(made), "--all"]
+    ended = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert ended.stderr.splitlines()[-1:] == ["threads: 1 True"], ended.stderr
 
 
 def test_a_record_is_shown_again_without_its_analysis(

@@ -11,6 +11,7 @@ import sys
 import time
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from swapstone.core.model import UnavailableError, UserError, check_scale
@@ -82,7 +83,7 @@ def test_a_machine_has_the_policy_that_saves_switches(tmp_path: Path) -> None:
 
 
 def test_commas_in_paths_are_escaped() -> None:
-    files = dataclasses.replace(FILES, order="/a,b/order", channel="/a,b/channel")
+    files = msgspec.structs.replace(FILES, order="/a,b/order", channel="/a,b/channel")
     words = arguments(EmulatedMachine(), files)
     assert after(words, "-fw_cfg").endswith(",file=/a,,b/order")
     assert after(words, "-debugcon") == "file:/a,b/channel"  # the rest after the colon is the path

@@ -3,14 +3,14 @@
 
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
+
+import msgspec
 
 from swapstone.core.factors import ProgramFacts
 
 
-@dataclasses.dataclass(frozen=True)
-class Built:
+class Built(msgspec.Struct, frozen=True):
     """A built program.
 
     Attributes:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from swapstone.core.artifacts.distribution_packages import require_command
 from swapstone.core.factors import Level, read_facts
+from swapstone.core.factors.elf_file import machine_of
 
 
 def require_tools(factor: str, level: Level) -> None:
@@ -102,13 +103,11 @@ def loader_version(program: Path) -> tuple[str, str] | None:
         The loader's path and its version line; None for a program without a loader, a script, or a program of another architecture.
     """
     facts = read_facts(program)
-    ours = read_facts(Path(sys.executable).resolve())
-    names = [facts.interp] if facts is not None and facts.interp and ours and facts.machine == ours.machine else []
-    if not names:
+    if facts is None or not facts.interp or facts.machine != machine_of(Path(sys.executable)):
         return None
-    lines = _output_lines([names[0], "--version"])
+    lines = _output_lines([facts.interp, "--version"])
     version_lines = [line.strip() for line in lines if "version" in line.lower() or "libc" in line.lower()]
-    return names[0], "; ".join(version_lines[:2]) or "unknown"
+    return facts.interp, "; ".join(version_lines[:2]) or "unknown"
 
 
 def first_line(command: list[str]) -> str:

@@ -90,6 +90,7 @@ class _CheckedElfFile(ELFFile):
         self._seen: dict[str, set[int]] = {}
         self._notes: dict[int, int] = {}
         self._names: bytes | None = None
+        self._sections: dict[int, Section] = {}
         super().__init__(stream)
 
     def num_sections(self) -> int:
@@ -107,7 +108,15 @@ class _CheckedElfFile(ELFFile):
             raise ELFError(f"the {name} headers are not inside the file")
 
     def get_section(self, n: int, type: Container[str] | None = None) -> Section:
-        section = super().get_section(n, type)
+        section = self._sections.get(n) or self._checked_section(n)
+        if len(self._sections) < MOST_ENTRIES:
+            self._sections[n] = section
+        if type is not None and section["sh_type"] not in type:
+            raise ELFError(f"section {n} has the type {section['sh_type']}")
+        return section
+
+    def _checked_section(self, n: int) -> Section:
+        section = super().get_section(n)
         kind = str(section["sh_type"])
         self._require_name(section["sh_name"])
         if kind in {"SHT_NULL", "SHT_NOBITS"}:
@@ -167,6 +176,13 @@ def open_elf(source: Path | bytes) -> Iterator[ELFFile]:
             yield _CheckedElfFile(stream)
         except _DAMAGE as error:
             raise DamagedElfError(str(error) or type(error).__name__) from error
+
+
+def machine_of(path: Path) -> str:
+    """Return the machine of a program as `ProgramFacts.machine`, from its header alone; empty for a damaged file, or none."""
+    with contextlib.suppress(OSError, DamagedElfError), open_elf(path) as elf:
+        return str(elf["e_machine"])
+    return ""
 
 
 def content_of(section: Section | None) -> bytes:

@@ -7,10 +7,11 @@ independent of its centre, so stopping on width keeps their rate; docs/statistic
 
 from __future__ import annotations
 
-import dataclasses
 import enum
 import math
 from collections.abc import Mapping, Sequence
+
+import msgspec
 
 from swapstone.core.model import Experiment, WorkloadPrecision
 from swapstone.core.plan import Group
@@ -51,8 +52,7 @@ AT_RESOLUTION = ", or as the resolution of its metric"
 """Follows the value of `StopReason.PRECISE` where that is why an interval is narrow enough."""
 
 
-@dataclasses.dataclass(frozen=True)
-class Decision:
+class Decision(msgspec.Struct, frozen=True):
     """The decision after a block.
 
     Attributes:
@@ -179,8 +179,7 @@ def _widest(going: Sequence[Group], precisions: Mapping[Group, WorkloadPrecision
     return max(known) if known and len(known) == len(widths) else None
 
 
-@dataclasses.dataclass(frozen=True)
-class StopDecision:
+class StopDecision(msgspec.Struct, frozen=True):
     """Which groups continue after a block, and whether the session stops.
 
     Attributes:
@@ -200,6 +199,6 @@ class StopDecision:
     remaining_ns: int | None
     widest: float | None
     decided: int | None = None
-    discarded: Mapping[Group, int] = dataclasses.field(default_factory=dict)
+    discarded: Mapping[Group, int] = msgspec.field(default_factory=dict)
     next_ns: int = 0
     budget_ns: int = 0

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -39,8 +38,7 @@ from swapstone.core.targets import MachineConfigError, Target, TargetError, Uneq
 from swapstone.core.wire.output_reading import first_lines
 
 
-@dataclasses.dataclass(frozen=True)
-class Attempt:
+class Attempt(msgspec.Struct, frozen=True):
     """A trial that was attempted: its outcome, or the error of the target instead.
 
     Attributes:
@@ -113,8 +111,7 @@ BREAKS = 3
 """After so many failures in a row of a target, the session ends."""
 
 
-@dataclasses.dataclass(frozen=True)
-class SessionEnd:
+class SessionEnd(msgspec.Struct, frozen=True):
     """How a session ended: ``complete`` or ``interrupted``, and why in a few words."""
 
     state: str
@@ -334,7 +331,9 @@ class Engine:
             return outcome
         found = describe_conditions(names, facts, first)
         reason = f"its conditions are not those of the first run of this session: {found}"
-        return dataclasses.replace(outcome, judgement=Judgement(Status.REFUSED, reason, observed=judgement.observed))
+        return msgspec.structs.replace(
+            outcome, judgement=Judgement(Status.REFUSED, reason, observed=judgement.observed)
+        )
 
     def _without_answer(self, error: TargetError | MachineConfigError | None) -> Judgement:
         """Return what a trial without an answer amounts to; count a failure of the target.

@@ -203,8 +203,7 @@ _ADVICE = {
 }
 
 
-@dataclasses.dataclass(frozen=True)
-class BeforeRun:
+class BeforeRun(msgspec.Struct, frozen=True):
     """The files that matter to a run, just before it.
 
     Attributes:
@@ -332,7 +331,7 @@ class UserProgram(Subject):
         failed = self._helper("conclude", self._as_run(trial.variant).conclude, trial, target)
         if failed is None or outcome.judgement.status is not Status.OK:
             return outcome
-        return dataclasses.replace(outcome, judgement=failed.judgement, output=outcome.output + failed.output)
+        return msgspec.structs.replace(outcome, judgement=failed.judgement, output=outcome.output + failed.output)
 
     def _with_digests(
         self, trial: TrialSpec, target: Target, outcome: Outcome, answer: AgentAnswer, before: BeforeRun
@@ -361,9 +360,9 @@ class UserProgram(Subject):
                 judgement = Judgement(
                     Status.FAILED, f"its artifact {path} {trouble}", observed=outcome.judgement.observed
                 )
-                return dataclasses.replace(outcome, judgement=judgement)
-        judgement = dataclasses.replace(outcome.judgement, digests=digests, found_files=before.found_files)
-        return dataclasses.replace(outcome, judgement=judgement)
+                return msgspec.structs.replace(outcome, judgement=judgement)
+        judgement = msgspec.structs.replace(outcome.judgement, digests=digests, found_files=before.found_files)
+        return msgspec.structs.replace(outcome, judgement=judgement)
 
     def _helper(self, name: str, command: str, trial: TrialSpec, target: Target) -> Outcome | None:
         """Run one of the commands around the program; return an outcome only if it failed."""

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import os
 import re
@@ -15,6 +14,8 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+import msgspec
+
 from swapstone.core.factors import COMMAND_LINE, NOT_OBSERVED, Evidence, read_facts
 from swapstone.core.model import COMMAND, Observation, OwnProgram, Variant, environment_variable, placeholders_in
 from swapstone.core.model.load import ADDRESS, PORT
@@ -22,8 +23,7 @@ from swapstone.core.model.load import ADDRESS, PORT
 _SHOWN = 200
 
 
-@dataclasses.dataclass(frozen=True)
-class Expected:
+class Expected(msgspec.Struct, frozen=True, dict=True):
     """How a trial was started.
 
     Attributes:
@@ -154,8 +154,7 @@ Listing = dict[str, int]
 """Size in bytes, by path inside the folder. A file that a run writes anew with the same size is no new state for the next run."""
 
 
-@dataclasses.dataclass(frozen=True)
-class FileState:
+class FileState(msgspec.Struct, frozen=True):
     """What changes when a file is written: a run that wrote it leaves another state."""
 
     inode: int

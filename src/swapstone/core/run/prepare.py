@@ -3,9 +3,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 from collections.abc import Callable, Iterable, Mapping
+
+import msgspec
 
 from swapstone.core import plan
 from swapstone.core.artifacts.tool_versions import require_tools
@@ -36,8 +37,7 @@ Key = tuple[str, str, str]
 """(suite, workload, variant label)"""
 
 
-@dataclasses.dataclass(frozen=True)
-class Prepared:
+class Prepared(msgspec.Struct, frozen=True):
     """All that the trials of an experiment need.
 
     Attributes:
@@ -55,7 +55,7 @@ class Prepared:
     programs: Mapping[Key, Program]
     refused: Mapping[Key, str]
     empty: tuple[Artifact, ...] = ()
-    loads: Mapping[str, Load] = dataclasses.field(default_factory=dict)
+    loads: Mapping[str, Load] = msgspec.field(default_factory=dict)
 
     def load(self, name: str) -> Load:
         """Return a load as it runs on the target."""
@@ -245,8 +245,7 @@ def prepare(
     return Prepared(subjects, variants, _equalized(subjects, programs), refused, empty, loads)
 
 
-@dataclasses.dataclass(frozen=True)
-class _Build:
+class _Build(msgspec.Struct, frozen=True):
     """Builds the programs of one experiment; the fields are the arguments of `prepare`."""
 
     experiment: Experiment

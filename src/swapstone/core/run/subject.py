@@ -8,7 +8,6 @@ Each kind of origin (`Workload.origin`) has one class. `swapstone.core.run` call
 from __future__ import annotations
 
 import abc
-import dataclasses
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import ClassVar
@@ -34,8 +33,7 @@ Inspect = Callable[[str], ProgramFacts | None]
 """Reads the file of a program or shared object on the target: `Target.inspect`."""
 
 
-@dataclasses.dataclass(frozen=True)
-class BuildContext:
+class BuildContext(msgspec.Struct, frozen=True):
     """What a subject needs to build a variant's program.
 
     Attributes:
@@ -57,8 +55,7 @@ class BuildContext:
     rebuild: bool = False
 
 
-@dataclasses.dataclass(frozen=True)
-class TrialSpec:
+class TrialSpec(msgspec.Struct, frozen=True):
     """One trial, ready to run.
 
     Attributes:
@@ -93,8 +90,7 @@ class TrialSpec:
 NOTHING = Measured()
 
 
-@dataclasses.dataclass(frozen=True)
-class Judgement:
+class Judgement(msgspec.Struct, frozen=True):
     """What a trial's answer amounts to: a status with its reason, or what was measured. Fields are those of `Run`."""
 
     status: Status
@@ -105,8 +101,7 @@ class Judgement:
     found_files: tuple[str, ...] = ()
 
 
-@dataclasses.dataclass(frozen=True)
-class Outcome:
+class Outcome(msgspec.Struct, frozen=True):
     """A trial that was run.
 
     Attributes:

@@ -8,6 +8,8 @@ import os
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
+import msgspec
+
 from swapstone.core.factors import ProgramFacts, Recipe
 from swapstone.core.model import Experiment, OwnProgram, layout_of
 from swapstone.core.record import Artifact
@@ -47,8 +49,7 @@ class View(Protocol):
         ...
 
 
-@dataclasses.dataclass(frozen=True)
-class ProgramRoot:
+class ProgramRoot(msgspec.Struct, frozen=True):
     """The root file system in which a program runs.
 
     Attributes:

@@ -3,10 +3,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 import shlex
 from collections.abc import Sequence
+
+import msgspec
 
 from swapstone.core.comparison.side_by_side import Question, SideBySide
 from swapstone.core.record import find_records
@@ -19,8 +20,7 @@ _BOARD = re.compile(r"board-[1-9][0-9]{0,5}", re.ASCII)
 """The folder of a board's record, as `swapstone compare --out` makes it."""
 
 
-@dataclasses.dataclass(frozen=True)
-class AgreementOutput:
+class AgreementOutput(msgspec.Struct, frozen=True):
     """Records side by side.
 
     Attributes:

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 import secrets
 import shlex
@@ -276,8 +275,7 @@ def check_loads(names: Iterable[str]) -> tuple[str, ...]:
     return found
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class ExperimentRules:
+class ExperimentRules(msgspec.Struct, frozen=True, kw_only=True):
     """What a part adds. Each field may raise `UserError`, and by default does nothing.
 
     Attributes:

@@ -255,12 +255,13 @@ def _random_weights(blocks: int, count: int, present: bytes) -> NDArray[np.float
 
 def _weights_of_draws(codes: NDArray[np.int8], present: Floats) -> NDArray[np.float32]:
     """Return `_weights` of each draw in which no mean is empty, shape (at most draws, runs)."""
-    found, number = np.empty((len(codes), present.size), dtype=np.float32), 0
-    for code in codes.reshape(found.shape):
-        if np.bincount(code, present, minlength=5)[:4].min() > 0:
-            found[number] = _weights(code, present)
-            number += 1
-    return found[:number]
+    flat = codes.reshape(len(codes), -1)
+    counted = np.where(present > 0, flat, np.int8(4))
+    counts = np.stack([np.count_nonzero(counted == mean, axis=1) for mean in range(4)], axis=1)
+    whole = counts.min(axis=1) > 0
+    shares = np.zeros((int(whole.sum()), 5), dtype=np.float32)
+    shares[:, :4] = _SIGNS / counts[whole]
+    return np.take_along_axis(shares, flat[whole].astype(np.intp), axis=1)
 
 
 def _weights(code: NDArray[np.int8], present: Floats) -> Floats:
@@ -312,8 +313,9 @@ def _codes_of(order: NDArray[Any], before: NDArray[Any], a: int = 0, b: int = 1)
         b: another one.
     """
     previous = np.concatenate([before[..., None], order[..., :-1]], axis=-1)
-    code = np.where(order == a, np.where(previous == b, 1, 0), np.where(previous == a, 3, 2))
-    return np.where(((order == a) | (order == b)) & (previous >= 0), code, 4).astype(np.int8)
+    first = order == a
+    code = np.where(first, (previous == b).view(np.int8), (previous == a).view(np.int8) + np.int8(2))
+    return np.where((first | (order == b)) & (previous >= 0), code, np.int8(4))
 
 
 def _fitted(

@@ -3,9 +3,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
 from pathlib import PurePosixPath
+
+import msgspec
 
 from swapstone.core.model import USUAL_MEMORY_BYTES, UserError
 from swapstone.core.model.cpio import Entry
@@ -18,8 +19,7 @@ _MOUNTED = frozenset({"proc", "sys", "dev", "scratch"})
 _OF_THE_MACHINE = frozenset({"agent", "init", "modules", "plan", "programs", "roots", "swapstone"})
 
 
-@dataclasses.dataclass(frozen=True)
-class CarriedFiles:
+class CarriedFiles(msgspec.Struct, frozen=True):
     """Files with their absolute paths.
 
     Attributes:
@@ -31,7 +31,7 @@ class CarriedFiles:
     """
 
     files: Mapping[str, Entry]
-    aliases: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    aliases: Mapping[str, str] = msgspec.field(default_factory=dict)
     folders: tuple[str, ...] = ()
     from_image: tuple[str, ...] = ()
     memory_bytes: int = USUAL_MEMORY_BYTES

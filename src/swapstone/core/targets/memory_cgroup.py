@@ -8,7 +8,6 @@ that killed processes left are removed when the first group of a process is made
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import fcntl
 import functools
 import os
@@ -18,6 +17,8 @@ import signal
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+
+import msgspec
 
 from swapstone.core.model import UnavailableError
 from swapstone.core.model.regular_file import text_of
@@ -45,8 +46,7 @@ def _hint() -> str:
     return _HINT + target_hint("boots", " In a virtual machine it needs neither: {}")
 
 
-@dataclasses.dataclass(frozen=True)
-class _Files:
+class _Files(msgspec.Struct, frozen=True):
     """The files of a memory controller.
 
     Attributes:
@@ -83,8 +83,7 @@ _VERSION_2 = _Files(
 )
 
 
-@dataclasses.dataclass(frozen=True)
-class Place:
+class Place(msgspec.Struct, frozen=True):
     """A group in which groups with a memory limit can be made.
 
     Attributes:

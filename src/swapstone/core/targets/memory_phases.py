@@ -8,7 +8,6 @@ when memory is short.
 
 from __future__ import annotations
 
-import dataclasses
 import math
 import os
 import re
@@ -45,8 +44,7 @@ _RESIDENT = re.compile(rb"^Pss_(?:Anon|Shmem): +([0-9]{1,15}) kB$", re.MULTILINE
 _OWN = Path("/proc/self/smaps_rollup")
 
 
-@dataclasses.dataclass(frozen=True)
-class Mark:
+class Mark(msgspec.Struct, frozen=True):
     """A line that a program wrote.
 
     Attributes:

@@ -3,9 +3,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable
 from typing import NamedTuple, Protocol
+
+import msgspec
 
 from swapstone.core.model import WALL_CLOCK, Experiment, FrozenStruct
 from swapstone.core.model.run_sharing import RunSharing
@@ -70,8 +71,7 @@ class TargetSpec(Protocol):
         ...
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class TargetKind:
+class TargetKind(msgspec.Struct, frozen=True, kw_only=True):
     """A kind of target.
 
     Attributes:

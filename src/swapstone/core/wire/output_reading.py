@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import abc
-import dataclasses
 import errno
 import os
 import re
@@ -203,8 +202,7 @@ _MOST_STAT_BYTES = 1 << 16
 _STAT = re.compile(r"^[0-9]+ \(.*\) .*$", re.MULTILINE)
 
 
-@dataclasses.dataclass(frozen=True)
-class Measured:
+class Measured(msgspec.Struct, frozen=True):
     """What the output of a trial holds.
 
     Attributes:

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import getpass
 import hashlib
 import re
@@ -14,6 +13,8 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
+
+import msgspec
 
 from swapstone.core.model import FrozenStruct, UnavailableError, UserError, WireError
 from swapstone.core.model.regular_file import readable
@@ -36,8 +37,7 @@ _BOOT = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII)
 _HIGHEST_CPU = 4095
 
 
-@dataclasses.dataclass(frozen=True)
-class BoardAnswer:
+class BoardAnswer(msgspec.Struct, frozen=True):
     """An answer of a shell on another machine.
 
     Attributes:

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import hashlib
 import os
@@ -55,8 +54,7 @@ EXCLUDED: dict[tuple[str, str], str] = {
 """Combinations (allocator, C library) that can't be built, with the reason."""
 
 
-@dataclasses.dataclass(frozen=True)
-class Plan:
+class Plan(msgspec.Struct, frozen=True):
     """The build steps of an allocator.
 
     In commands, ``{source}`` is the folder of the sources, ``{jobs}`` the number of processors, and ``{kernel}`` a folder with only the
@@ -77,8 +75,7 @@ class Plan:
     static: Command = ()
 
 
-@dataclasses.dataclass(frozen=True)
-class BuiltAllocator:
+class BuiltAllocator(msgspec.Struct, frozen=True):
     """A built allocator.
 
     Attributes:
@@ -347,8 +344,7 @@ def allocator_tools(recipes: Iterable[Recipe]) -> tuple[tuple[str, str], ...]:
     return tuple(sorted(found.items()))
 
 
-@dataclasses.dataclass(frozen=True)
-class _Inputs:
+class _Inputs(msgspec.Struct, frozen=True):
     """What an allocator is built from, its cache folder, named by the digest of all that, and the command that links it."""
 
     source: Source

@@ -3,16 +3,16 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from collections.abc import Callable, Sequence
+
+import msgspec
 
 _MAKE = ("make", "command -v make")
 _PERL = ("perl", "perl -MIPC::Cmd -e 1")
 
 
-@dataclasses.dataclass(frozen=True)
-class Library:
+class Library(msgspec.Struct, frozen=True):
     """How a library is built, and by which names builds look for it.
 
     In the command, ``{cc}``, ``{cflags}``, ``{ldflags}``, ``{jobs}`` and ``{prefix}`` are replaced. ``/bin/sh -e`` runs it in a copy of the

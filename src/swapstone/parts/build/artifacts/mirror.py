@@ -7,13 +7,9 @@ Every fetch reads the mirror first. A file is found by its SHA-256, which is com
 from __future__ import annotations
 
 import hashlib
-import http.client
 import os
 import re
 import tempfile
-import urllib.error
-import urllib.parse
-import urllib.request
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import IO, cast
@@ -104,6 +100,9 @@ def sums_text(names: Mapping[str, str]) -> str:
 
 
 def _chunks(place: str, name: str) -> Iterator[bytes]:
+    import http.client  # noqa: PLC0415 - with TLS, in 15 ms, and few have a mirror
+    import urllib.error  # noqa: PLC0415 - as above
+
     try:
         with _open(place, name) as handle:
             yield from chunks_of(handle)
@@ -120,6 +119,9 @@ def _chunks(place: str, name: str) -> Iterator[bytes]:
 
 def _open(place: str, name: str) -> IO[bytes]:
     if place.startswith(("http://", "https://")):
+        import urllib.parse  # noqa: PLC0415 - as above
+        import urllib.request  # noqa: PLC0415 - as above
+
         address = f"{place.rstrip('/')}/{urllib.parse.quote(name)}"
         return cast(IO[bytes], urllib.request.urlopen(address, timeout=_TIMEOUT_S))  # noqa: S310 - http or https
     return Path(place, name).open("rb")

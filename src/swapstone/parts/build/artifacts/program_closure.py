@@ -7,12 +7,13 @@ glibc, and that of ldso/dynlink.c for musl. Not searched: folders ``glibc-hwcaps
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import re
 import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
+
+import msgspec
 
 from swapstone.core.model import UserError
 from swapstone.core.model.safe_text import safe
@@ -34,8 +35,7 @@ _GLIBC_CANCELS_WITH = "libgcc_s.so.1"
 """glibc loads it by name when a thread is cancelled or exits."""
 
 
-@dataclasses.dataclass(frozen=True)
-class FileTree:
+class FileTree(msgspec.Struct, frozen=True):
     """The file system that is searched; tests use another one.
 
     Attributes:
@@ -49,8 +49,7 @@ class FileTree:
     cache: Mapping[str, tuple[CachedObject, ...]]
 
 
-@dataclasses.dataclass(frozen=True)
-class Closure:
+class Closure(msgspec.Struct, frozen=True):
     """What a program needs.
 
     Attributes:
@@ -66,8 +65,7 @@ class Closure:
     musl_path: str = ""
 
 
-@dataclasses.dataclass(frozen=True)
-class _Loaded:
+class _Loaded(msgspec.Struct, frozen=True):
     """An object that the loader has mapped."""
 
     path: str

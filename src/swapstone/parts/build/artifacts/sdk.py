@@ -7,7 +7,6 @@ An SDK is stored in the cache under the digest of its inputs. Images of a C libr
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import os
 import shutil
@@ -59,8 +58,7 @@ class Sdk(FrozenStruct, frozen=True, kw_only=True):
     content: str
 
 
-@dataclasses.dataclass(frozen=True)
-class BuiltSdk:
+class BuiltSdk(msgspec.Struct, frozen=True):
     """An SDK in the cache: its description and its folder."""
 
     sdk: Sdk

@@ -20,10 +20,11 @@ if TYPE_CHECKING:
 
 def _explains(experiment: Experiment, metrics: Collection[str], instrumented: bool) -> bool:
     """Return whether rows can be explained by this machine's instruments, by instructions, or by the paths of wake-ups."""
+    if instrumented or (experiment.virtual and not set(TIMES).isdisjoint(metrics)):
+        return True
     from swapstone.parts.explain.session.explain_row import measures_wakeups  # noqa: PLC0415 - imports suites, which reports do without
 
-    timed = experiment.virtual and not set(TIMES).isdisjoint(metrics)
-    return instrumented or timed or measures_wakeups(experiment)
+    return measures_wakeups(experiment)
 
 
 def _summaries(view: RecordView, beside: Path | None) -> tuple[ExplanationSummary, ...]:

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import hashlib
 import os
@@ -12,6 +11,8 @@ import shutil
 import subprocess
 from collections.abc import Callable, Iterable
 from pathlib import Path
+
+import msgspec
 
 from swapstone.core.artifacts.built import Built
 from swapstone.core.artifacts.cache_folder import locked, new_folder
@@ -437,7 +438,7 @@ def build_bare(
         with new_folder(home) as whole:
             shutil.copy2(program.path, whole / PROGRAM)
             shutil.copy2(guest, whole / GUEST)
-    return dataclasses.replace(
+    return msgspec.structs.replace(
         program,
         path=home / PROGRAM,
         sources=(*program.sources, (f"{GUEST}-{stack}", digest)),

@@ -4,12 +4,13 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import hashlib
 import shlex
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path, PurePosixPath
+
+import msgspec
 
 from swapstone.core.artifacts.cache_folder import locked, new_folder, writable_folder
 from swapstone.core.model import FrozenStruct, ImageDifference, UnavailableError, UserError, cpio
@@ -267,8 +268,7 @@ _BASE = ("glibc", "libgcc")
 _KEY_DIGITS = 32
 
 
-@dataclasses.dataclass(frozen=True)
-class CarriedPrograms:
+class CarriedPrograms(msgspec.Struct, frozen=True):
     """Programs with their loader and shared objects.
 
     Attributes:

@@ -6,7 +6,6 @@ A finished program stays in the cache, so an interrupted build of an image conti
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import os
 import re
@@ -33,8 +32,7 @@ from swapstone.parts.build.artifacts.upstream_sources import fetch, read_lock, u
 LOCK = "native/image-programs.toml"
 
 
-@dataclasses.dataclass(frozen=True)
-class ImageProgram:
+class ImageProgram(msgspec.Struct, frozen=True):
     """How a program is built for an image.
 
     In the command, which ``/bin/sh -e`` runs in a copy of the sources, the placeholders ``{cc}``, ``{ar}``, ``{ld}``, ``{nm}``,
@@ -234,8 +232,7 @@ def _home(key: str) -> Path:
     return cache_dir().resolve() / "image-programs" / key
 
 
-@dataclasses.dataclass(frozen=True)
-class _Build:
+class _Build(msgspec.Struct, frozen=True):
     """A build in a temporary folder; `needs` are the roots of needed programs."""
 
     program: ImageProgram

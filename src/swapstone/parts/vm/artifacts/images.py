@@ -6,7 +6,6 @@ Equal inputs give equal bytes on every machine and at any time: an image has no 
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import hashlib
 import tempfile
@@ -107,8 +106,7 @@ class Image(FrozenStruct, frozen=True, kw_only=True):
     files: dict[str, ImageFile]
 
 
-@dataclasses.dataclass(frozen=True)
-class BuiltImage:
+class BuiltImage(msgspec.Struct, frozen=True):
     """An image in the cache.
 
     Attributes:
@@ -132,8 +130,7 @@ class BuiltImage:
         return self.folder / _INITRD
 
 
-@dataclasses.dataclass(frozen=True)
-class ImagePlan:
+class ImagePlan(msgspec.Struct, frozen=True):
     """A resolved request: `own` is a kernel file with its modules, `package` a packaged kernel.
 
     `loaded` are the modules of the user.

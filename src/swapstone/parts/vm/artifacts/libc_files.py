@@ -3,12 +3,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import os
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
+
+import msgspec
 
 from swapstone.core.artifacts.cache_folder import locked, writable_folder
 from swapstone.core.model import UnavailableError
@@ -37,8 +38,7 @@ from swapstone.parts.vm.artifacts.libc_root import (
 _ROOTS = "image-roots"
 
 
-@dataclasses.dataclass(frozen=True)
-class LibcFiles:
+class LibcFiles(msgspec.Struct, frozen=True):
     """The files of a root, and where they come from.
 
     Attributes:
@@ -102,8 +102,7 @@ def make_libc_files(
     return LibcFiles(overlays, observe_files(every, of_package, libc, compiler), programs, sdk, packages[0])
 
 
-@dataclasses.dataclass(frozen=True)
-class LibcRoot:
+class LibcRoot(msgspec.Struct, frozen=True):
     """The root of an image, for `swapstone.parts.vm.artifacts.root_file_systems`.
 
     Attributes:

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import re
 import stat
@@ -33,8 +32,7 @@ _MACHINES = {
 """The programs that the kernel of a machine runs, by the name in ELF."""
 
 
-@dataclasses.dataclass(frozen=True)
-class RootView:
+class RootView(msgspec.Struct, frozen=True):
     """A root file system, and the user's folder in it.
 
     Attributes:

@@ -20,6 +20,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+import msgspec
+
 from swapstone.core.model import FrozenStruct
 from swapstone.core.model.regular_file import tail_of
 from swapstone.core.model.temporary_folder import TemporaryFolder
@@ -55,8 +57,7 @@ _END, _SILENT = b"swapstone-end\n", "it ended without a reason"
 _ENDED_FAILED = 67  # exit status by isa-debug-exit; native/port/virtual_machine.c
 
 
-@dataclasses.dataclass(frozen=True)
-class Files:
+class Files(msgspec.Struct, frozen=True):
     """The paths in a command line."""
 
     kernel: str

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 from collections.abc import Mapping
 from pathlib import Path
@@ -106,8 +105,7 @@ def run_inputs(setup: qemu.Setup, *, kernel: bytes, initrd: bytes) -> dict[str, 
     }
 
 
-@dataclasses.dataclass(frozen=True)
-class NamedRun:
+class NamedRun(msgspec.Struct, frozen=True):
     """A run that can be made here or elsewhere.
 
     Attributes:

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import re
 import shlex
@@ -40,8 +39,7 @@ _WELL_KNOWN = ("awk", "bc", "find", "grep", "gzip", "httpd", "sed", "sh", "sort"
 """Commands of busybox that a message names as examples, where the image has them."""
 
 
-@dataclasses.dataclass(frozen=True)
-class RootLevel:
+class RootLevel(msgspec.Struct, frozen=True):
     """A level of a factor whose levels are roots: `factor` is its name."""
 
     factor: str
