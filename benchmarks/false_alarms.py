@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
-import scipy.stats
+import scipy  # whose stats are imported when a test uses them, not when tests are collected
 from benchmarks.shared import parser_of, share, swapstone
 from benchmarks.verdict_hogs import CONDITIONS
 from benchmarks.verdict_hogs import load as loaded

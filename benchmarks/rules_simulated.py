@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 import numpy as np
-import scipy.stats
+import scipy  # whose stats are imported when a test uses them, not when tests are collected
 from benchmarks.carry_over_model import (
     Machine,
     analysed,

@@ -49,7 +49,8 @@ STATED: dict[str, tuple[str, ...]] = {
     "tests.input_digests": (),  # this module
     "tests.unit.artifacts.conftest": (),  # names the cache
     "tests.e2e.cli": ("src/", "tests/e2e/fork_server.py"),  # starts the command line
-    "tests.e2e.fork_server": ("src/", "tests/no_sync.py", "tests/uncompared_snapshots.py"),
+    "tests.e2e.fork_server": ("src/", "tests/no_sync.py", "tests/preloaded.py", "tests/uncompared_snapshots.py"),
+    "tests.preloaded": ("src/",),  # imports all of it
 }
 """Paths of the modules that a module imports or starts by a computed name; it is not searched for other names of files."""
 

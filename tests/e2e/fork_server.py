@@ -8,7 +8,6 @@ status.
 
 from __future__ import annotations
 
-import gc
 import importlib
 import json
 import os
@@ -19,21 +18,14 @@ import threading
 from pathlib import Path
 from typing import Any, NoReturn
 
-LATE = ("duckdb", "jinja2", "numpy.random")  # modules that the program imports on first use
 LONGEST_REQUEST_BYTES = 1 << 18
 
 
 def serve(channel: socket.socket) -> None:
     """Answer requests until the socket is closed."""
     from swapstone.__main__ import main
-    from swapstone.cli.main import COMMANDS
 
-    for module, _ in COMMANDS.values():
-        importlib.import_module(module)
-    for module in LATE:
-        importlib.import_module(module)
-    _leave_out_what_tests_wait_for()
-    gc.freeze()  # a fork that collects garbage would copy all of this
+    _prepare()
     while True:
         request, files, _, _ = socket.recv_fds(channel, LONGEST_REQUEST_BYTES, 2)
         if not request:
@@ -54,11 +46,13 @@ def serve(channel: socket.socket) -> None:
         channel.send(str(os.waitstatus_to_exitcode(status)).encode())
 
 
-def _leave_out_what_tests_wait_for() -> None:
+def _prepare() -> None:
+    """Leave out what tests wait for, and import what forks would."""
     top = str(Path(__file__).resolve().parents[2])
     sys.path.append(top)
     importlib.import_module("tests.no_sync").leave_out_fsync()
     importlib.import_module("tests.uncompared_snapshots").leave_out_cold_starts()
+    importlib.import_module("tests.preloaded").import_all()
     sys.path.remove(top)
 
 

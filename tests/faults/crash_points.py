@@ -12,8 +12,6 @@ import argparse
 import collections
 import concurrent.futures
 import contextlib
-import gc
-import importlib
 import json
 import multiprocessing
 import os
@@ -27,15 +25,7 @@ from typing import NamedTuple
 from tests.faults.injection import CHANGING, FAILURES, KINDS, Fault, Operation
 from tests.faults.scenario import DefectError, Scenario
 from tests.faults.scenarios import SCENARIOS, missing_programs
-
-LATE = (
-    "duckdb",
-    "jinja2",
-    "numpy.random",
-    "swapstone.parts.vm.artifacts.images",
-    "swapstone.parts.build.artifacts.allocators",
-)
-"""Modules that children would import."""
+from tests.preloaded import import_all
 
 
 class Outcome(NamedTuple):
@@ -142,16 +132,8 @@ def table(outcomes: Iterable[Outcome]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _import_everything() -> None:
-    from swapstone.cli.main import COMMANDS
-
-    for module in (*(module for module, _ in COMMANDS.values()), *LATE):
-        importlib.import_module(module)
-    gc.freeze()  # a fork that collects garbage would copy all of this
-
-
 def _all_outcomes(name: str, options: argparse.Namespace) -> list[Outcome]:
-    _import_everything()
+    import_all()
     found = []
     for outcome in examined(name, options.most, options.keep, options.faults.split(","), options.part):
         found.append(outcome)

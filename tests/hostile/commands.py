@@ -5,8 +5,6 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import gc
-import importlib
 import os
 import re
 import resource
@@ -32,6 +30,7 @@ from swapstone.core.session.study_run import StudyRun
 from swapstone.parts.explain.model.explanation import Reference, RowKey, RowMeasurements
 from swapstone.parts.explain.session import explanation_files
 from tests.hostile.forgery import FORGED, Kind
+from tests.preloaded import import_all
 from tests.raw_outputs import raw_to_files
 
 COMMANDS: dict[str, tuple[str, ...]] = {
@@ -256,17 +255,6 @@ def copy_record(old: Path, new: Path) -> None:
             shutil.copyfile(source, target)
 
     shutil.copytree(old, new, symlinks=True, copy_function=copy)
-
-
-def import_all() -> None:
-    """Import what the commands import, so that a fork does not."""
-    from swapstone.cli.main import COMMANDS as OFFERED
-
-    for module, _ in OFFERED.values():
-        importlib.import_module(module)
-    for module in ("duckdb", "jinja2", "numpy.random"):
-        importlib.import_module(module)
-    gc.freeze()
 
 
 def _cell(kind: Kind, command: str, record: Path, root: Path) -> Cell:

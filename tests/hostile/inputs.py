@@ -17,8 +17,9 @@ from typing import NamedTuple
 import msgspec
 
 from tests.fake_ssh import FakeSsh
-from tests.hostile.commands import ended_wrongly, import_all, run_limited
+from tests.hostile.commands import ended_wrongly, run_limited
 from tests.hostile.forgery import LINES, NESTED, linked, sparse
+from tests.preloaded import import_all
 
 Maker = Callable[[Path], object]
 

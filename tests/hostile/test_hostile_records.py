@@ -25,8 +25,8 @@ from tests.shared import Shared
 
 TOP = Path(__file__).parents[2]
 MAIN = ("show", "report --html", "query comparisons", "rerun")
-PROCESSES = 4
-"""The start of one takes as long as several commands. So each runs some groups."""
+PROCESSES = 2
+"""The start of one takes as long as ten commands. So each runs half of the groups."""
 OTHERS = tuple(name for name in COMMANDS if name not in {"verify", *MAIN})
 
 
@@ -135,9 +135,9 @@ def test_the_installed_command_and_the_python_api_end_alike(records: Path, name:
 def test_all_hostile_records_together_take_nothing_from_a_whole_one(
     records: Path, tmp_path: Path, exhaustive: bool
 ) -> None:
-    """Each query reads every record of the folder: those of each sixth kind, or of all kinds."""
+    """Each query reads every record of the folder: those of each twelfth kind, or of all kinds."""
     kinds = [kind for name, group in GROUPS.items() if name not in AROUND for kind in group]
-    kinds = kinds[:: 1 if exhaustive else 6]
+    kinds = kinds[:: 1 if exhaustive else 12]
     copy_record(records / "other", tmp_path / "other")
     for number, kind in enumerate(kinds):
         copy_record(records / "whole", tmp_path / "all" / f"r{number}")

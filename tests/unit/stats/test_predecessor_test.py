@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-import scipy.stats
+import scipy  # whose stats are imported when a test uses them, not when tests are collected
 from numpy.typing import NDArray
 
 from swapstone.core.stats import PredecessorTest, RunOrder, predecessor_test
