@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 
 from swapstone.core.artifacts.placeholders import placeholders
-from swapstone.core.factors import Evidence, Recipe, find_factor, is_root_factor, read_facts
+from swapstone.core.factors import Evidence, ProgramFacts, Recipe, find_factor, is_root_factor, read_facts
 from swapstone.core.factors.factor import SOURCE_RECIPE
 from swapstone.core.model import (
     Experiment,
@@ -61,17 +61,19 @@ def wrong_library(recipe: Recipe, evidence: Evidence) -> str:
     Returns:
         A sentence on the first library of which another file was mapped, or whose text was in no file; empty if there is none.
     """
-    files = [*((evidence.program,) if evidence.program else ()), *evidence.libraries]
+    files: list[ProgramFacts] = [*((evidence.program,) if evidence.program else ()), *evidence.libraries]
     for ident in recipe.of(Build).libraries:
         name = ident.split()[2]
         stems = tuple(f"lib{link}.so" for link in LIBRARIES[name].links)
-        other = next((f for f in files if Path(f.path).name.startswith(stems) and ident not in f.comments), None)
+        other = next(
+            (f for f in files if Path(f.path).name.startswith(stems) and ident not in f.of(BuildFacts).comments), None
+        )
         if other is not None:
             return (
                 f"--with {name} was requested, but the process had {other.path} mapped, which was not built for it; "
                 "does the build ignore {cflags} or {ldflags}?"
             )
-        if not any(ident in file.comments for file in files):
+        if not any(ident in file.of(BuildFacts).comments for file in files):
             return (
                 f"--with {name} was requested, but no file of the process contains it. Leave {name} out if the program does not use it; "
                 "else the build ignores {cflags} or {ldflags}, or removes the section .comment"
