@@ -7,12 +7,12 @@ test needs, and `./test --exhaustive` all.
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import re
 import subprocess
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from swapstone.core.model import UserError
@@ -282,7 +282,7 @@ def test_vi_of_both_libraries_finds_the_same(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_failed_build_prints_its_last_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     _built("x86_64", "musl")
-    broken = dataclasses.replace(PROGRAMS["busybox"], command="echo it is broken\nexit 3")
+    broken = msgspec.structs.replace(PROGRAMS["busybox"], command="echo it is broken\nexit 3")
     monkeypatch.setitem(PROGRAMS, "busybox", broken)
     with pytest.raises(UserError, match="The build of busybox failed:\nit is broken\nThe log: "):
         build_libc_image(LibcImageRequest(architecture="x86_64", libc="musl", programs=("busybox",)), lambda _: None)
