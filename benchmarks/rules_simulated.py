@@ -39,6 +39,7 @@ from swapstone.core.model import (
     CURRENT_RULES,
     FAMILY_CORRECTION,
     REPORT_CORRECTION,
+    TAIL_RULES,
     TIMED_OUT,
     Direction,
     Experiment,
@@ -118,8 +119,8 @@ def row(before: Floats, after: Floats, number: int = 0, *, rules: int = CURRENT_
         constant=False,
         exclusion=None,
         rules=rules,
-        runs=(before, after) if rules >= CURRENT_RULES else None,
-        means=(before, after) if rules >= CURRENT_RULES else None,
+        runs=(before, after) if rules >= TAIL_RULES else None,
+        means=(before, after) if rules >= TAIL_RULES else None,
     )
 
 

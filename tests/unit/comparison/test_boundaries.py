@@ -26,6 +26,7 @@ from swapstone.core.comparison.side_by_side import spread
 from swapstone.core.comparison.verdicts import comparison, mean_inside, verdict_of
 from swapstone.core.model import (
     CURRENT_RULES,
+    TAIL_RULES,
     Direction,
     FailureCounts,
     FailureRates,
@@ -255,7 +256,7 @@ def test_a_mean_is_inside_the_margin_at_its_ends() -> None:
         (0.05, 4.999, CURRENT_RULES, False),
         (0.0201, 10.0, CURRENT_RULES, True),
         (0.05, 0.0, CURRENT_RULES, False),
-        (0.05, 5.0, CURRENT_RULES - 1, False),
+        (0.05, 5.0, TAIL_RULES - 1, False),
         (None, 5.0, CURRENT_RULES, False),
     ],
 )
@@ -408,7 +409,7 @@ def test_the_figures_of_carry_over() -> None:
     assert found.candidate_after_itself == math.exp(0.5)
 
 
-@pytest.mark.parametrize(("rules", "means"), [(CURRENT_RULES, True), (CURRENT_RULES - 1, False), (1, False)])
+@pytest.mark.parametrize(("rules", "means"), [(CURRENT_RULES, True), (TAIL_RULES - 1, False), (1, False)])
 def test_means_are_of_the_current_rules(rules: int, *, means: bool) -> None:
     values = np.linspace(1.0, 2.0, 20)
     found = comparison(row(values, 1.5 * values, rules=rules), alpha=0.05, margin=0.02, preferred=True)

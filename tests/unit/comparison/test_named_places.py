@@ -18,6 +18,7 @@ from swapstone.core.model import (
     ALL_PROCESSORS,
     BALANCED_ORDER,
     CURRENT_RULES,
+    TAIL_RULES,
     UNKNOWN_THREADS,
     CaveatKind,
     CommandLine,
@@ -70,7 +71,7 @@ def test_workloads_without_numbers_are_named_in_order(status: Status, what: str)
         ((1, 2), CURRENT_RULES, True),  # one of them suffices
         ((UNKNOWN_THREADS, ALL_PROCESSORS), CURRENT_RULES, True),
         ((2, ALL_PROCESSORS), CURRENT_RULES, False),
-        ((2, 2), CURRENT_RULES - 1, True),
+        ((2, 2), TAIL_RULES - 1, True),
         ((), CURRENT_RULES, False),
     ],
 )

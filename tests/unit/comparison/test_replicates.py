@@ -8,7 +8,7 @@ import pytest
 
 from swapstone.core import plan
 from swapstone.core.comparison import analyse, precision
-from swapstone.core.model import CURRENT_RULES, Analysis, CaveatKind, Copy, WorkloadPrecision
+from swapstone.core.model import CURRENT_RULES, TAIL_RULES, Analysis, CaveatKind, Copy, WorkloadPrecision
 from swapstone.core.report.context import ReportContext
 from swapstone.core.report.topics import sentences
 from tests.unit.comparison.conftest import Bench
@@ -96,4 +96,4 @@ def test_an_interval_as_narrow_as_its_tool_can_print_is_narrow_enough() -> None:
     assert plain.half_width is not None and plain.half_width > 0.05 and not plain.at_resolution
     assert plain == fine  # 0.3 us is 4 % of 7 us: the interval is wider than that
     assert (coarse.half_width, coarse.at_resolution) == (0.05, True)
-    assert of_whole_microseconds(1000.0, rules=CURRENT_RULES - 1).half_width != 0.05
+    assert of_whole_microseconds(1000.0, rules=TAIL_RULES - 1).half_width != 0.05

@@ -26,9 +26,9 @@ from swapstone.core.comparison.run_table import OK, STATUSES, Runs, RunTable, as
 from swapstone.core.comparison.suite_index import index_estimates, indices
 from swapstone.core.comparison.verdicts import FEW_PAIRS, comparison
 from swapstone.core.model import (
-    CURRENT_RULES,
     FAMILY_CORRECTION,
     REPORT_CORRECTION,
+    TAIL_RULES,
     Analysis,
     CarryOver,
     Caveat,
@@ -99,7 +99,7 @@ def analyse(
         experiment, variants, workloads, cells, sizes=sizes or {}, busy=busy, excluded=findings.excluded
     )
     rates = error_rates(experiment, rows, of_indices, of_effects)
-    needed = interval_pairs(experiment, variants, workloads) if experiment.rules >= CURRENT_RULES else 0
+    needed = interval_pairs(experiment, variants, workloads) if experiment.rules >= TAIL_RULES else 0
     worded = _worded(experiment, needed, _judged(experiment, rows, busy, rates))
     comparisons = _with_carry_over(worded, findings.carry_overs)
     noise = noise_of(table, workloads, virtual=experiment.virtual)

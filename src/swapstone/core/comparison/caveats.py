@@ -13,7 +13,7 @@ from swapstone.core.comparison.findings import shortened
 from swapstone.core.comparison.rows import Row
 from swapstone.core.comparison.run_table import STATUSES, Runs, RunTable, as_table
 from swapstone.core.model import (
-    CURRENT_RULES,
+    TAIL_RULES,
     UNKNOWN_THREADS,
     Caveat,
     CaveatKind,
@@ -100,7 +100,7 @@ def _noisy(
     experiment: Experiment, noise: Noise, rows: Sequence[Row], comparisons: Sequence[Comparison]
 ) -> Iterator[Caveat]:
     # Work with several threads causes pressure itself. Whether it was disturbed is checked otherwise: see `processors`.
-    relevant = experiment.rules < CURRENT_RULES or any(
+    relevant = experiment.rules < TAIL_RULES or any(
         row.workload.threads in (1, UNKNOWN_THREADS) for row in rows if row.metric.quantity is not Quantity.SIZE
     )
     if noise.busy and relevant:

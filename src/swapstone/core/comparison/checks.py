@@ -14,7 +14,7 @@ from swapstone.core.comparison import carry_over, conditions, failures, outputs,
 from swapstone.core.comparison.cells import Group
 from swapstone.core.comparison.findings import Check, Findings, Place, checked
 from swapstone.core.comparison.run_table import Runs, as_table
-from swapstone.core.model import CURRENT_RULES, Caveat, Experiment, Variant, Verdict, WorkSpec
+from swapstone.core.model import TAIL_RULES, Caveat, Experiment, Variant, Verdict, WorkSpec
 from swapstone.core.model.parts import provided
 
 __all__ = ["Findings", "Group", "Place", "check", "checked"]
@@ -40,7 +40,7 @@ def check(
         workloads: by name.
         runs: all, with those that are discarded.
     """
-    if experiment.rules < CURRENT_RULES:
+    if experiment.rules < TAIL_RULES:
         return Findings(failure_rates=failures.rates(experiment, variants, runs))
     table = as_table(runs)
     found = [each(experiment, variants, workloads, table) for each in _checks()]

@@ -14,7 +14,7 @@ from swapstone.core.comparison.error_rate import ErrorRates
 from swapstone.core.comparison.factorial_contrasts import Kind
 from swapstone.core.comparison.verdicts import too_few_pairs_reason, undecided_reason, verdict_of
 from swapstone.core.model import (
-    CURRENT_RULES,
+    TAIL_RULES,
     Direction,
     FactorEffect,
     Interaction,
@@ -85,7 +85,7 @@ def _marked(effects: Sequence[FactorEffect], interactions: Sequence[Interaction]
 
 def _effect(estimate: Estimate, alpha: float, margin: float, rules: int) -> FactorEffect:
     verdict, reason = estimate.exclusion or _verdict(estimate, alpha, margin, estimate.metric.better)
-    if verdict is Verdict.EQUIVALENT and rules >= CURRENT_RULES and estimate.metric.quantity is not Quantity.SIZE:
+    if verdict is Verdict.EQUIVALENT and rules >= TAIL_RULES and estimate.metric.quantity is not Quantity.SIZE:
         verdict, reason = Verdict.SAME_MEDIAN, "same median; the means of effects are not examined"
     # Not reported for simple effects, and costly for so many.
     open_still = verdict is Verdict.INCONCLUSIVE and estimate.contrast.kind is Kind.MAIN

@@ -9,7 +9,7 @@ from swapstone.core.comparison.contrast_estimates import Estimate
 from swapstone.core.comparison.error_rate import ErrorRates
 from swapstone.core.comparison.rows import Row
 from swapstone.core.comparison.suite_index import IndexEstimate
-from swapstone.core.model import CURRENT_RULES, Experiment
+from swapstone.core.model import TAIL_RULES, Experiment
 
 
 def error_rates(
@@ -36,4 +36,4 @@ def error_rates(
 
 def fewest_rows(experiment: Experiment) -> int:
     """Return over how many rows an index must be at least. By the first rules one suffices."""
-    return 2 if experiment.rules >= CURRENT_RULES else 1
+    return 2 if experiment.rules >= TAIL_RULES else 1

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 
 from swapstone.core.comparison.factorial_contrasts import contrasts
 from swapstone.core.model import (
-    CURRENT_RULES,
     REPORT_CORRECTION,
+    TAIL_RULES,
     Copy,
     Direction,
     Experiment,
@@ -77,4 +77,4 @@ def most_hypotheses(experiment: Experiment, variants: Sequence[Variant], workloa
 
 def tested_tail(experiment: Experiment, metric: Metric) -> bool:
     """Return whether the means of a metric are tested beside its medians: not by the first rules, nor without a better direction."""
-    return experiment.rules >= CURRENT_RULES and metric.better is not Direction.NEITHER
+    return experiment.rules >= TAIL_RULES and metric.better is not Direction.NEITHER

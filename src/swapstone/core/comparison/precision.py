@@ -20,8 +20,8 @@ from swapstone.core.comparison.run_table import Runs, as_table, metric_names
 from swapstone.core.comparison.suite_index import index_estimates
 from swapstone.core.comparison.verdicts import comparison
 from swapstone.core.model import (
-    CURRENT_RULES,
     REPORT_CORRECTION,
+    TAIL_RULES,
     Experiment,
     Scale,
     Variant,
@@ -60,7 +60,7 @@ def precision(
     runs = as_table(runs, metric_names(workloads) if experiment.correction == REPORT_CORRECTION else wanted)
     busy = busy_loads(experiment, runs, workloads)
     # More runs can't give a verdict on a variant that does other work.
-    other = outputs.check(experiment, variants, workloads, runs) if experiment.rules >= CURRENT_RULES else Findings()
+    other = outputs.check(experiment, variants, workloads, runs) if experiment.rules >= TAIL_RULES else Findings()
     runs = without_disturbed_blocks(experiment, workloads, runs)
     cells = collect(runs)
     rows = [row for row in checked(run_rows(experiment, variants, workloads, cells), other) if not row.null]
@@ -137,7 +137,7 @@ def is_at_resolution(experiment: Experiment, row: Row, width: float | None) -> b
         row: what was measured.
         width: half the width of its interval as a ratio less 1; None without one.
     """
-    if width is None or width <= experiment.margin or experiment.rules < CURRENT_RULES:
+    if width is None or width <= experiment.margin or experiment.rules < TAIL_RULES:
         return False
     smaller = min(abs(median(values)) for values in (row.before, row.after))
     base = smaller if row.scale is Scale.RATIO else abs(median(row.before))
@@ -156,7 +156,7 @@ def _missing_runs(experiment: Experiment, row: Row, rates: ErrorRates) -> int:
     median differs significantly does not matter, so that significance never stops an experiment. Bundled workloads are many, and would
     need several times their usual budget.
     """
-    if experiment.own is None or experiment.virtual or experiment.rules < CURRENT_RULES:
+    if experiment.own is None or experiment.virtual or experiment.rules < TAIL_RULES:
         return 0
     centre = row.centre
     if centre is None:

@@ -41,8 +41,8 @@ from swapstone.core.comparison.run_table import (
 )
 from swapstone.core.model import (
     ALL_PROCESSORS,
-    CURRENT_RULES,
     IDLE,
+    TAIL_RULES,
     UNKNOWN_THREADS,
     Caveat,
     CaveatKind,
@@ -173,7 +173,7 @@ def disturbances(experiment: Experiment, workloads: Mapping[str, WorkSpec], runs
     measured. On the virtual clock other processes don't matter. Workloads without
     the facts, as in records before 0.2, are left out.
     """
-    if experiment.virtual or experiment.rules < CURRENT_RULES:
+    if experiment.virtual or experiment.rules < TAIL_RULES:
         return {}
     table = as_table(runs, ())
     wanted = [load == IDLE.name and workloads[workload].threads != 1 for _, workload, load in table.groups]

@@ -19,7 +19,7 @@ from swapstone.core.comparison.pairs import pairs_for
 from swapstone.core.comparison.run_table import Ints
 from swapstone.core.model import (
     BALANCED_ORDER,
-    CURRENT_RULES,
+    TAIL_RULES,
     Copy,
     Direction,
     Experiment,
@@ -187,7 +187,7 @@ def run_rows(
         cells: the runs, grouped; a combination without runs gets a row without pairs.
         candidates_of: the candidates that get rows; None for all.
     """
-    needed, current = pairs_for(experiment), experiment.rules >= CURRENT_RULES
+    needed, current = pairs_for(experiment), experiment.rules >= TAIL_RULES
     unit = "layouts" if experiment.layouts else "replicates" if experiment.virtual else "runs"
     baseline, *every = variants
     for suite, name in experiment.workloads:

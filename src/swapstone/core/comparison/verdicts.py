@@ -11,7 +11,7 @@ import numpy as np
 
 from swapstone.core.comparison.means import RAREST_MODE, rarest_mode, runs_needed, summary
 from swapstone.core.comparison.rows import Floats, Row
-from swapstone.core.model import CURRENT_RULES, Comparison, Direction, Quantity, Scale, Verdict
+from swapstone.core.model import TAIL_RULES, Comparison, Direction, Quantity, Scale, Verdict
 from swapstone.core.stats import Interval, MeanEffect, SignedRank, pairs_needed
 
 LEAST_S = 10.0
@@ -76,7 +76,7 @@ def comparison(
         reason=reason,
         preferred=preferred,
     )
-    if row.rules < CURRENT_RULES or row.exclusion or row.means is None or row.before.size == 0:
+    if row.rules < TAIL_RULES or row.exclusion or row.means is None or row.before.size == 0:
         return found
     mean = row.mean_effect(alpha)
     assert mean is not None, "a row with pairs has means"

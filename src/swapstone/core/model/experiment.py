@@ -136,7 +136,13 @@ BALANCED_ORDER = "balanced"
 BOOT_ORDER = "boot"
 """A block has all trials of a variant one after another, on one boot of the board. The order of the variants is drawn in each block."""
 
-CURRENT_RULES = 2
+TAIL_RULES = 2
+"""The first rules with means, tails, carry-over, outputs and processors."""
+
+DIRECTION_RULES = 3
+"""The first rules whose direction needs the ratio of medians, whose outputs are compared token by token, and whose discarded runs count."""
+
+CURRENT_RULES = DIRECTION_RULES
 """The rules of new experiments."""
 
 
@@ -167,7 +173,8 @@ class Experiment(FrozenStruct, frozen=True, kw_only=True):
         modules: pairs (path of a kernel file, folder of its modules), for folders other than the one beside it.
         module_files: absolute paths of kernel modules that the virtual machine loads before the work.
         rules: version of the rules by which rows are judged. 1: records before 0.2, on medians alone. 2: means, tails, carry-over, outputs
-            and processors are checked too.
+            and processors are checked too. 3: a direction needs the ratio of medians too, outputs are compared token by token, and the
+            values of discarded runs count in the tail.
         correction: `REPORT_CORRECTION` or `FAMILY_CORRECTION`: which rows share one rate of false differences.
         prime: how many runs of the same variant are made and discarded directly before each measured run.
         prime_more: whether `prime` grows for workloads with carry-over while measuring.

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from swapstone.core.model import CURRENT_RULES, FAMILY_CORRECTION, REPORT_CORRECTION, Analysis
+from swapstone.core.model import FAMILY_CORRECTION, REPORT_CORRECTION, TAIL_RULES, Analysis
 from swapstone.core.report import formatting, topics
 from swapstone.core.report.answer.answer import Answer
 from swapstone.core.report.answer.conclusion import conclude
@@ -130,7 +130,7 @@ def whole_answer(context: ReportContext, analysis: Analysis) -> Answer:
 def _legend(context: ReportContext, analysis: Analysis) -> Iterator[str]:
     """Yield what the words of verdicts and the intervals mean, by the rules of the experiment."""
     experiment = context.experiment
-    if experiment.rules < CURRENT_RULES:
+    if experiment.rules < TAIL_RULES:
         yield from (text.format(correction=analysis.correction) for text in _HOW_TO_READ)
         return
     share = formatting.percent(1 - experiment.confidence)

@@ -18,8 +18,8 @@ from swapstone.core.comparison.pairs import interval_pairs
 from swapstone.core.comparison.run_table import RunColumns, Runs, RunTable, metric_names
 from swapstone.core.comparison.verdicts import separation_needed
 from swapstone.core.model import (
-    CURRENT_RULES,
     REPORT_CORRECTION,
+    TAIL_RULES,
     Experiment,
     Run,
     Status,
@@ -74,7 +74,7 @@ def needed_pairs(experiment: Experiment) -> int:
 def first_decisive_look(experiment: Experiment) -> int:
     """Return after how many pairs precision is first checked with as many pairs as an interval needs."""
     first, every = looks(experiment)
-    if experiment.rules < CURRENT_RULES:
+    if experiment.rules < TAIL_RULES:
         return first
     missing = max(0, needed_pairs(experiment) - first)
     return first + -(-missing // every) * every
@@ -149,7 +149,7 @@ def fitted(
     Raises:
         BudgetError: the budget can't hold them, and is not extended so far.
     """
-    if experiment.blocks or experiment.rules < CURRENT_RULES or block > first_block(experiment) + 1:
+    if experiment.blocks or experiment.rules < TAIL_RULES or block > first_block(experiment) + 1:
         return experiment, ""
     cold = block == first_block(experiment)
     fewest = needed_pairs(experiment)
@@ -189,7 +189,7 @@ def extended_again(
         The experiment, and a note if it was extended.
     """
     fewest = needed_pairs(experiment)
-    if experiment.blocks or experiment.rules < CURRENT_RULES or not experiment.budget_extends or block >= fewest:
+    if experiment.blocks or experiment.rules < TAIL_RULES or not experiment.budget_extends or block >= fewest:
         return experiment, ""
     mean_ns = used_ns // (block + 1 - first_block(experiment))
     each_ns = max(mean_ns, min(block_ns, COLD * mean_ns))  # the last block may be an outlier
@@ -452,7 +452,7 @@ class PrecisionStop:
         """Let more runs be discarded in groups that need it; return why more blocks are of no use in groups where that is not possible."""
         experiment = self._experiment
         lost: dict[Group, str] = {}
-        if experiment.rules < CURRENT_RULES:
+        if experiment.rules < TAIL_RULES:
             return lost
         rate = SUSPICION if block <= first_look(experiment) else LATER_SUSPICION
         found = carry_over.unsettled(experiment, self._variants, self._workloads, runs, rate)

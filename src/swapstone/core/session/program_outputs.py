@@ -14,7 +14,7 @@ from swapstone.core.comparison.outputs import REMEDY, Agreement, agreement, agre
 from swapstone.core.comparison.run_table import EXIT_STATUS, OK, as_table
 from swapstone.core.model import (
     COMMAND,
-    CURRENT_RULES,
+    TAIL_RULES,
     Analysis,
     Caveat,
     CaveatKind,
@@ -88,7 +88,7 @@ def output_notes(view: RecordView) -> tuple[str, ...]:
     It begins with "The same work" if all of them are equal.
     """
     experiment = view.experiment
-    if experiment.own is None or experiment.rules < CURRENT_RULES:
+    if experiment.own is None or experiment.rules < TAIL_RULES:
         return ()
     baseline, *others = [variant for variant in variants(experiment) if variant.copy is Copy.FIRST]
     notes = []
@@ -116,7 +116,7 @@ def output_notes(view: RecordView) -> tuple[str, ...]:
 def same_files(view: RecordView) -> Iterator[Caveat]:
     """Yield a caveat for each two programs or command lines that are the same file with the same arguments."""
     own = view.experiment.own
-    if own is None or view.manifest is None or view.experiment.rules < CURRENT_RULES:
+    if own is None or view.manifest is None or view.experiment.rules < TAIL_RULES:
         return
     digests = {(a.workload, a.variant): a.sha256 for a in view.manifest.artifacts if not a.layout and a.sha256}
     every = [variant for variant in variants(view.experiment) if variant.copy is Copy.FIRST]
