@@ -277,10 +277,10 @@ def _made(words: Sequence[str], record: Path, budget_s: float) -> bool:
     # The kind's own words may hold `--`, so that they come last.
     options = ("--budget", f"{budget_s:g}s", "--out", str(record.resolve()))
     start = time.monotonic()
-    status, errors = swapstone(("compare", *VARIED, *options, *words), record.parent, limit_s=20 * budget_s + 120)
-    refused = status == REFUSED and "The budget of" in errors
-    if status not in FINISHED and not refused:
-        raise UserError(f"{record.name}: exit status {status}: {errors.strip()[-500:]}")
+    ended = swapstone(("compare", *VARIED, *options, *words), record.parent, limit_s=20 * budget_s + 120)
+    refused = ended.returncode == REFUSED and "The budget of" in ended.stderr
+    if ended.returncode not in FINISHED and not refused:
+        raise UserError(f"{record.name}: exit status {ended.returncode}: {ended.stderr.strip()[-500:]}")
     if refused:
         shutil.rmtree(record, ignore_errors=True)
     how = "refused, the budget is too small here" if refused else f"{time.monotonic() - start:.0f} s"

@@ -71,25 +71,35 @@ def run_alone(
     return process.returncode, usage
 
 
-def swapstone(arguments: Sequence[str], folder: Path, limit_s: float) -> tuple[int, str]:
-    """Run Swapstone in a folder; return its exit status and its standard error. It ends with this program.
+def swapstone(
+    arguments: Sequence[str], folder: Path, limit_s: float, environment: dict[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run Swapstone in a folder; return its exit status and what it printed. It ends with this program.
 
     Args:
         arguments: of the command line.
         folder: current folder of the command.
         limit_s: after which it is ended; its status is -1 then.
+        environment: of the command; None for that of this program.
     """
     command = [str(TOP / "swapstone"), *arguments]
     process = subprocess.Popen(
-        command, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, start_new_session=True
+        command,
+        cwd=folder,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
     )
     try:
-        _, errors = process.communicate(timeout=limit_s)
+        printed, errors = process.communicate(timeout=limit_s)
     except subprocess.TimeoutExpired:
-        return -1, f"{shlex.join(command)} did not end within {limit_s:g} s"
+        why = f"{shlex.join(command)} did not end within {limit_s:g} s"
+        return subprocess.CompletedProcess(command, -1, "", why)
     finally:
         _end_group(process)
-    return process.returncode, errors
+    return subprocess.CompletedProcess(command, process.returncode, printed, errors)
 
 
 def _end_group(process: subprocess.Popen[str]) -> None:

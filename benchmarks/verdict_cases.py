@@ -9,11 +9,19 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import tomllib
 from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
 
 from benchmarks.verdict_truth import IDENTICAL, PERSISTING, SAME, UNKNOWN, Bounds, Truth
 
 TIMES = ("wall", "cpu")
+
+PLAIN = "elapsed time"
+
+FILE = Path(__file__).with_name("verdict_cases.toml")
+"""Pairs of further kinds, in the fields of `Case`. Bounds are ``[low, high]``, high 0 for no bound; a text file ``NAME.c`` is compiled."""
 
 ALL = "*"
 """Key of the truth of all metrics that are not named."""
@@ -40,6 +48,13 @@ class Case:
         excusing: kinds of caveats with which a contradiction counts as not stated.
         refused: whether the budget holds no interval, so that the comparison is refused or extended.
         needs_disk: whether the scratch folder must lie on a storage device, not in memory.
+        kind: of the statements that the pair misleads to, e.g. ``memory``; `PLAIN` for elapsed time.
+        arguments: of `swapstone compare` instead of the two commands; no names are added then.
+        beside: a script for sh(1) that runs from the start of the comparison to its end, in the case's folder; $RECORD is the record.
+        environment: variables of the caller.
+        statuses: right exit statuses with ``--fail-if worse``; none where they follow from the truth.
+        says: regular expressions that the answer, or the error where there is no answer, must match.
+        never_says: regular expressions that no line of the printed report and of the error may match.
     """
 
     name: str
@@ -59,6 +74,13 @@ class Case:
     excusing: frozenset[str] = frozenset()
     refused: bool = False
     needs_disk: bool = False
+    kind: str = PLAIN
+    arguments: tuple[str, ...] = ()
+    beside: str = ""
+    environment: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    statuses: frozenset[int] = frozenset()
+    says: tuple[str, ...] = ()
+    never_says: tuple[str, ...] = ()
 
     def truth_of(self, metric: str) -> Truth | None:
         """Return the truth of a metric; None if it is not judged."""
@@ -166,7 +188,7 @@ _PERSISTS = Case(
     excusing=PERSISTING,
 )
 
-CASES: tuple[Case, ...] = (
+_PAIRS: tuple[Case, ...] = (
     # what one run leaves to the next
     _DD,
     exchanged(_DD, "dd-nocache-baseline", "The same with the two commands exchanged."),
@@ -579,3 +601,39 @@ CASES: tuple[Case, ...] = (
         refused=True,
     ),
 )
+
+
+def case_of(fields: Mapping[str, Any]) -> Case:
+    """Return a pair of the file.
+
+    Raises:
+        TypeError: for an unknown field, or a missing one.
+    """
+    changed = {
+        "truth": {metric: truth_of(given) for metric, given in fields.get("truth", {}).items()},
+        **{name: tuple(fields[name]) for name in _TUPLES & fields.keys()},
+        **{name: frozenset(fields[name]) for name in _SETS & fields.keys()},
+    }
+    return Case(**{**fields, **changed})
+
+
+_TUPLES = frozenset({"options", "copies", "arguments", "says", "never_says", "names"})
+_SETS = frozenset({"never", "excusing", "statuses"})
+
+
+def truth_of(given: Mapping[str, list[float]] | list[float]) -> Truth:
+    """Return a truth: the range of median and mean, or a table with ``median`` and ``mean``.
+
+    A range ``[1, 1]`` is the null hypothesis itself. With ``size`` a stated interval must meet the range.
+    """
+    if isinstance(given, list):
+        return Truth(_bounds(given), _bounds(given))
+    return Truth(_bounds(given["median"]), _bounds(given.get("mean", given["median"])), bool(given.get("size", False)))
+
+
+def _bounds(pair: list[float]) -> Bounds:
+    low, high = pair
+    return Bounds(low, high or math.inf)
+
+
+CASES = (*_PAIRS, *(map(case_of, tomllib.loads(FILE.read_text()).get("case", ()))))

@@ -6,7 +6,8 @@ from __future__ import annotations
 import dataclasses
 import enum
 import math
-from collections.abc import Collection, Sequence
+import re
+from collections.abc import Collection, Iterator, Sequence
 
 NOT_STATED = frozenset({"inconclusive", "disturbed", "invalid", "unavailable"})
 """Verdicts that make no statement about the two programs."""
@@ -178,6 +179,53 @@ def _contradiction(row: Statement, truth: Truth, margin: float) -> str:
     if max(cost.median.high, cost.mean.high) <= 1:
         return "no difference that way"
     return next((f"the {name} differs the other way" for name, part in parts.items() if part.high < same.low), "")
+
+
+_FRACTIONS = {"half": 1 / 2, "a third": 1 / 3, "a quarter": 1 / 4, "a fifth": 1 / 5, "a tenth": 1 / 10}
+_FRACTIONS |= {"two thirds": 2 / 3, "three quarters": 3 / 4, "twice": 2.0, "double": 2.0}
+_AMOUNT = rf"(?:(?P<times>[\d.]+) times|(?P<share>[\d.]+) %|(?P<words>{'|'.join(_FRACTIONS)}))"
+_CLAUSES = (
+    (rf"{_AMOUNT} as long\b", "wall", 1),
+    (rf"{_AMOUNT} as fast\b", "wall", -1),
+    (rf"{_AMOUNT} (?:of )?the memory\b", "memory", 1),
+    (rf"{_AMOUNT} (?:of )?the CPU time\b", "cpu", 1),
+)
+_CHANGES = (
+    (r"(?P<share>[\d.]+) % (?P<way>slower|faster|less time|more time)\b", "wall"),
+    (r"(?P<share>[\d.]+) % (?P<way>more|less) memory\b", "memory"),
+    (r"(?P<share>[\d.]+) % (?P<way>more|less) CPU time\b", "cpu"),
+)
+_DENIAL = re.compile(r"\bno (decided )?(difference|time or rate)\b|\b(does|do) not differ\b", re.IGNORECASE)
+
+
+def clauses(answer: str) -> Iterator[Statement]:
+    """Yield what a sentence states as a ratio of candidate to baseline: time, CPU time and memory, 10 % wide as words are round."""
+    for pattern, metric, power in _CLAUSES:
+        for found in re.finditer(pattern, answer):
+            parts = found.groupdict()
+            number = float(parts["times"] or 0) or float(parts["share"] or 0) / 100 or _FRACTIONS[parts["words"]]
+            yield _directed(metric, number**power)
+    for pattern, metric in _CHANGES:
+        for found in re.finditer(pattern, answer):
+            size = float(found["share"]) / 100
+            yield _directed(metric, 1 + size if found["way"] in ("slower", "more", "more time") else 1 - size)
+
+
+def _directed(metric: str, ratio: float) -> Statement:
+    return Statement(metric, "worse" if ratio > 1 else "better", ratio, ratio / 1.1, ratio * 1.1)
+
+
+def denied(text: str, rows: Sequence[Statement], leading: Collection[str]) -> str:
+    """Return the first line of a text that denies a difference which a row of the same report states; empty for none.
+
+    Args:
+        text: as printed.
+        rows: of the report.
+        leading: metrics whose difference no sentence may deny.
+    """
+    if not any(row.metric in leading and row.verdict in DIRECTED for row in rows):
+        return ""
+    return next((line.strip() for line in text.splitlines() if _DENIAL.search(line)), "")
 
 
 def judge_refusal(status: int, message: str, rows: Sequence[Statement]) -> tuple[Judgement, str]:

@@ -8,37 +8,58 @@
 
 Each pair is compared by `swapstone compare` with a budget of a few seconds, in a folder of its own, on an idle machine or beside
 processes that this program starts and ends. A row is wrong if its verdict contradicts the truth. Inconclusive, invalid, disturbed and
-unavailable rows state nothing. The exit status is 1 if a row is wrong or a comparison failed.
+unavailable rows state nothing. The answer's clauses about time, CPU time and memory are statements as well, so is a sentence that denies
+a stated difference, and so is the exit status of --fail-if worse. The exit status is 1 if a statement is wrong or a comparison failed.
 """
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import fnmatch
 import itertools
 import json
 import os
+import re
+import shlex
 import shutil
 import signal
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 from benchmarks.shared import TOP, parser_of, swapstone
 from benchmarks.shared import table as table_of
-from benchmarks.verdict_cases import CASES, Case
+from benchmarks.verdict_cases import ALL, CASES, Case
 from benchmarks.verdict_hogs import CONDITIONS, load
-from benchmarks.verdict_truth import DIRECTED, NOT_STATED, Judgement, Statement, judge, judge_refusal
+from benchmarks.verdict_truth import (
+    DIRECTED,
+    NOT_STATED,
+    Judgement,
+    Statement,
+    Truth,
+    clauses,
+    denied,
+    judge,
+    judge_refusal,
+)
 
 START_S = 3.0
 """Time of a comparison besides its budget, for the estimate of the remaining time."""
 
 EQUAL = frozenset({"equivalent", "same median"})
+
+TIMES = frozenset({"wall", "cpu", "tree_cpu"})
+"""Metrics whose decided difference no sentence denies and --fail-if worse counts, besides those that a program prints."""
+
+MEMORY = ("tree_memory", "maxrss")
+WORSE, NOTHING = 3, 4
+"""Exit statuses of --fail-if worse."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,6 +72,8 @@ class Report:
         message: what it printed to standard error.
         rows: of its report; none without a record.
         caveats: their kinds.
+        answer: the sentence of its report.
+        printed: the whole short report.
     """
 
     condition: str
@@ -59,6 +82,8 @@ class Report:
     message: str
     rows: tuple[Statement, ...]
     caveats: tuple[str, ...] = ()
+    answer: str = ""
+    printed: str = ""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -88,6 +113,7 @@ def main(arguments: Sequence[str]) -> int:
     """Run the selected pairs; return the exit status."""
     parser = parser_of("verdicts", __doc__)
     parser.add_argument("--only", action="append", metavar="PATTERN", help="cases whose name matches; repeatable")
+    parser.add_argument("--kind", action="append", metavar="PATTERN", help="cases whose kind matches; repeatable")
     parser.add_argument("--condition", default=",".join(CONDITIONS), help="some of: %(default)s")
     parser.add_argument("--budget", type=float, metavar="S", help="the same for all cases, in seconds")
     parser.add_argument("--results", type=Path, metavar="FILE", help="keep what each comparison answers")
@@ -97,7 +123,13 @@ def main(arguments: Sequence[str]) -> int:
     if unknown := sorted(set(options.condition.split(",")) - set(CONDITIONS)):
         parser.error(f"unknown condition {unknown[0]}: choose from {', '.join(CONDITIONS)}")
     chosen = options.only or ["*"]
-    cases = [case for case in CASES if any(fnmatch.fnmatch(case.name, pattern) for pattern in chosen)]
+    kinds = options.kind or ["*"]
+    cases = [
+        case
+        for case in CASES
+        if any(fnmatch.fnmatch(case.name, pattern) for pattern in chosen)
+        and any(fnmatch.fnmatch(case.kind, pattern) for pattern in kinds)
+    ]
     if not cases:
         print(f"No case matches {' '.join(chosen)}. --list prints them.", file=sys.stderr)
         return 2
@@ -117,7 +149,8 @@ def listed(case: Case) -> str:
     """Return a case as text: name, commands, truth, reason."""
     truth = "; ".join(f"{metric}: {truth}" for metric, truth in case.truth.items())
     work = truth if case.same_work else "different work"
-    return f"{case.name}\n    {case.baseline}\n    {case.candidate}\n    {work}. {case.why}"
+    commands = [shlex.join(case.arguments)] if case.arguments else [case.baseline, case.candidate]
+    return "\n    ".join([case.name, *commands, f"{work}. {case.why}"])
 
 
 def build(scratch: Path) -> Path:
@@ -144,6 +177,9 @@ def lay_out(case: Case, program: Path, folder: Path) -> None:
             os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
     for name, text in case.scripts.items():
         (folder / name).write_text(text)
+        if name.endswith(".c"):
+            words = ["cc", "-O2", "-pthread", "-o", name.removesuffix(".c"), name]
+            subprocess.run(words, cwd=folder, check=True)
 
 
 def _run(
@@ -180,22 +216,44 @@ def compare(case: Case, condition: str, program: Path, scratch: Path, seconds: f
         shutil.rmtree(old, ignore_errors=True)
     lay_out(case, program, folder)
     names = [word for name in case.names for word in ("--name", name)]
+    compared = case.arguments or (case.baseline, case.candidate, *names)
     limits = ["--budget", f"{seconds:g}s", "--margin", f"{case.margin:g}%", "--out", str(record)]
-    words = ["compare", case.baseline, case.candidate, *names, *limits, *case.options]
-    status, message = swapstone(words, folder, limit_s=20 * seconds + 120)
+    words = ["compare", *limits, "--fail-if", "worse", *case.options, *compared]
+    with _beside(case, folder, record):
+        environment = {**os.environ, **case.environment}
+        ended = swapstone(words, folder, limit_s=20 * seconds + 120, environment=environment)
     command = [str(TOP / "swapstone"), "export", str(record), "--format", "json"]
     exported = subprocess.run(command, capture_output=True, text=True, check=False)
-    found = {"comparisons": [], "caveats": []} if exported.returncode else json.loads(exported.stdout)["analysis"]
+    content = {} if exported.returncode else json.loads(exported.stdout)
+    found = content.get("analysis", {"comparisons": [], "caveats": []})
     # Sizes of program files and exit statuses are facts, which nothing can mislead.
     rows = [row for row in found["comparisons"] if row["metric"]["quantity"] != "size"]
     return Report(
         condition,
         case.name,
-        status,
-        message,
+        ended.returncode,
+        ended.stderr,
         tuple(statement_of(row) for row in rows if row["metric"]["name"] != "exit_status"),
         tuple(sorted({caveat["kind"] for caveat in found["caveats"]})),
+        content.get("answer", ""),
+        ended.stdout,
     )
+
+
+@contextlib.contextmanager
+def _beside(case: Case, folder: Path, record: Path) -> Iterator[None]:
+    """Run the case's script, if it has one, in a process group of its own, and end the group."""
+    if not case.beside:
+        yield
+        return
+    environment = {**os.environ, "RECORD": str(record)}
+    process = subprocess.Popen(["sh", "-c", case.beside], cwd=folder, env=environment, start_new_session=True)
+    try:
+        yield
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
 
 
 def statement_of(row: dict[str, Any]) -> Statement:
@@ -210,33 +268,82 @@ def judged(report: Report, cases: Sequence[Case] = CASES) -> list[Result]:
     if case.refused:
         row = Statement("wall", "refused" if report.status else "not refused")
         return [Result(report.condition, case, row, *judge_refusal(report.status, report.message, report.rows))]
-    return [
-        Result(
-            report.condition,
-            case,
+    if not report.rows and not case.statuses and not case.says:
+        return []
+
+    def decide(row: Statement, truth: Truth, never: frozenset[str] = frozenset()) -> tuple[Judgement, str]:
+        return judge(
             row,
-            *judge(
-                row,
-                truth,
-                case.margin / 100,
-                same_work=case.same_work,
-                never=case.never if row.metric == "wall" else (),
-                caveats=report.caveats,
-                excusing=case.excusing,
-            ),
+            truth,
+            case.margin / 100,
+            same_work=case.same_work,
+            never=never,
+            caveats=report.caveats,
+            excusing=case.excusing,
         )
+
+    found = [
+        (row, decide(row, truth, case.never if row.metric == "wall" else frozenset()))
         for row in report.rows
         if (truth := case.truth_of(row.metric)) is not None
     ]
+    for clause in clauses(report.answer):
+        names = MEMORY if clause.metric == "memory" else (f"tree_{clause.metric}", clause.metric)
+        if truth := next((case.truth[name] for name in names if name in case.truth), case.truth.get(ALL)):
+            found.append((dataclasses.replace(clause, metric=f"answer: {clause.metric}"), decide(clause, truth)))
+    found += [(Statement("sentence", text), (Judgement.WRONG, why)) for text, why in _wrong_sentences(case, report)]
+    if case.statuses or report.answer:
+        row = Statement("exit status", str(report.status))
+        why = wrong_status(case, report)
+        found.append((row, (Judgement.WRONG, why) if why else (Judgement.RIGHT, "")))
+    return [Result(report.condition, case, row, *judgement) for row, judgement in found]
+
+
+def _leading(case: Case) -> frozenset[str]:
+    """Return the metrics of time, and those that --metric names."""
+    return TIMES | set(re.findall(r"--metric (\w+)", " ".join(case.options)))
+
+
+def _wrong_sentences(case: Case, report: Report) -> Iterator[tuple[str, str]]:
+    """Yield each sentence that denies a row, and each rule of the case about words that the report breaks, with the reason."""
+    text = f"{report.answer}\n{report.printed}"
+    if line := denied(text, report.rows, _leading(case)):
+        yield line, "it denies a row of the same report"
+    said = report.answer or report.message
+    for pattern in case.says:
+        if not re.search(pattern, said):
+            yield said.strip().splitlines()[-1] if said.strip() else "nothing", f"it does not say {pattern}"
+    for pattern in case.never_says:
+        for line in f"{report.printed}\n{report.message}".splitlines():
+            if re.search(pattern, line):
+                yield line.strip(), f"{pattern} is false"
+
+
+def wrong_status(case: Case, report: Report) -> str:
+    """Return why the exit status of --fail-if worse is wrong; empty if it is right."""
+    if case.statuses:
+        return "" if report.status in case.statuses else f"right: {', '.join(map(str, sorted(case.statuses)))}"
+    leading = [row for row in report.rows if row.metric in _leading(case)]
+    stated = [row for row in leading if row.verdict not in NOT_STATED]
+    if not case.same_work:
+        return "" if report.status == WORSE or not set(case.excusing).isdisjoint(report.caveats) else "different work"
+    if any(row.verdict in ("worse", "worse tail") for row in leading):
+        return "" if report.status == WORSE else "a row is worse"
+    if report.status == NOTHING:
+        return "rows are compared" if stated else ""
+    return "" if report.status == 0 else "no row is worse"
 
 
 def summary(reports: Sequence[Report], cases: Sequence[Case] = CASES) -> str:
     """Return the totals, those of each condition, and every wrong row."""
     results = [result for report in reports for result in judged(report, cases)]
     conditions = list(dict.fromkeys(result.condition for result in results))
+    kinds = list(dict.fromkeys(result.case.kind for result in results))
     lines = [totals(results)]
     if len(conditions) > 1:
         lines += [f"  {name:8} {totals([r for r in results if r.condition == name])}" for name in conditions]
+    if len(kinds) > 1:
+        lines += [f"  {name:14} {totals([r for r in results if r.case.kind == name])}" for name in kinds]
     wrong = [result for result in results if result.judgement is Judgement.WRONG]
     for (condition, case, why), rows in itertools.groupby(wrong, key=lambda r: (r.condition, r.case.name, r.why)):
         first, *more = rows
