@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -101,20 +102,24 @@ def test_reports_with_a_mark_are_counted_without_copies(tmp_path: Path, capsys: 
         assert "(again)" not in printed
 
 
+def ended(status: int, errors: str = "") -> subprocess.CompletedProcess[str]:
+    return subprocess.CompletedProcess((), status, "", errors)
+
+
 @pytest.fixture
 def ran(monkeypatch: pytest.MonkeyPatch) -> list[Sequence[str]]:
     """Replace the programs: a comparison makes its folder, or is refused if it is one of files."""
     commands: list[Sequence[str]] = []
 
-    def swapstone(arguments: Sequence[str], _folder: Path, *, limit_s: float) -> tuple[int, str]:
+    def swapstone(arguments: Sequence[str], _folder: Path, *, limit_s: float) -> subprocess.CompletedProcess[str]:
         assert limit_s > 15
         commands.append(arguments)
         if "sort" in arguments:
-            return 2, "error: The budget of 15 s is too small."
+            return ended(2, "error: The budget of 15 s is too small.")
         if "loop:2000" in arguments:
-            return 2, "error: another one"
+            return ended(2, "error: another one")
         Path(arguments[arguments.index("--out") + 1]).mkdir()
-        return 0, ""
+        return ended(0)
 
     monkeypatch.setattr(false_alarms, "build", lambda scratch: scratch / "adversary")
     monkeypatch.setattr(false_alarms, "swapstone", swapstone)
