@@ -75,6 +75,13 @@ def test_the_idle_time_of_all_processors_is_considered() -> None:
     assert "0.5 s of other programs" in missing_load(IDLE, msgspec.structs.replace(found, machine=two))
 
 
+@pytest.mark.parametrize("lost", ["before", "after"])
+def test_a_machine_that_lost_all_readings_of_one_side_does_not_pass_as_idle(lost: str) -> None:
+    kept = tuple(each for each in evidence(OWN).machine if not each[0].startswith(lost))
+    assert "does not report" in missing_load(IDLE, Evidence(interp=None, objects=(), machine=kept))
+    assert missing_load(IDLE, Evidence(interp=None, objects=(), machine=(("after /proc/swaps", ""),))) == ""
+
+
 def test_every_load_has_an_indicator() -> None:
     assert {load.name for load in LOADS if load.indicators} >= set(IN_FORCE)
 

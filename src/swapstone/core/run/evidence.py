@@ -96,7 +96,10 @@ def missing_load(load: Load, evidence: Evidence) -> str:
     if not evidence.machine or evidence.machine_text(REBOOTED):
         return ""
     counters = dict(evidence.machine)
-    if load.name == IDLE.name and not any(name.startswith("before ") for name in counters):
+    read = {
+        f"{when} {file}" for when in ("before", "after") for file in (_UPTIME, *(one.file for one in load.indicators))
+    }
+    if load.name == IDLE.name and read.isdisjoint(counters):
         return ""
     reasons = (_failure(load.name, one, counters, dict(evidence.facts)) for one in load.indicators)
     return next(filter(None, reasons), "")
