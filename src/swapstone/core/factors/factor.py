@@ -108,23 +108,23 @@ class PartFacts(FrozenStruct, frozen=True, kw_only=True):
     """
 
     @classmethod
-    def read(cls, elf: ELFFile) -> PartFacts:
-        """Read them in an ELF file.
+    def read(cls, elf: ELFFile) -> PartFacts:  # noqa: ARG003 - a part's class needs it
+        """Read them in an ELF file; the defaults where a part reads nothing.
 
         Raises:
             ValueError, ELFError: the file is damaged. It then has no facts at all.
         """
-        raise NotImplementedError
+        return cls()
 
     @classmethod
-    def pretended(cls, levels: Mapping[str, str], offered: tuple[str, ...]) -> PartFacts:
-        """Return those of a file that the target `fake` pretends.
+    def pretended(cls, levels: Mapping[str, str], offered: tuple[str, ...]) -> PartFacts:  # noqa: ARG003 - as above
+        """Return those of a file that the target `fake` pretends; the defaults where a part pretends nothing.
 
         Args:
             levels: level by factor, with which a program was built.
             offered: of a shared object, the symbols that it offers; empty for a program.
         """
-        raise NotImplementedError
+        return cls()
 
 
 class ProgramFacts(FrozenStruct, frozen=True, kw_only=True):
