@@ -53,8 +53,8 @@ class Case:
         beside: a script for sh(1) that runs from the start of the comparison to its end, in the case's folder; $RECORD is the record.
         environment: variables of the caller.
         statuses: right exit statuses with ``--fail-if worse``; none where they follow from the truth.
-        says: regular expressions that the answer, or the error where there is no answer, must match.
-        never_says: regular expressions that no line of the printed report and of the error may match.
+        expected_words: regular expressions that the answer, or the error where there is no answer, must match.
+        excluded_words: regular expressions that no line of the printed report and of the error may match.
     """
 
     name: str
@@ -79,8 +79,8 @@ class Case:
     beside: str = ""
     environment: Mapping[str, str] = dataclasses.field(default_factory=dict)
     statuses: frozenset[int] = frozenset()
-    says: tuple[str, ...] = ()
-    never_says: tuple[str, ...] = ()
+    expected_words: tuple[str, ...] = ()
+    excluded_words: tuple[str, ...] = ()
 
     def truth_of(self, metric: str) -> Truth | None:
         """Return the truth of a metric; None if it is not judged."""
@@ -617,7 +617,7 @@ def case_of(fields: Mapping[str, Any]) -> Case:
     return Case(**{**fields, **changed})
 
 
-_TUPLES = frozenset({"options", "copies", "arguments", "says", "never_says", "names"})
+_TUPLES = frozenset({"options", "copies", "arguments", "expected_words", "excluded_words", "names"})
 _SETS = frozenset({"never", "excusing", "statuses"})
 
 

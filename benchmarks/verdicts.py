@@ -268,7 +268,7 @@ def judged(report: Report, cases: Sequence[Case] = CASES) -> list[Result]:
     if case.refused:
         row = Statement("wall", "refused" if report.status else "not refused")
         return [Result(report.condition, case, row, *judge_refusal(report.status, report.message, report.rows))]
-    if not report.rows and not case.statuses and not case.says:
+    if not report.rows and not case.statuses and not case.expected_words:
         return []
 
     def decide(row: Statement, truth: Truth, never: frozenset[str] = frozenset()) -> tuple[Judgement, str]:
@@ -309,11 +309,11 @@ def _wrong_sentences(case: Case, report: Report) -> Iterator[tuple[str, str]]:
     text = f"{report.answer}\n{report.printed}"
     if line := denied(text, report.rows, _leading(case)):
         yield line, "it denies a row of the same report"
-    said = report.answer or report.message
-    for pattern in case.says:
-        if not re.search(pattern, said):
-            yield said.strip().splitlines()[-1] if said.strip() else "nothing", f"it does not say {pattern}"
-    for pattern in case.never_says:
+    text_of_answer = report.answer or report.message
+    for pattern in case.expected_words:
+        if not re.search(pattern, text_of_answer):
+            yield text_of_answer.strip().rpartition("\n")[2] or "nothing", f"{pattern} is not in it"
+    for pattern in case.excluded_words:
         for line in f"{report.printed}\n{report.message}".splitlines():
             if re.search(pattern, line):
                 yield line.strip(), f"{pattern} is false"

@@ -275,7 +275,7 @@ def test_the_exit_status_is_a_statement(fields: dict[str, object], verdict: str,
 
 
 def test_words_that_a_case_asks_for_or_excludes() -> None:
-    case = pair(says=("hit",), never_says=("the work waits",))
+    case = pair(expected_words=("hit",), excluded_words=("the work waits",))
     good = {"answer": "b has 9 % fewer hits."}
     assert "sentence" not in stated(case, ("wall", "worse"), status=3, **good)
     assert stated(case, ("wall", "worse"), printed="x\nelapsed: the work waits\n", **good)["sentence"] is WRONG
