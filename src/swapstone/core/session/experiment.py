@@ -258,12 +258,7 @@ def _finish(writer: RecordWriter, ending: SessionEnd) -> Path:
     """
     interrupted = Interrupted(writer.path, f"swapstone compare --resume {shlex.quote(str(writer.path))}")
     try:
-        verdicts = record_verdicts(load(writer.path))
-        writer.seal(ending.state, ending.why, verdicts)
-    except RecordError as error:
-        if interrupted.resume not in error.hint:  # it could not be read: that of an untrusted record would be restored
-            error.hint = f"What was measured is kept. Continue: {interrupted.resume}"
-        raise
+        writer.seal(ending.state, ending.why, record_verdicts(writer.read_back()))
     except OSError as error:
         known = as_user_error(error, f"continue: {interrupted.resume}")
         raise known or error from error
