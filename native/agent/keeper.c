@@ -54,9 +54,9 @@ static bool is_halted(int pid) {
     return text_after(name_end, ") T") || text_after(name_end, ") t") || text_after(name_end, ") Z");
 }
 
-/* Lets a worker that is to end continue, and kills it if it does not end in time: a program under test may have
- * stopped it, or be its debugger. Then the worker can't be reaped before its debugger ends, which is a child of
- * the keeper by then. */
+/* Lets a worker that is to end continue, and kills it if it does not end in time: a program under test may
+ * have stopped it, or be its debugger. Then the worker can't be reaped before its debugger ends, which is a
+ * child of the keeper by then. */
 static void end_worker(int worker, int64_t asked_ns) {
     int64_t waited_ns = port_now_ns() - asked_ns;
 
@@ -81,7 +81,8 @@ static _Noreturn void run_keeper(int worker, int signal_fd) {
             break;
         if (asked_ns >= 0)
             end_worker(worker, asked_ns);
-        if (wait_for_end(signal_fd, asked_ns < 0 ? STANDARD_OUTPUT : -1, worker, asked_ns < 0 ? -1 : SHORT_WAIT) &&
+        if (wait_for_end(signal_fd, asked_ns < 0 ? STANDARD_OUTPUT : -1, worker,
+                         asked_ns < 0 ? -1 : SHORT_WAIT) &&
             asked_ns < 0)
             asked_ns = port_now_ns();
     }
