@@ -7,6 +7,7 @@ import os
 
 from swapstone.core.model import WALL_CLOCK, Experiment, UserError
 from swapstone.core.model.safe_text import safe
+from swapstone.core.targets import find_target_kind
 
 _NAMES = frozenset({"HOME", "LANG", "TZ"})
 _ALL = "LC_ALL"
@@ -22,7 +23,8 @@ def inherited_environment(target: str, clock: str) -> tuple[tuple[str, str], ...
     Raises:
         UserError: one is not UTF-8.
     """
-    if target != "host" or clock != WALL_CLOCK:
+    here = "runs_instruments" in find_target_kind(target).opens.offers
+    if not here or clock != WALL_CLOCK:
         return ()
     found = {_ALL: "", **_of_shell()}
     for name, value in found.items():
