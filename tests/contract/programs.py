@@ -57,6 +57,36 @@ SOURCES: dict[str, str] = {
             for (int s = 1; s < 32; s++) signal(s, SIG_IGN);
             for (;;) { write(1, "still here\n", 11); usleep(10000); }
         }""",
+    # holds the processes above it: MODE (attach, seize, stop), the number of them, and "daemon" if it becomes one
+    "holds": r"""
+        #include <signal.h>
+        #include <stdio.h>
+        #include <stdlib.h>
+        #include <string.h>
+        #include <sys/ptrace.h>
+        #include <unistd.h>
+        static int parent(int pid) {
+            char path[40], text[600], *rest; int above = 0;
+            snprintf(path, sizeof path, "/proc/%d/stat", pid);
+            FILE *file = fopen(path, "r");
+            if (file && fgets(text, sizeof text, file) && (rest = strrchr(text, ')'))) sscanf(rest, ") %*c %d", &above);
+            return above;
+        }
+        int main(int argc, char **argv) {
+            int above[2] = {getppid(), parent(getppid())};
+            sigset_t all;
+            sigfillset(&all);
+            sigprocmask(SIG_SETMASK, &all, 0); /* else SIGCHLD of its tracee stops it for the agent, which is stopped */
+            if (argc > 3 && fork() == 0) { setsid(); if (fork()) _exit(0); }
+            else if (argc > 3) for (;;) pause();
+            for (int i = atoi(argv[2]) - 1; i >= 0; i--) {
+                if (strcmp(argv[1], "stop") == 0) kill(above[i], SIGSTOP);
+                else if (strcmp(argv[1], "attach") == 0) ptrace(PTRACE_ATTACH, above[i], 0, 0);
+                else { ptrace(PTRACE_SEIZE, above[i], 0, 0); ptrace(PTRACE_INTERRUPT, above[i], 0, 0); }
+            }
+            fclose(fopen("held", "w"));
+            for (;;) pause();
+        }""",
     # an endless chain: every process forks another and ends
     "chain": r"""
         #include <unistd.h>

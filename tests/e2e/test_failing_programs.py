@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -17,6 +18,7 @@ from typing import Any
 import pytest
 
 import swapstone as api
+from swapstone.core.record import load
 from tests.e2e.cli import FAKE, swapstone
 
 HANGS = FAKE.replace("wall_ns = 3_000_000", 'wall_ns = 1_000_000\nfaults = [{ kind = "timeout", probability = 0.12 }]')
@@ -191,3 +193,23 @@ def test_without_a_number_of_blocks_an_experiment_goes_on_until_it_is_precise(fo
     _fake(folder, HANGS, "--budget", "10m", expect=4)
     assert seal(folder)["why"] == "every interval that can decide is as narrow as the margin"
     assert max(run["trial"]["block"] for run in runs(folder)) >= 15
+
+
+@pytest.mark.parametrize(
+    ("action", "sentence"),
+    [
+        ("rm -f r/runs.jsonl", r"runs\.jsonl was removed\. All \d+ runs are in r\."),
+        (": > r/runs.jsonl", r"runs\.jsonl was truncated from \d+ to 0 bytes\. 0 of its \d+ runs are left, in r\."),
+        ("rm -rf r", r"its folder was removed\. All \d+ runs are in r\."),
+        ("mv r moved", r"its folder was renamed to .*/moved\. All \d+ runs are in .*/moved\."),
+    ],
+)
+def test_a_program_that_harms_the_record_does_not_lose_it_silently(
+    folder: Path, cache: str, action: str, sentence: str
+) -> None:
+    script(folder, "harms", f"cd {folder} && {action}", every=7)
+    result = compare(folder, cache, "harms", "--blocks", "8", expect=2)
+    assert re.search(f"Something else changed the record r while it was written: {sentence}", result.stderr)
+    view = load(folder / ("moved" if action == "mv r moved" else "r"))
+    assert view.seal is not None and view.seal.state == "interrupted"
+    assert view.damages == () and bool(view.runs) == (action != ": > r/runs.jsonl")

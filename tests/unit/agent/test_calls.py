@@ -317,12 +317,23 @@ def test_a_waiting_process_that_does_not_end_is_given_up_after_10_s(calls: Calls
 # The keeper
 
 KEPT = ["become_subreaper", "block_signals 10", "fork"]
-NULL = ["open_null 11", "dup2 11 0", "dup2 11 1", "dup2 11 2"]
+NULL = ["open_null 11", "set_parent_death_signal 18", "dup2 11 0", "dup2 11 2"]
 
 
 def test_a_keeper_ends_with_the_status_of_the_worker(calls: Calls) -> None:
     found = calls("keeper", "wait=-10", "wait@1=0", f"wait@2=100{EXITED}", "value=3")
-    assert found == [*KEPT, *NULL, "wait 0", "poll 10 1 -1", "wait 0", "wait 0", "wait 0", "exit 3", "open: 10 11"]
+    assert found == [
+        *KEPT,
+        *NULL,
+        "wait 0",
+        "poll 10 1 -1",
+        "wait 0",
+        "wait 0",
+        "dup2 11 1",
+        "wait 0",
+        "exit 3",
+        "open: 10 11",
+    ]
 
 
 @pytest.mark.parametrize(("change", "status"), [(EXITED, 4), (SIGNALED, 5)])
@@ -389,4 +400,4 @@ def test_descriptor_0_is_closed_and_used_like_others(calls: Calls) -> None:
     assert device.count("close 0") == 5 and "bind /dev/null /root/dev/null 0" in device
     assert calls("keep", "open_read=0")[:2] == ["open_read /proc/7/ns/mnt 0", "close 0"]
     found = calls("keeper", "open_null=0", "wait=-10", f"wait@1=100{EXITED}")
-    assert [call for call in found if call.startswith("dup2")] == ["dup2 0 0", "dup2 0 1", "dup2 0 2"]
+    assert [call for call in found if call.startswith("dup2")] == ["dup2 0 0", "dup2 0 2", "dup2 0 1"]

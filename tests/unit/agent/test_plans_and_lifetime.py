@@ -21,6 +21,7 @@ from swapstone.core.wire import (
     AgentRefusedError,
     AnswerReader,
     ProcessOutcome,
+    TrialRequest,
     encode_plan_header,
     encode_request,
 )
@@ -199,6 +200,52 @@ def test_all_processes_end_when_the_controller_is_killed(
     controller.wait()
     until(lambda: not alive(tmp_path))
     until(lambda: not agents(agent))
+
+
+HOLDS = [(mode, *daemon) for mode in ("attach", "seize", "stop") for daemon in ((), ("daemon",))]
+"""Arguments of the program `holds`, but for the number of processes: a debugger of the agent, or what stops it."""
+
+
+def _held(programs: Path, folder: Path, holds: tuple[str, ...], count: int) -> TrialRequest:
+    mode, *daemon = holds
+    return request(folder, build(programs, "holds"), mode, str(count), *daemon, timeout_ms=2000)
+
+
+@pytest.mark.parametrize(("holds", "count"), [*((each, 1) for each in HOLDS), (("stop",), 2), (("stop", "daemon"), 2)])
+def test_a_program_that_holds_the_agent_leaves_nothing_when_the_controller_is_killed(
+    agent: Path, tmp_path: Path, programs: Path, holds: tuple[str, ...], count: int
+) -> None:
+    plan = tmp_path / "plan"
+    plan.write_bytes(encode_plan_header() + encode_request(_held(programs, tmp_path, holds, count)))
+    controller = subprocess.Popen([sys.executable, "-c", CONTROLLER, agent, plan])
+    until((tmp_path / "held").exists)
+    controller.kill()
+    controller.wait()
+    until(lambda: not alive(tmp_path) and not agents(agent), 20)
+
+
+@pytest.mark.parametrize("holds", HOLDS[1:4])
+def test_a_signal_ends_an_agent_that_is_held(
+    agent: Path, tmp_path: Path, programs: Path, holds: tuple[str, ...]
+) -> None:
+    process = start(agent, encode_plan_header() + encode_request(_held(programs, tmp_path, holds, 1)))
+    until((tmp_path / "held").exists)
+    process.terminate()
+    process.wait(60)
+    finish(process)
+    assert not alive(tmp_path) and not agents(agent)
+
+
+@pytest.mark.parametrize(("holds", "count"), [(HOLDS[1], 1), (HOLDS[1], 2), (HOLDS[2], 2), (HOLDS[5], 2)])
+def test_a_program_that_holds_the_agent_leaves_nothing_behind_the_host(
+    agent: Path, programs: Path, holds: tuple[str, ...], count: int
+) -> None:
+    with HostTarget(agent, slack_s=0.1, stop_timeout_s=2.5) as target:
+        folder = Path(target.scratch())
+        with pytest.raises(TargetError, match="The agent did not answer in time"):
+            target.run(_held(programs, folder, holds, count))
+        assert not alive(folder) and not agents(agent)
+        assert target.run(request(folder, "/bin/true")).outcome is ProcessOutcome.EXITED
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])

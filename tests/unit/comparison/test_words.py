@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import msgspec
@@ -119,21 +120,20 @@ def test_a_discarded_output_is_a_caveat_unless_files_are_compared() -> None:
 
 def test_each_relation_of_outputs_has_its_words() -> None:
     shown = {
-        Agreement.NONE: "none, so nothing shows that it is the same work",
+        Agreement.NONE: "none",
         Agreement.EQUAL: "equal (x)",
         Agreement.SIMILAR: "equal but for what varies from run to run",
         Agreement.DIFFERENT: "different",
         Agreement.UNKNOWN: "not compared, because it varies from run to run",
-        Agreement.DISCARDED: "discarded, so nothing shows that it is the same work",
+        Agreement.DISCARDED: "discarded",
         Agreement.ALLOWED: "not compared",
     }
-    for agreement, text in shown.items():
-        relations = {
-            "stdout": Relation(agreement, "x"),
-            "exit_status": Relation(agreement),
-            "f": Relation(agreement, "x"),
-        }
-        assert outputs.agreement_text(relations) == f"output: {text}, 'f': {text}"
+    absent, shows = (Agreement.NONE, Agreement.DISCARDED), (Agreement.EQUAL, Agreement.SIMILAR, Agreement.DIFFERENT)
+    for one, other in itertools.product(shown, shown):
+        relations = {"stdout": Relation(one, "x"), "exit_status": Relation(Agreement.EQUAL), "f": Relation(other, "x")}
+        nothing = {one, other}.isdisjoint(shows) and not {one, other}.isdisjoint(absent)
+        ending = ", so nothing shows that it is the same work" if nothing else ""
+        assert outputs.agreement_text(relations) == f"output: {shown[one]}, 'f': {shown[other]}{ending}"
     assert outputs.agreement_text({}) == ""
 
 

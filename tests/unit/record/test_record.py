@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import errno
 import itertools
 import multiprocessing
 import os
@@ -220,12 +221,15 @@ def test_unwritable_places_are_user_errors(tmp_path: Path) -> None:
         assert "--out" in caught.value.hint
 
 
-def test_a_full_disk_is_a_user_error_and_earlier_lines_stay(tmp_path: Path) -> None:
+def _full(descriptor: int) -> None:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def test_a_full_disk_is_a_user_error_and_earlier_lines_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = _made(tmp_path / "r", blocks=1, seal=None)
     writer, view = RecordWriter.resume(path)
-    with writer, Path("/dev/full").open("wb", buffering=0) as full:
-        writer._runs.close()
-        writer._runs = full
+    with writer, monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", _full)
         with pytest.raises(RecordError, match="No space left") as caught:
             writer.append(next(builders.runs(builders.experiment(), 0)))
     assert "--resume" in caught.value.hint

@@ -85,7 +85,7 @@ def test_a_record_that_cant_be_read_at_the_end_names_the_command_that_continues(
         raise RecordError("it can't be read.", "Restore it from a copy.")
 
     with monkeypatch.context() as patch:
-        patch.setattr(experiment, "load", unreadable)
+        patch.setattr("swapstone.core.record.writer.load", unreadable)
         with pytest.raises(RecordError, match="can't be read") as caught:
             _compared(tmp_path, "r")
     assert caught.value.hint == f"What was measured is kept. Continue: swapstone compare --resume {tmp_path / 'r'}"

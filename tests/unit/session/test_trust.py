@@ -258,8 +258,18 @@ def test_every_text_of_an_own_program_is_in_the_list() -> None:
         "memory_bytes",
     }
     covered = {
-        *("arguments", "source", "build", "programs", "commands", "parameters", "directory", "environment", "setup"),
-        *("prepare", "conclude", "stdin", "output", "libraries", "artifacts", "load_generators", "files"),
+        *(
+            "arguments",
+            "source",
+            "build",
+            "programs",
+            "commands",
+            "parameters",
+            "directory",
+            "environment",
+            "inherited",
+        ),
+        *("setup", "prepare", "conclude", "stdin", "output", "libraries", "artifacts", "load_generators", "files"),
     }
     assert set(OwnProgram.__struct_fields__) == not_run | covered
 

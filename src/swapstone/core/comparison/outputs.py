@@ -118,20 +118,23 @@ def agreement_text(relations: Mapping[str, Relation]) -> str:
         relations: of `agreement`.
     """
     words = {
-        Agreement.NONE: "none, so nothing shows that it is the same work",
+        Agreement.NONE: "none",
         Agreement.EQUAL: "equal ({})",
         Agreement.SIMILAR: "equal but for what varies from run to run",
         Agreement.DIFFERENT: "different",
         Agreement.UNKNOWN: "not compared, because it varies from run to run",
-        Agreement.DISCARDED: "discarded, so nothing shows that it is the same work",
+        Agreement.DISCARDED: "discarded",
         Agreement.ALLOWED: "not compared",
     }
-    shown = (
+    outputs = {name: each for name, each in relations.items() if name != EXIT_STATUS}
+    shown = ", ".join(
         f"{'output' if name == STDOUT else repr(name)}: {words[each.agreement].format(each.text)}"
-        for name, each in relations.items()
-        if name != EXIT_STATUS
+        for name, each in outputs.items()
     )
-    return ", ".join(shown)
+    found = {each.agreement for each in outputs.values()}
+    nothing = bool(found) and found <= {Agreement.NONE, Agreement.DISCARDED, Agreement.UNKNOWN, Agreement.ALLOWED}
+    absent = found & {Agreement.NONE, Agreement.DISCARDED}
+    return f"{shown}, so nothing shows that it is the same work" if nothing and absent else shown
 
 
 def _compared(experiment: Experiment) -> bool:

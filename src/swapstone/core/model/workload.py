@@ -95,6 +95,8 @@ class OwnProgram(FrozenStruct, frozen=True, kw_only=True):
             generators.
         directory: absolute path of the working directory if nothing is built; a built program runs in its copy.
         environment: pairs (name, value) added to the base environment.
+        inherited: pairs (name, value) of the shell that started the experiment, which `environment` may replace: locale, time zone and
+            home folder on the wall clock of this machine. Resuming and repeating use these. Empty elsewhere, and in older records.
         setup: command run once for each variant before its first trial; empty for none, like the next two.
         prepare: command run before each trial, not measured.
         conclude: command run after each trial, not measured.
@@ -127,6 +129,7 @@ class OwnProgram(FrozenStruct, frozen=True, kw_only=True):
     parameters: tuple[tuple[str, tuple[str, ...]], ...] = ()
     directory: str = ""
     environment: tuple[tuple[str, str], ...] = ()
+    inherited: tuple[tuple[str, str], ...] = ()
     setup: str = ""
     prepare: str = ""
     conclude: str = ""

@@ -276,7 +276,7 @@ class RecordFolder:
             raise
         except OSError as error:
             if error.errno in {errno.ENOTDIR, errno.ELOOP}:
-                kind = _kind(os.stat(last, dir_fd=above, follow_symlinks=False))
+                kind = kind_of(os.stat(last, dir_fd=above, follow_symlinks=False))
                 raise FileProblemError(f"{safe_excerpt(name)} is {kind}, not a folder") from error
             raise FileProblemError(reason_of(error)) from error
         return self._folders[name]
@@ -348,12 +348,13 @@ def _checked(descriptor: int, limit: int) -> int:
 
 def _check(status: os.stat_result, limit: int) -> None:
     if not stat.S_ISREG(status.st_mode):
-        raise FileProblemError(f"it is {_kind(status)}, not a regular file")
+        raise FileProblemError(f"it is {kind_of(status)}, not a regular file")
     if status.st_size > limit:
         raise FileProblemError(f"it has {status.st_size} bytes, more than the {limit} that are read")
 
 
-def _kind(status: os.stat_result) -> str:
+def kind_of(status: os.stat_result) -> str:
+    """Return what a file is, with its article."""
     return next((name for test, name in _KINDS if test(status.st_mode)), "a file")
 
 

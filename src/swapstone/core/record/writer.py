@@ -12,8 +12,9 @@ import re
 import secrets
 import shlex
 import stat
+import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Self
@@ -25,18 +26,25 @@ from swapstone.core.model.errors import remedy
 from swapstone.core.record import origin, record_format, validation
 from swapstone.core.record.begun_record import is_begun_folder, not_a_record
 from swapstone.core.record.files import LONGEST_LINE_BYTES, FileProblemError, RecordFolder, limit_of
+from swapstone.core.record.kept_outputs import check_raw
 from swapstone.core.record.reader import RecordView, load
+from swapstone.core.record.written_files import WrittenFiles
 from swapstone.version import __version__
 
 _LEFT = re.compile(r"\..+\.(\d+|[0-9a-f]{16})")
 """A temporary file of a process that was killed."""
 
-_NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+_NEW_FILE = os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 _LONGEST_RUN_BYTES = LONGEST_LINE_BYTES - (1 << 20)
 """The rest of the line has less than 200 bytes and two texts, in which a character takes up to six bytes."""
 
 LONGEST_TEXT_BYTES = 64 << 10
 """A raw output, or an answer, that has more bytes is a file of its own."""
+
+_SETTLE_S = 0.2
+"""Until what removes a folder file by file has ended."""
+
+_NOT_CONTINUED = "`swapstone show` reads the undamaged lines; `swapstone rerun` makes the experiment again."
 
 MOST_NOTED = 10_000
 """Digests of texts in the lines so far; then they are forgotten, and a text may be in two lines."""
@@ -53,18 +61,22 @@ class RecordWriter:
     """
 
     def __init__(self, path: Path, lock: IO[bytes], number: int, chain: str, sessions: int) -> None:
-        self.path = path
-        self._lock = lock
-        self._number = number
-        self._chain = chain
         self._sessions = sessions
-        self._sealed = (path / record_format.SEAL).exists()
         self._raw_unsynced = False
         self._texts: list[str] = []
         """What the next line keeps."""
         self._noted: set[str] = set()
-        # Unbuffered: a failed write must not be retried later by a buffer.
-        self._runs = _opened(path / record_format.RUNS, os.O_APPEND)
+        self._open(path, lock, number, chain)
+
+    def _open(self, path: Path, lock: IO[bytes], number: int, chain: str) -> None:
+        self.path = path
+        self._lock = lock
+        self._number = number
+        self._chain = chain
+        self._sealed = (path / record_format.SEAL).exists()
+        # Unbuffered: a failed write must not be retried later by a buffer. For reading, too: it may be all that is left of the file.
+        self._runs = _opened(path / record_format.RUNS, os.O_RDWR | os.O_APPEND)
+        self._files = WrittenFiles(path, self._runs.fileno(), lock.fileno())
 
     @classmethod
     def create(cls, path: Path, experiment: Experiment, description: record_format.Description | None = None) -> Self:
@@ -98,11 +110,11 @@ class RecordWriter:
             writer = cls(path, lock, 0, "", 1)
             undo.callback(writer.close)
             origin.mark_file(path, meta.id, record_format.EXPERIMENT, experiment)
-            _write(path / record_format.EXPERIMENT, experiment)
+            writer._write(record_format.EXPERIMENT, experiment)
             for folder in made:
                 _sync_folder(folder.parent)
             undo.callback((path / record_format.META).unlink, missing_ok=True)
-            _write(path / record_format.META, meta)
+            writer._write(record_format.META, meta)
             undo.pop_all()
             return writer
 
@@ -129,10 +141,7 @@ class RecordWriter:
                 view = load(path)
                 if view.damages:
                     lines = "; ".join(str(damage) for damage in view.damages[:3])
-                    raise RecordError(
-                        f"{path} has been altered, so it can't be continued: {lines}.",
-                        "`swapstone show` reads the undamaged lines; `swapstone rerun` makes the experiment again.",
-                    )
+                    raise RecordError(f"{path} has been altered, so it can't be continued: {lines}.", _NOT_CONTINUED)
                 sessions = view.seal.sessions + 1 if view.seal else 2
                 writer = cls(path, lock, len(view.runs), view.last_chain, sessions)
                 undo.pop_all()
@@ -148,6 +157,7 @@ class RecordWriter:
 
     def close(self) -> None:
         """Close the files and release the lock. Calling it twice is allowed."""
+        self._files.close()
         self._runs.close()
         self._lock.close()
 
@@ -168,10 +178,7 @@ class RecordWriter:
                 f"The list of programs of this experiment has {size} bytes, more than the {most} that are read.",
                 "Divide the experiment: fewer variants, layouts or workloads.",
             )
-        with _user_errors(self.path):
-            origin.mark_file(self.path, origin.identity_of(self.path), record_format.MANIFEST, manifest)
-            self._unseal()
-            _write(self.path / record_format.MANIFEST, manifest)
+        self._write_marked(record_format.MANIFEST, manifest)
 
     def write_experiment(self, experiment: Experiment) -> None:
         """Write `experiment.json` again, for the budget of a resumed experiment. All other fields must be unchanged.
@@ -181,10 +188,19 @@ class RecordWriter:
             UserError: the experiment could not be read back.
         """
         validation.require_readable(experiment)
-        with _user_errors(self.path):
-            origin.mark_file(self.path, origin.identity_of(self.path), record_format.EXPERIMENT, experiment)
+        self._write_marked(record_format.EXPERIMENT, experiment)
+
+    def _write_marked(self, name: str, noun: FrozenStruct) -> None:
+        with self._errors():
+            self._require_whole()
+            origin.mark_file(self.path, origin.identity_of(self.path), name, noun)
             self._unseal()
-            _write(self.path / record_format.EXPERIMENT, experiment)
+            self._write(name, noun)
+
+    def _write(self, name: str, noun: FrozenStruct) -> None:
+        _write_bytes(self.path / name, origin.file_bytes(noun))
+        self._files.note(name)
+        self._files.note(origin.ORIGIN)
 
     def keep_raw(self, output: bytes) -> str:
         """Keep the raw output of a trial, or the agent's answer to it: in the line of the next run, or a long one in a file.
@@ -203,8 +219,9 @@ class RecordWriter:
                 self._noted.clear()
             self._noted.add(digest)
         elif not (target := self.path / record_format.RAW / f"{digest}.txt").exists():
-            with _user_errors(self.path):
-                _replace_file(target, output)
+            with self._errors():
+                _replace_file(target, (output,))
+            self._files.raw.add(target.name)
             self._raw_unsynced = True  # one sync of the folder for all files of a run, before its line
         return digest
 
@@ -222,7 +239,7 @@ class RecordWriter:
         if plain != label:
             plain = f"{plain}-{record_format.file_sha256(label.encode())[:6]}"
         target = self.path / record_format.BUILDS / f"{plain}.log"
-        with _user_errors(self.path):
+        with self._errors():
             target.parent.mkdir(exist_ok=True)
             _write_bytes(target, log)
         return str(target)
@@ -243,26 +260,131 @@ class RecordWriter:
                 f"A run of {run.trial.workload} has {len(encoded)} bytes, more than the {_LONGEST_RUN_BYTES} that are read.",
                 "Let the workload report fewer values in a run.",
             )
-        with _user_errors(self.path):
+        with self._errors():
+            if self._files.grown():  # a line after other bytes than this writer's would be out of place
+                self._require_whole()
             self._unseal()
             if self._raw_unsynced:
                 _sync_folder(self.path / record_format.RAW)
                 self._raw_unsynced = False
-            end = os.fstat(self._runs.fileno()).st_size
-            rest = memoryview(msgspec.json.encode(line) + b"\n")
+            rest = memoryview(data := msgspec.json.encode(line) + b"\n")
             try:
                 while rest:
                     rest = rest[self._runs.write(rest) :]
                 os.fsync(self._runs.fileno())
-                self._number, self._chain, self._texts = number, chain, []
             except BaseException as error:
                 if rest or isinstance(error, OSError):
                     # Truncate a partly written line, so that the record stays readable.
                     with contextlib.suppress(OSError):
-                        os.ftruncate(self._runs.fileno(), end)
+                        os.ftruncate(self._runs.fileno(), self._files.size_bytes)
+                    self._files.size_bytes = os.fstat(self._runs.fileno()).st_size
                 else:  # a signal, after the line was written; `seal` syncs it
-                    self._number, self._chain, self._texts = number, chain, []
+                    self._count(line, len(data))
                 raise
+            self._count(line, len(data))
+            self._require_whole()
+
+    def _count(self, line: record_format.Line, size_bytes: int) -> None:
+        self._number, self._chain, self._texts = line.number, line.chain, []
+        self._files.size_bytes += size_bytes
+
+    def read_back(self) -> RecordView:
+        """Read the record, and check that it has all that was written.
+
+        Raises:
+            RecordError: something else removed or changed files of it; the message has what is left, and where.
+        """
+        with self._errors():
+            self._require_whole()
+        try:
+            view = load(self.path)
+        except RecordError as error:
+            error.hint = f"What was measured is kept. Continue: {_resume_command(self.path)}"
+            raise
+        complete = (len(view.runs), view.last_chain) == (self._number, self._chain) and not view.damages
+        if not complete or self._files.lost_raw():
+            what = "; ".join(map(str, view.damages[:3]))
+            what = what or (f"{record_format.RAW} lacks files" if complete else f"{record_format.RUNS} has other runs")
+            raise self._incomplete(view, self.path, self._number, what)
+        return view
+
+    def _require_whole(self) -> None:
+        """Check that the files have their names and sizes; if not, write again what this writer still has.
+
+        Raises:
+            RecordError: something else removed or changed files; the message has what is left, and where.
+        """
+        if not self._files.losses():
+            return
+        time.sleep(_SETTLE_S)
+        if not (found := self._files.losses()):
+            return
+        written, path, troubles = self._number, self.path, list[str]()
+        folder, what = self._files.place(), "; ".join(found)
+        elsewhere = Path(tempfile.gettempdir()) / f"{path.name}-{secrets.token_hex(4)}"
+        for place in (folder or path, elsewhere):
+            try:
+                view = self._write_again(place, new=place != folder)
+                self._write_seal("interrupted", "something else changed its files", "")
+            except (OSError, RecordError) as error:
+                troubles.append(str(error))
+            else:
+                raise self._incomplete(view, path, written, what)
+        raise RecordError(
+            f"{_changed(path, what)} What is left of its {written} runs can't be written again: {'; '.join(troubles)}.",
+            "Measure again, into a folder that nothing else changes: --out FOLDER",
+        )
+
+    @contextlib.contextmanager
+    def _errors(self) -> Iterator[None]:
+        """Convert errors of the operating system: where something else changed the record, that is the cause."""
+        with _user_errors(self.path):
+            try:
+                yield
+            except OSError:
+                self._require_whole()
+                raise
+
+    def _write_again(self, folder: Path, *, new: bool) -> RecordView:
+        """Write what this writer has into a folder, where it is missing, and continue there; return what can be read of it.
+
+        Args:
+            folder: of the record.
+            new: whether it has nothing of the record.
+        """
+        if new:
+            check_unused(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        changed = self._files.changed_in(folder)
+        for name in changed:
+            _set_aside(folder / name)
+        lock = _locked(folder) if record_format.LOCK in changed else self._lock
+        (folder / record_format.RAW).mkdir(exist_ok=True)
+        for name in self._files.contents.keys() & changed:
+            _replace_file(folder / name, (self._files.contents[name],))
+        if record_format.RUNS in changed:
+            self._runs.seek(0)
+            _replace_file(folder / record_format.RUNS, iter(lambda: self._runs.read(1 << 20), b""))
+        _set_torn_line_aside(folder / record_format.RUNS)
+        _sync_folder(folder)
+        view = load(folder)
+        if lock is not self._lock:
+            self._lock.close()
+        self._runs.close()
+        self._files.close()
+        self._open(folder, lock, len(view.runs), view.last_chain)
+        return view
+
+    def _incomplete(self, view: RecordView, path: Path, written: int, what: str) -> RecordError:
+        """Return the error for a record of which something else changed the files: what happened, what is left and the next step."""
+        count = len(view.runs)
+        left = f"All {written} runs are" if count == written else f"{count} of its {written} runs are left,"
+        lost = len(check_raw(view))
+        outputs = f" Outputs of programs in files of their own that are lost: {lost}." if lost else ""
+        again = f"Find what changes that folder, then continue: {_resume_command(view.path)}"
+        return RecordError(
+            f"{_changed(path, what)} {left} in {view.path}.{outputs}", _NOT_CONTINUED if view.damages else again
+        )
 
     def seal(self, state: str, why: str, verdicts: str) -> None:
         """Write `seal.json` at the end of this session.
@@ -271,22 +393,30 @@ class RecordWriter:
             state: ``complete`` or ``interrupted``.
             why: reason for the end, in a few words.
             verdicts: digest of the verdicts as printed, or empty.
+
+        Raises:
+            RecordError: the disk is full, or as `read_back`.
         """
-        with _user_errors(self.path):
-            os.fsync(self._runs.fileno())
-            seal = record_format.Seal(
-                runs=self._number,
-                chain=self._chain,
-                state=state,
-                why=why,
-                verdicts=verdicts,
-                manifest=_digest_of(self.path / record_format.MANIFEST),
-                experiment=_digest_of(self.path / record_format.EXPERIMENT),
-                sessions=self._sessions,
-                record=_digest_of(self.path / record_format.META),
-                sealed_unix_ns=time.time_ns(),
-            )
-            _write(self.path / record_format.SEAL, seal)
+        with self._errors():
+            self._require_whole()
+            self._write_seal(state, why, verdicts)
+
+    def _write_seal(self, state: str, why: str, verdicts: str) -> None:
+        os.fsync(self._runs.fileno())
+        digests = {name: record_format.file_sha256(data) for name, data in self._files.contents.items()}
+        seal = record_format.Seal(
+            runs=self._number,
+            chain=self._chain,
+            state=state,
+            why=why,
+            verdicts=verdicts,
+            manifest=digests.get(record_format.MANIFEST, ""),
+            experiment=digests[record_format.EXPERIMENT],
+            sessions=self._sessions,
+            record=digests[record_format.META],
+            sealed_unix_ns=time.time_ns(),
+        )
+        _write_bytes(self.path / record_format.SEAL, origin.file_bytes(seal))
 
     def _unseal(self) -> None:
         """Remove the seal of the session before, which does not hold any more when the record changes."""
@@ -348,7 +478,7 @@ def _resume_command(path: Path) -> str:
 
 
 def _locked(path: Path) -> IO[bytes]:
-    handle = _opened(path / record_format.LOCK, os.O_APPEND)
+    handle = _opened(path / record_format.LOCK, os.O_WRONLY | os.O_APPEND)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
@@ -366,7 +496,7 @@ def _locked(path: Path) -> IO[bytes]:
 
 def _opened(path: Path, flags: int) -> IO[bytes]:
     """Open a file of a record for unbuffered writing, create it if it is missing, and follow no symbolic link."""
-    return os.fdopen(os.open(path, _NEW_FILE | flags, 0o666), "wb", buffering=0)
+    return os.fdopen(os.open(path, _NEW_FILE | flags, 0o666), "rb+" if flags & os.O_RDWR else "wb", buffering=0)
 
 
 def _remove_temporary_files(path: Path) -> None:
@@ -404,30 +534,37 @@ def _set_torn_line_aside(runs: Path) -> None:
     whole = data.rfind(b"\n") + 1
     if whole == len(data) or (start and not whole):  # a longer line was not written here: `load` names it
         return
-    _replace_file(runs.with_suffix(".jsonl.torn"), data[whole:])
-    with _opened(runs, 0) as handle:
+    _replace_file(runs.with_suffix(".jsonl.torn"), (data[whole:],))
+    with _opened(runs, os.O_WRONLY) as handle:
         handle.truncate(start + whole)
         os.fsync(handle.fileno())
 
 
-def _write(path: Path, noun: FrozenStruct) -> None:
-    _write_bytes(path, origin.file_bytes(noun))
-
-
 def _write_bytes(path: Path, data: bytes) -> None:
     """Write a file atomically: after a crash it is the old or the new one; after this function it is the new one, also without power."""
-    _replace_file(path, data)
+    _replace_file(path, (data,))
     _sync_folder(path.parent)
 
 
-def _replace_file(path: Path, data: bytes) -> None:
+def _set_aside(path: Path) -> None:
+    """Rename a file or a folder that something else put in the place of one of the record; remove a link or a FIFO."""
+    with contextlib.suppress(FileNotFoundError):
+        mode = path.lstat().st_mode
+        if stat.S_ISREG(mode) or stat.S_ISDIR(mode):
+            path.rename(path.with_name(f"{path.name}.{secrets.token_hex(4)}"))
+        else:
+            path.unlink()
+
+
+def _replace_file(path: Path, parts: Iterable[bytes]) -> None:
     """Write a file and rename it. Its content is on disk then; its name is when the folder is synced."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        with _opened(temporary, os.O_TRUNC) as handle:
-            rest = memoryview(data)
-            while rest:
-                rest = rest[handle.write(rest) :]
+        with _opened(temporary, os.O_WRONLY | os.O_TRUNC) as handle:
+            for part in parts:
+                rest = memoryview(part)
+                while rest:
+                    rest = rest[handle.write(rest) :]
             os.fsync(handle.fileno())
         temporary.replace(path)
     except BaseException:
@@ -449,8 +586,8 @@ def _sync_folder(path: Path) -> None:
             raise
 
 
-def _digest_of(path: Path) -> str:
-    return record_format.file_sha256(path.read_bytes()) if path.exists() else ""
+def _changed(path: Path, what: str) -> str:
+    return f"Something else changed the record {path} while it was written: {what}."
 
 
 _START_AGAIN = "give the same command again."

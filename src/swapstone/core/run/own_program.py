@@ -60,7 +60,7 @@ from swapstone.core.wire.own_program_output import LARGEST_BYTES, STDOUT, Digest
 
 def own_recipe(own: OwnProgram) -> Recipe:
     """Return the recipe of a program that is not built here, with the user's environment."""
-    environment = {**dict(SOURCE_RECIPE.environment), **dict(own.environment)}
+    environment = {**dict(SOURCE_RECIPE.environment), **dict(own.inherited), **dict(own.environment)}
     return msgspec.structs.replace(SOURCE_RECIPE, environment=tuple(environment.items()))
 
 

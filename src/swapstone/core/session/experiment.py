@@ -33,6 +33,7 @@ from swapstone.core.run.manifest import manifest_of
 from swapstone.core.run.prepare import Prepared, check_levels, check_machine, prepare
 from swapstone.core.run.subject_kinds import subject_of
 from swapstone.core.session.analysis import record_verdicts
+from swapstone.core.session.caller_environment import fixed_environment_note
 from swapstone.core.session.description import describe
 from swapstone.core.session.machines import open_experiment_target
 from swapstone.core.session.outcome import Interrupted, check_fail_if
@@ -102,7 +103,8 @@ def start(
         experiment, note = check_budget(experiment)
         if note:
             progress.note(f"Note: {note}")
-        for line in subject_of(own_workload(experiment)).notes() if experiment.own else ():
+        notes = subject_of(own_workload(experiment)).notes() if experiment.own else ()
+        for line in filter(None, (fixed_environment_note(experiment), *notes)):
             progress.note(line)
         with RecordWriter.create(path, experiment, describe(experiment)) as writer:
             ending = STOPPED
@@ -258,12 +260,7 @@ def _finish(writer: RecordWriter, ending: SessionEnd) -> Path:
     """
     interrupted = Interrupted(writer.path, f"swapstone compare --resume {shlex.quote(str(writer.path))}")
     try:
-        verdicts = record_verdicts(load(writer.path))
-        writer.seal(ending.state, ending.why, verdicts)
-    except RecordError as error:
-        if interrupted.resume not in error.hint:  # it could not be read: that of an untrusted record would be restored
-            error.hint = f"What was measured is kept. Continue: {interrupted.resume}"
-        raise
+        writer.seal(ending.state, ending.why, record_verdicts(writer.read_back()))
     except OSError as error:
         known = as_user_error(error, f"continue: {interrupted.resume}")
         raise known or error from error

@@ -99,11 +99,11 @@ def output_notes(view: RecordView) -> tuple[str, ...]:
         for suite, workload in experiment.workloads[:_NOTED]:
             group = suite, workload, experiment.loads[0]
             relations = agreement(experiment, group, baseline.label, candidate.label, table)
-            same &= bool(relations) and {each.agreement for each in relations.values()} <= {
-                Agreement.EQUAL,
-                Agreement.SIMILAR,
-            }
+            equal = {Agreement.EQUAL, Agreement.SIMILAR}
             compared = {each.agreement for name, each in relations.items() if name != EXIT_STATUS}
+            same &= {each.agreement for each in relations.values()} <= {*equal, Agreement.NONE} and bool(
+                compared & equal
+            )
             text = "" if compared == {Agreement.DISCARDED} else agreement_text(relations)  # a caveat has the remedy
             clauses += [f"{workload}, {text}" if len(experiment.workloads) > 1 else text] if text else []
         more = "; ..." if len(experiment.workloads) > _NOTED and clauses else ""

@@ -45,6 +45,7 @@ from swapstone.core.model.architectures import find_architecture
 from swapstone.core.model.experiment import FEWEST_WAKEUPS, MOST_WAKEUPS, WAKEUP_INTERVAL_US
 from swapstone.core.model.parts import provided
 from swapstone.core.record import require_readable
+from swapstone.core.session.caller_environment import inherited_environment
 from swapstone.core.session.option_table import flag_of
 from swapstone.core.session.option_values import duration_ns
 from swapstone.core.session.options import CONFIDENCES, Measuring, Program, Settings, Workloads
@@ -370,6 +371,9 @@ def resolve(request: ExperimentRequest) -> Experiment:
     parse_target(target, options)
     combinations = math.prod(len(choice.levels) for choice in request.factors)
     prime, prime_more = discarded_runs(measuring.prime, request.own, clock, works, boots=boots)
+    own = request.own
+    if own is not None:
+        own = msgspec.structs.replace(own, inherited=inherited_environment(target, clock))
     experiment = Experiment(
         name=request.name,
         factors=tuple(request.factors),
@@ -389,7 +393,7 @@ def resolve(request: ExperimentRequest) -> Experiment:
         blocks=measuring.blocks or 0,
         layouts=measuring.layouts or 0,
         published=wanted.published,
-        own=request.own,
+        own=own,
         rules=CURRENT_RULES,
         correction=measuring.correction,
         prime=prime,

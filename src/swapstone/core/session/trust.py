@@ -71,6 +71,7 @@ _WORDS = {
     "load_generators": "run as the load generator",
     "directory": "run all of these in the folder",
     "environment": "set the environment variable",
+    "inherited": "set the environment variable",
     "env": "set the environment variable",
     "stdin": "read standard input from",
     "input": "read standard input from",

@@ -103,7 +103,7 @@ def end_agents(agents: Sequence[subprocess.Popen[bytes]], stop_timeout_s: float)
 
     Args:
         agents: with pipes.
-        stop_timeout_s: one that does not exit within this time is killed.
+        stop_timeout_s: one that does not exit within this time is killed, with its descendants.
     """
     for agent in agents:
         for stream in filter(None, (agent.stdout, agent.stdin, agent.stderr)):
@@ -113,8 +113,33 @@ def end_agents(agents: Sequence[subprocess.Popen[bytes]], stop_timeout_s: float)
         try:
             agent.wait(stop_timeout_s)
         except subprocess.TimeoutExpired:
+            _kill_below(agent.pid)
             agent.kill()
             agent.wait()
+
+
+def _kill_below(pid: int) -> None:
+    """Kill the descendants of a process that does not do it itself, as a debugger may hold it, and after it they would be init's."""
+    until_s = time.monotonic() + _END_S
+    while (below := _descendants(pid)) and time.monotonic() < until_s:
+        for each in below:
+            with contextlib.suppress(OSError):
+                os.kill(each, signal.SIGKILL)
+        time.sleep(_KILL_POLL_S)
+
+
+def _descendants(pid: int) -> set[int]:
+    """Return the numbers of a process's descendants, without zombies."""
+    parents = {}
+    for stat in Path("/proc").glob("[1-9]*/stat"):
+        with contextlib.suppress(OSError):
+            state, parent = stat.read_text(errors="replace").rpartition(")")[2].split()[:2]
+            if state not in "ZX":
+                parents[int(stat.parent.name)] = int(parent)
+    found = {pid}
+    while more := {each for each, parent in parents.items() if parent in found} - found:
+        found |= more
+    return found - {pid}
 
 
 def _early(command: str, answer: AgentAnswer) -> str:
@@ -139,8 +164,8 @@ STOP_TIMEOUT_S = 25.0
 _NOT_BEGUN = 1
 """The agent's exit status in native/agent/main.c."""
 
-_END_S = 5.0
-"""Limit for an agent that has closed its output to exit."""
+_END_S, _KILL_POLL_S = 5.0, 0.02
+"""Limit for an agent that has closed its output to exit, and for killed processes to end."""
 
 OLDEST_KERNEL = "3.4"
 """The first with PR_SET_CHILD_SUBREAPER (prctl(2)) and PTRACE_SEIZE (ptrace(2)), the newest that the agent needs."""

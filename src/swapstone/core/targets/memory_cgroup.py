@@ -318,6 +318,8 @@ def _remove(path: Path) -> bool:
                 return False
         else:
             return True
+        with contextlib.suppress(OSError):  # since Linux 5.14, version 2: also what forks meanwhile
+            (path / "cgroup.kill").write_text("1")
         for word in text_of(path / "cgroup.procs").split():
             if re.fullmatch("[1-9][0-9]{0,9}", word):
                 with contextlib.suppress(OSError):
