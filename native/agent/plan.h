@@ -7,7 +7,14 @@
 #include "observation.h"
 #include "text.h"
 
-enum { PLAN_ID = 64, PLAN_NONCE = 32, PLAN_GROUPS = 2, PLAN_WORDS = 4096, PLAN_BYTES = 1 << 20, PLAN_LINE = 400 << 10 };
+enum {
+    PLAN_ID = 64,
+    PLAN_NONCE = 32,
+    PLAN_GROUPS = 2,
+    PLAN_WORDS = 4096,
+    PLAN_BYTES = 1 << 20,
+    PLAN_LINE = 400 << 10
+};
 
 /* How a server is measured. `port` is 0 if the program is no server. */
 struct server_request {

@@ -85,6 +85,12 @@ def test_the_files_of_version_2(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_without_its_groups_a_run_is_not_counted(tmp_path: Path) -> None:
+    with TreeCgroup([Place(tmp_path, tmp_path, 2), Place(tmp_path / "missing", tmp_path, 1)]) as tree:
+        assert (tree.entrances, tree.facts()) == ((), ())
+        assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.parametrize(
     ("faults", "ignored", "expected"), [(0, 0, 0), (7, 0, 1), (0, 1 << 16, 1), (0, 1 << 12, 0), (3, 1 << 16, 1)]
 )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Were all processes of a run counted? What wait4(2) reports lacks those that nobody waited for."""
+"""Were all processes of a run counted? What wait4(2) reports lacks those that were not waited for."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from swapstone.core.model import DIRECTION_RULES, Caveat, CaveatKind, Experiment
 def check(
     experiment: Experiment, variants: Sequence[Variant], workloads: Mapping[str, WorkSpec], runs: Runs
 ) -> Findings:
-    """Exclude CPU time that lacks that of processes nobody waited for; warn where other processes are not counted at all."""
+    """Exclude CPU time that lacks that of processes that were not waited for; warn where other processes are not counted at all."""
     del workloads
     if experiment.rules < DIRECTION_RULES or experiment.virtual:
         return Findings()
@@ -54,5 +54,5 @@ def _caveats(names: Sequence[str]) -> Iterable[Caveat]:
             kind=CaveatKind.NOT_MEASURED,
             message=f"{shortened(names)}: runs have several processes, and had no cgroup of their own. Peak memory is that of the largest "
             "process, not of all together, and CPU time lacks that of processes that were not waited for.",
-            hint="Measure as root, or in a group of your own: systemd-run --user --scope -p Delegate=yes COMMAND.",
+            hint="Measure as root, or in a delegated group: systemd-run --user --scope -p Delegate=yes COMMAND.",
         )

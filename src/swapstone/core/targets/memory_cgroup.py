@@ -14,6 +14,7 @@ import os
 import re
 import secrets
 import signal
+import subprocess
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -187,16 +188,14 @@ _LIMITS = ("cpu.max", "cpuset.cpus", "memory.max", "memory.high", "pids.max")
 class TreeCgroup:
     """The cgroups of one run's processes, as a context manager. Leaving it kills what runs in them, and removes them.
 
-    They count every process that the program starts, also those that nobody waits for: CPU time (``cpuacct.usage`` or ``usage_usec`` of
+    They count every process that the program starts, also those that are not waited for: CPU time (``cpuacct.usage`` or ``usage_usec`` of
     ``cpu.stat``), and the highest memory that was charged at one time (``memory.max_usage_in_bytes`` or ``memory.peak``). Charged are
     anonymous and shared memory, memory of the kernel, and pages of files that no other cgroup had read before. The kernel charges in
     steps of up to 64 pages for each processor.
 
     Args:
-        places: where to make them: of version 2 one, of version 1 the groups of ``memory`` and of ``cpuacct``.
-
-    Raises:
-        OSError: one can't be made.
+        places: where to make them: of version 2 one, of version 1 the groups of ``memory`` and of ``cpuacct``. If one can't be made, there
+            is none, and nothing is counted.
     """
 
     def __init__(self, places: Sequence[Place]) -> None:
@@ -204,9 +203,9 @@ class TreeCgroup:
         self._groups: list[tuple[Path, int]] = []
         try:
             self._groups += (_made(place.path, TREE_PURPOSE) for place in places)
-        except BaseException:
+        except OSError:
             self.close()
-            raise
+            self._places = ()
 
     @property
     def entrances(self) -> tuple[str, ...]:
@@ -255,11 +254,20 @@ def tree_places() -> tuple[Place, ...]:
     candidates = [place for place in find_places(mounts, own) if place.top == memory.top]
     left = candidates[: candidates.index(memory)]
     if memory.version == 2:
-        return (
-            () if any(text_of(each.path / name) not in _KEEPS_ALL for each in left for name in _LIMITS) else (memory,)
-        )
-    processors = find_places(mounts, own, "cpuacct")[:1]
-    return () if left or not processors or _trouble(processors[0], "cpuacct.usage") else (memory, *processors)
+        limited = any(text_of(each.path / name) not in _KEEPS_ALL for each in left for name in _LIMITS)
+        places: tuple[Place, ...] = () if limited else (memory,)
+    else:
+        processors = find_places(mounts, own, "cpuacct")[:1]
+        places = () if left or not processors or _trouble(processors[0], "cpuacct.usage") else (memory, *processors)
+    return places if _can_be_entered(places) else ()
+
+
+def _can_be_entered(places: Sequence[Place]) -> bool:
+    """Return whether a process may move into groups in these places: it needs write access to what contains both groups, too."""
+    with TreeCgroup(places) as tree:
+        script = 'for file; do echo 0 >"$file" || exit 1; done'
+        command = ["/bin/sh", "-c", script, "sh", *tree.entrances]
+        return bool(tree.entrances) and subprocess.run(command, capture_output=True, check=False).returncode == 0
 
 
 @functools.cache
