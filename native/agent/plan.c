@@ -176,6 +176,15 @@ static const char *parse_number(struct request *request, char *value, const stru
     return *number >= key->lowest && *number <= key->highest ? NULL : "the number is out of range";
 }
 
+static const char *parse_group(struct request *request, char *value, const struct key *key) {
+    struct key place = *key;
+
+    if (request->group_count == PLAN_GROUPS)
+        return "there are more than 2 cgroups";
+    place.field += request->group_count++ * sizeof *request->groups;
+    return parse_path(request, value, &place);
+}
+
 static const char *parse_observe(struct request *request, char *value, const struct key *key) {
     (void)key;
     struct observation_request *what = &request->observations[request->observation_count];
@@ -220,6 +229,7 @@ static const struct key keys[] = {
     {WORD_STDIN, parse_path, .need = MAY, FIELD(in)},
     {WORD_STDOUT, parse_path, .need = MAY, FIELD(out)},
     {WORD_OBSERVE, parse_observe, .repeats = true, .need = MAY},
+    {WORD_CGROUP, parse_group, .repeats = true, .need = MAY, FIELD(groups)},
     {WORD_PORT, .need = MUST_OF_SERVER, NUMBER(server.port, 1, 65535)},
     {WORD_READY_MS, .need = MUST_OF_SERVER, NUMBER(server.ready_ms, 1, HOUR_MS)},
     {WORD_WARM_MS, .need = MUST_OF_SERVER, NUMBER(server.warm_ms, 0, HOUR_MS)},
@@ -311,7 +321,7 @@ enum plan_result plan_next(struct plan *plan, struct request *request) {
     request->server.port = 0;
     request->nonce = request->in = request->out = NULL;
     request->root = request->layer = request->files = NULL;
-    request->observation_count = 0;
+    request->observation_count = request->group_count = 0;
     for (;;) {
         char *line;
         enum plan_result result = read_line(plan, &line);

@@ -7,7 +7,14 @@
 #include "observation.h"
 #include "text.h"
 
-enum { PLAN_ID = 64, PLAN_NONCE = 32, PLAN_WORDS = 4096, PLAN_BYTES = 1 << 20, PLAN_LINE = 400 << 10 };
+enum {
+    PLAN_ID = 64,
+    PLAN_NONCE = 32,
+    PLAN_GROUPS = 2,
+    PLAN_WORDS = 4096,
+    PLAN_BYTES = 1 << 20,
+    PLAN_LINE = 400 << 10
+};
 
 /* How a server is measured. `port` is 0 if the program is no server. */
 struct server_request {
@@ -31,6 +38,8 @@ struct request {
     int nice;
     int64_t timeout_ms, output_bytes, disk_bytes;
     struct server_request server;
+    const char *groups[PLAN_GROUPS]; /* files of cgroups by which a process enters them */
+    unsigned group_count;
     struct observation_request observations[MOST_OBSERVATIONS];
     unsigned observation_count;
     int64_t read_ns; /* time at which `run` was read */

@@ -15,6 +15,7 @@ enum step {
     STEP_SESSION,
     STEP_CORE,
     STEP_RELEASE,
+    STEP_GROUPS,
     STEP_LIMITS,
     STEP_CPUS,
     STEP_NICE,
@@ -32,6 +33,7 @@ static const char *const steps[] = {
     "start a session",
     "disable core dumps",
     "wait for the agent",
+    "enter its cgroups",
     "set its limits",
     "pin it to its processors",
     "set its nice value",
@@ -101,6 +103,11 @@ static int prepare(enum step step, const struct request *request, int pipes[PIPE
         port_unblock_signals();
         char byte;
         return port_read(pipes[RELEASE][0], &byte, 1) == 1 ? 0 : -PORT_E_INTR;
+    case STEP_GROUPS:
+        result = 0;
+        for (unsigned i = 0; i < request->group_count && !result; i++)
+            result = port_write_file(request->groups[i], "0");
+        return result;
     case STEP_LIMITS:
         return port_limit_file_size(request->disk_bytes);
     case STEP_CPUS:

@@ -3,7 +3,7 @@
 #ifndef WIRE_WORDS_H
 #define WIRE_WORDS_H
 
-#define PLAN_HEADER "swapstone-plan 5"
+#define PLAN_HEADER "swapstone-plan 6"
 #define AGENT_HEADER "swapstone-agent 6"
 #define WORKLOAD_HEADER "swapstone-workload 2"
 #define FIGURES_HEADER "swapstone-figures 1"
@@ -16,6 +16,7 @@
 #define WORD_BEFORE "before"
 #define WORD_BEGIN "begin"
 #define WORD_BESIDE "beside"
+#define WORD_CGROUP "cgroup"
 #define WORD_CHECK "check"
 #define WORD_CLOCK "clock"
 #define WORD_CPUS "cpus"

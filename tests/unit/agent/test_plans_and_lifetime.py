@@ -28,7 +28,7 @@ from swapstone.core.wire import (
 from tests.contract.programs import build
 from tests.unit.agent.harness import agents, alive, finish, request, run, until
 
-GOOD = """swapstone-plan 5
+GOOD = """swapstone-plan 6
 trial 7
 arg /bin/true
 cwd /tmp
@@ -56,7 +56,7 @@ def start(agent: Path, plan: bytes) -> subprocess.Popen[bytes]:
 @pytest.mark.parametrize(
     ("old", "new", "line", "text"),
     [
-        ("swapstone-plan 5", "swapstone-plan 1", 1, "the first line is not `swapstone-plan 5`"),
+        ("swapstone-plan 6", "swapstone-plan 1", 1, "the first line is not `swapstone-plan 6`"),
         ("trial 7", "trial", 2, "the line begins with no known word"),
         ("trial 7", "trial 7 8", 2, "an identifier has only letters"),
         ("trial 7", "trial " + "7" * 65, 2, "an identifier has 1 to 64"),
@@ -134,7 +134,7 @@ def test_a_malformed_plan_is_refused_by_its_line(agent: Path, old: str, new: str
         AnswerReader().feed(output)
 
 
-@pytest.mark.parametrize("plan", [b"", b"\0\n", b"swapstone-plan 5", b"\xff" * 5000])
+@pytest.mark.parametrize("plan", [b"", b"\0\n", b"swapstone-plan 6", b"\xff" * 5000])
 def test_input_that_is_not_a_plan_is_refused(agent: Path, plan: bytes) -> None:
     status, output = send_plan(agent, plan)
     assert status == 2
@@ -147,7 +147,7 @@ def test_every_truncation_of_a_plan_is_refused_or_runs_nothing(agent: Path) -> N
     for cut in range(0, len(plan), 7):
         status, output = send_plan(agent, plan[:cut])
         assert b"begin" not in output
-        assert status == (0 if plan[:cut] == b"swapstone-plan 5\n" else 2)
+        assert status == (0 if plan[:cut] == b"swapstone-plan 6\n" else 2)
 
 
 def test_an_empty_plan_ends_the_agent(agent: Path) -> None:

@@ -122,7 +122,7 @@ def test_an_unwritable_folder_is_an_error(tmp_path: Path) -> None:
 def test_clang_builds_the_agent(tmp_path: Path) -> None:
     require("clang")
     agent = build_agent(tmp_path, "clang")
-    result = subprocess.run([agent, "-"], process_group=0, input=b"swapstone-plan 5\n", capture_output=True, check=True)
+    result = subprocess.run([agent, "-"], process_group=0, input=b"swapstone-plan 6\n", capture_output=True, check=True)
     assert result.stdout == b"swapstone-agent 6\n"
 
 

@@ -64,23 +64,23 @@ def test_a_word_without_a_new_version_is_a_problem(copy: Path) -> None:
     edit(copy, '"observe", "run", "quit"', '"observe", "run", "quit", "pause"')
     edit(copy, "    quit  ", "    pause 5                     pause\n    quit  ", "docs/wire.md")
     regenerate(copy)
-    assert problems(copy) == ["plan: its words are not those of version 5: raise `version` to 6"]
+    assert problems(copy) == ["plan: its words are not those of version 6: raise `version` to 7"]
 
 
 def test_a_word_without_its_line_in_the_document_is_a_problem(copy: Path) -> None:
     edit(copy, '"observe", "run", "quit"', '"observe", "run", "quit", "pause"')
-    edit(copy, 'header = "swapstone-plan"\nversion = 5', 'header = "swapstone-plan"\nversion = 6')
+    edit(copy, 'header = "swapstone-plan"\nversion = 6', 'header = "swapstone-plan"\nversion = 7')
     regenerate(copy)
     found = problems(copy)
     assert "plan: docs/wire.md has no line for the word `pause`" in found
-    assert "plan: docs/wire.md has no line `swapstone-plan 6`" in found
+    assert "plan: docs/wire.md has no line `swapstone-plan 7`" in found
     (line,) = [problem for problem in found if "is new; add" in problem]
-    digest = re.search(r'`(6 = "[0-9a-f]{16}")`', line)
+    digest = re.search(r'`(7 = "[0-9a-f]{16}")`', line)
     assert digest
     text = (copy / TABLE).read_text()
-    (copy / TABLE).write_text(re.sub(r'(?m)^(5 = "[0-9a-f]+")$', rf"\1\n{digest[1]}", text, count=1))
+    (copy / TABLE).write_text(re.sub(r'(?m)^(6 = "[0-9a-f]+")$', rf"\1\n{digest[1]}", text, count=1))
     document = (copy / "docs/wire.md").read_text()
-    document = document.replace("swapstone-plan 5", "swapstone-plan 6")
+    document = document.replace("swapstone-plan 6", "swapstone-plan 7")
     (copy / "docs/wire.md").write_text(
         document.replace("    quit  ", "    pause 5                     pause\n    quit  ")
     )
@@ -99,9 +99,9 @@ def test_a_name_without_a_new_version_is_a_problem(copy: Path, table: str) -> No
 
 
 def test_an_older_version_is_a_problem(copy: Path) -> None:
-    edit(copy, 'header = "swapstone-plan"\nversion = 5', 'header = "swapstone-plan"\nversion = 2')
+    edit(copy, 'header = "swapstone-plan"\nversion = 6', 'header = "swapstone-plan"\nversion = 2')
     regenerate(copy)
-    assert "plan: version 2 is older than 5" in problems(copy)
+    assert "plan: version 2 is older than 6" in problems(copy)
 
 
 def test_python_enumerations_have_the_words_of_the_table() -> None:

@@ -13,6 +13,8 @@ from swapstone.core.workloads.printed_numbers import printed_value
 from tests.unit.builders import experiment
 
 FACTS = {
+    "tree_cpu_us": 5000,
+    "tree_memory_bytes": 1 << 20,
     "wall_ns": 5_000,
     "user_us": 3,
     "system_us": 1,
@@ -158,6 +160,8 @@ def test_every_fact_is_a_sample_and_a_missing_fact_is_omitted() -> None:
         "nvcsw": (1.0,),
         "nivcsw": (2.0,),
         "run_delay": (9.0,),
+        "tree_cpu": (5_000_000.0,),
+        "tree_memory": (1048576.0,),
     }
     less = {name: fact for name, fact in FACTS.items() if name != "system_us"}
     assert {"cpu", "system"}.isdisjoint(sample.metric for sample in own_samples(own(), less, 0, b"", b""))

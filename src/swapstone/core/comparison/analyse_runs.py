@@ -20,6 +20,7 @@ from swapstone.core.comparison.latencies import latencies, time_series
 from swapstone.core.comparison.layout_spread import spreads
 from swapstone.core.comparison.machine_noise import busy_loads, noise_of, preferred_time
 from swapstone.core.comparison.pairs import interval_pairs
+from swapstone.core.comparison.process_tree import OF_ALL
 from swapstone.core.comparison.processors import undisturbed
 from swapstone.core.comparison.rows import Row, SizeValues, run_rows, size_rows
 from swapstone.core.comparison.run_table import OK, STATUSES, Runs, RunTable, as_table, metric_names
@@ -184,12 +185,18 @@ def _ordered(experiment: Experiment, rows: Sequence[Row]) -> list[Row]:
 def _judged(
     experiment: Experiment, rows: Sequence[Row], busy: frozenset[str], rates: ErrorRates
 ) -> tuple[Comparison, ...]:
+    counted = {row.group for row in rows if row.metric.name == OF_ALL["cpu"] and row.before.size}
+
+    def preferred(row: Row) -> str:
+        name = preferred_time(row.workload, row.group[2] in busy)
+        return OF_ALL.get(name, name) if row.group in counted else name
+
     return tuple(
         comparison(
             row,
             alpha=rates.plain if row.inference is None else rates.level(row.family),
             margin=experiment.margin,
-            preferred=row.metric.name == preferred_time(row.workload, row.group[2] in busy),
+            preferred=row.metric.name == preferred(row),
             tail_alpha=rates.level(row.tail_family),
         )
         for row in rows

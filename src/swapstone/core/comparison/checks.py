@@ -10,7 +10,16 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Mapping, Sequence
 
-from swapstone.core.comparison import carry_over, conditions, failures, outputs, overload, processors, storage
+from swapstone.core.comparison import (
+    carry_over,
+    conditions,
+    failures,
+    outputs,
+    overload,
+    processors,
+    storage,
+    uncounted_work,
+)
 from swapstone.core.comparison.cells import Group
 from swapstone.core.comparison.findings import Check, Findings, Place, checked
 from swapstone.core.comparison.run_table import Runs, as_table
@@ -23,7 +32,7 @@ __all__ = ["Findings", "Group", "Place", "check", "checked"]
 @functools.cache
 def _checks() -> tuple[Check, ...]:
     return (
-        *(module.check for module in (failures, outputs, storage, conditions)),
+        *(module.check for module in (failures, outputs, storage, conditions, uncounted_work)),
         *provided("check", Callable),
         *(module.check for module in (overload, processors, carry_over)),
     )

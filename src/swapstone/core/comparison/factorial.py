@@ -18,6 +18,7 @@ from swapstone.core.comparison.factorial_contrasts import Contrast, contrasts
 from swapstone.core.comparison.findings import Place
 from swapstone.core.comparison.machine_noise import preferred_time
 from swapstone.core.comparison.pairs import pairs_for
+from swapstone.core.comparison.process_tree import metrics_of
 from swapstone.core.comparison.rows import SizeValues
 from swapstone.core.model import Copy, Experiment, Metric, Variant, Verdict, WorkSpec
 from swapstone.core.model.metric import TIMES
@@ -79,7 +80,7 @@ def _of_runs(
     for suite, name in experiment.workloads:
         for load in experiment.loads:
             found = cells.get((suite, name, load), {})
-            for metric in workloads[name].metrics:
+            for metric in metrics_of(workloads[name], found.values()):
                 series, lost = _series(labels, found, metric)
                 preferred = metric.name == preferred_time(workloads[name], load in busy)
                 yield Measured(

@@ -16,6 +16,7 @@ from swapstone.core.comparison.error_rate import Family
 from swapstone.core.comparison.layout_spread import by_turn, whole_cycles
 from swapstone.core.comparison.means import tail_p_value, unit_means
 from swapstone.core.comparison.pairs import pairs_for
+from swapstone.core.comparison.process_tree import metrics_of
 from swapstone.core.comparison.run_table import Ints
 from swapstone.core.model import (
     BALANCED_ORDER,
@@ -196,7 +197,7 @@ def run_rows(
             if not candidates:
                 continue
             found = cells.get((suite, name, load), {})
-            for metric in workloads[name].metrics:
+            for metric in metrics_of(workloads[name], found.values()):
                 for candidate in candidates:
                     sides = found.get(baseline.label, Cell()), found.get(candidate.label, Cell())
                     blocks, (before, after) = _paired(*sides, metric.name)

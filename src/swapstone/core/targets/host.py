@@ -8,6 +8,7 @@ import functools
 import os
 import platform
 import shlex
+import signal
 import socket
 import stat
 import subprocess
@@ -26,7 +27,7 @@ from swapstone.core.model.temporary_folder import TemporaryFolder
 from swapstone.core.targets.agent_build import agent_compiler, build_agent, has_sha256, sha256_of
 from swapstone.core.targets.agent_target import COUNTERS, SLACK_S, STOP_TIMEOUT_S, AgentTarget, start_agent
 from swapstone.core.targets.hints import target_hint
-from swapstone.core.targets.memory_cgroup import MemoryCgroup
+from swapstone.core.targets.memory_cgroup import CHILDREN, MemoryCgroup, TreeCgroup, tree_places
 from swapstone.core.targets.memory_phases import PhaseWatch, with_phases
 from swapstone.core.targets.target import (
     DEFAULT_MACHINE,
@@ -160,6 +161,19 @@ _OF_THE_GENERATOR = frozenset({"driver_user_us", "driver_system_us", "driven_ns"
 
 _SCRATCH_MODE = 0o700
 _CGROUP = process_file("cgroup")
+_STAT = process_file("stat")
+
+
+def had_children(stat: str) -> int:
+    """Return 1 if a process waited for a child, or ignores the end of its children, else 0.
+
+    Args:
+        stat: content of its /proc/PID/stat (proc(5)): field 11 is the minor faults of children that it waited for, which each child has; 33
+            the signals that it ignores.
+    """
+    fields = stat.rpartition(")")[2].split()
+    faults, ignored = (int(fields[number - 3]) if fields[number - 3 : number - 2] else 0 for number in (11, 33))
+    return int(faults > 0 or bool(ignored >> (signal.SIGCHLD - 1) & 1))
 
 
 class HostTarget(AgentTarget):
@@ -236,13 +250,29 @@ class HostTarget(AgentTarget):
         return self._under_load(request, config, lambda each: self._run_alone(each, config.memory_bytes))
 
     def _run_alone(self, request: TrialRequest, memory_bytes: int) -> AgentAnswer:
-        if self.driver is None or request.load_generator is None:
+        if request.load_generator is None:
+            return self._run_in_group(request, memory_bytes) if memory_bytes else self._run_counted(request)
+        if self.driver is None:
             return self._run_in_group(request, memory_bytes) if memory_bytes else self._run(request)
         with ready_listener(self.driver.address, request.load_generator.port):
             answer = self._run_in_group(request, memory_bytes) if memory_bytes else self._run(request)
         # The agent measured ssh in the load generator's place.
         facts = tuple((name, value) for name, value in answer.facts if name not in _OF_THE_GENERATOR)
         return msgspec.structs.replace(answer, facts=facts)
+
+    def _run_counted(self, request: TrialRequest) -> AgentAnswer:
+        """Run a trial with its processes in cgroups of its own, where this user may make them."""
+        observe = tuple(dict.fromkeys((*request.observe, _STAT)))
+        with TreeCgroup(tree_places()) as tree:
+            answer = self._run(msgspec.structs.replace(request, observe=observe, cgroups=tree.entrances))
+            counted = tree.facts()
+        texts = dict(answer.observed)
+        children = ((CHILDREN, had_children(texts[_STAT])),) if _STAT in texts else ()
+        return msgspec.structs.replace(
+            answer,
+            facts=(*answer.facts, *children, *counted),
+            observed=tuple(each for each in answer.observed if each[0] in request.observe),
+        )
 
     def _run_in_group(self, request: TrialRequest, memory_bytes: int) -> AgentAnswer:
         """Run a trial with an agent of its own in a memory cgroup of its own."""

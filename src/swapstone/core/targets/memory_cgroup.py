@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""A memory cgroup for one trial on this machine: cgroup version 1 or 2 (cgroups(7)).
+"""Cgroups for one trial on this machine, version 1 or 2 (cgroups(7)): one that limits memory, or those that count a run's process tree.
 
 Its name is that of a temporary folder (`swapstone.core.model.temporary_folder`), and the process that made it holds a lock on it. Groups
 that killed processes left are removed when the first group of a process is made, with what still runs in them.
@@ -14,6 +14,7 @@ import os
 import re
 import secrets
 import signal
+import subprocess
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -25,7 +26,9 @@ from swapstone.core.model.regular_file import text_of
 from swapstone.core.model.temporary_folder import is_left_over, name_of_this_process
 from swapstone.core.targets.hints import target_hint
 
-PURPOSE = "memory"
+PURPOSE, TREE_PURPOSE = "memory", "run"
+"""In the names of groups."""
+
 OOM_KILLS, PEAK_BYTES = "cgroup_oom_kills", "cgroup_peak_bytes"
 """Names of `MemoryCgroup.report`."""
 
@@ -175,6 +178,98 @@ class MemoryCgroup:
         self.close()
 
 
+CHILDREN, TREE_CPU_US, TREE_MEMORY_BYTES = "children", "tree_cpu_us", "tree_memory_bytes"
+"""Facts of a run: whether its program had children, and what `TreeCgroup` counted."""
+
+_KEEPS_ALL = {"", "max", "max 100000"}
+_LIMITS = ("cpu.max", "cpuset.cpus", "memory.max", "memory.high", "pids.max")
+
+
+class TreeCgroup:
+    """The cgroups of one run's processes, as a context manager. Leaving it kills what runs in them, and removes them.
+
+    They count every process that the program starts, also those that are not waited for: CPU time (``cpuacct.usage`` or ``usage_usec`` of
+    ``cpu.stat``), and the highest memory that was charged at one time (``memory.max_usage_in_bytes`` or ``memory.peak``). Charged are
+    anonymous and shared memory, memory of the kernel, and pages of files that no other cgroup had read before. The kernel charges in
+    steps of up to 64 pages for each processor.
+
+    Args:
+        places: where to make them: of version 2 one, of version 1 the groups of ``memory`` and of ``cpuacct``. If one can't be made, there
+            is none, and nothing is counted.
+    """
+
+    def __init__(self, places: Sequence[Place]) -> None:
+        self._places = places
+        self._groups: list[tuple[Path, int]] = []
+        try:
+            self._groups += (_made(place.path, TREE_PURPOSE) for place in places)
+        except OSError:
+            self.close()
+            self._places = ()
+
+    @property
+    def entrances(self) -> tuple[str, ...]:
+        """The files to which a process writes 0 to enter. The file `tasks` moves one thread, without waiting for all processes to pause."""
+        pairs = zip(self._groups, self._places, strict=True)
+        return tuple(str(path / ("tasks" if place.version == 1 else "cgroup.procs")) for (path, _), place in pairs)
+
+    def facts(self) -> tuple[tuple[str, int], ...]:
+        """Return pairs (name, number) of what was counted; what can't be read is left out."""
+        found: dict[str, int] = {}
+        for (path, _), place in zip(self._groups, self._places, strict=True):
+            if usage := re.search(r"^usage_usec ([0-9]{1,18})$", text_of(path / "cpu.stat"), re.MULTILINE):
+                found[TREE_CPU_US] = int(usage[1])
+            if re.fullmatch("[0-9]{1,18}", nanoseconds := text_of(path / "cpuacct.usage")):
+                found[TREE_CPU_US] = int(nanoseconds) // 1000
+            if re.fullmatch("[0-9]{1,18}", peak := text_of(path / place.files.peak)):
+                found[TREE_MEMORY_BYTES] = int(peak)
+        return tuple(found.items())
+
+    def close(self) -> None:
+        """Kill what runs in them, and remove them. May be called twice."""
+        while self._groups:
+            path, lock = self._groups.pop()
+            _remove(path)
+            os.close(lock)
+
+    def __enter__(self) -> TreeCgroup:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+@functools.cache
+def tree_places() -> tuple[Place, ...]:
+    """Return where the groups of `TreeCgroup` can be made; none if this user may make none.
+
+    The new group is in the one of this process, so that the program keeps its limits. Of version 2, where a group that has processes can't
+    contain another one with a memory controller, it may be beside it if the groups that are left have no limits.
+    """
+    mounts, own = text_of(Path("/proc/self/mountinfo")), text_of(Path("/proc/self/cgroup"))
+    try:
+        memory = usable_place()
+    except UnavailableError:
+        return ()
+    candidates = [place for place in find_places(mounts, own) if place.top == memory.top]
+    left = candidates[: candidates.index(memory)]
+    if memory.version == 2:
+        limited = any(text_of(each.path / name) not in _KEEPS_ALL for each in left for name in _LIMITS)
+        places: tuple[Place, ...] = () if limited else (memory,)
+    else:
+        processors = find_places(mounts, own, "cpuacct")[:1]
+        places = () if left or not processors or _trouble(processors[0], "cpuacct.usage") else (memory, *processors)
+    return places if _can_be_entered(places) else ()
+
+
+def _can_be_entered(places: Sequence[Place]) -> bool:
+    """Return whether a process may move into groups in these places: it needs write access to what contains both groups, too."""
+    with TreeCgroup(places) as tree:
+        script = 'for file; do echo 0 >"$file" || exit 1; done'
+        command = ["/bin/sh", "-c", script, "sh", *tree.entrances]
+        return bool(tree.entrances) and subprocess.run(command, capture_output=True, check=False).returncode == 0
+
+
 @functools.cache
 def usable_place() -> Place:
     """Return the first place of this machine in which a group can be made, after the groups that killed processes left are removed.
@@ -194,33 +289,34 @@ def usable_place() -> Place:
     raise UnavailableError(f"The memory of a program can't be limited on this machine: {reason}.", _hint())
 
 
-def find_places(mounts: str, own: str) -> tuple[Place, ...]:
+def find_places(mounts: str, own: str, controller: str = "memory") -> tuple[Place, ...]:
     """Return the groups that may contain a new one, the nearest to this process first.
 
     Args:
         mounts: content of /proc/self/mountinfo (proc(5)).
         own: content of /proc/self/cgroup.
+        controller: of version 1.
     """
     found = []
     for line in mounts.splitlines():
         first, _, last = line.partition(" - ")
         fields, (kind, _, options) = first.split(" "), (*last.split(" "), "", "", "")[:3]
-        if len(fields) < 5 or not (kind == "cgroup2" or (kind == "cgroup" and "memory" in options.split(","))):
+        if len(fields) < 5 or not (kind == "cgroup2" or (kind == "cgroup" and controller in options.split(","))):
             continue
         root, top = (re.sub(r"\\([0-7]{3})", lambda octal: chr(int(octal[1], 8)), text) for text in fields[3:5])
         version = 2 if kind == "cgroup2" else 1
-        path = _own_path(own, version).removeprefix(root if root != "/" else "")
+        path = _own_path(own, version, controller).removeprefix(root if root != "/" else "")
         here = Path(os.path.normpath(f"{top}/{path}"))
         inside = [each for each in [here, *here.parents] if each == Path(top) or Path(top) in each.parents]
         found += [Place(each, Path(top), version) for each in inside or [Path(top)]]
     return tuple(sorted(found, key=lambda place: place.version))
 
 
-def _own_path(own: str, version: int) -> str:
+def _own_path(own: str, version: int, controller: str) -> str:
     for line in own.splitlines():
         number, _, rest = line.partition(":")
         controllers, _, path = rest.partition(":")
-        if (number == "0" and not controllers) if version == 2 else "memory" in controllers.split(","):
+        if (number == "0" and not controllers) if version == 2 else controller in controllers.split(","):
             return path
     return "/"
 
@@ -271,7 +367,7 @@ def _folders(path: str) -> Iterator[os.DirEntry[str]]:
                 yield entry
 
 
-def _trouble(place: Place) -> str:
+def _trouble(place: Place, file: str = "") -> str:
     """Return why no group can be made in a place; empty if one can."""
     if place.version == 2 and "memory" not in text_of(place.path / "cgroup.subtree_control").split():
         control = place.path / "cgroup.subtree_control"
@@ -282,7 +378,10 @@ def _trouble(place: Place) -> str:
     except OSError as error:
         return f"{place.path}: {error.strerror}"
     try:
-        (path / place.files.limit).write_text(place.files.unlimited)
+        if file:
+            (path / file).read_text()
+        else:
+            (path / place.files.limit).write_text(place.files.unlimited)
         if not os.access(path / "cgroup.procs", os.W_OK):
             return f"{path} takes no processes"
     except OSError as error:
@@ -293,9 +392,9 @@ def _trouble(place: Place) -> str:
     return ""
 
 
-def _made(place: Path) -> tuple[Path, int]:
+def _made(place: Path, purpose: str = PURPOSE) -> tuple[Path, int]:
     """Make a group; return it with a descriptor that holds the lock on it."""
-    path = place / f"{name_of_this_process(PURPOSE)}{secrets.token_hex(4)}"
+    path = place / f"{name_of_this_process(purpose)}{secrets.token_hex(4)}"
     path.mkdir()
     lock = os.open(path, _FLAGS)
     with contextlib.suppress(OSError):

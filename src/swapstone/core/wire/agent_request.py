@@ -20,6 +20,7 @@ MAX_WORDS = 4096
 MAX_TEXT_BYTES = 1 << 20
 MAX_LINE_BYTES = 400 << 10
 MAX_OBSERVATIONS = 64
+MAX_CGROUPS = 2
 
 _OPTION_CHARACTERS = ",:\\"
 """Characters with a meaning in the mount options of an overlay."""
@@ -73,6 +74,8 @@ class TrialRequest(FrozenStruct, frozen=True, kw_only=True):
         output_bytes: limit of standard output and of standard error; more ends the trial.
         disk_bytes: limit of a file's size, and of the loss of free space in `cwd`; more ends the trial.
         observe: values to read at the end of the process, each once.
+        cgroups: files to which the process writes ``0`` before it executes the program: up to 2, ``cgroup.procs`` of cgroups or, of
+            version 1, ``tasks``.
         load_generator: what sends requests to the program; None if the program is no server.
     """
 
@@ -91,6 +94,7 @@ class TrialRequest(FrozenStruct, frozen=True, kw_only=True):
     output_bytes: int = 65_536
     disk_bytes: int = 1 << 30
     observe: tuple[Observation, ...] = ()
+    cgroups: tuple[str, ...] = ()
     load_generator: LoadGeneratorRequest | None = None
 
 
@@ -117,7 +121,12 @@ def encode_request(request: TrialRequest, nonce: str = "") -> bytes:
             raise _InvalidError(
                 f"is invalid: {request.id!r} is no trial identifier: it has 1 to 64 of A-Z a-z 0-9 . _ -."
             )
-        rest = _lines_after_nonce(msgspec.structs.replace(request, id="any"))
+        groups = b"".join(b"cgroup " + encode_text(path) + b"\n" for path in request.cgroups)
+        rest = groups + _lines_after_nonce(msgspec.structs.replace(request, id="any", cgroups=()))
+        if len(request.cgroups) > MAX_CGROUPS or not all(path.startswith("/") for path in request.cgroups):
+            raise _InvalidError(
+                f"is invalid: it has more than {MAX_CGROUPS} cgroups, or a path of one is not absolute."
+            )
         if not _NONCE.fullmatch(nonce):
             raise _InvalidError("is invalid: its nonce has not 32 lower-case hexadecimal digits.")
     except _InvalidError as error:

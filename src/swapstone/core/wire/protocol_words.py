@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-PLAN_HEADER = b"swapstone-plan 5"
+PLAN_HEADER = b"swapstone-plan 6"
 AGENT_HEADER = b"swapstone-agent 6"
 WORKLOAD_HEADER = b"swapstone-workload 2"
 FIGURES_HEADER = b"swapstone-figures 1"
@@ -34,6 +34,7 @@ PLAN_WORDS: tuple[str, ...] = (
     "driver-arg",
     "driver-env",
     "driver-cpus",
+    "cgroup",
     "observe",
     "run",
     "quit",

@@ -154,6 +154,17 @@ def _share_of_cpu(name: str, meaning: str) -> Metric:
     return Metric(name=name, unit="ns", quantity=Quantity.TIME, better=Direction.LOWER, meaning=meaning)
 
 
+TREE_CPU = _share_of_cpu(
+    "tree_cpu", "processor time of all processes of the run, also of those that were not waited for"
+)
+TREE_MEMORY = Metric(
+    name="tree_memory",
+    unit="B",
+    quantity=Quantity.MEMORY,
+    better=Direction.LOWER,
+    meaning="most memory charged to the run's cgroup at one time: of all its processes, its kernel objects, and files that it read first",
+)
+
 EXIT_STATUS = Metric(
     name="exit_status",
     unit="1",
@@ -173,6 +184,8 @@ _FROM_FACTS: tuple[tuple[Metric, tuple[str, ...], int], ...] = (
     (_of_process(NVCSW), ("nvcsw",), 1),
     (_of_process(NIVCSW), ("nivcsw",), 1),
     (_of_process(RUN_DELAY), ("run_delay_ns",), 1),
+    (TREE_CPU, ("tree_cpu_us",), _NS_PER_US),
+    (TREE_MEMORY, ("tree_memory_bytes",), 1),
 )
 """Each metric with the facts whose sum it is, and the factor from their unit to the metric's."""
 

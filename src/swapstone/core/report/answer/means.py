@@ -32,11 +32,14 @@ from swapstone.core.report import formatting
 from swapstone.core.report.variant_values import without_copies
 from swapstone.core.report.verdict_groups import MEDIAN_DIFFERS, NO_NUMBERS
 
-PROCESSOR_TIMES = frozenset({"cpu", "cpu_per_request"})
+PROCESSOR_TIMES = frozenset({"cpu", "tree_cpu", "cpu_per_request"})
 """Metrics of processor time. Their difference is in the sentence where that of the time or rate to read first is not significant."""
 
+_OF_ALL = "tree_cpu"
+"""Of runs with several processes, it is in the sentence instead of `cpu`."""
+
 _SERVER = ("requests", "latency_p99", "cpu_per_request")
-_MEMORY = ("maxrss", "peak", "res", "resident")
+_MEMORY = ("tree_memory", "maxrss", "peak", "res", "resident")
 _SIZES = ("file",)
 
 
@@ -63,7 +66,9 @@ class Phrase(NamedTuple):
 _PHRASES = {
     "wall": Phrase("elapsed time", lasts=""),
     "cpu": Phrase("CPU time", "uses", "used"),
+    "tree_cpu": Phrase("CPU time of all processes", "uses", "used"),
     "maxrss": Phrase("peak memory"),
+    "tree_memory": Phrase("peak memory of all processes"),
     "peak": Phrase("peak memory"),
     "res": Phrase("resident memory"),
     "resident": Phrase("resident memory"),
@@ -180,7 +185,8 @@ def _chosen(rows: Sequence[Comparison]) -> Iterator[str]:
     if first is not None:
         yield first
     others = dict.fromkeys(row.metric.name for row in rows if row.preferred)
-    yield from (name for name in dict.fromkeys((*others, *_SERVER, *TIMES)) if name != first)
+    times = (_OF_ALL if name == "cpu" and _OF_ALL in names else name for name in TIMES)
+    yield from (name for name in dict.fromkeys((*others, *_SERVER, *times)) if name != first)
     memory = [
         row.metric.name
         for row in rows

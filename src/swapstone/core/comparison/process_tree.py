@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Work in other processes of a run than the first: which runs had some, and how much of it wait4(2) does not report."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from swapstone.core.comparison.cells import Cell
+from swapstone.core.comparison.run_table import ABSENT, Ints, Mask, RunTable
+from swapstone.core.model import Metric, WorkSpec
+
+OF_ALL = {"cpu": "tree_cpu", "maxrss": "tree_memory"}
+"""Metrics of the processes that were waited for, with those of all processes of a run."""
+
+LOST_SHARE, LOST_US = 0.02, 10_000
+"""CPU time of wait4(2) is no result if it lacks more than this share of that of all processes, and more than a tick of 10 ms."""
+
+
+def metrics_of(workload: WorkSpec, cells: Iterable[Cell]) -> tuple[Metric, ...]:
+    """Return the metrics to compare: those of all processes only if a run had more than one, for else they repeat the others.
+
+    Args:
+        workload: declares the metrics.
+        cells: all variants under one load.
+    """
+    if any(cell.table is not None and several(cell.table, cell.rows).any() for cell in cells):
+        return workload.metrics
+    return tuple(metric for metric in workload.metrics if metric.name not in OF_ALL.values())
+
+
+def several(table: RunTable, rows: Ints) -> Mask:
+    """Return of which runs it is known that they had several processes."""
+    counted = lost_us(table, rows)
+    found: Mask = (table.fact("children")[rows] > 0) | (counted > LOST_US)
+    return found
+
+
+def lost_us(table: RunTable, rows: Ints) -> Ints:
+    """Return the CPU time of processes that were not waited for; 0 if unknown."""
+    user, system, tree = (table.fact(name)[rows] for name in ("user_us", "system_us", "tree_cpu_us"))
+    known = (user != ABSENT) & (system != ABSENT) & (tree != ABSENT)
+    lost: Ints = np.where(known, tree - user - system, 0)
+    return lost

@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""The cgroups of a run's process tree: what they count, and that none is left."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from swapstone.core.targets.host import HostTarget, had_children
+from swapstone.core.targets.memory_cgroup import Place, TreeCgroup, tree_places
+from swapstone.core.wire import ProcessOutcome, TrialRequest
+
+MIB = 1 << 20
+BURN = "import time\nwhile time.process_time() < 0.2: pass\n"
+CHILD = "import os, signal\n{}\nif os.fork() == 0:\n    {}\n    os._exit(0)\n"
+IGNORED = "signal.signal(signal.SIGCHLD, signal.SIG_IGN)"
+WAIT_FOR_ALL = "try:\n    while True: os.wait()\nexcept ChildProcessError: pass\n"
+
+
+@pytest.fixture(scope="module")
+def target() -> Iterator[HostTarget]:
+    """This machine, if it counts processes in cgroups."""
+    if not tree_places():
+        pytest.skip("no cgroup can be made here")
+    with HostTarget() as opened:
+        yield opened
+
+
+def facts(target: HostTarget, code: str) -> dict[str, int]:
+    arguments = (sys.executable, "-c", code)
+    answer = target.run(TrialRequest(id="a", arguments=arguments, cwd=target.scratch(), timeout_ms=60_000))
+    assert (answer.outcome, answer.code) == (ProcessOutcome.EXITED, 0), (answer.notes, answer.stderr)
+    return dict(answer.facts)
+
+
+def test_a_child_that_was_not_waited_for_is_counted(target: HostTarget) -> None:
+    burn = BURN.replace("\n", "; ", 1).replace("import time; ", "exec('''import time\\n").strip() + "''')"
+    found = facts(target, CHILD.format(IGNORED, burn) + WAIT_FOR_ALL)
+    assert found["tree_cpu_us"] - found["user_us"] - found["system_us"] > 150_000
+    assert found["children"] == 1
+
+
+def test_memory_of_processes_at_once_is_added(target: HostTarget) -> None:
+    code = (
+        "import os\nready, done = os.pipe(), os.pipe()\n"
+        "for _ in range(3):\n"
+        "    if os.fork() == 0:\n"
+        "        os.close(done[1]); x = bytearray(32 << 20); os.write(ready[1], b'.'); os.read(done[0], 1); os._exit(0)\n"
+        "for _ in range(3): os.read(ready[0], 1)\n"
+        "os.close(done[1])\n" + WAIT_FOR_ALL
+    )
+    found = facts(target, code)
+    assert found["tree_memory_bytes"] > 96 * MIB
+    assert found["maxrss_bytes"] < 96 * MIB
+    assert found["children"] == 1
+
+
+def test_one_process_has_its_own_time_only(target: HostTarget) -> None:
+    found = facts(target, BURN)
+    assert abs(found["tree_cpu_us"] - found["user_us"] - found["system_us"]) < 50_000
+    assert found["children"] == 0
+
+
+def test_no_group_is_left(target: HostTarget) -> None:
+    facts(target, "")
+    assert not [left for place in tree_places() for left in place.path.glob("swapstone-run-*")]
+
+
+def test_the_files_of_version_2(tmp_path: Path) -> None:
+    with TreeCgroup([Place(tmp_path, tmp_path, 2)]) as tree:
+        (entrance,) = tree.entrances
+        group = Path(entrance).parent
+        assert Path(entrance).name == "cgroup.procs"
+        assert tree.facts() == ()
+        (group / "cpu.stat").write_text("usage_usec 1234\nuser_usec 1000\nsystem_usec 234\n")
+        (group / "memory.peak").write_text("4096\n")
+        assert dict(tree.facts()) == {"tree_cpu_us": 1234, "tree_memory_bytes": 4096}
+        (group / "memory.peak").write_text("-1\n")
+        (group / "cpu.stat").unlink()
+        assert tree.facts() == ()
+        (group / "memory.peak").unlink()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_without_its_groups_a_run_is_not_counted(tmp_path: Path) -> None:
+    with TreeCgroup([Place(tmp_path, tmp_path, 2), Place(tmp_path / "missing", tmp_path, 1)]) as tree:
+        assert (tree.entrances, tree.facts()) == ((), ())
+        assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("faults", "ignored", "expected"), [(0, 0, 0), (7, 0, 1), (0, 1 << 16, 1), (0, 1 << 12, 0), (3, 1 << 16, 1)]
+)
+def test_children_are_known_by_their_faults_or_because_their_end_is_ignored(
+    faults: int, ignored: int, expected: int
+) -> None:
+    fields = ["S", *("0" for _ in range(49))]
+    fields[11 - 3], fields[33 - 3] = str(faults), str(ignored)
+    assert had_children(f"1 (a ) b) {' '.join(fields)}") == expected
+
+
+def test_a_short_line_has_no_children() -> None:
+    assert had_children("1 (a) S 0") == 0
