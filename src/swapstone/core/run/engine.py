@@ -13,6 +13,7 @@ import msgspec
 from swapstone.core import plan
 from swapstone.core.model import (
     CONSOLE,
+    DIRECTION_RULES,
     TIMED_OUT,
     Copy,
     Experiment,
@@ -26,8 +27,9 @@ from swapstone.core.model import (
 from swapstone.core.model.observation import describe_conditions, different_conditions
 from swapstone.core.plan import Group
 from swapstone.core.plan.stopping import StopDecision, first_block
-from swapstone.core.record import RecordWriter
+from swapstone.core.record import MappedFile, RecordWriter
 from swapstone.core.run.manifest import manifest_of
+from swapstone.core.run.mapped_files import MappedFiles
 from swapstone.core.run.prepare import Prepared
 from swapstone.core.run.runs_so_far import MadeRuns
 from swapstone.core.run.subject import Judgement, Outcome, Subject
@@ -156,6 +158,7 @@ class Engine:
         progress: receives progress.
         earlier: runs that the record holds already (resuming).
         passes: calibration that the record holds already.
+        mapped: the files in which variants differ, as the record holds them already.
     """
 
     def __init__(
@@ -169,6 +172,7 @@ class Engine:
         progress: Progress,
         earlier: Sequence[Run] = (),
         passes: Mapping[tuple[str, str], int] | None = None,
+        mapped: Sequence[MappedFile] = (),
     ) -> None:
         self._experiment = experiment
         self._prepared = prepared
@@ -190,6 +194,7 @@ class Engine:
         self._between_ns: int
         """Time of the last block that no trial took: writing and syncing the record."""
         self._trials = TrialSpecs(prepared, target)
+        self._mapped = MappedFiles(target, mapped)
         baseline = next(iter(prepared.variants))
         for run in earlier:
             if run.status is Status.OK and run.trial.variant == baseline:
@@ -207,7 +212,7 @@ class Engine:
             KeyboardInterrupt: the user stopped it; the record is complete up to there.
         """
         self._calibrate()
-        self._writer.write_manifest(manifest_of(self._prepared, self._target, self._passes))
+        self._write_manifest()
         everything = plan.groups(self._experiment)
         still_open = tuple(group for group in everything if self._prepared.runs(*group[:2]))
         self._refuse(everything)
@@ -220,6 +225,8 @@ class Engine:
             while True:
                 began_ns = time.monotonic_ns()
                 self._run_block(block, still_open, discarded)
+                if self._mapped.settle():
+                    self._write_manifest()
                 made_ns = sum(run.elapsed_ns for run in self._made.of_block(block))
                 self._between_ns = max(0, time.monotonic_ns() - began_ns - made_ns)
                 still_open = self._comparable(block, still_open)
@@ -240,6 +247,9 @@ class Engine:
         self._passes = passes
         for key, check in checks.items():
             self._set_check(key, check)
+
+    def _write_manifest(self) -> None:
+        self._writer.write_manifest(manifest_of(self._prepared, self._target, self._passes, self._mapped.files))
 
     def _run_block(self, block: int, still_open: tuple[Group, ...], discarded: Mapping[Group, int]) -> None:
         lost = plan.given_up(self._experiment, self._made.of_troubled_places(), block - 1)
@@ -315,10 +325,17 @@ class Engine:
         if not isinstance(attempt.error, TargetError):
             self._breaks = 0
         outcome = self._under_equal_conditions(outcome, trial.variant if "reboots" in self._target.offers else "")
+        self._add_mapped(trial, outcome)
         output = self._writer.keep_raw(outcome.output)
         passes = self._passes[trial.suite, trial.workload]
         run = run_of(trial, outcome, passes=passes, times=attempt.times, output=output)
         return msgspec.structs.replace(run, answer=self._writer.keep_raw(outcome.kept_answer)), outcome.output
+
+    def _add_mapped(self, trial: Trial, outcome: Outcome) -> None:
+        program = self._prepared.programs[trial.suite, trial.workload, trial.variant].in_block(trial.block)
+        here = "shares_files" in self._target.offers and not program.root  # the paths of files in a root are others
+        if here and outcome.answer is not None and self._experiment.rules >= DIRECTION_RULES:
+            self._mapped.add(trial, (self._target.real_path(program.path), *outcome.answer.objects))
 
     def _under_equal_conditions(self, outcome: Outcome, start: str) -> Outcome:
         """Refuse a run that inherited other conditions than the first run of this session. A booted machine has its own."""

@@ -3,15 +3,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
-from swapstone.core.record import Manifest
+from swapstone.core.record import Manifest, MappedFile
 from swapstone.core.run.builder import builder
 from swapstone.core.run.prepare import Prepared
 from swapstone.core.targets import Target
 
 
-def manifest_of(prepared: Prepared, target: Target, passes: Mapping[tuple[str, str], int]) -> Manifest:
+def manifest_of(
+    prepared: Prepared, target: Target, passes: Mapping[tuple[str, str], int], mapped: Iterable[MappedFile] = ()
+) -> Manifest:
     """Return the manifest: what an experiment is made of."""
     programs = [program for program in prepared.programs.values() if program.artifact]
     every = [each for program in programs for each in (program, *program.links)]
@@ -22,4 +24,5 @@ def manifest_of(prepared: Prepared, target: Target, passes: Mapping[tuple[str, s
         artifacts=artifacts,
         passes=tuple((suite, workload, count) for (suite, workload), count in passes.items()),
         image_differences=target.image_differences(),
+        mapped=tuple(mapped),
     )

@@ -22,6 +22,7 @@ from swapstone.core.model.architectures import ARCHITECTURES
 from swapstone.core.model.errors import as_user_error
 from swapstone.core.record import (
     Manifest,
+    MappedFile,
     RecordView,
     RecordWriter,
     load,
@@ -140,11 +141,20 @@ def _measure(
     progress: Progress,
     passes: Mapping[tuple[str, str], int] | None,
     earlier: Sequence[Run] = (),
+    mapped: Sequence[MappedFile] = (),
 ) -> SessionEnd:
     """Make the runs that a record lacks."""
     stop = PrecisionStop(experiment, progress.note, writer.write_experiment)
     return Engine(
-        experiment, prepared, target, writer, stopping_rule=stop, progress=progress, earlier=earlier, passes=passes
+        experiment,
+        prepared,
+        target,
+        writer,
+        stopping_rule=stop,
+        progress=progress,
+        earlier=earlier,
+        passes=passes,
+        mapped=mapped,
     ).run()
 
 
@@ -189,7 +199,14 @@ def resume(
             with _sealed_on_error(writer):
                 writer.write_experiment(experiment)
                 ending = _measure(
-                    experiment, prepared, target, writer, progress=progress, passes=passes, earlier=view.runs
+                    experiment,
+                    prepared,
+                    target,
+                    writer,
+                    progress=progress,
+                    passes=passes,
+                    earlier=view.runs,
+                    mapped=view.manifest.mapped if view.manifest else (),
                 )
         return _finish(writer, ending)
 
