@@ -48,7 +48,7 @@ def settle(path: str) -> SettledFile:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
             return SettledFile("", 0, "it is not a regular file")
-        os.fsync(descriptor)
+        os.fdatasync(descriptor)
         os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
         os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_RANDOM)
         kept = _kept(descriptor, status.st_size)
