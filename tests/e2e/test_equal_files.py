@@ -1,45 +1,137 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Programs of equal bytes, and what is recorded of the files in which variants differ."""
+"""Programs of equal bytes, and files that lie in the page cache otherwise than those of the other side."""
 
 from __future__ import annotations
 
+import contextlib
+import mmap
+import shutil
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
-from swapstone.core.record import MappedFile, load
+import msgspec
+import pytest
+
+from swapstone.core.model import DIRECTION_RULES, CaveatKind, Comparison, Verdict
+from swapstone.core.record import Manifest, RecordView, load
+from swapstone.core.session.analysis import analyse_record
 from tests.e2e.cli import swapstone
 
-SOURCE = '#include <stdio.h>\nint main(void) { puts("done"); return 0; }\n'
+SOURCE = """
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+int main(int count, char **words) {
+    size_t bytes = strstr(words[0], "new") ? MORE : 4096;
+    memset(malloc(bytes), 1, bytes);
+    puts("done");
+}
+"""
+"""Its path decides how much memory it takes: a difference that no record can explain."""
+
+FEW, MANY = 64 << 10, 32 << 20
 
 
-def two_programs(folder: Path, second: str = SOURCE) -> None:
-    """Link ./old/prog and ./new/prog."""
-    for name, source in (("old", SOURCE), ("new", second)):
-        (folder / name).mkdir()
-        (folder / "prog.c").write_text(source)
-        subprocess.run(
-            ["cc", "-static", "-s", "-o", folder / name / "prog", folder / "prog.c"], check=True, capture_output=True
-        )
+def link(folder: Path, more: int, *names: str) -> None:
+    """Link the program in folders, equal in all of them."""
+    (folder / "prog.c").write_text(SOURCE)
+    built = folder / "built"
+    subprocess.run(["cc", "-static", "-s", f"-DMORE={more}", "-o", built, folder / "prog.c"], check=True)
+    for name in names:
+        (folder / name).parent.mkdir(exist_ok=True)
+        shutil.copy(built, folder / name)
 
 
-def mapped(folder: Path, *arguments: str) -> dict[str, MappedFile]:
-    """Compare ./old/prog with ./new/prog, and return the files in which variants differ by variant."""
-    swapstone(
-        folder, "compare", "./old/prog", "./new/prog", *arguments, "--blocks", "3", "--out", str(folder / "r"), expect=0
-    )
-    manifest = load(folder / "r").manifest
-    assert manifest is not None
-    return {each.variant: each for each in manifest.mapped}
+def compared(folder: Path, *words: str) -> RecordView:
+    swapstone(folder, "compare", *words, "--blocks", "12", "--out", str(folder / "r"), expect=0)
+    return load(folder / "r")
+
+
+def manifest_of(view: RecordView) -> Manifest:
+    assert view.manifest is not None
+    return view.manifest
+
+
+def memory(view: RecordView, *, mark_equal: bool = False) -> Comparison:
+    rows = analyse_record(view, mark_equal=mark_equal).comparisons
+    return next(row for row in rows if row.metric.name == "maxrss" and row.candidate.copy.value == "first")
+
+
+@contextlib.contextmanager
+def mapped(path: Path) -> Iterator[None]:
+    """Map all pages of a file, so that the kernel keeps them."""
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as pages:
+        assert len(pages[:: mmap.PAGESIZE]) > 1
+        yield
 
 
 def test_the_null_runs_a_copy_of_the_file(tmp_path: Path) -> None:
-    two_programs(tmp_path)
-    found = mapped(tmp_path, "--null")
-    first, again, other = (found[f"command={name}"] for name in ("prog-1", "prog-1 (again)", "prog-2"))
+    link(tmp_path, FEW, "old/prog", "new/prog")
+    view = compared(tmp_path, "./old/prog", "./new/prog", "--null")
+    files = {each.variant: each for each in manifest_of(view).mapped}
+    first, again, other = (files[f"command={name}"] for name in ("prog-1", "prog-1 (again)", "prog-2"))
     assert (first.path, other.path) == tuple(str(tmp_path / name / "prog") for name in ("old", "new"))
     assert again.path not in {first.path, other.path} and again.path.endswith("/prog")
     assert first.sha256 == again.sha256 == other.sha256
-    manifest = load(tmp_path / "r").manifest
-    assert manifest is not None
-    assert {each.variant: each.path for each in manifest.artifacts} == {name: each.path for name, each in found.items()}
-    assert all(run.status.value == "ok" for run in load(tmp_path / "r").runs)
+    started = {each.variant: each.path for each in manifest_of(view).artifacts}
+    assert started == {name: each.path for name, each in files.items()}
+    assert all(run.status.value == "ok" for run in view.runs)
+
+
+def test_equal_sides_have_no_mark_unless_its_rate_is_measured(tmp_path: Path) -> None:
+    link(tmp_path, MANY, "old/prog", "new/prog")
+    view = compared(tmp_path, "./old/prog", "./new/prog")
+    assert memory(view, mark_equal=True).verdict is Verdict.WORSE
+    row = memory(view)
+    assert row.verdict is Verdict.INCONCLUSIVE and row.effect is not None and row.effect > 2
+    assert row.reason.startswith("not judged: both sides are the same file")
+    experiment = msgspec.structs.replace(view.experiment, rules=DIRECTION_RULES - 1)
+    assert (
+        memory(msgspec.structs.replace(view, experiment=experiment)).verdict is Verdict.WORSE
+    )  # the rules of earlier records
+
+
+@pytest.mark.parametrize("case", ["beside", "arguments", "environment", "content", "silent name"])
+def test_sides_that_may_differ_keep_their_marks(tmp_path: Path, case: str) -> None:
+    link(tmp_path, MANY, "old/prog", "new/prog")
+    words = ["./old/prog", "./new/prog"]
+    if case == "beside":
+        (tmp_path / "new" / "settings").touch()
+    elif case == "arguments":
+        words[1] += " more"
+    elif case == "environment":
+        words[1] = f"SOME=1 {words[1]}"
+    elif case == "content":
+        with (tmp_path / "new" / "prog").open("ab") as file:
+            file.write(b"more")
+    else:  # a program may do other work under another name, which an output would show
+        shutil.move(tmp_path / "new" / "prog", tmp_path / "old" / "prog-new")
+        words = ["./old/prog", "./old/prog-new", "--output", "null"]
+    assert memory(compared(tmp_path, *words)).verdict is Verdict.WORSE
+
+
+def test_equal_output_shows_that_another_name_is_the_same_work(tmp_path: Path) -> None:
+    link(tmp_path, MANY, "old/prog", "old/prog-new")
+    assert memory(compared(tmp_path, "./old/prog", "./old/prog-new")).verdict is Verdict.INCONCLUSIVE
+
+
+@pytest.mark.parametrize(("more", "verdict"), [(FEW, Verdict.INCONCLUSIVE), (MANY, Verdict.WORSE)])
+def test_memory_is_not_judged_by_files_whose_pages_stay(tmp_path: Path, more: int, verdict: Verdict) -> None:
+    """The pages of a file can explain a difference that is not larger than the file."""
+    link(tmp_path, more, "old/prog", "new/prog")
+    with (tmp_path / "new" / "prog").open("ab") as file:
+        file.write(bytes(100))
+    with mapped(tmp_path / "new" / "prog"):
+        view = compared(tmp_path, "./old/prog", "./new/prog")
+    assert any(each.kept and each.path == str(tmp_path / "new" / "prog") for each in manifest_of(view).mapped)
+    row = memory(view)
+    assert row.verdict is verdict
+    caveats = [each for each in analyse_record(view).caveats if each.kind is CaveatKind.PAGE_CACHE]
+    assert len(caveats) == (verdict is Verdict.INCONCLUSIVE)
+    if caveats:
+        assert "so much of a file that only one side maps" in row.reason
+        assert "/new/prog (mincore reports " in caveats[0].message
+        assert "do not lie in the page cache alike" in " ".join(
+            swapstone(tmp_path, "show", "r", "--all").stdout.split()
+        )

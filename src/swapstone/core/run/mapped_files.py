@@ -15,7 +15,7 @@ from swapstone.core.targets import SettledFile, Target
 class MappedFiles:
     """What the runs of each variant mapped executable, as their agent reports at their end.
 
-    Files that all variants of a workload map are the same for all, and stay as they are.
+    Files that all variants of a workload map are the same for all, and are not touched.
 
     Args:
         target: where the runs are.
