@@ -79,6 +79,20 @@ def test_the_null_runs_a_copy_of_the_file(tmp_path: Path) -> None:
     assert all(run.status.value == "ok" for run in view.runs)
 
 
+def test_anonymous_memory_is_shown_apart_from_that_of_files(tmp_path: Path) -> None:
+    link(tmp_path, MANY, "old/prog", "new/prog")
+    view = compared(tmp_path, "./old/prog", "./new/prog")
+    old, new = sorted(manifest_of(view).resident, key=lambda each: each.variant)
+    assert (old.variant, new.variant) == ("command=prog-1", "command=prog-2")
+    assert new.anonymous - old.anonymous >= MANY - (64 << 10)
+    assert old.files > 0 and new.files > 0
+    text = " ".join(swapstone(tmp_path, "show", "r").stdout.split())
+    assert (
+        "Memory at the end of prog, anonymous and of files, in a run that is not measured: "
+        f"{old.anonymous >> 10} KiB and {old.files >> 10} KiB (command=prog-1), {new.anonymous >> 10} KiB and" in text
+    )
+
+
 def test_equal_sides_have_no_mark_unless_its_rate_is_measured(tmp_path: Path) -> None:
     link(tmp_path, MANY, "old/prog", "new/prog")
     view = compared(tmp_path, "./old/prog", "./new/prog")

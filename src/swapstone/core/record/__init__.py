@@ -13,6 +13,7 @@ from swapstone.core.record.record_format import (
     Manifest,
     MappedFile,
     Meta,
+    ResidentMemory,
     Seal,
     manifest_differences,
 )
@@ -42,6 +43,7 @@ __all__ = [
     "RecordFolder",
     "RecordView",
     "RecordWriter",
+    "ResidentMemory",
     "Seal",
     "check_raw",
     "default_root",

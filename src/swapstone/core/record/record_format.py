@@ -182,6 +182,22 @@ class MappedFile(FrozenStruct, frozen=True, kw_only=True):
     alone: bool = False
 
 
+class ResidentMemory(FrozenStruct, frozen=True, kw_only=True):
+    """What was resident at the end of a variant's warm-up run, which is not measured (/proc/PID/smaps_rollup).
+
+    Attributes:
+        suite, workload, variant: whose run.
+        anonymous: bytes of heap, stacks and written pages of files.
+        files: bytes of all other pages: of files and of shared memory.
+    """
+
+    suite: Name
+    workload: Name
+    variant: Name
+    anonymous: NonNegative
+    files: NonNegative
+
+
 class Manifest(FrozenStruct, frozen=True, kw_only=True, rename={"image_differences": "certificates"}):
     """The programs, tools and machine of an experiment.
 
@@ -192,6 +208,7 @@ class Manifest(FrozenStruct, frozen=True, kw_only=True, rename={"image_differenc
         passes: triples (suite, workload, passes per trial), calibrated once on the baseline.
         image_differences: of the baseline's machine image to each other image; empty if there is one machine. ``certificates`` on disk.
         mapped: the files in which the variants of a workload differ, as the runs so far show.
+        resident: memory of each variant, where it was observed.
     """
 
     machine: tuple[tuple[Name, Text], ...]
@@ -200,6 +217,7 @@ class Manifest(FrozenStruct, frozen=True, kw_only=True, rename={"image_differenc
     passes: tuple[tuple[Name, Name, NonNegative], ...]
     image_differences: tuple[ImageDifference, ...] = ()
     mapped: tuple[MappedFile, ...] = ()
+    resident: tuple[ResidentMemory, ...] = ()
 
 
 KeptTexts = Annotated[tuple[str, ...], msgspec.Meta(max_length=16)]

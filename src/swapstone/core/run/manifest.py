@@ -3,16 +3,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
-from swapstone.core.record import Manifest, MappedFile
+from swapstone.core.record import Manifest
 from swapstone.core.run.builder import builder
+from swapstone.core.run.mapped_files import MappedFiles
 from swapstone.core.run.prepare import Prepared
 from swapstone.core.targets import Target
 
 
 def manifest_of(
-    prepared: Prepared, target: Target, passes: Mapping[tuple[str, str], int], mapped: Iterable[MappedFile] = ()
+    prepared: Prepared, target: Target, passes: Mapping[tuple[str, str], int], seen: MappedFiles | None = None
 ) -> Manifest:
     """Return the manifest: what an experiment is made of."""
     programs = [program for program in prepared.programs.values() if program.artifact]
@@ -24,5 +25,6 @@ def manifest_of(
         artifacts=artifacts,
         passes=tuple((suite, workload, count) for (suite, workload), count in passes.items()),
         image_differences=target.image_differences(),
-        mapped=tuple(mapped),
+        mapped=seen.files if seen else (),
+        resident=seen.resident if seen else (),
     )

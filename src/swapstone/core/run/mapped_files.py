@@ -4,38 +4,61 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from swapstone.core.model import Trial
-from swapstone.core.record import MappedFile
+from swapstone.core.model import Trial, process_file
+from swapstone.core.record import Manifest, MappedFile, ResidentMemory
 from swapstone.core.targets import SettledFile, Target
+
+RESIDENT = process_file("smaps_rollup")
+"""What a warm-up run is observed for: the kernel walks all pages of the process, which a measured run does not wait for."""
+
+_LINE = re.compile(r"^(Rss|Anonymous): +([0-9]{1,15}) kB$", re.MULTILINE)
 
 
 class MappedFiles:
-    """What the runs of each variant mapped executable, as their agent reports at their end.
+    """The programs of each variant, and what their runs mapped executable, as the agent reports at their end.
 
     Files that all variants of a workload map are the same for all, and are not touched.
 
     Args:
         target: where the runs are.
-        earlier: what the record holds already.
+        earlier: the record's manifest, if it has one already.
     """
 
-    def __init__(self, target: Target, earlier: Iterable[MappedFile] = ()) -> None:
+    def __init__(self, target: Target, earlier: Manifest | None = None) -> None:
         self._target = target
-        self._found = {(each.suite, each.workload, each.variant, each.path): each for each in earlier}
+        known = earlier.mapped if earlier else ()
+        self._found = {(each.suite, each.workload, each.variant, each.path): each for each in known}
+        self._resident = {
+            (each.suite, each.workload, each.variant): each for each in (earlier.resident if earlier else ())
+        }
+        self._known = len(self._found) + len(self._resident)
         self._mapped: dict[tuple[str, str], dict[str, set[str]]] = {}
         self._settled: dict[str, SettledFile | None] = {}
 
-    def add(self, trial: Trial, paths: Iterable[str]) -> None:
-        """Add the files of a run, by their paths on the target."""
-        of_workload = self._mapped.setdefault((trial.suite, trial.workload), {})
-        of_workload.setdefault(trial.variant, set()).update(paths)
+    def add(self, key: tuple[str, str, str], paths: Iterable[str]) -> None:
+        """Add files that a variant, (suite, workload, label), starts or maps, by their paths on the target."""
+        suite, workload, variant = key
+        self._mapped.setdefault((suite, workload), {}).setdefault(variant, set()).update(paths)
+
+    def add_resident(self, trial: Trial, text: str) -> None:
+        """Add the memory at the end of a run, as `RESIDENT` has it."""
+        found = {name: int(number) << 10 for name, number in _LINE.findall(text)}
+        if found.keys() == {"Rss", "Anonymous"} and found["Rss"] >= found["Anonymous"]:
+            place = trial.suite, trial.workload, trial.variant
+            self._resident[place] = ResidentMemory(
+                suite=trial.suite,
+                workload=trial.workload,
+                variant=trial.variant,
+                anonymous=found["Anonymous"],
+                files=found["Rss"] - found["Anonymous"],
+            )
 
     def settle(self) -> bool:
-        """Settle the files that are new in the runs since the last call; return whether `files` changed."""
-        before = len(self._found)
+        """Settle the files that are new since the last call; return whether there are any, or memory of another variant."""
         for (suite, workload), by_variant in self._mapped.items():
             common = set.intersection(*by_variant.values())
             for variant, paths in by_variant.items():
@@ -53,7 +76,8 @@ class MappedFiles:
                         kept=found.kept,
                         alone=_is_alone(Path(path)),
                     )
-        return len(self._found) != before
+        known, self._known = self._known, len(self._found) + len(self._resident)
+        return self._known != known
 
     def _settled_file(self, path: str) -> SettledFile | None:
         if path not in self._settled:
@@ -64,6 +88,11 @@ class MappedFiles:
     def files(self) -> tuple[MappedFile, ...]:
         """The files that were settled, in the order of their first runs."""
         return tuple(self._found.values())
+
+    @property
+    def resident(self) -> tuple[ResidentMemory, ...]:
+        """The memory of each variant, in the order of their first runs."""
+        return tuple(self._resident.values())
 
 
 def _is_alone(path: Path) -> bool:

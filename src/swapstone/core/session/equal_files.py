@@ -10,6 +10,7 @@ import msgspec
 import numpy as np
 
 from swapstone.core.comparison.caveats import DIFFERENT
+from swapstone.core.comparison.findings import shortened
 from swapstone.core.comparison.outputs import STDOUT, Agreement, agreement
 from swapstone.core.comparison.run_table import as_table
 from swapstone.core.model import (
@@ -31,6 +32,9 @@ from swapstone.core.record import Artifact, MappedFile, RecordView
 
 EQUAL_SIDES = "not judged: both sides are the same file, with equal arguments, environment and mapped files"
 """Reason of a row that would have a mark by its values."""
+
+_NOTED = 4
+"""How many workloads have their memory in the notes."""
 
 _Work = tuple[str, str]
 _Artifacts = Mapping[tuple[_Work, str], Artifact]
@@ -99,6 +103,20 @@ def without_marks(view: RecordView, analysis: Analysis, *, mark_equal: bool = Fa
     comparisons = tuple(map(undecided, analysis.comparisons))
     caveats = tuple(_page_cache(tuple(kept))) if kept else ()
     return msgspec.structs.replace(analysis, comparisons=comparisons, caveats=(*analysis.caveats, *caveats))
+
+
+def memory_notes(view: RecordView) -> tuple[str, ...]:
+    """Return a sentence for each workload of an own program: which memory was resident at the end of its variants' warm-up runs."""
+    found: dict[str, list[str]] = {}
+    order = [each.label for each in variants(view.experiment)]
+    every = view.manifest.resident if view.manifest and view.experiment.own else ()
+    for each in sorted(every, key=lambda each: order.index(each.variant) if each.variant in order else len(order)):
+        sizes = f"{each.anonymous >> 10} KiB and {each.files >> 10} KiB"
+        found.setdefault(each.workload, []).append(f"{sizes} ({each.variant})")
+    return tuple(
+        f"Memory at the end of {name}, anonymous and of files, in a run that is not measured: {shortened(sizes)}."
+        for name, sizes in list(found.items())[:_NOTED]
+    )
 
 
 def _page_cache(kept: tuple[str, ...]) -> Iterator[Caveat]:

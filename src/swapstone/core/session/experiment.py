@@ -22,7 +22,6 @@ from swapstone.core.model.architectures import ARCHITECTURES
 from swapstone.core.model.errors import as_user_error
 from swapstone.core.record import (
     Manifest,
-    MappedFile,
     RecordView,
     RecordWriter,
     load,
@@ -141,7 +140,7 @@ def _measure(
     progress: Progress,
     passes: Mapping[tuple[str, str], int] | None,
     earlier: Sequence[Run] = (),
-    mapped: Sequence[MappedFile] = (),
+    manifest: Manifest | None = None,
 ) -> SessionEnd:
     """Make the runs that a record lacks."""
     stop = PrecisionStop(experiment, progress.note, writer.write_experiment)
@@ -154,7 +153,7 @@ def _measure(
         progress=progress,
         earlier=earlier,
         passes=passes,
-        mapped=mapped,
+        manifest=manifest,
     ).run()
 
 
@@ -206,7 +205,7 @@ def resume(
                     progress=progress,
                     passes=passes,
                     earlier=view.runs,
-                    mapped=view.manifest.mapped if view.manifest else (),
+                    manifest=view.manifest,
                 )
         return _finish(writer, ending)
 
