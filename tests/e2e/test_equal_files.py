@@ -141,6 +141,16 @@ def test_memory_is_not_judged_by_files_whose_pages_stay(tmp_path: Path, more: in
     assert any(each.kept and each.path == str(tmp_path / "new" / "prog") for each in manifest_of(view).mapped)
     row = memory(view)
     assert row.verdict is verdict
+    for path, of_library in (
+        ("/lib/prog", verdict),
+        ("/lib/libother.so", Verdict.WORSE),
+    ):  # without a counterpart it is the effect
+        files = [
+            msgspec.structs.replace(each, path=path, sha256="0" * 64) if each.kept else each
+            for each in manifest_of(view).mapped
+        ]
+        manifest = msgspec.structs.replace(manifest_of(view), mapped=tuple(files))
+        assert memory(msgspec.structs.replace(view, manifest=manifest)).verdict is of_library
     caveats = [each for each in analyse_record(view).caveats if each.kind is CaveatKind.PAGE_CACHE]
     assert len(caveats) == (verdict is Verdict.INCONCLUSIVE)
     if caveats:

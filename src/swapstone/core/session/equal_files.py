@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 
 import msgspec
 import numpy as np
@@ -79,20 +79,21 @@ def without_marks(view: RecordView, analysis: Analysis, *, mark_equal: bool = Fa
     if view.experiment.rules < DIRECTION_RULES or view.manifest is None:
         return analysis
     files, known = _mapped(view.manifest.mapped), _artifacts(view)
+    programs = {each.sha256 for each in view.manifest.artifacts}
     equal: dict[tuple[str, str, str, str], bool] = {}
     kept: dict[str, None] = {}
 
     def undecided(row: Comparison) -> Comparison:
         if row.verdict not in DIFFERENT:
             return row
-        sides = tuple(files.get(((row.suite, row.workload), each.label), {}) for each in (row.baseline, row.candidate))
+        old, new = (files.get(((row.suite, row.workload), each.label), {}) for each in (row.baseline, row.candidate))
         if row.candidate.copy is Copy.FIRST and not mark_equal:
             place = row.suite, row.workload, row.load, row.candidate.label
             if place not in equal:
-                equal[place] = _equal_sides(view, known, row, *sides)
+                equal[place] = _equal_sides(view, known, row, old, new)
             if equal[place]:
                 return msgspec.structs.replace(row, verdict=Verdict.INCONCLUSIVE, reason=EQUAL_SIDES)
-        if row.metric.quantity is Quantity.MEMORY and (uneven := _unsettled(*sides)):
+        if row.metric.quantity is Quantity.MEMORY and (uneven := _unsettled(old, new, programs)):
             difference = abs(np.median(row.candidate_values) - np.median(row.baseline_values))
             if difference <= sum(each.bytes for each in uneven):
                 kept.update((f"{safe(each.path)} ({each.kept})", None) for each in uneven)
@@ -142,13 +143,21 @@ def _mapped(files: tuple[MappedFile, ...]) -> dict[tuple[_Work, str], dict[str, 
     return found
 
 
-def _unsettled(old: _Files, new: _Files) -> list[MappedFile]:
-    """Return the files of one side alone whose pages kept their state."""
+def _unsettled(old: _Files, new: _Files, programs: Set[str]) -> list[MappedFile]:
+    """Return the files of one side alone whose pages kept their state: programs, and libraries of which the other side has another.
+
+    Args:
+        old: the files of the baseline.
+        new: those of the candidate.
+        programs: SHA-256 of all programs.
+    """
     return [
         each
         for side, other in ((old, new), (new, old))
         for path, each in side.items()
-        if path not in other and each.kept
+        if path not in other
+        and each.kept
+        and (each.sha256 in programs or os.path.basename(path) in map(os.path.basename, other))  # noqa: PTH119
     ]
 
 

@@ -256,9 +256,9 @@ class HostTarget(AgentTarget):
 
     @functools.cached_property
     def _copies(self) -> TemporaryFolder:
-        """In the cache, which is on a disk more often than the folder for temporary files."""
+        """In the cache, as built programs are, and with a name that is short enough for paths as long as theirs."""
         cache_dir().mkdir(parents=True, exist_ok=True)
-        return TemporaryFolder("copies", cache_dir())
+        return TemporaryFolder("n", cache_dir())
 
     def scratch(self) -> str:
         """Return the folder that is emptied before each trial."""
