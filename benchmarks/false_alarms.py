@@ -232,7 +232,7 @@ def count(records: Sequence[Path]) -> None:
     """
     hits = rows_marked = rows = 0
     for path in records:
-        analysis = analyse_record(load(path))
+        analysis = analyse_record(load(path), mark_equal=True)
         marks = marked_rows(analysis)
         judged = [c for c in analysis.comparisons if c.p_value is not None or c.tail_p_value is not None]
         unjudged = sum(c.verdict in NOT_JUDGED for c in analysis.comparisons)

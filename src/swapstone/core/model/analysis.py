@@ -119,6 +119,7 @@ class CaveatKind(enum.Enum):
     DISTURBED_RUNS = "disturbed-runs"
     OUTPUT_NOT_COMPARED = "output-not-compared"
     SAME_FILE = "same-file"
+    PAGE_CACHE = "page-cache"
     WRITES_FILES = "writes-files"
     CHANGED_CONDITIONS = "changed-conditions"
     NOT_MEASURED = "not-measured"

@@ -160,6 +160,44 @@ class Artifact(FrozenStruct, frozen=True, kw_only=True):
     layout: Position = 0
 
 
+class MappedFile(FrozenStruct, frozen=True, kw_only=True):
+    """A program or shared object that runs of one variant mapped, and those of another did not.
+
+    Attributes:
+        suite, workload, variant: whose runs.
+        path: of the file.
+        sha256: of its content.
+        bytes: its size.
+        kept: why its pages could not be brought into the state in which those of the others are; empty if they were.
+        alone: whether its folder has no other file.
+    """
+
+    suite: Name
+    workload: Name
+    variant: Name
+    path: Text
+    sha256: Name
+    bytes: NonNegative
+    kept: Text = ""
+    alone: bool = False
+
+
+class ResidentMemory(FrozenStruct, frozen=True, kw_only=True):
+    """What was resident at the end of a variant's warm-up run, which is not measured (/proc/PID/smaps_rollup).
+
+    Attributes:
+        suite, workload, variant: whose run.
+        anonymous: bytes of heap, stacks and written pages of files.
+        files: bytes of all other pages: of files and of shared memory.
+    """
+
+    suite: Name
+    workload: Name
+    variant: Name
+    anonymous: NonNegative
+    files: NonNegative
+
+
 class Manifest(FrozenStruct, frozen=True, kw_only=True, rename={"image_differences": "certificates"}):
     """The programs, tools and machine of an experiment.
 
@@ -169,6 +207,8 @@ class Manifest(FrozenStruct, frozen=True, kw_only=True, rename={"image_differenc
         artifacts: every built program.
         passes: triples (suite, workload, passes per trial), calibrated once on the baseline.
         image_differences: of the baseline's machine image to each other image; empty if there is one machine. ``certificates`` on disk.
+        mapped: the files in which the variants of a workload differ, as the runs so far show.
+        resident: memory of each variant, where it was observed.
     """
 
     machine: tuple[tuple[Name, Text], ...]
@@ -176,6 +216,8 @@ class Manifest(FrozenStruct, frozen=True, kw_only=True, rename={"image_differenc
     artifacts: tuple[Artifact, ...]
     passes: tuple[tuple[Name, Name, NonNegative], ...]
     image_differences: tuple[ImageDifference, ...] = ()
+    mapped: tuple[MappedFile, ...] = ()
+    resident: tuple[ResidentMemory, ...] = ()
 
 
 KeptTexts = Annotated[tuple[str, ...], msgspec.Meta(max_length=16)]

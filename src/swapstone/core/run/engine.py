@@ -13,6 +13,7 @@ import msgspec
 from swapstone.core import plan
 from swapstone.core.model import (
     CONSOLE,
+    DIRECTION_RULES,
     TIMED_OUT,
     Copy,
     Experiment,
@@ -26,16 +27,27 @@ from swapstone.core.model import (
 from swapstone.core.model.observation import describe_conditions, different_conditions
 from swapstone.core.plan import Group
 from swapstone.core.plan.stopping import StopDecision, first_block
-from swapstone.core.record import RecordWriter
+from swapstone.core.record import Manifest, RecordWriter
 from swapstone.core.run.manifest import manifest_of
-from swapstone.core.run.prepare import Prepared
+from swapstone.core.run.mapped_files import RESIDENT, MappedFiles
+from swapstone.core.run.prepare import Key, Prepared
 from swapstone.core.run.runs_so_far import MadeRuns
 from swapstone.core.run.subject import Judgement, Outcome, Subject
 from swapstone.core.run.trial_specs import TrialSpecs
 from swapstone.core.run.trials_ahead import TrialsAhead
 from swapstone.core.run.why_ended import why_complete, why_gone, why_none
 from swapstone.core.targets import MachineConfigError, Target, TargetError, UnequalRunsError
+from swapstone.core.wire import TrialRequest
 from swapstone.core.wire.output_reading import first_lines
+
+
+def _observed(request: TrialRequest) -> TrialRequest:
+    """Return a request whose process is observed for its resident memory too."""
+    return msgspec.structs.replace(request, observe=(*request.observe, RESIDENT))
+
+
+def _unchanged(request: TrialRequest) -> TrialRequest:
+    return request
 
 
 class Attempt(msgspec.Struct, frozen=True):
@@ -156,6 +168,7 @@ class Engine:
         progress: receives progress.
         earlier: runs that the record holds already (resuming).
         passes: calibration that the record holds already.
+        manifest: that the record holds already.
     """
 
     def __init__(
@@ -169,6 +182,7 @@ class Engine:
         progress: Progress,
         earlier: Sequence[Run] = (),
         passes: Mapping[tuple[str, str], int] | None = None,
+        manifest: Manifest | None = None,
     ) -> None:
         self._experiment = experiment
         self._prepared = prepared
@@ -190,6 +204,7 @@ class Engine:
         self._between_ns: int
         """Time of the last block that no trial took: writing and syncing the record."""
         self._trials = TrialSpecs(prepared, target)
+        self._mapped = MappedFiles(target, manifest)
         baseline = next(iter(prepared.variants))
         for run in earlier:
             if run.status is Status.OK and run.trial.variant == baseline:
@@ -207,7 +222,10 @@ class Engine:
             KeyboardInterrupt: the user stopped it; the record is complete up to there.
         """
         self._calibrate()
-        self._writer.write_manifest(manifest_of(self._prepared, self._target, self._passes))
+        for key, program in self._prepared.programs.items():
+            self._add_mapped(key, *(each.path for each in (program, *program.links)))
+        self._mapped.settle()
+        self._write_manifest()
         everything = plan.groups(self._experiment)
         still_open = tuple(group for group in everything if self._prepared.runs(*group[:2]))
         self._refuse(everything)
@@ -220,6 +238,8 @@ class Engine:
             while True:
                 began_ns = time.monotonic_ns()
                 self._run_block(block, still_open, discarded)
+                if self._mapped.settle():
+                    self._write_manifest()
                 made_ns = sum(run.elapsed_ns for run in self._made.of_block(block))
                 self._between_ns = max(0, time.monotonic_ns() - began_ns - made_ns)
                 still_open = self._comparable(block, still_open)
@@ -240,6 +260,9 @@ class Engine:
         self._passes = passes
         for key, check in checks.items():
             self._set_check(key, check)
+
+    def _write_manifest(self) -> None:
+        self._writer.write_manifest(manifest_of(self._prepared, self._target, self._passes, self._mapped))
 
     def _run_block(self, block: int, still_open: tuple[Group, ...], discarded: Mapping[Group, int]) -> None:
         lost = plan.given_up(self._experiment, self._made.of_troubled_places(), block - 1)
@@ -300,7 +323,8 @@ class Engine:
         error: TargetError | MachineConfigError | None = None
         try:
             spec = self._trials.spec(trial, identity, self._passes[key], self._checks.get(key, ""))
-            outcome = self._subject(trial).run(spec, self._target)
+            change = _observed if self._observes_memory(trial) else _unchanged
+            outcome = self._subject(trial).run(spec, self._target, change)
         except (TargetError, MachineConfigError) as broken:
             error = broken
         times = {"started_unix_ns": started_unix_ns, "elapsed_ns": time.monotonic_ns() - start}
@@ -315,10 +339,28 @@ class Engine:
         if not isinstance(attempt.error, TargetError):
             self._breaks = 0
         outcome = self._under_equal_conditions(outcome, trial.variant if "reboots" in self._target.offers else "")
+        if (answer := outcome.answer) is not None:
+            self._add_mapped((trial.suite, trial.workload, trial.variant), *answer.objects)
+            if self._observes_memory(trial):
+                self._mapped.add_resident(trial, dict(answer.observed).get(RESIDENT, ""))
         output = self._writer.keep_raw(outcome.output)
         passes = self._passes[trial.suite, trial.workload]
         run = run_of(trial, outcome, passes=passes, times=attempt.times, output=output)
         return msgspec.structs.replace(run, answer=self._writer.keep_raw(outcome.kept_answer)), outcome.output
+
+    @property
+    def _settles(self) -> bool:
+        """Return whether the files in which variants differ are settled: by the current rules."""
+        return "shares_files" in self._target.offers and self._experiment.rules >= DIRECTION_RULES
+
+    def _observes_memory(self, trial: Trial) -> bool:
+        """Return whether a trial is a warm-up run, whose times count nowhere."""
+        return self._settles and trial.block == 0
+
+    def _add_mapped(self, key: Key, *paths: str) -> None:
+        """Add files of a variant to those that are settled where they differ. The paths of files in a root are those of others here."""
+        if self._settles and not self._prepared.programs[key].root:
+            self._mapped.add(key, map(self._target.real_path, paths))
 
     def _under_equal_conditions(self, outcome: Outcome, start: str) -> Outcome:
         """Refuse a run that inherited other conditions than the first run of this session. A booted machine has its own."""

@@ -453,7 +453,9 @@ class UserProgram(Subject):
         if program.facts is None and answer.objects:
             evidence = msgspec.structs.replace(evidence, program=inspect(answer.objects[0]))
         if self._own.programs:
-            evidence = msgspec.structs.replace(evidence, started=program.path, named=self._own.programs)
+            evidence = msgspec.structs.replace(
+                evidence, started=program.original or program.path, named=self._own.programs
+            )
         if not own_factors(trial.variant):
             return evidence
         return msgspec.structs.replace(evidence, levels=levels_seen(self._expected_of(trial), evidence))

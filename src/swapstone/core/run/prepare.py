@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections.abc import Callable, Iterable, Mapping
 
@@ -13,6 +14,7 @@ from swapstone.core.artifacts.tool_versions import require_tools
 from swapstone.core.factors import Recipe, Stage, find_factor, find_level, recipe_of
 from swapstone.core.factors.factor import ChecksLevels, ChecksPlace
 from swapstone.core.model import (
+    DIRECTION_RULES,
     IDLE,
     Copy,
     Experiment,
@@ -28,7 +30,7 @@ from swapstone.core.run.builder import builder
 from swapstone.core.run.recipes import VariantRecipes
 from swapstone.core.run.subject import BuildContext, KeepLog, Subject
 from swapstone.core.run.subject_kinds import subjects_of
-from swapstone.core.run.variant_program import Program
+from swapstone.core.run.variant_program import Program, stamp_of
 from swapstone.core.targets import Capabilities, Target
 from swapstone.core.targets.hints import target_hint
 from swapstone.core.workloads import find_load, shared_machine_load, workloads_of
@@ -241,8 +243,29 @@ def prepare(
     if not programs:
         (_, name, label), why = next(iter(refused.items()))
         raise NothingComparableError(f"Nothing can be compared. The first reason, for {name} with {label}: {why}")
+    if experiment.rules >= DIRECTION_RULES:
+        programs = {
+            key: _copied(program, target) if variants[key[2]].copy is Copy.AGAIN else program
+            for key, program in programs.items()
+        }
     empty = tuple(builder().empty_programs(variants.values(), recipes.default())) if with_empty else ()
     return Prepared(subjects, variants, _equalized(subjects, programs), refused, empty, loads)
+
+
+def _copied(program: Program, target: Target) -> Program:
+    """Return a program whose file is a copy: how the file lies in the page cache is then another accident than the baseline's."""
+    if program.root or program.file or program.carried or not (path := target.copied(program.path)):
+        return program
+    facts = program.facts and msgspec.structs.replace(program.facts, path=target.real_path(path))
+    return dataclasses.replace(
+        program,
+        path=path,
+        artifact=program.artifact and msgspec.structs.replace(program.artifact, path=path),
+        facts=facts,
+        stamp=program.stamp and stamp_of(path),
+        original=program.path,
+        links=tuple(_copied(link, target) for link in program.links),
+    )
 
 
 class _Build(msgspec.Struct, frozen=True):

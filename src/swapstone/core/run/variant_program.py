@@ -81,6 +81,7 @@ class Program:
         load_generator: path on the target of the load generator; empty if the program is no server.
         launch_bytes: what its arguments and environment put on the stack; 0 if that is equal for all variants.
         file: its file on this machine; empty if that is `path`.
+        original: path of the program of which its file is a copy; empty if it is none.
         root: its root file system; None for that of the target.
         carried: the words of a shell that start a packaged program which was carried to the target; empty for others.
         links: with layouts, one program for each link. They take turns; this program is then only measured for its size.
@@ -96,6 +97,7 @@ class Program:
     load_generator: str = ""
     launch_bytes: int = 0
     file: str = ""
+    original: str = ""
     root: ProgramRoot | None = None
     carried: str = ""
     links: tuple[Program, ...] = ()

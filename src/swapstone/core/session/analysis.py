@@ -23,12 +23,17 @@ from swapstone.core.model.observation import EMULATED
 from swapstone.core.model.safe_text import safe_excerpt
 from swapstone.core.record import RecordView
 from swapstone.core.report import factorial_export
-from swapstone.core.session.program_outputs import same_files, with_differing_lines
+from swapstone.core.session.equal_files import same_files, without_marks
+from swapstone.core.session.program_outputs import with_differing_lines
 from swapstone.core.session.report_context import description_of, works_of
 
 
-def analyse_record(view: RecordView) -> Analysis:
+def analyse_record(view: RecordView, *, mark_equal: bool = False) -> Analysis:
     """Compute the comparisons, effects and caveats of a record.
+
+    Args:
+        view: the record.
+        mark_equal: whether rows of sides that are equal in all that was recorded keep their marks: the rate of false ones is measured so.
 
     Raises:
         UserError: the record has a workload that this version of Swapstone does not have.
@@ -50,7 +55,7 @@ def analyse_record(view: RecordView) -> Analysis:
     if described.place.boots:  # a new machine for each run: its conditions are its own
         kept = tuple(each for each in analysis.caveats if each.kind is not CaveatKind.CHANGED_CONDITIONS)
         analysis = msgspec.structs.replace(analysis, caveats=kept)
-    return with_differing_lines(view, analysis)
+    return with_differing_lines(view, without_marks(view, analysis, mark_equal=mark_equal))
 
 
 def record_verdicts(view: RecordView) -> str:

@@ -142,11 +142,20 @@ def _measure(
     progress: Progress,
     passes: Mapping[tuple[str, str], int] | None,
     earlier: Sequence[Run] = (),
+    manifest: Manifest | None = None,
 ) -> SessionEnd:
     """Make the runs that a record lacks."""
     stop = PrecisionStop(experiment, progress.note, writer.write_experiment)
     return Engine(
-        experiment, prepared, target, writer, stopping_rule=stop, progress=progress, earlier=earlier, passes=passes
+        experiment,
+        prepared,
+        target,
+        writer,
+        stopping_rule=stop,
+        progress=progress,
+        earlier=earlier,
+        passes=passes,
+        manifest=manifest,
     ).run()
 
 
@@ -191,7 +200,14 @@ def resume(
             with _sealed_on_error(writer):
                 writer.write_experiment(experiment)
                 ending = _measure(
-                    experiment, prepared, target, writer, progress=progress, passes=passes, earlier=view.runs
+                    experiment,
+                    prepared,
+                    target,
+                    writer,
+                    progress=progress,
+                    passes=passes,
+                    earlier=view.runs,
+                    manifest=view.manifest,
                 )
         return _finish(writer, ending)
 

@@ -244,7 +244,9 @@ def report_notes(experiment: Experiment) -> tuple[str, ...]:
     if names:
         notes.append(f'{names} has no direction: its verdict can only be "changed". For example: {METRIC_EXAMPLE}.')
     if experiment.null:
-        notes.append("The null has one copy, the program again: Swapstone does not control how its build links it.")
+        notes.append(
+            "The null has one copy: the program again, from a copy of its file unless that is a script. Its build decides how it is linked."
+        )
     return tuple(notes)
 
 

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""What a report states on the work of an own program: whether outputs agree, in which line they differ, and which files are the same."""
+"""What a report states on the work of an own program: whether outputs agree, and in which line they differ."""
 
 from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 import numpy as np
@@ -13,15 +13,11 @@ import numpy as np
 from swapstone.core.comparison.outputs import REMEDY, Agreement, agreement, agreement_text
 from swapstone.core.comparison.run_table import EXIT_STATUS, OK, as_table
 from swapstone.core.model import (
-    COMMAND,
     TAIL_RULES,
     Analysis,
-    Caveat,
-    CaveatKind,
     Comparison,
     Copy,
     Run,
-    Variant,
     Verdict,
     WireError,
 )
@@ -111,45 +107,6 @@ def output_notes(view: RecordView) -> tuple[str, ...]:
             which = "same work" if same else "work"
             notes.append(f"The {which} of {candidate.label} against {baseline.label}: {'; '.join(clauses)}{more}.")
     return tuple(notes)
-
-
-def same_files(view: RecordView) -> Iterator[Caveat]:
-    """Yield a caveat for each two programs or command lines that are the same file with the same arguments."""
-    own = view.experiment.own
-    if own is None or view.manifest is None or view.experiment.rules < TAIL_RULES:
-        return
-    digests = {(a.workload, a.variant): a.sha256 for a in view.manifest.artifacts if not a.layout and a.sha256}
-    every = [variant for variant in variants(view.experiment) if variant.copy is Copy.FIRST]
-    found: dict[tuple[str, str], None] = {}
-    for workload in {name: None for name, _ in digests}:
-        for number, one in enumerate(every):
-            for other in every[number + 1 :]:
-                old, new = digests.get((workload, one.label)), digests.get((workload, other.label))
-                names = _names(one, other)
-                if names and old and old == new and _arguments(view, one) == _arguments(view, other):
-                    found[names] = None
-    for one_name, other_name in found:
-        yield Caveat(
-            kind=CaveatKind.SAME_FILE,
-            message=f"{one_name} and {other_name} are the same file: what differs is argv[0], the path and its length.",
-            hint="If they should differ, build or name the other one. To see how often a program seems to differ from itself: --null",
-        )
-
-
-def _names(one: Variant, other: Variant) -> tuple[str, str] | None:
-    """Return the levels of the only factor in which two variants differ, if its levels are programs or command lines."""
-    levels = dict(other.levels)
-    differing = [(name, level, levels[name]) for name, level in one.levels if levels[name] != level]
-    if len(differing) != 1 or differing[0][0] not in {COMMAND, "program"}:
-        return None
-    return differing[0][1:]
-
-
-def _arguments(view: RecordView, variant: Variant) -> object:
-    own = view.experiment.own
-    assert own is not None
-    line = own.command_of(dict(variant.levels))
-    return line.words if own.shell else line.words[1:], line.environment
 
 
 def _clause(view: RecordView, place: _Place, baseline: str) -> str:

@@ -18,6 +18,7 @@ from swapstone.core.model.safe_text import utf8_path
 from swapstone.core.record import Description, Meta, RecordView
 from swapstone.core.report.context import PartContext, ReportContext
 from swapstone.core.session.command_text import command_line
+from swapstone.core.session.equal_files import memory_notes
 from swapstone.core.session.explainer import explainers
 from swapstone.core.session.program_outputs import output_notes
 from swapstone.version import __version__
@@ -88,6 +89,7 @@ def context_of(view: RecordView, beside: Path | None = None) -> ReportContext:
             *description.notes,
             *_missing_parts(description),
             *output_notes(view),
+            *memory_notes(view),
             *(note for each in of_parts for note in each.notes),
             *(
                 (_clock_note(view.experiment.ns_per_instruction, view.experiment.processors),)

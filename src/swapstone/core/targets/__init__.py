@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from swapstone.core.targets.page_cache import SettledFile
 from swapstone.core.targets.registry import (
     clock_of,
     default_target,
@@ -34,6 +35,7 @@ __all__ = [
     "MachineConfig",
     "MachineConfigError",
     "Notify",
+    "SettledFile",
     "Target",
     "TargetDescription",
     "TargetError",

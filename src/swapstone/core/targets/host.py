@@ -9,6 +9,7 @@ import os
 import platform
 import shlex
 import signal
+import shutil
 import socket
 import stat
 import subprocess
@@ -29,6 +30,7 @@ from swapstone.core.targets.agent_target import COUNTERS, SLACK_S, STOP_TIMEOUT_
 from swapstone.core.targets.hints import target_hint
 from swapstone.core.targets.memory_cgroup import CHILDREN, MemoryCgroup, TreeCgroup, tree_places
 from swapstone.core.targets.memory_phases import PhaseWatch, with_phases
+from swapstone.core.targets.page_cache import SettledFile, settle
 from swapstone.core.targets.target import (
     DEFAULT_MACHINE,
     NO_LIMIT_BYTES,
@@ -160,6 +162,8 @@ _OF_THE_GENERATOR = frozenset({"driver_user_us", "driver_system_us", "driven_ns"
 """Facts of the process that the agent started as the load generator."""
 
 _SCRATCH_MODE = 0o700
+_LONGEST_NAME = 255
+_OUTSIDE = (b"$ORIGIN/..", b"${ORIGIN}/..")
 _CGROUP = process_file("cgroup")
 _STAT = process_file("stat")
 
@@ -233,6 +237,42 @@ class HostTarget(AgentTarget):
         if not os.access(path, os.X_OK) or not path.is_file():
             raise UserError(f"{path} is not an executable file.")
         return str(path.absolute())
+
+    def settle(self, path: str) -> SettledFile | None:
+        """Write a file back, drop it from the page cache and read it again; see `Target.settle`."""
+        return settle(path)
+
+    def copied(self, path: str) -> str:
+        """Copy an ELF file into a folder with links to the files beside it; see `Target.copied`.
+
+        A script, and a program that looks for libraries outside of its folder from there, find other files by their path.
+        """
+        try:
+            content = Path(path).read_bytes()
+            if not content.startswith(b"\177ELF") or any(origin in content for origin in _OUTSIDE):
+                return ""
+            folder = self._copies.path
+            name = str(len(list(folder.iterdir())))
+            # All paths of an experiment have the same length, where that is possible.
+            folder /= name.rjust(min(_LONGEST_NAME, len(os.path.dirname(path)) - len(str(folder)) - 1), "0")  # noqa: PTH120
+            folder.mkdir()
+            copy = folder / Path(path).name
+            for beside in Path(path).parent.iterdir():
+                if beside.name != copy.name:
+                    (folder / beside.name).symlink_to(beside)
+            copy.write_bytes(content)
+            shutil.copymode(path, copy)
+        except OSError as error:
+            if remedy(error):
+                raise
+            return ""
+        return str(copy)
+
+    @functools.cached_property
+    def _copies(self) -> TemporaryFolder:
+        """In the cache, as built programs are, and with a name that is short enough for paths as long as theirs."""
+        cache_dir().mkdir(parents=True, exist_ok=True)
+        return TemporaryFolder("n", cache_dir())
 
     def scratch(self) -> str:
         """Return the folder that is emptied before each trial."""
@@ -316,7 +356,7 @@ class HostTarget(AgentTarget):
         with contextlib.suppress(OSError):
             _empty(self._scratch)
         self._folder.close()
-        for name in {"_phases", "_load"} & self.__dict__.keys():
+        for name in {"_phases", "_load", "_copies"} & self.__dict__.keys():
             self.__dict__[name].close()
 
     def load_folder(self) -> str:

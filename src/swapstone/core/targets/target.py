@@ -18,6 +18,7 @@ from swapstone.core.model import Experiment, FrozenStruct, ImageDifference, Unav
 from swapstone.core.model.safe_text import safe
 from swapstone.core.targets.carried_files import CarriedFiles
 from swapstone.core.targets.hints import target_hint
+from swapstone.core.targets.page_cache import SettledFile
 from swapstone.core.wire import AgentAnswer, TrialRequest
 
 
@@ -434,6 +435,25 @@ class Target(abc.ABC):
         if "shares_files" not in self.offers:
             raise UnavailableError(f"The target {self.name} takes no root file system ({name[:12]}).")
         return str(folder)
+
+    def settle(self, path: str) -> SettledFile | None:  # noqa: ARG002 - targets that run programs in place need it
+        """Bring a program's pages in the page cache into the same state as those of other programs, without changing its file.
+
+        Args:
+            path: on the target.
+
+        Returns:
+            What was read; None on a target where all programs are written alike or boot with their machine.
+        """
+        return None
+
+    def copied(self, path: str) -> str:  # noqa: ARG002
+        """Return the path of a copy of a program, which a null comparison runs; empty if it is not, or can't be, copied.
+
+        Args:
+            path: on the target.
+        """
+        return ""
 
     def real_path(self, path: str) -> str:
         """Return a path on the target without links."""

@@ -30,7 +30,13 @@ _FAILS = tuple(
 )
 _KINDS = ("carry-over", "prints other output", "writes another file", *_FAILS)
 """How reasons begin whose figures differ from row to row."""
-_WITH_HINT = {CaveatKind.CARRY_OVER, CaveatKind.DISTURBED_RUNS, CaveatKind.OUTPUT_NOT_COMPARED, CaveatKind.SAME_FILE}
+_WITH_HINT = {
+    CaveatKind.CARRY_OVER,
+    CaveatKind.DISTURBED_RUNS,
+    CaveatKind.OUTPUT_NOT_COMPARED,
+    CaveatKind.SAME_FILE,
+    CaveatKind.PAGE_CACHE,
+}
 """Caveats whose hint is the remedy of rows without a result."""
 
 

@@ -17,7 +17,7 @@ from swapstone.core.report.topics.comparison_groups import comparison_groups
 UNKNOWN = "What is not known"
 NEXT = "What to do next"
 _MOST_COMMANDS = 4
-_NO_LIMITS = ("What is measured: ", "The same work of ")
+_NO_LIMITS = ("What is measured: ", "The same work of ", "Memory at the end of ")
 """How the notes on an own program's command line and on its equal outputs begin. They limit nothing."""
 
 
