@@ -31,7 +31,8 @@ def query_command(sql: str, as_json: bool, as_csv: bool, allow_files: bool) -> N
       samples      record, block, suite, workload, load, variant, metric, value (the run's), values (in the run), without discarded runs
       comparisons  record, suite, workload, load, metric, unit, baseline, candidate, pairs, scale, effect, low, high,
                    p_value, verdict, reason, baseline_mean, candidate_mean, baseline_p90, candidate_p90, baseline_maximum,
-                   candidate_maximum, mean_effect, mean_low, mean_high, tail_p_value, rarest_mode, observed_s, bounded,
+                   candidate_maximum, mean_effect, mean_low, mean_high, median_effect, median_low, median_high, tail_p_value,
+                   rarest_mode, observed_s, bounded,
                    carry_over_effect, carry_over_p_value, baseline_after_itself, baseline_after_other, candidate_after_itself,
                    candidate_after_other, discarded_runs, and of each side (baseline_..., candidate_...) runs, failed, timed_out,
                    crashed, refused, failed_share, failed_low, failed_high; failures_p_value, fails_more

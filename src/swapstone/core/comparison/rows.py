@@ -31,18 +31,22 @@ from swapstone.core.model import (
     layout_of,
 )
 from swapstone.core.stats import (
+    AverageEffect,
     Interval,
-    MeanEffect,
     SignedRank,
     differences,
     log_ratios,
     mean_difference,
     mean_ratio,
     median,
+    median_effect,
 )
 
 SizeValues = Mapping[tuple[str, str, str], Sequence[tuple[Metric, float]]]
 """Sizes of a program, by (suite, workload, variant label)."""
+
+MEDIANS_ALPHA = 0.05
+"""Error of the interval of the ratio of medians, not corrected for the number of rows: it can only withhold a direction."""
 
 LARGEST_LOG_RATIO = 300.0
 """A pair whose log ratio exceeds this is compared by its difference, so that no ratio overflows."""
@@ -132,7 +136,7 @@ class Row(msgspec.Struct, frozen=True, dict=True):
         """Return how many independent runs of the smaller side could show a slow mode; with layouts, how many links."""
         return self.before.size
 
-    def mean_effect(self, alpha: float) -> MeanEffect | None:
+    def mean_effect(self, alpha: float) -> AverageEffect | None:
         """Return the ratio of the arithmetic means, or their difference on that scale, with its interval; None without values.
 
         Args:
@@ -144,8 +148,13 @@ class Row(msgspec.Struct, frozen=True, dict=True):
         ratio = self.scale is Scale.RATIO
         if self.constant:
             exact = float(after[0] / before[0] if ratio else after[0] - before[0])
-            return MeanEffect(exact, Interval(exact, exact))
+            return AverageEffect(exact, Interval(exact, exact))
         return (mean_ratio if ratio else mean_difference)(before, after, alpha)
+
+    def median_effect(self) -> AverageEffect:
+        """Return the ratio of the medians of `before` and `after`, at least one pair, or their difference; interval at `MEDIANS_ALPHA`."""
+        found = median_effect(self.before, self.after, MEDIANS_ALPHA, ratio=self.scale is Scale.RATIO)
+        return AverageEffect(found.effect, Interval(found.effect, found.effect)) if self.constant else found
 
     @property
     def centre(self) -> float | None:
