@@ -19,7 +19,7 @@ from benchmarks.carry_over_model import (
 
 from swapstone.core import plan
 from swapstone.core.comparison import carry_over
-from swapstone.core.model import CaveatKind, Run, Verdict, counted_blocks
+from swapstone.core.model import DIRECTION_RULES, CaveatKind, Run, Verdict, counted_blocks
 from tests.unit import builders
 from tests.unit.comparison.test_limits import row
 
@@ -302,3 +302,33 @@ def test_six_blocks_are_tested(seed: int) -> None:
         return row.carry_over is not None
 
     assert [tested(blocks) for blocks in (5, 6, 7)] == [False, True, True]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("prime", [0, 1])
+def test_programs_without_carry_over_get_no_statement_of_one_at_any_check(prime: int, exhaustive: bool) -> None:
+    """Each check may discard more runs as a precaution: at 5 % of the first checks. By rules 2 that was stated as a dependence."""
+    stated = precautions = 0
+    for seed in range(200 if exhaustive else 40):
+        machine = Machine(0.01)
+        experiment = experiment_on(machine, seed, prime=prime, confidence=0.95, budget_ns=40 * 10**9)
+        runs, notes = simulated(machine, experiment)
+        found = analysed(experiment, runs)
+        stated += any(each.kind is CaveatKind.CARRY_OVER for each in found.caveats)
+        stated += any(row.verdict is Verdict.INVALID for row in found.comparisons)
+        stated += any("runs depend on what ran before them" in note for note in notes)
+        precautions += any(each.message.startswith("As a precaution") for each in found.caveats)
+    assert stated <= exhaustive
+    assert precautions or not prime
+
+
+def test_a_check_that_suspects_carry_over_is_a_precaution_and_one_that_shows_it_a_statement() -> None:
+    def after(p_value: float, *, running: bool, rules: int = DIRECTION_RULES) -> bool:
+        evidence = carry_over.Evidence(p_value, 0.1, 0.01, (0.0,) * 4)
+        one = carry_over.Tested(row([1.0, 1.1, 0.9], [1.0, 1.2, 0.9]), 0, evidence, (evidence,))
+        (judged,) = carry_over.judge(builders.experiment(rules=rules), [one], running=running)
+        return judged.matters
+
+    assert [after(p_value, running=True) for p_value in (0.00024, 0.00026, 0.004)] == [True, False, False]
+    assert [after(p_value, running=False) for p_value in (0.0039, 0.0041)] == [True, False]
+    assert after(0.0049, running=True, rules=2) and after(0.0049, running=False, rules=2)

@@ -472,8 +472,14 @@ class PrecisionStop:
                 if found[group][1]:
                     lost[group] = f"carry-over: {found[group][0]}"
                 continue
+            means, shown = found[group]
+            why = (
+                "runs depend on what ran before them"
+                if shown
+                else "no carry-over is shown, but a check does not exclude it"
+            )
             self._notify(
-                f"{group[1]}: runs depend on what ran before them: {found[group][0]}. From now on, runs of the same variant that "
+                f"{group[1]}: {why}: {means}. From now on, runs of the same variant that "
                 f"are discarded before each measured one: {more}; the {block - now.since[group]} pairs so far don't count."
             )
             now.change(group, more, block)
