@@ -26,12 +26,13 @@ def query_command(sql: str, as_json: bool, as_csv: bool, allow_files: bool) -> N
     Tables:
       records      record, path, created (UTC), name, target, state, runs
       runs         record, block, position, suite, workload, load, variant, prime (n: discarded, n runs before a measured one; 0:
-                   measured), status, reason, passes, started, elapsed_ns, facts, name (of a run on the virtual clock: the
-                   digest of everything that it is a function of)
+                   measured), extra (n: discarded, n runs before those), status, reason, passes, started, elapsed_ns, facts,
+                   name (of a run on the virtual clock: the digest of everything that it is a function of)
       samples      record, block, suite, workload, load, variant, metric, value (the run's), values (in the run), without discarded runs
       comparisons  record, suite, workload, load, metric, unit, baseline, candidate, pairs, scale, effect, low, high,
                    p_value, verdict, reason, baseline_mean, candidate_mean, baseline_p90, candidate_p90, baseline_maximum,
-                   candidate_maximum, mean_effect, mean_low, mean_high, tail_p_value, rarest_mode, observed_s, bounded,
+                   candidate_maximum, mean_effect, mean_low, mean_high, median_effect, median_low, median_high, tail_p_value,
+                   rarest_mode, observed_s, bounded,
                    carry_over_effect, carry_over_p_value, baseline_after_itself, baseline_after_other, candidate_after_itself,
                    candidate_after_other, discarded_runs, and of each side (baseline_..., candidate_...) runs, failed, timed_out,
                    crashed, refused, failed_share, failed_low, failed_high; failures_p_value, fails_more

@@ -24,7 +24,7 @@ from swapstone.core.comparison.run_table import as_table
 from swapstone.core.comparison.side_by_side import spread
 from swapstone.core.comparison.verdicts import bounds, comparison, separation_needed, verdict_with_tail
 from swapstone.core.model import BALANCED_ORDER, CURRENT_RULES, Caveat, Experiment, OwnProgram, Sample, Scale, Verdict
-from swapstone.core.stats import Interval, MeanEffect, median
+from swapstone.core.stats import AverageEffect, Interval, median
 from tests.unit import builders
 from tests.unit.comparison.conftest import METRICS, Bench
 
@@ -106,10 +106,10 @@ def test_a_bound_has_the_confidence_of_equal_signs() -> None:
 # Equivalence
 
 
-EQUAL_MEANS = MeanEffect(1.0, Interval(1.0, 1.0))
+EQUAL_MEANS = AverageEffect(1.0, Interval(1.0, 1.0))
 
 
-def missing(one: Row, mean: MeanEffect = EQUAL_MEANS) -> str:
+def missing(one: Row, mean: AverageEffect = EQUAL_MEANS) -> str:
     """Return what a row with the same median lacks to be equivalent."""
     found = msgspec.structs.replace(
         comparison(one, alpha=0.05, margin=0.02, preferred=True), verdict=Verdict.EQUIVALENT, reason=""
@@ -142,11 +142,11 @@ def test_a_mode_shows_with_a_probability_of_99_percent() -> None:
 
 def test_a_mean_beyond_the_margin_is_named() -> None:
     values = np.linspace(1.0, 2.0, 100)
-    found = missing(row(values, values), MeanEffect(1.5, Interval(0.9, 1.75)))
+    found = missing(row(values, values), AverageEffect(1.5, Interval(0.9, 1.75)))
     assert found == "the mean is 1.5 times the baseline's (0.9 to 1.75), which reaches beyond the margin"
-    zeros = missing(row(values - 1, values), MeanEffect(-0.25, Interval(-1.0, 0.5)))
+    zeros = missing(row(values - 1, values), AverageEffect(-0.25, Interval(-1.0, 0.5)))
     assert zeros == "the mean differs by -0.25 (-1 to 0.5), which reaches beyond the margin"
-    unknown = missing(row(values, values), MeanEffect(1.5, None))
+    unknown = missing(row(values, values), AverageEffect(1.5, None))
     assert unknown == "the mean is too uncertain for an interval, which reaches beyond the margin"
 
 
@@ -167,7 +167,7 @@ def test_means_contradict_a_median_at_5_percent(
     found = comparison(one, alpha=0.05, margin=0.02, preferred=True)
     assert found.verdict is Verdict.WORSE
     one.__dict__["tail"] = p_value, larger
-    assert verdict_with_tail(one, found, MeanEffect(0.9, Interval(0.8, 1.1)), 0.02, tail_alpha)[0] is verdict
+    assert verdict_with_tail(one, found, AverageEffect(0.9, Interval(0.8, 1.1)), 0.02, tail_alpha)[0] is verdict
 
 
 # Means and tails

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -14,7 +15,9 @@ from swapstone.core.comparison.means import rarest_mode, runs_needed, summary
 from swapstone.core.comparison.verdicts import SEPARATION
 from swapstone.core.model import (
     CURRENT_RULES,
+    DIRECTION_RULES,
     REPORT_CORRECTION,
+    TAIL_RULES,
     VIRTUAL_CLOCK,
     Comparison,
     FactorLevels,
@@ -397,6 +400,68 @@ def test_a_slow_mode_keeps_an_own_program_open() -> None:
     before, after = slow_mode(120, 1, 10.0)
     bench.pairs("w", "cpu", list(before), list(after))
     assert bench.precision()["s", "w", "idle"].missing_runs == 1
+
+
+def of_shapes(
+    blocks: int, shares: Sequence[tuple[float, float]], seed: int, rules: int = DIRECTION_RULES
+) -> Comparison:
+    """Return a row whose candidate takes, in these shares of its runs, so many times as long."""
+    bench = current(own=True, run_s=0.2, confidence=0.95)
+    bench.rules = rules
+    bench.workload("w", "wall")
+    random = np.random.default_rng(seed)
+    before, after = random.normal(1000, 5, (2, blocks))
+    factors = random.permutation(
+        np.repeat([each for _, each in shares], [round(blocks * share) for share, _ in shares])
+    )
+    bench.pairs("w", "wall", list(before), list(after * factors))
+    return bench.row("w", "wall")
+
+
+FEW_FASTER = ((0.4, 0.6), (0.5, 1.0), (0.1, 2.6))
+"""Neither the median nor the mean differs."""
+
+
+@pytest.mark.parametrize(
+    "shares", [FEW_FASTER, ((0.45, 0.7), (0.45, 1.0), (0.1, 2.35)), ((0.4, 1.4), (0.5, 1.0), (0.1, 0.1))]
+)
+def test_a_direction_of_pairs_alone_is_none(shares: Sequence[tuple[float, float]]) -> None:
+    for seed in range(5):
+        found = of_shapes(200, shares, seed)
+        worse = shares[0][1] > 1
+        assert found.effect is not None and (found.effect > 1.05 if worse else found.effect < 0.95)
+        assert found.median_effect == pytest.approx(1, abs=0.02)
+        assert found.verdict is (Verdict.WORSE_TAIL if worse else Verdict.INCONCLUSIVE), (
+            seed,
+            found.verdict,
+            found.reason,
+        )
+        assert "ratio of medians is 0.99" in found.reason or worse
+
+
+def test_by_earlier_rules_it_was_one() -> None:
+    assert of_shapes(200, FEW_FASTER, 0, rules=2).verdict is Verdict.BETTER
+
+
+def test_the_ratio_of_medians_is_that_of_the_printed_medians() -> None:
+    found = of_shapes(40, FEW_FASTER, 1)
+    before, after = (float(np.median(side)) for side in (found.baseline_values, found.candidate_values))
+    assert found.median_effect is not None and found.median_effect == pytest.approx(after / before, rel=1e-12)
+    assert found.median_low is not None and found.median_high is not None
+    assert found.median_low < found.median_effect < found.median_high
+
+
+@pytest.mark.parametrize(("ratio", "spread"), [(1.018, 0.005), (1.03, 0.02), (1.1, 0.05), (0.95, 0.02)])
+def test_a_shift_of_all_runs_keeps_its_direction(ratio: float, spread: float) -> None:
+    """The ratio of medians has a wider interval than the signed-rank estimate; that costs no effect."""
+    for seed in range(20):
+        bench = current(own=True, run_s=0.2)
+        bench.workload("w", "wall")
+        before, after = noise(40, seed, spread)
+        bench.pairs("w", "wall", list(before), list(after * ratio))
+        found = bench.row("w", "wall")
+        bench.rules = TAIL_RULES
+        assert found.verdict is bench.row("w", "wall").verdict, (seed, found.reason)
 
 
 def test_the_experiment_type_encodes_the_rules() -> None:

@@ -7,12 +7,13 @@ import collections
 import hashlib
 import itertools
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from swapstone.core import plan
-from swapstone.core.model import BOOT_ORDER, Copy, FactorLevels, Status
+from swapstone.core.model import BOOT_ORDER, DIRECTION_RULES, TAIL_RULES, Copy, Experiment, FactorLevels, Status
 from tests.unit import builders
 
 
@@ -166,3 +167,32 @@ def test_in_the_order_of_boots_a_block_has_each_variant_once_in_one_piece() -> N
         assert [trial.variant for trial in closed] == pieces
         firsts.add(pieces[0])
     assert firsts == labels
+
+
+def test_how_many_runs_are_discarded_varies_at_random_by_the_seed_for_each_variant() -> None:
+    """With a constant number a program that is slow in each second run is always measured in one phase."""
+    subject = builders.experiment(rules=DIRECTION_RULES, seed=5)
+    (group, *_) = plan.groups(subject)
+
+    def numbers(experiment: Experiment) -> list[list[int]]:
+        return [
+            [len(list(runs)) - 1 for _, runs in itertools.groupby(trials, key=lambda trial: trial.variant)]
+            for trials in (plan.block(experiment, index, [group], {group: 1}) for index in range(1, 200))
+        ]
+
+    found = numbers(subject)
+    assert found == numbers(subject) != numbers(msgspec.structs.replace(subject, seed=6))
+    assert {number for block in found for number in block} == {1, 2, 3}
+    assert sum(one != other for one, other in found) > 50, "the two sides keep no common phase"
+    mean = sum(map(sum, found)) / (2 * len(found))
+    assert mean == pytest.approx(plan.runs_each(subject, 1) - 1, abs=0.15)
+    for index in range(1, 50):
+        trials = plan.block(subject, index, [group], {group: 1})
+        assert len({trial.key for trial in trials}) == len(trials)
+        assert max(trial.prime for trial in trials) == 1, "the number that a check has set stays known"
+        assert [trial.variant for trial in trials if not trial.prime] == [
+            trial.variant for trial in plan.block(subject, index, [group])
+        ]
+    earlier = msgspec.structs.replace(subject, rules=TAIL_RULES)
+    assert numbers(earlier) == [[1, 1]] * 199
+    assert not any(trial.extra for index in range(50) for trial in plan.block(subject, index, [group]))

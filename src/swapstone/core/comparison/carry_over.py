@@ -27,9 +27,10 @@ from swapstone.core.comparison.cells import Group, collect
 from swapstone.core.comparison.findings import Findings, Place, shortened
 from swapstone.core.comparison.group_runs import GroupRuns, group_runs
 from swapstone.core.comparison.rows import Row, run_rows
-from swapstone.core.comparison.run_table import UNAVAILABLE, Runs, as_table, by_number
+from swapstone.core.comparison.run_table import UNAVAILABLE, Runs, RunTable, as_table, by_number
 from swapstone.core.comparison.verdicts import verdict_of
 from swapstone.core.model import (
+    DIRECTION_RULES,
     CarryOver,
     Caveat,
     CaveatKind,
@@ -46,6 +47,13 @@ Floats = NDArray[np.float64]
 
 FAMILY_RATE = 0.005
 """Probability that any test of a report without carry-over rejects, at most: half of 1 %, because the t-test is an approximation."""
+
+LOOK_RATE = FAMILY_RATE / 20
+"""The same at each check while an experiment runs, by rules from `DIRECTION_RULES` on."""
+
+LAST_RATE = 0.8 * FAMILY_RATE
+"""The same of the report, by those rules: with the rates of all checks before it is that of `FAMILY_RATE` at most, because a dependence
+that a check states is nearly always the one that later checks find (Haybittle 1971; Peto and others 1976)."""
 
 FEWEST_BLOCKS = 6
 
@@ -119,7 +127,9 @@ def check(
         return Findings()
     judged = judge(experiment, _tested(experiment, variants, workloads, runs))
     found = findings(experiment, judged, len(variants))
-    return msgspec.structs.replace(found, caveats=(*found.caveats, *_left_out(experiment, runs)))
+    return msgspec.structs.replace(
+        found, caveats=(*found.caveats, *_left_out(experiment, variants, workloads, as_table(runs)))
+    )
 
 
 def findings(experiment: Experiment, judged: Sequence[Tested], variants: int) -> Findings:
@@ -168,7 +178,7 @@ def unsettled(
     """
     if experiment.virtual:
         return {}
-    judged = judge(experiment, _tested(experiment, variants, workloads, runs, leading=True))
+    judged = judge(experiment, _tested(experiment, variants, workloads, runs, leading=True), running=True)
     return unsettled_rows(experiment, judged, len(variants), rate)
 
 
@@ -185,10 +195,19 @@ def unsettled_rows(
     return found
 
 
-def judge(experiment: Experiment, tested: Sequence[Tested]) -> list[Tested]:
-    """Decide which tests reject: Holm's procedure over all rows, for each of the two questions."""
-    first = _holm([each.first.p_value for each in tested])
-    remaining = _holm([each.strongest.p_value * len(each.remaining) for each in tested])
+def judge(experiment: Experiment, tested: Sequence[Tested], *, running: bool = False) -> list[Tested]:
+    """Decide which tests reject: Holm's procedure over all rows, for each of the two questions.
+
+    Args:
+        experiment: gives the rules and the margin.
+        tested: the rows.
+        running: whether the experiment goes on, so that this is one of several checks.
+    """
+    rate = FAMILY_RATE
+    if experiment.rules >= DIRECTION_RULES:
+        rate = LOOK_RATE if running else LAST_RATE
+    first = _holm([each.first.p_value for each in tested], rate)
+    remaining = _holm([each.strongest.p_value * len(each.remaining) for each in tested], rate)
     return [
         msgspec.structs.replace(
             each,
@@ -200,12 +219,12 @@ def judge(experiment: Experiment, tested: Sequence[Tested]) -> list[Tested]:
     ]
 
 
-def _holm(p_values: Sequence[float]) -> list[bool]:
-    """Return which hypotheses Holm's procedure (1979) rejects at `FAMILY_RATE`."""
+def _holm(p_values: Sequence[float], rate: float) -> list[bool]:
+    """Return which hypotheses Holm's procedure (1979) rejects at a rate."""
     order = sorted(range(len(p_values)), key=lambda number: p_values[number])
     rejected = [False] * len(p_values)
     for rank, number in enumerate(order):
-        if p_values[number] > FAMILY_RATE / (len(p_values) - rank):
+        if p_values[number] > rate / (len(p_values) - rank):
             break
         rejected[number] = True
     return rejected
@@ -387,12 +406,14 @@ def _settled(experiment: Experiment, judged: Sequence[Tested], variants: int) ->
         )
 
 
-def _left_out(experiment: Experiment, runs: Runs) -> Iterator[Caveat]:
-    """Yield the groups whose first measured runs don't count, because more runs are discarded since a check found a dependence.
+def _left_out(
+    experiment: Experiment, variants: Sequence[Variant], workloads: Mapping[str, WorkSpec], table: RunTable
+) -> Iterator[Caveat]:
+    """Yield the groups whose first measured runs don't count, because more runs are discarded since a check.
 
-    By default own programs have discarded runs from the second block on, without a check. That shows nothing about their runs.
+    A check discards more runs on a suspicion that is wrong in some reports without carry-over. It is stated as carry-over only where the
+    same check shows it at `LOOK_RATE`. By default own programs have discarded runs from the second block on, without a check.
     """
-    table = as_table(runs, ())
     made = table if (table.status != UNAVAILABLE).all() else table.rows(table.status != UNAVAILABLE)
     every, block, level, _ = made.turns
     later = np.flatnonzero(block > 0)
@@ -402,13 +423,31 @@ def _left_out(experiment: Experiment, runs: Runs) -> Iterator[Caveat]:
         most = int(numbers.max())
         earlier = int(blocks[numbers < most].max(initial=0))
         if earlier > (_FIRST_WITHOUT if most == experiment.prime else 0):
-            grown[group] = most, earlier
-    if grown:
-        name, (most, earlier) = next((group[1], each) for group, each in grown.items())
-        many = f"{len(grown)} of {len(levels)} workloads" if len(levels) > 1 else "the only workload"
+            grown[group] = most, earlier, {int(blocks[numbers == each].max()) for each in numbers if each < most}
+    checks = {
+        last: judge(
+            experiment,
+            _tested(experiment, variants, workloads, made.rows(made.block <= last), leading=True),
+            running=True,
+        )
+        for last in sorted(set().union(*(lasts for _, _, lasts in grown.values())))
+    }
+    shown = {
+        group
+        for group, (_, _, lasts) in grown.items()
+        if any(each.matters and each.row.group == group for last in lasts for each in checks[last])
+    }
+    for those in ([group for group in grown if group in shown], [group for group in grown if group not in shown]):
+        if not those:
+            continue
+        name, (most, earlier, _) = those[0][1], grown[those[0]]
+        many = f"{len(those)} of {len(levels)} workloads" if len(levels) > 1 else "the only workload"
+        stated = those[0] in shown
+        why = "Runs depended on what ran before them, so" if stated else "As a precaution,"
         yield Caveat(
-            kind=CaveatKind.CARRY_OVER,
-            message=f"Runs depended on what ran before them, so more runs of the same variant are discarded before each measured one "
-            f"in {many}: {most} after block {earlier} of {name}. The measured runs before that are not in the figures.",
+            kind=CaveatKind.CARRY_OVER if stated else CaveatKind.NOT_MEASURED,
+            message=f"{why} more runs of the same variant are discarded before each measured one "
+            f"in {many}: {most} after block {earlier} of {name}. The measured runs before that are not in the figures."
+            + ("" if stated else " No carry-over is shown."),
             hint=f"--prime {most} discards them from the start.",
         )

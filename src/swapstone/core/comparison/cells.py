@@ -44,6 +44,8 @@ class Cell(msgspec.Struct):
     Attributes:
         blocks: of the successful runs that count, ascending, shape (runs,).
         rows: of the same runs in the table, shape (runs,).
+        discarded: rows of the successful discarded runs of the same blocks that are of the measured quantity (`RunTable.after_itself`),
+            shape (discarded runs,).
         table: of all runs.
         counts: number of runs by status, with the warm-up and the discarded runs.
         reasons: the first reason of each status.
@@ -51,6 +53,7 @@ class Cell(msgspec.Struct):
 
     blocks: Ints = msgspec.field(default_factory=_none)
     rows: Ints = msgspec.field(default_factory=_none)
+    discarded: Ints = msgspec.field(default_factory=_none)
     table: RunTable | None = None
     counts: collections.Counter[Status] = msgspec.field(default_factory=collections.Counter)
     reasons: dict[Status, str] = msgspec.field(default_factory=dict)
@@ -62,6 +65,15 @@ class Cell(msgspec.Struct):
         values = self.table.metrics[metric][self.rows]
         known = ~np.isnan(values)
         return (self.blocks, values) if known.all() else (self.blocks[known], values[known])
+
+    def discarded_series(self, metric: str, blocks: Ints) -> tuple[Ints, Floats]:
+        """Return the values of a metric of `discarded` in some blocks, and the place of each value's block in `blocks`, which ascend."""
+        if self.table is None or metric not in self.table.metrics or not blocks.size:
+            return _none(), np.empty(0)
+        block, values = self.table.block[self.discarded], self.table.metrics[metric][self.discarded]
+        places = np.minimum(np.searchsorted(blocks, block), blocks.size - 1)
+        known = (blocks[places] == block) & ~np.isnan(values)
+        return places[known], values[known]
 
     def span_ns(self, blocks: Ints) -> tuple[int, int] | None:
         """Return the first start and the last end of its runs in some blocks, as Unix times; None if it has no such run.
@@ -102,10 +114,13 @@ def collect(runs: Runs) -> Cells:
     cells: dict[Group, dict[str, Cell]] = {}
     if not len(table):
         return cells
-    kept = np.flatnonzero((table.status == OK) & (table.prime == 0) & table.counted)
+    kept = np.flatnonzero((table.status == OK) & (table.after_itself >= 0) & table.counted)
     kept = kept[~_across_boots(table, kept)]
     kept = kept[np.lexsort((table.block[kept], table.place[kept]))]
-    borders = np.searchsorted(table.place[kept], np.arange(len(table.places) + 1))
+    kept, discarded = kept[table.prime[kept] == 0], kept[table.prime[kept] > 0]
+    borders, others = (
+        np.searchsorted(table.place[each], np.arange(len(table.places) + 1)) for each in (kept, discarded)
+    )
     counts = np.bincount(table.place * len(STATUSES) + table.status, minlength=len(table.places) * len(STATUSES))
     firsts = _first_reasons(table)
     for number, (suite, workload, load, variant) in enumerate(table.places):
@@ -116,6 +131,7 @@ def collect(runs: Runs) -> Cells:
         cells.setdefault((suite, workload, load), {})[variant] = Cell(
             blocks=table.block[rows],
             rows=rows,
+            discarded=discarded[others[number] : others[number + 1]],
             table=table,
             counts=collections.Counter(
                 {status: count for status, count in zip(STATUSES, of_place, strict=True) if count}

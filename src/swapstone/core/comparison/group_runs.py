@@ -26,8 +26,9 @@ class GroupRuns(msgspec.Struct, frozen=True, dict=True):
         before: which variant ran before each block, shape (blocks,); -1 for none.
         discarded: number of discarded runs before each measured run.
         table: of all runs.
-        rows: of the successful runs of the group, ascending by block and label, for each number of runs before the measured one: the
-            numbers of their places in `order`, and their rows.
+        rows: of the successful runs of the group, ascending by block and label, for each number of runs before the one that directly
+            follows `discarded` others of its variant: the numbers of their places in `order`, and their rows. That one is the
+            measured run, but where more runs than `discarded` precede it (`swapstone.core.plan.extra_runs`).
         cycle: number of blocks of a cycle of orders, 1 for independent orders, and the place of the first block in it.
     """
 
@@ -46,7 +47,7 @@ class GroupRuns(msgspec.Struct, frozen=True, dict=True):
         return RunOrder(self.order, self.before, *self.cycle)
 
     def logarithms(self, metric: str, discarded: int) -> Floats:
-        """Return the logarithms of the runs so many before the measured ones, in the order of the runs; NaN for missing ones."""
+        """Return the logarithms of the runs so many before those of `rows`' 0, in the order of the runs; NaN for missing ones."""
         found = np.full(self.order.size, math.nan)
         column = self.table.metrics.get(metric)
         if discarded in self.rows and column is not None:
@@ -110,7 +111,7 @@ def _of_group(experiment: Experiment, table: RunTable, rows: NDArray[np.int64]) 
     by_prime = {}
     succeeded = np.flatnonzero(table.status[rows] == OK)
     for prime in (0, 1, level):
-        chosen_rows = succeeded[table.prime[rows[succeeded]] == prime]
+        chosen_rows = succeeded[table.after_itself[rows[succeeded]] == -prime]
         of_run = treatment[table.label[rows[chosen_rows]]]
         known = np.flatnonzero(of_run >= 0)
         places = place_of[turn[chosen_rows[known]], of_run[known]]

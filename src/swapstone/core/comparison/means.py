@@ -78,6 +78,21 @@ def _exact_mean(values: Floats) -> float:
     return float(np.clip((values / unit).mean() * unit, values.min(), values.max()))
 
 
+def with_discarded(values: Floats, places: NDArray[np.int64], discarded: Floats) -> Floats:
+    """Return the arithmetic mean of the runs of each block, shape (blocks,); of equal values exactly that value.
+
+    Args:
+        values: of the measured runs, shape (blocks,).
+        places: of the block of each discarded run, shape (discarded runs,).
+        discarded: the values of these runs, shape (discarded runs,).
+    """
+    if not places.size:
+        return values
+    apart = np.bincount(places, discarded - values[places], minlength=values.size)
+    means: Floats = values + apart / (1 + np.bincount(places, minlength=values.size))
+    return means
+
+
 def unit_means(values: Floats, units: Sequence[int]) -> Floats:
     """Return the arithmetic mean of each unit of inference, in their order.
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from swapstone.core.comparison.cells import CandidatesOf, Cell, Cells, Group
 from swapstone.core.comparison.error_rate import Family
 from swapstone.core.comparison.layout_spread import by_turn, whole_cycles
-from swapstone.core.comparison.means import tail_p_value, unit_means
+from swapstone.core.comparison.means import tail_p_value, unit_means, with_discarded
 from swapstone.core.comparison.pairs import pairs_for
 from swapstone.core.comparison.process_tree import metrics_of
 from swapstone.core.comparison.run_table import Ints
@@ -32,18 +32,22 @@ from swapstone.core.model import (
     layout_of,
 )
 from swapstone.core.stats import (
+    AverageEffect,
     Interval,
-    MeanEffect,
     SignedRank,
     differences,
     log_ratios,
     mean_difference,
     mean_ratio,
     median,
+    median_effect,
 )
 
 SizeValues = Mapping[tuple[str, str, str], Sequence[tuple[Metric, float]]]
 """Sizes of a program, by (suite, workload, variant label)."""
+
+MEDIANS_ALPHA = 0.05
+"""Error of the interval of the ratio of medians, not corrected for the number of rows: it can only withhold a direction."""
 
 LARGEST_LOG_RATIO = 300.0
 """A pair whose log ratio exceeds this is compared by its difference, so that no ratio overflows."""
@@ -66,8 +70,9 @@ class Row(msgspec.Struct, frozen=True, dict=True):
         constant: whether each side had the same value in all blocks, in enough blocks to rely on it.
         exclusion: verdict and reason if the two can't be compared.
         rules: of the experiment. By the current ones the row has a test of its means.
-        runs: the values of single runs of both sides, each of shape (runs,); those of `before` and `after`, but with layouts.
-        means: the arithmetic mean of each unit, of both sides, each of shape (pairs,).
+        runs: the values of single runs of both sides, each of shape (runs,); those of `before` and `after`, but with layouts. Discarded
+            runs of the same quantity (`swapstone.core.comparison.cells.Cell`) follow, but with balanced orders.
+        means: the arithmetic mean of each unit, of both sides, each of shape (pairs,), with those discarded runs.
         observed_s: time from the first to the last of these runs, in seconds; None where unknown, and on the virtual clock.
         unit: what `before` holds one value of: ``runs``, ``layouts`` or ``replicates``.
         must_last: whether equivalence needs runs that span some time: of own programs on the wall clock.
@@ -132,7 +137,7 @@ class Row(msgspec.Struct, frozen=True, dict=True):
         """Return how many independent runs of the smaller side could show a slow mode; with layouts, how many links."""
         return self.before.size
 
-    def mean_effect(self, alpha: float) -> MeanEffect | None:
+    def mean_effect(self, alpha: float) -> AverageEffect | None:
         """Return the ratio of the arithmetic means, or their difference on that scale, with its interval; None without values.
 
         Args:
@@ -144,8 +149,13 @@ class Row(msgspec.Struct, frozen=True, dict=True):
         ratio = self.scale is Scale.RATIO
         if self.constant:
             exact = float(after[0] / before[0] if ratio else after[0] - before[0])
-            return MeanEffect(exact, Interval(exact, exact))
+            return AverageEffect(exact, Interval(exact, exact))
         return (mean_ratio if ratio else mean_difference)(before, after, alpha)
+
+    def median_effect(self) -> AverageEffect:
+        """Return the ratio of the medians of `before` and `after`, at least one pair, or their difference; interval at `MEDIANS_ALPHA`."""
+        found = median_effect(self.before, self.after, MEDIANS_ALPHA, ratio=self.scale is Scale.RATIO)
+        return AverageEffect(found.effect, Interval(found.effect, found.effect)) if self.constant else found
 
     @property
     def centre(self) -> float | None:
@@ -201,18 +211,21 @@ def run_rows(
                 for candidate in candidates:
                     sides = found.get(baseline.label, Cell()), found.get(candidate.label, Cell())
                     blocks, (before, after) = _paired(*sides, metric.name)
-                    runs = means = before, after
+                    more = [side.discarded_series(metric.name, blocks) for side in sides]
+                    runs = np.append(before, more[0][1]), np.append(after, more[1][1])
+                    means = with_discarded(before, *more[0]), with_discarded(after, *more[1])
                     observed_s = None if experiment.virtual else _observed_s(sides, blocks)
                     if experiment.layouts:
                         turns = [layout_of(block, experiment.layouts) for block in blocks.tolist()]
-                        means = unit_means(before, turns), unit_means(after, turns)
+                        means = unit_means(means[0], turns), unit_means(means[1], turns)
                         blocks, (before, after) = by_turn(turns, (before, after))
                     elif experiment.order == BALANCED_ORDER:
                         cycles, whole = whole_cycles(blocks.tolist(), len(variants))
-                        runs = means = before[whole], after[whole]
+                        runs = before[whole], after[whole]
+                        means = means[0][whole], means[1][whole]
                         if cycles:
-                            means = unit_means(before[whole], cycles), unit_means(after[whole], cycles)
-                        blocks, (before, after) = by_turn(cycles, (before[whole], after[whole]))
+                            means = unit_means(means[0], cycles), unit_means(means[1], cycles)
+                        blocks, (before, after) = by_turn(cycles, runs)
                     yield Row(
                         group=(suite, name, load),
                         workload=workloads[name],
@@ -223,7 +236,8 @@ def run_rows(
                         blocks=blocks,
                         before=before,
                         after=after,
-                        constant=blocks.size >= needed and all(side.min() == side.max() for side in (before, after)),
+                        constant=blocks.size >= needed
+                        and all(side.min() == side.max() for side in (before, after, *means)),
                         exclusion=_exclusion(*sides, metric, blocks),
                         rules=experiment.rules,
                         runs=runs if current else None,

@@ -61,6 +61,23 @@ class RunSource(Protocol):
     def __getitem__(self, number: int, /) -> Run: ...
 
 
+HEAD = (
+    "place",
+    "status",
+    "reason",
+    "output",
+    "found",
+    "block",
+    "position",
+    "prime",
+    "extra",
+    "started",
+    "elapsed",
+    "extras",
+)
+"""Names of the columns of whole numbers that each run has."""
+
+
 class RunTable(msgspec.Struct, frozen=True, dict=True):
     """The runs in the order of the record, column by column; each array has shape (runs,).
 
@@ -70,7 +87,7 @@ class RunTable(msgspec.Struct, frozen=True, dict=True):
         places: each place once, in the order of its first run; `place` holds their numbers.
         reasons, outputs, left: each reason, output of an own program and list of files that a run found, once.
         place, status, reason, output, found: numbers in `places`, `STATUSES`, `reasons`, `outputs` and `left`.
-        block, position, prime, started, elapsed: of the trial and of the run; times in nanoseconds.
+        block, position, prime, extra, started, elapsed: of the trial and of the run; times in nanoseconds.
         extras: `HISTOGRAM` and `SERIES`.
         metrics: the run's value (`swapstone.core.stats.run_value`) by the metric's name; NaN for none.
         facts: by name, of those that the analysis reads (`swapstone.core.comparison.run_table.FACTS`); `ABSENT` for none.
@@ -90,6 +107,7 @@ class RunTable(msgspec.Struct, frozen=True, dict=True):
     block: Ints
     position: Ints
     prime: Ints
+    extra: Ints
     started: Ints
     elapsed: Ints
     extras: Ints
@@ -114,6 +132,7 @@ class RunTable(msgspec.Struct, frozen=True, dict=True):
             block=int(self.block[row]),
             position=int(self.position[row]),
             prime=int(self.prime[row]),
+            extra=int(self.extra[row]),
         )
 
     def facts_of(self, row: int) -> dict[str, int]:
@@ -127,7 +146,7 @@ class RunTable(msgspec.Struct, frozen=True, dict=True):
 
     def rows(self, mask: Mask | Ints) -> RunTable:
         """Return a table of some rows, in their order."""
-        arrays = {name: getattr(self, name)[mask] for name in _COLUMNS}
+        arrays = {name: getattr(self, name)[mask] for name in ("numbers", *HEAD)}
         return msgspec.structs.replace(
             self,
             **arrays,
@@ -172,6 +191,18 @@ class RunTable(msgspec.Struct, frozen=True, dict=True):
         return keys >> BLOCK_BITS, keys & ((1 << BLOCK_BITS) - 1), level, turn.reshape(-1)
 
     @functools.cached_property
+    def after_itself(self) -> Ints:
+        """Return how many runs of its variant and workload precede each row in its block, less those that are discarded in each block.
+
+        A row of at least 0 is of the quantity that is measured: a measured run, or one of those before it where more than the
+        experiment's number are discarded (`Trial.extra`).
+        """
+        most = np.zeros((self.turns[0].size, len(self.labels)), dtype=np.int64)
+        np.maximum.at(most, (self.turns[3], self.label), self.extra)
+        found: Ints = most[self.turns[3], self.label] - self.extra - self.prime
+        return found
+
+    @functools.cached_property
     def counted(self) -> Mask:
         """Return which rows are of blocks that count: `swapstone.core.model.counted_blocks`."""
         group, block, level, turn = self.turns
@@ -181,21 +212,6 @@ class RunTable(msgspec.Struct, frozen=True, dict=True):
         counts: Mask = (after_warm_up & (level == most[group]))[turn]
         return counts
 
-
-_COLUMNS = (
-    "numbers",
-    "place",
-    "status",
-    "reason",
-    "output",
-    "found",
-    "block",
-    "position",
-    "prime",
-    "started",
-    "elapsed",
-    "extras",
-)
 
 Runs: TypeAlias = "Sequence[Run] | RunTable"
 """What the functions of an analysis accept: runs in any order, or a table of them."""
@@ -267,8 +283,6 @@ FACTS = frozenset(
     )
 )
 """The facts that the analysis reads. The others have no column: a record from elsewhere may have any number of names."""
-
-_HEAD = ("place", "status", "reason", "output", "found", "block", "position", "prime", "started", "elapsed", "extras")
 
 
 class _Columns:
@@ -342,11 +356,12 @@ class RunColumns:
             trial.block,
             trial.position,
             trial.prime,
+            trial.extra,
             run.started_unix_ns,
             run.elapsed_ns,
             (HISTOGRAM if run.histogram else 0) | (SERIES if run.series else 0),
         )
-        self._head.add(row, _HEAD, numbers)
+        self._head.add(row, HEAD, numbers)
         facts = [fact for fact in run.facts if fact[0] in FACTS]
         self._facts.add(row, tuple([name for name, _ in facts]), [value for _, value in facts])
         kept = [each for each in run.samples if each.values and (wanted is None or each.metric in wanted)]
@@ -371,7 +386,7 @@ class RunColumns:
             left=tuple(self._left),
             metrics=self._metrics.table(self._rows),
             facts=self._facts.table(self._rows),
-            **{name: np.empty(0, dtype=np.int64) for name in _HEAD} | self._head.table(self._rows),
+            **{name: np.empty(0, dtype=np.int64) for name in HEAD} | self._head.table(self._rows),
         )
 
 

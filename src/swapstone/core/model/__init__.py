@@ -3,6 +3,7 @@
 
 from swapstone.core.model.analysis import (
     FAST_ONES,
+    WITHOUT_DIRECTION,
     Analysis,
     CarryOver,
     Caveat,
@@ -127,6 +128,7 @@ __all__ = [
     "USUAL_MEMORY_BYTES",
     "VIRTUAL_CLOCK",
     "WALL_CLOCK",
+    "WITHOUT_DIRECTION",
     "Analysis",
     "CarryOver",
     "Caveat",

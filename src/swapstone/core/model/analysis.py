@@ -38,6 +38,10 @@ FAST_ONES = "the runs that succeed may be the fast ones"
 """How the reason of a row ends that failures make invalid."""
 
 
+WITHOUT_DIRECTION = "the pairs have a direction, medians and means don't agree"
+"""How the reason of an inconclusive row begins whose interval excludes no difference."""
+
+
 class FailureRates(RunGroup, frozen=True, kw_only=True):
     """How often the runs of baseline and candidate fail, on one workload under one load.
 
@@ -212,6 +216,8 @@ class Comparison(Estimate, frozen=True, kw_only=True):
         verdict: the decision.
         mean_effect, mean_low, mean_high: ratio of the arithmetic means (a difference on the difference scale) and its interval; None where
             it can't be computed.
+        median_effect, median_low, median_high: ratio of the medians of `baseline_values` and `candidate_values` (a difference on the
+            difference scale) and its interval at 95 %, uncorrected; None where it can't be computed. By rules 3 a direction needs it.
         tail_p_value: of equal distributions, by a statistic that rare large values dominate; two-sided, uncorrected.
         baseline_runs, candidate_runs: mean, 90th percentile and maximum of each side; None without runs.
         rarest_mode: the smallest share of runs that a separate slow mode can have and still show up in these runs with 99 %
@@ -230,6 +236,9 @@ class Comparison(Estimate, frozen=True, kw_only=True):
     mean_effect: float | None = None
     mean_low: float | None = None
     mean_high: float | None = None
+    median_effect: float | None = None
+    median_low: float | None = None
+    median_high: float | None = None
     tail_p_value: float | None = None
     baseline_runs: RunSummary | None = None
     candidate_runs: RunSummary | None = None

@@ -176,7 +176,8 @@ class Experiment(FrozenStruct, frozen=True, kw_only=True):
             and processors are checked too. 3: a direction needs the ratio of medians too, outputs are compared token by token, and the
             values of discarded runs count in the tail.
         correction: `REPORT_CORRECTION` or `FAMILY_CORRECTION`: which rows share one rate of false differences.
-        prime: how many runs of the same variant are made and discarded directly before each measured run.
+        prime: how many runs of the same variant are made and discarded directly before each measured run. By rules 3 up to `MOST_EXTRA`
+            more, at random (`swapstone.core.plan.extra_runs`), so that what happens in each n-th run is not always discarded, or never.
         prime_more: whether `prime` grows for workloads with carry-over while measuring.
         order: `RANDOM_ORDER`, `BALANCED_ORDER` or `BOOT_ORDER`: how the variants of a block are ordered.
         held: pairs (factor, level): levels that all variants share, of factors that are not varied.
@@ -281,6 +282,7 @@ class Trial(FrozenStruct, frozen=True, kw_only=True):
         position: order inside the block, from 0, over all its trials.
         prime: 0 for a measured run. Of a discarded one, how many runs before the measured run of its variant and block it is: 1 directly
             before.
+        extra: of a discarded run that is made beside the experiment's number of them, which all precede those: 1 for the last of them.
     """
 
     suite: Name
@@ -290,6 +292,7 @@ class Trial(FrozenStruct, frozen=True, kw_only=True):
     block: BlockNumber
     position: Position
     prime: BlockNumber = 0
+    extra: BlockNumber = 0
 
     @property
     def identity(self) -> str:
@@ -300,7 +303,9 @@ class Trial(FrozenStruct, frozen=True, kw_only=True):
     def key(self) -> str:
         """Return the trial's identity inside its record: one run per key."""
         place = f"{self.block:04d}/{self.suite}/{self.workload}/{self.load}/{self.variant}"
-        return f"{place}/prime-{self.prime}" if self.prime else place
+        if self.prime:
+            place += f"/prime-{self.prime + self.extra}"
+        return place
 
 
 def check_scale(ns_per_instruction: int) -> int:

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from swapstone.core.model import (
     BALANCED_ORDER,
     BOOT_ORDER,
+    DIRECTION_RULES,
     Copy,
     Experiment,
     HeldVariant,
@@ -77,7 +78,8 @@ def block(
         experiment: gives the seed, the variants and the kind of order.
         index: number of the block; 0 is the warm-up.
         still_open: the open groups.
-        discarded: how many runs of the same variant precede each measured run directly, by group; 0 for groups that it does not have.
+        discarded: how many runs of the same variant precede each measured run directly, by group, beside `extra_runs`; 0 for groups that
+            it does not have.
 
     Returns:
         The trials in the order in which they run.
@@ -89,13 +91,47 @@ def block(
         pairs = [(group, label) for label in booted for group in ordered]
     else:
         pairs = [(group, label) for group in ordered for label in _order(experiment, index, group, labels)]
-    runs = (
-        (group, label, before) for group, label in pairs for before in range((discarded or {}).get(group, 0), -1, -1)
-    )
+    runs: list[tuple[Group, str, int, int]] = []
+    for group, label in pairs:
+        number = (discarded or {}).get(group, 0)
+        runs += [
+            (group, label, number, extra) for extra in range(extra_runs(experiment, index, group, label, number), 0, -1)
+        ]
+        runs += [(group, label, before, 0) for before in range(number, -1, -1)]
     return tuple(
-        Trial(suite=suite, workload=workload, load=load, variant=label, block=index, position=position, prime=before)
-        for position, ((suite, workload, load), label, before) in enumerate(runs)
+        Trial(
+            suite=suite,
+            workload=workload,
+            load=load,
+            variant=label,
+            block=index,
+            position=at,
+            prime=before,
+            extra=extra,
+        )
+        for at, ((suite, workload, load), label, before, extra) in enumerate(runs)
     )
+
+
+_EXTRA = (0, 0, 0, 0, 1, 1, 2)
+"""Each number is half as likely as the one before."""
+
+
+def extra_runs(experiment: Experiment, index: int, group: Group, label: str, discarded: int) -> int:
+    """Return how many runs of a variant are discarded in a block beside `discarded`: 0 to 2, at random by the seed.
+
+    With a constant number the measured runs are each n-th run of a program, and what happens periodically is always among them, or never.
+    Where no run is discarded nothing is hidden, so there are none; nor by rules before `DIRECTION_RULES`.
+    """
+    if not discarded or experiment.rules < DIRECTION_RULES:
+        return 0
+    return _EXTRA[int.from_bytes(_rank(experiment.seed, index, "extra", *group, label)[:8]) % len(_EXTRA)]
+
+
+def runs_each(experiment: Experiment, discarded: int) -> float:
+    """Return how many runs are made for a measured one on average, with itself, if so many are discarded."""
+    extra = sum(_EXTRA) / len(_EXTRA) if discarded and experiment.rules >= DIRECTION_RULES else 0.0
+    return 1 + discarded + extra
 
 
 def _order(experiment: Experiment, index: int, group: Group, labels: Sequence[str]) -> list[str]:

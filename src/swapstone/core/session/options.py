@@ -488,7 +488,11 @@ class Measuring(Piece):
         default=None,
         validator=between(0, MOST_DISCARDED),
         metadata=declared(
-            "--prime N", _MEASURING, "Discarded runs before each measured one.  [1 for own programs]", "prime = 2", int
+            "--prime N",
+            _MEASURING,
+            "Fewest discarded runs before each measured one.  [1 for own programs]",
+            "prime = 2",
+            int,
         ),
     )
     order: str = attrs.field(

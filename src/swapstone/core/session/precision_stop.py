@@ -102,7 +102,7 @@ def check_budget(experiment: Experiment, trial_ns: int = WORK_NS) -> tuple[Exper
     trial_ns = max(trial_ns, experiment.wakeups * WAKEUP_INTERVAL_US * 1000)
     variants, groups = len(plan.variants(experiment)), len(plan.groups(experiment))
     discarded = 0 if experiment.prime_more else experiment.prime  # those that the user did not ask for can be left out
-    block_ns = variants * groups * trial_ns * (1 + discarded)
+    block_ns = round(variants * groups * trial_ns * plan.runs_each(experiment, discarded))
     fewest = needed_pairs(experiment)
     first = first_decisive_look(experiment)
     # One block more than there are pairs: the warm-up.
@@ -332,15 +332,18 @@ class _Discarding:
         number: how many, from the next block on.
         since: the last block with another number, whose measured runs don't count; 0 for none.
         cost_ns: estimate for the next block.
+        experiment: that the runs are of.
     """
 
+    experiment: Experiment
     number: dict[Group, int]
     since: dict[Group, int]
     cost_ns: dict[Group, float]
 
     def cost_with(self, group: Group, number: int) -> float:
         """Return what a block of a group costs with another number."""
-        return self.cost_ns[group] * (1 + number) / (1 + self.number[group])
+        each = functools.partial(plan.runs_each, self.experiment)
+        return self.cost_ns[group] * each(number) / each(self.number[group])
 
     def change(self, group: Group, number: int, block: int) -> None:
         """Discard another number from the block after `block` on."""
@@ -375,7 +378,7 @@ class PrecisionStop:
         self._variants = plan.variants(experiment)
         self._workloads = workloads_by_name(experiment)
         self._last: Mapping[Group, WorkloadPrecision] = {}
-        self._growing = _GrowingRuns(metric_names(self._workloads))
+        self._growing = _GrowingRuns(experiment, metric_names(self._workloads))
 
     def __call__(
         self, runs: Sequence[Run], still_open: tuple[Group, ...], block: int, used_ns: int, next_block_ns: int
@@ -469,8 +472,14 @@ class PrecisionStop:
                 if found[group][1]:
                     lost[group] = f"carry-over: {found[group][0]}"
                 continue
+            means, shown = found[group]
+            why = (
+                "runs depend on what ran before them"
+                if shown
+                else "no carry-over is shown, but a check does not exclude it"
+            )
             self._notify(
-                f"{group[1]}: runs depend on what ran before them: {found[group][0]}. From now on, runs of the same variant that "
+                f"{group[1]}: {why}: {means}. From now on, runs of the same variant that "
                 f"are discarded before each measured one: {more}; the {block - now.since[group]} pairs so far don't count."
             )
             now.change(group, more, block)
@@ -503,11 +512,12 @@ class _GrowingRuns:
     """What follows from the runs of an experiment so far. Of a list that grew only the new runs are read.
 
     Args:
+        experiment: that the runs are of.
         metrics: names of those that a table has.
     """
 
-    def __init__(self, metrics: frozenset[str]) -> None:
-        self._metrics = metrics
+    def __init__(self, experiment: Experiment, metrics: frozenset[str]) -> None:
+        self._experiment, self._metrics = experiment, metrics
         self._begin(())
 
     def _begin(self, runs: Sequence[Run]) -> None:
@@ -515,6 +525,8 @@ class _GrowingRuns:
         self._columns, self._tabled = RunColumns(self._metrics), 0
         self._cost_ns: collections.Counter[tuple[int, Group]] = collections.Counter()
         """Of each block and group."""
+        self._made: collections.Counter[tuple[int, Group, bool]] = collections.Counter()
+        """Number of runs of each block and group, apart for those that are measured and for the others."""
         self._discarded: dict[Group, dict[int, int]] = {}
         """Number of discarded runs before each measured one, by block."""
 
@@ -526,6 +538,7 @@ class _GrowingRuns:
             trial = run.trial
             group = (trial.suite, trial.workload, trial.load)
             self._cost_ns[trial.block, group] += run.elapsed_ns
+            self._made[trial.block, group, not trial.prime] += 1
             if run.status is not Status.UNAVAILABLE and trial.block > 0:
                 by_block = self._discarded.setdefault(group, {})
                 by_block[trial.block] = max(by_block.get(trial.block, 0), trial.prime)
@@ -539,12 +552,23 @@ class _GrowingRuns:
         return self._columns.table(self._runs)
 
     def so_far(self, still_open: Sequence[Group], block: int, next_block_ns: int) -> _Discarding:
-        """Return what the runs of blocks 0 to `block` show; the costs together are `next_block_ns`."""
+        """Return what the runs of blocks 0 to `block` show.
+
+        Args:
+            still_open: the groups to estimate costs of.
+            block: the last one.
+            next_block_ns: what the groups' runs of this block took. The estimates are for as many discarded runs as there are on average.
+        """
         cost = {group: float(self._cost_ns[block, group]) for group in still_open}
         total = sum(cost.values())
         levels = {group: self._discarded.get(group, {}) for group in still_open}
+        for group, found in levels.items():
+            measured, others = self._made[block, group, True], self._made[block, group, False]
+            if others:
+                cost[group] *= measured * plan.runs_each(self._experiment, found.get(block, 0)) / (measured + others)
         most = {group: max(found.values(), default=0) for group, found in levels.items()}
         return _Discarding(
+            experiment=self._experiment,
             number=most,
             since={
                 group: max((number for number, discarded in found.items() if discarded < most[group]), default=0)

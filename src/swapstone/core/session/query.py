@@ -38,7 +38,7 @@ _RUN_COLUMNS = """{
     number: 'BIGINT',
     run: 'STRUCT(
         trial STRUCT(suite VARCHAR, workload VARCHAR, load VARCHAR, variant VARCHAR, block BIGINT, "position" BIGINT,
-            prime BIGINT),
+            prime BIGINT, extra BIGINT),
         status VARCHAR, reason VARCHAR, samples STRUCT(metric VARCHAR, "values" DOUBLE[])[], observed VARCHAR[][],
         facts JSON, passes BIGINT, started_unix_ns BIGINT, elapsed_ns BIGINT, name VARCHAR)'
 }"""
@@ -48,7 +48,8 @@ _VIEWS = """
 CREATE VIEW runs AS SELECT
     record, run.trial.block AS block, run.trial.position AS position, run.trial.suite AS suite,
     run.trial.workload AS workload, run.trial.load AS load, run.trial.variant AS variant,
-    coalesce(run.trial.prime, 0) AS prime, run.status AS status, run.reason AS reason, run.passes AS passes,
+    coalesce(run.trial.prime, 0) AS prime, coalesce(run.trial.extra, 0) AS extra, run.status AS status,
+    run.reason AS reason, run.passes AS passes,
     TRY(make_timestamp_ns(run.started_unix_ns)) AS started,
     run.elapsed_ns AS elapsed_ns, run.facts AS facts, run.name AS name
 FROM lines;

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from swapstone.core.comparison.run_table import (
+    HEAD,
     Ints,
     Output,
     Place,
@@ -46,7 +47,6 @@ A complete record is read only when its last change is older: the report at the 
 """
 
 _LONGEST_WAIT_NS = 2 * RECENT_NS
-_HEAD = ("place", "status", "reason", "output", "found", "block", "position", "prime", "started", "elapsed", "extras")
 _KIND, _METRIC, _FACT = "columns", "metric:", "fact:"
 
 
@@ -173,7 +173,7 @@ def _read(opened: OpenedRecord, wanted: frozenset[str]) -> tuple[RunLines, _Kept
 
     lines = opened.read_each(add)
     table = collected.table(())
-    columns: dict[str, NDArray[Any]] = {name: getattr(table, name) for name in _HEAD}
+    columns: dict[str, NDArray[Any]] = {name: getattr(table, name) for name in HEAD}
     columns["start"], columns["length"] = np.array(places, dtype=np.int64).reshape(-1, 2).T.copy()
     columns |= {_METRIC + name: column for name, column in table.metrics.items()}
     columns |= {_FACT + name: column for name, column in table.facts.items()}
@@ -202,7 +202,7 @@ def _as_lines(path: Path, of_file: str, kept: _Kept, columns: dict[str, NDArray[
         left=kept.left,
         metrics={name.removeprefix(_METRIC): each for name, each in every.items() if name.startswith(_METRIC)},
         facts={name.removeprefix(_FACT): each for name, each in every.items() if name.startswith(_FACT)},
-        **{name: every[name] for name in _HEAD},
+        **{name: every[name] for name in HEAD},
     )
     return RunLines(runs, list(kept.damages), kept.chain, kept.whole)
 

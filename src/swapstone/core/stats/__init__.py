@@ -2,12 +2,13 @@
 """Pure functions on arrays of numbers. docs/statistics.md gives the reasons for choosing these methods."""
 
 from swapstone.core.stats.mean_ratio import (
-    MeanEffect,
+    AverageEffect,
     MeanOfMeans,
     PooledEstimate,
     deviating_units,
     mean_difference,
     mean_ratio,
+    median_effect,
     pooled_estimate,
 )
 from swapstone.core.stats.predecessor_test import PredecessorTest, RunOrder
@@ -39,8 +40,8 @@ from swapstone.core.stats.summary import (
 
 __all__ = [
     "LOG_QUANTUM",
+    "AverageEffect",
     "Interval",
-    "MeanEffect",
     "MeanOfMeans",
     "PooledEstimate",
     "PredecessorTest",
@@ -61,6 +62,7 @@ __all__ = [
     "mean_difference",
     "mean_ratio",
     "median",
+    "median_effect",
     "median_interval",
     "pairs_needed",
     "pooled_estimate",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""The ratio of arithmetic means of paired values, with Fieller's interval; the difference of means, with Student's.
+"""The ratio of arithmetic means of paired values, with Fieller's interval; the difference of means, with Student's; the same of medians.
 
 A ratio theta is not rejected if the mean of y - theta x is within t standard errors of 0 (Fieller 1954). The theta that are not
 rejected are the roots of a quadratic and what lies between them, if the mean of x differs from 0 by more than t standard errors.
@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import functools
 import math
+import statistics
 from collections.abc import Sequence
 
 import msgspec
@@ -19,15 +20,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from swapstone.core.stats.signed_rank import Interval
+from swapstone.core.stats.summary import median
 
 Floats = NDArray[np.float64]
 
+_NORMAL = statistics.NormalDist()
 
-class MeanEffect(msgspec.Struct, frozen=True):
-    """An effect on arithmetic means.
+
+class AverageEffect(msgspec.Struct, frozen=True):
+    """An effect on arithmetic means, or on medians.
 
     Attributes:
-        effect: ratio or difference of the means.
+        effect: ratio or difference of the means or medians.
         interval: around it; None with fewer than two pairs, or if the baseline's mean is too uncertain for a bounded ratio.
     """
 
@@ -35,7 +39,7 @@ class MeanEffect(msgspec.Struct, frozen=True):
     interval: Interval | None
 
 
-def mean_ratio(baseline: Floats, candidate: Floats, alpha: float) -> MeanEffect:
+def mean_ratio(baseline: Floats, candidate: Floats, alpha: float) -> AverageEffect:
     """Return mean(candidate) / mean(baseline) with Fieller's interval.
 
     Args:
@@ -47,24 +51,65 @@ def mean_ratio(baseline: Floats, candidate: Floats, alpha: float) -> MeanEffect:
     x, y = baseline / unit, candidate / unit
     top = float(y.mean())
     if x.size < 2:
-        return MeanEffect(top, None)
+        return AverageEffect(top, None)
     (s_xx, s_xy), (_, s_yy) = np.cov(x, y).tolist()
     scale = student_quantile(x.size - 1, alpha) ** 2 / x.size
     a, b, c = 1 - scale * s_xx, top - scale * s_xy, top * top - scale * s_yy
     if a <= 0:
-        return MeanEffect(top, None)
+        return AverageEffect(top, None)
     root = math.sqrt(max(0.0, b * b - a * c))
-    return MeanEffect(top, Interval(min(top, max(0.0, (b - root) / a)), max(top, (b + root) / a)))
+    return AverageEffect(top, Interval(min(top, max(0.0, (b - root) / a)), max(top, (b + root) / a)))
 
 
-def mean_difference(baseline: Floats, candidate: Floats, alpha: float) -> MeanEffect:
+def mean_difference(baseline: Floats, candidate: Floats, alpha: float) -> AverageEffect:
     """Return mean(candidate) - mean(baseline) with Student's paired interval; arguments as `mean_ratio`, of any sign."""
     apart = candidate - baseline
     middle = float(apart.mean())
     if apart.size < 2:
-        return MeanEffect(middle, None)
+        return AverageEffect(middle, None)
     reach = student_quantile(apart.size - 1, alpha) * float(apart.std(ddof=1)) / math.sqrt(apart.size)
-    return MeanEffect(middle, Interval(middle - reach, middle + reach))
+    return AverageEffect(middle, Interval(middle - reach, middle + reach))
+
+
+def median_effect(baseline: Floats, candidate: Floats, alpha: float, *, ratio: bool) -> AverageEffect:
+    """Return median(candidate) / median(baseline) with its interval, or with `ratio` False their difference.
+
+    Of the medians themselves: the signed-rank estimate is of the median of sums of two pairs, which differs where shapes differ. Source:
+    Bonett and Price, Interval estimation for linear functions of medians in within-subjects and mixed designs, British Journal of
+    Mathematical and Statistical Psychology 73 (2020). The standard error of a median is the distance of the order statistics
+    c = n / 2 - sqrt(n) and n - c + 1 over twice the normal quantile of their binomial probability. The covariance of the two medians is
+    that of the signs of both sides' distances from them. Ratios are computed on logarithms.
+
+    Args:
+        baseline: shape (n,), n >= 1; for a ratio all > 0.
+        candidate: the same, paired with it.
+        alpha: two-sided error of the interval, 0 < alpha < 1.
+        ratio: whether a ratio is returned.
+    """
+    medians = [median(side) for side in (baseline, candidate)]
+    effect = medians[1] / medians[0] if ratio else medians[1] - medians[0]
+    if baseline.size < 2:
+        return AverageEffect(effect, None)
+    place, quantile = _median_places(baseline.size)
+    signs, errors = [], []
+    for side, middle in zip((baseline, candidate), medians, strict=True):
+        low, high = np.partition(side, (place - 1, side.size - place))[[place - 1, side.size - place]].tolist()
+        errors.append((math.log(high / low) if ratio else high - low) / (2 * quantile))
+        signs.append(np.sign(side - middle))
+    common = float((signs[0] * signs[1]).mean()) * errors[0] * errors[1]
+    error = math.sqrt(max(0.0, errors[0] ** 2 + errors[1] ** 2 - 2 * common))
+    reach = _NORMAL.inv_cdf(1 - alpha / 2) * error
+    if ratio:
+        return AverageEffect(effect, Interval(effect * math.exp(-reach), effect * math.exp(reach)))
+    return AverageEffect(effect, Interval(effect - reach, effect + reach))
+
+
+@functools.lru_cache(maxsize=256)
+def _median_places(count: int) -> tuple[int, float]:
+    """Return c, from 1, and the quantile of the interval between the order statistics c and count - c + 1; see `median_effect`."""
+    place = max(1, round(count / 2 - math.sqrt(count)))
+    below = sum(math.comb(count, number) for number in range(place)) / (1 << count)
+    return place, -_NORMAL.inv_cdf(below)
 
 
 @functools.lru_cache(maxsize=4096)

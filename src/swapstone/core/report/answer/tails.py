@@ -113,12 +113,23 @@ def _figures(row: Comparison) -> list[str]:
 
 def mean_text(row: Comparison) -> str:
     """Return the ratio of means with its interval, ``1.45 times (1.20 to 1.80)`` with a dash, or their difference; empty without one."""
-    if row.mean_effect is None:
+    return _average_text(row, row.mean_effect, row.mean_low, row.mean_high)
+
+
+def median_text(row: Comparison) -> str:
+    """Return the ratio of medians with its interval, as `mean_text`."""
+    return _average_text(row, row.median_effect, row.median_low, row.median_high)
+
+
+def _average_text(row: Comparison, effect: float | None, low: float | None, high: float | None) -> str:
+    """Return an effect on means or medians, with the digits that its interval has."""
+    if effect is None:
         return ""
     times = " times" if row.scale is Scale.RATIO else ""
-    bounds = [_number(row, bound) for bound in (row.mean_low, row.mean_high) if bound is not None]
+    width = 0.0 if low is None or high is None else max(0.0, (high - low) / 2)
+    bounds = [_number(row, bound, width) for bound in (low, high) if bound is not None]
     dash = "–" if row.scale is Scale.RATIO else " to "  # noqa: RUF001 - a dash between numbers
-    return f"{_number(row, row.mean_effect)}{times}" + (f" ({dash.join(bounds)})" if len(bounds) == 2 else "")
+    return f"{_number(row, effect, width)}{times}" + (f" ({dash.join(bounds)})" if len(bounds) == 2 else "")
 
 
 def _quantity(value: float, unit: str, width: float = 0.0) -> str:
@@ -126,10 +137,8 @@ def _quantity(value: float, unit: str, width: float = 0.0) -> str:
     return formatting.safe(formatting.quantity(value, unit, width))
 
 
-def _number(row: Comparison, value: float) -> str:
-    """Return an effect on the mean, or a bound of its interval, with the digits that the interval has."""
-    known = row.mean_low is not None and row.mean_high is not None
-    width = max(0.0, ((row.mean_high or 0.0) - (row.mean_low or 0.0)) / 2) if known else 0.0
+def _number(row: Comparison, value: float, width: float) -> str:
+    """Return an effect, or a bound of its interval, with the digits that half the width of the interval allows."""
     if row.scale is Scale.RATIO:
         return formatting.ratio(value, width)
     text = _quantity(value, row.metric.unit, width)

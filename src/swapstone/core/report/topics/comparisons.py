@@ -124,9 +124,10 @@ def _tails(metric: Metric, rows: Iterable[Row]) -> Iterator[Block]:
     places = [(name, side) for name in ("mean", "p90", "maximum") for side in ("baseline", "candidate")]
     if found:
         yield Table(
-            title=f"Means, 90th percentiles and maxima of {sentences.metric_name(metric.name)}",
+            title=f"Medians, means, 90th percentiles and maxima of {sentences.metric_name(metric.name)}",
             columns=(
                 Column(("workload",)),
+                Column(("medians (interval)",), help="ratio of the medians"),
                 Column(("means (interval)",), help="ratio of the arithmetic means"),
                 *(Column((name, getattr(found[0], side).short_label), right=True) for name, side in places),
                 Column(
@@ -138,7 +139,7 @@ def _tails(metric: Metric, rows: Iterable[Row]) -> Iterator[Block]:
             rows=tuple(
                 (
                     Cell(c.workload, code=True),
-                    Cell(tails.mean_text(c).replace(" times", "")),
+                    *(Cell(text.replace(" times", "")) for text in (tails.median_text(c), tails.mean_text(c))),
                     *(Cell(_of_runs(getattr(c, f"{side}_runs"), name, c.metric.unit)) for name, side in places),
                     Cell("" if c.rarest_mode is None else formatting.percent(c.rarest_mode)),
                 )

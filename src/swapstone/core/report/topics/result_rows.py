@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from swapstone.core.model import Analysis, Metric, Verdict
+from swapstone.core.model import WITHOUT_DIRECTION, Analysis, Metric, Verdict
 from swapstone.core.model.metric import TIMES
 from swapstone.core.report import formatting
 from swapstone.core.report.answer import tails
@@ -158,6 +158,8 @@ def _note(row: Row, margin: float) -> str:
         return tails.short_limit(c, margin)
     if c.bounded:
         return tails.bound(c)
+    if c.verdict is Verdict.INCONCLUSIVE and c.reason.startswith(WITHOUT_DIRECTION):
+        return c.reason
     if c.verdict is Verdict.INCONCLUSIVE:
         smallest = formatting.smallest(c)
         return f"detectable: {smallest}" if smallest else "too few runs"

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 
 from swapstone.core.model import (
     REPORT_CORRECTION,
+    WITHOUT_DIRECTION,
     Analysis,
     Comparison,
     Copy,
@@ -206,10 +207,10 @@ def undecided(rows: Iterable[Row]) -> list[str]:
 
 
 def rejected(rows: Iterable[Row]) -> tuple[str, ...]:
-    """Return a sentence with the reason for each row without a result, or with a mixed one."""
+    """Return a sentence with the reason for each row without a result, with a mixed one, or whose direction is withheld."""
     return tuple(
         f"{formatting.safe(row.comparison.workload)}, {metric_name(row.comparison.metric.name)}: {row.comparison.verdict.value}: "
         f"{formatting.safe(row.comparison.reason) or 'no reason given'}"
         for row in rows
-        if row.comparison.verdict in {*NO_NUMBERS, Verdict.MIXED}
+        if row.comparison.verdict in {*NO_NUMBERS, Verdict.MIXED} or row.comparison.reason.startswith(WITHOUT_DIRECTION)
     )
