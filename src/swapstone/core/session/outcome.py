@@ -86,18 +86,12 @@ def outcome_of_all(
     metrics = {row.metric.name for analysis, _ in known for row in analysis.comparisons}
     if known:
         refuse(*(_unknown_metric(each, metrics) for each in conditions))
-    found = [outcome_of(analysis, experiment, _having(conditions, analysis)) for analysis, experiment in known]
+    found = [outcome_of(analysis, experiment, conditions) for analysis, experiment in known]
     found += [
         Outcome(status=finding.status if conditions else ExitStatus.NO_RESULT, reason=reason)
         for finding, reason in ended
     ]
     return min((each for each in found if each.status), key=lambda each: each.status, default=Outcome())
-
-
-def _having(conditions: Sequence[FailIf], analysis: Analysis) -> list[FailIf]:
-    """Return the conditions whose metric a record has."""
-    names = {"", *(row.metric.name for row in analysis.comparisons)}
-    return [each for each in conditions if each.metric in names]
 
 
 class Interrupted(KeyboardInterrupt):

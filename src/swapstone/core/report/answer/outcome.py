@@ -27,7 +27,7 @@ from swapstone.core.model import (
 )
 from swapstone.core.report import formatting
 from swapstone.core.report.answer.limits import share, shown
-from swapstone.core.report.answer.means import PROCESSOR_TIMES, Place, bounds_of, have_numbers, places_of
+from swapstone.core.report.answer.means import PROCESSOR_TIMES, bounds_of, have_numbers, places_of
 from swapstone.core.report.verdict_groups import NO_NUMBERS
 from swapstone.exit_status import ExitStatus, Finding
 
@@ -72,7 +72,7 @@ def worse_rows(
         conditions: which rows, and which margins.
     """
     found = _findings(analysis, experiment, conditions)
-    return tuple(dict.fromkeys(row for row, finding in found if finding is Finding.WORSE))
+    return tuple(dict.fromkeys(row for row, finding, _ in found if finding is Finding.WORSE))
 
 
 def is_worse(row: Comparison, margin: float) -> bool:
@@ -130,24 +130,21 @@ def _fails_alone(rates: FailureRates) -> bool:
 
 def _findings(
     analysis: Analysis, experiment: Experiment, conditions: Sequence[FailIf]
-) -> Iterator[tuple[Comparison, Finding]]:
-    """Yield the rows that conditions judge, in the order of the analysis, each with its finding.
+) -> Iterator[tuple[Comparison, Finding, FailureRates | None]]:
+    """Yield the rows that conditions judge, in the order of the analysis, each with its finding and the rates of failed runs.
 
-    Without a metric these are the rows to read first, or all where there are none. CPU time counts beside them where it is decided.
+    Without a metric these are the rows to read first, or all where there are none. CPU time counts beside them where it is worse.
     """
-    rates = {(each.suite, each.workload, each.load, each.candidate): each for each in analysis.failure_rates}
+    known = {(each.suite, each.workload, each.load, each.candidate): each for each in analysis.failure_rates}
     for place, condition in itertools.product(places_of(analysis), conditions):
         margin = experiment.margin if condition.margin is None else condition.margin
         leads = place.leads or place.rows
-        for row in place.rows if condition.metric else (*leads, *_processor_times(place, leads)):
-            if condition.metric in {"", row.metric.name}:
-                found = finding_of(row, margin, rates.get((row.suite, row.workload, row.load, row.candidate)))
-                if condition.metric or row in leads or found.status is ExitStatus.WORSE:
-                    yield row, found
-
-
-def _processor_times(place: Place, leads: Sequence[Comparison]) -> list[Comparison]:
-    return [row for row in place.rows if row.metric.name in PROCESSOR_TIMES and row not in leads]
+        beside = [row for row in place.rows if row.metric.name in PROCESSOR_TIMES and row not in leads]
+        for row in place.rows if condition.metric else (*leads, *beside):
+            rates = known.get((row.suite, row.workload, row.load, row.candidate))
+            finding = finding_of(row, margin, rates)
+            if condition.metric in {"", row.metric.name} and (row not in beside or finding.status is ExitStatus.WORSE):
+                yield row, finding, rates
 
 
 def without_result(analysis: Analysis) -> tuple[Comparison, ...]:
@@ -177,16 +174,14 @@ def outcome_of(analysis: Analysis, experiment: Experiment, conditions: Sequence[
         conditions: of ``--fail-if``; without any, only a candidate without any number ends a command with another status than 0.
     """
     found = list(_findings(analysis, experiment, conditions))
-    rates = {(each.suite, each.workload, each.load, each.candidate): each for each in analysis.failure_rates}
     for finding in Finding:
-        rows = dict.fromkeys(row for row, each in found if each is finding)
-        if rows and finding.status:
-            whys = (_why(row, finding, rates.get((row.suite, row.workload, row.load, row.candidate))) for row in rows)
-            return Outcome(status=finding.status, reason=f"--fail-if: {_listed(list(dict.fromkeys(whys)))}")
+        why = dict.fromkeys(_why(row, finding, rates) for row, each, rates in found if each is finding)
+        if why and finding.status:
+            return Outcome(status=finding.status, reason=f"--fail-if: {_listed(list(why))}")
     if lost := without_result(analysis):
         texts = [f"{row.candidate.label} has no result: {row.verdict.value}: {row.reason}" for row in lost]
         return Outcome(status=ExitStatus.NO_RESULT, reason=_listed(texts))
-    if not analysis.comparisons or (conditions and not found):
+    if not analysis.comparisons:
         return Outcome(status=ExitStatus.NO_RESULT, reason=Finding.NOT_COMPARED.text)
     return Outcome()
 
