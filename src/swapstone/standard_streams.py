@@ -16,11 +16,10 @@ import select
 import sys
 from typing import TYPE_CHECKING
 
+from swapstone.exit_status import ExitStatus
+
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
-
-EXIT_UNWRITTEN = 2
-"""The exit status of a command whose output could not be written, unless it has another one than 0."""
 
 _MODES = (os.O_RDONLY, os.O_RDONLY, os.O_WRONLY)
 """How /dev/null is opened in place of closed standard input, output and error.
@@ -83,7 +82,7 @@ class Outputs:
                 sys.stderr.write(f"error: Standard output {_reason(self._out.error)}: not all results were printed.\n")
                 sys.stderr.flush()
         unwritten = _failed(self._out) or _failed(self._err)
-        return status or (EXIT_UNWRITTEN if unwritten else 0)
+        return status or (ExitStatus.REFUSED if unwritten else ExitStatus.SUCCESS)
 
 
 def _open_if_closed(descriptor: int, mode: int) -> None:

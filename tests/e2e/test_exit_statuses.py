@@ -71,11 +71,11 @@ def test_4_where_a_candidate_has_no_result(tmp_path: Path) -> None:
     _compare(tmp_path, WRONG_LEVEL, expect=4)
 
 
-def test_a_row_without_result_is_4_with_a_condition_only(tmp_path: Path) -> None:
+def test_a_row_whose_candidate_crashes_is_3_with_a_condition_only(tmp_path: Path) -> None:
     faster = ONE_CRASHES.replace("wall_ns = 3_000_000", "wall_ns = 2_000_000")
     _compare(tmp_path, faster, only=TWO, expect=0)
-    _, last = _compare(tmp_path, faster, "--fail-if", "worse", only=TWO, expect=4)
-    assert last.startswith("Exit status 4: --fail-if: b_malloc_tiny2, libc=musl: ")
+    _, last = _compare(tmp_path, faster, "--fail-if", "worse", only=TWO, expect=3)
+    assert last.startswith("Exit status 3: --fail-if: b_malloc_tiny2, libc=musl: 100 %")
 
 
 def test_a_worse_row_decides_before_one_without_result(tmp_path: Path) -> None:
@@ -115,13 +115,47 @@ def test_a_build_that_fails_for_one_variant(tmp_path: Path) -> None:
     own = ("--source", "src", "--blocks", "1", "--build", 'test "{N}" != 2', "--", "./prog", "{N}")
     result = swapstone(tmp_path, "compare", "--vary", "N=1,2,3", *own, expect=4)
     assert "Exit status 4: {N}=2 has no result: unavailable: " in result.stderr
-    result = swapstone(tmp_path, "compare", "--vary", "N=1,2", *own, expect=4)
-    assert "Nothing can be compared." in result.stderr
+    swapstone(tmp_path, "compare", "--vary", "N=1,2,3", "--fail-if", "worse", *own, expect=3)
+    for levels, status in (("1,2", 3), ("2,1", 4)):
+        result = swapstone(tmp_path, "compare", "--vary", f"N={levels}", *own, expect=4)
+        assert "Nothing can be compared." in result.stderr
+        result = swapstone(tmp_path, "compare", "--vary", f"N={levels}", "--fail-if", "worse", *own, expect=status)
+        assert result.stderr.splitlines()[-1].startswith(f"Exit status {status}: the ")
 
 
-def test_a_program_that_fails_in_the_first_block(tmp_path: Path) -> None:
-    result = swapstone(tmp_path, "compare", "true", "false", "--blocks", "1", expect=4)
-    assert "can't be measured with command=false" in result.stderr
+@pytest.mark.parametrize(
+    ("baseline", "candidate", "status"),
+    [
+        ("true", "false", 3),
+        ("true", "sh -c 'kill -SEGV $$'", 3),
+        ("false", "true", 4),
+        ("false", "sh -c 'exit 3'", 4),
+        ("echo 1", "echo 2", 3),
+        ("true", "sleep 9", 3),
+    ],
+)
+def test_own_programs_that_always_fail_or_do_other_work(
+    tmp_path: Path, baseline: str, candidate: str, status: int
+) -> None:
+    """The order of the first block is random; whether the baseline works is known before a candidate is blamed."""
+    compared = ("compare", baseline, candidate, "--blocks", "12", "--timeout", "1s")
+    for seed in "12":
+        result = swapstone(tmp_path, *compared, "--seed", seed, expect=4)
+        judged = swapstone(tmp_path, *compared, "--seed", seed, "--fail-if", "worse", expect=status)
+        assert judged.stderr.splitlines()[-1].startswith(f"Exit status {status}: ")
+        assert ("can't be measured with command=" in result.stderr) == (baseline != "echo 1")
+
+
+def test_no_command_about_a_record_without_a_number_ends_silently(tmp_path: Path) -> None:
+    _compare(tmp_path, CRASHES, "--out", "crashes", expect=4)
+    swapstone(tmp_path, "compare", "false", "true", "--blocks", "1", "--out", "empty", expect=4)
+    for name in ("crashes", "empty"):
+        for words in (("show",), ("show", "--all"), ("report", "--markdown"), ("export", "--format", "csv")):
+            assert "invalid" in swapstone(tmp_path, words[0], name, *words[1:]).stdout
+        assert swapstone(tmp_path, "explain", name, expect=2).stderr.startswith("error: ")
+        assert "Exit status 4: " in swapstone(tmp_path, "rerun", name, expect=4).stderr
+    (tmp_path / "none").mkdir()
+    assert "error: There are no runs" in swapstone(tmp_path / "none", "query", "SELECT 1", expect=2).stderr
 
 
 @pytest.mark.slow
@@ -132,6 +166,13 @@ def test_studies_have_the_same_statuses(tmp_path: Path) -> None:
     parts = '[[part]]\nname = "a"\ntitle = "A"\n[[part]]\nname = "b"\ntitle = "B"\n'
     (tmp_path / "one.toml").write_text(keys)
     swapstone(tmp_path, "study", "one.toml", expect=0)
+    crashing = CRASHES.replace("musl*", "glibc*")
+    (tmp_path / "two.toml").write_text(keys + parts)
+    for spec, status in ((CRASHES, 3), (crashing, 4)):
+        (tmp_path / "fake.toml").write_text(spec)
+        swapstone(tmp_path, "study", "two.toml", expect=4)
+        swapstone(tmp_path, "study", "two.toml", "--fail-if", "worse", expect=status)
+    (tmp_path / "fake.toml").write_text(WORSE)
     for name, text in (("one", keys), ("two", keys + parts)):
         (tmp_path / f"{name}.toml").write_text(text)
         last = swapstone(tmp_path, "study", f"{name}.toml", "--fail-if", "worse", expect=3).stderr.splitlines()[-1]
@@ -148,7 +189,8 @@ def test_python_needs_no_parsing(tmp_path: Path) -> None:
         libc=["glibc", "musl"],
         out=tmp_path / "r",
     )
-    assert [(row.workload, row.candidate.label) for row in record.worse()] == [("b_malloc_tiny1", "libc=musl")]
+    found = [(row.workload, row.candidate.label, row.metric.name) for row in record.worse()]
+    assert found == [("b_malloc_tiny1", "libc=musl", metric) for metric in ("wall", "cpu")]
     assert record.worse(margin="60%") == () and record.worse(metric="maxrss") == ()
     assert record.without_result() == ()
     with pytest.raises(api.UserError, match="nothing here measures"):
@@ -165,8 +207,9 @@ def _bisect_script() -> str:
 
 
 @pytest.mark.slow
-def test_git_bisect_finds_the_commit_that_made_a_program_slower(tmp_path: Path) -> None:
-    """The script of the documentation, on a history of six commits: the third can't be measured, the fifth is worse."""
+@pytest.mark.parametrize("bad", [COST.format(cost=120), "#!/bin/sh\nexit 1\n"], ids=["slower", "fails"])
+def test_git_bisect_finds_the_commit_that_made_a_program_worse(tmp_path: Path, bad: str) -> None:
+    """The script of the documentation, on a history of six commits: the third can't be built, the fifth is worse, or always fails."""
     repository = tmp_path / "repository"
     repository.mkdir()
     variables = {**environment(tmp_path), "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull}
@@ -181,10 +224,10 @@ def test_git_bisect_finds_the_commit_that_made_a_program_slower(tmp_path: Path) 
     for name, text in (
         ("one", COST.format(cost=100)),
         ("two", COST.format(cost=101)),
-        ("broken", "#!/bin/sh\nexit 1\n"),
+        ("broken", "#!/bin/sh\nunbuildable\n"),
         ("four", COST.format(cost=102)),
-        ("slow", COST.format(cost=120)),
-        ("last", COST.format(cost=121)),
+        ("bad", bad),
+        ("last", f"{bad}: last\n"),
     ):
         (repository / "prog").write_text(text)
         (repository / "prog").chmod(0o755)
@@ -192,7 +235,11 @@ def test_git_bisect_finds_the_commit_that_made_a_program_slower(tmp_path: Path) 
         run("git", "commit", "-q", "-m", name)
     shutil.copy(repository / "prog", tmp_path / "prog-1.0")
     (tmp_path / "prog-1.0").write_text(COST.format(cost=100))
-    script = _bisect_script().replace("/opt/prog-1.0", str(tmp_path / "prog-1.0")).replace("make -s", "true")
+    script = (
+        _bisect_script()
+        .replace("/opt/prog-1.0", str(tmp_path / "prog-1.0"))
+        .replace("make -s", "! grep -q unbuildable prog")
+    )
     # On one processor no other work takes one that it needs, which would leave the row without a result.
     script = script.replace("swapstone compare", f"{shlex.join(command('compare'))} --blocks 12 --pin")
     assert script.count("--fail-if worse:5%") == 1
@@ -202,7 +249,7 @@ def test_git_bisect_finds_the_commit_that_made_a_program_slower(tmp_path: Path) 
     run("git", "bisect", "start", "HEAD", "HEAD~5")
     found = run("git", "bisect", "run", str(tmp_path / "bisect.sh"))
     log = run("git", "bisect", "log")
-    assert log.splitlines()[-1].endswith("slow") and "first bad commit" in log.splitlines()[-1], found
+    assert log.splitlines()[-1].endswith("bad") and "first bad commit" in log.splitlines()[-1], found
     assert any(line.startswith("# skip") and line.endswith("broken") for line in log.splitlines())
 
 

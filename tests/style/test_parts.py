@@ -28,7 +28,7 @@ CORE = tuple(
     )
 )
 """The packages of the core, in the order of ARCHITECTURE.md."""
-BESIDE = {"version", "standard_streams"}
+BESIDE = {"exit_status", "version", "standard_streams"}
 """Modules beside core and parts that anything may import."""
 
 

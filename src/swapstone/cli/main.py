@@ -15,9 +15,9 @@ import click
 from swapstone.cli.command_name import as_typed, set_command_name
 from swapstone.cli.interrupts import MESSAGE, ending_at_once, raise_interrupts
 from swapstone.core.manifests import shipped_parts
+from swapstone.exit_status import ExitStatus
 from swapstone.version import __version__
 
-EXIT_BUG, EXIT_USER, EXIT_NO_RESULT, EXIT_INTERRUPT = 1, 2, 4, 130
 COMPLETION = "_SWAPSTONE_COMPLETE"
 """The variable by which a shell requests completions."""
 
@@ -110,7 +110,7 @@ def cli() -> None:
 
 
 def main() -> None:
-    """Run the command line and exit with the statuses that docs/stability.md lists: 0, 1, 2, 3, 4 or 130."""
+    """Run the command line and exit with one of `ExitStatus`."""
     name = set_command_name(COMMANDS)
     # Completions are for every user: they have the name of the installed program.
     if COMPLETION in os.environ or sys.argv[1:2] == ["completion"]:
@@ -129,10 +129,10 @@ def main() -> None:
 
         error.show(file=(shown := io.StringIO()))  # an argument may be a name from elsewhere
         echo(shown.getvalue(), nl=False, err=True)
-        status = EXIT_USER
+        status = ExitStatus.REFUSED
     except (KeyboardInterrupt, click.Abort):
         click.echo(MESSAGE, err=True)
-        status = EXIT_INTERRUPT
+        status = ExitStatus.INTERRUPTED
     except Exception as error:
         status = report_error(error)
     # The command is complete; the interpreter's own end would print a traceback on a signal.
@@ -152,7 +152,10 @@ def report_error(error: Exception) -> int:
         echo_labelled("error: ", error.message, err=True)
         if hint := hint_of(error):
             echo(as_typed(hint), err=True)
-        return EXIT_NO_RESULT if isinstance(error, NothingComparableError) else EXIT_USER
+        if not isinstance(error, NothingComparableError):
+            return ExitStatus.REFUSED
+        echo(f"Exit status {error.status}: {error.finding.text}", err=True)
+        return error.status
     echo("".join(traceback.format_exception(error)), nl=False, err=True)
     echo("This is a bug in Swapstone. Please report it with the lines above.", err=True)
-    return EXIT_BUG
+    return ExitStatus.BUG

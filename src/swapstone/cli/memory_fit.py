@@ -12,12 +12,11 @@ import click
 from swapstone.cli.display import display
 from swapstone.cli.options import Chain
 from swapstone.cli.output import echo, plain
-from swapstone.cli.printing import EXIT_INTERRUPT
 from swapstone.cli.program_command import program_of, typed_option
 from swapstone.core.model import UserError
 from swapstone.core.session.output_file import check_output, write_output
+from swapstone.exit_status import ExitStatus
 
-EXIT_NO_RESULT = 4
 _EXAMPLE = "swapstone compare allocator=default,mimalloc --fit-memory -- ./my-server --self-test"
 _WIDTH = 80
 
@@ -104,10 +103,12 @@ def run_fit(context: click.Context, options: Mapping[str, object]) -> int:
         write_output(out, encode_fit(fit), named=True)
     if fit.interrupted:
         echo("Interrupted.", err=True)
-        return EXIT_INTERRUPT
+        return ExitStatus.INTERRUPTED
     if unavailable := next((each for each in fit.variants if each.unavailable), None):
-        echo(f"Exit status {EXIT_NO_RESULT}: {plain(unavailable.name)}: {plain(unavailable.unavailable)}", err=True)
-        return EXIT_NO_RESULT
+        echo(
+            f"Exit status {ExitStatus.NO_RESULT}: {plain(unavailable.name)}: {plain(unavailable.unavailable)}", err=True
+        )
+        return ExitStatus.NO_RESULT
     return 0
 
 

@@ -16,8 +16,7 @@ from swapstone.core.report.document import Document
 from swapstone.core.session.analysis import named_record
 from swapstone.core.session.outcome import Interrupted, outcome_of_all, parse_fail_if
 from swapstone.core.session.record_handle import Record
-
-EXIT_INTERRUPT = 130
+from swapstone.exit_status import ExitStatus, Finding
 
 
 def print_table(record: Record, selection: Selection | None = None) -> None:
@@ -41,10 +40,12 @@ def print_answer(record: Record) -> None:
         print_document(Document(answer=record.answer, title=f"More: swapstone show {shlex.quote(str(record.path))}"))
 
 
-def print_outcomes(records: Iterable[Record], fail_if: Sequence[str]) -> int:
-    """Print on standard error why a command does not end with 0; return the exit status: 3 before 4 before 0."""
-    results = ((record.analysis(), record.experiment) for record in records if record.view.runs)
-    worst = outcome_of_all(results, parse_fail_if(fail_if))
+def print_outcomes(
+    records: Iterable[Record], fail_if: Sequence[str] = (), ended: Iterable[tuple[Finding, str]] = ()
+) -> int:
+    """Print on standard error why a command does not end with 0; return the exit status, as `outcome_of_all` has it."""
+    results = ((record.analysis(), record.experiment) for record in records)
+    worst = outcome_of_all(results, parse_fail_if(fail_if), ended)
     if worst.status:
         sys.stdout.flush()
         echo(f"Exit status {worst.status}: {plain(worst.reason)}", err=True)
@@ -58,4 +59,4 @@ def print_interruption(interrupted: Interrupted) -> int:
             print_table(Record(interrupted.path))
         sys.stdout.flush()
     echo(f"Interrupted. Nothing is lost. Resume with: {as_typed(interrupted.resume)}", err=True)
-    return EXIT_INTERRUPT
+    return ExitStatus.INTERRUPTED

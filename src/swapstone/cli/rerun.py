@@ -8,7 +8,7 @@ import click
 from swapstone.cli.display import display
 from swapstone.cli.documents import print_document
 from swapstone.cli.output import echo, plain
-from swapstone.cli.printing import print_interruption, print_table
+from swapstone.cli.printing import print_interruption, print_outcomes, print_table
 from swapstone.cli.record_options import RECORD, TRUST
 from swapstone.core.report.side_by_side_table import document_of
 from swapstone.core.session.experiment import rerun_differences
@@ -44,4 +44,4 @@ def rerun_command(record: str, out: str | None, trust: bool) -> int:
         if differences
         else "Machine, tools and programs were the same both times, to the byte."
     )
-    return 0
+    return print_outcomes((second,))

@@ -22,6 +22,7 @@ from swapstone.core.session.options import settings_from, typed
 from swapstone.core.session.outcome import Interrupted
 from swapstone.core.session.record_handle import Record
 from swapstone.core.session.request import complete_target
+from swapstone.exit_status import ExitStatus
 
 
 @click.command()
@@ -94,4 +95,4 @@ def study_command(
         return print_outcomes([Record(result.path)], fail_if)
     echo()
     print_document(document_of(result.index), every=every)
-    return print_outcomes(result.records.values(), fail_if) if result.ok else 2
+    return print_outcomes(result.records.values(), fail_if, result.ended) if result.ok else ExitStatus.REFUSED

@@ -11,6 +11,7 @@ from swapstone.cli.output import echo, echo_labelled, plain
 from swapstone.cli.record_options import RECORD, TRUST
 from swapstone.core.session.record_handle import open_record
 from swapstone.core.session.report_context import describe_experiment
+from swapstone.exit_status import ExitStatus
 
 
 @click.command()
@@ -58,4 +59,4 @@ def verify_command(record: str, count: int | None, against: str, trust: bool) ->
         echo(f"digest {result.digest}")
     for note in result.notes:
         echo(as_typed(plain(note)))
-    return 0 if result.ok else 2
+    return ExitStatus.SUCCESS if result.ok else ExitStatus.REFUSED

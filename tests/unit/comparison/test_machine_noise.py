@@ -3,13 +3,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import msgspec
 import pytest
 
 from swapstone.core.comparison.caveats import caveats_of
 from swapstone.core.comparison.machine_noise import busy_loads, noise_of, preferred_time
-from swapstone.core.model import CaveatKind, Cpus, Noise, Run, Sample, Status, Trial, Workload
-from tests.unit.comparison.conftest import METRICS, Bench
+from swapstone.core.model import (
+    DIRECTION_RULES,
+    TAIL_RULES,
+    CaveatKind,
+    Cpus,
+    Noise,
+    Run,
+    Sample,
+    Status,
+    Trial,
+    Workload,
+)
+from swapstone.core.workloads.metrics import NVCSW
+from tests.unit.comparison.conftest import BASE, CANDIDATE, METRICS, Bench
 
 MS = 10**6
 
@@ -116,3 +131,67 @@ def test_stolen_time_is_reported_from_1_percent_on(percent: float | None, report
     bench.workload("one", "wall")
     found = caveats_of(bench.experiment, (), (), (), noise)
     assert [each.kind for each in found] == ([CaveatKind.STOLEN_TIME] if reported else [])
+
+
+def of_own(facts: Mapping[str, int], switches: float = 3.0, **experiment: Any) -> tuple[str, str]:
+    """Return which time of an own program is read first on a busy machine, and what the caveat states about waiting.
+
+    The runs have these facts, in ms; the candidate's elapsed time scatters, and its CPU time is twice the baseline's.
+    """
+    bench = Bench(own=True, **{"rules": DIRECTION_RULES, **experiment})
+    bench.workload("w", "wall", "cpu", waits=True)
+    metrics = (*bench.workloads["w"].metrics, NVCSW)
+    bench.workloads["w"] = msgspec.structs.replace(bench.workloads["w"], metrics=metrics)
+    units = {"user_us": 1000, "psi_cpu_us": 1000, "wall_ns": MS, "run_delay_ns": MS}
+    known = {"system_us": 0, **{name: value * units.get(name, 1) for name, value in facts.items()}}
+    bench.facts = tuple(known.items())
+    for block in range(1, 30):
+        for variant, times in ((BASE, 1), (CANDIDATE, 2)):
+            wall = 84.0 * (1 + (block * 7 % 13) / 6)
+            bench.run("w", variant, block, wall=wall, cpu=times * (10.0 + block / 100), nvcsw=switches)
+    found = bench.analysis()
+    (first,) = {row.metric.name for row in found.comparisons if row.preferred}
+    (text,) = [each.message for each in found.caveats if each.kind is CaveatKind.BUSY_MACHINE]
+    return first, text.partition("time. ")[2].removeprefix(
+        "Read CPU time first, except for workloads that wait or need several processors."
+    )
+
+
+UNKNOWN_WAIT, WAITS = "Whether w waits, or lacked a processor, is not known.", "w waits."
+
+
+@pytest.mark.parametrize(
+    ("facts", "switches", "first", "text"),
+    [
+        # A loop of additions beside other programs: all that is not processor time is time in the run queue.
+        ({"wall_ns": 84, "user_us": 15, "run_delay_ns": 69, "psi_cpu_us": 84}, 3, "cpu", ""),
+        ({"wall_ns": 84, "user_us": 80, "run_delay_ns": 0, "psi_cpu_us": 84}, 0, "cpu", ""),
+        ({"wall_ns": 84, "user_us": 10, "run_delay_ns": 69, "psi_cpu_us": 84}, 900, "cpu", ""),
+        # It sleeps for longer than any task lacked a processor.
+        ({"wall_ns": 100, "user_us": 10, "run_delay_ns": 5, "psi_cpu_us": 30}, 3, "wall", WAITS),
+        ({"wall_ns": 100, "user_us": 10, "run_delay_ns": 5, "psi_cpu_us": 30}, 0, "wall", UNKNOWN_WAIT),
+        # Children or other threads may have lacked the processor: the main thread's time in the run queue is not theirs.
+        ({"wall_ns": 84, "user_us": 15, "run_delay_ns": 1, "psi_cpu_us": 84}, 3, "wall", UNKNOWN_WAIT),
+        # Several threads at once, a quota, a hypervisor, and a kernel that does not count.
+        ({"wall_ns": 84, "user_us": 150, "run_delay_ns": 1, "psi_cpu_us": 84}, 3, "wall", UNKNOWN_WAIT),
+        (
+            {"wall_ns": 84, "user_us": 42, "run_delay_ns": 0, "psi_cpu_us": 20, "cpu_quota_milli": 500},
+            3,
+            "wall",
+            UNKNOWN_WAIT,
+        ),
+        (
+            {"wall_ns": 100, "user_us": 10, "run_delay_ns": 5, "psi_cpu_us": 30, "steal_ticks": 6},
+            3,
+            "wall",
+            UNKNOWN_WAIT,
+        ),
+        ({"wall_ns": 84, "user_us": 15, "psi_cpu_us": 84}, 3, "wall", UNKNOWN_WAIT),
+    ],
+)
+def test_whether_an_own_program_waits_follows_from_what_its_threads_did(
+    facts: dict[str, int], switches: float, first: str, text: str
+) -> None:
+    assert of_own(facts, switches) == (first, text)
+    # Old records keep the time that they read first.
+    assert of_own(facts, switches, rules=TAIL_RULES)[0] == "wall"

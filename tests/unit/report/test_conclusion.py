@@ -17,10 +17,12 @@ from swapstone.core.model import Analysis, Comparison, Metric, Quantity, Variant
 from swapstone.core.report import record_report, topics
 from swapstone.core.report.answer.answer import Answer
 from swapstone.core.report.answer.claim import Claim
-from swapstone.core.report.answer.conclusion import EXIT_WORSE, FailIf, conclude, outcome_of
+from swapstone.core.report.answer.conclusion import conclude
 from swapstone.core.report.answer.means import Standing
+from swapstone.core.report.answer.outcome import FailIf, outcome_of
 from swapstone.core.report.context import ReportContext, Selection
 from swapstone.core.report.verdict_groups import MEDIAN_DIFFERS
+from swapstone.exit_status import ExitStatus
 
 CONTEXT = verdicts.context()
 
@@ -210,5 +212,5 @@ def test_a_status_of_3_agrees_with_the_headline() -> None:
         made = record_report.whole_answer(CONTEXT, _analysis(rows))
         outcome = outcome_of(_analysis(rows), CONTEXT.experiment, (FailIf(),))
         worse = any(row.verdict is Verdict.WORSE for row in made.claims[0].rows)
-        assert (outcome.status == EXIT_WORSE) == worse
+        assert (outcome.status == ExitStatus.WORSE) == worse
         assert not worse or made.sentence.startswith("musl takes 1.5 times as long")

@@ -207,7 +207,7 @@ def test_the_effort_says_what_share_of_reports_has_a_mark() -> None:
     ("preferred", "text"),
     [
         (("cpu",), "Read CPU time first."),
-        (("wall",), "Read elapsed time first: the work waits, so CPU time is not all of it."),
+        (("wall",), "Read elapsed time first."),
         (("cpu", "wall"), "Read CPU time first, and elapsed time of work that waits."),
         ((), "load 3.1."),
     ],

@@ -11,6 +11,7 @@ import pytest
 from swapstone.core.model import CONSOLE, TIMED_OUT, NothingComparableError, Run, Status, Trial
 from swapstone.core.run.engine import Engine, reason_of_break
 from swapstone.core.targets import TargetError
+from swapstone.exit_status import Finding
 from tests.unit import builders
 
 GLIBC, MUSL, OTHER, AGAIN = "libc=glibc", "libc=musl", "libc=other", "libc=glibc (again)"
@@ -34,7 +35,7 @@ def engine(*outcomes: Status | None, refused: tuple[str, ...] = (), **experiment
 
     made._experiment = builders.experiment(**{"failures_count": True, **experiment})
     made._tried = attempt
-    made._hopeless = set()
+    made._first = {}
     made._writer = SimpleNamespace(path="records/r")
     variants = {label: builders.variant(label) for label in (GLIBC, AGAIN, MUSL, OTHER)}
     made._prepared = SimpleNamespace(variants=variants, refused={("s", "w", label): "why" for label in refused})
@@ -96,13 +97,26 @@ def test_all_candidates_must_be_hopeless() -> None:
     made, _ = engine()
     assert ends(made, first_run(Status.REFUSED, variant=MUSL)) is None
     assert ends(made, first_run(Status.REFUSED, variant=AGAIN)) is None
+    assert ends(made, first_run(Status.OK)) is None
     error = ends(made, first_run(Status.REFUSED, variant=OTHER))
     assert error is not None and error.message.startswith("w can't be measured with libc=other: ")
 
 
 def test_candidates_that_were_not_built_do_not_count() -> None:
     made, _ = engine(refused=(OTHER,))
+    assert ends(made, first_run(Status.OK)) is None
     assert ends(made, first_run(Status.REFUSED, variant=MUSL)) is not None
+
+
+def test_candidates_are_not_blamed_before_the_baseline_works() -> None:
+    made, _ = engine(*[Status.FAILED] * 6, refused=(OTHER,))
+    assert ends(made, first_run(Status.FAILED, variant=MUSL)) is None
+    error = ends(made, first_run(Status.FAILED))
+    assert error is not None and error.finding is Finding.BASELINE and GLIBC in error.message
+    made, _ = engine(*[Status.FAILED] * 2, refused=(OTHER,))
+    assert ends(made, first_run(Status.FAILED, variant=MUSL)) is None
+    error = ends(made, first_run(Status.OK))
+    assert error is not None and error.finding is Finding.FAILS and MUSL in error.message
 
 
 def test_the_reason_of_a_break_has_the_consoles_lines_without_what_indents_them() -> None:

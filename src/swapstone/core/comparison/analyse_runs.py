@@ -18,7 +18,7 @@ from swapstone.core.comparison.factorial import estimates
 from swapstone.core.comparison.hypotheses import error_rates, fewest_rows
 from swapstone.core.comparison.latencies import latencies, time_series
 from swapstone.core.comparison.layout_spread import spreads
-from swapstone.core.comparison.machine_noise import busy_loads, noise_of, preferred_time
+from swapstone.core.comparison.machine_noise import busy_loads, noise_of, observed_waits, preferred_time
 from swapstone.core.comparison.pairs import interval_pairs
 from swapstone.core.comparison.process_tree import OF_ALL
 from swapstone.core.comparison.processors import undisturbed
@@ -27,6 +27,7 @@ from swapstone.core.comparison.run_table import OK, STATUSES, Runs, RunTable, as
 from swapstone.core.comparison.suite_index import index_estimates, indices
 from swapstone.core.comparison.verdicts import FEW_PAIRS, comparison
 from swapstone.core.model import (
+    DIRECTION_RULES,
     FAMILY_CORRECTION,
     REPORT_CORRECTION,
     TAIL_RULES,
@@ -81,6 +82,12 @@ def analyse(
         The analysis. Every number in it is finite.
     """
     table = as_table(runs, metric_names(workloads))
+    waits = observed_waits(experiment, workloads, table)
+    if experiment.rules >= DIRECTION_RULES:
+        workloads = {
+            name: msgspec.structs.replace(work, waits=work.waits and waits.get(name) is not False)
+            for name, work in workloads.items()
+        }
     cells = collect(undisturbed(experiment, workloads, table))
     findings = check(experiment, variants, workloads, table)
     candidates_of = measured_candidates(experiment, variants, workloads, table)
@@ -115,7 +122,7 @@ def analyse(
         caveats=(
             *caveats,
             *findings.caveats,
-            *caveats_of(experiment, table, rows, comparisons, noise, needed=needed),
+            *caveats_of(experiment, table, rows, comparisons, noise, waits=waits, needed=needed),
             *left_out_caveats(experiment, variants, workloads, candidates_of),
         ),
         failures=tuple(

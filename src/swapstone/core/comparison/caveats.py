@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import collections
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -53,6 +53,7 @@ def caveats_of(
     comparisons: Sequence[Comparison],
     noise: Noise,
     *,
+    waits: Mapping[str, bool | None] = {},
     needed: int = 0,
 ) -> tuple[Caveat, ...]:
     """Return every caveat that follows from the runs and their comparisons.
@@ -63,12 +64,13 @@ def caveats_of(
         rows: those of `comparisons`, in the same order.
         comparisons: with verdicts.
         noise: how busy the machine was.
+        waits: whether own programs wait, as `swapstone.core.comparison.machine_noise.observed_waits` has it.
         needed: pairs that an interval needs; 0 if unknown.
     """
     return (
         *_few_blocks(experiment, comparisons, needed),
         # Neither the load of the host nor the time of day can change a figure on the virtual clock.
-        *(() if experiment.virtual else _noisy(experiment, noise, rows, comparisons)),
+        *(() if experiment.virtual else _noisy(experiment, noise, rows, comparisons, waits)),
         *_without_numbers(as_table(runs, ())),
         *_not_observed(experiment),
         # With layouts the values of a row are in the order of layouts, not of time.
@@ -97,7 +99,11 @@ def _what_pairs(experiment: Experiment) -> str:
 
 
 def _noisy(
-    experiment: Experiment, noise: Noise, rows: Sequence[Row], comparisons: Sequence[Comparison]
+    experiment: Experiment,
+    noise: Noise,
+    rows: Sequence[Row],
+    comparisons: Sequence[Comparison],
+    waits: Mapping[str, bool | None],
 ) -> Iterator[Caveat]:
     # Work with several threads causes pressure itself. Whether it was disturbed is checked otherwise: see `processors`.
     relevant = experiment.rules < TAIL_RULES or any(
@@ -108,6 +114,9 @@ def _noisy(
         if any(found.preferred and found.metric.name == "cpu" for found in comparisons):
             advice = " Read CPU time first, except for workloads that wait or need several processors."
             remedy = "Stop other programs on this machine, or compare CPU time of work that needs one processor."
+        for known, text in ((True, "{} waits."), (None, "Whether {} waits, or lacked a processor, is not known.")):
+            if names := [name for name, each in waits.items() if each is known]:
+                advice += f" {text.format(shortened(names))}"
         yield Caveat(
             kind=CaveatKind.BUSY_MACHINE,
             message="The machine was busy: at the median, a task waited for a processor in "

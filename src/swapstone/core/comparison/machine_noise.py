@@ -7,12 +7,25 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from swapstone.core.comparison.run_table import ABSENT, Floats, Mask, Runs, RunTable, as_table, exact_sum, quotients
+from swapstone.core.comparison.run_table import ABSENT, OK, Floats, Mask, Runs, RunTable, as_table, exact_sum, quotients
 from swapstone.core.model import IDLE, UNKNOWN_THREADS, Cpus, Experiment, Noise, WorkSpec
 from swapstone.core.stats import median
 
 BUSY_PERCENT = 20.0
 """A machine is called busy above this median CPU pressure: wall time then needs several times as many pairs as CPU time."""
+
+
+WAITING_SHARE = 0.1
+"""Share of elapsed time that is neither processor time nor time in the run queue, above which work waits."""
+
+AT_ONCE = 1.1
+"""A program ran on several processors at once if its processor time was this multiple of elapsed time."""
+
+START_NS = 5_000_000
+"""The processor time of a process includes its start and its end, which elapsed time does not: at most this long."""
+
+TICK_NS = 10_000_000
+"""A tick of /proc/stat: USER_HZ is 100 on all architectures that the agent runs on."""
 
 
 def noise_of(runs: Runs, workloads: Mapping[str, WorkSpec], *, virtual: bool = False) -> Noise:
@@ -61,6 +74,45 @@ def busy_loads(experiment: Experiment, runs: Runs, workloads: Mapping[str, WorkS
     found = dict.fromkeys(place[2] for place in table.places)
     of_load = {load: _of_places(table, [place[2] == load for place in table.places]) for load in found}
     return frozenset(load for load, mine in of_load.items() if mine.any() and _noise(table, mine, workloads).busy)
+
+
+def observed_waits(experiment: Experiment, workloads: Mapping[str, WorkSpec], runs: Runs) -> dict[str, bool | None]:
+    """Return of each workload of an own program that is not declared to compute whether it waits; None where that is not known.
+
+    Elapsed time is processor time, time in the run queue, and waiting. A run that has less than `WAITING_SHARE` of the last computes. The
+    agent reads the run queue of the main thread alone (schedstat). So a run waits only if more than that share is left without all time in
+    which any task lacked a processor (PSI) and what the hypervisor took, and if the program gave its processor up voluntarily. Time
+    under a quota is neither, and a program that uses several processors at once has no such sum.
+    """
+    if experiment.own is None or experiment.own.load_generators or experiment.virtual:
+        return {}
+    table = as_table(runs)
+    own = [name for name, work in workloads.items() if work.waits and any(m.name == "wall" for m in work.metrics)]
+    return {name: _waits(table, _of_places(table, [place[1] == name for place in table.places])) for name in own}
+
+
+def _waits(table: RunTable, mine: Mask) -> bool | None:
+    """Return whether some rows of a table wait; None if that is not known."""
+    wall, user, system, delay = (table.fact(name) for name in ("wall_ns", "user_us", "system_us", "run_delay_ns"))
+    known = mine & (table.status == OK) & (wall > 0) & (user != ABSENT) & (system != ABSENT) & (delay != ABSENT)
+    if not known.any() or (table.fact("cpu_quota_milli")[mine] != ABSENT).any():
+        return None
+    used = 1000.0 * (user + system)[known]
+    lost, whole = np.maximum(0, delay[known]).astype(np.float64), wall[known].astype(np.float64)
+    if median((used - START_NS) / whole) > AT_ONCE:
+        return None
+    if median((whole - used - lost) / whole) <= WAITING_SHARE:
+        return False
+    pressure, stolen, switches = (
+        table.fact("psi_cpu_us")[known],
+        table.fact("steal_ticks")[known],
+        table.metrics.get("nvcsw"),
+    )
+    if (pressure == ABSENT).any() or switches is None:
+        return None
+    taken = np.maximum(lost, 1000.0 * pressure) + TICK_NS * np.maximum(0, stolen)
+    waits = median((whole - used - taken) / whole) > WAITING_SHARE and median(switches[known]) >= 1
+    return True if waits else None
 
 
 def preferred_time(workload: WorkSpec, busy: bool) -> str:

@@ -28,6 +28,7 @@ import numpy as np
 
 from swapstone.core.comparison.cells import Group
 from swapstone.core.comparison.findings import Findings, Place, shortened
+from swapstone.core.comparison.machine_noise import AT_ONCE, START_NS, TICK_NS
 from swapstone.core.comparison.run_table import (
     OK,
     Ints,
@@ -60,8 +61,7 @@ LIMIT = 0.05
 """A block is disturbed if the work lacked more than this share of the processors that it needs: a tenth of one processor of two. If
 it lacks them in both variants alike, their times change by about as much; that half of it does not cancel is a small effect."""
 
-TICK_S = 0.01
-"""A tick of /proc/stat: USER_HZ is 100 on all architectures that the agent runs on."""
+TICK_S = TICK_NS / 1e9
 
 TRUNCATION_S = TICK_S / math.sqrt(6)
 """Standard deviation of the difference of two truncated numbers: each is uniform over a tick, with variance 1/12."""
@@ -70,15 +70,9 @@ DEVIATIONS = 5.0
 """A share is known if the limit is this many standard deviations of the error by ticks. That leaves room for what a quiet machine's
 own services use: with 2 % of a processor the limit is exceeded by chance in 1 of 30000 cases."""
 
-AT_ONCE = 1.1
-"""A program ran on several processors at once if its processor time was this multiple of elapsed time in some run."""
-
 KERNEL_SHARE = 0.2
 """Time of kernel threads on behalf of the work, as a share of its system time. Measured on Linux 6.18, x86-64, over the time without
 the work: 5 to 17 % for works that create threads, with glibc and musl, and below 10 % for others that use the kernel much."""
-
-START_NS = 5_000_000
-"""The processor time of a process includes its start and its end, which elapsed time does not: at most this long."""
 
 _LARGEST = 2**53
 """Larger numbers of a record are no measurements."""

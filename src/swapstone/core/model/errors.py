@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import TypeVar
 
 from swapstone.core.model.safe_text import safe
+from swapstone.exit_status import ExitStatus, Finding
 
 Found = TypeVar("Found")
 
@@ -36,7 +37,20 @@ class UnavailableError(UserError):
 
 
 class NothingComparableError(UserError):
-    """What should be compared failed when it was built or first run, so that there is no result: the exit status is 4."""
+    """What should be compared failed when it was built or first run, so that there is no result.
+
+    Args:
+        message, hint: as `UserError`.
+        finding: what that shows about the candidate.
+
+    Attributes:
+        status: of the command; that of `finding` only with ``--fail-if``.
+    """
+
+    def __init__(self, message: str, hint: str = "", finding: Finding = Finding.NOT_COMPARED) -> None:
+        super().__init__(message, hint)
+        self.finding = finding
+        self.status = ExitStatus.NO_RESULT
 
 
 class RecordError(UserError):

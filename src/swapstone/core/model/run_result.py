@@ -31,6 +31,18 @@ CONSOLE = " The last lines of its console: "
 KILLED = "it was killed by"
 """How the reason of a failed run begins that a signal ended."""
 
+DID_OTHER_WORK = "it did other work"
+"""How the reason of a refused run begins whose checksum is not that of the baseline's work."""
+
+OTHER_WORK = (DID_OTHER_WORK, "prints ", "writes another file", "exits with ")
+"""How reasons begin which state that a candidate did not do the baseline's work."""
+
+NOT_BUILT = "it does not build: "
+"""How the reason of an unavailable run begins whose build failed; another one could not be tried on this machine."""
+
+NO_CANDIDATE_BUILDS = "no candidate can be built: "
+"""How the reason begins why the baseline is not run either."""
+
 
 class Sample(FrozenStruct, frozen=True, kw_only=True):
     """The values of one metric in one run, in the metric's unit, in order of measurement.

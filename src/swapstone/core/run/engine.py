@@ -13,6 +13,7 @@ import msgspec
 from swapstone.core import plan
 from swapstone.core.model import (
     CONSOLE,
+    DID_OTHER_WORK,
     DIRECTION_RULES,
     TIMED_OUT,
     Copy,
@@ -39,6 +40,7 @@ from swapstone.core.run.why_ended import why_complete, why_gone, why_none
 from swapstone.core.targets import MachineConfigError, Target, TargetError, UnequalRunsError
 from swapstone.core.wire import TrialRequest
 from swapstone.core.wire.output_reading import first_lines
+from swapstone.exit_status import Finding
 
 
 def _observed(request: TrialRequest) -> TrialRequest:
@@ -194,7 +196,8 @@ class Engine:
         self._passes = dict(passes or {})
         self._checks: dict[tuple[str, str], str] = {}
         self._breaks = 0
-        self._hopeless: set[str] = set()
+        self._first: dict[tuple[str, str, str], NothingComparableError | None] = {}
+        """Of the first run of each (suite, workload, variant) why no attempt succeeds; None where one does."""
         self._lost: dict[Group, str] = {}
         self._conditions: dict[str, Mapping[str, int]] = {}
         """The facts of this session's first run that is ok, by variant where each has a kernel of its own: all must have its conditions."""
@@ -395,22 +398,32 @@ class Engine:
         """End the session if the first runs show that there is nothing to compare.
 
         Raises:
-            NothingComparableError: the workload fails always, or was refused, on the baseline or on every candidate.
+            NothingComparableError: it always fails, or was refused, on the baseline, or on every candidate while the baseline works.
         """
-        if run.status is Status.OK or not (attempts := self._attempts_without_success(run)):
-            return
         baseline, *others = self._prepared.variants.values()
         key = (run.trial.suite, run.trial.workload)
-        first = [variant.label for variant in others if variant.copy is Copy.FIRST]
-        candidates = [label for label in first if (*key, label) not in self._prepared.refused]
-        self._hopeless.add(run.trial.variant)
-        if run.trial.variant == baseline.label or all(label in self._hopeless for label in candidates):
-            again = f" ({attempts} of {attempts} attempts)" if attempts > 1 else ""
-            raise NothingComparableError(
-                f"{run.trial.workload} can't be measured with {run.trial.variant}: {failure_text(run, output, again)}",
-                f"The record has {'these lines too' if CONSOLE in run.reason else 'its whole output'}: {self._writer.path}"
-                + (". --ignore-failure lets such runs count." if "it ended with status" in run.reason else ""),
-            )
+        of_baseline = (*key, baseline.label)
+        self._first[(*key, run.trial.variant)] = self._why_hopeless(run, output)
+        if error := self._first.get(of_baseline):
+            error.finding = Finding.BASELINE
+            raise error
+        first = [(*key, variant.label) for variant in others if variant.copy is Copy.FIRST]
+        candidates = [self._first.get(each) for each in first if each not in self._prepared.refused]
+        if of_baseline in self._first and all(candidates) and (error := candidates[-1]):
+            raise error
+
+    def _why_hopeless(self, run: Run, output: bytes) -> NothingComparableError | None:
+        """Return the error for a first run of which no attempt succeeds; None if one does."""
+        if run.status is Status.OK or not (attempts := self._attempts_without_success(run)):
+            return None
+        again = f" ({attempts} of {attempts} attempts)" if attempts > 1 else ""
+        other = Finding.OTHER_WORK if run.reason.startswith(DID_OTHER_WORK) else Finding.NOT_COMPARED
+        return NothingComparableError(
+            f"{run.trial.workload} can't be measured with {run.trial.variant}: {failure_text(run, output, again)}",
+            f"The record has {'these lines too' if CONSOLE in run.reason else 'its whole output'}: {self._writer.path}"
+            + (". --ignore-failure lets such runs count." if "it ended with status" in run.reason else ""),
+            Finding.FAILS if run.status is Status.FAILED else other,
+        )
 
     def _attempts_without_success(self, run: Run) -> int:
         """Return how often a trial was attempted if it never succeeded, else 0. A failed one is tried again; that is not recorded.

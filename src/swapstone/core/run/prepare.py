@@ -16,6 +16,8 @@ from swapstone.core.factors.factor import ChecksLevels, ChecksPlace
 from swapstone.core.model import (
     DIRECTION_RULES,
     IDLE,
+    NO_CANDIDATE_BUILDS,
+    NOT_BUILT,
     Copy,
     Experiment,
     Load,
@@ -24,6 +26,7 @@ from swapstone.core.model import (
     UserError,
     Variant,
 )
+from swapstone.core.model.errors import is_of_machine
 from swapstone.core.model.parts import provided
 from swapstone.core.record import Artifact
 from swapstone.core.run.builder import builder
@@ -34,6 +37,7 @@ from swapstone.core.run.variant_program import Program, stamp_of
 from swapstone.core.targets import Capabilities, Target
 from swapstone.core.targets.hints import target_hint
 from swapstone.core.workloads import find_load, shared_machine_load, workloads_of
+from swapstone.exit_status import Finding
 
 Key = tuple[str, str, str]
 """(suite, workload, variant label)"""
@@ -242,7 +246,11 @@ def prepare(
     refuse_incomparable(subjects, variants, programs, refused)
     if not programs:
         (_, name, label), why = next(iter(refused.items()))
-        raise NothingComparableError(f"Nothing can be compared. The first reason, for {name} with {label}: {why}")
+        baseline = next(iter(variants))
+        alone = all(refused[(*key, baseline)].startswith(NO_CANDIDATE_BUILDS) for key in subjects)
+        built = Finding.NOT_BUILT if alone else Finding.BASELINE
+        message = f"Nothing can be compared. The first reason, for {name} with {label}: {why}"
+        raise NothingComparableError(message, finding=built if NOT_BUILT in why else Finding.NOT_COMPARED)
     if experiment.rules >= DIRECTION_RULES:
         programs = {
             key: _copied(program, target) if variants[key[2]].copy is Copy.AGAIN else program
@@ -300,7 +308,8 @@ class _Build(msgspec.Struct, frozen=True):
                 try:
                     programs[suite, name, label] = subject.build(variant, known[label], context)
                 except UserError as error:
-                    refused[suite, name, label] = subject.build_failure(error)
+                    here = isinstance(error, UnavailableError) or is_of_machine(error)
+                    refused[suite, name, label] = f"{'' if here else NOT_BUILT}{subject.build_failure(error)}"
         self.progress(total, total, "")
         return programs, refused
 
@@ -345,7 +354,7 @@ def refuse_incomparable(
         keys = [(suite, name, label) for label in candidates]
         why = refused.get((suite, name, baseline))
         if why is None and candidates and all(key in refused for key in keys):
-            why = f"no candidate can be built: {keys[0][2]}: {refused[keys[0]]}"
+            why = f"{NO_CANDIDATE_BUILDS}{keys[0][2]}: {refused[keys[0]]}"
         elif why is not None:
             why = f"the baseline {baseline} can't be built: {why}"
         if why is not None:

@@ -15,7 +15,18 @@ from typing import ClassVar
 import msgspec
 
 from swapstone.core.factors import Evidence, ProgramFacts, Recipe, find_factor
-from swapstone.core.model import IDLE, Cpus, Experiment, Load, Status, UnavailableError, UserError, Variant, Workload
+from swapstone.core.model import (
+    DID_OTHER_WORK,
+    IDLE,
+    Cpus,
+    Experiment,
+    Load,
+    Status,
+    UnavailableError,
+    UserError,
+    Variant,
+    Workload,
+)
 from swapstone.core.model.observation import changed_conditions, describe_conditions
 from swapstone.core.run.evidence import evidence_of, missing_load, observed_levels, wrong_level
 from swapstone.core.run.machine_config import machine_config_for, on_board
@@ -336,7 +347,7 @@ class Subject(abc.ABC):
         if unreadable:
             return Judgement(Status.FAILED, unreadable, observed=observed)
         if trial.check and measured.check != trial.check:
-            reason = f"it did other work: its checksum is {measured.check or 'missing'}, not {trial.check}"
+            reason = f"{DID_OTHER_WORK}: its checksum is {measured.check or 'missing'}, not {trial.check}"
             return Judgement(Status.REFUSED, reason, Measured(check=measured.check), observed)
         return Judgement(Status.OK, measured=measured, observed=observed)
 

@@ -13,6 +13,7 @@ import msgspec
 
 from swapstone.core.model import (
     Experiment,
+    NothingComparableError,
     RecordError,
     Run,
     Status,
@@ -108,7 +109,7 @@ def start(
             progress.note(line)
         with RecordWriter.create(path, experiment, describe(experiment)) as writer:
             ending = STOPPED
-            with _sealed_on_error(writer), events(experiment, options, progress):
+            with _sealed_on_error(writer, options), events(experiment, options, progress):
                 prepared = prepare(
                     experiment,
                     target,
@@ -197,7 +198,7 @@ def resume(
             prepared = prepare(experiment, target, progress.building, progress.note, keep_log=writer.keep_log)
             if view.manifest is not None:
                 _check_same(view.manifest, manifest_of(prepared, target, passes), path)
-            with _sealed_on_error(writer):
+            with _sealed_on_error(writer, options):
                 writer.write_experiment(experiment)
                 ending = _measure(
                     experiment,
@@ -235,7 +236,7 @@ def events(experiment: Experiment, options: RunOptions, progress: Progress) -> I
 
 
 @contextlib.contextmanager
-def _sealed_on_error(writer: RecordWriter) -> Iterator[None]:
+def _sealed_on_error(writer: RecordWriter, options: RunOptions) -> Iterator[None]:
     """Seal the record if an error ends the session, and end quietly on SIGINT. At most the trial in flight is missing."""
     again = f"swapstone compare --resume {shlex.quote(str(writer.path))}"
     try:
@@ -245,6 +246,8 @@ def _sealed_on_error(writer: RecordWriter) -> Iterator[None]:
             writer.seal("interrupted", error.why if isinstance(error, BudgetError) else "an error ended it", "")
         if isinstance(error, BudgetError):
             error.hint = f"{error.hint}\nWhat was measured is kept: {again} --budget {error.budget}"
+        elif isinstance(error, NothingComparableError) and options.fail_if:
+            error.status = error.finding.status
         elif isinstance(error, AgentStartError):
             error.hint = f"{error.hint} Then continue: {again}"
         elif isinstance(error, OSError):

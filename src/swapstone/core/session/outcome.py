@@ -8,8 +8,9 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from swapstone.core.model import Analysis, Direction, Experiment, UserError, WorkSpec, refuse
-from swapstone.core.report.answer.conclusion import FailIf, Outcome, outcome_of
+from swapstone.core.report.answer.outcome import FailIf, Outcome, outcome_of
 from swapstone.core.session.option_values import parse_ratio
+from swapstone.exit_status import ExitStatus, Finding
 
 FORM = "For example: --fail-if worse, --fail-if worse:5%, --fail-if maxrss=worse:10%"
 _CONDITION = re.compile(r"(?:(?P<metric>.+)=)?worse(?::(?P<margin>.+))?", re.DOTALL)
@@ -66,12 +67,17 @@ def _unknown_metric(condition: FailIf, metrics: Iterable[str]) -> tuple[object, 
     return condition.metric and condition.metric not in set(metrics), message, known
 
 
-def outcome_of_all(results: Iterable[tuple[Analysis, Experiment]], conditions: Sequence[FailIf] = ()) -> Outcome:
-    """Return the exit status of several comparisons, such as the parts of a study: `EXIT_WORSE` before `EXIT_NO_RESULT` before 0.
+def outcome_of_all(
+    results: Iterable[tuple[Analysis, Experiment]],
+    conditions: Sequence[FailIf] = (),
+    ended: Iterable[tuple[Finding, str]] = (),
+) -> Outcome:
+    """Return the exit status of several comparisons, such as the parts of a study: `WORSE` before `NO_RESULT` before `SUCCESS`.
 
     Args:
         results: of each record the analysis and the experiment.
         conditions: of ``--fail-if``; one that names a metric judges the records that have it.
+        ended: the findings by which further comparisons ended before they had a result, each with its reason.
 
     Raises:
         UserError: no record has the metric of a condition.
@@ -80,7 +86,11 @@ def outcome_of_all(results: Iterable[tuple[Analysis, Experiment]], conditions: S
     metrics = {row.metric.name for analysis, _ in known for row in analysis.comparisons}
     if known:
         refuse(*(_unknown_metric(each, metrics) for each in conditions))
-    found = (outcome_of(analysis, experiment, conditions) for analysis, experiment in known)
+    found = [outcome_of(analysis, experiment, conditions) for analysis, experiment in known]
+    found += [
+        Outcome(status=finding.status if conditions else ExitStatus.NO_RESULT, reason=reason)
+        for finding, reason in ended
+    ]
     return min((each for each in found if each.status), key=lambda each: each.status, default=Outcome())
 
 

@@ -27,7 +27,7 @@ from swapstone.core.model.safe_text import utf8_path
 from swapstone.core.record import RecordView, find_record, record_name
 from swapstone.core.record import load as load_view
 from swapstone.core.report import record_report
-from swapstone.core.report.answer.conclusion import FailIf, Outcome, failing, outcome_of, without_result, worse_rows
+from swapstone.core.report.answer.outcome import FailIf, Outcome, failing, outcome_of, without_result, worse_rows
 from swapstone.core.report.context import ReportContext, Selection
 from swapstone.core.report.document import Document
 from swapstone.core.report.render import RENDERERS, find_renderer, terminal
@@ -130,7 +130,7 @@ class Record:
         return worse_rows(self.analysis(), self.experiment, (condition,))
 
     def failing(self) -> tuple[FailureRates, ...]:
-        """Return the failure rates of candidates that fail significantly more often than the baseline: ``--fail-if worse`` rejects them."""
+        """Return the failure rates of candidates that fail although the baseline works: ``--fail-if`` rejects them."""
         return failing(self.analysis())
 
     def without_result(self) -> tuple[Comparison, ...]:

@@ -8,7 +8,7 @@ import math
 from collections.abc import Sequence
 
 from swapstone.core.model.run_sharing import NO_SHARING, RunSharing
-from swapstone.core.report.answer.conclusion import FailIf
+from swapstone.core.report.answer.outcome import FailIf
 from swapstone.core.session.option_values import duration_seconds, parse_ratio
 from swapstone.core.session.options import Settings
 from swapstone.core.session.outcome import parse_fail_if

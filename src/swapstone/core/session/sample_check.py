@@ -22,7 +22,7 @@ from swapstone.core import plan, workloads
 from swapstone.core.factors import Evidence, find_factor, is_root_factor, is_unobserved
 from swapstone.core.factors.factor import BOOTED_ROOT
 from swapstone.core.factors.mounts import mounted_content
-from swapstone.core.model import Run, Sample, Status, UserError, Variant, WireError
+from swapstone.core.model import DID_OTHER_WORK, Run, Sample, Status, UserError, Variant, WireError
 from swapstone.core.model.observation import changed_conditions
 from swapstone.core.model.parts import missing_parts
 from swapstone.core.record import KeptOutputs, RecordView
@@ -339,7 +339,7 @@ def _check_failure(run: Run, reader: OutputReader, answer: AgentAnswer, check: s
     """
     if reader.trouble(answer):
         return
-    if run.status is Status.REFUSED and not run.reason.startswith("it did other work"):
+    if run.status is Status.REFUSED and not run.reason.startswith(DID_OTHER_WORK):
         raise _UnderivableError("")
     try:
         with _limited(PATTERN_CPU_S):

@@ -19,7 +19,7 @@ import attrs
 import msgspec
 
 from swapstone.core.comparison.side_by_side import Question, SideBySide, differing_setting, question_of, side_by_side
-from swapstone.core.model import Experiment, RecordError, UserError, unknown
+from swapstone.core.model import Experiment, NothingComparableError, RecordError, UserError, unknown
 from swapstone.core.model.errors import is_of_machine, remedy
 from swapstone.core.model.run_sharing import NO_SHARING, RunSharing
 from swapstone.core.record import (
@@ -48,6 +48,7 @@ from swapstone.core.session.study_file import Study, StudyPart
 from swapstone.core.session.study_run import STUDY, StudyRun, load_trusted_run
 from swapstone.core.targets.hints import target_hint
 from swapstone.core.workloads import own_names
+from swapstone.exit_status import Finding
 from swapstone.version import __version__
 
 INDEX = "index.json"
@@ -63,11 +64,18 @@ Planned = Mapping[str, Experiment | str | None]
 
 @dataclasses.dataclass(frozen=True)
 class PartState:
-    """The state of a part, the reason for it, and the budget that its intervals need, if its own was too small for them."""
+    """The state of a part, and the reason for it.
+
+    Attributes:
+        state, reason: of the part.
+        budget: that its intervals need, if its own was too small for them; else empty.
+        finding: about its candidates, if these or the baseline could not be built or run; None for any other state.
+    """
 
     state: str
     reason: str = ""
     budget: str = ""
+    finding: Finding | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -88,9 +96,14 @@ class StudyResult:
 
     @property
     def ok(self) -> bool:
-        """Return whether at least one part is complete and none failed."""
-        found = {part.state for part in self.states.values()}
-        return self.index is None or (FAILED not in found and COMPLETE in found)
+        """Return whether no part failed, and at least one is complete or shows a finding."""
+        found = {part.finding or part.state for part in self.states.values()}
+        return self.index is None or (FAILED not in found and (COMPLETE in found or bool(self.ended)))
+
+    @property
+    def ended(self) -> list[tuple[Finding, str]]:
+        """Return the findings by which parts ended without a result, each with the part and its reason."""
+        return [(part.finding, f"part {name}: {part.reason}") for name, part in self.states.items() if part.finding]
 
 
 def plan_study(
@@ -386,7 +399,9 @@ def _run_part(
         return PartState(FAILED, in_one_line(error), error.budget)
     except UserError as error:
         begun = (path / "runs.jsonl").is_file() and (path / "runs.jsonl").stat().st_size > 0
-        return PartState(FAILED if begun or is_of_machine(error) else UNAVAILABLE, in_one_line(error))
+        found = error.finding if isinstance(error, NothingComparableError) else None
+        kept = found if begun or found is not Finding.NOT_COMPARED else None
+        return PartState(FAILED if begun or is_of_machine(error) else UNAVAILABLE, in_one_line(error), finding=kept)
     return PartState(COMPLETE)
 
 

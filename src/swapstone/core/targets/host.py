@@ -8,8 +8,8 @@ import functools
 import os
 import platform
 import shlex
-import signal
 import shutil
+import signal
 import socket
 import stat
 import subprocess

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""What a record shows: claims in the order of their weight, the sentence made of them, and the exit status of a command.
+"""What a record shows: claims in the order of their weight, and the sentence made of them.
 
 The order does not depend on the topics that make the claims: decided before undecided, among them worse by more than the margin
 first, then the metrics that the user selected, then times and rates, CPU time, memory, counts, sizes, then the suite with the largest
@@ -10,70 +10,26 @@ A sentence contradicts no decided row: where a claim is no difference, the rows 
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Iterable, Sequence
 
-from swapstone.core.model import (
-    Analysis,
-    Comparison,
-    Direction,
-    Experiment,
-    FailureRates,
-    FrozenStruct,
-    Quantity,
-    Scale,
-    Variant,
-    Verdict,
-)
+from swapstone.core.model import Analysis, Comparison, Direction, Quantity, Verdict
 from swapstone.core.report import formatting
 from swapstone.core.report.answer import limits, tails, wording
 from swapstone.core.report.answer import limits as failing_runs
 from swapstone.core.report.answer.answer import Answer
 from swapstone.core.report.answer.claim import Claim
-from swapstone.core.report.answer.limits import share, shown
-from swapstone.core.report.answer.means import PROCESSOR_TIMES, Place, Standing, have_numbers, places_of
+from swapstone.core.report.answer.means import PROCESSOR_TIMES, Standing, places_of
+from swapstone.core.report.answer.outcome import is_worse
 from swapstone.core.report.context import ReportContext
 from swapstone.core.report.verdict_groups import NO_NUMBERS
 
-EXIT_WORSE = 3
-"""A candidate is worse by more than the margin of ``--fail-if``, or fails more often."""
-
-EXIT_NO_RESULT = 4
-"""A variant gave no result; with ``--fail-if`` also: a row that decides gave none."""
-
-_WITHOUT_RESULT = (Verdict.INVALID, Verdict.UNAVAILABLE, Verdict.DISTURBED)
-_MOST_ROWS = 5
 _MOST_CANDIDATES = 3
 _MOST_BESIDE = 2
 """Number of results for other suites or loads behind the first."""
 _QUANTITIES = {Quantity.TIME: 0, Quantity.RATE: 0, Quantity.MEMORY: 2, Quantity.EVENTS: 3, Quantity.SIZE: 4}
 _PROCESSOR_TIME = 1
 """Places of quantities in the order of claims."""
-
-
-class FailIf(FrozenStruct, frozen=True, kw_only=True):
-    """A condition of ``--fail-if``.
-
-    Attributes:
-        metric: whose rows are judged; empty for the time or rate that reports read first.
-        margin: how much worse a candidate may be, as a ratio, e.g. 0.05; None for the experiment's margin.
-    """
-
-    metric: str = ""
-    margin: float | None = None
-
-
-class Outcome(FrozenStruct, frozen=True, kw_only=True):
-    """An exit status, and why.
-
-    Attributes:
-        status: 0, `EXIT_WORSE` or `EXIT_NO_RESULT`.
-        reason: one line; empty for status 0. It contains names of the record unescaped.
-    """
-
-    status: int = 0
-    reason: str = ""
 
 
 def conclude(context: ReportContext, analysis: Analysis, answers: Sequence[Answer]) -> Answer:
@@ -207,115 +163,3 @@ def counts(rows: Sequence[Comparison], standing: Standing) -> list[str]:
     of = {found[0]: f" of {len(rows)} {'is' if numbers[found[0]] == 1 else 'are'}"} if found else {}
     counted = [f"{numbers[verdict]}{of.get(verdict, '')} {words[verdict]}" for verdict in found]
     return [" and ".join(counted)] if counted else []
-
-
-def worse_rows(
-    analysis: Analysis, experiment: Experiment, conditions: Sequence[FailIf] = (FailIf(),)
-) -> tuple[Comparison, ...]:
-    """Return the rows that show a candidate to be worse by more than a margin, in the order of the analysis.
-
-    A row counts if its verdict is worse, worse tail, or mixed, and if the whole interval of its ratio is beyond the margin: that of
-    the medians, or, where the tail or the mean is worse, that of the means. Copies of the baseline never count.
-
-    Args:
-        analysis: of a record.
-        experiment: gives the default margin.
-        conditions: which rows, and which margins.
-    """
-    judged = (
-        (row, experiment.margin if each.margin is None else each.margin)
-        for place, each in itertools.product(places_of(analysis), conditions)
-        for row in _judged(place, each)
-    )
-    return tuple(dict.fromkeys(row for row, margin in judged if is_worse(row, margin)))
-
-
-def is_worse(row: Comparison, margin: float) -> bool:
-    """Return whether the whole interval of a row is beyond a margin, on the worse side.
-
-    Args:
-        row: judged.
-        margin: as a ratio, e.g. 0.05.
-    """
-    median = [(row.low, row.high)] if row.verdict in {Verdict.WORSE, Verdict.MIXED} else []
-    mean = [(row.mean_low, row.mean_high)] if row.verdict in {Verdict.WORSE_TAIL, Verdict.MIXED} else []
-    return any(
-        _beyond(row, low, high, margin) for low, high in (*median, *mean) if low is not None and high is not None
-    )
-
-
-def _beyond(row: Comparison, low: float, high: float, margin: float) -> bool:
-    most, least = 1 + margin, 1 / (1 + margin)
-    if row.scale is not Scale.RATIO:
-        ordered = sorted(row.baseline_values)
-        most = margin * abs(ordered[len(ordered) // 2]) if ordered else 0.0
-        least = -most
-    return {Direction.LOWER: low > most, Direction.HIGHER: high < least}.get(row.metric.better, False)
-
-
-def _judged(place: Place, condition: FailIf) -> Sequence[Comparison]:
-    """Return the rows of a place that a condition judges."""
-    if condition.metric:
-        return [row for row in place.rows if row.metric.name == condition.metric]
-    return place.leads or place.rows
-
-
-def without_result(analysis: Analysis) -> tuple[Comparison, ...]:
-    """Return a row of each candidate that has no usable row at all, with the reason. Sizes of programs are no result of a run."""
-    found: dict[Variant, list[Comparison]] = {}
-    for place in places_of(analysis):
-        rows = [row for row in place.rows if row.metric.quantity is not Quantity.SIZE]
-        found.setdefault(place.candidate, []).extend(rows)
-    return tuple(
-        next((row for row in rows if row.verdict in _WITHOUT_RESULT), rows[0])
-        for rows in found.values()
-        if rows and not have_numbers(rows)
-    )
-
-
-def failing(analysis: Analysis) -> tuple[FailureRates, ...]:
-    """Return the failure rates of candidates that fail significantly more often than the baseline, without copies of the baseline."""
-    return tuple(each for each in shown(analysis) if each.fails_more == "candidate")
-
-
-def outcome_of(analysis: Analysis, experiment: Experiment, conditions: Sequence[FailIf] = ()) -> Outcome:
-    """Return the exit status of a comparison. A worse row decides before rows without a result: it is a finding.
-
-    A candidate that fails significantly more often than the baseline is worse, whatever the margin, unless each condition names a metric.
-
-    Args:
-        analysis: of a record.
-        experiment: of the record.
-        conditions: of ``--fail-if``; without any, no row can be too bad.
-    """
-    worse = [
-        f"{_row(row)}: {row.metric.name} {formatting.estimate(row)} is {row.verdict.value}"
-        for row in worse_rows(analysis, experiment, conditions)
-    ]
-    if any(not each.metric for each in conditions):
-        worse += [
-            f"{_row(each)}: {share(each.candidate_runs)} of its runs fail, and {share(each.baseline_runs)} of the baseline's"
-            for each in failing(analysis)
-        ]
-    if worse:
-        return Outcome(status=EXIT_WORSE, reason=f"--fail-if: {_listed(worse)}")
-    if lost := without_result(analysis):
-        texts = [f"{row.candidate.label} has no result: {row.verdict.value}: {row.reason}" for row in lost]
-        return Outcome(status=EXIT_NO_RESULT, reason=_listed(texts))
-    if conditions:
-        rows = [row for place in places_of(analysis) for each in conditions for row in _judged(place, each)]
-        bad = tuple(dict.fromkeys(row for row in rows if row.verdict in _WITHOUT_RESULT))
-        if bad:
-            texts = [f"{row.workload}, {row.candidate.label}: {row.verdict.value}: {row.reason}" for row in bad]
-            return Outcome(status=EXIT_NO_RESULT, reason=f"--fail-if: {_listed(texts)}")
-    return Outcome()
-
-
-def _row(each: Comparison | FailureRates) -> str:
-    load = f" under {each.load}" if each.load != "idle" else ""
-    return f"{each.workload}{load}, {each.candidate.label}"
-
-
-def _listed(texts: Sequence[str]) -> str:
-    more = [f"and {len(texts) - _MOST_ROWS} more"] if len(texts) > _MOST_ROWS else []
-    return "; ".join([*texts[:_MOST_ROWS], *more])

@@ -86,8 +86,8 @@ def _read_first(rows: Iterable[Comparison]) -> str:
     preferred = {row.metric.name for row in rows if row.preferred}
     if preferred >= {"cpu", "wall"}:
         return "Read CPU time first, and elapsed time of work that waits."
-    wall = "Read elapsed time first: the work waits, so CPU time is not all of it."
-    return {frozenset({"cpu"}): "Read CPU time first.", frozenset({"wall"}): wall}.get(frozenset(preferred), "")
+    texts = {"cpu": "Read CPU time first.", "wall": "Read elapsed time first."}
+    return texts.get(next(iter(preferred)), "") if len(preferred) == 1 else ""
 
 
 def repeats(context: ReportContext) -> str:
