@@ -211,7 +211,7 @@ def sentence(analysis: Analysis) -> str:
     pairs = (first.baseline, first.baseline_runs), (first.candidate, first.candidate_runs)
     (who, own), (other, against) = pairs if (first.fails_more or first.unfit[0]) == "baseline" else pairs[::-1]
     text = f"{prose_name(who)} fails in {share(own)} of its runs{_of(first, analysis)}, {prose_name(other)} in {share(against)}"
-    undecided = "" if first.fails_more else "; the rates don't differ significantly"
+    undecided = "" if first.fails_more else "; whether the rates differ is not decided"
     more = f" Runs fail in {formatting.count(len(found) - 1, 'more comparison')} too." if len(found) > 1 else ""
     return f"{text}: {kinds(own)} of {own.runs}{undecided}.{more} "
 
