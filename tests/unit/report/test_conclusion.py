@@ -327,3 +327,46 @@ def _is_named(sentence: str, row: Comparison) -> bool:
     words = {"wall": "elapsed time|slower|faster|as long|as fast|less time", "cpu": "CPU time"}
     name = words.get(row.metric.name, row.metric.name)
     return bool(re.search(name, sentence)) and row.candidate.levels[0][1] in sentence
+
+
+def test_crossed_factors_state_what_the_user_asked_for_and_count_the_rows() -> None:
+    analysis = crossed.analysis()
+    hits = tuple(
+        msgspec.structs.replace(
+            _row(row.suite, row.workload, HIT, Verdict.WORSE, (row.baseline, row.candidate), 0.9), preferred=False
+        )
+        for row in analysis.comparisons
+        if row.metric.name == "wall" and row.verdict is not Verdict.UNAVAILABLE
+    )
+    context = _printing(HIT)
+    context = msgspec.structs.replace(
+        crossed.context(), experiment=msgspec.structs.replace(crossed.context().experiment, own=context.experiment.own)
+    )
+    made = msgspec.structs.replace(analysis, comparisons=(*analysis.comparisons, *hits))
+    sentence = record_report.answer_of(context, made)
+    assert "90 % of the hit" in sentence and "are slower and" in sentence, sentence
+    assert outcome_of(made, context.experiment, (FailIf(),)).status == EXIT_WORSE
+
+
+@pytest.mark.parametrize("verdict", [Verdict.WORSE, Verdict.BETTER])
+@pytest.mark.parametrize("time", [Verdict.EQUIVALENT, Verdict.INCONCLUSIVE, Verdict.SAME_MEDIAN])
+def test_a_decided_cpu_time_is_stated_and_judged_where_elapsed_time_is_not_decided(
+    verdict: Verdict, time: Verdict
+) -> None:
+    wall = _row("own", "prog", synthetic.WALL, time, _pair("musl"), 1.0)
+    cpu = msgspec.structs.replace(_row("own", "prog", CPU, verdict, _pair("musl"), _RATIOS[verdict]), preferred=False)
+    analysis = _analysis([wall, cpu])
+    assert "the CPU time" in record_report.answer_of(CONTEXT, analysis)
+    status = outcome_of(analysis, CONTEXT.experiment, (FailIf(),)).status
+    assert status == (EXIT_WORSE if verdict is Verdict.WORSE else 0)
+
+
+def test_rows_of_one_metric_that_differ_in_both_directions_are_counted() -> None:
+    rows = [
+        _row("own", f"w{place}", HIT, verdict, _pair("musl"), ratio)
+        for place, (verdict, ratio) in enumerate(
+            ((Verdict.WORSE, 0.8), (Verdict.BETTER, 1.25), (Verdict.EQUIVALENT, 1.0))
+        )
+    ]
+    rows += [_row("own", row.workload, synthetic.WALL, Verdict.EQUIVALENT, _pair("musl"), 1.0) for row in rows]
+    assert "1 of 3 is worse and 1 better" in record_report.answer_of(_printing(HIT), _analysis(rows))
