@@ -47,7 +47,7 @@ def test_a_choice_without_a_matching_row_is_an_error() -> None:
         _pick(WORSE, only="z")
     assert caught.value.hint == "Known: a."
     with pytest.raises(
-        UserError, match="There is no difference to explain: none of the 1 rows that match has a different median"
+        UserError, match="There is nothing to explain: none of the 1 rows that match has a different median"
     ):
         _pick(UNDECIDED)
 

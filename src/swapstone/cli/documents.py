@@ -17,15 +17,17 @@ PIPED_WIDTH = 120
 
 
 def print_document(document: Document, *, every: bool = False) -> None:
-    """Print a document: coloured and as wide as the terminal on a terminal, else plain.
+    """Print a document: coloured and as wide as the terminal on a terminal, else plain. After more than a screen the answer is repeated.
 
     Args:
         document: what to print.
         every: whether to print what a brief report leaves out.
     """
     terminal = sys.stdout.isatty()
+    size = shutil.get_terminal_size() if terminal else os.terminal_size((PIPED_WIDTH, 0))
     shown = Terminal(
-        width=shutil.get_terminal_size().columns if terminal else PIPED_WIDTH,
+        width=size.columns,
+        lines=size.lines,
         colour=terminal and not os.environ.get("NO_COLOR"),
         ascii_only="utf" not in (sys.stdout.encoding or "").lower(),
         every=every,

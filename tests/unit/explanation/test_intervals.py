@@ -203,8 +203,10 @@ def test_a_row_without_a_result_is_explained_by_the_runs_now(*, differs: bool) -
         assert found.ledger is not None and found.ledger.drift == 0
         assert "of the difference is allocator" in answer
     else:
-        assert "The record has no result, and the runs without an instrument show no difference now" in found.paragraph
-        assert answer.startswith("There is no difference to explain: the record has no result, and its runs now show")
+        assert (
+            "The record has no result, and the runs without an instrument decide no difference now" in found.paragraph
+        )
+        assert answer.startswith("There is nothing to explain: the record has no result, and its runs now decide")
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -219,7 +221,7 @@ def test_nulls_name_no_cause_and_have_no_shares(seed: int) -> None:
     assert f" N{words[1:]}." in found.paragraph
     assert found.ledger is not None
     if found.ledger.repeated is not None and found.ledger.repeated[0] <= 0 <= found.ledger.repeated[1]:
-        assert any("The reference runs alone show no difference" in caveat for caveat in found.caveats)
+        assert any("The reference runs alone decide no difference" in caveat for caveat in found.caveats)
         assert {each[-1] for each in row_explanation.ledger_rows(found.ledger)} == {""}
 
 
@@ -228,9 +230,9 @@ def test_a_row_without_a_difference_has_nothing_to_explain() -> None:
     sides = [(drawn(chance, {OWN: 1.0}), noisy(chance, 1e6)) for _ in range(2)]
     found = explain(msgspec.structs.replace(row(sides[0], sides[1]), differs=False), CLASSES)
     assert row_explanation.sentence(found) == (
-        "There is no difference to explain: the record has no significant one between musl and glibc on w."
+        "There is nothing to explain: the record decides no difference between musl and glibc on w."
     )
-    assert "there is no difference to explain" in found.paragraph and found.ledger is not None
+    assert "there is nothing to explain" in found.paragraph and found.ledger is not None
     assert {each[-1] for each in row_explanation.ledger_rows(found.ledger, differs=found.differs)} == {""}
 
 

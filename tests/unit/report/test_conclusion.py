@@ -10,17 +10,31 @@ from collections.abc import Sequence
 
 import msgspec
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from tests.golden import crossed, latency, servers, synthetic, verdicts
 from tests.unit.report.test_topic_answers import COPIED, COPIES, FLASH, HEAP, LWIP, LZ4, OUT, SMOLTCP, TOUCH, ZSTD
 
-from swapstone.core.model import Analysis, Comparison, Metric, Quantity, Variant, Verdict
+from swapstone.core.model import (
+    Analysis,
+    Comparison,
+    Direction,
+    Metric,
+    OwnProgram,
+    PrintedNumber,
+    Quantity,
+    Scale,
+    Variant,
+    Verdict,
+)
 from swapstone.core.report import record_report, topics
 from swapstone.core.report.answer.answer import Answer
 from swapstone.core.report.answer.claim import Claim
 from swapstone.core.report.answer.conclusion import conclude
 from swapstone.core.report.answer.means import Standing
-from swapstone.core.report.answer.outcome import FailIf, outcome_of
+from swapstone.core.report.answer.outcome import FailIf, is_worse, outcome_of
 from swapstone.core.report.context import ReportContext, Selection
+from swapstone.core.report.document import Heading
 from swapstone.core.report.verdict_groups import MEDIAN_DIFFERS
 from swapstone.exit_status import ExitStatus
 
@@ -47,6 +61,13 @@ def _row(  # noqa: PLR0917 - the place of a row
 
 def _analysis(rows: Sequence[Comparison]) -> Analysis:
     return msgspec.structs.replace(verdicts.analysis(), comparisons=tuple(rows), caveats=())
+
+
+def _printing(*metrics: Metric) -> ReportContext:
+    """Return the context of an experiment with a user's program that prints numbers (``--metric``)."""
+    numbers = tuple(PrintedNumber(metric=metric, pattern="([0-9]+)") for metric in metrics)
+    own = OwnProgram(name="prog", arguments=("prog",), numbers=numbers)
+    return msgspec.structs.replace(CONTEXT, experiment=msgspec.structs.replace(CONTEXT.experiment, own=own))
 
 
 def _pair(level: str) -> tuple[Variant, Variant]:
@@ -187,8 +208,8 @@ def test_a_number_of_the_user_is_named_where_the_time_is_undecided() -> None:
     rate = msgspec.structs.replace(OUT, name="frames", unit="1/s")
     wall = _row("own", "prog", synthetic.WALL, Verdict.INCONCLUSIVE, _pair("musl"), 1.0)
     frames = msgspec.structs.replace(_row("own", "prog", rate, Verdict.WORSE, _pair("musl"), 0.5), preferred=False)
-    made = record_report.answer_of(CONTEXT, _analysis([wall, frames]))
-    assert made.endswith(", and has half the frames.") and "no difference" in made
+    made = record_report.answer_of(_printing(rate), _analysis([wall, frames]))
+    assert made.startswith("musl has half the frames of glibc on prog; musl may differ in elapsed time (not decided: ")
 
 
 def test_a_status_of_3_agrees_with_the_headline() -> None:
@@ -214,3 +235,140 @@ def test_a_status_of_3_agrees_with_the_headline() -> None:
         worse = any(row.verdict is Verdict.WORSE for row in made.claims[0].rows)
         assert (outcome.status == ExitStatus.WORSE) == worse
         assert not worse or made.sentence.startswith("musl takes 1.5 times as long")
+
+
+HIT = Metric(name="hit", unit="%", quantity=Quantity.EVENTS, better=Direction.HIGHER, meaning="hits", leads=True)
+ERRORS = Metric(name="errors", unit="1", quantity=Quantity.EVENTS, better=Direction.LOWER, meaning="errors", leads=True)
+LAG = Metric(name="lag", unit="s", quantity=Quantity.TIME, better=Direction.LOWER, meaning="lag", leads=True)
+SPACE = Metric(name="space", unit="MiB", quantity=Quantity.MEMORY, better=Direction.LOWER, meaning="space", leads=True)
+PLAIN = Metric(name="plain", unit="1", quantity=Quantity.EVENTS, better=Direction.NEITHER, meaning="a count")
+ASKED = (HIT, ERRORS, LAG, SPACE, PLAIN)
+CPU = msgspec.structs.replace(synthetic.WALL, name="cpu", leads=False)
+_RATIOS = {Verdict.WORSE: 1.3, Verdict.BETTER: 1 / 1.3}
+
+
+@st.composite
+def _analyses(draw: st.DrawFn) -> Analysis:
+    """Draw a record: one or two suites, one to five candidates, one to three workloads, any verdict in each row."""
+    rows = []
+    names = [f"w{number}" for number in range(draw(st.integers(1, 3)))]
+    levels = [f"libc{number}" for number in range(draw(st.integers(1, 5)))]
+    metrics = (*draw(st.lists(st.sampled_from(ASKED), unique=True)), synthetic.WALL, CPU, synthetic.MAXRSS)
+    for suite in draw(
+        st.lists(st.sampled_from(["own", "libc", "unix", "s3", "s4"]), unique=True, min_size=1, max_size=4)
+    ):
+        for level, name, metric in itertools.product(levels, names, metrics):
+            verdict = draw(st.sampled_from(list(Verdict)))
+            if metric.better is Direction.NEITHER:
+                verdict = {Verdict.WORSE: Verdict.CHANGED, Verdict.BETTER: Verdict.CHANGED}.get(verdict, verdict)
+            ratio = _RATIOS.get(verdict, 1.3 if verdict is Verdict.CHANGED else 1.0)
+            ratio = 1 / ratio if metric.better is Direction.HIGHER else ratio
+            row = msgspec.structs.replace(
+                _row(suite, name, metric, verdict, _pair(level), ratio), preferred=metric.name == "wall"
+            )
+            if draw(st.integers(0, 9)) == 0 and row.effect is not None and metric in ASKED:
+                change = {
+                    "scale": Scale.DIFFERENCE,
+                    "effect": (ratio - 1) * 8,
+                    "low": (ratio - 1) * 8,
+                    "high": (ratio - 1) * 8,
+                }
+                row = msgspec.structs.replace(row, **change)
+            rows.append(row)
+    return _analysis(rows)
+
+
+@pytest.mark.slow
+@settings(max_examples=300, deadline=None)
+@given(_analyses())
+def test_each_decided_row_to_read_first_is_in_the_sentence_and_none_is_denied(analysis: Analysis) -> None:
+    check_statements(_printing(*ASKED), analysis)
+
+
+@settings(max_examples=20, deadline=None)
+@given(_analyses())
+def test_some_analyses_state_their_decided_rows(analysis: Analysis) -> None:
+    check_statements(_printing(*ASKED), analysis)
+
+
+def check_statements(context: ReportContext, analysis: Analysis) -> None:
+    """Check headline, titles and exit status of a report against its rows."""
+    document = record_report.document_of(context, analysis)
+    sentence, titles = document.answer, [block.text for block in document.overview if isinstance(block, Heading)]
+    assert not re.search("[Nn]o difference|[Nn]o time or rate|[Nn]othing", " ".join((sentence, *titles)))
+    asked = {metric.name for metric in ASKED}
+    by_place: dict[tuple[str, Variant], list[Comparison]] = {}
+    for row in analysis.comparisons:
+        by_place.setdefault((row.suite, row.candidate), []).append(row)
+    left = "(rows: " in sentence
+    for (suite, candidate), rows in by_place.items():
+        first = {(row.workload, row.verdict) for row in rows if row.preferred}
+        for row in rows:
+            decided = row.verdict in MEDIAN_DIFFERS or row.verdict in {
+                Verdict.WORSE_TAIL,
+                Verdict.BETTER_TAIL,
+                Verdict.MIXED,
+            }
+            leading = row.metric.name in asked or row.preferred
+            if decided and (leading or (row.metric.name == "cpu" and (row.workload, row.verdict) not in first)):
+                assert left or _is_named(sentence, row), (
+                    suite,
+                    candidate.label,
+                    row.workload,
+                    row.metric.name,
+                    row.verdict,
+                    sentence,
+                )
+    outcome = outcome_of(analysis, context.experiment, (FailIf(),))
+    judged = [row for row in analysis.comparisons if row.metric.name in asked or row.metric.name in {"wall", "cpu"}]
+    assert (outcome.status == ExitStatus.WORSE) == any(is_worse(row, context.experiment.margin) for row in judged)
+
+
+def _is_named(sentence: str, row: Comparison) -> bool:
+    """Return whether a sentence names a row's candidate, and its metric in words that deny no difference or that count it."""
+    words = {"wall": "elapsed time|slower|faster|as long|as fast|less time", "cpu": "CPU time"}
+    name = words.get(row.metric.name, row.metric.name)
+    return bool(re.search(name, sentence)) and row.candidate.levels[0][1] in sentence
+
+
+def test_crossed_factors_state_what_the_user_asked_for_and_count_the_rows() -> None:
+    analysis = crossed.analysis()
+    hits = tuple(
+        msgspec.structs.replace(
+            _row(row.suite, row.workload, HIT, Verdict.WORSE, (row.baseline, row.candidate), 0.9), preferred=False
+        )
+        for row in analysis.comparisons
+        if row.metric.name == "wall" and row.verdict is not Verdict.UNAVAILABLE
+    )
+    context = _printing(HIT)
+    context = msgspec.structs.replace(
+        crossed.context(), experiment=msgspec.structs.replace(crossed.context().experiment, own=context.experiment.own)
+    )
+    made = msgspec.structs.replace(analysis, comparisons=(*analysis.comparisons, *hits))
+    sentence = record_report.answer_of(context, made)
+    assert "90 % of the hit" in sentence and "are slower and" in sentence, sentence
+    assert outcome_of(made, context.experiment, (FailIf(),)).status == ExitStatus.WORSE
+
+
+@pytest.mark.parametrize("verdict", [Verdict.WORSE, Verdict.BETTER])
+@pytest.mark.parametrize("time", [Verdict.EQUIVALENT, Verdict.INCONCLUSIVE, Verdict.SAME_MEDIAN])
+def test_a_decided_cpu_time_is_stated_and_judged_where_elapsed_time_is_not_decided(
+    verdict: Verdict, time: Verdict
+) -> None:
+    wall = _row("own", "prog", synthetic.WALL, time, _pair("musl"), 1.0)
+    cpu = msgspec.structs.replace(_row("own", "prog", CPU, verdict, _pair("musl"), _RATIOS[verdict]), preferred=False)
+    analysis = _analysis([wall, cpu])
+    assert "the CPU time" in record_report.answer_of(CONTEXT, analysis)
+    status = outcome_of(analysis, CONTEXT.experiment, (FailIf(),)).status
+    assert status == (ExitStatus.WORSE if verdict is Verdict.WORSE else 0)
+
+
+def test_rows_of_one_metric_that_differ_in_both_directions_are_counted() -> None:
+    rows = [
+        _row("own", f"w{place}", HIT, verdict, _pair("musl"), ratio)
+        for place, (verdict, ratio) in enumerate(
+            ((Verdict.WORSE, 0.8), (Verdict.BETTER, 1.25), (Verdict.EQUIVALENT, 1.0))
+        )
+    ]
+    rows += [_row("own", row.workload, synthetic.WALL, Verdict.EQUIVALENT, _pair("musl"), 1.0) for row in rows]
+    assert "1 of 3 is worse and 1 better" in record_report.answer_of(_printing(HIT), _analysis(rows))

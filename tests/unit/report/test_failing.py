@@ -79,7 +79,7 @@ def test_the_answer_begins_with_the_rates_where_rows_are_invalid_for_them() -> N
     [
         (rates(counts(5, crashed=3, others=1), counts(4), unfit=("baseline", "candidate")),
          "glibc fails in 4.2 % (1.8–9.4 %) of its runs, musl in 3.3 % (1.3–8.3 %): 1 timed out, 3 crashed and 1 failed "  # noqa: RUF001 - dashes
-         "otherwise of 120; the rates don't differ significantly. "),
+         "otherwise of 120; whether the rates differ is not decided. "),
         (rates(counts(0), counts(1)), ""),
         (rates(counts(0), counts(3, 3), unfit=("candidate",)), ""),
         (rates(counts(0), counts(0, 0)), ""),

@@ -237,6 +237,11 @@ class Experiment(FrozenStruct, frozen=True, kw_only=True):
         return tuple(name for name in free if name.strip("{}") not in received)
 
     @property
+    def printed_metrics(self) -> tuple[str, ...]:
+        """Return the names of the numbers that the user's program prints (``--metric``)."""
+        return () if self.own is None else tuple(number.metric.name for number in self.own.numbers)
+
+    @property
     def virtual(self) -> bool:
         """Return whether its clock is the virtual one: a repeated trial is a replicate there, and there is no noise."""
         return self.clock == VIRTUAL_CLOCK

@@ -100,6 +100,11 @@ class ReportContext(FrozenStruct, frozen=True, kw_only=True):
     selection: Selection = Selection()
 
     @property
+    def asked(self) -> tuple[str, ...]:
+        """Return the names of the metrics that the user asked for: selected ones, and numbers that the user's program prints."""
+        return tuple(dict.fromkeys((*self.selection.metrics, *self.experiment.printed_metrics)))
+
+    @property
     def quoted_path(self) -> str:
         """Return the record's path for a command."""
         return shlex.quote(self.record_path)

@@ -11,7 +11,6 @@ import msgspec
 from swapstone.core.comparison.side_by_side import SideBySide
 from swapstone.core.model import Analysis, FrozenStruct
 from swapstone.core.report import formatting, side_by_side_table
-from swapstone.core.report.answer.limits import shortened
 from swapstone.core.report.answer.wording import listed
 from swapstone.core.report.context import ReportContext
 from swapstone.core.report.document import (
@@ -182,7 +181,7 @@ def _missing(missing: Sequence[PartSummary], total: int) -> str:
 
 def _reason(part: PartSummary) -> str:
     """Return the sentence about a part that is not complete, with the reason."""
-    words = (formatting.safe(part.name), formatting.safe(part.state), shortened(formatting.safe(part.reason), 200))
+    words = (formatting.safe(part.name), formatting.safe(part.state), formatting.safe(part.reason))
     return ": ".join(filter(None, words))
 
 

@@ -13,7 +13,7 @@ from swapstone.core.report.verdict_groups import DECIDED
 
 
 class Claim(FrozenStruct, frozen=True, kw_only=True):
-    """One result of one candidate on one suite under one load, as numbers, and the topic's phrase for them.
+    """One result of one candidate on one suite under one load, in one metric or several, and the topic's phrase for it.
 
     Attributes:
         suite, load: where the rows were measured. Claims with the same two are printed side by side.
@@ -23,6 +23,7 @@ class Claim(FrozenStruct, frozen=True, kw_only=True):
         text: the result as a clause of its own, without a full stop: ``musl takes twice as long as glibc on 27 workloads of libc``.
         brief: the verb and what follows it, where the sentence has named the rest: ``takes twice as long``. Without it, `text` is
             printed wherever the claim stands.
+        details: further clauses, behind all results of the candidate.
         rows: those that the phrase summarises.
         names_rows: whether the phrase of a difference names the rows whose median differs, so that they are not counted behind it.
         metric: name of what is compared; empty for several metrics.
@@ -39,6 +40,7 @@ class Claim(FrozenStruct, frozen=True, kw_only=True):
     scope: str = ""
     text: str
     brief: str = ""
+    details: tuple[str, ...] = ()
     rows: tuple[Comparison, ...] = ()
     names_rows: bool = False
     metric: str = ""

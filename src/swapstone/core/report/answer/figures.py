@@ -19,6 +19,8 @@ from swapstone.core.report.document import Block, Cell, Column, ForestPlot, Fore
 from swapstone.core.report.verdict_groups import COUNTED, DECIDED, NO_NUMBERS, TAIL_DIFFERS, VERDICT_MARKS
 
 MOST_ROWS = 8
+ROWS_TITLE = "The rows to read first, the worst at the top"
+"""The heading of the rows that matter most. It states nothing of them: a terminal may leave rows out, and further ones may differ."""
 _SHORT = {"requests a second": "requests/s", "CPU time of a request": "CPU/request"}
 
 
@@ -27,7 +29,9 @@ def ratio_table(places: Sequence[Place], margin: float) -> tuple[Block, ...]:
 
     Mean and tail follow below the table of a single row, where they differ from the median.
     """
-    shown = [place for place in places if place.means and place.leads] or [place for place in places if place.means]
+    shown = [place for place in places if place.leads and (place.means or place.asked)] or [
+        place for place in places if place.means
+    ]
     if not shown:
         return ()
     if len(shown) > 1:
@@ -35,7 +39,7 @@ def ratio_table(places: Sequence[Place], margin: float) -> tuple[Block, ...]:
     (place,) = shown
     if place.workloads > 1:
         return (_by_quantity(place),)
-    first = [mean.rows[0] for mean in place.means]
+    first = dict.fromkeys((*(mean.rows[0] for mean in place.means), *place.asked))
     notes = (f"{name_of(row.metric)}: {tails.detail(row)}." for row in first if tails.matters(row, margin))
     return (_one_row_table(place), *(Paragraph(text[:1].upper() + text[1:]) for text in notes))
 
@@ -78,12 +82,23 @@ def _one_row_table(place: Place) -> Table:
         Column(("ratio",)),
     )
     rows = []
-    for mean in place.means:
-        row, cell = mean.rows[0], mean_cell(mean)
+    first = {mean.metric.name: mean.rows[0] for mean in place.means}
+    for row in (*(row for row in place.asked if row.metric.name not in first), *first.values()):
+        mean = place.mean(row.metric.name)
+        cell = _difference_cell(row) if mean is None else mean_cell(mean)
         interval = cell.interval + (formatting.BOUNDED if cell.interval and row.bounded else "")
         marked = msgspec.structs.replace(cell, interval=interval, mark=VERDICT_MARKS[row.verdict])
-        rows.append((Cell(mean.name), *map(Cell, values(row)), marked))
+        rows.append((Cell(name_of(row.metric)), *map(Cell, values(row)), marked))
     return Table(title=f"Ratios of {place.names[0]} to {place.names[1]}", columns=columns, rows=tuple(rows))
+
+
+def _difference_cell(row: Comparison) -> Cell:
+    """Return the difference of a row that has no ratio, with its interval."""
+    if row.verdict in NO_NUMBERS or row.effect is None:
+        return Cell()
+    return Cell(
+        effect=formatting.effect(row.effect, row), interval=formatting.interval(row).removesuffix(formatting.BOUNDED)
+    )
 
 
 def _by_place(places: Sequence[Place]) -> Table:
@@ -160,7 +175,7 @@ def rows_plot(rows: Sequence[Comparison], margin: float) -> tuple[Block, ...]:
     left_out = len(rows) - len(shown)
     return (
         ForestPlot(
-            title="The rows that differ most",
+            title=ROWS_TITLE,
             before_name=formatting.safe(shown[0].baseline.short_label),
             after_name=formatting.safe(shown[0].candidate.short_label) if single else "candidate",
             margin=margin,
@@ -169,13 +184,6 @@ def rows_plot(rows: Sequence[Comparison], margin: float) -> tuple[Block, ...]:
             left_out_after=after if left_out else 0,
         ),
     )
-
-
-def rows_title(rows: Sequence[Comparison]) -> str:
-    """Return the heading of the rows that matter most."""
-    if not any(row.verdict in DECIDED for row in rows):
-        return "No time or rate has a decided difference"
-    return "All rows, the worst first" if len(rows) <= MOST_ROWS else "The rows that differ most, the worst first"
 
 
 def _forest_row(row: Comparison, rows: Sequence[Comparison], margin: float) -> ForestRow:

@@ -23,7 +23,6 @@ from swapstone.core.report.answer.wording import listed
 from swapstone.core.report.document import Item, Tone
 from swapstone.core.report.verdict_groups import NO_NUMBERS
 
-_REASON = 90
 _MOST_NAMES = 4
 _FAILS = tuple(
     f"{side} fails {words}in " for side in ("baseline", "candidate") for words in ("", "significantly more often: ")
@@ -50,7 +49,7 @@ def missing(places: Sequence[Place]) -> str:
     """Return the sentences about candidates without any number and about rows without a valid result; empty without such."""
     gone = [place for place in places if place.leads and not have_numbers(place.leads)]
     found = [
-        f"{listed(list(names))} {'has' if len(names) == 1 else 'have'} no result: {reason}{'' if reason.endswith('…') else '.'}"
+        f"{listed(list(names))} {'has' if len(names) == 1 else 'have'} no result: {reason}."
         for reason, names in _by_reason(gone).items()
     ]
     partly = [(place, sum(row.verdict in NO_NUMBERS for row in place.leads)) for place in places if place not in gone]
@@ -72,7 +71,7 @@ def _by_reason(places: Sequence[Place]) -> dict[str, dict[str, None]]:
         reason = (
             FAST_ONES if row.reason.endswith(FAST_ONES) else formatting.safe(row.reason.removeprefix("candidate: "))
         )
-        whole = shortened(f"{what}: {reason}" if reason not in {"", what} else what).rstrip(".")
+        whole = (f"{what}: {reason}" if reason not in {"", what} else what).rstrip(".")
         by_reason.setdefault(whole, {})[place.names[0]] = None
     return by_reason
 
@@ -83,7 +82,7 @@ def nothing_measured(analysis: Analysis) -> str:
         return "There is nothing to compare in this record: no workload finished on two variants."
     found = [f"{failure.status}: {failure.reason}" for failure in analysis.failures if failure.reason]
     found += [f"{row.verdict.value}: {row.reason}" for row in analysis.comparisons if row.reason]
-    reason = f" The first reason: {shortened(formatting.safe(found[0])).rstrip('.')}." if found else ""
+    reason = f" The first reason: {formatting.safe(found[0]).rstrip('.')}." if found else ""
     return f"Nothing was measured: no comparison has a number.{reason}"
 
 
@@ -186,11 +185,6 @@ def caveats(analysis: Analysis) -> Iterator[Item]:
         yield Item(formatting.safe(caveat.message + hint), tone=Tone.WARNING)
 
 
-def shortened(text: str, most: int = _REASON) -> str:
-    """Return a text cut at a word, with an ellipsis, if it is longer than `most` characters."""
-    return text if len(text) <= most else f"{text[: most - 1].rsplit(' ', 1)[0]}…"
-
-
 _MOST_ITEMS = 3
 
 
@@ -223,7 +217,7 @@ def sentence(analysis: Analysis) -> str:
     pairs = (first.baseline, first.baseline_runs), (first.candidate, first.candidate_runs)
     (who, own), (other, against) = pairs if (first.fails_more or first.unfit[0]) == "baseline" else pairs[::-1]
     text = f"{prose_name(who)} fails in {share(own)} of its runs{_of(first, analysis)}, {prose_name(other)} in {share(against)}"
-    undecided = "" if first.fails_more else "; the rates don't differ significantly"
+    undecided = "" if first.fails_more else "; whether the rates differ is not decided"
     more = f" Runs fail in {formatting.count(len(found) - 1, 'more comparison')} too." if len(found) > 1 else ""
     return f"{text}: {kinds(own)} of {own.runs}{undecided}.{more} "
 

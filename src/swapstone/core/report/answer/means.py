@@ -33,7 +33,7 @@ from swapstone.core.report.variant_values import without_copies
 from swapstone.core.report.verdict_groups import MEDIAN_DIFFERS, NO_NUMBERS
 
 PROCESSOR_TIMES = frozenset({"cpu", "tree_cpu", "cpu_per_request"})
-"""Metrics of processor time. Their difference is in the sentence where that of the time or rate to read first is not significant."""
+"""Metrics of processor time. They decide beside the time or rate to read first."""
 
 _OF_ALL = "tree_cpu"
 """Of runs with several processes, it is in the sentence instead of `cpu`."""
@@ -67,11 +67,11 @@ _PHRASES = {
     "wall": Phrase("elapsed time", lasts=""),
     "cpu": Phrase("CPU time", "uses", "used"),
     "tree_cpu": Phrase("CPU time of all processes", "uses", "used"),
-    "maxrss": Phrase("peak memory"),
-    "tree_memory": Phrase("peak memory of all processes"),
-    "peak": Phrase("peak memory"),
-    "res": Phrase("resident memory"),
-    "resident": Phrase("resident memory"),
+    "maxrss": Phrase("peak memory", "uses", "used", "memory"),
+    "tree_memory": Phrase("peak memory of all processes", "uses", "used", "memory"),
+    "peak": Phrase("peak memory", "uses", "used", "memory"),
+    "res": Phrase("resident memory", "uses", "used", "memory"),
+    "resident": Phrase("resident memory", "uses", "used", "memory"),
     "file": Phrase("program size"),
     "cpu_per_request": Phrase("CPU time of a request"),
     "requests": Phrase("requests a second", "answers", "answered", counted=True),
@@ -117,8 +117,10 @@ class Mean(FrozenStruct, frozen=True, kw_only=True):
         return name_of(self.metric)
 
     def standing(self, margin: float) -> Standing:
-        """Return where the interval lies, relative to ratios from 1 / (1 + margin) to 1 + margin."""
-        return standing(self.low, self.high, margin)
+        """Return where the interval lies, relative to ratios from 1 / (1 + margin) to 1 + margin; of one row, as its verdict has it."""
+        found = standing(self.low, self.high, margin)
+        undecided = found is not Standing.UNKNOWN and self.workloads == 1 and self.count(Verdict.INCONCLUSIVE) == 1
+        return Standing.OPEN if undecided else found
 
     def count(self, *verdicts: Verdict) -> int:
         """Return how many rows have one of the verdicts."""
@@ -155,12 +157,13 @@ def standing(low: float | None, high: float | None, margin: float) -> Standing:
     return Standing.OPEN if low <= 1 <= high else Standing.SLIGHT
 
 
-def means_of(rows: Sequence[Comparison], indices: Sequence[Index]) -> tuple[Mean, ...]:
-    """Return the ratios of one candidate on one suite under one load: the time to read first, the other time, memory, size.
+def means_of(rows: Sequence[Comparison], indices: Sequence[Index], asked: Sequence[str] = ()) -> tuple[Mean, ...]:
+    """Return the ratios of one candidate on one suite under one load: what the user asked for, times to read first, memory, size.
 
     Args:
         rows: its comparisons.
         indices: those of the same suite, load and candidate.
+        asked: metrics that the user asked for.
     """
     by_metric: dict[str, list[Comparison]] = {}
     for row in rows:
@@ -168,7 +171,8 @@ def means_of(rows: Sequence[Comparison], indices: Sequence[Index]) -> tuple[Mean
         if row.metric.name != "requests" or row.metric.leads:
             by_metric.setdefault(row.metric.name, []).append(row)
     known = {index.metric: index for index in indices}
-    found = (mean_of(by_metric[name], known.get(name)) for name in _chosen(rows) if name in by_metric)
+    names = dict.fromkeys((*asked, *_chosen(rows)))
+    found = (mean_of(by_metric[name], known.get(name)) for name in names if name in by_metric)
     return tuple(mean for mean in found if mean is not None)
 
 
@@ -245,8 +249,9 @@ class Place(FrozenStruct, frozen=True, kw_only=True):
     Attributes:
         suite, load, baseline, candidate: of the comparisons.
         rows: all comparisons.
-        leads: of each workload the time or rate to read first.
-        means: one ratio for each quantity, the time to read first before the others.
+        asked: those of metrics that the user asked for.
+        times: of each workload the time or rate to read first.
+        means: one ratio for each quantity: what the user asked for, the time to read first, then others.
     """
 
     suite: str
@@ -254,14 +259,37 @@ class Place(FrozenStruct, frozen=True, kw_only=True):
     baseline: Variant
     candidate: Variant
     rows: tuple[Comparison, ...]
-    leads: tuple[Comparison, ...]
+    asked: tuple[Comparison, ...]
+    times: tuple[Comparison, ...]
     means: tuple[Mean, ...]
+
+    @property
+    def leads(self) -> tuple[Comparison, ...]:
+        """Return the rows to read first: what the user asked for, then of each workload a time or rate."""
+        return tuple(dict.fromkeys((*self.asked, *self.times)))
+
+    @property
+    def deciding(self) -> tuple[Comparison, ...]:
+        """Return the rows that an answer states, and that `--fail-if` judges, where they are decided: those to read first, and CPU times.
+
+        Where CPU time is read first, elapsed time is among them. Without a time or rate these are all rows.
+        """
+        first = self.leads
+        beside = {*PROCESSOR_TIMES, *(TIMES if any(row.metric.name in TIMES for row in first) else ())}
+        return (
+            tuple(dict.fromkeys((*first, *(row for row in self.rows if row.metric.name in beside))))
+            if first
+            else self.rows
+        )
 
     @property
     def lead(self) -> Mean | None:
         """Return the ratio of the time or rate to read first; None without one."""
-        name = leading_metric(self.rows)
-        return next((mean for mean in self.means if mean.metric.name == name), None)
+        return self.mean(leading_metric(self.rows) or "")
+
+    def mean(self, metric: str) -> Mean | None:
+        """Return the ratio of a metric by its name; None without one."""
+        return next((mean for mean in self.means if mean.metric.name == metric), None)
 
     @property
     def memory(self) -> Mean | None:
@@ -285,8 +313,9 @@ class Place(FrozenStruct, frozen=True, kw_only=True):
 
     def scope(self, workloads: int) -> str:
         """Return where it was measured: ``27 workloads of libc``, or the workload's name if there is one only."""
-        if workloads == 1 and self.leads:
-            usable = [row for row in self.leads if row.verdict not in NO_NUMBERS] or list(self.leads)
+        if workloads == 1:
+            rows = self.leads or self.rows
+            usable = [row for row in rows if row.verdict not in NO_NUMBERS] or rows
             text = formatting.safe(usable[0].workload)
         elif self.suite == OWN_SUITE:
             text = formatting.count(workloads, "program run")
@@ -300,8 +329,13 @@ def prose_name(variant: Variant) -> str:
     return " with ".join(formatting.safe(level) for _, level in variant.levels)
 
 
-def places_of(analysis: Analysis) -> tuple[Place, ...]:
-    """Return the places of an analysis, in its order, without copies of the baseline. Those without times or rates come last."""
+def places_of(analysis: Analysis, asked: Sequence[str] = ()) -> tuple[Place, ...]:
+    """Return the places of an analysis, in its order, without copies of the baseline. Those without rows to read first come last.
+
+    Args:
+        analysis: of a record.
+        asked: metrics that the user asked for.
+    """
     found: dict[tuple[str, str, Variant, Variant], list[Comparison]] = {}
     for row in without_copies(analysis):
         found.setdefault((row.suite, row.load, row.baseline, row.candidate), []).append(row)
@@ -315,34 +349,24 @@ def places_of(analysis: Analysis) -> tuple[Place, ...]:
             baseline=baseline,
             candidate=candidate,
             rows=tuple(rows),
-            leads=lead_rows(rows),
-            means=means_of(rows, indices.get((suite, load, candidate), ())),
+            asked=tuple(row for name in asked for row in rows if row.metric.name == name),
+            times=time_rows(rows),
+            means=means_of(rows, indices.get((suite, load, candidate), ()), asked),
         )
         for (suite, load, baseline, candidate), rows in found.items()
     ]
     return tuple(sorted(places, key=lambda place: not place.leads))
 
 
-def lead_rows(rows: Sequence[Comparison]) -> tuple[Comparison, ...]:
-    """Return of each workload the row to read first: the preferred one, else its first time or rate.
-
-    Numbers that an own program prints follow where the user gave them a direction.
-    """
+def time_rows(rows: Sequence[Comparison]) -> tuple[Comparison, ...]:
+    """Return of each workload the time or rate to read first: the preferred one, else the first."""
     chosen: dict[str, Comparison] = {}
     for row in rows:
         if row.metric.quantity not in {Quantity.TIME, Quantity.RATE}:
             continue
         if row.workload not in chosen or (row.preferred and not chosen[row.workload].preferred):
             chosen[row.workload] = row
-    own = (
-        row
-        for row in rows
-        if row.suite == OWN_SUITE
-        and row.metric.leads
-        and row.metric.quantity in {Quantity.TIME, Quantity.RATE}
-        and row.metric is not chosen[row.workload].metric
-    )
-    return (*chosen.values(), *own)
+    return tuple(chosen.values())
 
 
 def have_numbers(rows: Sequence[Comparison]) -> bool:

@@ -27,7 +27,7 @@ from swapstone.core.model import (
 )
 from swapstone.core.report import formatting
 from swapstone.core.report.answer.limits import share, shown
-from swapstone.core.report.answer.means import PROCESSOR_TIMES, bounds_of, have_numbers, places_of
+from swapstone.core.report.answer.means import bounds_of, have_numbers, places_of
 from swapstone.core.report.verdict_groups import NO_NUMBERS
 from swapstone.exit_status import ExitStatus, Finding
 
@@ -38,7 +38,7 @@ class FailIf(FrozenStruct, frozen=True, kw_only=True):
     """A condition of ``--fail-if``.
 
     Attributes:
-        metric: whose rows are judged; empty for those that reports read first, and CPU time.
+        metric: whose rows are judged; empty for those that an answer states: what the user asked for, times, CPU time.
         margin: how much worse a candidate may be, as a ratio, e.g. 0.05; None for the experiment's margin.
     """
 
@@ -133,17 +133,17 @@ def _findings(
 ) -> Iterator[tuple[Comparison, Finding, FailureRates | None]]:
     """Yield the rows that conditions judge, in the order of the analysis, each with its finding and the rates of failed runs.
 
-    Without a metric these are the rows to read first, or all where there are none. CPU time counts beside them where it is worse.
+    Without a metric these are the rows that the answer states. Those beside the rows to read first count where they are worse.
     """
     known = {(each.suite, each.workload, each.load, each.candidate): each for each in analysis.failure_rates}
-    for place, condition in itertools.product(places_of(analysis), conditions):
+    for place, condition in itertools.product(places_of(analysis, experiment.printed_metrics), conditions):
         margin = experiment.margin if condition.margin is None else condition.margin
-        leads = place.leads or place.rows
-        beside = [row for row in place.rows if row.metric.name in PROCESSOR_TIMES and row not in leads]
-        for row in place.rows if condition.metric else (*leads, *beside):
+        named = [row for row in place.rows if row.metric.name == condition.metric]
+        first = named if condition.metric else place.leads or place.rows
+        for row in named if condition.metric else place.deciding:
             rates = known.get((row.suite, row.workload, row.load, row.candidate))
             finding = finding_of(row, margin, rates)
-            if condition.metric in {"", row.metric.name} and (row not in beside or finding.status is ExitStatus.WORSE):
+            if row in first or finding.status is ExitStatus.WORSE:
                 yield row, finding, rates
 
 

@@ -118,7 +118,7 @@ def listed(names: Sequence[str], last: str = "and") -> str:
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} {last} {names[-1]}" if names else ""
 
 
-_WORDS = ("a ", "no ", "the ", "too ", "with ", "whether ")
+_WORDS = ("a ", "against ", "no ", "the ", "too ", "with ", "whether ")
 
 
 def sentence_case(text: str) -> str:

@@ -43,50 +43,39 @@ Shortened = TypeVar("Shortened", Table, ForestPlot)
 
 
 class Brevity(NamedTuple):
-    """How much of an overview to print.
+    """How much of an overview to print. What is printed is never cut: rows and items are left out whole, and counted.
 
     Attributes:
         rows: of each table.
-        lines: of each item of a list.
         items: of each list, without warnings.
         warnings: of each list.
         commands: of what to do next.
     """
 
     rows: int
-    lines: int
     items: int
     warnings: int
     commands: int
-
-    @property
-    def detail(self) -> int | None:
-        """Return the lines of a row's detail; None for none."""
-        return None if self.rows < _LEAST_DETAILED else 1 if self.rows == _LEAST_DETAILED else max(2, self.lines)
 
 
 _LEAST_INDICES = 4
 """Rows of the tables above the first heading: elapsed time, CPU time, memory and size."""
 
 _LEAST_DETAILED = 3
-"""Of so many rows of a table, each detail has one line; of fewer, none has a detail."""
+"""Of fewer rows of a table, none has a detail."""
 
 BREVITIES = (
-    Brevity(10, 3, 20, 20, 4),
-    Brevity(8, 3, 20, 20, 4),
-    Brevity(8, 2, 20, 20, 4),
-    Brevity(8, 1, 20, 20, 4),
-    Brevity(8, 1, 9, 12, 4),
-    Brevity(6, 1, 6, 12, 4),
-    Brevity(4, 1, 4, 12, 4),
-    Brevity(3, 1, 2, 10, 4),
-    Brevity(3, 1, 1, 8, 3),
-    Brevity(2, 1, 1, 6, 3),
-    Brevity(2, 1, 1, 4, 2),
-    Brevity(2, 1, 1, 2, 2),
-    Brevity(1, 1, 0, 1, 1),
+    Brevity(10, 20, 20, 4),
+    Brevity(8, 20, 20, 4),
+    Brevity(8, 9, 20, 4),
+    Brevity(6, 6, 20, 4),
+    Brevity(4, 4, 20, 4),
+    Brevity(3, 2, 20, 4),
+    Brevity(3, 1, 20, 3),
+    Brevity(2, 1, 20, 3),
+    Brevity(2, 1, 20, 2),
 )
-"""From the longest to the shortest; a terminal gets the first that fits. Caveats give way last. Ten rows: two kernels, five loads."""
+"""From the longest to the shortest; a terminal gets the first that fits. Caveats do not give way. Ten rows: two kernels, five loads."""
 
 
 def brief_blocks(blocks: Sequence[Block], brevity: Brevity) -> Iterator[Block]:
@@ -190,7 +179,7 @@ def _pieces(word: str, indent: str, width: int) -> list[str]:
 LEAST_WIDTH = 20
 """A narrower terminal gets lines of this width."""
 MOST_LINES = 40
-"""Lines of a brief rendering."""
+"""Lines of a brief rendering, unless the answer and the texts that it has to keep are longer."""
 
 
 class Terminal(FrozenStruct, frozen=True, kw_only=True):
@@ -201,12 +190,14 @@ class Terminal(FrozenStruct, frozen=True, kw_only=True):
         colour: whether text gets terminal codes; without, the output holds none, whatever names contain.
         ascii_only: whether to keep to ASCII.
         every: whether to print the sections of a document that has an overview, and all that a brief rendering leaves out.
+        lines: its lines: if the output has more, the answer is repeated at its end. 0 for any number, such as in a pipe.
     """
 
     width: int = 80
     colour: bool = False
     ascii_only: bool = False
     every: bool = False
+    lines: int = 0
 
 
 def render(document: Document, terminal: Terminal | None = None) -> str:
@@ -217,17 +208,19 @@ def render(document: Document, terminal: Terminal | None = None) -> str:
         terminal: where to; by default 80 columns without colour.
 
     Returns:
-        The text, ending in a newline. No line is wider than the terminal (at least `LEAST_WIDTH` columns). A document with an overview
-        has at most `MOST_LINES` lines, from 60 columns on, unless `every` is set.
+        The text, ending in a newline. No line is wider than the terminal (at least `LEAST_WIDTH` columns), and no text is cut. A document
+        with an overview has at most `MOST_LINES` lines, from 80 columns on, unless `every` is set or single texts are long.
     """
     shown = terminal or Terminal()
     if shown.every or not document.overview:
-        return _Printer(shown).document(document)
-    for brevity in BREVITIES:
-        text = _Printer(shown, brevity).overview(document)
-        if text.count("\n") <= MOST_LINES:
-            break
-    return text
+        text = _Printer(shown).document(document)
+    else:
+        for brevity in BREVITIES:
+            text = _Printer(shown, brevity).overview(document)
+            if text.count("\n") <= MOST_LINES:
+                break
+    scrolled = shown.lines and document.answer and text.count("\n") >= shown.lines
+    return text + _Printer(shown).answer(document) if scrolled else text
 
 
 class _Printer:
@@ -239,6 +232,10 @@ class _Printer:
         self.every = terminal.every
         self.paint = Paint(colour=terminal.colour, ascii_only=terminal.ascii_only)
         self.letters: dict[Mark, None] = {}
+
+    def answer(self, document: Document) -> str:
+        """Return the answer once more, below an empty line."""
+        return self._final(["", *self._wrapped(document.answer, Tone.STRONG, indent="")])
 
     def overview(self, document: Document) -> str:
         """Return the answer, the subject and the overview."""
@@ -291,7 +288,7 @@ class _Printer:
         match block:
             case Paragraph():
                 bullet = {Tone.NOTE: "* ", Tone.WARNING: "! "}.get(block.tone, "")
-                return self._shortened(bullet + block.text, Tone.PLAIN if block.tone is Tone.NOTE else block.tone)
+                return self._wrapped(bullet + block.text, Tone.PLAIN if block.tone is Tone.NOTE else block.tone)
             case Heading():
                 return ["", *self._wrapped(block.text, Tone.STRONG)]
             case BulletList():
@@ -302,7 +299,8 @@ class _Printer:
             case ResultTable() | PairedRuns():
                 return self._blocks(simplified(block))
             case ForestPlot():
-                return forest_lines(block, self.width, self.paint, self.brevity.detail if self.brevity else 0)
+                details = self.brevity is None or self.brevity.rows >= _LEAST_DETAILED
+                return forest_lines(block, self.width, self.paint, details=details)
             case Drawing():
                 return []
             case Facts():
@@ -336,13 +334,7 @@ class _Printer:
         label = f"{item.label}: " if item.label else ""
         inner = item.items if self.brevity is None else ()
         below = (line for text in inner for line in self._wrapped(f"  - {text}", indent="    "))
-        return [*self._shortened(f"{bullet}{label}{item.text}", item.tone), *below]
-
-    def _shortened(self, text: str, tone: Tone) -> list[str]:
-        """Return the first lines of a text in an overview, with an ellipsis if there are more."""
-        lines = terminal_layout.wrap(safe(text), self.width, "  ")
-        most = self.brevity.lines if self.brevity is not None else 0
-        return [self.paint(line, tone) for line in terminal_layout.first_lines(lines, most, self.width)]
+        return [*self._wrapped(f"{bullet}{label}{item.text}", item.tone), *below]
 
     def _wrapped(self, text: str, tone: Tone = Tone.PLAIN, indent: str = "  ") -> list[str]:
         return [self.paint(line, tone) for line in terminal_layout.wrap(safe(text), self.width, indent)]

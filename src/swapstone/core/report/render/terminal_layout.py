@@ -3,11 +3,12 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from rich.cells import cell_len, chop_cells, set_cell_size
+from rich.cells import cell_len, chop_cells
 
 from swapstone.core.report.document import Tone
 
@@ -22,6 +23,10 @@ _CODES = {
 """SGR parameters (ECMA-48, 8.3.117)."""
 # One character each, so that columns stay aligned in ASCII.
 _ASCII = str.maketrans("→–×…█▌▐│─·±", ">-x~===|--~")  # noqa: RUF001 - a dash between numbers, a times sign
+
+
+_LEAST_WRAPPED = 8
+"""Narrower columns break a text anywhere, others at blanks."""
 
 
 class Styled(NamedTuple):
@@ -55,61 +60,52 @@ class Paint:
         return line.translate(_ASCII).encode("ascii", "backslashreplace").decode("ascii") if self.ascii_only else line
 
 
-def fit(text: str, width: int) -> str:
-    """Return text in exactly `width` terminal columns, cut in its middle where it is too long."""
-    if cell_len(text) <= width or width < 4:
-        return set_cell_size(text, width)
-    tail = (width - 1) // 2
-    end = text[-tail:]
-    while cell_len(end) > tail:
-        end = end[1:]
-    return set_cell_size(f"{set_cell_size(text, width - 1 - cell_len(end))}…{end}", width)
-
-
-def head(text: str, width: int) -> str:
-    """Return the beginning of a text, cut at a blank, in at most `width` terminal columns."""
-    if cell_len(text) <= width:
-        return text
-    cut = set_cell_size(text, width).rstrip()
-    return cut.rsplit(" ", 1)[0] if " " in cut.strip() else cut
-
-
-def first_lines(lines: list[str], most: int, width: int) -> list[str]:
-    """Return the first lines of a text, with an ellipsis at their end if there are more than `most`; all for 0."""
-    if not most or len(lines) <= most:
-        return lines
-    return [*lines[: most - 1], f"{head(lines[most - 1], width - 2)} …"]
-
-
 def table(
     rows: Sequence[Sequence[Styled]], right: Sequence[bool], limit: Sequence[int], paint: Paint, width: int = 0
-) -> list[str]:
-    """Lay rows out in columns, a blank between them.
+) -> list[list[str]]:
+    """Lay rows out in columns, a blank between them. A cell that is wider than its column continues below: nothing is cut.
 
     Args:
         rows: cells, equally many in each row; the first row is the header.
         right: for each column, whether it is flush right.
         limit: for each column, the widest it may be; 0 for as wide as needed.
         paint: applies tones.
-        width: of the terminal; the widest columns are cut until a line fits. 0 for any.
+        width: of the terminal; the widest columns get narrower until a line fits. 0 for any.
 
     Returns:
-        One string per row.
+        The lines of each row.
     """
     needed = [max(cell_len(row[i].text) for row in rows) for i in range(len(right))]
     widths = [min(size, most) if most else size for size, most in zip(needed, limit, strict=True)]
     while width and sum(widths) + len(widths) - 1 > width and max(widths) > 1:
         widths[widths.index(max(widths))] -= 1
-    lines = []
+    found = []
     for row in rows:
-        parts = []
-        for cell, size, flush in zip(row, widths, right, strict=True):
-            text = " " * (size - cell_len(cell.text) if flush else 0) + cell.text
-            text = fit(text, size)
-            body = text.strip(" ")
-            parts.append(text.replace(body, paint(body, cell.tone), 1) if body else text)
-        lines.append(" ".join(parts))
-    return lines
+        cells = [_within(cell.text, size) for cell, size in zip(row, widths, strict=True)]
+        lines = []
+        for parts in itertools.zip_longest(*cells, fillvalue=""):
+            line = [
+                _padded(text, size, paint(text.strip(" "), cell.tone), flush=flush)
+                for text, cell, size, flush in zip(parts, row, widths, right, strict=True)
+            ]
+            lines.append(" ".join(line))
+        found.append(lines)
+    return found
+
+
+def _within(text: str, width: int) -> list[str]:
+    """Return a cell's text in lines of at most `width` columns."""
+    if cell_len(text) <= width:
+        return [text]
+    return wrap(text.strip(), width) if width >= _LEAST_WRAPPED else chop_cells(text.strip(), width)
+
+
+def _padded(text: str, width: int, painted: str, *, flush: bool) -> str:
+    """Return a text of `width` columns whose part between blanks is replaced by that with terminal codes."""
+    room = " " * (width - cell_len(text))
+    body = text.strip(" ")
+    whole = text.replace(body, painted, 1) if body else text
+    return room + whole if flush else whole + room
 
 
 def bar(ratio: float, reach: float, width: int = 13) -> str:

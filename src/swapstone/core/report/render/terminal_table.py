@@ -41,10 +41,10 @@ def table_lines(table: Table, width: int, paint: Paint) -> list[str]:
     for chunk in _chunks(widths, len(keys), width):
         shown = [*keys, *chunk]
         limit = _limits([widths[i] for i in shown], len(keys), width)
-        lines = terminal_layout.table(
+        laid = terminal_layout.table(
             [[row[i] for i in shown] for row in body], [right[i] for i in shown], limit, paint, width
         )
-        found += ["", *_with_gap(lines, table, len(body) - len(table.rows), width, paint)]
+        found += ["", *_with_gap(laid, table, len(body) - len(table.rows), paint)]
     return found[1:]
 
 
@@ -61,13 +61,11 @@ def _without_optional_columns(table: Table, width: int) -> Table:
     return table
 
 
-def _with_gap(lines: list[str], block: Table | ForestPlot, heads: int, width: int, paint: Paint) -> list[str]:
-    """Return the lines of a table with the number of rows that are left out, at their place."""
-    if not block.left_out:
-        return lines
+def _with_gap(rows: list[list[str]], block: Table | ForestPlot, heads: int, paint: Paint) -> list[str]:
+    """Return the lines of a table's rows with the number of rows that are left out, at their place."""
+    gap = [[paint(f"… and {block.left_out} more", Tone.NOTE)]] if block.left_out else []
     place = heads + block.left_out_after
-    text = terminal_layout.fit(f"… and {block.left_out} more", min(width, 40)).rstrip()
-    return [*lines[:place], paint(text, Tone.NOTE), *lines[place:]]
+    return [line for lines in (*rows[:place], *gap, *rows[place:]) for line in lines]
 
 
 def _composed(table: Table, *, effects: bool) -> list[list[Styled]]:
@@ -152,14 +150,14 @@ def marks_of(table: Table) -> tuple[Mark, ...]:
     return tuple(mark for mark in marks if mark.letter not in {"", mark.name})
 
 
-def forest_lines(plot: ForestPlot, width: int, paint: Paint, most: int | None = 0) -> list[str]:
+def forest_lines(plot: ForestPlot, width: int, paint: Paint, *, details: bool = True) -> list[str]:
     """Lay out one row a ratio: name, both values, ratio, and as the width allows a bar and the reference ratio.
 
     Args:
         plot: what to print.
         width: columns of the terminal.
         paint: applies tones.
-        most: lines of a row's detail, which stands below the row; 0 for all, None for none.
+        details: whether each row's detail stands below it.
     """
     bars, references = width >= _NARROW, bool(plot.reference_name)
     beside = references and width >= _WIDE
@@ -182,20 +180,11 @@ def forest_lines(plot: ForestPlot, width: int, paint: Paint, most: int | None = 
     value = _VALUE if width < _NARROW else _WIDE_VALUE
     limit = [0, *([] if bare else [value, value]), *([0] * (len(right) - (1 if bare else 3)))]
     limit[0] = _name_limit(body, width, limit)
-    detailed = _with_details(terminal_layout.table(body, right, limit, paint, width), plot, width, paint, most)
-    return detailed + (_reference_lines(plot, width, paint) if references and not beside else [])
-
-
-def _with_details(lines: list[str], plot: ForestPlot, width: int, paint: Paint, most: int | None) -> list[str]:
-    """Return the lines of a plot with each row's detail below it, and the number of rows that are left out at their place."""
-    groups = [lines[:1]]
-    for line, row in zip(lines[1:], plot.rows, strict=True):
-        shown = row.detail and most is not None
-        wrapped = terminal_layout.wrap(f"  {safe(row.detail)}", width, "  ") if shown else []
-        detail = terminal_layout.first_lines(wrapped, most or 0, width)
-        groups.append([line, *(paint(text, Tone.NOTE) for text in detail)])
-    every = [line for group in groups for line in group]
-    return _with_gap(every, plot, sum(map(len, groups[: 1 + plot.left_out_after])) - plot.left_out_after, width, paint)
+    laid = terminal_layout.table(body, right, limit, paint, width)
+    for lines, row in zip(laid[1:], plot.rows if details else (), strict=details):
+        below = terminal_layout.wrap(f"  {safe(row.detail)}", width, "  ") if row.detail else []
+        lines += [paint(text, Tone.NOTE) for text in below]
+    return _with_gap(laid, plot, 1, paint) + (_reference_lines(plot, width, paint) if references and not beside else [])
 
 
 def _ratio(row: ForestRow) -> str:
@@ -216,7 +205,8 @@ def _reference_lines(plot: ForestPlot, width: int, paint: Paint) -> list[str]:
         for row in plot.rows
         if row.reference is not None
     ]
-    return ["", *terminal_layout.table(body, [False, True, True, False], [40, 0, 0, 0], paint, width)]
+    laid = terminal_layout.table(body, [False, True, True, False], [40, 0, 0, 0], paint, width)
+    return ["", *(line for lines in laid for line in lines)]
 
 
 def _name_limit(body: Sequence[Sequence[Styled]], width: int, limit: Sequence[int]) -> int:

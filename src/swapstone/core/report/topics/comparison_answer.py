@@ -3,31 +3,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
-from swapstone.core.model import Analysis, Direction, Metric, Verdict
+from swapstone.core.model import Analysis, Comparison, Direction, Metric, Scale, Verdict
 from swapstone.core.model.metric import TIMES
 from swapstone.core.report import formatting
-from swapstone.core.report.answer import tails, wording
+from swapstone.core.report.answer import figures, tails, wording
 from swapstone.core.report.answer.answer import Answer
 from swapstone.core.report.answer.claim import Claim
 from swapstone.core.report.answer.means import (
-    PROCESSOR_TIMES,
     Mean,
     Place,
     Standing,
     cost_groups,
     have_numbers,
     mean_of,
+    name_of,
     phrase_of,
     places_of,
 )
 from swapstone.core.report.answer.ratio_answer import ratio_answer
 from swapstone.core.report.context import ReportContext
 from swapstone.core.report.topics.factorial_tables import is_crossed
-from swapstone.core.report.verdict_groups import DECIDED, NO_NUMBERS, SAME_CENTRE
+from swapstone.core.report.verdict_groups import DECIDED, MEDIAN_DIFFERS, NO_NUMBERS, SAME_CENTRE
 
 P99 = "latency_p99"
 _LARGE = 1.5
@@ -39,85 +39,171 @@ def answer(context: ReportContext, analysis: Analysis) -> Answer | None:
     """Return the answer of comparisons; None of a record without any, or of crossed factors."""
     if not analysis.comparisons or is_crossed(analysis):
         return None
-    places = places_of(analysis)
+    places = places_of(analysis, context.asked)
     return ratio_answer(context, places, claims_of(places, context.experiment.margin))
 
 
 def claims_of(places: Sequence[Place], margin: float) -> list[Claim]:
-    """Return a claim for each place with numbers; where no time or rate was measured, one about memory, events or sizes."""
-    if any(place.leads for place in places):
-        return [_claim(place, margin) for place in places if have_numbers(place.leads)]
-    return _without_times(places, margin)
+    """Return the claims of each place, one for each metric: what the user asked for, the time to read first, then what is decided.
 
-
-def _claim(place: Place, margin: float) -> Claim:
-    """Return the result of one candidate.
-
-    For example: musl takes 2.5 times as long as glibc on 27 workloads of libc, and a third of the memory; the cost is in regex, strings
-    and threads.
+    Where neither was measured, they are about everything else that is decided; without a difference in it, about the first metric.
     """
+    found = [claim for place in places if place.leads for claim in _claims(place, margin)]
+    if any(place.leads for place in places):
+        return found
+    every = [
+        claim
+        for place in places
+        for name, rows in _by_metric(place.rows)
+        if (claim := _claim(place, name, rows, margin))
+    ]
+    return [claim for claim in every if claim.decided] or every[:1]
+
+
+def _by_metric(rows: Iterable[Comparison]) -> Iterable[tuple[str, list[Comparison]]]:
+    found: dict[str, list[Comparison]] = {}
+    for row in rows:
+        found.setdefault(row.metric.name, []).append(row)
+    return found.items()
+
+
+def _claims(place: Place, margin: float) -> Iterator[Claim]:
+    """Yield a claim for each metric that an answer states about a place with rows to read first."""
     lead = place.lead
+    for name, rows in _by_metric(place.asked):
+        if claim := _claim(place, name, rows, margin):
+            yield claim
+    # The first claim is about each workload's elapsed or CPU time, whichever is read first.
+    times = [row for row in place.times if row not in place.asked]
+    of_lead = [row for row in times if lead is None or row.metric.name in {*TIMES, lead.metric.name}]
+    first = _claim(place, lead.metric.name if lead else of_lead[0].metric.name, of_lead, margin) if of_lead else None
+    if first is not None:
+        yield first
+    for name, rows in _by_metric(row for row in times if row not in of_lead):
+        claim = _claim(place, name, rows, margin)
+        if claim is not None and (claim.decided or claim.standing is Standing.SAME):
+            yield claim
+    named = {row.metric.name for row in (*place.asked, *times)}
+    for name, rows in _by_metric(row for row in place.deciding if row.metric.name not in named):
+        claim = _claim(place, name, rows, margin)
+        if claim is not None and claim.decided and not (first is not None and _repeats(claim, first)):
+            yield claim
+    for mean in (place.mean(P99), place.memory, place.size):
+        if mean is not None and mean.metric.name not in named and mean.standing(margin) in _DIFFERENT:
+            large = mean is not place.size or not 1 / _LARGE < mean.effect < _LARGE
+            if large and (claim := _claim(place, mean.metric.name, mean.rows, margin)):
+                yield claim
+
+
+def _repeats(claim: Claim, first: Claim) -> bool:
+    """Return whether a claim adds nothing to the first one: it has its direction, or none, and the verdicts of the same workloads."""
+    known = {(row.workload, row.verdict) for row in first.rows}
+    decided = {(row.workload, row.verdict) for row in claim.rows if row.verdict in DECIDED}
+    return decided <= known and (claim.standing is first.standing or not claim.differs)
+
+
+def _claim(place: Place, name: str, rows: Sequence[Comparison], margin: float) -> Claim | None:
+    """Return the result of one candidate in one metric; None where no row has a number.
+
+    For example: musl takes 2.5 times as long as glibc on 27 workloads of libc; the cost is in regex, strings and threads.
+
+    Args:
+        place: the candidate.
+        name: of the metric.
+        rows: which the claim is about: of this metric, or of another time of a workload that has none of this one.
+        margin: ratios within it are no difference.
+    """
+    usable = tuple(row for row in rows if row.verdict not in NO_NUMBERS)
+    if not have_numbers(rows):
+        return None
+    mean = place.mean(name) or mean_of([row for row in rows if row.metric.name == name])
     candidate, baseline = place.names
-    usable = [row for row in place.leads if row.verdict not in NO_NUMBERS]
-    alone = lead is not None and len({row.workload for row in usable}) == 1
+    alone = len({row.workload for row in usable}) == 1
+    found = Standing.UNKNOWN if mean is None else mean.standing(margin)
+    scope = place.scope(len({row.workload for row in usable}) if mean is None else mean.workloads)
+    where = f" on {'each of ' if _holds_for_each(found, rows) and not alone else ''}{scope}"
+    phrases = [
+        _differences(usable, each) if mean is None else lead_phrase(mean, margin, each) for each in (baseline, "")
+    ]
     claim = Claim(
         suite=place.suite,
         load=place.load,
         subject=candidate,
         against=baseline,
-        scope=place.scope(place.workloads if lead is None else lead.workloads),
-        text=f"{candidate} can't be compared with {baseline} as a ratio on {place.scope(place.workloads)}",
-        rows=tuple(row for row in usable if row in lead.rows) if alone and lead is not None else place.leads,
+        scope=scope,
+        text=_special(place, mean, rows, found, scope) or f"{candidate} {phrases[0]}{where}",
+        brief=phrases[1],
+        details=tuple(_details(place, rows, mean, found)),
+        rows=usable if alone else tuple(rows),
         names_rows=alone,
+        metric=name,
+        quantity=rows[0].metric.quantity,
         floor=margin,
     )
-    if lead is None:
-        return claim
-    brief = f"{lead_phrase(lead, margin, '')}{_other_leads(place, lead, margin)}{_memory(place, margin)}"
-    return msgspec.structs.replace(claim, text=_text(place, lead, margin), brief=brief).of_mean(lead)
+    return msgspec.structs.replace(claim, standing=_without_ratio(usable)) if mean is None else claim.of_mean(mean)
 
 
-def _text(place: Place, lead: Mean, margin: float) -> str:
-    standing = lead.standing(margin)
+def _holds_for_each(found: Standing, rows: Sequence[Comparison]) -> bool:
+    return found is Standing.SAME and all(row.verdict in SAME_CENTRE for row in rows)
+
+
+def _special(place: Place, mean: Mean | None, rows: Sequence[Comparison], found: Standing, scope: str) -> str:
+    """Return the text of a single row whose median and mean differ in opposite directions, or of too few runs; empty for another."""
     candidate, baseline = place.names
-    if standing in {Standing.OPEN, Standing.UNKNOWN} and all(
-        row.verdict in {Verdict.INCONCLUSIVE, *NO_NUMBERS} for row in place.leads
+    usable = [row for row in rows if row.verdict not in NO_NUMBERS]
+    if mean is not None and len(usable) == 1 and usable[0].verdict is Verdict.MIXED:
+        (row,) = usable
+        return (
+            f"no verdict on {formatting.safe(mean.name)} of {candidate} against {baseline} on {scope}: its median is "
+            f"{formatting.digits(mean.effect)} times, {tails.detail(row) or 'and its mean differs in the opposite direction'}"
+        )
+    if (
+        mean is not None
+        and found is Standing.UNKNOWN
+        and all(row.low is None and row.verdict not in DECIDED for row in rows)
     ):
-        return _nothing_found(place, lead, standing, margin) + _memory(place, margin, alone=True)
-    if lead.workloads == 1 and (mixed := _mixed(place, lead)):
-        return mixed + _memory(place, margin)
-    each = standing is Standing.SAME and all(row.verdict in SAME_CENTRE for row in place.leads)
-    where = f" on {'each of ' if each and lead.workloads > 1 else ''}{place.scope(lead.workloads)}"
-    others = _other_leads(place, lead, margin) + _memory(place, margin) + _latency(place, margin)
-    text = f"{candidate} {lead_phrase(lead, margin, baseline)}{where}{others}"
-    return "; ".join([text, *(_where(place, lead, standing) if lead.workloads > 1 else [])])
+        runs = max(len(row.baseline_values) for row in rows)
+        pairs = formatting.count(runs, "pair")
+        return f"too few runs to compare {candidate} with {baseline} on {scope}: {pairs} of runs, in which it {_past(mean)}"
+    return ""
 
 
-def _other_leads(place: Place, lead: Mean, margin: float) -> str:
-    """Return the clauses about what other workloads measure, or a program prints, where that is decided."""
-    names = dict.fromkeys(row.metric.name for row in place.leads if row.metric.name not in {*TIMES, lead.metric.name})
-    means = (mean_of([row for row in place.leads if row.metric.name == name]) for name in names)
-    return "".join(
-        f", and {lead_phrase(mean, margin, '')}" for mean in means if mean is not None and _is_stated(mean, margin)
-    )
+def _without_ratio(rows: Sequence[Comparison]) -> Standing:
+    """Return where rows without a ratio stand: a single one as its verdict has it, several are open."""
+    row = rows[0]
+    if len(rows) > 1 or row.verdict not in MEDIAN_DIFFERS | SAME_CENTRE:
+        return Standing.OPEN
+    return Standing.SAME if row.verdict in SAME_CENTRE else Standing.MORE if (row.effect or 0.0) > 0 else Standing.LESS
 
 
-def _is_stated(mean: Mean, margin: float) -> bool:
-    """Return whether a mean is a difference, or shows that there is none in any row."""
-    same = mean.standing(margin) is Standing.SAME and not any(row.verdict in DECIDED for row in mean.rows)
-    return same or mean.standing(margin) in _DIFFERENT
+def _differences(rows: Sequence[Comparison], other: str) -> str:
+    """Return the result of rows without a ratio as a phrase with its verb: ``has errors 3 instead of 0``."""
+    name = formatting.safe(name_of(rows[0].metric))
+    joint = f" from {other}" if other else ""
+    if len(rows) > 1:
+        return f"has no common ratio{joint.replace(' from', ' to')} in {name}"
+    (row,) = rows
+    if row.verdict in MEDIAN_DIFFERS:
+        before, after = figures.values(row)
+        return f"has {name} {after} instead of {before}{f' with {other}' if other else ''}"
+    if row.verdict in SAME_CENTRE:
+        return f"has the same {'median ' * tails.median_only(rows)}{name}{f' as {other}' if other else ''}"
+    return f"may differ{joint} in {'median ' * tails.median_only(rows)}{name} (not decided)"
 
 
-def _mixed(place: Place, lead: Mean) -> str:
-    """Return the result of a single row whose median and mean differ in opposite directions; empty for another row."""
-    row = next((row for row in lead.rows if row.verdict not in NO_NUMBERS), None)
-    if row is None or row.verdict is not Verdict.MIXED:
-        return ""
-    candidate, baseline = place.names
-    return (
-        f"no verdict on {formatting.safe(lead.name)} of {candidate} against {baseline} on {place.scope(1)}: its median is "
-        f"{formatting.digits(lead.effect)} times, {tails.detail(row) or 'and its mean differs in the opposite direction'}"
-    )
+def _details(place: Place, rows: Sequence[Comparison], mean: Mean | None, found: Standing) -> Iterator[str]:
+    """Yield which change undecided rows would show, or which groups of workloads have a difference."""
+    if all(row.verdict in {Verdict.INCONCLUSIVE, *NO_NUMBERS} for row in rows):
+        seen = [row.smallest_visible for row in rows if row.smallest_visible is not None and row.scale is Scale.RATIO]
+        if seen and mean is not None and found is Standing.OPEN:
+            yield f"changes under {wording.percent(max(seen) - 1)} would not be detected"
+    if mean is None or mean is not place.lead or mean.workloads == 1 or found not in _DIFFERENT:
+        return
+    more, better = found is Standing.MORE, mean.metric.better
+    groups = cost_groups([row for row in rows if row.metric.name == mean.metric.name], more=more)
+    what = "difference" if better is Direction.NEITHER else "gain" if more == (better is Direction.HIGHER) else "cost"
+    if groups:
+        yield f"the {what} is in {wording.listed(list(map(formatting.safe, groups)))}"
 
 
 def lead_phrase(mean: Mean, margin: float, other: str) -> str:
@@ -134,7 +220,11 @@ def lead_phrase(mean: Mean, margin: float, other: str) -> str:
         return changed(mean.metric, mean.effect, other)
     if standing is Standing.SAME:
         median = tails.median_only(mean.rows)
-        same = f"has the same {'median ' * median}{mean.name}" if median or not elapsed else "takes as long"
+        same = (
+            f"has the same {'median ' * median}{formatting.safe(mean.name)}"
+            if median or not elapsed
+            else "takes as long"
+        )
         return f"{same}{f' as {other}' if other else ''} (within {wording.percent(margin)})"
     if standing is Standing.UNKNOWN:
         return f"ran too few times for an interval; in these runs it {_past(mean)}"
@@ -145,11 +235,12 @@ def lead_phrase(mean: Mean, margin: float, other: str) -> str:
         else f"between {formatting.digits(low)} and {formatting.digits(high)} times"
     )
     if standing is Standing.SLIGHT:
-        word = ("slower" if mean.effect > 1 else "faster") if elapsed else f"different in {mean.name}"
+        word = ("slower" if mean.effect > 1 else "faster") if elapsed else f"different in {formatting.safe(mean.name)}"
         joint = f" {'from' if not elapsed else 'than'} {other}" if other else ""
         return f"is {word}{joint}, perhaps by less than {wording.percent(margin)} ({between})"
     joint = f" from {other}" if other else ""
-    return f"shows no difference{joint} in {'median ' * tails.median_only(mean.rows)}{mean.name} ({between})"
+    what = "median " * tails.median_only(mean.rows)
+    return f"may differ{joint} in {what}{formatting.safe(mean.name)} (not decided: {between})"
 
 
 def changed(metric: Metric, effect: float, other: str) -> str:
@@ -164,99 +255,3 @@ def changed(metric: Metric, effect: float, other: str) -> str:
 def _past(mean: Mean) -> str:
     verb, _, rest = changed(mean.metric, mean.effect, "").partition(" ")
     return f"{ {'takes': 'took', 'is': 'was'}.get(verb, phrase_of(mean.metric).past) } {rest}"
-
-
-def _memory(place: Place, margin: float, *, alone: bool = False) -> str:
-    """Return the clause about memory, else one about a large difference in size; empty without either.
-
-    Args:
-        place: the candidate.
-        margin: ratios within it are no difference.
-        alone: whether no difference in time precedes the clause.
-    """
-    memory, size, name = place.memory, place.size, place.names[0]
-    if memory is not None and memory.standing(margin) in _DIFFERENT:
-        verb = "" if place.lead is not None and place.lead.metric.name == "cpu" else "uses "
-        amount = wording.amount(memory.effect, "memory")
-        return f"; {name} uses {amount}" if alone else f", and {verb}{amount}"
-    if size is not None and size.standing(margin) in _DIFFERENT and not 1 / _LARGE < size.effect < _LARGE:
-        who = f"programs of {name}" if alone else "its programs"
-        return f"; {who} have {wording.amount(size.effect, 'size')}"
-    return ""
-
-
-def _latency(place: Place, margin: float) -> str:
-    """Return the clause about the p99 latency of a candidate, with a semicolon before it; empty without a difference."""
-    mean = next((each for each in place.means if each.metric.name == P99), None)
-    if mean is None or mean.standing(margin) not in _DIFFERENT:
-        return ""
-    if wording.is_near(mean.effect):
-        amount = f"{wording.percent(abs(mean.effect - 1))} {'longer' if mean.effect > 1 else 'shorter'}"
-    else:
-        amount = (
-            f"{wording.multiple(mean.effect)} as long"
-            if mean.effect > 1
-            else f"{wording.fraction(mean.effect)} of that"
-        )
-    return f"; its p99 latency is {amount}"
-
-
-def _where(place: Place, lead: Mean, standing: Standing) -> list[str]:
-    """Return which groups of workloads have a difference; empty where there is none, or no group explains it."""
-    if standing not in _DIFFERENT:
-        return []
-    more, better = standing is Standing.MORE, lead.metric.better
-    found = cost_groups([row for row in place.leads if row.metric.name == lead.metric.name], more=more)
-    what = "difference" if better is Direction.NEITHER else "gain" if more == (better is Direction.HIGHER) else "cost"
-    return [f"the {what} is in {wording.listed(list(map(formatting.safe, found)))}"] if found else []
-
-
-def _nothing_found(place: Place, lead: Mean, standing: Standing, margin: float) -> str:
-    """Return that no difference was found, which one would have been, and the CPU time if that differs."""
-    candidate, baseline = place.names
-    scope = place.scope(lead.workloads)
-    if standing is Standing.UNKNOWN and not any(row.low is not None for row in place.leads):
-        runs = max((len(row.baseline_values) for row in place.leads), default=0)
-        return (
-            f"too few runs to compare {candidate} with {baseline} on {scope}: {formatting.count(runs, 'pair')} of runs, "
-            f"in which it {_past(lead)}"
-        )
-    seen = [row.smallest_visible for row in place.leads if row.smallest_visible is not None]
-    limit = f"; changes under {wording.percent(max(seen) - 1)} would not be detected" if seen else ""
-    # The CPU time may differ where the metric of the answer does not.
-    used = next(
-        (
-            f"; {candidate} {lead_phrase(mean, margin, '')}"
-            for mean in place.means
-            if mean.metric.name in PROCESSOR_TIMES - {lead.metric.name}
-            and mean.standing(margin) in {*_DIFFERENT, Standing.SLIGHT}
-        ),
-        "",
-    )
-    metric = f"in {formatting.safe(lead.name)} " if used else ""
-    return f"no difference {metric}found between {baseline} and {candidate} on {scope}{limit}{used}"
-
-
-def _without_times(places: Sequence[Place], margin: float) -> list[Claim]:
-    """Return the claims of a record that has memory, events or sizes and no time: the first difference, else that there is none."""
-    means = [(place, mean) for place in places for mean in place.means]
-    if not means:
-        return []
-    differing = [(place, mean) for place, mean in means if mean.standing(margin) in _DIFFERENT]
-    place, mean = (differing or means)[0]
-    candidate, baseline = place.names
-    scope = place.scope(mean.workloads)
-    rows = [row for each in places for row in each.rows]
-    where = f"between {places[0].names[1]} and {places[0].names[0]} on {places[0].scope(places[0].workloads)}"
-    if differing:
-        text = f"{candidate} has {wording.amount(mean.effect, mean.name, baseline)} on {scope}"
-    elif any(row.verdict in DECIDED for row in rows):
-        text = f"no mean over the rows differs {where}; single rows do"
-    elif any(row.low is not None or row.exact for row in rows):
-        text = f"no difference found {where}"
-    else:
-        text = f"too few runs to find a difference {where}"
-    claim = Claim(
-        suite=place.suite, load=place.load, subject=candidate, against=baseline, scope=scope, text=text, floor=margin
-    )
-    return [claim.of_mean(mean)]

@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from swapstone.core.model import Analysis, Comparison, FrozenStruct, Metric, Quantity, Scale, Variant, Verdict
 from swapstone.core.model.references import beside
 from swapstone.core.report import formatting
-from swapstone.core.report.answer.means import lead_rows
+from swapstone.core.report.answer.means import time_rows
 from swapstone.core.report.context import ReportContext
 from swapstone.core.report.variant_values import without_copies
 from swapstone.core.report.verdict_groups import MEDIAN_DIFFERS, NO_NUMBERS, SAME_CENTRE
@@ -85,7 +85,7 @@ class ComparisonGroup(FrozenStruct, frozen=True, kw_only=True):
     """The comparisons of one suite, load and candidate.
 
     Attributes:
-        times: pairs (metric, rows): of each workload the time to read first.
+        times: pairs (metric, rows): what the user asked for, then of each workload the time to read first.
         others: pairs (metric, rows): other times and rates.
         grids: memory, events, sizes; empty ones left out.
     """
@@ -186,7 +186,7 @@ def _grid(context: ReportContext, title: str, kind: Quantity, found: list[Compar
 
 def leading_metrics(found: list[Comparison]) -> dict[str, str]:
     """Return the name of the time or rate to read first, by workload."""
-    return {c.workload: c.metric.name for c in lead_rows(found)}
+    return {c.workload: c.metric.name for c in time_rows(found)}
 
 
 def comparison_groups(context: ReportContext, analysis: Analysis) -> tuple[ComparisonGroup, ...]:
@@ -204,11 +204,11 @@ def comparison_groups(context: ReportContext, analysis: Analysis) -> tuple[Compa
         groups.setdefault((c.suite, c.load, c.baseline, c.candidate), []).append(c)
     found = []
     for (suite, load, baseline, candidate), comparisons in groups.items():
-        first = lead_rows(comparisons)
-        rest = [c for c in comparisons if c not in first and c.metric.quantity in {Quantity.TIME, Quantity.RATE}]
-        grids = [
-            _grid(context, title, kind, [c for c in comparisons if c.metric.quantity is kind]) for kind, title in GRIDS
-        ]
+        asked = (c for name in context.experiment.printed_metrics for c in comparisons if c.metric.name == name)
+        first = tuple(dict.fromkeys((*asked, *time_rows(comparisons))))
+        others = [c for c in comparisons if c not in first]
+        rest = [c for c in others if c.metric.quantity in {Quantity.TIME, Quantity.RATE}]
+        grids = [_grid(context, title, kind, [c for c in others if c.metric.quantity is kind]) for kind, title in GRIDS]
         found.append(
             ComparisonGroup(
                 suite=suite,

@@ -20,12 +20,22 @@ from swapstone.core.model import (
     Scale,
     Verdict,
 )
+from swapstone.core.model.metric import TIMES
 from swapstone.core.report import formatting
 from swapstone.core.report.answer import figures, limits, wording
 from swapstone.core.report.answer.answer import Answer
 from swapstone.core.report.answer.claim import Claim
-from swapstone.core.report.answer.conclusion import group_text
-from swapstone.core.report.answer.means import IDLE, Place, Standing, have_numbers, name_of, places_of, standing
+from swapstone.core.report.answer.conclusion import counts, group_text
+from swapstone.core.report.answer.means import (
+    IDLE,
+    PROCESSOR_TIMES,
+    Place,
+    Standing,
+    have_numbers,
+    name_of,
+    places_of,
+    standing,
+)
 from swapstone.core.report.answer.ratio_answer import ratio_answer
 from swapstone.core.report.context import ReportContext
 from swapstone.core.report.document import Block, Cell, Item
@@ -62,7 +72,7 @@ def answer(context: ReportContext, analysis: Analysis) -> Answer | None:
     """Return the answer of crossed factors; None of an experiment with one factor."""
     if not is_crossed(analysis):
         return None
-    places = places_of(analysis)
+    places = places_of(analysis, context.asked)
     return ratio_answer(
         context,
         places,
@@ -86,23 +96,41 @@ def claims(context: ReportContext, analysis: Analysis, places: Sequence[Place]) 
     effects = [_effect_clause(each, margin) for each in _whole_effects(analysis)[:_MOST_NAMED] if each.effect]
     parts = [dependence_clause(found[0]) + _p99(analysis, found[0])] if found else [*_single_rows(analysis), *effects]
     first = [place for place in usable if (place.suite, place.load) == (usable[0].suite, usable[0].load)]
+    beside = [claim for claim in claims_of(usable, margin) if claim not in claims_of(first, margin)]
+    if parts:
+        beside += _of_other_metrics(first, context)
+    else:
+        parts = [group_text(claims_of(first, margin))]
     if not found:
-        parts = parts or [group_text(claims_of(first, margin))]
         parts.append(_no_interaction(analysis))
     text = "; ".join(filter(None, (*parts, best))) or "no effect could be computed"
     decided = bool(found or best or _single_rows(analysis)) or any(
         _standing(each, margin) in {Standing.MORE, Standing.LESS} for each in _whole_effects(analysis)
     )
+    rows = tuple(row for place in first for row in place.times)
+    differing = [f"against {first[0].names[1]}, {each}" for each in counts(rows, Standing.OPEN)]
+    claim = Claim(
+        suite=found[0].suite if found else usable[0].suite,
+        load=found[0].load if found else usable[0].load,
+        text=text,
+        details=tuple(differing),
+        rows=rows,
+        names_rows=True,
+        standing=Standing.MORE if decided else Standing.UNKNOWN,
+        value=math.exp(found[0].size) if found else None,
+        floor=margin,
+    )
+    return [claim, *beside]
+
+
+def _of_other_metrics(places: Sequence[Place], context: ReportContext) -> list[Claim]:
+    """Return the claims about what the user asked for, and about CPU time, beside what is read first."""
+    leads = {place.lead.metric.name for place in places if place.lead is not None}
+    beside = {*PROCESSOR_TIMES, *TIMES} - leads
     return [
-        Claim(
-            suite=found[0].suite if found else usable[0].suite,
-            load=found[0].load if found else usable[0].load,
-            text=text,
-            rows=() if decided else tuple(row for place in first for row in place.leads),
-            standing=Standing.MORE if decided else Standing.OPEN,
-            value=math.exp(found[0].size) if found else None,
-            floor=margin,
-        )
+        claim
+        for claim in claims_of(places, context.experiment.margin)
+        if (claim.metric in context.asked and claim.metric not in leads) or (claim.metric in beside and claim.decided)
     ]
 
 
@@ -213,7 +241,7 @@ def _effect_clause(each: FactorEffect, margin: float) -> str:
     if where is Standing.SAME:
         median = "median " if each.verdict is not Verdict.EQUIVALENT else ""
         return f"{level} has the same {median}{name} as {baseline} on average (within {wording.percent(margin)})"
-    return f"no difference in {name} between {baseline} and {level} is shown on average"
+    return f"whether {level} differs from {baseline} in {name} on average is not decided"
 
 
 def _no_interaction(analysis: Analysis) -> str:

@@ -328,12 +328,12 @@ def _paragraph(seen: RowMeasurements, split: Ledger | None, findings: tuple[Find
     work = seen.place.workload
     if not seen.differs and seen.no_result:
         return (
-            f"{work}, {seen.place.metric}: there is no difference to explain. The record has no result, and the runs without an "
-            "instrument show no difference now, so there are no findings. Counts and ledger follow."
+            f"{work}, {seen.place.metric}: there is nothing to explain. The record has no result, and the runs without an "
+            "instrument decide no difference now, so there are no findings. Counts and ledger follow."
         )
     if not seen.differs:
         return (
-            f"{work}, {seen.place.metric}: there is no difference to explain. The record has no significant one between "
+            f"{work}, {seen.place.metric}: there is nothing to explain. The record decides no difference between "
             f"{seen.place.candidate} and {seen.place.baseline}, so there are no findings. Counts and ledger follow. Their shares are "
             "relative to a difference that may be zero."
         )
@@ -428,7 +428,7 @@ def _caveats(seen: RowMeasurements, split: Ledger | None, findings: Sequence[Fin
             yield "The shares have no intervals: the measurements of several runs were not kept apart, or there were too few runs."
         elif split.repeated is not None and not _is_repeated(split):
             yield (
-                f"The reference runs alone show no difference: its interval, {duration(split.repeated[0])} to "
+                f"The reference runs alone decide no difference: its interval, {duration(split.repeated[0])} to "
                 f"{duration(split.repeated[1])}, contains 0."
             )
         yield from split.notes

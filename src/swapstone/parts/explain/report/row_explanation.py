@@ -53,12 +53,12 @@ def sentence(explanation: Explanation) -> str:
     candidate, baseline = safe(short_label(place.candidate)), safe(short_label(place.baseline))
     if not explanation.differs and explanation.no_result:
         return (
-            f"There is no difference to explain: the record has no result, and its runs now show no difference between {candidate} and "
+            f"There is nothing to explain: the record has no result, and its runs now decide no difference between {candidate} and "
             f"{baseline} on {safe(place.workload)}."
         )
     if not explanation.differs:
         return (
-            f"There is no difference to explain: the record has no significant one between {candidate} and {baseline} on "
+            f"There is nothing to explain: the record decides no difference between {candidate} and {baseline} on "
             f"{safe(place.workload)}."
         )
     if ledger is None:

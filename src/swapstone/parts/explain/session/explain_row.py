@@ -179,7 +179,7 @@ def choose_row(analysis: Analysis, options: ExplainOptions, *, undecided: bool =
     different = [row for row in matching if row.verdict in DIFFERENT]
     if not different and not undecided and (workload is None or len(matching) > 1):
         raise UserError(
-            f"There is no difference to explain: none of the {len(matching)} rows that match has a different median.",
+            f"There is nothing to explain: none of the {len(matching)} rows that match has a different median.",
             "Name one with --only to see its counts and its ledger.",
         )
     return max(different or matching, key=_distance)

@@ -112,7 +112,7 @@ def _ranges(rows: Sequence[Comparison], verb: str, unit: str) -> str:
     parts = [f"{word} in {signs[word]}" for word in ("fewer", "more") if signs[word]]
     return (
         f"{verb} {_range([row.candidate_values for row in rows])} {unit} where {_name(rows[0].baseline)} {verb} "
-        f"{_range([row.baseline_values for row in rows])} ({' and '.join(parts) or 'a difference shown in none'} of {len(rows)} counts)"
+        f"{_range([row.baseline_values for row in rows])} ({' and '.join(parts) or 'a difference decided in none'} of {len(rows)} counts)"
     )
 
 
@@ -136,12 +136,12 @@ def _clause(work: str, rows: Sequence[Comparison], most: int) -> str:
     same = f"{candidate} and {baseline} copy and allocate equally often"
     cases = (
         (parts, f"{candidate} makes {', '.join(parts)} with {baseline}"),
-        (tails.clauses(rows), f"no difference in the median found between {baseline} and {candidate}"),
+        (tails.clauses(rows), f"whether the medians of {baseline} and {candidate} differ is not decided"),
         (all(row.verdict is Verdict.EQUIVALENT for row in rows), same),
         (all(row.verdict in SAME_CENTRE for row in rows), f"{same} in the median"),
         (
             any(row.low is not None or row.exact for row in rows),
-            f"no difference found between {baseline} and {candidate}",
+            f"whether {candidate} copies or allocates more or less than {baseline} is not decided",
         ),
         (True, f"too few runs to compare {candidate} with {baseline}"),
     )

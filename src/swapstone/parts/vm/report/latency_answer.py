@@ -113,14 +113,15 @@ def _against(group: LatencyGroup, words: dict[str, list[str]], first: Variant, o
         for word, loads in sorted(words.items(), key=lambda pair: -len(pair[1]) * exact)
         if word in _DIFFERENT[exact] and loads
     ]
-    if not clauses and exact:
+    if not clauses and exact and not rest:
         load = max(both, key=lambda each: max(group.found[each, first].maxima))
-        what = "no worst case that differs in every replicate" if rest else "the same worst case"
-        return f"{new} and {old} have {what} ({_under([load], exact)}: {_pair(group, load, first, other, exact)})"
+        return f"{new} and {old} have the same worst case ({_under([load], exact)}: {_pair(group, load, first, other, exact)})"
     if not clauses and not same:
-        return f"whether {new} has other maxima than {old} is undecided{_where(group, rest, first, other, exact)}"
+        what = "another worst case" if exact else "other maxima"
+        return f"whether {new} has {what} than {old} is not decided{_where(group, rest, first, other, exact)}"
     if same:
-        clauses.append(f"{'the same' if exact else f'{new} and {old} have equal maxima'} {_under(same, exact)}")
+        equal = f"{new} and {old} have {'the same worst case' if exact else 'equal maxima'}"
+        clauses.append(f"{'the same' if exact and clauses else equal} {_under(same, exact)}")
     return "; ".join([*clauses, *([f"undecided {_under(rest, exact)}"] if rest else [])])
 
 
@@ -149,7 +150,8 @@ def _pair(  # noqa: PLR0917 - what is compared
     tails = percentile(after, _PERCENT), percentile(before, _PERCENT)
     if exact and tails[0] is not None and tails[1] is not None:
         text += f", p99.9 {_time(tails[0])} instead of {_time(tails[1])}"
-    return f"{text}{where}, {_over(after, exact)}"
+    common = len(set(before.blocks) & set(after.blocks))
+    return f"{text}{where}, {_over(after, exact, common)}"
 
 
 def _value(each: Latency, exact: bool) -> float:
@@ -157,11 +159,13 @@ def _value(each: Latency, exact: bool) -> float:
     return max(each.maxima) if exact else statistics.median(each.maxima)
 
 
-def _over(each: Latency, exact: bool) -> str:
+def _over(each: Latency, exact: bool, common: int | None = None) -> str:
+    """Return over how many replicates, or runs, figures are; of two variants those that both have."""
+    count = len(each.maxima) if common is None else common
     if exact:
-        return f"in {formatting.count(len(each.maxima), 'replicate')}"
+        return f"in {formatting.count(count, 'replicate')}"
     length = round(total(each) / max(1, len(each.maxima)))
-    return f"at the median of {formatting.count(len(each.maxima), 'run')} of {length} wake-ups"
+    return f"at the median of {formatting.count(count, 'run')} of {length} wake-ups"
 
 
 def _under(loads: Sequence[str], exact: bool) -> str:
