@@ -12,7 +12,7 @@ from tests.golden import latency as golden
 from tests.golden import reports, synthetic
 from tests.unit import builders
 
-from swapstone.core.model import Analysis, FactorLevels, Latency, NullResult
+from swapstone.core.model import Analysis, Comparison, Copy, FactorLevels, Latency, NullResult, Verdict
 from swapstone.core.report import record_report
 from swapstone.core.report.context import ReportContext
 from swapstone.parts.vm.report import latency
@@ -42,8 +42,33 @@ def _latency(
 
 
 def _analysis(*found: Latency) -> Analysis:
+    """Return an analysis whose comparisons of maxima have the median over the replicates as effect."""
+    first = found[0].variant if found else None
+    bases = {each.load: each for each in found if each.variant == first}
+    pairs = [
+        (bases.get(each.load), each) for each in found if each.variant != first and each.variant.copy is Copy.FIRST
+    ]
+    compared = tuple(_compared(base, each) for base, each in pairs if base and ratios(base, each))
     return msgspec.structs.replace(
-        synthetic.analysis(), comparisons=(), indices=(), nulls=(), failures=(), latencies=found
+        synthetic.analysis(), comparisons=compared, indices=(), nulls=(), failures=(), latencies=found
+    )
+
+
+def _compared(base: Latency, other: Latency) -> Comparison:
+    known = ratios(base, other)
+    assert known is not None
+    decided = known.low > 1 or known.high < 1
+    (row,) = (c for c in golden.analysis().comparisons if (c.metric.name, c.load) == ("max", "idle"))
+    return msgspec.structs.replace(
+        row,
+        load=base.load,
+        baseline=base.variant,
+        candidate=other.variant,
+        baseline_values=base.maxima,
+        candidate_values=other.maxima,
+        effect=1 / known.median,
+        exact=True,
+        verdict=Verdict.CHANGED if decided else Verdict.INCONCLUSIVE,
     )
 
 

@@ -271,7 +271,7 @@ def _column(name: str, head: str) -> tuple[Field[Row], ...]:
 def _measured(analysis: Analysis) -> Iterator[Row]:
     """Yield a row for each workload and variant, servers first, with the columns whose metrics were all measured."""
     values: dict[tuple[str, Variant], dict[str, float]] = {}
-    for each in sides(analysis, lambda c: c.suite == SUITE and c.verdict not in NO_NUMBERS):
+    for each in sides(analysis, lambda c: c.suite == SUITE):
         values.setdefault((each.workload, each.variant), {})[each.metric.name] = each.median
     for (work, variant), known in sorted(values.items(), key=lambda item: (item[0][0].startswith(CLIENT), item[0][0])):
         numbers = {column: known[metric] for column, metric, _ in _COLUMNS if metric in known}

@@ -13,33 +13,42 @@ from swapstone.core.model import IDLE, Analysis, Variant
 from swapstone.core.report import formatting
 from swapstone.core.report.context import ReportContext
 from swapstone.core.report.document import Section
+from swapstone.core.report.ratios import SOURCE_NOTE, Column, Ratio, Ratios, mean_of, measured_field, ratio_fields
 from swapstone.core.report.tables import Field, known, section_of
 from swapstone.core.report.topics.topic import Topic
-from swapstone.core.report.verdict_groups import NO_NUMBERS
+from swapstone.core.report.variant_values import without_copies
 from swapstone.parts.published.data import MeasuredRow, figures, measured_rows
-from swapstone.parts.published.report.service_values import Times, index_of, value_of
+from swapstone.parts.published.report.service_values import ratio_of, score_of, values_of
 from swapstone.parts.published.report.throughput import compares_kernels
 
 STUDY = "musl-vs-glibc"
+_TABLES = (
+    ("lmbench", "The rows of lmbench's summary", "lmbench"),
+    ("unixbench", "UnixBench's tests and index, one copy", "unixbench"),
+    ("core", "Iterations of the suite core, which are no CoreMark scores", "coremark"),
+)
+"""Names of sections, their titles, and the page's suites."""
 _SAME_FREQUENCY = 0.02
 """Clock rates that differ by at most this share are one: it is the default margin of a comparison."""
 
 
 class Row(NamedTuple):
-    """One published row, or UnixBench's index: its values for two variants, in the row's unit, and ratios candidate / baseline.
+    """One published row, or a mean of several: its values for two variants, in the row's unit, and ratios candidate / baseline.
 
     Attributes:
-        published: the row; of the index, one with that name.
+        published: the row; of a mean, one with that name.
         baseline, candidate: measured here; None if a workload of the row has no value, or a difference is not above 0.
-        ratio: measured here; None if one is missing.
+        ratio: of the comparisons; None without one.
         on_page: None where the page has no figure for these levels.
+        metric: what was measured; empty without values.
     """
 
     published: MeasuredRow
     baseline: float | None
     candidate: float | None
-    ratio: float | None
+    ratio: Ratio | None
     on_page: float | None
+    metric: str = ""
 
 
 def sections(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:
@@ -49,56 +58,56 @@ def sections(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:
 
     Args:
         context: of the report.
-        analysis: holds the comparisons of elapsed time and bandwidth.
+        analysis: holds the comparisons.
     """
     if compares_kernels(context):
         return ()
     found: list[Section] = []
-    for number, ((baseline, candidate), sides) in enumerate(_pairs(analysis).items(), start=1):
-        for name, title, suite in (
-            ("lmbench", "The rows of lmbench's summary", "lmbench"),
-            ("unixbench", "UnixBench's tests and index, one copy", "unixbench"),
-            ("core", "Iterations of the suite core, which are no CoreMark scores", "coremark"),
-        ):
-            rows = tuple(_rows(measured_rows(suite), baseline, candidate, sides))
-            if any(row.ratio is not None for row in rows):
-                section = f"{name}-rows-{number}" if number > 1 else f"{name}-rows"
-                mhz, note = _clock_rate(context.piece("clock-rate", tuple)) if suite == "coremark" else (None, "")
-                if mhz is not None:
-                    rows += tuple(
-                        Row(
-                            msgspec.structs.replace(row.published, unit="1/(s MHz)"),
-                            row.baseline / mhz,
-                            row.candidate / mhz,
-                            *row[3:],
-                        )
-                        for row in rows
-                        if row.baseline is not None and row.candidate is not None
-                    )
-                found.append(_section(section, title, rows, (baseline, candidate), note))
+    ratios, number = Ratios(analysis), 0
+    for baseline, candidate in _pairs(analysis):
+        rows = {each[0]: tuple(_rows(measured_rows(each[2]), baseline, candidate, ratios)) for each in _TABLES}
+        shown = [each for each in _TABLES if any(row.ratio is not None and row.ratio.value for row in rows[each[0]])]
+        number += bool(shown)
+        for name, title, _ in shown:
+            section, these, note = f"{name}-rows-{number}" if number > 1 else f"{name}-rows", rows[name], ""
+            if name == "core":
+                mhz, note = _clock_rate(context.piece("clock-rate", tuple))
+                these += tuple(_per_mhz(row, mhz) for row in these if mhz is not None and row.ratio is not None)
+            found.append(_section(section, title, these, (baseline, candidate), note))
     return tuple(found)
 
 
-def _pairs(analysis: Analysis) -> dict[tuple[Variant, Variant], tuple[Times, Times]]:
-    """Return the medians of both variants of each pair."""
-    found: dict[tuple[Variant, Variant], tuple[dict[tuple[str, str], float], dict[tuple[str, str], float]]] = {}
+def _per_mhz(row: Row, mhz: float) -> Row:
+    base, value = (None if each is None else each / mhz for each in (row.baseline, row.candidate))
+    return row._replace(
+        published=msgspec.structs.replace(row.published, unit="1/(s MHz)"), baseline=base, candidate=value
+    )
+
+
+def _pairs(analysis: Analysis) -> tuple[tuple[Variant, Variant], ...]:
+    """Return the pairs (baseline, candidate) that ran the suites on an idle machine."""
     suites = {row.own_suite for row in measured_rows()}
-    for each in analysis.comparisons:
-        if each.suite not in suites or each.load != IDLE.name or each.verdict in NO_NUMBERS:
-            continue
-        if each.metric.name in {"wall", "bandwidth"} and each.baseline_values and each.candidate_values:
-            sides = found.setdefault((each.baseline, each.candidate), ({}, {}))
-            for side, values in zip(sides, (each.baseline_values, each.candidate_values), strict=True):
-                side[each.workload, each.metric.name] = statistics.median(values)
-    return dict(found)
+    return tuple(
+        dict.fromkeys(
+            (each.baseline, each.candidate)
+            for each in without_copies(analysis)
+            if each.suite in suites and each.load == IDLE.name
+        )
+    )
 
 
-def _rows(
-    which: Sequence[MeasuredRow], baseline: Variant, candidate: Variant, sides: tuple[Times, Times]
-) -> Iterator[Row]:
+def _rows(which: Sequence[MeasuredRow], baseline: Variant, candidate: Variant, ratios: Ratios) -> Iterator[Row]:
+    over, side = (Column(IDLE.name, each) for each in (baseline, candidate))
     for row in which:
-        base, value = (value_of(row, side) for side in sides)
-        yield Row(row, base, value, value / base if base and value else None, _on_page(row, baseline, candidate))
+        base, other = values_of(row, ratios, over), values_of(row, ratios, side)
+        yield Row(
+            row,
+            base and base.value,
+            other and other.value,
+            ratio_of(row, ratios, over, side),
+            _on_page(row, baseline, candidate),
+            base.metric if base else "",
+        )
 
 
 def _on_page(row: MeasuredRow, baseline: Variant, candidate: Variant) -> float | None:
@@ -119,11 +128,8 @@ def _section(name: str, title: str, rows: tuple[Row, ...], pair: tuple[Variant, 
     shown = [row for row in rows if row.ratio is not None]
     notes = [*_notes(rows), *((note,) if note else ())]
     if rows[0].published.suite == "unixbench":
-        shown.append(_index(rows))
-        notes.append(
-            "index: the geometric mean of the scores, 10 times the result over UnixBench's reference, of the ten rows with UnixBench's "
-            "work; its ratio is the mean over all rows. Dhrystone and Whetstone are other programs here, so their results have no score."
-        )
+        shown += _means(rows)
+        notes.append(INDEX_NOTE)
     number = known(lambda value: formatting.digits(value, 4), "unavailable")
     return section_of(
         name,
@@ -134,15 +140,20 @@ def _section(name: str, title: str, rows: tuple[Row, ...], pair: tuple[Variant, 
             Field("unit", "unit", _of("unit"), right=False),
             *(Field("", key, _of(key)) for key in ("condition", "workload", "less", "plus")),
             Field("", "same_work", lambda row: "no" if row.published.same_kind else "yes"),
+            measured_field((row.metric for row in rows), lambda row: row.metric),
             Field(baseline.label, "baseline", lambda row: row.baseline, number),
             Field(candidate.label, "candidate", lambda row: row.candidate, number),
-            Field("ratio", "ratio", lambda row: row.ratio, known(formatting.ratio, "unavailable")),
+            *ratio_fields("ratio", "ratio", _ratio, "unavailable"),
             Field("page", "published_ratio", lambda row: row.on_page, known(formatting.ratio, "-")),
         ),
         shown,
         data=rows,
         notes=notes,
     )
+
+
+def _ratio(row: Row) -> Ratio | None:
+    return row.ratio
 
 
 def _of(name: str) -> Callable[[Row], str]:
@@ -172,23 +183,34 @@ def _clock_rate(found: tuple[float, float] | None) -> tuple[float | None, str]:
     )
 
 
-def _index(rows: Sequence[Row]) -> Row:
-    ratios = [row.ratio for row in rows if row.ratio is not None]
-    pages = [row.on_page for row in rows if row.on_page is not None]
-    whole = len(ratios) == len(rows)
-    return Row(
-        msgspec.structs.replace(rows[0].published, metric="index", unit="1", condition="", same_kind=False),
-        index_of({row.published.metric: row.baseline for row in rows}),
-        index_of({row.published.metric: row.candidate for row in rows}),
-        statistics.geometric_mean(ratios) if whole else None,
-        statistics.geometric_mean(pages) if whole and len(pages) == len(rows) else None,
-    )
+def _means(rows: Sequence[Row]) -> Iterator[Row]:
+    """Yield UnixBench's index over the rows with its work, and the mean of the ratios of all rows."""
+    index, ratio = score_of([(row.published, row.baseline, row.ratio) for row in rows])
+    other = index * ratio.value if index is not None and ratio is not None and ratio.value else None
+    for name, those, numbers in (
+        ("index", [row for row in rows if not row.published.same_kind], (index, other, ratio)),
+        ("all rows", rows, (None, None, mean_of(row.ratio for row in rows))),
+    ):
+        pages = [row.on_page for row in those if row.on_page is not None]
+        page = statistics.geometric_mean(pages) if numbers[-1] and len(pages) == len(those) else None
+        first = msgspec.structs.replace(rows[0].published, metric=name, unit="1", condition="", same_kind=False)
+        yield Row(first, *numbers, page)
+
+
+INDEX_NOTE = (
+    "index: the geometric mean of the scores, 10 times the result over UnixBench's reference, of the ten rows with UnixBench's work. Its "
+    "ratio is the mean of these rows' ratios, and the second index is the first one times that ratio. Dhrystone and Whetstone are other "
+    "programs here, so their results have no score; the mean over all rows has their ratios, too."
+)
 
 
 def _notes(rows: Sequence[Row]) -> Iterator[str]:
     lacking = [row.published.metric for row in rows if row.ratio is None]
     texts = (
-        (True, "Medians over the blocks. ratio and page: candidate / baseline, measured here and published."),
+        (
+            True,
+            f"Medians over the blocks. ratio and page: candidate / baseline, measured here and published. {SOURCE_NOTE}",
+        ),
         (
             lacking,
             f"Unavailable, because a workload of the row has no value or the time to leave out is larger: {', '.join(lacking)}.",
@@ -196,7 +218,8 @@ def _notes(rows: Sequence[Row]) -> Iterator[str]:
         (
             any(row.published.less for row in rows),
             "As lmbench does, ctxsw leaves out the time in which one process passes the token to itself, sig hndl the time of kill() "
-            "without a signal, Prot Fault the time of sig hndl, and Page Fault the time of mapping and unmapping.",
+            "without a signal, Prot Fault the time of sig hndl, and Page Fault the time of mapping and unmapping. Their ratios are "
+            "computed from those of their workloads.",
         ),
         (
             any(row.published.unit == "MB/s" for row in rows),

@@ -38,8 +38,8 @@ class LatencyGroup(FrozenStruct, frozen=True, kw_only=True):
     found: dict[tuple[str, Variant], Latency]
 
 
-class Ratios(FrozenStruct, frozen=True, kw_only=False):
-    """Ratios of two maxima over the replicates that both sides have: their number, median, lowest and highest."""
+class MaximumRatios(FrozenStruct, frozen=True, kw_only=False):
+    """MaximumRatios of two maxima over the replicates that both sides have: their number, median, lowest and highest."""
 
     replicates: int
     median: float
@@ -81,7 +81,7 @@ def kernel_of(variant: Variant) -> str:
     return dict(variant.levels).get("kernel", "")
 
 
-def ratios(above: Latency | None, below: Latency | None) -> Ratios | None:
+def ratios(above: Latency | None, below: Latency | None) -> MaximumRatios | None:
     """Divide maxima replicate by replicate.
 
     Returns:
@@ -92,7 +92,7 @@ def ratios(above: Latency | None, below: Latency | None) -> Ratios | None:
     divisor = dict(zip(below.blocks, below.maxima, strict=True))
     pairs = zip(above.blocks, above.maxima, strict=True)
     found = [value / divisor[block] for block, value in pairs if divisor.get(block, 0.0) > 0]
-    return Ratios(len(found), statistics.median(found), min(found), max(found)) if found else None
+    return MaximumRatios(len(found), statistics.median(found), min(found), max(found)) if found else None
 
 
 def total(latency: Latency) -> int:
