@@ -9,7 +9,6 @@ intervals, never from medians. It has wider bounds than needed: they hold the tr
 from __future__ import annotations
 
 import itertools
-import math
 import operator
 import statistics
 from collections.abc import Callable, Iterable, Sequence
@@ -70,15 +69,9 @@ class Ratio(FrozenStruct, frozen=True, kw_only=True):
     @property
     def inverse(self) -> Ratio:
         """Return the second side over the first."""
-        low, high = (1 / high, 1 / low) if (low := self.low) and (high := self.high) else (None, None)
-        return Ratio(
-            value=1 / self.value if self.value else None,
-            low=low,
-            high=high,
-            ranged=self.ranged,
-            sign=None if self.sign is None else -self.sign,
-            refused=self.refused,
-        )
+        value, low, high = (each and 1 / each for each in (self.value, self.high, self.low))
+        sign = None if self.sign is None else -self.sign
+        return Ratio(value=value, low=low, high=high, ranged=self.ranged, sign=sign, refused=self.refused)
 
     def within(self, margin: float) -> bool:
         """Return whether the same within the margin is decided."""
@@ -116,6 +109,9 @@ class Ratio(FrozenStruct, frozen=True, kw_only=True):
         return "exact" if self.low == self.high else "range" if self.ranged else "interval"
 
 
+_LEAST, _MOST = 1e-300, 1e300
+"""Ratios outside are no results, and their inverse may be no number."""
+
 SAME_SIDE = Ratio(value=1.0, low=1.0, high=1.0, sign=0)
 """A side over itself."""
 
@@ -125,9 +121,11 @@ def ratio_of(row: Comparison) -> Ratio | None:
     if row.verdict in NO_NUMBERS:
         return Ratio(value=None, refused=row.verdict)
     value = shown_ratio(row)
-    if value is None:
+    if value is None or not _LEAST <= value <= _MOST:
         return None
-    low, high = (value, value) if row.exact else (row.low, row.high)
+    low, high = (value, value) if row.exact else (row.low or 0.0, row.high or 0.0)
+    if not _LEAST <= low <= high <= _MOST:
+        return Ratio(value=value, sign=sign(row))
     return Ratio(value=value, low=low, high=high, ranged=row.bounded, sign=sign(row))
 
 
@@ -146,7 +144,7 @@ def weighted(ratios: Sequence[Ratio | None], weights: Sequence[float]) -> Ratio 
     """
 
     def of_sums(numbers: Sequence[float]) -> float:
-        return math.fsum(map(operator.mul, numbers, weights)) / math.fsum(weights)
+        return float(sum(map(operator.mul, numbers, weights))) / sum(weights)
 
     return _computed(of_sums, ratios, [weight < 0 for weight in weights])
 
@@ -175,9 +173,9 @@ def _computed(
             for each, fall in zip(filter(None, bounds), falls or itertools.repeat(False), strict=False)
         ]
         low, high = (of(numbers) for numbers in zip(*pairs, strict=True))
-    if value <= 0:
+    if not _LEAST <= value <= _MOST:
         return None
-    if low is None or high is None or low <= 0:
+    if low is None or high is None or not _LEAST <= low <= high <= _MOST:
         return Ratio(value=value)
     ranged = any(each.ranged for each in known)
     return Ratio(value=value, low=low, high=high, ranged=ranged, sign=_side_of_1(low, high))
@@ -247,10 +245,12 @@ class Ratios:
         base, other = self.side(work, over, metric), self.side(work, side, metric)
         if base is None or other is None or base.metric.name != other.metric.name:
             return None
-        least, most = min(base.values), max(base.values)
-        if least <= 0 or min(other.values) <= 0:
+        if min(*base.values, *other.values) <= 0:
             return None
-        value, low, high = other.median / base.median, min(other.values) / most, max(other.values) / least
+        low, high = min(other.values) / max(base.values), max(other.values) / min(base.values)
+        value = other.median / base.median
+        if not _LEAST <= low <= high <= _MOST:
+            return None
         if min(len(base.values), len(other.values)) < _FEWEST and not (base.exact and other.exact):
             return Ratio(value=value)
         return Ratio(value=value, low=low, high=high, ranged=True, sign=_side_of_1(low, high))

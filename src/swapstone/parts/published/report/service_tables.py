@@ -224,7 +224,7 @@ def _notes(rows: Sequence[Row]) -> Iterator[str]:
         (
             any(row.published.unit == "MB/s" for row in rows),
             "Rows in MB/s depend on caches and memory. On the virtual clock, on which each instruction takes the same time, they count "
-            "instructions only: measure them with --clock wall or on hardware.",
+            "instructions only: measure them with --clock wall or on hardware. Where CPU time is measured, they have its ratio alone.",
         ),
         (
             any(row.published.same_kind for row in rows),
