@@ -236,6 +236,18 @@ def test_replicates_that_disagree_have_no_sign() -> None:
     assert table.data[0]["boards_agreeing"] is None
 
 
+def test_maxima_that_can_not_be_compared_have_the_verdict_and_no_ratio() -> None:
+    made = _analysis(*FOUND)
+    rows = tuple(
+        msgspec.structs.replace(c, verdict=Verdict.DISTURBED) if c.load == "io" else c for c in made.comparisons
+    )
+    disturbed = msgspec.structs.replace(made, comparisons=rows)
+    tables = {each.name: reports.texts(each) for each in latency.sections(_context("idle", "io"), disturbed)}
+    assert [row[1] for row in tables["latency"].rows] == ["generic", "rt", "generic", "rt (disturbed)"]
+    assert [row[1] for row in tables["latency-ratio"].rows] == ["0.100 [0.100 .. 0.125]", "disturbed", "unavailable"]
+    assert [row[2] for row in tables["latency-loaded"].rows] == ["3.750 [2.000 .. 12.50]", "disturbed"]
+
+
 def test_a_ratio_within_the_margin_agrees_with_one_of_the_page_that_is() -> None:
     same = _made(_context("idle", "network"), _latency("idle", RT, 10), _latency("network", RT, 10))
     # The page, rt, network: 20.6, 1.0, 1.7.

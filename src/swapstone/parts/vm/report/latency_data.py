@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from swapstone.core.model import Analysis, FrozenStruct, Latency, Variant
 from swapstone.core.report import formatting
 from swapstone.core.report.context import ReportContext
+from swapstone.core.report.verdict_groups import NO_NUMBERS
 
 STUDY = "preempt-rt"
 """The published study of latencies."""
@@ -29,6 +30,7 @@ class LatencyGroup(FrozenStruct, frozen=True, kw_only=True):
         loads: in the experiment's order.
         variants: the baseline first, copies of it left out.
         found: by (load, variant).
+        refused: by (load, variant), the verdict of maxima that can't be compared.
     """
 
     suite: str
@@ -36,6 +38,7 @@ class LatencyGroup(FrozenStruct, frozen=True, kw_only=True):
     loads: tuple[str, ...]
     variants: tuple[Variant, ...]
     found: dict[tuple[str, Variant], Latency]
+    refused: dict[tuple[str, Variant], str]
 
 
 class MaximumRatios(FrozenStruct, frozen=True, kw_only=False):
@@ -71,6 +74,11 @@ def groups(context: ReportContext, analysis: Analysis) -> tuple[LatencyGroup, ..
             loads=tuple(load for load in context.experiment.loads if load in {each.load for each in mine}),
             variants=tuple(dict.fromkeys(each.variant for each in mine)),
             found={(each.load, each.variant): each for each in mine},
+            refused={
+                (row.load, row.candidate): row.verdict.value
+                for row in analysis.comparisons
+                if (row.suite, row.workload, row.metric.name) == (suite, workload, "max") and row.verdict in NO_NUMBERS
+            },
         )
         for (suite, workload), mine in kept.items()
     )

@@ -218,7 +218,7 @@ def _between_line(
     """
     if ratio is None or ratio.value is None:
         return _Line(
-            *keys, None, beside, ratio.text() if ratio else "unavailable", None, "The maxima were not compared."
+            *keys, None, beside, ratio.text() if ratio else "unavailable", None, "The maxima can't be compared."
         )
     text = ratio.text()
     if min(found.low, found.high) > 0:
@@ -237,18 +237,12 @@ def loaded_over_idle(context: ReportContext, group: LatencyGroup, suffix: str) -
             found = ratios(group.found.get((load, variant)), group.found.get((IDLE, variant)))
             if found is not None:
                 beside = _loaded_beside(figures, load, baseline, variant)
-                lines.append(
-                    _Line(
-                        load,
-                        None,
-                        variant.label,
-                        variant.short_label,
-                        found,
-                        beside,
-                        _ranged(formatting.ratio(found.median), found, found.low, found.high),
-                        found.sign(context.experiment.margin),
-                    )
-                )
+                keys = (load, None, variant.label, variant.short_label)
+                if refused := group.refused.get((load, variant)) or group.refused.get((IDLE, variant)):
+                    lines.append(_Line(*keys, None, beside, refused, None, "The maxima can't be compared."))
+                    continue
+                text = _ranged(formatting.ratio(found.median), found, found.low, found.high)
+                lines.append(_Line(*keys, found, beside, text, found.sign(context.experiment.margin)))
     return _section(
         f"{LOADED}{suffix}",
         "Maximum under load over the idle one",
