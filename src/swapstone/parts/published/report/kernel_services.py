@@ -3,23 +3,20 @@
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Callable, Iterator, Sequence
 
 from swapstone.core.model import Analysis
 from swapstone.core.report import formatting
-from swapstone.core.report.answer.wording import listed
 from swapstone.core.report.context import ReportContext
 from swapstone.core.report.document import Section
-from swapstone.core.report.ratios import LOADS_NOTE, SOURCE_NOTE, Column, Ratios, mean_of, measured_field, ratio_fields
+from swapstone.core.report.ratios import LOADS_NOTE, SOURCE_NOTE, Ratios, measured_field, ratio_fields
 from swapstone.core.report.tables import Field, known, section_of
 from swapstone.core.report.topics.topic import Topic
 from swapstone.parts.published.data import MeasuredRow, measured_rows
 from swapstone.parts.published.report.service_tables import INDEX_NOTE
-from swapstone.parts.published.report.service_values import ratio_of, score_of, values_of
+from swapstone.parts.published.report.service_values import means_of, rows_of
 from swapstone.parts.published.report.throughput import (
     COLUMNS,
-    INDEX,
     Row,
     Three,
     beside_fields,
@@ -28,7 +25,6 @@ from swapstone.parts.published.report.throughput import (
     ratio_at,
     shares,
     value_at,
-    with_values,
 )
 
 LATENCIES, SCORES = "kernel-lmbench", "kernel-unixbench"
@@ -46,47 +42,25 @@ def sections(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:
     ratios = Ratios(analysis)
     for suffix, where, columns in columns_of(context):
         lmbench, unixbench = (
-            with_values(_rows(measured_rows(suite), columns, ratios)) for suite in ("lmbench", "unixbench")
+            [row for row in rows_of(measured_rows(suite), columns, ratios, _page) if any((*row.values, *row.here))]
+            for suite in ("lmbench", "unixbench")
         )
         if lmbench:
             found.append(_latencies(lmbench, where, suffix))
         if unixbench:
-            found.append(_scores((*unixbench, *_means(unixbench)), where, suffix, context.experiment.margin))
+            found.append(
+                _scores(
+                    (*unixbench, *means_of(unixbench, shares(on_page(SCORES, "")))),
+                    where,
+                    suffix,
+                    context.experiment.margin,
+                )
+            )
     return tuple(found)
 
 
-def _rows(which: Sequence[MeasuredRow], columns: Sequence[Column], ratios: Ratios) -> Iterator[Row]:
-    first, *others = columns
-    for row in which:
-        values = [values_of(row, ratios, column) for column in columns]
-        here = tuple(ratio_of(row, ratios, first, other) for other in others)
-        if any(values) or any(here):
-            yield Row(
-                row.metric,
-                row.workload,
-                tuple(each and each.value for each in values),
-                here,
-                shares(on_page(SCORES, row.workload)),
-                listed(list(dict.fromkeys(each.metric for each in values if each))),
-                row,
-            )
-
-
-def _means(rows: Sequence[Row]) -> Iterator[Row]:
-    """Yield UnixBench's index of each column over the ten tests with its work, and the means of the ratios of all twelve."""
-    same = [row for row in rows if row.published and not row.published.same_kind]
-    of = [score_of([(row.published, row.values[0], row.here[at]) for row in same if row.published]) for at in (0, 1)]
-    index, here = of[0][0], tuple(ratio for _, ratio in of)
-    others = tuple(index * ratio.value if index and ratio and ratio.value else None for ratio in here)
-    yield Row(INDEX, INDEX, (index, *others), here, tuple(_page_mean(same, at) for at in (0, 1)))
-    whole = len(rows) == len(measured_rows("unixbench"))
-    every = tuple(mean_of(row.here[at] for row in rows) if whole else None for at in (0, 1))
-    yield Row("all rows", "all rows", (None,) * len(COLUMNS), every, shares(on_page(SCORES, "")))
-
-
-def _page_mean(rows: Sequence[Row], at: int) -> float | None:
-    pages = [page for row in rows if (page := row.page[at]) is not None]
-    return statistics.geometric_mean(pages) if pages and len(pages) == len(rows) else None
+def _page(row: MeasuredRow) -> Three:
+    return shares(on_page(SCORES, row.workload))
 
 
 def _fields(head: str, rows: Sequence[Row]) -> tuple[Field[Row], ...]:

@@ -5,12 +5,14 @@ from __future__ import annotations
 
 import operator
 import statistics
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from swapstone.core.report.answer.means import name_of
+from swapstone.core.report.answer.wording import listed
 from swapstone.core.report.ratios import WALL, Column, Ratio, Ratios, mean_of, weighted
 from swapstone.parts.published.data import MeasuredRow, baselines, measured_rows
+from swapstone.parts.published.report.throughput import Row, with_values
 
 _BANDWIDTH = "bandwidth"
 _PER_MINUTE = 60.0
@@ -76,20 +78,56 @@ def _metric(row: MeasuredRow, known: Ratios, load: str) -> str:
     return _BANDWIDTH if row.unit == "MB/s" and wall else WALL
 
 
-def score_of(rows: Sequence[tuple[MeasuredRow, float | None, Ratio | None]]) -> tuple[float | None, Ratio | None]:
-    """Return UnixBench's index of a column, and its ratio to another column.
+def rows_of(
+    which: Iterable[MeasuredRow],
+    columns: Sequence[Column],
+    known: Ratios,
+    page: Callable[[MeasuredRow], tuple[float | None, ...]],
+) -> tuple[Row, ...]:
+    """Return the rows that were measured; none where none has a value.
 
     Args:
-        rows: (row, its value in the column, its ratio to the other column).
+        which: the page's rows.
+        columns: of the values; the ratios are those of the others to the first one.
+        known: of the analysis.
+        page: the published ratios of a row.
+    """
+    found = []
+    for row in which:
+        values = [values_of(row, known, column) for column in columns]
+        here = tuple(ratio_of(row, known, columns[0], other) for other in columns[1:])
+        metrics = listed(list(dict.fromkeys(each.metric for each in values if each)))
+        numbers = tuple(each and each.value for each in values)
+        found.append(Row(row.metric, row.workload, numbers, here, page(row), metrics, row))
+    return with_values(found)
 
-    Returns:
-        The geometric means of the scores and of the ratios of the rows with UnixBench's work; None unless all of those have one.
+
+def means_of(rows: Sequence[Row], page: tuple[float | None, ...] = ()) -> Iterator[Row]:
+    """Yield UnixBench's index over the rows with its work, and the means of the ratios of all twelve.
+
+    The index is the geometric mean of the scores in the first column, and in another one that times the mean of the ratios.
+
+    Args:
+        rows: of UnixBench.
+        page: the published means over all rows; empty for those of the published ratios.
     """
     references = {name: reference for name, reference, _ in baselines()}
-    same = [each for each in rows if not each[0].same_kind]
-    scores = [10 * value / references[row.metric] for row, value, _ in same if value is not None]
-    whole = len(same) == sum(not row.same_kind for row in measured_rows("unixbench"))
-    if not whole:
-        return None, None
-    index = statistics.geometric_mean(scores) if len(scores) == len(same) else None
-    return index, mean_of(ratio for _, _, ratio in same)
+    every = measured_rows("unixbench")
+    for name, wanted in (("index", [row for row in every if not row.same_kind]), ("all rows", every)):
+        those = [row for row in rows if row.published in wanted]
+        whole, places = len(those) == len(wanted), range(len(rows[0].here))
+        here = tuple(mean_of(row.here[at] for row in those) if whole else None for at in places)
+        scores = [
+            10 * row.values[0] / references[row.published.metric]
+            for row in those
+            if row.values[0] is not None and row.published is not None and name == "index"
+        ]
+        first = statistics.geometric_mean(scores) if scores and len(scores) == len(wanted) else None
+        others = (first * each.value if first is not None and each and each.value else None for each in here)
+        pages = page if page and name != "index" else tuple(_page_mean(those, at) if whole else None for at in places)
+        yield Row(name, name, (first, *others), here, pages)
+
+
+def _page_mean(rows: Sequence[Row], at: int) -> float | None:
+    pages = [page for row in rows if (page := row.page[at]) is not None]
+    return statistics.geometric_mean(pages) if len(pages) == len(rows) else None
