@@ -48,13 +48,13 @@ def row(
         baseline_values=(soft, soft, 2 * soft),
         candidate_values=(other, other),
         scale=Scale.RATIO,
-        effect=None,
+        effect=other / soft,
         low=None,
         high=None,
         confidence=0.95,
         p_value=None,
         smallest_visible=None,
-        exact=False,
+        exact=True,
         verdict=verdict,
         preferred=True,
     )
@@ -85,6 +85,12 @@ ROWS = (
 )
 
 
+def exact(name: str, value: float) -> dict[str, object]:
+    """Return the data of a ratio between counts."""
+    bounds = {f"{name}{end}": pytest.approx(value) for end in ("", "_low", "_high")}
+    return {**bounds, f"{name}_bounds": "exact"}
+
+
 def test_a_row_has_instructions_and_the_page_s_number() -> None:
     (section,) = sections(context(), analysis(*ROWS))
     assert section.title == "Instructions of an operation"
@@ -95,8 +101,8 @@ def test_a_row_has_instructions_and_the_page_s_number() -> None:
             "soft instructions": 214.0,
             "softfp instructions": 77.0,
             "hard instructions": 71.0,
-            "soft / softfp": pytest.approx(214 / 77),
-            "soft / hard": pytest.approx(214 / 71),
+            **exact("soft / softfp", 214 / 77),
+            **exact("soft / hard", 214 / 71),
             "published": 1.6,
         },
         {
@@ -105,8 +111,8 @@ def test_a_row_has_instructions_and_the_page_s_number() -> None:
             "soft instructions": 300.0,
             "softfp instructions": 78.0,
             "hard instructions": None,
-            "soft / softfp": pytest.approx(300 / 78),
-            "soft / hard": None,
+            **exact("soft / softfp", 300 / 78),
+            **dict.fromkeys(exact("soft / hard", 1.0)),
             "published": None,
         },
     )

@@ -55,7 +55,8 @@ def test_the_index_is_that_of_the_ten_tests_and_its_share_the_mean_of_all_twelve
         rows.append(pair("unix", row.workload, (time * factors[0], time * factors[1], time * factors[2])))
     (found,) = made(*(each for both in rows for each in both))
     assert found.name == "kernel-unixbench"
-    assert found.rows[-1][:5] == ("index", "1", "10.00", "5.000", "2.500")
+    assert found.rows[-2][:5] == ("index", "1", "10.00", "5.000", "2.500")
+    assert (found.data[-2]["rt_of_generic"], found.data[-2]["rt_cyclictest_of_generic"]) == pytest.approx((0.5, 0.25))
     index = found.data[-1]
     assert index["rt_of_generic"] == pytest.approx(2 ** (-10 / 12))
     assert index["rt_cyclictest_of_generic"] == pytest.approx(4 ** (-10 / 12))
@@ -68,9 +69,10 @@ def test_the_index_is_that_of_the_ten_tests_and_its_share_the_mean_of_all_twelve
 
 def test_without_a_test_there_is_no_index() -> None:
     (found,) = made(*pair("unix", "pipe (1 copy)", (1000.0, 1250.0, 1250.0)))
-    pipe, index = found.data
+    pipe, index, every = found.data
     assert pipe["rt_of_generic"] == pytest.approx(0.8)
     assert [index[key] for key in ("generic", "rt", "rt_cyclictest", "rt_of_generic")] == [None] * 4
+    assert every["rt_of_generic"] is None
     assert any(note.startswith("The index is unavailable") for note in found.notes)
 
 

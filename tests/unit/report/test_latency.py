@@ -12,7 +12,7 @@ from tests.golden import latency as golden
 from tests.golden import reports, synthetic
 from tests.unit import builders
 
-from swapstone.core.model import Analysis, FactorLevels, Latency, NullResult
+from swapstone.core.model import Analysis, Comparison, Copy, FactorLevels, Latency, NullResult, Verdict
 from swapstone.core.report import record_report
 from swapstone.core.report.context import ReportContext
 from swapstone.parts.vm.report import latency
@@ -42,8 +42,33 @@ def _latency(
 
 
 def _analysis(*found: Latency) -> Analysis:
+    """Return an analysis whose comparisons of maxima have the median over the replicates as effect."""
+    first = found[0].variant if found else None
+    bases = {each.load: each for each in found if each.variant == first}
+    pairs = [
+        (bases.get(each.load), each) for each in found if each.variant != first and each.variant.copy is Copy.FIRST
+    ]
+    compared = tuple(_compared(base, each) for base, each in pairs if base and ratios(base, each))
     return msgspec.structs.replace(
-        synthetic.analysis(), comparisons=(), indices=(), nulls=(), failures=(), latencies=found
+        synthetic.analysis(), comparisons=compared, indices=(), nulls=(), failures=(), latencies=found
+    )
+
+
+def _compared(base: Latency, other: Latency) -> Comparison:
+    known = ratios(base, other)
+    assert known is not None
+    decided = known.low > 1 or known.high < 1
+    (row,) = (c for c in golden.analysis().comparisons if (c.metric.name, c.load) == ("max", "idle"))
+    return msgspec.structs.replace(
+        row,
+        load=base.load,
+        baseline=base.variant,
+        candidate=other.variant,
+        baseline_values=base.maxima,
+        candidate_values=other.maxima,
+        effect=1 / known.median,
+        exact=True,
+        verdict=Verdict.CHANGED if decided else Verdict.INCONCLUSIVE,
     )
 
 
@@ -209,6 +234,18 @@ def test_replicates_that_disagree_have_no_sign() -> None:
         "2.880 to 18.16",
     )
     assert table.data[0]["boards_agreeing"] is None
+
+
+def test_maxima_that_can_not_be_compared_have_the_verdict_and_no_ratio() -> None:
+    made = _analysis(*FOUND)
+    rows = tuple(
+        msgspec.structs.replace(c, verdict=Verdict.DISTURBED) if c.load == "io" else c for c in made.comparisons
+    )
+    disturbed = msgspec.structs.replace(made, comparisons=rows)
+    tables = {each.name: reports.texts(each) for each in latency.sections(_context("idle", "io"), disturbed)}
+    assert [row[1] for row in tables["latency"].rows] == ["generic", "rt", "generic", "rt (disturbed)"]
+    assert [row[1] for row in tables["latency-ratio"].rows] == ["0.100 [0.100 .. 0.125]", "disturbed", "unavailable"]
+    assert [row[2] for row in tables["latency-loaded"].rows] == ["3.750 [2.000 .. 12.50]", "disturbed"]
 
 
 def test_a_ratio_within_the_margin_agrees_with_one_of_the_page_that_is() -> None:

@@ -81,10 +81,9 @@ def test_a_reversed_comparison_is_turned() -> None:
     """With musl as the baseline, the same runs have the inverse effect, and the sides are turned to the page's."""
     turned = libc("b_malloc_sparse", 1 / 1.3, Verdict.BETTER, baseline="libc=musl", candidate="libc=glibc")
     (row,) = differences([record(turned)]).rows
-    assert row.here.ratio == pytest.approx(1.3)
-    assert row.here.low == pytest.approx(1.3 / 1.01)
-    assert row.here.high == pytest.approx(1.3 / 0.99)
-    assert row.here.sign == 1 and row.kind == ""
+    assert row.here.value == pytest.approx(1.3)
+    assert row.here.interval == pytest.approx((1.3 / 1.01, 1.3 / 0.99))
+    assert row.here.ratio.sign == 1 and row.kind == ""
 
 
 def test_an_invalid_row_is_no_number() -> None:
@@ -137,7 +136,7 @@ def test_a_ratio_across_loads_is_the_quotient_of_medians() -> None:
         "Raspberry Pi 4B": (1.2, "other size"),
         "Phytium 2000/4 (4 cores)": (2.2, ""),
     }
-    assert all(each.here.ratio == 3.0 and each.here.low is None for each in loaded.values())
+    assert all(each.here.value == 3.0 and each.here.interval == (None, None) for each in loaded.values())
 
 
 def test_rates_of_the_page_are_turned_beside_times() -> None:

@@ -84,11 +84,12 @@ def test_the_index_is_the_mean_of_the_scores_of_the_same_work() -> None:
         time = seconds.get(row.unit, 1.0) * 1e9 / references[row.metric]
         rows.append(row_of("unix", row.workload, time, time if row.same_kind else time / 2))
     (found,) = made(*rows)
-    index = found.rows[-1]
-    assert index[:4] == ("index", "1", "10.00", "20.00")
-    assert index[4] == f"{2 ** (10 / 12):.3f}"
+    index, every = found.rows[-2:]
+    assert index[:5] == ("index", "1", "10.00", "20.00", "2.000")
+    assert every[0] == "all rows"
+    assert every[2:5] == ("unavailable", "unavailable", f"{2 ** (10 / 12):.3f}")
     (partial,) = made(*rows[:-1])
-    assert partial.rows[-1][2:5] == ("unavailable",) * 3
+    assert [row[2:5] for row in partial.rows[-2:]] == [("unavailable",) * 3] * 2
 
 
 def test_rows_of_coremark_are_marked_as_other_work() -> None:

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import statistics
+
 import msgspec
 import pytest
 from tests.golden import reports
@@ -11,8 +13,9 @@ from tests.unit.builders import analysis, experiment
 
 from swapstone.core.model import Analysis, Comparison, Direction, FactorLevels, Metric, Quantity, Scale, Verdict
 from swapstone.core.report.context import ReportContext
+from swapstone.core.report.ratios import Ratio
 from swapstone.core.report.record_report import sections_of
-from swapstone.parts.published.report.throughput import page_rows, same_direction, sections
+from swapstone.parts.published.report.throughput import beside_page, page_rows, sections
 
 
 def made(context: ReportContext, analysis: Analysis) -> tuple[reports.Texts, ...]:
@@ -35,13 +38,13 @@ def comparison(work: str, generic: tuple[float, ...], rt: tuple[float, ...], **c
         "baseline_values": generic,
         "candidate_values": rt,
         "scale": Scale.RATIO,
-        "effect": None,
+        "effect": statistics.median(rt) / statistics.median(generic) if rt and statistics.median(generic) else None,
         "low": None,
         "high": None,
         "confidence": 0.95,
         "p_value": None,
         "smallest_visible": None,
-        "exact": False,
+        "exact": not changes.keys() & {"effect", "low", "high"},
         "verdict": Verdict.WORSE,
         **changes,
     }
@@ -65,8 +68,8 @@ def only(*comparisons: Comparison) -> reports.Texts:
 
 
 PIPE = (
-    comparison("pipe", (1000.0, 1200.0, 9999.0), (1500.0, 1400.0, 1600.0)),
-    comparison("pipe", (1.0,), (2400.0, 2400.0, 1.0), load="cyclictest"),
+    comparison("pipe", (1000.0, 1200.0, 1300.0), (1500.0, 1400.0, 1600.0)),
+    comparison("pipe", (1.0,), (2400.0, 2300.0, 2500.0), load="cyclictest"),
     comparison("pipe", (1.0, 1.0, 1.0), (1.0, 1.0, 1.0), metric=CPU),
 )
 """Medians: 1200, 1500 and 2400 ns: 833333, 666667 and 416667 a second; 80 % and 50 %. The other load's generic is not looked at."""
@@ -100,12 +103,12 @@ def test_cells_are_what_a_reader_sees() -> None:
         "667 k/s",
         "417 k/s",
         "80.0",
-        "50.0",
+        "50.0 [40.0 .. 56.5]",
         "79.6",
         "78.8",
         "yes, size x 0.635",
     )
-    assert found.rows[1] == ("index", "-", "-", "-", "80.0", "50.0", "79.6", "78.8", "yes, size x 0.635")
+    assert found.rows[1] == ("index", "-", "-", "-", "80.0", "50.0 [40.0 .. 56.5]", "79.6", "78.8", "yes, size x 0.635")
     assert {len(row) for row in found.rows} == {len(found.head)} == {len(found.right)}
 
 
@@ -177,8 +180,9 @@ def test_what_points_another_way_is_counted_and_named() -> None:
         (1.03, 1.2, True),
     ],
 )
-def test_same_direction(ours: float, theirs: float, same: bool) -> None:
-    assert same_direction(ours, theirs, 0.02) is same
+def test_directions_are_beyond_the_margin(ours: float, theirs: float, same: bool) -> None:
+    here = Ratio(value=ours, low=ours, high=ours, sign=1 if ours > 1 else -1)
+    assert (beside_page(here, theirs, 0.02) != "other direction") is same
 
 
 def test_the_order_of_the_levels_does_not_matter() -> None:

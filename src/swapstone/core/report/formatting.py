@@ -18,6 +18,7 @@ __all__ = [
     "fixed",
     "interval",
     "moment",
+    "narrower",
     "opposed",
     "percent",
     "quantity",
@@ -45,7 +46,12 @@ def _width(comparison: Judged) -> float:
     if comparison.low is None or comparison.high is None or comparison.exact:
         return 0.0
     middle = comparison.effect if comparison.effect is not None else (comparison.low + comparison.high) / 2
-    return min((side for side in (middle - comparison.low, comparison.high - middle) if side > 0), default=0.0)
+    return narrower(middle, comparison.low, comparison.high)
+
+
+def narrower(middle: float, low: float, high: float) -> float:
+    """Return the smaller distance above 0 from a number to its bounds; 0 without one."""
+    return min((side for side in (middle - low, high - middle) if side > 0), default=0.0)
 
 
 BOUNDED = "*"

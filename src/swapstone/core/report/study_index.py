@@ -11,6 +11,7 @@ import msgspec
 from swapstone.core.comparison.side_by_side import SideBySide
 from swapstone.core.model import Analysis, FrozenStruct
 from swapstone.core.report import formatting, side_by_side_table
+from swapstone.core.report.answer.means import leading_metric, places_of
 from swapstone.core.report.answer.wording import listed
 from swapstone.core.report.context import ReportContext
 from swapstone.core.report.document import (
@@ -85,13 +86,17 @@ class StudyIndex(FrozenStruct, frozen=True, kw_only=True):
 
 
 def headlines(context: ReportContext, analysis: Analysis) -> tuple[str, ...]:
-    """Return the sentences about a part: runs, verdicts of the rows to read first, indices, failed trials."""
-    copies = {null.copy for null in analysis.nulls}
+    """Return the sentences about a part: runs, verdicts of the rows to read first, indices of the same metric, failed trials."""
+    first = {(each.suite, each.load, each.candidate): leading_metric(each.rows) for each in places_of(analysis)}
     groups = comparison_groups(context, analysis)
     return (
         sentences.effort(context, analysis),
         *(f"{group.title}: {sentences.summary(group)}" for group in groups if group.rows),
-        *(f"Index {sentences.index(each, context)}." for each in analysis.indices if each.candidate not in copies),
+        *(
+            f"Index {sentences.index(each, context)}."
+            for each in analysis.indices
+            if first.get((each.suite, each.load, each.candidate)) == each.metric
+        ),
         *([f"{formatting.count(len(analysis.failures), 'trial')} gave no numbers."] if analysis.failures else []),
     )
 

@@ -6,7 +6,8 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable
 
-from swapstone.core.model import Analysis, Comparison, FrozenStruct, Metric, Variant, Verdict
+from swapstone.core.model import Analysis, Comparison, FrozenStruct, Metric, Variant
+from swapstone.core.report.verdict_groups import NO_NUMBERS
 
 
 class Side(FrozenStruct, frozen=True, kw_only=True):
@@ -28,23 +29,25 @@ class Side(FrozenStruct, frozen=True, kw_only=True):
 
 def sides(
     analysis: Analysis,
-    wanted: Callable[[Comparison], bool] = lambda c: c.verdict is not Verdict.INVALID,
+    wanted: Callable[[Comparison], bool] | None = None,
     *,
     copies: bool = False,
 ) -> tuple[Side, ...]:
-    """Return every variant's values, in the analysis' order.
+    """Return every variant's values, in the analysis' order, but those of rows whose runs can't be compared (`NO_NUMBERS`).
 
     A baseline that was compared with several candidates has values in each comparison; the longest series is taken, which is of the most
     blocks.
 
     Args:
         analysis: holds the comparisons.
-        wanted: which comparisons to read; without it, all but invalid ones.
+        wanted: which comparisons to read; without it, all.
         copies: whether copies of the baseline are variants, too.
     """
     left_out = set() if copies else {null.copy for null in analysis.nulls}
     found: dict[tuple[str, str, str, str, Variant], Side] = {}
-    for c in filter(wanted, analysis.comparisons):
+    for c in (
+        each for each in analysis.comparisons if each.verdict not in NO_NUMBERS and (wanted is None or wanted(each))
+    ):
         for variant, values in ((c.baseline, c.baseline_values), (c.candidate, c.candidate_values)):
             key = (c.suite, c.workload, c.load, c.metric.name, variant)
             if variant not in left_out and values and (key not in found or len(found[key].values) < len(values)):

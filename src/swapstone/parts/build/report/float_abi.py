@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import itertools
 import shlex
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
@@ -13,10 +14,10 @@ from swapstone.core.model.references import references
 from swapstone.core.report import formatting
 from swapstone.core.report.context import ReportContext
 from swapstone.core.report.document import Section
-from swapstone.core.report.tables import Field, known, quotient, section_of, unit
+from swapstone.core.report.ratios import Column, Ratio, Ratios, ratio_fields
+from swapstone.core.report.tables import Field, known, section_of, unit
 from swapstone.core.report.topics.topic import Topic
 from swapstone.core.report.variant_values import sides
-from swapstone.core.report.verdict_groups import NO_NUMBERS
 
 SUITE, FACTOR = "float", "float"
 STUDY = SECTION = "float-abi"
@@ -36,6 +37,7 @@ _PAGE = (
 class _Line(NamedTuple):
     """A row of the table: a workload with one kind of operands, and its value with each variant."""
 
+    name: str
     work: str
     operands: str
     values: dict[Variant, float]
@@ -58,11 +60,15 @@ def sections(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:
         key = f"{_name(variant)} {'instructions' if counted else 'ns'}"
         return Field(_name(variant), key, lambda line: line.values.get(variant), unit("1" if counted else "ns"))
 
-    def ratio(variant: Variant) -> Field[_Line]:
+    ratios, load = Ratios(analysis), context.experiment.loads[0]
+
+    def ratio(variant: Variant) -> Iterable[Field[_Line]]:
         name = f"{_name(first)} / {_name(variant)}"
-        return Field(
-            name, name, lambda line: quotient(line.values.get(first), line.values.get(variant)), known(formatting.ratio)
-        )
+
+        def of(line: _Line) -> Ratio | None:
+            return ratios.ratio((SUITE, line.name), Column(load, variant), Column(load, first))
+
+        return ratio_fields(name, name, of, "")
 
     published = Field[_Line]("page", "published", lambda line: page if _on_page(line) else None, known(_printed))
     return (
@@ -73,7 +79,7 @@ def sections(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:
                 Field("operation", "workload", lambda line: line.work, formatting.safe, right=False),
                 Field("operands", "operands", lambda line: line.operands, formatting.safe, right=False),
                 *map(value, variants),
-                *map(ratio, variants[1:]),
+                *itertools.chain.from_iterable(map(ratio, variants[1:])),
                 *((published,) if page else ()),
             ),
             lines,
@@ -90,19 +96,18 @@ def _printed(ratio: float) -> str:
 def _lines(context: ReportContext, analysis: Analysis) -> list[_Line]:
     scale = context.experiment.ns_per_instruction if context.experiment.virtual else 1
     values: dict[str, dict[Variant, float]] = {}
-    for each in sides(analysis, _is_shown):
+    load = context.experiment.loads[0]
+    for each in sides(analysis, lambda row: row.load == load and _is_shown(row)):
         values.setdefault(each.workload, {})[each.variant] = each.median / scale
     return [
-        _Line(name.partition("(")[0], context.parameters(SUITE, name).get("operands", ""), found)
+        _Line(name, name.partition("(")[0], context.parameters(SUITE, name).get("operands", ""), found)
         for name, found in values.items()
     ]
 
 
 def _is_shown(row: Comparison) -> bool:
     varied = FACTOR in dict(row.baseline.levels)
-    return (
-        row.suite == SUITE and varied and row.metric.name in TIMES and row.preferred and row.verdict not in NO_NUMBERS
-    )
+    return row.suite == SUITE and varied and row.metric.name in TIMES and row.preferred
 
 
 def _name(variant: Variant) -> str:
@@ -129,7 +134,8 @@ def _notes(
             "An instruction takes the same time on the virtual clock, so its time is their number, with the kernel's share. It is no time "
             "of a processor, on which a division takes longer than a sum."
         )
-    yield from filter(None, (_operands(lines, variant) for variant in variants))
+        # Without noise, two workloads can be compared.
+        yield from filter(None, (_operands(lines, variant) for variant in variants))
     yield _LIBRARY
     if page is not None and any(map(_on_page, lines)):
         yield _PAGE.format(ratio=_printed(page))

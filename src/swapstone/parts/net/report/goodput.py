@@ -15,7 +15,6 @@ from swapstone.core.report.plot import Panel, Point, Scale, Series, plot
 from swapstone.core.report.tables import Datum, Field, section_of
 from swapstone.core.report.topics.topic import Topic
 from swapstone.core.report.variant_values import sides
-from swapstone.core.report.verdict_groups import NO_NUMBERS
 
 SUITE = "netstack-link"
 FACTOR = "link"
@@ -42,7 +41,7 @@ def sections(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:
 def _curves(context: ReportContext, analysis: Analysis) -> dict[str, dict[str, Goodputs]]:
     """Return by workload, and by the level of ``netstack`` or the levels of all factors but ``link``, in the order of the experiment."""
     order = {choice.factor: list(choice.levels) for choice in context.experiment.factors}
-    rates = sides(analysis, lambda c: c.suite == SUITE and c.metric.name == METRIC and c.verdict not in NO_NUMBERS)
+    rates = sides(analysis, lambda c: c.suite == SUITE and c.metric.name == METRIC)
     found: dict[str, dict[str, Goodputs]] = {}
     for each in sorted(
         rates, key=lambda each: [order[name].index(level) for name, level in each.variant.levels if name in order]

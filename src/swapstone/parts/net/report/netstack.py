@@ -20,6 +20,7 @@ from swapstone.core.report.answer.means import mean_of
 from swapstone.core.report.context import ReportContext
 from swapstone.core.report.document import Block, Cell, Section
 from swapstone.core.report.tables import Field, section_of, short_table
+from swapstone.core.report.topics.comparison_groups import sign
 from swapstone.core.report.topics.topic import Topic
 from swapstone.core.report.variant_values import sides, without_copies
 from swapstone.core.report.verdict_groups import MEDIAN_DIFFERS, NO_NUMBERS, SAME_CENTRE, VERDICT_MARKS
@@ -104,11 +105,7 @@ def _summary(rows: Sequence[Comparison]) -> str:
 
 def _ranges(rows: Sequence[Comparison], verb: str, unit: str) -> str:
     """Return the medians of both sides: ``makes 6 to 9 copies for a request where lwip makes 6.01 to 13 (fewer in 3 of 4 counts)``."""
-    signs = Counter(
-        "fewer" if statistics.median(row.candidate_values) < statistics.median(row.baseline_values) else "more"
-        for row in rows
-        if row.verdict in MEDIAN_DIFFERS
-    )
+    signs = Counter("fewer" if sign(row) == -1 else "more" for row in rows if row.verdict in MEDIAN_DIFFERS)
     parts = [f"{word} in {signs[word]}" for word in ("fewer", "more") if signs[word]]
     return (
         f"{verb} {_range([row.candidate_values for row in rows])} {unit} where {_name(rows[0].baseline)} {verb} "
@@ -271,7 +268,7 @@ def _column(name: str, head: str) -> tuple[Field[Row], ...]:
 def _measured(analysis: Analysis) -> Iterator[Row]:
     """Yield a row for each workload and variant, servers first, with the columns whose metrics were all measured."""
     values: dict[tuple[str, Variant], dict[str, float]] = {}
-    for each in sides(analysis, lambda c: c.suite == SUITE and c.verdict not in NO_NUMBERS):
+    for each in sides(analysis, lambda c: c.suite == SUITE):
         values.setdefault((each.workload, each.variant), {})[each.metric.name] = each.median
     for (work, variant), known in sorted(values.items(), key=lambda item: (item[0][0].startswith(CLIENT), item[0][0])):
         numbers = {column: known[metric] for column, metric, _ in _COLUMNS if metric in known}

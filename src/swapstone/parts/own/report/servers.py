@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from swapstone.core.model import Analysis, Variant
@@ -12,8 +12,8 @@ from swapstone.core.model.references import references
 from swapstone.core.report import formatting
 from swapstone.core.report.context import ReportContext
 from swapstone.core.report.document import Section
+from swapstone.core.report.ratios import Column, Ratio, Ratios, ratio_fields
 from swapstone.core.report.tables import Datum, Field, item, known, quotient, section_of, unit
-from swapstone.core.report.topics.comparison_groups import shown
 from swapstone.core.report.topics.topic import Topic
 from swapstone.core.report.variant_values import sides, variants_of
 
@@ -38,9 +38,11 @@ _COLUMNS = (
 
 
 class _Row(NamedTuple):
-    """A variant of a workload."""
+    """A variant of a workload under a load."""
 
+    suite: str
     workload: str
+    load: str
     variant: Variant
 
 
@@ -53,47 +55,33 @@ def sections(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:
     """
     servers = {each.workload for each in analysis.comparisons if each.metric.name == SIGN}
     found = sides(analysis, lambda each: each.workload in servers)
-    values = {(each.workload, each.metric.name, each.variant): each.median for each in found}
+    values = {(each.suite, each.workload, each.load, each.metric.name, each.variant): each.median for each in found}
     variants = variants_of(analysis, lambda each: each.workload in servers)
     rows = [
-        _Row(workload, variant)
-        for workload in dict.fromkeys(each.workload for each in found)
+        _Row(*place, variant)
+        for place in dict.fromkeys((each.suite, each.workload, each.load) for each in found)
         for variant in variants
-        if (workload, SIGN, variant) in values or (workload, "requests", variant) in values
+        if any((*place, metric, variant) in values for metric in (SIGN, "requests"))
     ]
     if not rows:
         return ()
     first, musl = variants[0], _plain_musl(context)
     # At a constant rate the schedule sets the requests a second, so their ratio is no result.
-    counted = [each for each in analysis.comparisons if each.metric.name == "requests"]
-    free = {each.workload for each in counted if each.metric.leads}
-    effects = {
-        (each.workload, each.candidate): each for each in counted if each.workload in free and shown(each) is not None
-    }
+    free = {each.workload for each in analysis.comparisons if each.metric.name == "requests" and each.metric.leads}
+    ratios = Ratios(analysis)
 
     def column(metric: str, head: str, unit_name: str) -> Field[_Row]:
         show = known(formatting.digits, "-") if unit_name == "1" else unit(unit_name, "-")
-        return Field(head, metric, lambda row: values.get((row.workload, metric, row.variant)), show)
+        return Field(head, metric, lambda row: values.get((*row[:3], metric, row.variant)), show)
 
-    def against(row: _Row, base: Variant | None) -> float | None:
-        requests = [values.get((row.workload, "requests", each)) for each in (row.variant, base) if each is not None]
-        return quotient(requests[0], requests[1]) if row.workload in free and len(requests) == 2 else None
+    def over(base: Variant | None) -> Callable[[_Row], Ratio | None]:
+        def against(row: _Row) -> Ratio | None:
+            if base is None or row.workload not in free:
+                return None
+            columns = Column(row.load, base), Column(row.load, row.variant)
+            return ratios.ratio((row.suite, row.workload), *columns, "requests")
 
-    def effect(workload: str, variant: Variant | None) -> float | None:
-        each = effects.get((workload, variant)) if variant is not None else None
-        return 1.0 if variant == first and workload in free else None if each is None else each.effect
-
-    def times(row: _Row) -> str:
-        """Return the effect of the comparison against the baseline with its interval: the number that other tables of the page have."""
-        if row.variant == first and row.workload in free:
-            return "1"
-        each = effects.get((row.workload, row.variant))
-        return formatting.estimate(each) if each else "-"
-
-    def times_musl(row: _Row) -> str:
-        """Return a variant's effect over that of musl with its own malloc, both against the baseline."""
-        times = quotient(effect(row.workload, row.variant), effect(row.workload, musl))
-        return "-" if times is None else "1" if row.variant == musl else formatting.ratio(times)
+        return against
 
     def page(row: _Row) -> float | None:
         if musl is None or row.variant == musl or context.published != STUDY:
@@ -106,7 +94,7 @@ def sections(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:
         }
         return quotient(rates.get(frozenset(row.variant.levels)), rates.get(frozenset(musl.levels)))
 
-    with_musl, with_page = any(against(row, musl) for row in rows), any(map(page, rows))
+    with_musl, with_page = any(map(over(musl), rows)), any(map(page, rows))
     table = section_of(
         "servers",
         "Servers: requests a second, and the cost of a request",
@@ -115,10 +103,8 @@ def sections(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:
             Field("level", "", lambda row: row.variant.short_label, right=False),
             Field("", "variant", lambda row: row.variant.label),
             *itertools.starmap(column, _COLUMNS),
-            Field("x", "", times),
-            Field("", "requests_against_first", lambda row: against(row, first)),
-            Field("x of musl" if with_musl else "", "", times_musl),
-            Field("", "requests_against_musl_default", lambda row: against(row, musl)),
+            *ratio_fields("x", "requests_against_first", over(first)),
+            *ratio_fields("x of musl" if with_musl else "", "requests_against_musl_default", over(musl)),
             Field(
                 "page: x of musl" if with_page else "",
                 "published_against_musl_default",
@@ -155,7 +141,10 @@ def _notes(first: str, *, musl: bool, page: bool) -> Iterator[str]:
             "Where server and load generator share processors, requests a second depend on both. Read the processor time of a request "
             "first: it is the server's alone.",
         ),
-        (musl, "x of musl: the quotient of two x, that of the row and that of musl with its own malloc."),
+        (
+            musl,
+            "x of musl: the quotient of two x, that of the row and that of musl with its own malloc, and of their intervals' bounds.",
+        ),
         (
             page,
             "The published ratio is of another server on another machine with as many connections: 10 on a Pentium T4500, 250 on "

@@ -11,8 +11,10 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from swapstone.core.model import FrozenStruct
 from swapstone.core.report import formatting
+from swapstone.core.report.answer.means import leading_metric
 from swapstone.core.report.document import BulletList, Document, Item, Paragraph, Section, Tone
 from swapstone.core.report.printed_json import printed_json
+from swapstone.core.report.ratios import WALL
 from swapstone.core.report.tables import Range
 from swapstone.parts.published.claims import ClaimTest, PageClaim
 from swapstone.parts.published.data import sources
@@ -107,7 +109,7 @@ def _of_effect(test: ClaimTest, record: Analysed) -> Iterator[Range]:
     side, over = test.sides
     found = effect_of(record, (test.suite, test.workload, test.metric), over, side)
     if found is not None:
-        numbers = [math.nan if each is None else each for each in (found.ratio, found.low, found.high)]
+        numbers = [math.nan if each is None else each for each in (found.value, *found.interval)]
         if test.what == "difference":
             numbers = [(each - 1) * found.baseline for each in numbers]
         yield _interval(test, record, *numbers)
@@ -115,8 +117,12 @@ def _of_effect(test: ClaimTest, record: Analysed) -> Iterator[Range]:
 
 def _of_index(test: ClaimTest, record: Analysed) -> Iterator[Range]:
     wanted = [dict(side.levels) for side in test.sides]
+    metric = test.metric
+    if metric == WALL:  # the time to read first, as in comparisons
+        rows = [each for each in record.analysis.comparisons if (each.suite, each.load) == (test.suite, test.load)]
+        metric = leading_metric(rows) or metric
     for each in record.analysis.indices:
-        if (each.suite, each.metric, each.load) != (test.suite, test.metric, test.load):
+        if (each.suite, each.metric, each.load) != (test.suite, metric, test.load):
             continue
         sides = [dict(variant.levels) for variant in (each.candidate, each.baseline)]
         numbers = [math.nan if number is None else number for number in (each.effect, each.low, each.high)]

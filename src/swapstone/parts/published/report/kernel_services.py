@@ -3,27 +3,28 @@
 
 from __future__ import annotations
 
-import statistics
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from swapstone.core.model import Analysis
 from swapstone.core.report import formatting
 from swapstone.core.report.context import ReportContext
 from swapstone.core.report.document import Section
+from swapstone.core.report.ratios import LOADS_NOTE, SOURCE_NOTE, Ratios, measured_field, ratio_fields
 from swapstone.core.report.tables import Field, known, section_of
 from swapstone.core.report.topics.topic import Topic
 from swapstone.parts.published.data import MeasuredRow, measured_rows
-from swapstone.parts.published.report.service_values import Times, index_of, value_of
+from swapstone.parts.published.report.service_tables import INDEX_NOTE
+from swapstone.parts.published.report.service_values import means_of, rows_of
 from swapstone.parts.published.report.throughput import (
     COLUMNS,
-    INDEX,
     Row,
     Three,
     beside_fields,
     columns_of,
-    entry,
     on_page,
+    ratio_at,
     shares,
+    value_at,
 )
 
 LATENCIES, SCORES = "kernel-lmbench", "kernel-unixbench"
@@ -35,43 +36,34 @@ def sections(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:
 
     Args:
         context: gives the factors and the margin.
-        analysis: holds the comparisons of elapsed time and bandwidth.
+        analysis: holds the comparisons.
     """
     found = []
-    for suffix, where, sides in columns_of(context, analysis, {"os", "unix"}):
+    ratios = Ratios(analysis)
+    for suffix, where, columns in columns_of(context):
         lmbench, unixbench = (
-            tuple(_rows(measured_rows("lmbench"), sides)),
-            tuple(_rows(measured_rows("unixbench"), sides)),
+            [row for row in rows_of(measured_rows(suite), columns, ratios, _page) if any((*row.values, *row.here))]
+            for suite in ("lmbench", "unixbench")
         )
         if lmbench:
             found.append(_latencies(lmbench, where, suffix))
         if unixbench:
-            found.append(_scores((*unixbench, _index(unixbench)), where, suffix, context.experiment.margin))
+            found.append(
+                _scores(
+                    (*unixbench, *means_of(unixbench, shares(on_page(SCORES, "")))),
+                    where,
+                    suffix,
+                    context.experiment.margin,
+                )
+            )
     return tuple(found)
 
 
-def _rows(which: Sequence[MeasuredRow], sides: Sequence[Times]) -> Iterator[Row]:
-    for row in which:
-        values = tuple(value_of(row, side) for side in sides)
-        if any(value is not None for value in values):
-            yield Row(row.metric, row.workload, values, shares(values), shares(on_page(SCORES, row.workload)), row)
+def _page(row: MeasuredRow) -> Three:
+    return shares(on_page(SCORES, row.workload))
 
 
-def _index(rows: Sequence[Row]) -> Row:
-    """Return UnixBench's index of each column over the ten tests with its work, and the mean of the ratios of all twelve."""
-    ratios = [[ratio for row in rows if (ratio := row.here[at]) is not None] for at in (0, 1)]
-    return Row(
-        INDEX,
-        INDEX,
-        tuple(index_of({row.name: row.values[at] for row in rows}) for at in range(len(COLUMNS))),
-        here=tuple(
-            statistics.geometric_mean(each) if len(each) == len(measured_rows("unixbench")) else None for each in ratios
-        ),
-        page=shares(on_page(SCORES, "")),
-    )
-
-
-def _fields(head: str) -> tuple[Field[Row], ...]:
+def _fields(head: str, rows: Sequence[Row]) -> tuple[Field[Row], ...]:
     """Return what both tables have."""
     tests = head == "test"
     return (
@@ -86,32 +78,36 @@ def _fields(head: str) -> tuple[Field[Row], ...]:
         Field("", "workload", lambda row: row.workload),
         Field("", "less", lambda row: row.published.less if row.published else ""),
         Field("", "plus", lambda row: row.published.plus if row.published else ""),
+        measured_field((row.metric for row in rows), lambda row: row.metric),
         *(
-            Field(COLUMNS[at], key, entry("values", at), known(lambda value: formatting.digits(value, 4), "-"))
+            Field(COLUMNS[at], key, value_at(at), known(lambda value: formatting.digits(value, 4), "-"))
             for at, key in enumerate(_KEYS)
         ),
         *(
-            Field(
-                "" if tests else f"{COLUMNS[1 + at]} / generic",
-                f"{key}_of_generic",
-                entry("here", at),
-                known(formatting.ratio, "-"),
-            )
+            field
             for at, key in enumerate(_KEYS[1:])
+            for field in ratio_fields(
+                "" if tests else f"{COLUMNS[1 + at]} / generic", f"{key}_of_generic", ratio_at(at)
+            )
         ),
-        *(Field("", f"published_{key}_of_generic", entry("page", at)) for at, key in enumerate(_KEYS[1:])),
+        *(Field("", f"published_{key}_of_generic", _page_at(at)) for at, key in enumerate(_KEYS[1:])),
     )
+
+
+def _page_at(at: int) -> Callable[[Row], float | None]:
+    return lambda row: row.page[at]
 
 
 def _latencies(rows: Sequence[Row], where: str, suffix: str) -> Section:
     return section_of(
         LATENCIES + suffix,
         "The rows of lmbench's summary under PREEMPT_RT (table 14 of the published page, which has no figures)" + where,
-        _fields("row"),
+        _fields("row", rows),
         rows,
         keys=2,
         notes=(
-            "Medians over the blocks. The page's table 14 is a picture without figures, so there is nothing to compare with, and its "
+            f"Medians over the blocks. {SOURCE_NOTE} {LOADS_NOTE}",
+            "The page's table 14 is a picture without figures, so there is nothing to compare with, and its "
             "caption states several tasks; here one program runs. Below 1 of a row in us, and above 1 of one in MB/s, rt is faster.",
             "Rows of memory in MB/s count instructions on the virtual clock, on which a memory access takes the time of any instruction.",
         ),
@@ -122,22 +118,28 @@ def _scores(rows: Sequence[Row], where: str, suffix: str, margin: float) -> Sect
     return section_of(
         SCORES + suffix,
         "UnixBench's tests and index under PREEMPT_RT, one task (table 12 of the published page)" + where,
-        (*_fields("test"), *beside_fields(margin)),
+        (*_fields("test", rows), *beside_fields(margin)),
         rows,
         keys=2,
-        notes=_notes(rows[-1].values),
+        notes=_notes(rows[-2].values),
     )
 
 
 def _notes(index: Three) -> Iterator[str]:
     page, tests = on_page(SCORES, "")[0], len(measured_rows("unixbench"))
-    beside = f" The page's index of generic, {page:g}, is of that board: only percentages can be compared."
     texts = (
         "Medians over the blocks. The percentages are of the generic kernel's rate on an idle machine; above 100 is faster. The page's are "
         "of a board with eight processors; its files are on an SSD, here on a tmpfs.",
-        "index: the geometric mean of the scores, 10 times the rate over UnixBench's reference, of the ten tests with UnixBench's "
-        f"work; its percentages are the mean over all {tests} tests.{beside if page else ''}",
-        "The index is unavailable where one of these tests has no value." if None in index else "",
+        f"{SOURCE_NOTE} {LOADS_NOTE}",
+        INDEX_NOTE
+        + (
+            f" The page's index of generic, {page:g}, is of that board: only percentages can be compared."
+            if page
+            else ""
+        ),
+        f"The index is unavailable where one of its ten tests has no value, and the mean where one of all {tests} has none."
+        if None in index
+        else "",
         "*: other work of the same kind as Dhrystone and Whetstone, so these results have no score.",
     )
     return filter(None, texts)

@@ -4,15 +4,15 @@
 from __future__ import annotations
 
 import math
-import statistics
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 
-from swapstone.core.model import Analysis, CaveatKind, Comparison, Experiment, FrozenStruct, Scale
+import msgspec
+
+from swapstone.core.model import Analysis, CaveatKind, Experiment, FrozenStruct
 from swapstone.core.model.references import Side
+from swapstone.core.report.ratios import Column, Ratio, Ratios
 from swapstone.core.report.tables import Ranges
-from swapstone.core.report.topics.comparison_groups import shown, sign
-from swapstone.core.report.variant_values import without_copies
-from swapstone.core.report.verdict_groups import NO_NUMBERS
+from swapstone.core.report.variant_values import sides
 
 Row = tuple[str, str, str]
 """(suite, workload, metric)"""
@@ -69,66 +69,49 @@ class Effect(FrozenStruct, frozen=True, kw_only=True):
 
     Attributes:
         record: its name.
-        ratio: the comparison's effect, or the quotient of the medians where no comparison has these sides; above 0.
-        low, high: interval of the comparison; None without one.
-        sign: 1 or -1 for the side of 1, 0 for the same within the margin, None where a comparison does not decide.
-        baseline: median of the divisor, in the metric's unit.
+        ratio: with a value.
+        baseline: median of the divisor, in the unit of what was compared.
     """
 
     record: str
-    ratio: float
-    low: float | None
-    high: float | None
-    sign: int | None
+    ratio: Ratio
     baseline: float
+
+    @property
+    def value(self) -> float:
+        """Return the ratio's value."""
+        return self.ratio.value or math.nan
+
+    @property
+    def interval(self) -> tuple[float | None, float | None]:
+        """Return the bounds of the ratio's interval; None without one, also of a range of runs."""
+        return (None, None) if self.ratio.ranged else (self.ratio.low, self.ratio.high)
 
 
 def effect_of(record: Analysed, row: Row, over: Side, side: Side) -> Effect | None:
-    """Return what a record has of a side over another one, `side` / `over`; None if it lacks the row."""
-    return _estimated(record, row, over, side) or _quotient(record, row, over, side)
+    """Return what a record has of a side over another one, `side` / `over`; None if it lacks the row, or its runs can't be compared.
+
+    Published times are elapsed times. Beside them stands the time to read first.
+    """
+    *work, metric = row
+    rows = tuple(each for each in record.analysis.comparisons if [each.suite, each.workload] == work)
+    ratios = Ratios(msgspec.structs.replace(record.analysis, comparisons=rows))
+    columns = [
+        next((Column(each.load, variant) for variant in ratios.variants() if each.has_label(variant.label)), None)
+        for each in (over, side)
+    ]
+    if columns[0] is None or columns[1] is None:
+        return None
+    ratio, base = ratios.ratio(row[:2], columns[0], columns[1], metric), ratios.side(row[:2], columns[0], metric)
+    if ratio is None or ratio.value is None or base is None:
+        return None
+    return Effect(record=record.name, ratio=ratio, baseline=base.median)
 
 
 def values(record: Analysed, row: Row, side: Side) -> tuple[float, ...]:
     """Return a side's values, one for each run of the comparison with most of them; empty without any."""
-    found = [
-        tuple(numbers)
-        for each in _rows(record, row, side.load)
-        for variant, numbers in ((each.baseline, each.baseline_values), (each.candidate, each.candidate_values))
-        if side.has_label(variant.label)
-    ]
-    return max(found, key=len, default=())
-
-
-def _rows(record: Analysed, row: Row, load: str) -> Iterator[Comparison]:
-    for each in without_copies(record.analysis):
-        same = (each.suite, each.workload, each.metric.name, each.load) == (*row, load)
-        if same and each.verdict not in NO_NUMBERS:
-            yield each
-
-
-def _estimated(record: Analysed, row: Row, over: Side, side: Side) -> Effect | None:
-    for each in _rows(record, row, side.load) if over.load == side.load else ():
-        ratio, way = shown(each), sign(each)
-        if each.scale is not Scale.RATIO or ratio is None or ratio <= 0:
-            continue
-        low, high = (ratio, ratio) if each.exact else (each.low, each.high)
-        if over.has_label(each.baseline.label) and side.has_label(each.candidate.label):
-            base = statistics.median(each.baseline_values)
-            return Effect(record=record.name, ratio=ratio, low=low, high=high, sign=way, baseline=base)
-        if side.has_label(each.baseline.label) and over.has_label(each.candidate.label):
-            low, high = (1 / high, 1 / low) if low and high and min(low, high) > 0 else (None, None)
-            way, base = None if way is None else -way, statistics.median(each.candidate_values)
-            return Effect(record=record.name, ratio=1 / ratio, low=low, high=high, sign=way, baseline=base)
-    return None
-
-
-def _quotient(record: Analysed, row: Row, over: Side, side: Side) -> Effect | None:
-    medians = [statistics.median(found) for each in (over, side) if (found := values(record, row, each))]
-    if len(medians) < 2 or min(medians) <= 0:
-        return None
-    ratio = medians[1] / medians[0]
-    way = sign_of(ratio, record.experiment.margin)
-    return Effect(record=record.name, ratio=ratio, low=None, high=None, sign=way, baseline=medians[0])
+    found = sides(record.analysis, lambda c: (c.suite, c.workload, c.metric.name, c.load) == (*row, side.load))
+    return next((each.values for each in found if side.has_label(each.variant.label)), ())
 
 
 def sign_of(ratio: float, margin: float) -> int:

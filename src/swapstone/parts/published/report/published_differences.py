@@ -16,6 +16,7 @@ from swapstone.core.report import formatting
 from swapstone.core.report.answer.wording import listed
 from swapstone.core.report.document import BulletList, Cell, Document, Heading, Item, Mark, Section, Tone
 from swapstone.core.report.printed_json import printed_json
+from swapstone.core.report.ratios import LOADS_NOTE
 from swapstone.core.report.tables import Field, table_of
 from swapstone.parts.published.data import shipped
 from swapstone.parts.published.joins import Joined, PublishedPlace, joined
@@ -76,7 +77,7 @@ class Differences(FrozenStruct, frozen=True, kw_only=True):
     def different(self) -> tuple[Difference, ...]:
         """Return the rows that differ in sign or size, the largest difference first."""
         found = [each for each in self.rows if each.kind]
-        return tuple(sorted(found, key=lambda each: (each.kind != _SIGN, -_apart(each.page, each.here.ratio))))
+        return tuple(sorted(found, key=lambda each: (each.kind != _SIGN, -_apart(each.page, each.here.value))))
 
     @property
     def answer(self) -> str:
@@ -157,9 +158,9 @@ def _apart(one: float, other: float) -> float:
 
 def _kind(page: float, here: Effect, margin: float) -> str:
     """Return in what two ratios differ; empty for nothing."""
-    if here.sign is not None and here.sign * sign_of(page, margin) < 0:
+    if here.ratio.sign is not None and here.ratio.sign * sign_of(page, margin) < 0:
         return _SIGN
-    return _SIZE if _apart(page, here.ratio) > FACTOR else ""
+    return _SIZE if _apart(page, here.value) > FACTOR else ""
 
 
 def reason_of(figure: Figure, place: PublishedPlace, record: Analysed, reasons: Iterable[Reason]) -> str:
@@ -188,7 +189,7 @@ _FIELDS: tuple[Field[Difference], ...] = (
     Field("metric", "", lambda each: each.place.metric, right=False),
     Field("ratio", "", lambda each: ratio_text(each.place.side, each.over), right=False),
     Field("page", "", lambda each: each.figure.printed if each.place.over else formatting.ratio(each.page)),
-    Field("here", "", lambda each: _here_text(each.here)),
+    Field("here", "", lambda each: each.here.ratio.text()),
     Field("record", "", lambda each: each.here.record, formatting.safe, right=False),
     Field("differs", "", lambda each: Cell(mark=Mark(each.kind, "", _TONES[each.kind])), right=False),
     Field("measured by the page on", "", lambda each: each.figure.platform, right=False),
@@ -203,7 +204,7 @@ def document_of(found: Differences) -> Document:
         f"{formatting.count(found.absent, 'published ratio')} that no given record has." if found.absent else "",
         formatting.safe(found.left_out),
         f"The page measured on: {single}." if single else "",
-        "Without an interval, the number here is the quotient of two medians, and its sign is that beyond the margin.",
+        LOADS_NOTE,
     )
     table = table_of(_TITLE, _FIELDS[:-1] if single else _FIELDS, found.different, keys=2)
     why = (table, Heading("Why they differ"), BulletList(items=tuple(_explained(found)))) if found.different else ()
@@ -238,14 +239,6 @@ def ratio_text(side: Side, over: Side) -> str:
     return f"{text} under {side.load}" if side.load == over.load != "idle" else text
 
 
-def _here_text(here: Effect) -> str:
-    """Return a ratio with its interval."""
-    middle = formatting.ratio(here.ratio)
-    if here.low is None or here.high is None or here.low == here.high:
-        return middle
-    return f"{middle} ({formatting.ratio(here.low)}–{formatting.ratio(here.high)})"  # noqa: RUF001 - a dash between numbers
-
-
 def to_json(found: Differences) -> str:
     """Return every row, as JSON of the format ``published-differences``."""
     return printed_json(
@@ -265,9 +258,9 @@ def to_json(found: Differences) -> str:
                 "ratio": ratio_text(each.place.side, each.over),
                 "platform": each.figure.platform,
                 "page": each.page,
-                "here": each.here.ratio,
-                "low": each.here.low,
-                "high": each.here.high,
+                "here": each.here.value,
+                "low": each.here.interval[0],
+                "high": each.here.interval[1],
                 "record": each.here.record,
                 "not_same": each.place.differs or None,
                 "differs": each.kind or None,

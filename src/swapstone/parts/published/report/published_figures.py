@@ -35,15 +35,10 @@ def _page(study: str) -> str:
     return f"{source['title']}. {source['project']}; measured on {'; '.join(platforms)}."
 
 
-def _here(row: Row) -> str:
-    effect = shown(row.comparison)
-    return "" if effect is None else formatting.effect(effect, row.comparison)
-
-
 _FIELDS: tuple[Field[Row], ...] = (
     Field("workload", "", lambda row: Cell(row.comparison.workload, code=True), right=False),
     Field("metric", "", lambda row: sentences.metric_name(row.comparison.metric.name), right=False),
-    Field("here", "", _here),
+    Field("here", "", lambda row: formatting.estimate(row.comparison) if shown(row.comparison) is not None else ""),
     Field("page", "", lambda row: row.published, known(formatting.ratio)),
 )
 PUBLISHED_FIGURES = Topic("published-figures", 160, sections, selective=True)

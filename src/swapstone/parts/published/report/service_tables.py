@@ -3,9 +3,8 @@
 
 from __future__ import annotations
 
-import statistics
+import functools
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
 
 import msgspec
 
@@ -13,33 +12,23 @@ from swapstone.core.model import IDLE, Analysis, Variant
 from swapstone.core.report import formatting
 from swapstone.core.report.context import ReportContext
 from swapstone.core.report.document import Section
+from swapstone.core.report.ratios import SOURCE_NOTE, Column, Ratios, measured_field, ratio_fields
 from swapstone.core.report.tables import Field, known, section_of
 from swapstone.core.report.topics.topic import Topic
-from swapstone.core.report.verdict_groups import NO_NUMBERS
+from swapstone.core.report.variant_values import without_copies
 from swapstone.parts.published.data import MeasuredRow, figures, measured_rows
-from swapstone.parts.published.report.service_values import Times, index_of, value_of
-from swapstone.parts.published.report.throughput import compares_kernels
+from swapstone.parts.published.report.service_values import means_of, rows_of
+from swapstone.parts.published.report.throughput import Row, compares_kernels, ratio_at, value_at
 
 STUDY = "musl-vs-glibc"
+_TABLES = (
+    ("lmbench", "The rows of lmbench's summary", "lmbench"),
+    ("unixbench", "UnixBench's tests and index, one copy", "unixbench"),
+    ("core", "Iterations of the suite core, which are no CoreMark scores", "coremark"),
+)
+"""Names of sections, their titles, and the page's suites."""
 _SAME_FREQUENCY = 0.02
 """Clock rates that differ by at most this share are one: it is the default margin of a comparison."""
-
-
-class Row(NamedTuple):
-    """One published row, or UnixBench's index: its values for two variants, in the row's unit, and ratios candidate / baseline.
-
-    Attributes:
-        published: the row; of the index, one with that name.
-        baseline, candidate: measured here; None if a workload of the row has no value, or a difference is not above 0.
-        ratio: measured here; None if one is missing.
-        on_page: None where the page has no figure for these levels.
-    """
-
-    published: MeasuredRow
-    baseline: float | None
-    candidate: float | None
-    ratio: float | None
-    on_page: float | None
 
 
 def sections(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:
@@ -49,81 +38,72 @@ def sections(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:
 
     Args:
         context: of the report.
-        analysis: holds the comparisons of elapsed time and bandwidth.
+        analysis: holds the comparisons.
     """
     if compares_kernels(context):
         return ()
     found: list[Section] = []
-    for number, ((baseline, candidate), sides) in enumerate(_pairs(analysis).items(), start=1):
-        for name, title, suite in (
-            ("lmbench", "The rows of lmbench's summary", "lmbench"),
-            ("unixbench", "UnixBench's tests and index, one copy", "unixbench"),
-            ("core", "Iterations of the suite core, which are no CoreMark scores", "coremark"),
-        ):
-            rows = tuple(_rows(measured_rows(suite), baseline, candidate, sides))
-            if any(row.ratio is not None for row in rows):
-                section = f"{name}-rows-{number}" if number > 1 else f"{name}-rows"
-                mhz, note = _clock_rate(context.piece("clock-rate", tuple)) if suite == "coremark" else (None, "")
-                if mhz is not None:
-                    rows += tuple(
-                        Row(
-                            msgspec.structs.replace(row.published, unit="1/(s MHz)"),
-                            row.baseline / mhz,
-                            row.candidate / mhz,
-                            *row[3:],
-                        )
-                        for row in rows
-                        if row.baseline is not None and row.candidate is not None
-                    )
-                found.append(_section(section, title, rows, (baseline, candidate), note))
+    ratios, number = Ratios(analysis), 0
+    for baseline, candidate in _pairs(analysis):
+        columns = Column(IDLE.name, baseline), Column(IDLE.name, candidate)
+        page = functools.partial(_on_page, baseline=baseline, candidate=candidate)
+        rows = {each[0]: rows_of(measured_rows(each[2]), columns, ratios, page) for each in _TABLES}
+        shown = [
+            each for each in _TABLES if any((ratio := row.here[0]) is not None and ratio.value for row in rows[each[0]])
+        ]
+        number += bool(shown)
+        for name, title, _ in shown:
+            section, these, note = f"{name}-rows-{number}" if number > 1 else f"{name}-rows", rows[name], ""
+            if name == "core":
+                mhz, note = _clock_rate(context.piece("clock-rate", tuple))
+                these += tuple(_per_mhz(row, mhz) for row in these if mhz is not None and row.here[0] is not None)
+            found.append(_section(section, title, these, (baseline, candidate), note))
     return tuple(found)
 
 
-def _pairs(analysis: Analysis) -> dict[tuple[Variant, Variant], tuple[Times, Times]]:
-    """Return the medians of both variants of each pair."""
-    found: dict[tuple[Variant, Variant], tuple[dict[tuple[str, str], float], dict[tuple[str, str], float]]] = {}
+def _per_mhz(row: Row, mhz: float) -> Row:
+    values = tuple(each and each / mhz for each in row.values)
+    return row._replace(published=msgspec.structs.replace(published(row), unit="1/(s MHz)"), values=values)
+
+
+def published(row: Row) -> MeasuredRow:
+    """Return the page's row; of a mean, one with its name."""
+    nothing = dict.fromkeys(("suite", "condition", "own_suite", "workload", "less", "plus"), "")
+    return row.published or MeasuredRow(metric=row.name, unit="1", same_kind=False, **nothing)
+
+
+def _pairs(analysis: Analysis) -> tuple[tuple[Variant, Variant], ...]:
+    """Return the pairs (baseline, candidate) that ran the suites on an idle machine."""
     suites = {row.own_suite for row in measured_rows()}
-    for each in analysis.comparisons:
-        if each.suite not in suites or each.load != IDLE.name or each.verdict in NO_NUMBERS:
-            continue
-        if each.metric.name in {"wall", "bandwidth"} and each.baseline_values and each.candidate_values:
-            sides = found.setdefault((each.baseline, each.candidate), ({}, {}))
-            for side, values in zip(sides, (each.baseline_values, each.candidate_values), strict=True):
-                side[each.workload, each.metric.name] = statistics.median(values)
-    return dict(found)
+    return tuple(
+        dict.fromkeys(
+            (each.baseline, each.candidate)
+            for each in without_copies(analysis)
+            if each.suite in suites and each.load == IDLE.name
+        )
+    )
 
 
-def _rows(
-    which: Sequence[MeasuredRow], baseline: Variant, candidate: Variant, sides: tuple[Times, Times]
-) -> Iterator[Row]:
-    for row in which:
-        base, value = (value_of(row, side) for side in sides)
-        yield Row(row, base, value, value / base if base and value else None, _on_page(row, baseline, candidate))
-
-
-def _on_page(row: MeasuredRow, baseline: Variant, candidate: Variant) -> float | None:
+def _on_page(row: MeasuredRow, baseline: Variant, candidate: Variant) -> tuple[float | None]:
     """Return the published ratio; None if the variants differ in more than the page's factor."""
     if len(baseline.levels) != 1 or len(candidate.levels) != 1:
-        return None
+        return (None,)
     level = {
         figure.level: figure.value
         for figure in figures(STUDY, row.suite)
         if (figure.metric, figure.unit, figure.condition) == (row.metric, row.unit, row.condition)
     }
     base, other = level.get(baseline.levels[0][1]), level.get(candidate.levels[0][1])
-    return other / base if base and other else None
+    return (other / base if base and other else None,)
 
 
 def _section(name: str, title: str, rows: tuple[Row, ...], pair: tuple[Variant, Variant], note: str) -> Section:
     baseline, candidate = pair
-    shown = [row for row in rows if row.ratio is not None]
+    shown = [row for row in rows if row.here[0] is not None]
     notes = [*_notes(rows), *((note,) if note else ())]
-    if rows[0].published.suite == "unixbench":
-        shown.append(_index(rows))
-        notes.append(
-            "index: the geometric mean of the scores, 10 times the result over UnixBench's reference, of the ten rows with UnixBench's "
-            "work; its ratio is the mean over all rows. Dhrystone and Whetstone are other programs here, so their results have no score."
-        )
+    if published(rows[0]).suite == "unixbench":
+        shown += means_of(rows)
+        notes.append(INDEX_NOTE)
     number = known(lambda value: formatting.digits(value, 4), "unavailable")
     return section_of(
         name,
@@ -133,11 +113,12 @@ def _section(name: str, title: str, rows: tuple[Row, ...], pair: tuple[Variant, 
             Field("", "row", _of("metric")),
             Field("unit", "unit", _of("unit"), right=False),
             *(Field("", key, _of(key)) for key in ("condition", "workload", "less", "plus")),
-            Field("", "same_work", lambda row: "no" if row.published.same_kind else "yes"),
-            Field(baseline.label, "baseline", lambda row: row.baseline, number),
-            Field(candidate.label, "candidate", lambda row: row.candidate, number),
-            Field("ratio", "ratio", lambda row: row.ratio, known(formatting.ratio, "unavailable")),
-            Field("page", "published_ratio", lambda row: row.on_page, known(formatting.ratio, "-")),
+            Field("", "same_work", lambda row: "no" if published(row).same_kind else "yes"),
+            measured_field((row.metric for row in rows), lambda row: row.metric),
+            Field(baseline.label, "baseline", value_at(0), number),
+            Field(candidate.label, "candidate", value_at(1), number),
+            *ratio_fields("ratio", "ratio", ratio_at(0), "unavailable"),
+            Field("page", "published_ratio", lambda row: row.page[0], known(formatting.ratio, "-")),
         ),
         shown,
         data=rows,
@@ -146,12 +127,12 @@ def _section(name: str, title: str, rows: tuple[Row, ...], pair: tuple[Variant, 
 
 
 def _of(name: str) -> Callable[[Row], str]:
-    return lambda row: str(getattr(row.published, name))
+    return lambda row: str(getattr(published(row), name))
 
 
 def _name(row: Row) -> str:
-    condition = f", {row.published.condition}" if row.published.condition else ""
-    return row.published.metric + "*" * row.published.same_kind + condition
+    page = published(row)
+    return page.metric + "*" * page.same_kind + (f", {page.condition}" if page.condition else "")
 
 
 def _clock_rate(found: tuple[float, float] | None) -> tuple[float | None, str]:
@@ -172,39 +153,37 @@ def _clock_rate(found: tuple[float, float] | None) -> tuple[float | None, str]:
     )
 
 
-def _index(rows: Sequence[Row]) -> Row:
-    ratios = [row.ratio for row in rows if row.ratio is not None]
-    pages = [row.on_page for row in rows if row.on_page is not None]
-    whole = len(ratios) == len(rows)
-    return Row(
-        msgspec.structs.replace(rows[0].published, metric="index", unit="1", condition="", same_kind=False),
-        index_of({row.published.metric: row.baseline for row in rows}),
-        index_of({row.published.metric: row.candidate for row in rows}),
-        statistics.geometric_mean(ratios) if whole else None,
-        statistics.geometric_mean(pages) if whole and len(pages) == len(rows) else None,
-    )
+INDEX_NOTE = (
+    "index: the geometric mean of the scores, 10 times the result over UnixBench's reference, of the ten rows with UnixBench's work. Its "
+    "ratio is the mean of these rows' ratios, and the second index is the first one times that ratio. Dhrystone and Whetstone are other "
+    "programs here, so their results have no score; the mean over all rows has their ratios, too."
+)
 
 
 def _notes(rows: Sequence[Row]) -> Iterator[str]:
-    lacking = [row.published.metric for row in rows if row.ratio is None]
+    lacking = [row.name for row in rows if row.here[0] is None]
     texts = (
-        (True, "Medians over the blocks. ratio and page: candidate / baseline, measured here and published."),
+        (
+            True,
+            f"Medians over the blocks. ratio and page: candidate / baseline, measured here and published. {SOURCE_NOTE}",
+        ),
         (
             lacking,
             f"Unavailable, because a workload of the row has no value or the time to leave out is larger: {', '.join(lacking)}.",
         ),
         (
-            any(row.published.less for row in rows),
+            any(published(row).less for row in rows),
             "As lmbench does, ctxsw leaves out the time in which one process passes the token to itself, sig hndl the time of kill() "
-            "without a signal, Prot Fault the time of sig hndl, and Page Fault the time of mapping and unmapping.",
+            "without a signal, Prot Fault the time of sig hndl, and Page Fault the time of mapping and unmapping. Their ratios are "
+            "computed from those of their workloads.",
         ),
         (
-            any(row.published.unit == "MB/s" for row in rows),
+            any(published(row).unit == "MB/s" for row in rows),
             "Rows in MB/s depend on caches and memory. On the virtual clock, on which each instruction takes the same time, they count "
-            "instructions only: measure them with --clock wall or on hardware.",
+            "instructions only: measure them with --clock wall or on hardware. Where CPU time is measured, they have its ratio alone.",
         ),
         (
-            any(row.published.same_kind for row in rows),
+            any(published(row).same_kind for row in rows),
             "*: other work of the same kind. Ratios can be compared with the page's, values can't.",
         ),
     )

@@ -7,18 +7,19 @@ import functools
 import itertools
 import math
 import statistics
-from collections.abc import Callable, Collection, Iterator, Sequence
-from typing import Literal, NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 from swapstone.core.model import IDLE, Analysis, Variant
 from swapstone.core.report import formatting
+from swapstone.core.report.answer.means import name_of
+from swapstone.core.report.answer.wording import listed
 from swapstone.core.report.context import ReportContext
 from swapstone.core.report.document import Section
-from swapstone.core.report.tables import Field, known, section_of, unit
+from swapstone.core.report.ratios import LOADS_NOTE, Column, Ratio, Ratios, mean_of, measured_field, ratio_fields
+from swapstone.core.report.tables import Field, known, quotient, section_of, unit
 from swapstone.core.report.topics.comparison_groups import SAME_SIZE, same_size, size_note
 from swapstone.core.report.topics.topic import Topic
-from swapstone.core.report.variant_values import sides
-from swapstone.core.report.verdict_groups import NO_NUMBERS
 from swapstone.parts.published.data import MeasuredRow
 from swapstone.parts.published.joins import joined
 from swapstone.parts.published.report.measured import sign_of
@@ -35,9 +36,6 @@ INDEX = "index"
 
 Three = tuple[float | None, ...]
 """A value for each of the page's columns; None where one is missing."""
-Medians = dict[tuple[str, str], float]
-"""Median over the blocks by (workload, metric)."""
-
 
 TABLES = (
     (
@@ -61,15 +59,17 @@ class Row(NamedTuple):
         name: as readers see it.
         workload: its name.
         values: of the page's columns, measured here.
-        here, page: shares of generic's value on an idle machine, measured here and published: of rt, and of rt under the load cyclictest.
+        here, page: over generic's value on an idle machine, measured here and published: of rt, and of rt under the load cyclictest.
+        metric: what was measured; empty without values.
         published: the row of lmbench or UnixBench; None of an index, and of the suite `throughput`.
     """
 
     name: str
     workload: str
     values: Three
-    here: Three
+    here: tuple[Ratio | None, ...]
     page: Three
+    metric: str = ""
     published: MeasuredRow | None = None
 
 
@@ -89,24 +89,14 @@ def compares_kernels(context: ReportContext) -> bool:
     return GENERIC in levels and RT in levels
 
 
-def columns_of(
-    context: ReportContext, analysis: Analysis, suites: Collection[str]
-) -> Iterator[tuple[str, str, list[Medians]]]:
-    """Yield for each combination of the other factors' levels: end of names, end of titles, and the medians of the page's columns.
+def columns_of(context: ReportContext) -> Iterator[tuple[str, str, tuple[Column, ...]]]:
+    """Yield for each combination of the other factors' levels: end of names, end of titles, and the page's columns.
 
     Args:
         context: gives the factors.
-        analysis: holds the comparisons.
-        suites: whose elapsed times and bandwidths to read.
     """
     if not compares_kernels(context):
         return
-    found: dict[tuple[str, Variant], Medians] = {}
-    for each in sides(
-        analysis,
-        lambda c: c.suite in suites and c.metric.name in {"wall", "bandwidth"} and c.verdict not in NO_NUMBERS,
-    ):
-        found.setdefault((each.load, each.variant), {})[each.workload, each.metric.name] = each.median
     factors = context.experiment.factors
     others = [choice for choice in factors if choice.factor != KERNEL]
     for number, held in enumerate(itertools.product(*(choice.levels for choice in others)), start=1):
@@ -118,7 +108,7 @@ def columns_of(
         yield (
             f"-{number}" if others else "",
             "".join(f", {factor}={level}" for factor, level in fixed.items()),
-            [found.get((load, variants[kernel]), {}) for load, kernel in SIDES],
+            tuple(Column(load, variants[kernel]) for load, kernel in SIDES),
         )
 
 
@@ -133,7 +123,7 @@ def on_page(section: str, workload: str) -> Three:
 
 
 def shares(values: Three) -> Three:
-    """Return the second and the third value over the first; None where one is missing or 0."""
+    """Return the second and the third published value over the first; None where one is missing or 0."""
     return tuple(value / values[0] if value and values[0] else None for value in values[1:])
 
 
@@ -142,28 +132,48 @@ def sections(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:
 
     Args:
         context: gives the factors, the margin and the machine's facts.
-        analysis: holds the comparisons of elapsed time.
+        analysis: holds the comparisons.
     """
+    ratios = Ratios(analysis)
     return tuple(
         section_of(
             name + suffix,
             title + where,
-            _fields(context.experiment.margin),
+            _fields(context.experiment.margin, rows),
             (*rows, (index := _index(rows, name))),
             notes=_notes(context, name, rows, index),
         )
-        for suffix, where, columns in columns_of(context, analysis, {SUITE})
+        for suffix, where, columns in columns_of(context)
         for name, title, tasks in TABLES
-        if (rows := tuple(_rows(name, tasks, columns)))
+        if (rows := with_values(_rows(name, tasks, columns, ratios)))
     )
 
 
-def _rows(section: str, tasks: str, columns: Sequence[Medians]) -> Iterator[Row]:
+def with_values(rows: Iterable[Row]) -> tuple[Row, ...]:
+    """Return the rows; none unless one of them has a value."""
+    found = tuple(rows)
+    return found if any(any(row.values) for row in found) else ()
+
+
+def _rows(section: str, tasks: str, columns: Sequence[Column], ratios: Ratios) -> Iterator[Row]:
+    first, *others = columns
     for work, _ in page_rows():
         name = work + tasks
-        rates = tuple(1e9 / time if (time := column.get((name, "wall"))) else None for column in columns)
-        if any(rate is not None for rate in rates):
-            yield Row(work, name, rates, shares(rates), shares(on_page(section, name)))
+        place = (SUITE, name)
+        measured = [ratios.side(place, column) for column in columns]
+        times = [each.median if each else None for each in measured]
+        here = [ratios.ratio(place, first, other) for other in others]
+        metrics = listed(list(dict.fromkeys(name_of(each.metric) for each in measured if each)))
+        if any(times) or any(here):
+            yield Row(
+                work,
+                name,
+                tuple(1e9 / time if time else None for time in times),
+                # A rate is the inverse of a time.
+                tuple(each and each.inverse for each in here),
+                shares(on_page(section, name)),
+                metrics,
+            )
 
 
 def _index(rows: Sequence[Row], section: str) -> Row:
@@ -173,14 +183,18 @@ def _index(rows: Sequence[Row], section: str) -> Row:
     """
     whole = shares(on_page(section, ""))
     both = [
-        [(here, page) for row in rows if (here := row.here[at]) is not None and (page := row.page[at]) is not None]
+        [
+            (here, page)
+            for row in rows
+            if (here := row.here[at]) is not None and here.value and (page := row.page[at]) is not None
+        ]
         for at in (0, 1)
     ]
     return Row(
         INDEX,
         INDEX,
         (None,) * len(SIDES),
-        here=tuple(statistics.geometric_mean(here for here, _ in pairs) if pairs else None for pairs in both),
+        here=tuple(mean_of(here for here, _ in pairs) for pairs in both),
         page=tuple(
             whole[at]
             if len(pairs) == len(page_rows())
@@ -192,49 +206,48 @@ def _index(rows: Sequence[Row], section: str) -> Row:
     )
 
 
-def same_direction(measured: float, on_page: float, margin: float) -> bool:
-    """Return whether two shares have the same direction: both slower than generic, both faster, or both within the margin.
+def beside_page(here: Ratio | None, on_page: float | None, margin: float) -> str:
+    """Return how a ratio compares with the published one.
 
     Args:
-        measured: share of generic's throughput.
+        here: to generic's throughput; None without one.
         on_page: the published one.
-        margin: shares from 1 / (1 + margin) to 1 + margin are neither.
+        margin: ratios from 1 / (1 + margin) to 1 + margin have no direction.
+
+    Returns:
+        ``yes``, ``size x 8.2``, ``other direction``; ``undecided`` where the direction here is; ``-`` where one is missing.
     """
-    return sign_of(measured, margin) == sign_of(on_page, margin)
-
-
-def beside_page(measured: float | None, on_page: float | None, margin: float) -> str:
-    """Return how a share compares with the published one: ``yes``, ``size x 8.2``, ``other direction``, or ``-`` where one is missing.
-
-    Args:
-        measured: share of generic's throughput; None without one.
-        on_page: the published one.
-        margin: as of `same_direction`.
-    """
-    if measured is None or on_page is None:
+    if here is None or not here.value or on_page is None:
         return "-"
-    if not same_direction(measured, on_page, margin):
+    if here.sign is None and not here.within(margin):
+        return "undecided"
+    if (here.sign if not here.within(margin) else 0) != sign_of(on_page, margin):
         return "other direction"
-    return "yes" if same_size(measured, on_page) else size_note(measured, on_page)
+    return "yes" if same_size(here.value, on_page) else size_note(here.value, on_page)
 
 
 def beside_fields(margin: float, *keys: str) -> Iterator[Field[Row]]:
-    """Yield the shares in per cent, measured here and published, and how they compare.
+    """Yield the ratios in per cent, measured here and published, and how they compare.
 
     Args:
-        margin: as of `same_direction`.
+        margin: as of `beside_page`.
         keys: names of the four percentages for programs; none where these have none.
     """
 
-    def percent(at: int) -> Field[Row]:
+    def here(at: int) -> Iterator[Field[Row]]:
+        head = f"{COLUMNS[1 + at]} %"
+        fields = ratio_fields(head, keys[at] if keys else "", ratio_at(at), percent=True)
+        yield from fields if keys else fields[:1]
+
+    def page(at: int) -> Field[Row]:
         return Field(
-            f"{'page: ' * (at > 1)}{COLUMNS[1 + at % 2]} %",
-            keys[at] if keys else "",
-            lambda row: None if (value := (*row.here, *row.page)[at]) is None else value * 100,
+            f"page: {COLUMNS[1 + at]} %",
+            keys[2 + at] if keys else "",
+            lambda row: None if (value := row.page[at]) is None else value * 100,
             known(lambda value: f"{value:.1f}", "-"),
         )
 
-    yield from map(percent, range(4))
+    yield from (*here(0), *here(1), page(0), page(1))
     yield Field(
         "as on the page",
         "",
@@ -243,10 +256,10 @@ def beside_fields(margin: float, *keys: str) -> Iterator[Field[Row]]:
     )
 
 
-def _fields(margin: float) -> tuple[Field[Row], ...]:
+def _fields(margin: float, rows: Sequence[Row]) -> tuple[Field[Row], ...]:
     pages = dict(page_rows())
     names = ("rt", "rt_cyclictest")
-    words = {"-": None, "yes": "yes", "other direction": "no"}
+    words = {"-": None, "yes": "yes", "other direction": "no", "undecided": "undecided"}
 
     def same_way(at: int, name: str) -> Field[Row]:
         return Field(
@@ -256,15 +269,18 @@ def _fields(margin: float) -> tuple[Field[Row], ...]:
         )
 
     def of_page(at: int, name: str) -> Field[Row]:
-        return Field("", f"{name}_of_page", lambda row: shares((row.page[at], row.here[at]))[0])
+        return Field(
+            "", f"{name}_of_page", lambda row: quotient(here.value if (here := row.here[at]) else None, row.page[at])
+        )
 
     percentages = (f"{prefix}{name}_percent" for prefix in ("", "published_") for name in names)
     return (
         Field("work", "", lambda row: row.name, right=False),
         Field("", "work", lambda row: row.workload),
         Field("", "published_row", lambda row: pages.get(row.name, INDEX)),
+        measured_field((row.metric for row in rows), lambda row: row.metric),
         *(
-            Field(COLUMNS[at], f"{name}_per_second", entry("values", at), unit("1/s", "-"))
+            Field(COLUMNS[at], f"{name}_per_second", value_at(at), unit("1/s", "-"))
             for at, name in enumerate(("generic", *names))
         ),
         *beside_fields(margin, *percentages),
@@ -273,9 +289,14 @@ def _fields(margin: float) -> tuple[Field[Row], ...]:
     )
 
 
-def entry(name: Literal["values", "here", "page"], at: int) -> Callable[[Row], float | None]:
-    """Return the function from a row to the number at a place of one of its tuples."""
-    return lambda row: {"values": row.values, "here": row.here, "page": row.page}[name][at]
+def ratio_at(at: int) -> Callable[[Row], Ratio | None]:
+    """Return the function from a row to its ratio in a column but the first one."""
+    return lambda row: row.here[at]
+
+
+def value_at(at: int) -> Callable[[Row], float | None]:
+    """Return the function from a row to its value in a column."""
+    return lambda row: row.values[at]
 
 
 def _notes(context: ReportContext, section: str, rows: tuple[Row, ...], index: Row) -> Iterator[str]:
@@ -288,14 +309,15 @@ def _notes(context: ReportContext, section: str, rows: tuple[Row, ...], index: R
         if alone
         else "The eight tasks share this machine's processors; on the page each had a processor."
     )
-    full, every = sum(None not in {row.here[0], row.page[0]} for row in rows), len(page_rows())
+    full, every = sum(bool(row.here[0] and row.here[0].value and row.page[0]) for row in rows), len(page_rows())
     page = "its own index" if full == every else f"the same mean over those rows (its index has {every})"
     mean = f"The index is the geometric mean of the percentages over {formatting.count(full, 'row')}; the page's is {page}."
     tmpfs = "file_copy copies within memory (tmpfs); the page's machine had an SSD, and the page does not name the file system."
     texts = (
-        "Operations per second: 1 over the median elapsed time of one operation, over the blocks. Of a copied file, an operation is 1024 "
-        "bytes. The percentages are candidate / baseline of these rates, where the baseline is the generic kernel on an idle machine; "
-        "above 100 is faster. Ratios of times, as in the comparisons, are their inverse.",
+        "Operations per second: 1 over the median time of one operation, over the blocks. Of a copied file, an operation is 1024 bytes. "
+        "The percentages are of the generic kernel's rate on an idle machine; above 100 is faster. Those of rt are the inverse of the "
+        "comparisons' ratios of times, with their intervals, and not the quotients of the rates. "
+        f"{LOADS_NOTE}",
         f"The page's percentages are of UnixBench, {'; '.join(measured)}. The workloads here resemble UnixBench's, in the "
         "same order, so percentages can be compared and rates can't. integer and floating_point are beside Dhrystone and Whetstone, and "
         "are other programs.",
@@ -312,20 +334,23 @@ def _notes(context: ReportContext, section: str, rows: tuple[Row, ...], index: R
     return filter(None, texts)
 
 
-def _agreement(what: str, rows: Sequence[tuple[Row, float | None, float | None]], margin: float) -> str:
+def _agreement(what: str, rows: Sequence[tuple[Row, Ratio | None, float | None]], margin: float) -> str:
     """Return the sentence that counts the rows of a column with the same direction as the published ones, and with the same size."""
-    known = [(row, here, page) for row, here, page in rows if here is not None and page is not None]
+    known = [(row, here, page) for row, here, page in rows if here and here.value and page is not None]
     if not known:
         return f"{what}: not measured here together with generic, so it can't be compared with the page."
-    against = [row.workload for row, here, page in known if not same_direction(here, page, margin)]
+    judged = [(beside_page(here, page, margin), row, (here.value or 1.0) / page) for row, here, page in known if page]
+    against = [row.workload for word, row, _ in judged if word == "other direction"]
+    undecided = [row.workload for word, row, _ in judged if word == "undecided"]
     tail = f"; another direction: {', '.join(against)}" if against else ""
-    sizes = [here / page for row, here, page in known if here and page and row.workload not in against]
+    tail += f"; undecided: {', '.join(undecided)}" if undecided else ""
+    sizes = [size for word, _, size in judged if word not in {"other direction", "undecided"}]
     alike = sum(same_size(size, 1.0) for size in sizes)
     farthest = max(sizes, key=lambda size: abs(math.log(size)), default=1.0)
     size = f", {alike} of them of the same size" if sizes else ""
     size += f" (the farthest is {formatting.ratio(farthest)} times the page's)" if alike < len(sizes) else ""
     count = formatting.count(len(known), "row")
-    return f"{what}: {len(known) - len(against)} of {count} in the same direction as the page{size}{tail}."
+    return f"{what}: {len(sizes)} of {count} in the same direction as the page{size}{tail}."
 
 
 THROUGHPUT = Topic("throughput", 30, sections)

@@ -225,6 +225,11 @@ def _table(context: ReportContext, group: LatencyGroup, suffix: str) -> Section:
         "latencies. Average: the mean of the replicates' averages. Percentiles: of all replicates together, the lower edge of the bin of "
         "1 us."
     ]
+
+    def marked(each: Latency) -> str:
+        refused = group.refused.get((each.load, each.variant))
+        return each.variant.short_label + (f" ({refused})" if refused else "")
+
     few = any(percentile(each, PERCENTS[-1]) is None for each in shown)
     empty = "A percentile is empty where there are fewer latencies than it needs (p99.99 needs 10000)."
     missing = [f"{variant.short_label} under {load}" for (load, variant), each in cells.items() if each is None]
@@ -235,7 +240,7 @@ def _table(context: ReportContext, group: LatencyGroup, suffix: str) -> Section:
         f"Wake-up latency of {group.workload} by load, in microseconds, {_replicates_of(group)}",
         (
             Field("load", "load", lambda each: each.load, right=False),
-            Field("variant", "", lambda each: each.variant.short_label, right=False),
+            Field("variant", "", marked, right=False),
             Field("", "variant", lambda each: each.variant.label),
             Field("", "draws", lambda each: float(len(each.maxima))),
             Field("", "wake_ups", lambda each: float(total(each))),

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from swapstone.core.model import Analysis, FrozenStruct, Latency, Variant
 from swapstone.core.report import formatting
 from swapstone.core.report.context import ReportContext
+from swapstone.core.report.verdict_groups import NO_NUMBERS
 
 STUDY = "preempt-rt"
 """The published study of latencies."""
@@ -29,6 +30,7 @@ class LatencyGroup(FrozenStruct, frozen=True, kw_only=True):
         loads: in the experiment's order.
         variants: the baseline first, copies of it left out.
         found: by (load, variant).
+        refused: by (load, variant), the verdict of maxima that can't be compared.
     """
 
     suite: str
@@ -36,10 +38,11 @@ class LatencyGroup(FrozenStruct, frozen=True, kw_only=True):
     loads: tuple[str, ...]
     variants: tuple[Variant, ...]
     found: dict[tuple[str, Variant], Latency]
+    refused: dict[tuple[str, Variant], str]
 
 
-class Ratios(FrozenStruct, frozen=True, kw_only=False):
-    """Ratios of two maxima over the replicates that both sides have: their number, median, lowest and highest."""
+class MaximumRatios(FrozenStruct, frozen=True, kw_only=False):
+    """MaximumRatios of two maxima over the replicates that both sides have: their number, median, lowest and highest."""
 
     replicates: int
     median: float
@@ -71,6 +74,11 @@ def groups(context: ReportContext, analysis: Analysis) -> tuple[LatencyGroup, ..
             loads=tuple(load for load in context.experiment.loads if load in {each.load for each in mine}),
             variants=tuple(dict.fromkeys(each.variant for each in mine)),
             found={(each.load, each.variant): each for each in mine},
+            refused={
+                (row.load, row.candidate): row.verdict.value
+                for row in analysis.comparisons
+                if (row.suite, row.workload, row.metric.name) == (suite, workload, "max") and row.verdict in NO_NUMBERS
+            },
         )
         for (suite, workload), mine in kept.items()
     )
@@ -81,7 +89,7 @@ def kernel_of(variant: Variant) -> str:
     return dict(variant.levels).get("kernel", "")
 
 
-def ratios(above: Latency | None, below: Latency | None) -> Ratios | None:
+def ratios(above: Latency | None, below: Latency | None) -> MaximumRatios | None:
     """Divide maxima replicate by replicate.
 
     Returns:
@@ -92,7 +100,7 @@ def ratios(above: Latency | None, below: Latency | None) -> Ratios | None:
     divisor = dict(zip(below.blocks, below.maxima, strict=True))
     pairs = zip(above.blocks, above.maxima, strict=True)
     found = [value / divisor[block] for block, value in pairs if divisor.get(block, 0.0) > 0]
-    return Ratios(len(found), statistics.median(found), min(found), max(found)) if found else None
+    return MaximumRatios(len(found), statistics.median(found), min(found), max(found)) if found else None
 
 
 def total(latency: Latency) -> int:

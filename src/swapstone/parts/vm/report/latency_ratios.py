@@ -6,18 +6,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
-from swapstone.core.model import Analysis, Comparison, Variant
+import msgspec
+
+from swapstone.core.model import Analysis, Variant
 from swapstone.core.model.references import Reference, references
 from swapstone.core.report import formatting
 from swapstone.core.report.context import ReportContext
 from swapstone.core.report.document import Section
+from swapstone.core.report.ratios import Column, Ratio, Ratios
 from swapstone.core.report.tables import Field, section_of
-from swapstone.core.report.topics.comparison_groups import shown_ratio
 from swapstone.parts.vm.report.latency_data import (
     IDLE,
     STUDY,
     LatencyGroup,
-    Ratios,
+    MaximumRatios,
     kernel_of,
     over_replicates,
     plain_name,
@@ -44,18 +46,7 @@ def _figures(context: ReportContext, section: str) -> tuple[Reference, ...]:
     return references(STUDY, section) if context.published == STUDY else ()
 
 
-def _inverse_text(comparison: Comparison | None, found: Ratios) -> str:
-    """Return candidate / baseline: the comparison's effect with its interval, and the range over the replicates.
-
-    Args:
-        comparison: None for the median over the replicates, without an interval.
-        found: baseline / candidate.
-    """
-    middle = formatting.ratio(1 / found.median) if comparison is None else formatting.estimate(comparison)
-    return _ranged(middle, found, 1 / found.high, 1 / found.low) if min(found.low, found.high) > 0 else middle
-
-
-def _ranged(middle: str, found: Ratios, low: float, high: float) -> str:
+def _ranged(middle: str, found: MaximumRatios, low: float, high: float) -> str:
     """Return a ratio with the range over the replicates, if there are several."""
     return middle if found.replicates == 1 else f"{middle} [{formatting.ratio(low)} .. {formatting.ratio(high)}]"
 
@@ -64,10 +55,9 @@ def _verdict(line: _Line, margin: float) -> tuple[str, int | None]:
     """Return on how many boards the ratio has the same sign, as text and as a number."""
     if line.found is None or not line.beside:
         return "", None
-    measured_sign = line.found.sign(margin)
-    if measured_sign is None:
+    if line.sign is None:
         return "undecided", None
-    same = sum(sign(each.ratio, margin) == measured_sign for each in line.beside)
+    same = sum(sign(each.ratio, margin) == line.sign for each in line.beside)
     return f"{same} of {len(line.beside)}", same
 
 
@@ -86,15 +76,17 @@ class _Line(NamedTuple):
         shown: both variants for readers.
         found: None where it is unavailable, for the reason `unavailable`.
         text: the ratio as readers see it.
+        sign: of the ratio `found`, as of `sign`; None where it is not decided.
     """
 
     load: str
     baseline: str | None
     candidate: str | None
     shown: str
-    found: Ratios | None
+    found: MaximumRatios | None
     beside: tuple[_Beside, ...]
     text: str
+    sign: int | None = None
     unavailable: str | None = None
 
     def printed(self, board: str) -> str:
@@ -168,12 +160,7 @@ def between_kernels(context: ReportContext, analysis: Analysis, group: LatencyGr
     For programs, the data have the page's direction.
     """
     figures, baseline = _figures(context, BETWEEN), group.variants[0]
-    compared = {
-        (each.load, each.candidate): each
-        for each in analysis.comparisons
-        if (each.suite, each.workload, each.metric.name) == (group.suite, group.workload, "max")
-        and shown_ratio(each) is not None
-    }
+    compared = Ratios(analysis)
     # With one candidate the title names both variants.
     one = len(group.variants) == 2
     lines = []
@@ -181,13 +168,15 @@ def between_kernels(context: ReportContext, analysis: Analysis, group: LatencyGr
         for variant in group.variants[1:]:
             found = ratios(group.found.get((load, baseline)), group.found.get((load, variant)))
             if found is not None:
-                text = _inverse_text(compared.get((load, variant)), found)
+                sides = Column(load, baseline), Column(load, variant)
+                ratio = compared.ratio((group.suite, group.workload), *sides, "max")
                 beside = _between_beside(figures, load, baseline, variant)
                 shown = f"{variant.short_label} / {baseline.short_label}"
-                lines.append(_Line(load, baseline.label, variant.label, shown, found, beside, text))
+                keys = (load, baseline.label, variant.label, shown)
+                lines.append(_between_line(keys, found, ratio, beside, context.experiment.margin))
     boards = _boards(lines)
     reason = _no_isolation(context)
-    lines.append(_Line(_ISOLATION, None, None, "", None, (), "unavailable", reason))
+    lines.append(_Line(_ISOLATION, None, None, "", None, (), "unavailable", None, reason))
     return _section(
         f"{BETWEEN}{suffix}",
         f"Maximum of {group.variants[1].short_label if one else 'the others'} over that of {baseline.short_label}, by load",
@@ -211,6 +200,34 @@ def between_kernels(context: ReportContext, analysis: Analysis, group: LatencyGr
     )
 
 
+def _between_line(
+    keys: tuple[str, str, str, str],
+    found: MaximumRatios,
+    ratio: Ratio | None,
+    beside: tuple[_Beside, ...],
+    margin: float,
+) -> _Line:
+    """Return a row with the comparison's ratio and the range over the replicates; without a number where the comparison has none.
+
+    Args:
+        keys: load, baseline, candidate, and both variants for readers.
+        found: baseline / candidate of each replicate.
+        ratio: candidate / baseline.
+        beside: the published ratios.
+        margin: as of `sign`.
+    """
+    if ratio is None or ratio.value is None:
+        return _Line(
+            *keys, None, beside, ratio.text() if ratio else "unavailable", None, "The maxima can't be compared."
+        )
+    text = ratio.text()
+    if min(found.low, found.high) > 0:
+        text = _ranged(text, found, 1 / found.high, 1 / found.low)
+    # Too few replicates for an interval still have a range.
+    here = found.sign(margin) if ratio.bounds is None else 0 if ratio.within(margin) else ratio.inverse.sign
+    return _Line(*keys, msgspec.structs.replace(found, median=1 / ratio.value), beside, text, here)
+
+
 def loaded_over_idle(context: ReportContext, group: LatencyGroup, suffix: str) -> Section:
     """Return the page's table 8: the maximum under a load over the idle one."""
     figures, baseline = _figures(context, LOADED), group.variants[0]
@@ -220,17 +237,12 @@ def loaded_over_idle(context: ReportContext, group: LatencyGroup, suffix: str) -
             found = ratios(group.found.get((load, variant)), group.found.get((IDLE, variant)))
             if found is not None:
                 beside = _loaded_beside(figures, load, baseline, variant)
-                lines.append(
-                    _Line(
-                        load,
-                        None,
-                        variant.label,
-                        variant.short_label,
-                        found,
-                        beside,
-                        _ranged(formatting.ratio(found.median), found, found.low, found.high),
-                    )
-                )
+                keys = (load, None, variant.label, variant.short_label)
+                if refused := group.refused.get((load, variant)) or group.refused.get((IDLE, variant)):
+                    lines.append(_Line(*keys, None, beside, refused, None, "The maxima can't be compared."))
+                    continue
+                text = _ranged(formatting.ratio(found.median), found, found.low, found.high)
+                lines.append(_Line(*keys, found, beside, text, found.sign(context.experiment.margin)))
     return _section(
         f"{LOADED}{suffix}",
         "Maximum under load over the idle one",

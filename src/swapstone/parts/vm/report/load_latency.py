@@ -13,7 +13,6 @@ from swapstone.core.report.document import Drawing, Section
 from swapstone.core.report.plot import Panel, Point, Scale, Series, plot
 from swapstone.core.report.topics.topic import Topic, nothing
 from swapstone.core.report.variant_values import sides
-from swapstone.core.report.verdict_groups import NO_NUMBERS
 
 NAME = "load-latency"
 _SHOWN = ("latency_p50", "latency_p99")
@@ -48,7 +47,7 @@ def page(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:
         context: has the workloads' parameters.
         analysis: holds the latencies.
     """
-    found = sides(analysis, lambda c: c.metric.name in _SHOWN and c.verdict not in NO_NUMBERS)
+    found = sides(analysis, lambda c: c.metric.name in _SHOWN)
     values = {(each.suite, each.workload, each.metric.name, each.variant): each.median for each in found}
     drawings = tuple(_drawing(each, values) for each in load_series(context, values))
     return (Section(name=NAME, title="Latency against load", blocks=drawings),) if drawings else ()

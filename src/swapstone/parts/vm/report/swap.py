@@ -8,14 +8,14 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from swapstone.core.model import Analysis, Comparison, TimeSeries, Variant
+from swapstone.core.model import Analysis, TimeSeries, Variant
 from swapstone.core.model.references import references
 from swapstone.core.report import formatting
 from swapstone.core.report.context import ReportContext
 from swapstone.core.report.document import Drawing, Section
 from swapstone.core.report.plot import Panel, Point, Scale, Series, plot
+from swapstone.core.report.ratios import Column, Ratio, Ratios, ratio_fields
 from swapstone.core.report.tables import Datum, Field, item, known, quotient, section_of, unit
-from swapstone.core.report.topics.comparison_groups import shown
 from swapstone.core.report.topics.topic import Topic
 from swapstone.core.report.variant_values import sides, variants_of
 
@@ -38,20 +38,14 @@ class Values(NamedTuple):
         fills: pairs (workload that fills memory, share of random bytes in per cent).
         touches: (workload that touches swapped pages, order, amount written as a multiple of the memory).
         medians: over the replicates, by place.
-        effects: comparisons against the baseline, by the candidate's place.
+        ratios: of the analysis.
     """
 
     variants: tuple[Variant, ...]
     fills: tuple[tuple[str, ...], ...]
     touches: tuple[tuple[str, ...], ...]
     medians: dict[Place, float]
-    effects: dict[Place, Comparison]
-
-    def effect(self, place: Place) -> str:
-        """Return the effect against the baseline with its interval, as in the comparisons; ``1`` for the baseline, ``?`` without one."""
-        found = self.effects.get(place)
-        estimate = "?" if found is None or shown(found) is None else formatting.estimate(found)
-        return "1" if place[-1] == self.variants[0] else estimate
+    ratios: Ratios
 
 
 def values_of(context: ReportContext, analysis: Analysis) -> Values:
@@ -69,11 +63,7 @@ def values_of(context: ReportContext, analysis: Analysis) -> Values:
         fills=works("random_percent"),
         touches=works("order", "memory_ratio"),
         medians={(each.workload, each.load, each.metric.name, each.variant): each.median for each in found},
-        effects={
-            (each.workload, each.load, each.metric.name, each.candidate): each
-            for each in analysis.comparisons
-            if each.suite == SUITE
-        },
+        ratios=Ratios(analysis),
     )
 
 
@@ -223,13 +213,14 @@ class _Tables:
             self.values.medians.get((work or row.work[0], self.load, metric, row.variant)), scale
         )
 
-    def times(self, metric: str, head: str, key: str) -> tuple[Field[_Row], Field[_Row]]:
-        """Return a metric over the baseline's: for readers with its interval, for programs the ratio of medians."""
-        median, first = self.median(metric), self.values.variants[0]
-        return (
-            Field(head, "", lambda row: self.values.effect((row.work[0], self.load, metric, row.variant))),
-            Field("", key, lambda row: quotient(median(row), median(_Row(row.work, first)))),
-        )
+    def times(self, metric: str, head: str, key: str) -> tuple[Field[_Row], ...]:
+        """Return a metric over the baseline's."""
+        first = Column(self.load, self.values.variants[0])
+
+        def of(row: _Row) -> Ratio | None:
+            return self.values.ratios.ratio((SUITE, row.work[0]), first, Column(self.load, row.variant), metric)
+
+        return ratio_fields(head, key, of, "?")
 
     def summary(self) -> Section:
         """Return rates, sizes and compression of each fill."""
