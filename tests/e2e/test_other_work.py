@@ -275,4 +275,4 @@ def test_what_varies_is_shown(tmp_path: Path) -> None:
     assert "number 1 of 'sum" not in table, "it is the same in all runs"
     brief = swapstone(tmp_path, "show", "r").stdout
     assert "What varies in" not in brief and "\033[31m" not in text + brief
-    assert "Of the outputs, 2 parts vary from run to run on both sides" in " ".join(brief.split())
+    assert "Of the outputs, 2 parts vary, from run to run on both sides" in " ".join(brief.split())

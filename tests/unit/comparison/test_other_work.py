@@ -188,6 +188,12 @@ def test_the_reason_counts_the_runs() -> None:
     assert text in verdict(experiment(), runs)[1]
 
 
+def test_a_rate_that_both_sides_may_have_is_stated_as_such() -> None:
+    runs = runs_of(experiment(), *OTHER_WORK["words for numbers in one run"])
+    text = "1 of 51 runs differ in what all the baseline's 51 runs have in common, so rarely that the other side may have such"
+    assert text in verdict(experiment(), runs)[1]
+
+
 def test_earlier_rules_compare_what_is_constant_on_both_sides() -> None:
     runs = runs_of(experiment(), *OTHER_WORK["a wrong number"])
     assert verdict(earlier_experiment(), runs)[0] is Verdict.WORSE

@@ -30,6 +30,7 @@ from swapstone.core.model import (
     Verdict,
     WorkSpec,
 )
+from swapstone.core.stats import equal_shares_p_value
 from swapstone.core.wire.own_program_output import COLUMNS, KEY_DIGITS, SHAPE, STDERR, STDOUT, VALUE_DIGITS
 
 FEWEST_RUNS = 2
@@ -47,6 +48,9 @@ REMEDY = "; if the outputs are meant to differ: --output-may-differ"
 _SECTIONS = "sections:"
 _SECTION_DIGITS = 8
 _SHOWN_NAMES = {STDOUT: "output", STDERR: "standard error"}
+_CHANCE = 0.05
+"""Above this p-value it is stated that chance may decide on which side rare runs are found."""
+
 _POSITION_BITS = 27
 """`swapstone.core.model.frozen_struct.Position` is less than 2 ** 27."""
 
@@ -419,7 +423,10 @@ def _different_parts(
         (baseline, " of the baseline", candidate, "this variant's"),
     ):
         if rows := np.intersect1d(every, side.rows).size:
-            return f"{rows} of {side.rows.size} runs{whose} differ in what all {common} {reference.rows.size} runs have in common"
+            text = f"{rows} of {side.rows.size} runs{whose} differ in what all {common} {reference.rows.size} runs have in common"
+            p_value = equal_shares_p_value(rows, side.rows.size, 0, reference.rows.size)
+            rare = f", so rarely that the other side may have such runs too (p {p_value:.1g})"
+            return text + rare if p_value > _CHANCE else text
     return ""
 
 

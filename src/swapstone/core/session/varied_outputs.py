@@ -12,17 +12,20 @@ from swapstone.core.comparison.run_table import Ints, RunTable, as_table
 from swapstone.core.model import DIRECTION_RULES, Copy, Experiment, Run, WireError
 from swapstone.core.plan import variants
 from swapstone.core.record import KeptOutputs, RecordView
-from swapstone.core.report.topics.output_parts import NO_VALUE, OutputPart, OutputParts, PartOfSide
+from swapstone.core.report.topics.output_parts import (
+    MOST_PAIRS,
+    MOST_PARTS,
+    NO_VALUE,
+    OutputPart,
+    OutputParts,
+    PartOfSide,
+)
 from swapstone.core.session.pattern_limit import SlowPatternError, limited_patterns
 from swapstone.core.stats import equal_shares_p_value
 from swapstone.core.wire.agent_answer import AgentAnswer
 from swapstone.core.wire.kept_answer import decode_kept, restored
 from swapstone.core.wire.own_program_output import STDERR, STDOUT, Part, parts_of, without_metrics, without_name
 
-MOST_PARTS = 60
-"""How many parts of one output are shown: of up to 4 runs each, an output is read."""
-
-_MOST_OUTPUTS = 8
 _LARGEST_BYTES = 1 << 20
 """The raw output of a run of an own program has at most 128 KiB, and what was observed."""
 
@@ -107,7 +110,7 @@ def output_parts(view: RecordView) -> OutputParts:
     if experiment.own is None or experiment.rules < DIRECTION_RULES:
         return ()
     baseline, *others = [variant for variant in variants(experiment) if variant.copy is Copy.FIRST]
-    places = [(each, candidate) for each in experiment.workloads for candidate in others][:_MOST_OUTPUTS]
+    places = [(each, candidate) for each in experiment.workloads for candidate in others][:MOST_PAIRS]
     found: list[OutputPart] = []
     with PrintedOutputs(view) as printed:
         for (suite, workload), candidate in places:

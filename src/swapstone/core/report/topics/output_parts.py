@@ -19,6 +19,9 @@ NAME = "output-parts"
 _SMALL_P = 0.01
 """A share that differs is stated below this p-value, times the number of parts (Bonferroni)."""
 
+MOST_PAIRS, MOST_PARTS = 8, 60
+"""How many pairs of workload and variant, and how many parts of an output, are read: of up to 4 runs for each part."""
+
 NO_VALUE = "none"
 """In the place of a value that an output does not have."""
 
@@ -100,9 +103,9 @@ def note(parts: OutputParts) -> str:
     if not parts:
         return ""
     other = sum(each.other_runs > 0 for each in parts)
-    number = formatting.count(len(parts), "part")
-    how = f"differ or vary, {other} as other work" if other else "vary from run to run on both sides"
-    text = f"Of the outputs, {number} {how}: --all prints where."
+    number, vary = formatting.count(len(parts), "part"), "varies" if len(parts) == 1 else "vary"
+    how = f"{other} as other work" if other else "from run to run on both sides"
+    text = f"Of the outputs, {number} {vary}, {how}: --all prints where."
     if (found := uneven(parts)) is None:
         return text
     return (
@@ -132,7 +135,8 @@ def sections(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:
     )
     notes = (
         "A part that is the same in all runs of one side, and not of the other, is other work. What varies on both sides is none: p is "
-        "that of equal shares of its most frequent value (Fisher's exact test), and a time that is rounded differs in it too.",
+        "that of equal shares of its most frequent value (Fisher's exact test), and a time that is rounded differs in it too. "
+        f"{MOST_PAIRS} pairs of workload and variant, and {MOST_PARTS} parts of each output, are read at most.",
     )
     return (
         msgspec.structs.replace(
