@@ -212,6 +212,16 @@ def test_a_metric_may_vary_and_all_else_counts() -> None:
     assert verdict(subject, runs_of(subject, other, lambda *_: "sum 6 took 0.5 s\n"))[0] is Verdict.INVALID
 
 
+def test_a_metric_on_standard_error_beside_an_output_in_a_file() -> None:
+    subject = experiment(numbers=(parse_metric("n[s,lower]=regex:took ([0-9.]+)"),), output="/tmp/out")
+    errors: list[Print] = [lambda *_: "took 1.5 s, sum 5", lambda *_: "took 2.5 s, sum 5"]
+    runs = runs_of(subject, *([lambda *_: ""] * 2), errors=errors)
+    assert agreement(subject, PLACE, BASE, CANDIDATE, runs)["stderr"].agreement is Agreement.SIMILAR
+    errors[1] = lambda *_: "took 1.5 s, sum 6"
+    runs = runs_of(subject, *([lambda *_: ""] * 2), errors=errors)
+    assert agreement(subject, PLACE, BASE, CANDIDATE, runs)["stderr"].agreement is Agreement.DIFFERENT
+
+
 def test_an_exit_status_that_varies_on_one_side_is_another_result() -> None:
     subject = experiment(ignore_failure=True)
     runs = runs_of(subject, *([lambda *_: ""] * 2), statuses=(lambda _: 0, lambda n: int(n == 25)))

@@ -262,7 +262,9 @@ def _relations(
         yield STDOUT, Relation(Agreement.ALLOWED)
     else:
         yield STDOUT, _stdout(experiment, own, baseline, candidate, fewest)
-        if any(STDERR in found for side in (baseline, candidate) for found, _, _ in side.outputs):
+        if _by_column(experiment) and any(
+            STDERR in found for side in (baseline, candidate) for found, _, _ in side.outputs
+        ):
             yield STDERR, _content(experiment, baseline, candidate, STDERR, fewest)
         if own.ignore_failure:
             yield EXIT_STATUS, _exit_status(experiment, baseline, candidate, fewest)
@@ -281,7 +283,7 @@ def _stdout(experiment: Experiment, own: OwnProgram, baseline: _Side, candidate:
 
 def _has_metric(experiment: Experiment, name: str) -> bool:
     own = experiment.own
-    return own is not None and bool(own.numbers) and not own.output and name in {STDOUT, STDERR}
+    return own is not None and bool(own.numbers) and (name == STDERR or (name == STDOUT and not own.output))
 
 
 def _by_column(experiment: Experiment) -> bool:
@@ -291,12 +293,11 @@ def _by_column(experiment: Experiment) -> bool:
 
 def _exit_status(experiment: Experiment, baseline: _Side, candidate: _Side, fewest: int) -> Relation:
     old, new = baseline.statuses(), candidate.statuses()
-    if len(old) == len(new) == 1 and old.keys() != new.keys():
+    part = _variation(EXIT_STATUS, old, new, baseline.turns)
+    if part.constant:
         text = f"exits with status {min(new)} in every run, and the baseline with {min(old)}{REMEDY}"
         return Relation(Agreement.DIFFERENT, text)
-    if text := _different_parts(
-        experiment, baseline, candidate, [_variation(EXIT_STATUS, old, new, baseline.turns)], fewest
-    ):
+    if text := _different_parts(experiment, baseline, candidate, [part], fewest):
         return Relation(Agreement.DIFFERENT, f"exits with another status: {text}{REMEDY}")
     return Relation(Agreement.EQUAL if old.keys() == new.keys() else Agreement.SIMILAR)
 
