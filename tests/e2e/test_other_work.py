@@ -218,3 +218,61 @@ def test_a_report_states_whether_the_outputs_agree(tmp_path: Path) -> None:
     limit = "Whether the variants do the same work is not known: standard output is discarded."
     assert limit in brief.split("What is not known")[1]
     assert "work of command" not in brief, "the same limit twice"
+
+
+def wrong_now_and_then(right: str, wrong: str) -> str:
+    """Return a script that prints another text in each fifth run."""
+    return f"n=$(cat n.b 2> /dev/null || echo 0); echo $((n+1)) > n.b; if [ $((n % 5)) = 3 ]; then {wrong}; else {right}; fi"
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "options", "words"),
+    [
+        (
+            "echo sum 5",
+            "echo sum 6",
+            (),
+            "(number 1 of 'sum #': baseline '5' in 9 of 9, candidate '5' in 7 of 9; 2 values, as '6')",
+        ),
+        ("echo sum 5 $(date +%N)", "echo sum 6 $(date +%N)", (), "number 1 of 'sum # #': baseline '5' in 9 of 9"),
+        (
+            "echo sum 5 $(date +%N)",
+            "echo failed",
+            (),
+            "(lines: baseline 'sum # #' in 9 of 9, candidate 'sum # #' in 7 of 9; 2 ",
+        ),
+        (
+            "echo n $(date +%N), 5",
+            "echo n $(date +%N), 6",
+            ("--metric", "n=regex:n ([0-9]+)"),
+            "number 1 of 'n {metric}, #'",
+        ),
+        ("echo ok >&2", "echo bad >&2", (), "prints another text on standard error: 2 of 9 runs differ"),
+        (
+            "true",
+            "false",
+            ("--ignore-failure",),
+            "exits with another status: 2 of 9 runs differ in what all the baseline's 9 runs",
+        ),
+        ("echo 5 > out", "echo 6 > out", ("--artifact", "out"), "writes another file 'out': 2 of 9 runs differ"),
+    ],
+)
+def test_other_work_in_some_runs(tmp_path: Path, right: str, wrong: str, options: tuple[str, ...], words: str) -> None:
+    script(tmp_path, "a", right)
+    script(tmp_path, "b", wrong_now_and_then(right, wrong))
+    reason = invalid(tmp_path, *options, "--prime", "1", blocks=4)
+    assert words in reason and reason.isprintable()
+    swapstone(tmp_path, "verify", "r")
+
+
+def test_what_varies_is_shown(tmp_path: Path) -> None:
+    for name in "ab":
+        script(tmp_path, name, r"printf 'sum 5 at %s\n' $(date +%N); printf '\033[31mpid %s\n' $$ >&2")
+    compare(tmp_path)
+    text = swapstone(tmp_path, "show", "r", "--all").stdout
+    table = " ".join(text.partition("What varies in the outputs")[2].split())
+    assert "stdout number 2 of 'sum # at #'" in table and r"stderr number 2 of '\x1b[#mpid #'" in table
+    assert "number 1 of 'sum" not in table, "it is the same in all runs"
+    brief = swapstone(tmp_path, "show", "r").stdout
+    assert "What varies in" not in brief and "\033[31m" not in text + brief
+    assert "Of the outputs, 2 parts vary, from run to run on both sides" in " ".join(brief.split())

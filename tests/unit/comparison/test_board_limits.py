@@ -12,11 +12,11 @@ import pytest
 
 from swapstone.core.comparison import conditions, overload
 from swapstone.core.comparison.means import tail_p_value
-from swapstone.core.comparison.outputs import STDOUT
 from swapstone.core.comparison.outputs import check as check_outputs
 from swapstone.core.comparison.run_table import as_table
 from swapstone.core.model import CURRENT_RULES, Run, Status
 from swapstone.core.plan import variants
+from swapstone.core.wire.own_program_output import STDOUT
 from swapstone.parts.boards.comparison.boards import board_sensors, throttled_runs
 from swapstone.parts.boards.model.board_sensors import SensorPoint
 from tests.unit.comparison.conftest import Bench

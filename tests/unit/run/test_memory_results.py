@@ -156,7 +156,7 @@ def test_what_runs_have_in_common_is_compared() -> None:
         found = expected_of([ok(digests=tuple(each.items())) for each in digests], output_may_differ=differ)
         return found.compared, found.why_none
 
-    same = {"stdout": "1", "shape:stdout": "2", "sections:stdout": "3", "out.txt": "4"}
+    same = {"stdout": "1", "shape:stdout": "2", "columns:stdout": "3", "out.txt": "4"}
     assert compared(same, same) == ("exit status and standard output and out.txt", "")
     other = {**same, "stdout": "9"}
     assert compared(same, other) == (

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import pytest
 
-from swapstone.core.session.program_outputs import first_difference, literal_of
+from swapstone.core.session.program_outputs import first_difference
+from swapstone.core.session.varied_outputs import literal_of
 
 
 @pytest.mark.parametrize(

@@ -383,7 +383,7 @@ def test_the_digests_of_an_own_programs_output_are_derived(printing: Path, tmp_p
         return runs
 
     _forge(record, change)
-    assert "has other digests of its standard output than its raw output" in _found(record)
+    assert "has other digests of its output than its raw output" in _found(record)
 
 
 def test_the_times_of_an_own_program_are_derived(printing: Path, tmp_path: Path) -> None:

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Do the variants of an own program do the same work? Their outputs are compared: standard output, files, exit status.
+"""Do the variants of an own program do the same work? Their outputs are compared: standard output and error, files, exit status.
 
-Two variants print *other output* if the content is the same in every run of each of them, and is not the same for both. Where it varies
-from run to run, its shape is compared in the same way (numbers masked, lines sorted), and then the parts of it that do not vary. All by the
-digests in `swapstone.core.model.Run.digests`; `swapstone.core.wire.own_program_output` defines them.
+Two variants do *other work* if a part of an output is the same in every run of one of them, and is not the same in the runs of the other.
+Parts that vary on both sides are times, addresses or process identifiers, and show nothing. All by the digests in
+`swapstone.core.model.Run.digests`; `swapstone.core.wire.own_program_output` defines them. By rules below `DIRECTION_RULES` a part shows
+other work only if it is constant on both sides; it is a section of the output then, and standard error has none.
 """
 
 from __future__ import annotations
@@ -11,28 +12,48 @@ from __future__ import annotations
 import enum
 import hashlib
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import msgspec
 import numpy as np
 
 from swapstone.core.comparison.cells import Group
 from swapstone.core.comparison.findings import Findings, Place, shortened
-from swapstone.core.comparison.run_table import EXIT_STATUS, OK, Runs, as_table, by_number
-from swapstone.core.model import Caveat, CaveatKind, Experiment, OwnProgram, Variant, Verdict, WorkSpec
-from swapstone.core.stats import distinct
-
-STDOUT = "stdout"
-
-SHAPE, SECTIONS = "shape:", "sections:"
+from swapstone.core.comparison.run_table import EXIT_STATUS, OK, Ints, Runs, as_table, by_number
+from swapstone.core.model import (
+    DIRECTION_RULES,
+    Caveat,
+    CaveatKind,
+    Experiment,
+    OwnProgram,
+    Variant,
+    Verdict,
+    WorkSpec,
+)
+from swapstone.core.stats import equal_shares_p_value
+from swapstone.core.wire.own_program_output import COLUMNS, KEY_DIGITS, SHAPE, STDERR, STDOUT, VALUE_DIGITS
 
 FEWEST_RUNS = 2
 """A content counts as constant if it is the same in so many runs, all of that side."""
 
+MANY_RUNS = 30
+"""A measurement ends because one side varies only after so many runs of each: in fewer, a rounded time may be constant by chance."""
+
+WHOLE = "whole"
+"""The part of a content that has no columns, because it is too long."""
+
 REMEDY = "; if the outputs are meant to differ: --output-may-differ"
 """How every reason about standard output and exit statuses ends."""
 
+_SECTIONS = "sections:"
 _SECTION_DIGITS = 8
+_SHOWN_NAMES = {STDOUT: "output", STDERR: "standard error"}
+_CHANCE = 0.05
+"""Above this p-value it is stated that chance may decide on which side rare runs are found."""
+
+_POSITION_BITS = 27
+"""`swapstone.core.model.frozen_struct.Position` is less than 2 ** 27."""
+
 _EMPTY = hashlib.sha256(b"").hexdigest()
 _SHOWN_DIGITS = 12
 
@@ -62,11 +83,23 @@ class Relation(msgspec.Struct, frozen=True):
 
 
 def check(
-    experiment: Experiment, variants: Sequence[Variant], workloads: Mapping[str, WorkSpec], runs: Runs
+    experiment: Experiment,
+    variants: Sequence[Variant],
+    workloads: Mapping[str, WorkSpec],
+    runs: Runs,
+    *,
+    fewest: int = FEWEST_RUNS,
 ) -> Findings:
-    """Find the pairs of variants that do other work; arguments as `swapstone.core.comparison.checks.check`.
+    """Find the pairs of variants that do other work.
 
     Every row of such a pair is excluded, except sizes, which are facts about files.
+
+    Args:
+        experiment: as `swapstone.core.comparison.checks.check` has it, like the next three.
+        variants: the baseline first.
+        workloads: by name.
+        runs: all.
+        fewest: in how many runs of each side a part is taken as constant if it varies on the other side.
     """
     if not _compared(experiment):
         return Findings()
@@ -77,7 +110,7 @@ def check(
     for group, sides in _by_variant(runs).items():
         for candidate in candidates:
             before, after = sides.get(baseline.label, _Side()), sides.get(candidate.label, _Side())
-            for name, relation in _relations(experiment, before, after):
+            for name, relation in _relations(experiment, before, after, fewest):
                 if relation.agreement is Agreement.DIFFERENT:
                     for metric in workloads[group[1]].metrics:
                         excluded.setdefault((group, candidate.label, metric.name), (Verdict.INVALID, relation.text))
@@ -108,7 +141,30 @@ def agreement(
     if not _compared(experiment):
         return {}
     sides = _by_variant(runs).get(group, {})
-    return dict(_relations(experiment, sides.get(baseline, _Side()), sides.get(candidate, _Side())))
+    return dict(_relations(experiment, sides.get(baseline, _Side()), sides.get(candidate, _Side()), FEWEST_RUNS))
+
+
+def variations(
+    experiment: Experiment, group: Group, baseline: str, candidate: str, runs: Runs
+) -> Mapping[str, Sequence[Variation]]:
+    """Return what varies or differs in the outputs of two variants that are compared; arguments as `agreement`.
+
+    Returns:
+        By the name of the output; parts that neither side has in all of its runs are left out.
+    """
+    if not _compared(experiment):
+        return {}
+    sides = _by_variant(runs).get(group, {})
+    before, after = sides.get(baseline, _Side()), sides.get(candidate, _Side())
+    names = [name for name, relation in _relations(experiment, before, after, FEWEST_RUNS) if name != EXIT_STATUS]
+    return {
+        name: [
+            each
+            for each in _variations(experiment, before, after, name)
+            if each.constant or max(len(each.baseline), len(each.candidate)) > 1
+        ]
+        for name in names
+    }
 
 
 def agreement_text(relations: Mapping[str, Relation]) -> str:
@@ -128,7 +184,7 @@ def agreement_text(relations: Mapping[str, Relation]) -> str:
     }
     outputs = {name: each for name, each in relations.items() if name != EXIT_STATUS}
     shown = ", ".join(
-        f"{'output' if name == STDOUT else repr(name)}: {words[each.agreement].format(each.text)}"
+        f"{_SHOWN_NAMES.get(name) or repr(name)}: {words[each.agreement].format(each.text)}"
         for name, each in outputs.items()
     )
     found = {each.agreement for each in outputs.values()}
@@ -141,83 +197,121 @@ def _compared(experiment: Experiment) -> bool:
     return experiment.own is not None and not experiment.own.load_generators
 
 
+class Variation(msgspec.Struct, frozen=True):
+    """A part of an output that is the same in all runs of one variant at most, or that differs between two variants.
+
+    Attributes:
+        key: of the part: `WHOLE`, or that of a column (`swapstone.core.wire.own_program_output.columns_digest`).
+        baseline, candidate: rows of the runs by the digest of the part; those of runs without the part by an empty text.
+        other: rows of the runs that differ from what all runs of the other side have in common; none if both sides vary, or agree.
+        constant: whether the part is constant on both sides.
+    """
+
+    key: str
+    baseline: Mapping[str, Ints]
+    candidate: Mapping[str, Ints]
+    other: Ints = msgspec.field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    constant: bool = False
+
+
 class _Side(msgspec.Struct, frozen=True):
     """What the successful runs of one variant printed and wrote, with the warm-up and those that are discarded.
 
     Attributes:
-        runs: how many.
-        digests: of the different outputs, by name.
-        statuses: the different exit statuses.
+        rows: of the runs.
+        outputs: the different outputs: their digests by name, exit status, and rows.
+        turns: of all runs of the table: ascending in the order in which they were planned.
     """
 
-    runs: int = 0
-    digests: tuple[Mapping[str, str], ...] = ()
-    statuses: frozenset[float] = frozenset()
+    rows: Ints = msgspec.field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    outputs: tuple[tuple[Mapping[str, str], float, Ints], ...] = ()
+    turns: Ints = msgspec.field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+
+    def digests(self, name: str) -> set[str | None]:
+        """Return the different digests of one output; None for runs without it. Without standard error, nothing was printed there."""
+        return {found.get(name, _EMPTY if name == STDERR else None) for found, _, _ in self.outputs}
+
+    def statuses(self) -> dict[str, Ints]:
+        """Return the rows by exit status."""
+        found: dict[str, list[Ints]] = {}
+        for _, status, rows in self.outputs:
+            found.setdefault(f"{status:g}", []).append(rows)
+        return {status: np.concatenate(rows) for status, rows in found.items()}
 
 
 def _by_variant(runs: Runs) -> dict[Group, dict[str, _Side]]:
     table = as_table(runs, ())
     found: dict[Group, dict[str, _Side]] = {}
     every = np.flatnonzero(table.status == OK)
-    for place, rows in by_number(table.place[every]):
+    turns = (table.block << _POSITION_BITS) + table.position
+    for place, of_place in by_number(table.place[every]):
         suite, workload, load, variant = table.places[place]
-        different = [table.outputs[number] for number in distinct(table.output[every[rows]]).tolist()]
+        rows = every[of_place]
+        different = ((*table.outputs[number], rows[of_output]) for number, of_output in by_number(table.output[rows]))
         found.setdefault((suite, workload, load), {})[variant] = _Side(
-            runs=rows.size,
-            digests=tuple(dict(digests) for digests, _ in different),
-            statuses=frozenset(status for _, status in different),
+            rows, tuple((dict(digests), status, each) for digests, status, each in different), turns
         )
     return found
 
 
-def _relations(experiment: Experiment, baseline: _Side, candidate: _Side) -> Iterator[tuple[str, Relation]]:
+def _relations(
+    experiment: Experiment, baseline: _Side, candidate: _Side, fewest: int
+) -> Iterator[tuple[str, Relation]]:
     own = experiment.own
     assert own is not None
-    if min(baseline.runs, candidate.runs) < FEWEST_RUNS:
+    if min(baseline.rows.size, candidate.rows.size) < FEWEST_RUNS:
         return
     if own.output_may_differ:
         yield STDOUT, Relation(Agreement.ALLOWED)
     else:
-        yield STDOUT, _stdout(own, baseline, candidate)
+        yield STDOUT, _stdout(experiment, own, baseline, candidate, fewest)
+        if _by_column(experiment) and any(
+            STDERR in found for side in (baseline, candidate) for found, _, _ in side.outputs
+        ):
+            yield STDERR, _content(experiment, baseline, candidate, STDERR, fewest)
         if own.ignore_failure:
-            yield EXIT_STATUS, _exit_status(baseline, candidate)
+            yield EXIT_STATUS, _exit_status(experiment, baseline, candidate, fewest)
     for name in own.artifacts:
-        relation = _content(baseline, candidate, name)
-        if relation.agreement is Agreement.DIFFERENT:
-            relation = msgspec.structs.replace(relation, text=f"writes another file {name!r}: {relation.text}")
-        yield name, relation
+        yield name, _content(experiment, baseline, candidate, name, fewest)
 
 
-def _stdout(own: OwnProgram, baseline: _Side, candidate: _Side) -> Relation:
+def _stdout(experiment: Experiment, own: OwnProgram, baseline: _Side, candidate: _Side, fewest: int) -> Relation:
     if own.output == os.devnull:
         return Relation(Agreement.DISCARDED)
-    has_metric = bool(own.numbers) and not own.output
-    relation = _content(baseline, candidate, STDOUT, by_shape=has_metric)
-    if relation.agreement is Agreement.DIFFERENT:
-        return msgspec.structs.replace(relation, text=f"prints other output: {relation.text}{REMEDY}")
-    if relation.agreement is Agreement.UNKNOWN and has_metric:
+    relation = _content(experiment, baseline, candidate, STDOUT, fewest)
+    if relation.agreement is Agreement.UNKNOWN and _has_metric(experiment, STDOUT) and not _by_column(experiment):
         return Relation(Agreement.ALLOWED)
     return relation
 
 
-def _exit_status(baseline: _Side, candidate: _Side) -> Relation:
-    old, new = baseline.statuses, candidate.statuses
-    if len(old) == len(new) == 1 and old != new:
-        text = f"exits with status {min(new):g} in every run, and the baseline with {min(old):g}{REMEDY}"
+def _has_metric(experiment: Experiment, name: str) -> bool:
+    own = experiment.own
+    return own is not None and bool(own.numbers) and (name == STDERR or (name == STDOUT and not own.output))
+
+
+def _by_column(experiment: Experiment) -> bool:
+    """Return whether a part that varies on one side alone shows other work."""
+    return experiment.rules >= DIRECTION_RULES
+
+
+def _exit_status(experiment: Experiment, baseline: _Side, candidate: _Side, fewest: int) -> Relation:
+    old, new = baseline.statuses(), candidate.statuses()
+    part = _variation(EXIT_STATUS, old, new, baseline.turns)
+    if part.constant:
+        text = f"exits with status {min(new)} in every run, and the baseline with {min(old)}{REMEDY}"
         return Relation(Agreement.DIFFERENT, text)
-    return Relation(Agreement.EQUAL if old == new else Agreement.SIMILAR)
+    if text := _different_parts(experiment, baseline, candidate, [part], fewest):
+        return Relation(Agreement.DIFFERENT, f"exits with another status: {text}{REMEDY}")
+    return Relation(Agreement.EQUAL if old.keys() == new.keys() else Agreement.SIMILAR)
 
 
-def _content(baseline: _Side, candidate: _Side, name: str, *, by_shape: bool = False) -> Relation:
-    """Compare one output.
+HEADS = {STDOUT: "prints other output: ", STDERR: "prints another text on standard error: "}
+"""How the reason begins of rows whose outputs differ."""
 
-    Args:
-        baseline: outputs of one variant.
-        candidate: those of the other.
-        name: of the output.
-        by_shape: whether to compare only the shape, because a metric is read from it.
-    """
-    old, new = ({digests.get(name) for digests in side.digests} for side in (baseline, candidate))
+
+def _content(experiment: Experiment, baseline: _Side, candidate: _Side, name: str, fewest: int) -> Relation:
+    """Compare one output."""
+    old, new = baseline.digests(name), candidate.digests(name)
     if None in old | new:
         return Relation(Agreement.UNKNOWN)
     if old == new and len(old) == 1:
@@ -225,36 +319,119 @@ def _content(baseline: _Side, candidate: _Side, name: str, *, by_shape: bool = F
         return Relation(Agreement.NONE) if digest == _EMPTY else Relation(Agreement.EQUAL, _shown(digest))
     if old == new:
         return Relation(Agreement.SIMILAR)
-    if len(old) == len(new) == 1 and not by_shape:
+    if len(old) == len(new) == 1 and not _has_metric(experiment, name):
         one, other = (next(iter(side)) or "" for side in (old, new))
-        return Relation(Agreement.DIFFERENT, f"{_shown(other)} in every run, and the baseline {_shown(one)}")
-    # The shape of an empty output is not stored.
-    old, new = (
-        {"" if digests.get(name) == _EMPTY else digests.get(SHAPE + name) for digests in side.digests}
-        for side in (baseline, candidate)
-    )
-    if len(old) != 1 or len(new) != 1 or None in old | new:
-        return Relation(Agreement.UNKNOWN)
-    if old != new:
-        return Relation(Agreement.DIFFERENT, "in every run, its text without numbers differs from the baseline's")
-    if not by_shape and _constant_parts_differ(baseline, candidate, SECTIONS + name):
-        return Relation(Agreement.DIFFERENT, "a part that is the same in all runs differs from the baseline's")
-    return Relation(Agreement.SIMILAR)
+        text = f"{_shown(other)} in every run, and the baseline {_shown(one)}"
+    else:
+        old, new = ({_masked(experiment, each, name) for each, _, _ in side.outputs} for side in (baseline, candidate))
+        known = len(old) == len(new) == 1 and None not in old
+        text = "in every run, its text without numbers differs from the baseline's" if known and old != new else ""
+        if not text and (known or _by_column(experiment)):
+            text = _different_parts(
+                experiment, baseline, candidate, _variations(experiment, baseline, candidate, name), fewest
+            )
+        if not text:
+            return Relation(Agreement.SIMILAR if known else Agreement.UNKNOWN)
+    head = HEADS.get(name, f"writes another file {name!r}: ")
+    return Relation(Agreement.DIFFERENT, f"{head}{text}{REMEDY if name in HEADS else ''}")
 
 
-def _constant_parts_differ(baseline: _Side, candidate: _Side, name: str) -> bool:
-    """Return whether a section is constant on each side, and not the same on both. Equal shapes have equally many lines."""
-    sides = [
-        [
-            [text[at : at + _SECTION_DIGITS] for at in range(0, len(text), _SECTION_DIGITS)]
-            for text in (digests.get(name, "") for digests in side.digests)
-        ]
-        for side in (baseline, candidate)
-    ]
-    if len({len(sections) for side in sides for sections in side}) != 1:
-        return False
-    parts = zip(*(zip(*side, strict=True) for side in sides), strict=True)
-    return any(len(set(old)) == len(set(new)) == 1 and old[0] != new[0] for old, new in parts)
+def _masked(experiment: Experiment, digests: Mapping[str, str], name: str) -> str | None:
+    """Return a digest of the masked lines of an output, in any order; None if it is too long to have one."""
+    if digests.get(name, _EMPTY) == _EMPTY:
+        return ""
+    columns = digests.get(COLUMNS + name, "") if _by_column(experiment) else ""
+    return columns[KEY_DIGITS + VALUE_DIGITS // 2 : KEY_DIGITS + VALUE_DIGITS] or digests.get(SHAPE + name)
+
+
+def _parts(experiment: Experiment, digests: Mapping[str, str], name: str) -> dict[str, str]:
+    """Return the digests of an output's parts by their keys; none of an empty output."""
+    by_column = _by_column(experiment)
+    if not by_column and _has_metric(experiment, name):
+        return {}
+    if columns := digests.get(COLUMNS + name, ""):
+        wide = KEY_DIGITS + VALUE_DIGITS
+        return {
+            columns[at : at + KEY_DIGITS]: columns[at + KEY_DIGITS : at + wide] for at in range(0, len(columns), wide)
+        }
+    if by_column:
+        return {} if digests.get(name, _EMPTY) == _EMPTY else {WHOLE: digests[name]}
+    sections = digests.get(_SECTIONS + name, "")
+    return {str(at): sections[at : at + _SECTION_DIGITS] for at in range(0, len(sections), _SECTION_DIGITS)}
+
+
+def _variations(experiment: Experiment, baseline: _Side, candidate: _Side, name: str) -> list[Variation]:
+    """Return the parts of an output that one of two variants has in every run."""
+    sides = []
+    for side in (baseline, candidate):
+        parts: dict[str, dict[str, list[Ints]]] = {}
+        for digests, _, rows in side.outputs:
+            for key, digest in _parts(experiment, digests, name).items():
+                parts.setdefault(key, {}).setdefault(digest, []).append(rows)
+        sides.append(parts)
+    found = []
+    for key in dict.fromkeys((*sides[0], *sides[1])):
+        counts = [sum(each.size for rows in parts.get(key, {}).values() for each in rows) for parts in sides]
+        if counts[0] == baseline.rows.size or counts[1] == candidate.rows.size:
+            pair = zip((baseline, candidate), sides, strict=True)
+            old, new = (_with_absent(side.rows, parts.get(key, {})) for side, parts in pair)
+            found.append(_variation(key, old, new, baseline.turns))
+    return found
+
+
+def _with_absent(every: Ints, found: Mapping[str, Sequence[Ints]]) -> dict[str, Ints]:
+    """Return rows by digest, and those of the runs that have none by an empty text."""
+    by_digest = {digest: np.concatenate(rows) for digest, rows in found.items()}
+    absent = np.setdiff1d(every, np.concatenate(list(by_digest.values()))) if by_digest else every
+    return {**by_digest, **({"": absent} if absent.size else {})}
+
+
+_VIEWS: tuple[Callable[[str], object], ...] = (str, lambda digest: digest[VALUE_DIGITS // 2 :], bool)
+"""What is compared of a column: its numbers in their order; where that varies on both sides sorted; else whether it is there."""
+
+
+def _variation(key: str, baseline: Mapping[str, Ints], candidate: Mapping[str, Ints], turns: Ints) -> Variation:
+    """Compare a part of an output: rows by its digest, at least one of each side.
+
+    A run that differs counts only if it is between the first and the last run of the side that does not vary: else it may be the date
+    that changed, or a first run that found no cache.
+    """
+    for view in _VIEWS:
+        old, new = ({view(digest) for digest in side} for side in (baseline, candidate))
+        if len(old) > 1 and len(new) > 1:
+            continue
+        if old == new:
+            break
+        if len(old) == len(new):
+            return Variation(key, baseline, candidate, constant=True)
+        common, reference, varying = (old, baseline, candidate) if len(old) == 1 else (new, candidate, baseline)
+        other = np.concatenate([rows for digest, rows in varying.items() if view(digest) not in common])
+        beside = turns[np.concatenate(list(reference.values()))]
+        if ((turns[other] >= beside.min()) & (turns[other] <= beside.max())).any():
+            return Variation(key, baseline, candidate, other=other)
+        break
+    return Variation(key, baseline, candidate)
+
+
+def _different_parts(
+    experiment: Experiment, baseline: _Side, candidate: _Side, parts: Sequence[Variation], fewest: int
+) -> str:
+    """Return how parts of an output show other work; empty if they don't."""
+    if any(each.constant for each in parts):
+        return "a part that is the same in all runs differs from the baseline's"
+    if not _by_column(experiment) or min(baseline.rows.size, candidate.rows.size) < fewest:
+        return ""
+    every = np.unique(np.concatenate([each.other for each in parts] or [np.zeros(0, dtype=np.int64)]))
+    for side, whose, reference, common in (
+        (candidate, "", baseline, "the baseline's"),
+        (baseline, " of the baseline", candidate, "this variant's"),
+    ):
+        if rows := np.intersect1d(every, side.rows).size:
+            text = f"{rows} of {side.rows.size} runs{whose} differ in what all {common} {reference.rows.size} runs have in common"
+            p_value = equal_shares_p_value(rows, side.rows.size, 0, reference.rows.size)
+            rare = f", so rarely that the other side may have such runs too (p {p_value:.1g})"
+            return text + rare if p_value > _CHANCE else text
+    return ""
 
 
 def _shown(digest: str) -> str:
@@ -275,6 +452,8 @@ def _discarded(experiment: Experiment) -> Iterator[Caveat]:
 
 def _not_compared(unknown: Mapping[str, Sequence[str]]) -> Iterator[Caveat]:
     for name, workloads in unknown.items():
+        if name == STDERR:  # messages and progress often vary
+            continue
         what = "standard output" if name == STDOUT else f"the file {name!r}"
         yield Caveat(
             kind=CaveatKind.OUTPUT_NOT_COMPARED,

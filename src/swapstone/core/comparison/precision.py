@@ -60,7 +60,8 @@ def precision(
     runs = as_table(runs, metric_names(workloads) if experiment.correction == REPORT_CORRECTION else wanted)
     busy = busy_loads(experiment, runs, workloads)
     # More runs can't give a verdict on a variant that does other work.
-    other = outputs.check(experiment, variants, workloads, runs) if experiment.rules >= TAIL_RULES else Findings()
+    known = experiment.rules >= TAIL_RULES
+    other = outputs.check(experiment, variants, workloads, runs, fewest=outputs.MANY_RUNS) if known else Findings()
     runs = without_disturbed_blocks(experiment, workloads, runs)
     cells = collect(runs)
     rows = [row for row in checked(run_rows(experiment, variants, workloads, cells), other) if not row.null]

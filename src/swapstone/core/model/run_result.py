@@ -74,9 +74,9 @@ class Run(FrozenStruct, frozen=True, kw_only=True):
             is `histogram`.
         name: on the virtual clock, digest of all inputs of the run: equal names are equal runs. Empty on other clocks.
         series: values sampled during the run, which are shown but not compared. All series of a run have the same length.
-        digests: of an own program, pairs (``stdout`` or the name of a file that it writes, SHA-256 of the content); with ``shape:`` before
-            the name, of the content with its numbers masked; with ``sections:``, of successive parts of the content
-            (`swapstone.core.wire.own_program_output`).
+        digests: of an own program, pairs (``stdout``, ``stderr`` or the name of a file that it writes, SHA-256 of the content); with
+            ``shape:`` before the name, of the content with its numbers masked; with ``columns:``, of its numbers, and in earlier records
+            with ``sections:``, of successive parts of the content (`swapstone.core.wire.own_program_output`).
         answer: SHA-256 of the agent's answer, stored beside the raw output: what it measured, observed and noted, and how the program
             ended. Empty if there was no answer, and in records before 0.2.
         found_files: of an own program, files in its working folder that earlier runs left and this run found, by their paths in it: at

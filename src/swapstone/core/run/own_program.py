@@ -55,7 +55,7 @@ from swapstone.core.targets import Capabilities, Target
 from swapstone.core.wire import AgentAnswer, ProcessOutcome, TrialRequest
 from swapstone.core.wire.kept_answer import raw_output
 from swapstone.core.wire.output_reading import shortened, trouble_of
-from swapstone.core.wire.own_program_output import LARGEST_BYTES, STDOUT, Digests, OutputDigests
+from swapstone.core.wire.own_program_output import LARGEST_BYTES, STDOUT, OutputDigests, without_name
 
 
 def own_recipe(own: OwnProgram) -> Recipe:
@@ -338,12 +338,12 @@ class UserProgram(Subject):
     ) -> Outcome:
         """Add the digests of standard output and of the files named with ``--artifact``; a file that can't be read fails the run."""
         own, outputs = self._as_run(trial.variant), self._state.outputs
-        digests: Digests = ()
-        if not own.output:
-            digests = outputs.of_bytes(STDOUT, _without_paths(answer.stdout, trial.program))
-        elif own.output != os.devnull:
+        stdout, stderr = (_without_paths(each, trial.program) for each in (answer.stdout, answer.stderr))
+        path = trial.program.artifact.path if trial.program.artifact else ""
+        digests = outputs.of_printed(own, stdout, without_name(stderr, path))
+        if own.output and own.output != os.devnull:
             with contextlib.suppress(UserError, OSError), target.open_file(own.output) as file:
-                digests = outputs.of_file(STDOUT, file)
+                digests += outputs.of_file(STDOUT, file)
         trouble = ""
         for name, path in zip(self._own.artifacts, _artifact_paths(own, trial), strict=True):
             try:
@@ -494,12 +494,12 @@ def _artifact_paths(own: OwnProgram, trial: TrialSpec) -> tuple[str, ...]:
     return tuple(os.path.join(trial.program.folder, name) for name in own.artifacts)  # noqa: PTH118 # ".." is kept
 
 
-def _without_paths(stdout: bytes, program: Program) -> bytes:
+def _without_paths(printed: bytes, program: Program) -> bytes:
     """Replace the paths of the program and of its folder, in which variants differ and which many programs print."""
     for path, word in ((program.path, b"{program}"), (program.folder, b"{folder}")):
         if len(path) > 1:
-            stdout = stdout.replace(os.fsencode(path), word)
-    return stdout
+            printed = printed.replace(os.fsencode(path), word)
+    return printed
 
 
 def _wait_for_other_timestamps(states: Iterable[FileState | None]) -> None:

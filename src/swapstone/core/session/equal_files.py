@@ -11,7 +11,7 @@ import numpy as np
 
 from swapstone.core.comparison.caveats import DIFFERENT
 from swapstone.core.comparison.findings import shortened
-from swapstone.core.comparison.outputs import STDOUT, Agreement, agreement
+from swapstone.core.comparison.outputs import Agreement, agreement
 from swapstone.core.comparison.run_table import as_table
 from swapstone.core.model import (
     COMMAND,

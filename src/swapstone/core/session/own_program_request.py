@@ -42,8 +42,8 @@ COMMANDS_EXAMPLE = "swapstone compare './old --fast' './new --fast'"
 SHELL = "/bin/sh"
 
 
-_NOT_ARTIFACTS = ("stdout", "exit_status")
-_NOT_ARTIFACT_STARTS = ("shape:", "sections:")
+_NOT_ARTIFACTS = ("stdout", "stderr", "exit_status")
+_NOT_ARTIFACT_STARTS = ("shape:", "sections:", "columns:")
 """What names other digests of a run (`swapstone.core.model.Run.digests`)."""
 
 _LEAST_MEMORY_BYTES = 128 << 20

@@ -4,30 +4,26 @@
 from __future__ import annotations
 
 import itertools
-import os
 from collections.abc import Callable, Sequence
 
 import msgspec
 import numpy as np
 
-from swapstone.core.comparison.outputs import REMEDY, Agreement, agreement, agreement_text
+from swapstone.core.comparison.outputs import HEADS, REMEDY, Agreement, agreement, agreement_text
 from swapstone.core.comparison.run_table import EXIT_STATUS, OK, as_table
 from swapstone.core.model import (
     TAIL_RULES,
     Analysis,
     Comparison,
     Copy,
-    Run,
     Verdict,
-    WireError,
 )
 from swapstone.core.plan import variants
-from swapstone.core.record import KeptOutputs, RecordView
-from swapstone.core.wire.kept_answer import decode_kept
+from swapstone.core.record import RecordView
+from swapstone.core.session.varied_outputs import PrintedOutputs, literal_of, parts_between
 from swapstone.core.wire.own_program_output import masked
 
-_LARGEST_BYTES = 1 << 20
-"""The raw output of a run of an own program has at most 128 KiB, and what was observed."""
+_ALIKE = frozenset({Agreement.EQUAL, Agreement.SIMILAR})
 
 _RUNS = 3
 """How many runs of each side are read."""
@@ -35,8 +31,7 @@ _RUNS = 3
 _NOTED = 4
 """How many candidates, and how many rows of each, have their outputs in the notes."""
 
-_WIDTH, _BEFORE = 60, 20
-_HEAD = b"--- stdout\n"
+_BEFORE = 20
 
 _Place = tuple[str, str, str, str]
 
@@ -54,8 +49,9 @@ def with_differing_lines(view: RecordView, analysis: Analysis) -> Analysis:
         if row.verdict is not Verdict.INVALID or not row.reason.endswith(REMEDY):
             return row
         place = row.suite, row.workload, row.load, row.candidate.label
+        output = next((name for name, head in HEADS.items() if row.reason.startswith(head)), "")
         if place not in known:
-            known[place] = _clause(view, place, row.baseline.label)
+            known[place] = _clause(view, place, row.baseline.label, output) if output else ""
         return msgspec.structs.replace(row, reason=row.reason.removesuffix(REMEDY) + known[place] + REMEDY)
 
     return msgspec.structs.replace(analysis, comparisons=tuple(map(extended, analysis.comparisons)))
@@ -78,10 +74,14 @@ def first_difference(baseline: Sequence[bytes], candidate: Sequence[bytes]) -> t
     return None
 
 
-def output_notes(view: RecordView) -> tuple[str, ...]:
+def output_notes(view: RecordView, *, same: bool = True) -> tuple[str, ...]:
     """Return a sentence for each candidate of an own program: how its outputs relate to the baseline's; of several rows, the first few.
 
     It begins with "The same work" if all of them are equal.
+
+    Args:
+        view: the record.
+        same: whether what varies on both sides does so equally often.
     """
     experiment = view.experiment
     if experiment.own is None or experiment.rules < TAIL_RULES:
@@ -91,68 +91,44 @@ def output_notes(view: RecordView) -> tuple[str, ...]:
     table = as_table(view.runs, ())
     for candidate in others[:_NOTED]:
         clauses = []
-        same = len(experiment.workloads) <= _NOTED
+        equal = same and len(experiment.workloads) <= _NOTED
         for suite, workload in experiment.workloads[:_NOTED]:
             group = suite, workload, experiment.loads[0]
             relations = agreement(experiment, group, baseline.label, candidate.label, table)
-            equal = {Agreement.EQUAL, Agreement.SIMILAR}
             compared = {each.agreement for name, each in relations.items() if name != EXIT_STATUS}
-            same &= {each.agreement for each in relations.values()} <= {*equal, Agreement.NONE} and bool(
-                compared & equal
-            )
+            found = {each.agreement for each in relations.values()}
+            equal &= found <= {*_ALIKE, Agreement.NONE} and not _ALIKE.isdisjoint(compared)
             text = "" if compared == {Agreement.DISCARDED} else agreement_text(relations)  # a caveat has the remedy
             clauses += [f"{workload}, {text}" if len(experiment.workloads) > 1 else text] if text else []
         more = "; ..." if len(experiment.workloads) > _NOTED and clauses else ""
         if clauses:
-            which = "same work" if same else "work"
+            which = "same work" if equal else "work"
             notes.append(f"The {which} of {candidate.label} against {baseline.label}: {'; '.join(clauses)}{more}.")
     return tuple(notes)
 
 
-def _clause(view: RecordView, place: _Place, baseline: str) -> str:
+def _clause(view: RecordView, place: _Place, baseline: str, output: str) -> str:
     suite, workload, load, candidate = place
     outputs: dict[str, list[bytes]] = {baseline: [], candidate: []}
-    table = as_table(view.runs, ())
-    of_place = [each in {(suite, workload, load, label) for label in outputs} for each in table.places]
-    mine = np.array(of_place, dtype=np.bool_)[table.place] if len(table) else np.zeros(0, dtype=np.bool_)
-    with KeptOutputs(view.path) as kept:
+    with PrintedOutputs(view) as printed:
+        group, table = (suite, workload, load), printed.table
+        between = parts_between(printed, view.experiment, group, baseline, candidate, only=output)
+        found = [
+            each for each in itertools.islice(between, _NOTED) if each.other_runs and each.line + each.baseline.shown
+        ]
+        best = next((each for each in found if each.is_distinct), next(iter(found), None))
+        part = f" ({best.where}: baseline {best.baseline.text}, candidate {best.candidate.text})" if best else ""
+        if best and max(best.baseline.values, best.candidate.values) > 1:
+            return part
+        of_place = [each in {(*group, label) for label in outputs} for each in table.places]
+        mine = np.array(of_place, dtype=np.bool_)[table.place] if len(table) else np.zeros(0, dtype=np.bool_)
         for row in np.flatnonzero(mine & (table.status == OK)).tolist():
-            variant = table.labels[int(table.label[row])]
-            if len(outputs[variant]) < _RUNS and (stdout := _stdout(kept, table.run(row))) is not None:
-                outputs[variant].append(_without_paths(view, stdout, workload, variant))
-    if not all(outputs.values()) or (found := first_difference(*outputs.values())) is None:
-        return ""
-    old, new = found
+            texts = outputs[table.labels[int(table.label[row])]]
+            if len(texts) < _RUNS and (text := printed.read(row).get(output)) is not None:
+                texts.append(text)
+    if not all(outputs.values()) or (lines := first_difference(*outputs.values())) is None:
+        return part
+    old, new = lines
     same = itertools.takewhile(lambda pair: pair[0] == pair[1], zip(old, new, strict=False))
     begin = max(0, sum(1 for _ in same) - _BEFORE)
     return f" (first differing line: baseline {literal_of(old, begin)}, candidate {literal_of(new, begin)})"
-
-
-def literal_of(line: bytes, begin: int) -> str:
-    """Return a part of a line as a literal: printed bytes are untrusted."""
-    part = line[begin : begin + _WIDTH]
-    text = f"{'...' if begin else ''}{part.decode(errors='replace')}{'...' if begin + _WIDTH < len(line) else ''}"
-    return repr(text)
-
-
-def _without_paths(view: RecordView, stdout: bytes, workload: str, variant: str) -> bytes:
-    """Replace the path of the program, as before its digest was taken."""
-    artifacts = view.manifest.artifacts if view.manifest else ()
-    for artifact in artifacts:
-        if (artifact.workload, artifact.variant) == (workload, variant) and len(artifact.path) > 1:
-            stdout = stdout.replace(os.fsencode(artifact.path), b"{program}")
-    return stdout
-
-
-def _stdout(outputs: KeptOutputs, run: Run) -> bytes | None:
-    """Return what the record keeps of a run's standard output; None if it can't be read."""
-    raw, kept = (outputs.read(digest, _LARGEST_BYTES) for digest in (run.output, run.answer))
-    if raw is None or kept is None:
-        return None
-    try:
-        length = decode_kept(kept).kept_bytes[0]
-    except WireError:
-        return None
-    if not raw.startswith(_HEAD):
-        return b"" if length == 0 else None
-    return raw[len(_HEAD) : len(_HEAD) + max(0, length)]

@@ -17,10 +17,12 @@ from swapstone.core.model.references import study_with_figures
 from swapstone.core.model.safe_text import utf8_path
 from swapstone.core.record import Description, Meta, RecordView
 from swapstone.core.report.context import PartContext, ReportContext
+from swapstone.core.report.topics.output_parts import NAME, note, uneven
 from swapstone.core.session.command_text import command_line
 from swapstone.core.session.equal_files import memory_notes
 from swapstone.core.session.explainer import explainers
 from swapstone.core.session.program_outputs import output_notes
+from swapstone.core.session.varied_outputs import output_parts
 from swapstone.version import __version__
 
 
@@ -73,6 +75,7 @@ def context_of(view: RecordView, beside: Path | None = None) -> ReportContext:
     description = description_of(view.meta, view.experiment)
     first_ns, last_ns = span_ns(as_table(view.runs, ()))
     of_parts: list[PartContext] = [read(view, description) for read in provided("context", Callable)]
+    parts = output_parts(view)
     manifest = view.manifest
     held = (("held in all variants", held_text(view.experiment)),) if view.experiment.held else ()
     facts = (*held, *manifest.machine, *manifest.tools) if manifest else held
@@ -88,9 +91,10 @@ def context_of(view: RecordView, beside: Path | None = None) -> ReportContext:
         notes=(
             *description.notes,
             *_missing_parts(description),
-            *output_notes(view),
+            *output_notes(view, same=uneven(parts) is None),
+            *filter(None, (note(parts),)),
             *memory_notes(view),
-            *(note for each in of_parts for note in each.notes),
+            *(text for each in of_parts for text in each.notes),
             *(
                 (_clock_note(view.experiment.ns_per_instruction, view.experiment.processors),)
                 if view.experiment.virtual
@@ -99,7 +103,10 @@ def context_of(view: RecordView, beside: Path | None = None) -> ReportContext:
         ),
         version=__version__,
         seal_digest=view.digest,
-        pieces={name: piece for each in of_parts for name, piece in each.pieces.items()},
+        pieces={
+            NAME: parts,
+            **{name: piece for each in of_parts for name, piece in each.pieces.items()},
+        },
         reasons=tuple(row for each in explainers() for row in each.summaries(view, beside)),
         explain=f"swapstone explain {shlex.quote(utf8_path(view.path))}" if description.place.explains else "",
         workloads=tuple((suite, each) for (suite, _), each in description.specs().items()),

@@ -7,13 +7,9 @@ Only files of the record are read, and no program is run.
 from __future__ import annotations
 
 import collections
-import contextlib
 import dataclasses
 import math
 import os
-import signal
-import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
@@ -22,21 +18,29 @@ from swapstone.core import plan, workloads
 from swapstone.core.factors import Evidence, find_factor, is_root_factor, is_unobserved
 from swapstone.core.factors.factor import BOOTED_ROOT
 from swapstone.core.factors.mounts import mounted_content
-from swapstone.core.model import DID_OTHER_WORK, Run, Sample, Status, UserError, Variant, WireError
+from swapstone.core.model import (
+    DID_OTHER_WORK,
+    DIRECTION_RULES,
+    OwnProgram,
+    Run,
+    Sample,
+    Status,
+    UserError,
+    Variant,
+    WireError,
+)
 from swapstone.core.model.observation import changed_conditions
 from swapstone.core.model.parts import missing_parts
 from swapstone.core.record import KeptOutputs, RecordView
+from swapstone.core.session.pattern_limit import SlowPatternError, limited_patterns
 from swapstone.core.wire import AgentAnswer
 from swapstone.core.wire.kept_answer import decode_kept, restored
 from swapstone.core.wire.output_reading import Measured, OutputReader, reader_of
-from swapstone.core.wire.own_program_output import STDOUT, OutputDigests
+from swapstone.core.wire.own_program_output import OutputDigests, without_name
 from swapstone.version import __version__
 
 _CLOSE = 1e-9
 """Relative difference of two computations of one sample: sums may be rounded in another order."""
-
-PATTERN_CPU_S = 2.0
-"""Processor time for the patterns of one run. Output has at most 128 KiB; an untrusted pattern may take exponential time."""
 
 _BAD_DATA = (UserError, ArithmeticError, LookupError, TypeError, ValueError, RecursionError)
 """What a decoder may raise of data that it was not made for."""
@@ -71,10 +75,6 @@ class _ContradictionError(Exception):
 
 class _UnderivableError(Exception):
     """The raw output does not determine the run; the text is the reason, equal for equal reasons."""
-
-
-class _SlowPatternError(_UnderivableError):
-    """A pattern of the record takes too long."""
 
 
 def _contradict(*reasons: tuple[object, str]) -> None:
@@ -129,7 +129,7 @@ class _Deriver:
             failures += not ok
             try:
                 self._derive(run)
-            except _SlowPatternError as error:
+            except SlowPatternError as error:
                 self._too_slow = str(error)
                 underived[str(error)] += ok
             except _ContradictionError as error:
@@ -210,7 +210,8 @@ class _Deriver:
         self._compare_levels(run, variant, answer, measured)
         own = self._view.experiment.own
         if own is not None and not own.output and not own.load_generators and not shortened:
-            self._compare_output(run, answer.stdout)
+            with limited_patterns():
+                self._compare_output(own, run, answer)
 
     def _compare(self, run: Run, measured: Measured, *, extra: bool) -> None:
         """Compare samples, checksum, histogram and series with those of the run."""
@@ -264,18 +265,23 @@ class _Deriver:
             elif now != level:
                 raise _ContradictionError(f"has the level {name}={level}, and its raw output shows {now}")
 
-    def _compare_output(self, run: Run, stdout: bytes) -> None:
-        """Compare the digests of standard output, in which the paths of the program and of its folder may be replaced."""
+    def _compare_output(self, own: OwnProgram, run: Run, answer: AgentAnswer) -> None:
+        """Compare the digests of what a run printed, in which the paths of the program and of its folder may be replaced."""
         path = self._paths.get((run.trial.suite, run.trial.workload, run.trial.variant), "")
-        texts = [stdout]
+        texts = [(answer.stdout, without_name(answer.stderr, path))]
         for name, word in ((path, b"{program}"), (str(Path(path).parent), b"{folder}")):
             if len(name) > 1:
-                texts.append(texts[-1].replace(os.fsencode(name), word))
-        recorded = set(run.digests)
-        if any(recorded.issuperset(self._digests.of_bytes(STDOUT, text)) for text in texts):
-            return
-        if b"/" not in stdout:  # no path can have been replaced
-            raise _ContradictionError("has other digests of its standard output than its raw output")
+                stdout, stderr = (each.replace(os.fsencode(name), word) for each in texts[-1])
+                texts.append((stdout, stderr))
+        recorded = dict(run.digests)
+        for stdout, stderr in texts:
+            found = dict(self._digests.of_printed(own, stdout, stderr))
+            if self._view.experiment.rules < DIRECTION_RULES:  # they have neither columns nor standard error
+                found = {name: digest for name, digest in found.items() if name in recorded}
+            if found.items() <= recorded.items():
+                return
+        if b"/" not in answer.stdout + answer.stderr:  # no path can have been replaced
+            raise _ContradictionError("has other digests of its output than its raw output")
 
     def _unequal_work(self) -> list[str]:
         return [
@@ -285,32 +291,9 @@ class _Deriver:
         ]
 
 
-@contextlib.contextmanager
-def _limited(limit_s: float) -> Iterator[None]:
-    """Limit the processor time of a search for patterns: Python's `re` handles signals while it searches. No limit outside the main thread.
-
-    Raises:
-        _SlowPatternError: the limit is exceeded.
-    """
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def expire(_number: int, _frame: object) -> None:
-        raise _SlowPatternError(f"a pattern of the record takes more than {limit_s:g} s of processor time")
-
-    before = signal.signal(signal.SIGVTALRM, expire)
-    signal.setitimer(signal.ITIMER_VIRTUAL, limit_s)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
-        signal.signal(signal.SIGVTALRM, before)
-
-
 def _read(reader: OutputReader, answer: AgentAnswer, *, shortened: bool) -> Measured:
     try:
-        with _limited(PATTERN_CPU_S):
+        with limited_patterns():
             return reader.read(answer)
     except UserError as error:
         if shortened:
@@ -342,7 +325,7 @@ def _check_failure(run: Run, reader: OutputReader, answer: AgentAnswer, check: s
     if run.status is Status.REFUSED and not run.reason.startswith(DID_OTHER_WORK):
         raise _UnderivableError("")
     try:
-        with _limited(PATTERN_CPU_S):
+        with limited_patterns():
             measured = reader.read(answer)
     except UserError:
         return

@@ -81,6 +81,28 @@ def binomial_tail(hits: int, trials: int, share: float) -> float:
     return math.fsum(math.comb(trials, k) * share**k * (1 - share) ** (trials - k) for k in range(hits, trials + 1))
 
 
+def equal_shares_p_value(hits: int, trials: int, other_hits: int, other_trials: int) -> float:
+    """Test whether two shares are equal: the p-value of Fisher's exact test (1935), two-sided, by hypergeometric probabilities.
+
+    Args:
+        hits: of the first sample, 0..trials.
+        trials: >= 0.
+        other_hits: of the second sample.
+        other_trials: >= 0.
+    """
+    total, every = hits + other_hits, trials + other_trials
+
+    def log_choices(n: int, k: int) -> float:
+        return math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1)
+
+    def log_chance(k: int) -> float:
+        return log_choices(trials, k) + log_choices(other_trials, total - k) - log_choices(every, total)
+
+    most = log_chance(hits) + 1e-7  # rounding
+    chances = map(log_chance, range(max(0, total - other_trials), min(trials, total) + 1))
+    return min(1.0, math.fsum(math.exp(each) for each in chances if each <= most))
+
+
 def dependence_p_value(values: NDArray[np.float64]) -> float:
     """Test whether neighbours in time are correlated: the rank von Neumann ratio (Bartels 1982), one-sided.
 

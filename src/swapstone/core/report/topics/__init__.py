@@ -9,6 +9,7 @@ from swapstone.core.model.parts import provided
 from swapstone.core.report.topics.comparisons import COMPARISONS
 from swapstone.core.report.topics.factorial import FACTORIAL
 from swapstone.core.report.topics.lists import ENVIRONMENT, FAILED_TRIALS, FAILURE_RATES, LINK_LAYOUTS, NULL_RESULTS
+from swapstone.core.report.topics.output_parts import OUTPUT_PARTS
 from swapstone.core.report.topics.result_rows import RESULTS
 from swapstone.core.report.topics.topic import Topic
 from swapstone.core.report.topics.trade_off import TRADE_OFF
@@ -23,6 +24,7 @@ _OWN = (
     NULL_RESULTS,
     LINK_LAYOUTS,
     FAILURE_RATES,
+    OUTPUT_PARTS,
     FAILED_TRIALS,
     ENVIRONMENT,
 )

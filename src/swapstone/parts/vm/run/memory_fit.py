@@ -20,7 +20,8 @@ from swapstone.parts.vm.model.memory_fit import TriedMemory, VariantMemory
 from swapstone.parts.vm.run.phase_summary import summary
 
 _VMSTAT = ("before /proc/vmstat", "after /proc/vmstat")
-_SHAPE, _SECTIONS = "shape:", "sections:"  # of `swapstone.core.wire.own_program_output`
+_SHAPE = "shape:"  # of `swapstone.core.wire.own_program_output`
+_PREFIXES = (_SHAPE, "columns:", "sections:")
 _LONGEST = 300
 
 
@@ -188,7 +189,7 @@ def expected_of(runs: Sequence[MemoryRun], *, output_may_differ: bool) -> Expect
         return Expected(why_none=f"its exit status varies: {', '.join(str(run.code) for run in runs)}")
     found = []
     for name in dict.fromkeys(name for run in runs for name, _ in run.digests):
-        if name.startswith((_SHAPE, _SECTIONS)) or (name == "stdout" and output_may_differ):
+        if name.startswith(_PREFIXES) or name == "stderr" or (name == "stdout" and output_may_differ):
             continue
         for each in (name, _SHAPE + name):
             values = {dict(run.digests).get(each) for run in runs}
