@@ -29,6 +29,7 @@ from swapstone.core.model import (
 from swapstone.core.model.safe_text import safe
 from swapstone.core.plan import variants
 from swapstone.core.record import Artifact, MappedFile, RecordView
+from swapstone.core.wire.own_program_output import STDOUT
 
 EQUAL_SIDES = "not judged: both sides are the same file, with equal arguments, environment and mapped files"
 """Reason of a row that would have a mark by its values."""
