@@ -11,6 +11,7 @@ import pytest
 
 from swapstone.core.model import UserError, WireError, environment_variable
 from swapstone.core.targets import Target, target_kinds
+from swapstone.core.targets.memory_cgroup import CHILDREN, TREE_CPU_US, TREE_MEMORY_BYTES
 from swapstone.core.wire import FACTS, ProcessOutcome, TrialRequest
 from tests.contract.programs import contract_programs
 from tests.contract.target_openers import EXHAUSTIVE, SLOW, open_kind
@@ -71,7 +72,8 @@ def test_a_trial_returns_an_answer_with_facts(target: Target, program: Callable[
     answer = target.run(asked(target, program("empty")))
     assert (answer.id, answer.outcome, answer.code) == ("1-0", ProcessOutcome.EXITED, 0)
     facts = dict(answer.facts)
-    assert {name for name in facts if not name.startswith("board_")} <= FACTS.keys()
+    of_target = {CHILDREN, TREE_CPU_US, TREE_MEMORY_BYTES}
+    assert {name for name in facts if not name.startswith("board_")} <= {*FACTS, *of_target}
     assert facts["wall_ns"] > 0
     assert facts["maxrss_bytes"] > 0
     assert answer.interp is not None

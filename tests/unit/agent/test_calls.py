@@ -26,7 +26,7 @@ PREPARED = [
     *("close 17", "unblock_signals", "read 16", "limit_file_size 1000"),
 ]
 EXECUTED = ["chdir /work", "lseek 19 0", "read 19", "exec /bin/p /bin/p A=b", "exit 127"]
-RELEASED = "launch: step 13 failed -2 released 1000000000 delay 222"
+RELEASED = "launch: step 14 failed -2 released 1000000000 delay 222"
 
 
 def child(calls: Calls, *settings: str) -> tuple[list[str], str]:
@@ -67,14 +67,14 @@ ERRORS = [
     ("dup2@3=-9", 0, -9),
     ("disable_core_dumps=-1", 1, -1),
     ("read=0", 2, -4),  # the agent has ended
-    ("limit_file_size=-1", 3, -1),
-    ("set_affinity=-22", 4, -22),
-    ("set_nice=-13", 5, -13),
-    ("open_read@2=-2", 6, -2),
-    ("dup2@4=-9", 6, -9),
-    ("open_write=-13", 6, -13),
-    ("dup2@5=-9", 6, -9),
-    ("chdir=-2", 12, -2),
+    ("limit_file_size=-1", 4, -1),
+    ("set_affinity=-22", 5, -22),
+    ("set_nice=-13", 6, -13),
+    ("open_read@2=-2", 7, -2),
+    ("dup2@4=-9", 7, -9),
+    ("open_write=-13", 7, -13),
+    ("dup2@5=-9", 7, -9),
+    ("chdir=-2", 13, -2),
 ]
 
 
@@ -153,7 +153,7 @@ def test_a_root_with_a_layer_and_files(calls: Calls) -> None:
     assert left == RELEASED
 
 
-STEPS = {"unshare_mounts": 7, "enter_root": 11}
+STEPS = {"unshare_mounts": 8, "enter_root": 12}
 
 
 @pytest.mark.parametrize("layer", [True, False])
@@ -169,7 +169,7 @@ def test_an_error_of_each_call_for_a_root_ends_the_start(calls: Calls, *, layer:
         if name in {"umask", "close"}:
             continue
         made, left = mounts(calls, *settings, f"{name}@{seen[name]}=-5")
-        step = STEPS.get(name, 8 if at < devices else 9 if at < files else 10)
+        step = STEPS.get(name, 9 if at < devices else 10 if at < files else 11)
         assert left == f"launch: step {step} failed -5 released 0 delay 0", call
         assert [each for each in made[at + 1 :] if not each.startswith("umask")] == [], call
         assert made[:at] == whole[:at]
@@ -182,7 +182,7 @@ def test_options_of_an_overlay_that_are_too_long_are_an_error(
     made, left = mounts(calls, f"+root:{root}", f"+layer:{layer}")
     assert any(call.startswith("mount_overlay ") for call in made) == fits
     assert (left == RELEASED) == fits
-    assert fits or left == "launch: step 8 failed -12 released 0 delay 0"
+    assert fits or left == "launch: step 9 failed -12 released 0 delay 0"
 
 
 @pytest.mark.parametrize(("layer", "fits"), [(5400, True), (8186, False), (8187, False)])
