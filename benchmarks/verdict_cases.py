@@ -603,6 +603,21 @@ _PAIRS: tuple[Case, ...] = (
 )
 
 
+def cases_of(text: str) -> tuple[Case, ...]:
+    """Return the pairs of a file: its ``case`` tables. One whose ``programs`` has names gets these text files of the table ``programs``.
+
+    Raises:
+        KeyError: a program that the file does not have.
+        TypeError: for an unknown field, or a missing one.
+    """
+    content = tomllib.loads(text)
+    cases = []
+    for fields in content.get("case", ()):
+        scripts = {name: content["programs"][name] for name in fields.pop("programs", ())}
+        cases.append(case_of({**fields, "scripts": {**scripts, **fields.get("scripts", {})}}))
+    return tuple(cases)
+
+
 def case_of(fields: Mapping[str, Any]) -> Case:
     """Return a pair of the file.
 
@@ -636,4 +651,4 @@ def _bounds(pair: list[float]) -> Bounds:
     return Bounds(low, high or math.inf)
 
 
-CASES = (*_PAIRS, *(map(case_of, tomllib.loads(FILE.read_text()).get("case", ()))))
+CASES = (*_PAIRS, *cases_of(FILE.read_text()))

@@ -16,7 +16,18 @@ from pathlib import Path
 
 import pytest
 from benchmarks import verdict_hogs, verdicts
-from benchmarks.verdict_cases import CASES, NOTHING_DIFFERS, PLAIN, Case, case_of, exchanged, renamed, times, wall
+from benchmarks.verdict_cases import (
+    CASES,
+    NOTHING_DIFFERS,
+    PLAIN,
+    Case,
+    case_of,
+    cases_of,
+    exchanged,
+    renamed,
+    times,
+    wall,
+)
 from benchmarks.verdict_truth import (
     DIRECTED,
     IDENTICAL,
@@ -174,7 +185,7 @@ def test_cases_have_unique_names_and_reasons_and_files() -> None:
         assert case.truth, case.name
         for word in f"{case.baseline} {case.candidate}".split():
             field, _, file = word.partition(":")
-            if field in ("read", "evict") and file != "log":
+            if field in ("read", "evict") and file not in ("", "log"):
                 assert file in case.data, case.name
         if "iflag" in case.candidate + case.baseline or "evict:" in case.candidate + case.baseline:
             assert case.needs_disk, case.name
@@ -206,6 +217,15 @@ def test_a_pair_of_the_file_has_ranges_and_sets() -> None:
     assert (made.statuses, made.kind) == (frozenset({3}), "memory")
     with pytest.raises(TypeError):
         case_of({**given, "truht": truth})
+
+
+def test_pairs_share_the_programs_of_their_file() -> None:
+    pair = "[[case]]\nname = 'x'\nbaseline = './a'\ncandidate = './a 1'\nwhy = 'Why.'\ntruth = { wall = [1, 1] }\n"
+    text = f"{pair}programs = ['a.c']\nscripts = {{ b = '1' }}\n\n[programs]\n'a.c' = 'int main;'\n"
+    (made,) = cases_of(text)
+    assert made.scripts == {"a.c": "int main;", "b": "1"}
+    with pytest.raises(KeyError):
+        cases_of(text.replace("'a.c' =", "'c.c' ="))
 
 
 # what is made of the answers
