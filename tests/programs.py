@@ -7,7 +7,9 @@ The file `packages` has the package of each, so that `./test` installs it; tests
 from __future__ import annotations
 
 import functools
+import os
 import shutil
+import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -34,6 +36,7 @@ EVERYWHERE = (
         "cat",
         "chmod",
         "mount",
+        "nice",
         "readlink",
         "script",
         "setpriv",
@@ -95,3 +98,14 @@ def require(*programs: str) -> None:
     """Skip the running test if one of the programs that it needs is missing."""
     if reason := missing(*programs):
         pytest.skip(reason)
+
+
+def with_nice_0() -> list[str]:
+    """Return the words before a command that start it with the nice value 0; skip the running test if that is not permitted.
+
+    A test that takes the right to lower the nice value from a session needs them: under `nice ./test` the session is refused otherwise.
+    """
+    words = ["nice", "-n", str(-os.getpriority(os.PRIO_PROCESS, 0))]
+    if subprocess.run([*words, "nice"], capture_output=True, text=True, check=False).stdout.strip() != "0":
+        pytest.skip("this process may not lower its nice value")
+    return words

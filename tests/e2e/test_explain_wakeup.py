@@ -30,7 +30,7 @@ def test_the_planted_module_is_the_path(tmp_path: Path) -> None:
         assert side["latency_ns"] // 1000 * 1000 == side["instructions"]
     markdown = swapstone(tmp_path, "explain", str(record), "max", "--markdown").stdout
     assert "planted" in markdown
-    assert "with interrupts disabled by run_thread [planted]" in " ".join(markdown.split())
+    assert r"with interrupts disabled by run\_thread \[planted\]" in " ".join(markdown.split())
     shown = swapstone(tmp_path, "show", str(record), "--all").stdout
     assert "[planted]" in " ".join(shown.split())
     pages = {path.name for path in (record / "explain").glob("*/*")}

@@ -106,4 +106,5 @@ def _check_the_explanation(folder: Path, record: Path) -> None:
     assert not set(dict(soft["arm"]["kinds"])) & {"vadd.f32", "vmul.f32", "vmla.f32"}
     assert soft["arm"]["helper_calls"] == 2 * operations
     kinds = dict(softfp["arm"]["kinds"])
-    assert (kinds.get("vadd.f32", 0) + kinds.get("vmla.f32", 0), softfp["arm"]["helper_calls"]) == (operations, 0)
+    assert 0 <= kinds.get("vadd.f32", 0) + kinds.get("vmla.f32", 0) - operations <= softfp["repeated"]
+    assert softfp["arm"]["helper_calls"] == 0

@@ -16,6 +16,7 @@ from swapstone.core.session.progress import ProgressText
 from swapstone.core.session.request import ExperimentRequest, parse_factors, resolve
 from tests.e2e.cli import command, environment, runs_of, swapstone
 from tests.fake_ssh import FakeSsh
+from tests.programs import with_nice_0
 from tests.small_records import request_of
 
 root = pytest.mark.skipif(os.geteuid() != 0, reason="a real-time priority and locked memory need root")
@@ -68,7 +69,7 @@ def test_priorities_of_cyclictest_are_observed_in_its_threads(tmp_path: Path, ta
 @pytest.mark.slow
 def test_without_root_the_reason_is_printed(tmp_path: Path) -> None:
     asked = ("libc=glibc,musl", "--suite", "latency", "--target", "host", "--duration", "100ms", "--blocks", "1")
-    words = ["setpriv", "--bounding-set=-sys_nice,-ipc_lock,-sys_resource", *command("compare", *asked)]
+    words = [*with_nice_0(), "setpriv", "--bounding-set=-sys_nice,-ipc_lock,-sys_resource", *command("compare", *asked)]
     found = subprocess.run(words, env=environment(tmp_path), capture_output=True, text=True, check=False)
     assert found.returncode == 4
     assert "wakeup is unavailable on host: it needs a real-time priority" in found.stderr

@@ -17,6 +17,7 @@ from tools.small_elf import AARCH64, small_elf
 from swapstone.core.record import load
 from swapstone.core.session.sample_check import derive
 from tests.e2e.cli import TIMEOUT_S, command, environment, runs_of, swapstone
+from tests.programs import with_nice_0
 from tests.raw_outputs import raw_text
 
 # The program prints which files it finds, and writes one.
@@ -229,7 +230,7 @@ def test_a_machine_without_mount_namespaces_is_unavailable(
     if subprocess.run([*inside, "true"], capture_output=True, check=False).returncode != 0:
         pytest.skip("this machine has no user namespaces to test it in")
     result = subprocess.run(
-        [*inside, *command("compare", *ROOTS, "--", "/bin/prog")],
+        [*with_nice_0(), *inside, *command("compare", *ROOTS, "--", "/bin/prog")],
         cwd=roots,
         env=environment(roots, XDG_CACHE_HOME=str(cache)),
         capture_output=True,

@@ -21,13 +21,13 @@ QUICK = dict.fromkeys(("experiment", "study", "report"), 8)
 SLOW = {name: 120 if name == "experiment" else 40 for name in SCENARIOS}
 
 
-def _examine(name: str, most: int, folder: Path) -> None:
+def _examine(name: str, most: int) -> None:
     if missing := missing_programs(name):
         pytest.skip(missing)
     words = [name, "--most", str(most), "--json"]
     done = subprocess.run(
         [sys.executable, "-P", "-m", "tests.faults.crash_points", *words],
-        env={**os.environ, "PYTHONPATH": f"{TOP}:{TOP / 'src'}", "TMPDIR": str(folder), "OPENBLAS_NUM_THREADS": "1"},
+        env={**os.environ, "PYTHONPATH": f"{TOP}:{TOP / 'src'}", "OPENBLAS_NUM_THREADS": "1"},
         cwd=TOP, capture_output=True, text=True, check=False, timeout=1800,
     )  # fmt: skip
     outcomes = [json.loads(line) for line in done.stdout.splitlines()]
@@ -37,22 +37,22 @@ def _examine(name: str, most: int, folder: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", QUICK)
-def test_a_sample_of_points(name: str, tmp_path: Path) -> None:
-    _examine(name, QUICK[name], tmp_path)
+def test_a_sample_of_points(name: str) -> None:
+    _examine(name, QUICK[name])
 
 
 @pytest.mark.slow
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("name", SLOW)
-def test_many_points(name: str, tmp_path: Path) -> None:
-    _examine(name, SLOW[name], tmp_path)
+def test_many_points(name: str) -> None:
+    _examine(name, SLOW[name])
 
 
 @pytest.mark.slow
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("name", SCENARIOS)
-def test_every_point(name: str, tmp_path: Path) -> None:
-    _examine(name, 0, tmp_path)
+def test_every_point(name: str) -> None:
+    _examine(name, 0)
 
 
 _SCRIPT = """

@@ -12,28 +12,28 @@ import pytest
 from swapstone.core.targets.host import HostTarget, check_nice
 from swapstone.core.wire import ProcessOutcome, TrialRequest
 from swapstone.core.wire.output_reading import trouble_of
+from tests.programs import with_nice_0
 
 _CHECK = "from swapstone.core.targets.host import HostSpec; HostSpec().open(None, print)"
 
 
-def _opened(nice: int) -> subprocess.CompletedProcess[str]:
-    """Open this machine as a target, in a process with a nice value and without the right to lower it."""
-    command = ["nice", "-n", str(nice), sys.executable, "-c", _CHECK]
+def _opened(*words: str) -> subprocess.CompletedProcess[str]:
+    """Open this machine as a target, in a process that some words start and that may not lower its nice value."""
+    command = [sys.executable, "-c", _CHECK]
     if os.geteuid() == 0:
         command = ["setpriv", "--bounding-set=-sys_nice", *command]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    return subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+    return subprocess.run([*words, *command], capture_output=True, text=True, env=environment, check=False)
 
 
 def test_a_session_that_may_not_lower_its_nice_value_is_refused_before_it_builds_anything() -> None:
-    result = _opened(1)
+    result = _opened("nice", "-n", "1")
     assert "UnavailableError: Trials on this machine run with the nice value 0" in result.stderr
     assert "may not lower it" in result.stderr
 
 
-@pytest.mark.skipif(os.getpriority(os.PRIO_PROCESS, 0) > 0, reason="this process has a nice value itself")
 def test_a_session_without_a_nice_value_is_opened() -> None:
-    assert _opened(0).returncode == 0
+    assert _opened(*with_nice_0()).returncode == 0
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="lowering a nice value needs root")

@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import shutil
 import stat
+import tempfile
 import threading
 import time
 from collections.abc import Iterator, Mapping
@@ -216,6 +217,19 @@ def test_a_connection_that_ends_between_trials_is_made_again(target: SshTarget, 
     place.unlink()
     answer = target.run(asked(target, str(place), trial="1-1"))
     assert (answer.outcome, dict(answer.facts)["reconnects"]) == (ProcessOutcome.EXITED, 1)
+
+
+def test_a_long_path_of_temporary_files_is_too_long_for_a_socket_only(
+    ssh: FakeSsh, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    long = tmp_path / ("t" * 100)
+    long.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(long))
+    with SshTarget(PLACE) as target:
+        folder = target.board.connection.folder
+        assert folder.parent == Path("/tmp") and stat.S_IMODE(folder.stat().st_mode) == 0o700
+        assert target.run(asked(target, "/bin/true")).outcome is ProcessOutcome.EXITED
+    assert not folder.exists() and not list(long.iterdir())
 
 
 def test_the_socket_of_a_killed_ssh_is_removed(target: SshTarget, ssh: FakeSsh) -> None:

@@ -32,6 +32,7 @@ from swapstone.core.record import (
     replace_file,
 )
 from swapstone.core.report import record_report
+from swapstone.core.report.answer.wording import listed
 from swapstone.core.report.render import html, markdown
 from swapstone.core.report.study_index import PartSummary, StudyIndex, document_of, summary, to_json
 from swapstone.core.session.analysis import analyse_record
@@ -302,7 +303,7 @@ def _check_sharing(planned: Planned, sharing: RunSharing) -> None:
         return
     if not any(isinstance(each, Experiment) and has_exact_runs(each) for each in planned.values()):
         raise UserError(
-            f"No part of this study takes {' and '.join(sharing.options())}: a run is the same on every machine on the virtual clock "
+            f"No part of this study takes {listed(sharing.options())}: a run is the same on every machine on the virtual clock "
             "only, and a measured time is not.",
             "Name other parts, leave it out" + target_hint("shares_runs", ", or choose another target: {}"),
         )
@@ -342,9 +343,9 @@ def _run(
             own = dataclasses.replace(options, label=f"part {number} of {len(parts)}")
             experiment = planned[part.name]
             if options.sharing and isinstance(experiment, Experiment) and not has_exact_runs(experiment):
-                names = " and ".join(options.sharing.options())
                 progress.note(
-                    f"Note: the part {part.name} is not on the virtual clock: it is measured here, without {names}."
+                    f"Note: the part {part.name} is not on the virtual clock: "
+                    f"it is measured here, without {listed(options.sharing.options())}."
                 )
                 own = dataclasses.replace(own, sharing=NO_SHARING)
             states[part.name] = state = _run_part(path, experiment, own, progress, more=more)

@@ -44,7 +44,7 @@ _STOP_S = 5.0
 _REFUSALS = (b"IDENTIFICATION HAS CHANGED", b"Host key verification failed", b"host key is known", b"Permission denied")
 """What ssh prints if waiting does not help."""
 
-_LONGEST_SOCKET = 90
+_SOCKET, _LONGEST_SOCKET = "s", 90
 """A socket's path has at most 107 bytes, and ssh adds 17 while it creates one."""
 
 _OPTIONS = {
@@ -80,30 +80,24 @@ class SshConnection:
         purpose: of the private folder for ssh's socket: 1 to 20 letters.
 
     Attributes:
-        folder: a private folder of this machine, until `close`.
+        folder: a private folder of this machine, until `close`: in /tmp if ssh's socket would have too long a path in ``TMPDIR``.
 
     Raises:
-        UnavailableError: ssh is not installed, or the path of its socket would be too long.
+        UnavailableError: ssh is not installed.
     """
 
     def __init__(self, machine: SshAddress, what: str, purpose: str) -> None:
         self._machine = machine
         self._what = what
+        self._ssh = _ssh()
         self._temporary = TemporaryFolder(purpose)
+        if len(os.fsencode(self._temporary.path / _SOCKET)) > _LONGEST_SOCKET:
+            self._temporary.close()
+            self._temporary = TemporaryFolder(purpose, Path("/tmp"))  # noqa: S108 - a private folder in it
         self.folder = self._temporary.path
-        self._socket = self.folder / "s"
+        self._socket = self.folder / _SOCKET
         self._alive_s = ALIVE_S
         self._first: subprocess.Popen[bytes] | None = None
-        try:
-            self._ssh = _ssh()
-            if len(os.fsencode(self._socket)) > _LONGEST_SOCKET:
-                raise UnavailableError(
-                    f"The path of ssh's socket would be too long: {self._socket}.",
-                    "Set TMPDIR to a folder with a short path.",
-                )
-        except BaseException:
-            self._temporary.close()
-            raise
 
     def tolerate(self, silent_s: float) -> None:
         """Let the machine's ssh server not answer for so long and `ALIVE_S`, from the next connection on."""
