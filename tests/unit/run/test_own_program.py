@@ -338,6 +338,12 @@ def test_a_file_that_was_changed_is_refused(tmp_path: Path) -> None:
     assert "is gone since" in user_program(subject).judge(spec, answer(), lambda _: None).reason
 
 
+def test_the_first_lines_have_nothing_that_was_observed() -> None:
+    raw = b"--- stdout\nx\n--- observed\nproc smaps = 'a'\n--- agent\nno cgroup\n"
+    assert first_lines(raw) == "--- stdout\nx\n--- agent\nno cgroup"
+    assert first_lines(raw[raw.index(b"--- obs") : raw.index(b"--- agent")]) == "(it printed nothing)"
+
+
 def test_the_first_lines_are_few_and_short() -> None:
     shown = first_lines(b"\n".join(b"%d" % number + b"x" * 500 for number in range(100)))
     assert len(shown.splitlines()) == 13 and max(map(len, shown.splitlines())) <= 200

@@ -153,9 +153,12 @@ def _stated_error(line: str) -> str:
     return f"its error: {text!r}{_FILES_REMEDY if text.endswith(_TOO_MANY_FILES) else ''}"
 
 
+_OBSERVED = re.compile(rb"^--- observed\n.*?(?=^--- agent\n|\Z)", re.DOTALL | re.MULTILINE)
+
+
 def first_lines(output: bytes, most: int = 12) -> str:
-    """Return the first lines of what a trial printed, for an error message."""
-    lines = output.decode(errors="replace").splitlines()
+    """Return the first lines of what a trial printed, for an error message, without what was observed of it."""
+    lines = _OBSERVED.sub(b"", output).decode(errors="replace").splitlines()
     more = len(lines) - most
     shown = [*lines[:most], *([f"... and {more} more lines, kept in the record"] if more > 0 else [])]
     return "\n".join(line[:200] for line in shown) or "(it printed nothing)"
