@@ -484,7 +484,7 @@ def test_the_outputs_of_the_program(adversary: Path, tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_every_command_of_a_case_runs(adversary: Path, tmp_path: Path) -> None:
     for number, case in enumerate(CASES):
-        if "484" in case.name or case.refused or case.arguments:
+        if "484" in case.name or case.refused or case.arguments or case.beside:
             continue
         folder = tmp_path / str(number)
         verdicts.lay_out(case, adversary, folder)
@@ -492,7 +492,7 @@ def test_every_command_of_a_case_runs(adversary: Path, tmp_path: Path) -> None:
         for command in (case.baseline, case.candidate):
             words = ["env", *shlex.split(command)]
             statuses.append(subprocess.run(words, cwd=folder, capture_output=True, check=False).returncode)
-        assert statuses[0] == 0, case.name
+        assert statuses[0] == 0 or verdicts.NOTHING in case.statuses, case.name
         assert statuses[1] == 0 or not case.same_work or case.statuses, case.name
 
 
