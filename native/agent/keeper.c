@@ -99,7 +99,7 @@ static _Noreturn void run_keeper(int worker, int signal_fd) {
 int split_from_keeper(void) {
     int keeper = port_getpid(), result = port_become_subreaper();
     int signal_fd = port_block_signals(); /* before the worker can write its first byte */
-    int worker = result < 0 ? result : port_fork();
+    int worker = result < 0 ? result : signal_fd < 0 ? signal_fd : port_fork();
 
     if (worker > 0)
         run_keeper(worker, signal_fd);

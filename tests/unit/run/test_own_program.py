@@ -338,10 +338,15 @@ def test_a_file_that_was_changed_is_refused(tmp_path: Path) -> None:
     assert "is gone since" in user_program(subject).judge(spec, answer(), lambda _: None).reason
 
 
-def test_the_first_lines_have_nothing_that_was_observed() -> None:
-    raw = b"--- stdout\nx\n--- observed\nproc smaps = 'a'\n--- agent\nno cgroup\n"
+def test_the_first_lines_do_not_have_the_observed_memory() -> None:
+    raw = b"--- stdout\nx\n--- observed\nproc smaps_rollup = 'a'\n--- agent\nno cgroup\n"
     assert first_lines(raw) == "--- stdout\nx\n--- agent\nno cgroup"
     assert first_lines(raw[raw.index(b"--- obs") : raw.index(b"--- agent")]) == "(it printed nothing)"
+    assert first_lines(raw.replace(b"--- agent\n", b"env A = '1'\n")).splitlines()[2:] == [
+        "--- observed",
+        "env A = '1'",
+        "no cgroup",
+    ]
 
 
 def test_the_first_lines_are_few_and_short() -> None:

@@ -69,7 +69,7 @@ def test_exact_parts_take_the_options_and_the_others_are_named(tmp_path: Path, s
     assert started == {"exact": sharing, "measured": NO_SHARING}
     (note,) = (line for line in lines if line.startswith("Note: "))
     assert note.startswith("Note: the part measured is not on the virtual clock")
-    assert "without --store and --executor and --recheck" in note
+    assert "without --store, --executor and --recheck" in note
 
 
 def test_one_option_is_named_alone(tmp_path: Path, started: dict[str, RunSharing]) -> None:

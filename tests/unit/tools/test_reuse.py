@@ -242,7 +242,8 @@ ONLY_XDIST = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTEST_PLUGINS": "xdist.pl
 @pytest.mark.parametrize("workers", ["0", "2"])
 def test_a_second_run_reuses_what_passed(tmp_path: Path, workers: str) -> None:
     top = checkout(tmp_path / "checkout", RUN)
-    model = [f"src/swapstone/core/model/{name}.py" for name in ("directories", "errors", "number_text", "safe_text")]
+    names = ("core/model/directories", "core/model/errors", "core/model/number_text", "core/model/safe_text")
+    model = [f"src/swapstone/{name}.py" for name in (*names, "exit_status")]
     for name in ("tests/reuse.py", "tests/input_digests.py", *model):
         shutil.copy(TOP / name, top / name)
     identity = ("-c", "user.name=a", "-c", "user.email=a@localhost")

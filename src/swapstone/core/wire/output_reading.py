@@ -153,12 +153,13 @@ def _stated_error(line: str) -> str:
     return f"its error: {text!r}{_FILES_REMEDY if text.endswith(_TOO_MANY_FILES) else ''}"
 
 
-_OBSERVED = re.compile(rb"^--- observed\n.*?(?=^--- agent\n|\Z)", re.DOTALL | re.MULTILINE)
+_MEMORY = rb"^proc smaps_rollup = .*\n?"
+_RESIDENT = re.compile(rb"^--- observed\n%s(?=--- agent\n|\Z)|%s" % (_MEMORY.lstrip(b"^"), _MEMORY), re.MULTILINE)
 
 
 def first_lines(output: bytes, most: int = 12) -> str:
-    """Return the first lines of what a trial printed, for an error message, without what was observed of it."""
-    lines = _OBSERVED.sub(b"", output).decode(errors="replace").splitlines()
+    """Return the first lines of what a trial printed, for an error message, without the memory that was observed."""
+    lines = _RESIDENT.sub(b"", output).decode(errors="replace").splitlines()
     more = len(lines) - most
     shown = [*lines[:most], *([f"... and {more} more lines, kept in the record"] if more > 0 else [])]
     return "\n".join(line[:200] for line in shown) or "(it printed nothing)"
