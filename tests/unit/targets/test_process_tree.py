@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from swapstone.core.targets.host import HostTarget, had_children
-from swapstone.core.targets.memory_cgroup import Place, TreeCgroup, tree_places
+from swapstone.core.targets.memory_cgroup import Place, TreeCgroup, tree_places, usable_place
 from swapstone.core.wire import ProcessOutcome, TrialRequest
 
 MIB = 1 << 20
@@ -69,6 +70,20 @@ def test_no_group_is_left(target: HostTarget) -> None:
     facts(target, "")
     own = f"swapstone-run-{os.getpid():06x}-*"  # other tests run at the same time
     assert not [left for place in tree_places() for left in place.path.glob(own)]
+
+
+@pytest.mark.usefixtures("target")  # which skips where no group can be made
+def test_groups_that_a_killed_process_left_are_removed() -> None:
+    code = (
+        "import os; from swapstone.core.targets.memory_cgroup import TreeCgroup, tree_places; "
+        "tree = TreeCgroup(tree_places()); os.kill(os.getpid(), 9)"
+    )
+    killed = subprocess.Popen([sys.executable, "-c", code])
+    assert killed.wait() == -9
+    usable_place.cache_clear()
+    tree_places.cache_clear()
+    left = f"swapstone-run-{killed.pid:06x}-*"
+    assert not [path for place in tree_places() for path in place.path.glob(left)]
 
 
 def test_the_files_of_version_2(tmp_path: Path) -> None:

@@ -241,7 +241,7 @@ class TreeCgroup:
 
 @functools.cache
 def tree_places() -> tuple[Place, ...]:
-    """Return where the groups of `TreeCgroup` can be made; none if this user may make none.
+    """Return where the groups of `TreeCgroup` can be made, after those that killed processes left are removed; none if none can be made.
 
     The new group is in the one of this process, so that the program keeps its limits. Of version 2, where a group that has processes can't
     contain another one with a memory controller, it may be beside it if the groups that are left have no limits.
@@ -258,6 +258,8 @@ def tree_places() -> tuple[Place, ...]:
         places: tuple[Place, ...] = () if limited else (memory,)
     else:
         processors = find_places(mounts, own, "cpuacct")[:1]
+        for place in processors:
+            remove_left_groups(place.top)
         places = () if left or not processors or _trouble(processors[0], "cpuacct.usage") else (memory, *processors)
     return places if _can_be_entered(places) else ()
 
