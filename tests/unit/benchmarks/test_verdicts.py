@@ -240,6 +240,7 @@ def test_pairs_share_the_programs_of_their_file() -> None:
         ("b takes 15 % less time than a; 9 % more memory.", [("wall", 0.85), ("memory", 1.09)]),
         ("b takes 9.2 % of the CPU time of a.", [("cpu", 0.092)]),
         ("No difference between b and a was found.", []),
+        ("b may differ in elapsed time (not decided: between 2 % faster and 3 % slower).", []),
     ],
 )
 def test_the_ratios_of_a_sentence_are_statements(answer: str, expected: list[tuple[str, float]]) -> None:
