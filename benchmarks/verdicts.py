@@ -321,9 +321,11 @@ def _wrong_sentences(case: Case, report: Report) -> Iterator[tuple[str, str]]:
 
 def wrong_status(case: Case, report: Report) -> str:
     """Return why the exit status of --fail-if worse is wrong; empty if it is right."""
+    leading = [row for row in report.rows if row.metric in _leading(case)]
+    if report.status == NOTHING and any(row.verdict == "disturbed" for row in leading):
+        return ""
     if case.statuses:
         return "" if report.status in case.statuses else f"right: {', '.join(map(str, sorted(case.statuses)))}"
-    leading = [row for row in report.rows if row.metric in _leading(case)]
     stated = [row for row in leading if row.verdict not in NOT_STATED]
     if not case.same_work:
         return "" if report.status == WORSE or not set(case.excusing).isdisjoint(report.caveats) else "different work"

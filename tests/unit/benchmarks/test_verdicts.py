@@ -287,6 +287,7 @@ def test_an_answer_is_judged_by_the_truth_of_what_it_names() -> None:
         ({}, "better", {0}),
         ({"same_work": False}, "invalid", {3}),
         ({"statuses": frozenset({4})}, "worse", {4}),
+        ({"statuses": frozenset({3})}, "disturbed", {3, 4}),
     ],
 )
 def test_the_exit_status_is_a_statement(fields: dict[str, object], verdict: str, right: set[int]) -> None:
