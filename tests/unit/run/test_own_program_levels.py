@@ -52,6 +52,24 @@ def test_other_arguments_are_another_level(text: str) -> None:
     assert "command=a was requested, but the command line" in wrong_level((("command", found),), VARIANT)
 
 
+@pytest.mark.parametrize(
+    ("text", "others", "accepted"),
+    [
+        ("/x/p\0work\x004000\0", (("/x/p", "work:5000"), ("/x/p", "work:4000")), True),
+        ("/x/p\0work:4000\0", (), True),
+        ("/x/p\0work\x004000\0", (("/x/p", "work;4000"),), False),
+        ("/x/p\0work\x004000\0", (("/x/p", "work", "4000"),), False),
+        ("/x/p\0work\x005000\0", (), False),
+        ("/x/p\0work\x0040000\0", (), False),
+    ],
+)
+def test_a_program_may_divide_its_arguments_in_place(
+    text: str, others: tuple[tuple[str, ...], ...], accepted: bool
+) -> None:
+    arguments = ("/x/p", "work:4000")
+    assert (seen(text, arguments=arguments, others=others)["command"] == "a") is accepted
+
+
 def test_another_executable_is_another_level() -> None:
     assert seen("/x/p\x001\x00\x00", objects=("/x/other",))["command"].startswith("the command line")
 

@@ -103,18 +103,27 @@ def _is_command(seen: tuple[str, ...], expected: Expected, evidence: Evidence) -
 
     The kernel puts the interpreter before the arguments of a script (execve(2)), and a script may execute a program with its arguments,
     as those of pyenv do. A program such as env or nice executes the rest of its arguments: these identify the command line if no other
-    one ends in them.
+    one ends in them. A program may divide its arguments in place.
     """
     own = expected.arguments[1:]
     if expected.script and len(seen) > len(own) and same_words(seen[len(seen) - len(own) :], own):
         return True
-    if same_words(seen, expected.arguments):
+    commands = {expected.arguments, *expected.others}
+    if [each for each in commands if _is_divided(seen, each)] == [expected.arguments] or same_words(
+        seen, expected.arguments
+    ):
         return evidence.program is not None and evidence.program.path in evidence.objects
     rests = (expected.arguments[at:] for at in range(1, len(expected.arguments)))
     ambiguous = any(same_words(seen, other[-len(seen) :]) for other in expected.others)
     return (
         any(same_words(seen, rest) for rest in rests) and not ambiguous and _is_executable(seen[0], expected, evidence)
     )
+
+
+def _is_divided(seen: tuple[str, ...], arguments: tuple[str, ...]) -> bool:
+    """Return whether words are the arguments with zero bytes in the place of some characters, as strtok(3) and strsep(3) leave them."""
+    found, whole = "\0".join(seen), "\0".join(arguments)
+    return len(found) == len(whole) and all(each in ("\0", other) for each, other in zip(found, whole, strict=True))
 
 
 def _is_executable(program: str, expected: Expected, evidence: Evidence) -> bool:
