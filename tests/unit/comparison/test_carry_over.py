@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 
 import pytest
@@ -257,7 +258,7 @@ def test_discarded_runs_by_default_are_no_evidence_of_a_dependence() -> None:
 
     assert left_out(Machine(0.005, (0.0, 0.0), left_by_all(0.0)), 1) == []
     (message,) = left_out(Machine(0.005, (0.0, 0.0), left_by_baseline(0.05)), 0)
-    assert ": 2 after block 30 of " in message
+    assert re.search(r": 2 after block \d+ of ", message)
 
 
 def slow_in_each_20th(phase: int) -> Machine:

@@ -142,7 +142,10 @@ TAIL_RULES = 2
 DIRECTION_RULES = 3
 """The first rules whose direction needs the ratio of medians, whose outputs are compared token by token, and whose discarded runs count."""
 
-CURRENT_RULES = DIRECTION_RULES
+EQUAL_EXTRA_RULES = 4
+"""The first rules by which all variants of a block discard equally many runs more, so that what each run leaves grows alike."""
+
+CURRENT_RULES = EQUAL_EXTRA_RULES
 """The rules of new experiments."""
 
 
@@ -176,7 +179,7 @@ class Experiment(FrozenStruct, frozen=True, kw_only=True):
             and processors are checked too. 3: a direction needs the ratio of medians too, outputs are compared token by token, and the
             values of discarded runs count in the tail.
         correction: `REPORT_CORRECTION` or `FAMILY_CORRECTION`: which rows share one rate of false differences.
-        prime: how many runs of the same variant are made and discarded directly before each measured run. By rules 3 up to `MOST_EXTRA`
+        prime: how many runs of the same variant are made and discarded directly before each measured run. By rules 3 up to 2
             more, at random (`swapstone.core.plan.extra_runs`), so that what happens in each n-th run is not always discarded, or never.
         prime_more: whether `prime` grows for workloads with carry-over while measuring.
         order: `RANDOM_ORDER`, `BALANCED_ORDER` or `BOOT_ORDER`: how the variants of a block are ordered.

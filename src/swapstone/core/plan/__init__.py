@@ -12,6 +12,7 @@ from swapstone.core.model import (
     BALANCED_ORDER,
     BOOT_ORDER,
     DIRECTION_RULES,
+    EQUAL_EXTRA_RULES,
     Copy,
     Experiment,
     HeldVariant,
@@ -121,11 +122,13 @@ def extra_runs(experiment: Experiment, index: int, group: Group, label: str, dis
     """Return how many runs of a variant are discarded in a block beside `discarded`: 0 to 2, at random by the seed.
 
     With a constant number the measured runs are each n-th run of a program, and what happens periodically is always among them, or never.
-    Where no run is discarded nothing is hidden, so there are none; nor by rules before `DIRECTION_RULES`.
+    With another number for each variant (rules before `EQUAL_EXTRA_RULES`) one has more runs than the other, and what each run adds to
+    a log makes it slower. Where no run is discarded nothing is hidden, so there are none; nor by rules before `DIRECTION_RULES`.
     """
     if not discarded or experiment.rules < DIRECTION_RULES:
         return 0
-    return _EXTRA[int.from_bytes(_rank(experiment.seed, index, "extra", *group, label)[:8]) % len(_EXTRA)]
+    drawn_for = group if experiment.rules >= EQUAL_EXTRA_RULES else (*group, label)
+    return _EXTRA[int.from_bytes(_rank(experiment.seed, index, "extra", *drawn_for)[:8]) % len(_EXTRA)]
 
 
 def runs_each(experiment: Experiment, discarded: int) -> float:
