@@ -201,9 +201,9 @@ _DENIAL = re.compile(r"\bno (decided )?(difference|time or rate)\b|\b(does|do) n
 def clauses(answer: str) -> Iterator[Statement]:
     """Yield what a sentence states as a ratio of candidate to baseline: time, CPU time and memory, 10 % wide as words are round.
 
-    What is in brackets is an interval that is not decided.
+    An interval that is not decided is no statement, nor is what too few pairs have shown.
     """
-    answer = re.sub(r"\(not decided: [^)]*\)", "", answer)
+    answer = re.sub(r"\(not decided: [^)]*\)|pairs of runs, in which [^;]*", "", answer)
     for pattern, metric, power in _CLAUSES:
         for found in re.finditer(pattern, answer):
             parts = found.groupdict()

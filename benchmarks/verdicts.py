@@ -40,6 +40,7 @@ from benchmarks.verdict_hogs import CONDITIONS, load
 from benchmarks.verdict_truth import (
     DIRECTED,
     NOT_STATED,
+    Bounds,
     Judgement,
     Statement,
     Truth,
@@ -58,8 +59,8 @@ TIMES = frozenset({"wall", "cpu", "tree_cpu"})
 """Metrics whose decided difference no sentence denies and --fail-if worse counts, besides those that a program prints."""
 
 MEMORY = ("tree_memory", "maxrss")
-WORSE, NOTHING = 3, 4
-"""Exit statuses of --fail-if worse."""
+FAILED, WORSE, NOTHING = 2, 3, 4
+"""Exit statuses: the command could not do its work; those of --fail-if worse."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -309,7 +310,7 @@ def _wrong_sentences(case: Case, report: Report) -> Iterator[tuple[str, str]]:
     text = f"{report.answer}\n{report.printed}"
     if line := denied(text, report.rows, _leading(case)):
         yield line, "it denies a row of the same report"
-    text_of_answer = report.answer or report.message
+    text_of_answer = report.message if report.status == FAILED else report.answer or report.message
     for pattern in case.expected_words:
         if not re.search(pattern, text_of_answer):
             yield text_of_answer.strip().rpartition("\n")[2] or "nothing", f"{pattern} is not in it"
@@ -329,11 +330,22 @@ def wrong_status(case: Case, report: Report) -> str:
     stated = [row for row in leading if row.verdict not in NOT_STATED]
     if not case.same_work:
         return "" if report.status == WORSE or not set(case.excusing).isdisjoint(report.caveats) else "different work"
-    if any(row.verdict in ("worse", "worse tail") for row in leading):
-        return "" if report.status == WORSE else "a row is worse"
+    worse = [row for row in leading if row.verdict in ("worse", "worse tail")]
+    if worse and report.status in (0, WORSE):
+        return (
+            "a row is worse" if report.status == 0 and any(_is_beyond(row, case.margin / 100) for row in worse) else ""
+        )
     if report.status == NOTHING:
         return "rows are compared" if stated else ""
     return "" if report.status == 0 else "no row is worse"
+
+
+def _is_beyond(row: Statement, margin: float) -> bool:
+    """Return whether the whole interval of a worse row is beyond the margin. That of a tail is of means, which a row does not have."""
+    if row.verdict != "worse" or row.low is None or row.high is None:
+        return False
+    bounds = Bounds(row.low, row.high)
+    return (bounds.inverse() if row.better == "higher" else bounds).low > 1 + margin
 
 
 def summary(reports: Sequence[Report], cases: Sequence[Case] = CASES) -> str:
