@@ -72,7 +72,11 @@ def run_alone(
 
 
 def swapstone(
-    arguments: Sequence[str], folder: Path, limit_s: float, environment: dict[str, str] | None = None
+    arguments: Sequence[str],
+    folder: Path,
+    limit_s: float,
+    environment: dict[str, str] | None = None,
+    tree: Path = TOP,
 ) -> subprocess.CompletedProcess[str]:
     """Run Swapstone in a folder; return its exit status and what it printed. It ends with this program.
 
@@ -81,8 +85,9 @@ def swapstone(
         folder: current folder of the command.
         limit_s: after which it is ended; its status is -1 then.
         environment: of the command; None for that of this program.
+        tree: the checkout whose command line it is.
     """
-    command = [str(TOP / "swapstone"), *arguments]
+    command = [str(tree / "swapstone"), *arguments]
     process = subprocess.Popen(
         command,
         cwd=folder,

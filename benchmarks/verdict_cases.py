@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -651,4 +651,26 @@ def _bounds(pair: list[float]) -> Bounds:
     return Bounds(low, high or math.inf)
 
 
-CASES = (*_PAIRS, *cases_of(FILE.read_text()))
+def planted() -> Iterator[Case]:
+    """Yield 100 pairs whose CPU time differs by 1, 2 or 5 %, and 50 whose memory does by 2, 5 or 10 %, every other way round."""
+    for number in range(150):
+        of_cpu = number < 100
+        percent = ((1, 2, 5) if of_cpu else (2, 5, 10))[number % 3]
+        kind, amount = ("cpu", 5000 + 100 * number) if of_cpu else ("memory", 4096 * (1 + number % 8))
+        work = "loop:{}" if of_cpu else "touch:{}:1 loop:2000"
+        plain, more = (f"./adversary {work.format(each)}" for each in (amount, amount * (100 + percent) // 100))
+        # The start of a process takes a part of both.
+        ratio = Bounds(1 + 0.006 * percent, 1 + 0.0105 * percent)
+        case = Case(
+            name=f"planted-{kind}-{percent}%-{number}",
+            baseline=plain,
+            candidate=more,
+            truth={metric: Truth(ratio, ratio) for metric in (TIMES if of_cpu else ("maxrss",))},
+            why=f"{percent} % more.",
+            margin=0.5,
+            kind=f"planted {kind}",
+        )
+        yield exchanged(case, case.name, "The same with the two commands exchanged.") if number % 2 else case
+
+
+CASES = (*_PAIRS, *cases_of(FILE.read_text()), *planted())

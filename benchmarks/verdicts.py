@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Verdicts about pairs of programs whose truth is known: how many are wrong, and how many true differences are stated.
 
-    benchmarks/verdicts                                       all pairs, under all conditions: half an hour
+    benchmarks/verdicts                                       all pairs, under all conditions: five hours
     benchmarks/verdicts --condition idle --only 'dd-*'        some
+    benchmarks/verdicts --kind 'planted *' --tree OLD --tree . true differences that two checkouts state, in turns
     benchmarks/verdicts --results FILE                        what the file has is not run again
     benchmarks/verdicts --list                                the pairs, what is true of them, and why
 
@@ -118,6 +119,13 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--condition", default=",".join(CONDITIONS), help="some of: %(default)s")
     parser.add_argument("--budget", type=float, metavar="S", help="the same for all cases, in seconds")
     parser.add_argument("--results", type=Path, metavar="FILE", help="keep what each comparison answers")
+    parser.add_argument(
+        "--tree",
+        action="append",
+        type=Path,
+        metavar="FOLDER",
+        help="checkout to judge, set up; repeatable; default: this",
+    )
     parser.add_argument("--list", action="store_true", help="print the cases")
     parser.add_argument("--folder", type=Path, help="for programs, their files and records; default: a temporary one")
     options = parser.parse_args(arguments)
@@ -139,7 +147,10 @@ def main(arguments: Sequence[str]) -> int:
         return 0
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     with tempfile.TemporaryDirectory(prefix="swapstone-verdicts-", dir=options.folder) as name:
-        reports = _run(cases, options.condition.split(","), Path(name), options.results, options.budget)
+        trees = [tree.resolve() for tree in options.tree or [TOP]]
+        reports = _run(
+            cases, options.condition.split(","), trees, Path(name), file=options.results, budget_s=options.budget
+        )
     results = [result for report in reports for result in judged(report)]
     print(f"{summary(reports)}\n\n{table(reports)}")
     wrong = any(result.judgement is Judgement.WRONG for result in results)
@@ -184,46 +195,61 @@ def lay_out(case: Case, program: Path, folder: Path) -> None:
 
 
 def _run(
-    cases: Sequence[Case], conditions: Sequence[str], scratch: Path, file: Path | None, budget_s: float | None
+    cases: Sequence[Case],
+    conditions: Sequence[str],
+    trees: Sequence[Path],
+    scratch: Path,
+    *,
+    file: Path | None,
+    budget_s: float | None,
 ) -> list[Report]:
-    """Return the reports of all cases under all conditions; those of the file are not made again."""
+    """Return the reports of all trees about all cases under all conditions; those of the file are not made again.
+
+    Of several trees, which take turns, the condition of a report has the name besides.
+    """
     stored = msgspec.json.decode(file.read_bytes(), type=list[Report]) if file and file.exists() else []
     found = {(report.condition, report.case): report for report in stored}
-    program, began, spent = build(scratch), time.monotonic(), 0.0
+    build(scratch)
+    began, spent = time.monotonic(), 0.0
     kind = subprocess.run(["stat", "-f", "-c", "%T", scratch], check=True, capture_output=True, text=True).stdout
     if kind.strip() in ("tmpfs", "ramfs"):  # no page is ever read again there
         print(f"Cases that read from a disk are left out: {scratch.parent} lies in memory (--folder)", file=sys.stderr)
         cases = [case for case in cases if not case.needs_disk]
-    plan = [(name, case) for name in conditions for case in cases if (name, case.name) not in found]
-    whole = sum(START_S + (budget_s or case.seconds) for _, case in plan)
+    labels = {(name, tree): f"{name} {tree.name}" if len(trees) > 1 else name for name in conditions for tree in trees}
+    plan = [
+        (name, case, tree)
+        for name, case, tree in itertools.product(conditions, cases, trees)
+        if (labels[name, tree], case.name) not in found
+    ]
+    whole = sum(START_S + (budget_s or case.seconds) for _, case, _ in plan)
     for condition, pairs in itertools.groupby(plan, key=lambda each: each[0]):
         with load(condition, scratch / "load"):
-            for _, case in pairs:
-                seconds = budget_s or case.seconds
-                report = found[condition, case.name] = compare(case, condition, program, scratch, seconds)
+            for _, case, tree in pairs:
+                seconds, label = budget_s or case.seconds, labels[condition, tree]
+                report = found[label, case.name] = compare(case, label, scratch, seconds, tree)
                 spent += START_S + seconds
                 left_min = (whole - spent) * (time.monotonic() - began) / spent / 60
-                print(f"{condition} {case.name}: {_cell(report)}; {left_min:.0f} min left", file=sys.stderr, flush=True)
+                print(f"{label} {case.name}: {_cell(report)}; {left_min:.0f} min left", file=sys.stderr, flush=True)
                 if file:
                     file.write_bytes(msgspec.json.encode(list(found.values())))
     wanted = {case.name for case in cases}
-    return [report for report in found.values() if report.condition in conditions and report.case in wanted]
+    return [report for report in found.values() if report.condition in labels.values() and report.case in wanted]
 
 
-def compare(case: Case, condition: str, program: Path, scratch: Path, seconds: float) -> Report:
-    """Compare one pair by the command line."""
+def compare(case: Case, condition: str, scratch: Path, seconds: float, tree: Path = TOP) -> Report:
+    """Compare one pair by the command line of a checkout."""
     folder, record = scratch / "case", scratch / "record"
     for old in (folder, record):
         shutil.rmtree(old, ignore_errors=True)
-    lay_out(case, program, folder)
+    lay_out(case, scratch / "adversary", folder)
     names = [word for name in case.names for word in ("--name", name)]
     compared = case.arguments or (case.baseline, case.candidate, *names)
     limits = ["--budget", f"{seconds:g}s", "--margin", f"{case.margin:g}%", "--out", str(record)]
     words = ["compare", *limits, "--fail-if", "worse", *case.options, *compared]
     with _beside(case, folder, record):
         environment = {**os.environ, **case.environment}
-        ended = swapstone(words, folder, limit_s=20 * seconds + 120, environment=environment)
-    command = [str(TOP / "swapstone"), "export", str(record), "--format", "json"]
+        ended = swapstone(words, folder, limit_s=20 * seconds + 120, environment=environment, tree=tree)
+    command = [str(tree / "swapstone"), "export", str(record), "--format", "json"]
     exported = subprocess.run(command, capture_output=True, text=True, check=False)
     content = {} if exported.returncode else json.loads(exported.stdout)
     found = content.get("analysis", {"comparisons": [], "caveats": []})

@@ -488,6 +488,8 @@ def test_every_command_of_a_case_runs(adversary: Path, tmp_path: Path) -> None:
     for number, case in enumerate(CASES):
         if "484" in case.name or case.refused or case.arguments or case.beside:
             continue
+        if case.kind.startswith("planted") and not case.name.endswith("0"):  # they differ in numbers alone
+            continue
         folder = tmp_path / str(number)
         verdicts.lay_out(case, adversary, folder)
         statuses = []
