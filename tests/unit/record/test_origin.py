@@ -109,11 +109,17 @@ def test_a_relative_state_folder_is_ignored(tmp_path: Path, monkeypatch: pytest.
     assert origin.key_path() == tmp_path / "home" / ".local" / "state" / "swapstone" / "key"
 
 
-def test_old_marks_of_a_file_are_dropped(tmp_path: Path) -> None:
+def test_marks_are_those_of_the_file_that_is_there_and_of_the_next_one(tmp_path: Path) -> None:
+    """A full disk can refuse the next one several times."""
     record = _made(tmp_path / "r")
-    first = (record / "experiment.json").read_bytes()
-    for seed in (1, 2, 3):
-        origin.mark_file(record, load(record).meta.id, "experiment.json", builders.experiment(seed=seed))
+    first, identity = (record / "experiment.json").read_bytes(), load(record).meta.id
+    later = [builders.experiment(seed=seed) for seed in (1, 2, 3)]
+    for experiment in later:
+        origin.mark_file(record, identity, "experiment.json", experiment)
+        assert foreign_reason(record) == ""
+    (record / "experiment.json").write_bytes(origin.file_bytes(later[-1]))
+    origin.mark_file(record, identity, "experiment.json", later[0])
+    assert foreign_reason(record) == ""
     names = [name for name, _ in msgspec.json.decode((record / "origin.json").read_bytes(), type=origin.Origin).marks]
     assert sorted(names) == ["experiment.json", "experiment.json", "manifest.json"]
     (record / "experiment.json").write_bytes(first)

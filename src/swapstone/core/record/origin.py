@@ -28,9 +28,6 @@ from swapstone.core.record.replace_file import replace_file
 
 ORIGIN = "origin.json"
 KEY_BYTES = 32
-_KEPT = 2
-"""Marks of each file: of the one that is being replaced, and of the new one."""
-
 
 _UNREADABLE = (FileNotFoundError, FileProblemError)
 _UNDECODABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
@@ -145,6 +142,8 @@ def file_bytes(content: FrozenStruct) -> bytes:
 def mark_file(folder: Path, identity: str, name: str, content: FrozenStruct) -> None:
     """Mark a file as written by this user, before it is written. Without a usable key nothing is marked.
 
+    The file that is there stays marked if it was, however often it could not be replaced.
+
     Args:
         folder: of the record.
         identity: of the record.
@@ -163,9 +162,12 @@ def mark_file(folder: Path, identity: str, name: str, content: FrozenStruct) -> 
     made = (name, _mark_of(key, identity, name, file_bytes(content)))
     if made in marks:
         return
-    others = [each for each in marks if each[0] != name]
-    same = [each for each in marks if each[0] == name]
-    origin = Origin(key=_name_of(key), marks=(*others, *same[1 - _KEPT :], made))
+    try:
+        present = _mark_of(key, identity, name, _bytes_of(folder, name))
+    except _UNREADABLE:
+        present = ""
+    kept = [each for each in marks if each[0] != name or each[1] == present]
+    origin = Origin(key=_name_of(key), marks=(*kept, made))
     replace_file(folder / ORIGIN, file_bytes(origin))
 
 
