@@ -203,7 +203,7 @@ def clauses(answer: str) -> Iterator[Statement]:
 
     An interval that is not decided is no statement, nor is what too few pairs have shown.
     """
-    answer = re.sub(r"\(not decided: [^)]*\)|pairs of runs, in which [^;]*", "", answer)
+    answer = re.sub(r"\(not decided: [^)]*\)|pairs? of runs, in which [^;]*", "", answer)
     for pattern, metric, power in _CLAUSES:
         for found in re.finditer(pattern, answer):
             parts = found.groupdict()
