@@ -9,7 +9,7 @@ import msgspec
 
 from swapstone.core.model import FAMILY_CORRECTION, REPORT_CORRECTION, TAIL_RULES, Analysis
 from swapstone.core.report import formatting, topics
-from swapstone.core.report.answer.answer import Answer
+from swapstone.core.report.answer.claim import Answer
 from swapstone.core.report.answer.conclusion import conclude
 from swapstone.core.report.answer.overview import overview_of
 from swapstone.core.report.context import ReportContext
@@ -22,6 +22,7 @@ from swapstone.core.report.document import (
     Paragraph,
     Section,
     Tone,
+    notes_of,
 )
 from swapstone.core.report.topics import sentences
 from swapstone.core.report.topics.comparison_groups import title
@@ -101,6 +102,20 @@ def sections_of(context: ReportContext, analysis: Analysis) -> tuple[Section, ..
     return tuple(
         section for topic in topics.all_topics() for section in topic.sections(context, analysis) if section.name
     )
+
+
+def described(sections: Iterable[Section]) -> list[dict[str, object]]:
+    """Return each section's name, title, data, notes and warnings: an ``exhibit``, as the JSON report calls it."""
+    return [
+        {
+            "name": each.name,
+            "title": each.title,
+            "data": each.data,
+            "notes": notes_of(each),
+            "flags": each.warnings,
+        }
+        for each in sections
+    ]
 
 
 def _notices(context: ReportContext, analysis: Analysis, warnings: Iterable[str]) -> Iterator[Item]:

@@ -28,8 +28,7 @@ from swapstone.core.report.document import (
     Tone,
 )
 from swapstone.core.report.printed_json import labelled, printed_json
-from swapstone.core.report.record_report import answer_of, sections_of
-from swapstone.core.report.section_export import described
+from swapstone.core.report.record_report import answer_of, described, sections_of
 from swapstone.core.report.topics import sentences
 from swapstone.core.report.topics.comparison_groups import comparison_groups
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from swapstone.core.model import Analysis
 from swapstone.core.report import formatting
 from swapstone.core.report.answer import limits
-from swapstone.core.report.answer.answer import Answer
+from swapstone.core.report.answer.claim import Answer
 from swapstone.core.report.context import ReportContext
 from swapstone.core.report.document import AS_PAGE, Block, BulletList, Commands, Heading, Item, Paragraph, Tone
 from swapstone.core.report.topics import sentences

@@ -17,7 +17,7 @@ from swapstone.core.model.references import beside
 from swapstone.core.report import formatting
 from swapstone.core.report.answer.means import time_rows
 from swapstone.core.report.context import ReportContext
-from swapstone.core.report.variant_values import without_copies
+from swapstone.core.report.variant_values import grouped, without_copies
 from swapstone.core.report.verdict_groups import MEDIAN_DIFFERS, NO_NUMBERS, SAME_CENTRE
 
 SAME_SIZE = 1.1
@@ -165,9 +165,7 @@ def _row(context: ReportContext, comparison: Comparison, leads: bool) -> Row:
 def _by_metric(
     context: ReportContext, found: Iterable[Comparison], leads: bool
 ) -> tuple[tuple[Metric, tuple[Row, ...]], ...]:
-    groups: dict[str, list[Comparison]] = {}
-    for comparison in found:
-        groups.setdefault(comparison.metric.name, []).append(comparison)
+    groups = grouped(found, lambda row: row.metric.name)
     return tuple((rows[0].metric, tuple(_row(context, row, leads) for row in rows)) for rows in groups.values())
 
 
@@ -199,9 +197,7 @@ def comparison_groups(context: ReportContext, analysis: Analysis) -> tuple[Compa
     Returns:
         One group per suite, load and candidate, in the analysis' order. Comparisons with a copy of the baseline are left out.
     """
-    groups: dict[tuple[str, str, Variant, Variant], list[Comparison]] = {}
-    for c in without_copies(analysis):
-        groups.setdefault((c.suite, c.load, c.baseline, c.candidate), []).append(c)
+    groups = grouped(without_copies(analysis), lambda c: (c.suite, c.load, c.baseline, c.candidate))
     found = []
     for (suite, load, baseline, candidate), comparisons in groups.items():
         asked = (c for name in context.experiment.printed_metrics for c in comparisons if c.metric.name == name)

@@ -23,8 +23,7 @@ from swapstone.core.model import (
 from swapstone.core.model.metric import TIMES
 from swapstone.core.report import formatting
 from swapstone.core.report.answer import figures, limits, wording
-from swapstone.core.report.answer.answer import Answer
-from swapstone.core.report.answer.claim import Claim
+from swapstone.core.report.answer.claim import Answer, Claim
 from swapstone.core.report.answer.conclusion import counts, group_text
 from swapstone.core.report.answer.means import (
     IDLE,
@@ -36,12 +35,12 @@ from swapstone.core.report.answer.means import (
     places_of,
     standing,
 )
-from swapstone.core.report.answer.ratio_answer import ratio_answer
 from swapstone.core.report.context import ReportContext
 from swapstone.core.report.document import Block, Cell, Item
 from swapstone.core.report.tables import Field, short_table
-from swapstone.core.report.topics.comparison_answer import P99, changed, claims_of
+from swapstone.core.report.topics.comparison_answer import P99, changed, claims_of, ratio_answer
 from swapstone.core.report.topics.factorial_tables import is_crossed, pair, present_interactions
+from swapstone.core.report.variant_values import grouped
 
 _MOST_NAMED = 4
 
@@ -151,11 +150,13 @@ def dependences(analysis: Analysis, metric: str = "") -> list[Dependence]:
     That is the interaction of the suite's index. A metric without an index has one here if all its workloads have a present interaction
     in the same direction.
     """
-    groups: dict[tuple[str, str, str, LevelChange, LevelChange], list[Interaction]] = {}
-    for each in analysis.interactions:
-        chosen = each.metric.name == metric if metric else each.preferred
-        if chosen and each.scale is Scale.RATIO and each.presence is not Presence.UNAVAILABLE:
-            groups.setdefault((each.suite, each.load, each.metric.name, each.change, each.by), []).append(each)
+    chosen = (
+        each
+        for each in analysis.interactions
+        if (each.metric.name == metric if metric else each.preferred)
+        if each.scale is Scale.RATIO and each.presence is not Presence.UNAVAILABLE
+    )
+    groups = grouped(chosen, lambda each: (each.suite, each.load, each.metric.name, each.change, each.by))
     found = (_dependence(members) for members in groups.values())
     return sorted((each for each in found if each is not None), key=lambda each: (-each.workloads, -each.size))
 

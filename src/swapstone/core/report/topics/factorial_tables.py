@@ -29,13 +29,11 @@ from swapstone.core.model import (
     Quantity,
     Scale,
     Status,
-    Variant,
-    Verdict,
 )
 from swapstone.core.report import formatting
 from swapstone.core.report.context import ReportContext
 from swapstone.core.report.topics.comparison_groups import leading_metrics
-from swapstone.core.report.variant_values import without_copies
+from swapstone.core.report.variant_values import grouped, without_copies
 from swapstone.core.report.verdict_groups import NO_NUMBERS
 
 Found = TypeVar("Found", Comparison, FactorEffect, Interaction)
@@ -126,11 +124,8 @@ def crossed_metrics(
     """
     if not is_crossed(analysis):
         return ()
-    places: dict[tuple[str, str], list[Comparison]] = {}
-    for c in without_copies(analysis):
-        places.setdefault((c.suite, c.load), []).append(c)
     made = []
-    for found in places.values():
+    for found in grouped(without_copies(analysis), lambda c: (c.suite, c.load)).values():
         printed: set[str] = set()
         for rows, brief in _by_metric(found, metrics):
             section = _section(context, analysis, rows, brief=brief, selected=bool(metrics))
@@ -229,12 +224,12 @@ def _matrix(
 
 def _rejected(rows: Iterable[Comparison]) -> Iterator[str]:
     """Yield a sentence for each variant without numbers: the reason and the number of workloads."""
-    found: dict[tuple[Variant, Verdict, str], list[str]] = {}
-    for c in rows:
-        if c.verdict in NO_NUMBERS:
-            found.setdefault((c.candidate, c.verdict, c.reason.removeprefix("candidate: ")), []).append(c.workload)
-    for (candidate, verdict, reason), workloads in found.items():
-        where = formatting.safe(workloads[0]) if len(workloads) == 1 else formatting.count(len(workloads), "workload")
+    gone = (c for c in rows if c.verdict in NO_NUMBERS)
+    found = grouped(gone, lambda c: (c.candidate, c.verdict, c.reason.removeprefix("candidate: ")))
+    for (candidate, verdict, reason), refused in found.items():
+        where = (
+            formatting.safe(refused[0].workload) if len(refused) == 1 else formatting.count(len(refused), "workload")
+        )
         yield f"{formatting.safe(candidate.label)}: {verdict.value} on {where}: {formatting.safe(reason) or 'no reason given'}"
 
 

@@ -13,6 +13,7 @@ from swapstone.core.report.document import Drawing, Section
 from swapstone.core.report.plot import Panel, Point, Scale, Series, plot, ratio_label
 from swapstone.core.report.topics.comparison_groups import shown_ratio
 from swapstone.core.report.topics.topic import Topic, nothing
+from swapstone.core.report.variant_values import grouped
 
 NAME = "trade-off"
 _MOST = 12
@@ -28,20 +29,18 @@ def page(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:
         context: has the margin.
         analysis: holds comparisons and indices.
     """
-    found: dict[tuple[str, str], list[Place]] = {}
-    for place in places_of(analysis):
-        if place.lead is not None and place.memory is not None:
-            found.setdefault((place.suite, place.load), []).append(place)
-    if not found:
+    shown = [place for place in places_of(analysis) if place.lead is not None and place.memory is not None]
+    if not shown:
         return ()
+    found = grouped(shown, lambda place: (place.suite, place.load))
     drawings = tuple(_plot(places, context.experiment.margin) for places in found.values())
-    memory = next(place.memory.name for places in found.values() for place in places if place.memory)
+    memory = next(place.memory.name for place in shown if place.memory)
     return (Section(name=NAME, title=f"Time against {memory}", blocks=drawings),)
 
 
 def _plot(places: Sequence[Place], margin: float) -> Drawing:
     """Return the drawing of a suite under a load."""
-    first, shown = places[0], [each for each in places if each.lead and each.memory][:_MOST]
+    first, shown = places[0], places[:_MOST]
     assert first.lead is not None
     assert first.memory is not None
     title = first.suite if first.load == IDLE else f"{first.suite}, load {first.load}"
