@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import click
@@ -123,7 +122,11 @@ def compare_command(
     try:
         if resume:
             _check_no_other_options(context)
-            records = _resumed(resume, given, trust=trust, every=every)
+            records = resume_named(resume, given, trust=trust, progress=display())
+            if len(records) > 1:
+                print_document(agreement_of(records).document, every=every)
+            else:
+                print_table(records[0], selection)
         elif trust:
             raise UserError(
                 "Only a record that is resumed can be untrusted.", "Leave --trust out, or add --resume RECORD."
@@ -143,16 +146,6 @@ def compare_command(
     except Interrupted as interrupted:
         return print_interruption(interrupted)
     return print_outcomes(records, fail_if)
-
-
-def _resumed(name: str, given: Mapping[str, Any], *, trust: bool, every: bool) -> list[Record]:
-    """Resume a record or those of several boards, print the result, and return them."""
-    records = resume_named(name, given, trust=trust, progress=display())
-    if len(records) > 1:
-        print_document(agreement_of(records).document, every=every)
-    else:
-        print_table(records[0], Selection(every=True) if every else None)
-    return records
 
 
 _WITH_RESUME = {

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
@@ -33,14 +32,6 @@ def rows_of(analysis: Analysis) -> Iterator[Row]:
         yield Row(c, rates.get((c.suite, c.workload, c.load, c.candidate)))
 
 
-def _middle(side: int) -> Callable[[Row], float | None]:
-    def value(row: Row) -> float | None:
-        values = row.c.baseline_values, row.c.candidate_values
-        return statistics.median(values[side]) if all(values) else None
-
-    return value
-
-
 def _inside(column: str, *path: str, kind: str = "DOUBLE") -> Column:
     """Return a column whose value is an attribute of an attribute of a row; None where one of them is None."""
 
@@ -65,8 +56,8 @@ _PLACE = (
     Column("baseline", "VARCHAR", lambda row: row.c.baseline.label),
     Column("candidate", "VARCHAR", lambda row: row.c.candidate.label),
     Column("pairs", "BIGINT", lambda row: len(row.c.baseline_values)),
-    Column("baseline_median", "", _middle(0)),
-    Column("candidate_median", "", _middle(1)),
+    Column("baseline_median", "", lambda row: row.c.medians[0] if row.c.medians else None),
+    Column("candidate_median", "", lambda row: row.c.medians[1] if row.c.medians else None),
     Column("scale", "VARCHAR", lambda row: row.c.scale.value),
     Column("effect", "DOUBLE", lambda row: row.c.effect),
     Column("low", "DOUBLE", lambda row: row.c.low),

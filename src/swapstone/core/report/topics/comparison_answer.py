@@ -157,7 +157,8 @@ def _claim(place: Place, name: str, rows: Sequence[Comparison], margin: float) -
     alone = len({row.workload for row in usable}) == 1
     found = Standing.UNKNOWN if mean is None else mean.standing(margin)
     scope = place.scope(len({row.workload for row in usable}) if mean is None else mean.workloads)
-    where = f" on {'each of ' if _holds_for_each(found, rows) and not alone else ''}{scope}"
+    of_each = found is Standing.SAME and not alone and all(row.verdict in SAME_CENTRE for row in rows)
+    where = f" on {'each of ' * of_each}{scope}"
     phrases = [
         _differences(usable, each) if mean is None else lead_phrase(mean, margin, each) for each in (baseline, "")
     ]
@@ -177,10 +178,6 @@ def _claim(place: Place, name: str, rows: Sequence[Comparison], margin: float) -
         floor=margin,
     )
     return msgspec.structs.replace(claim, standing=_without_ratio(usable)) if mean is None else claim.of_mean(mean)
-
-
-def _holds_for_each(found: Standing, rows: Sequence[Comparison]) -> bool:
-    return found is Standing.SAME and all(row.verdict in SAME_CENTRE for row in rows)
 
 
 def _special(place: Place, mean: Mean | None, rows: Sequence[Comparison], found: Standing, scope: str) -> str:

@@ -32,7 +32,7 @@ from swapstone.core.report.topics import factorial_tables as tables
 from swapstone.core.report.topics import sentences
 from swapstone.core.report.topics.comparison_groups import shown, shown_ratio
 from swapstone.core.report.topics.factorial_answer import answer
-from swapstone.core.report.topics.factorial_tables import CrossedMetric, Matrix
+from swapstone.core.report.topics.factorial_tables import CrossedMetric, EstimateTable
 from swapstone.core.report.topics.topic import Topic
 from swapstone.core.report.verdict_groups import PRESENCE_MARKS, VERDICT_MARKS
 
@@ -57,24 +57,17 @@ def _blocks(each: CrossedMetric) -> Iterator[Block]:
     yield _matrix_table(each)
     for text in each.rejected:
         yield Paragraph(text)
-    if each.main.lines:
-        yield Fold(
-            summary=f"{name}, main effects",
-            blocks=tuple(_main_effects(each)),
-            open=not each.brief,
-            brief=not each.brief,
-        )
-    if each.interactions.lines:
-        yield Fold(
-            summary=f"{name}, interactions",
-            blocks=tuple(_interactions(each)),
-            open=not each.brief,
-            brief=not each.brief,
-        )
+    folded = (
+        ("main effects", each.main.lines, _main_effects),
+        ("interactions", each.interactions.lines, _interactions),
+    )
+    for what, lines, blocks in folded:
+        if lines:
+            yield Fold(summary=f"{name}, {what}", blocks=tuple(blocks(each)), open=not each.brief, brief=not each.brief)
 
 
 def _matrix_table(each: CrossedMetric) -> Table:
-    matrix: Matrix = each.matrix
+    matrix = each.matrix
     columns = (Column(matrix.factors), *(Column(levels, right=True) for levels in (matrix.baseline, *matrix.variants)))
     rows = [
         (Cell(name, code=True), Cell(tables.baseline_text(line)), *map(_comparison_cell, line))
@@ -103,20 +96,22 @@ def _index_cell(index: Index | None) -> Cell:
 
 def _main_effects(each: CrossedMetric) -> Iterator[Block]:
     yield Paragraph("Each is the mean over the other factors' levels.", Tone.NOTE)
-    yield Table(
-        title=f"{each.title}, main effects on {sentences.metric_name(each.metric.name)}",
-        columns=(Column(("workload",)), *(Column((change.label,)) for change in each.main.columns)),
-        rows=tuple((_name(name), *map(_estimate_cell, cells)) for name, cells in each.main.lines),
-        dense=True,
-    )
+    yield _estimates_table(each, "main effects", each.main)
     if dependences := tables.dependences(each.main):
         yield Paragraph(dependences, Tone.NOTE)
     if left_out := tables.left_out(each.main):
         yield Paragraph(left_out)
 
 
-def _name(name: str) -> Cell:
-    return Cell(name, code=name != tables.INDEX)
+def _estimates_table(
+    each: CrossedMetric, what: str, table: EstimateTable[FactorEffect] | EstimateTable[Interaction]
+) -> Table:
+    return Table(
+        title=f"{each.title}, {what} on {sentences.metric_name(each.metric.name)}",
+        columns=(Column(("workload",)), *(Column((head,)) for head in table.heads)),
+        rows=tuple((Cell(name, code=name != tables.INDEX), *map(_estimate_cell, cells)) for name, cells in table.lines),
+        dense=True,
+    )
 
 
 def _estimate_cell(cell: FactorEffect | Interaction | None) -> Cell:
@@ -137,12 +132,7 @@ def _interactions(each: CrossedMetric) -> Iterator[Block]:
     yield Paragraph(
         "Each is the ratio of the first level with the second, over its ratio without: 1 for none.", Tone.NOTE
     )
-    yield Table(
-        title=f"{each.title}, interactions on {sentences.metric_name(each.metric.name)}",
-        columns=(Column(("workload",)), *(Column((tables.pair(*pair),)) for pair in table.columns)),
-        rows=tuple((_name(name), *map(_estimate_cell, cells)) for name, cells in table.lines),
-        dense=True,
-    )
+    yield _estimates_table(each, "interactions", table)
     present = tables.present_interactions(table.cells)
     if present:
         of_index = sum(not one.workload for one in present)

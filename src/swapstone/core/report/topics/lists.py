@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from swapstone.core.model import Analysis, FailureCounts, FailureRates, Variant
+from swapstone.core.model import Analysis, FailureCounts, FailureRates, Status, Variant
 from swapstone.core.report import formatting
 from swapstone.core.report.answer.limits import share, shown
 from swapstone.core.report.answer.means import IDLE
@@ -13,7 +13,7 @@ from swapstone.core.report.context import ReportContext
 from swapstone.core.report.document import BulletList, Facts, Item, Paragraph, Section
 from swapstone.core.report.tables import Field, section_of
 from swapstone.core.report.topics import sentences
-from swapstone.core.report.topics.factorial_tables import failures
+from swapstone.core.report.topics.factorial_tables import is_crossed
 from swapstone.core.report.topics.topic import Topic
 
 
@@ -42,9 +42,10 @@ def null_results(context: ReportContext, analysis: Analysis) -> tuple[Section, .
 
 def link_layouts(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:
     """Return how far links of the same code differ, the largest spread first; nothing of an experiment without layouts."""
+    spreads = sorted(analysis.layouts, key=lambda each: (not each.same_code, -each.high / each.low))
     return _section(
         "Layouts: other links of the same code",
-        (Item(f"{sentences.layout(each)}.") for each in sentences.layouts(analysis)),
+        (Item(f"{sentences.layout(each)}.") for each in spreads),
         note=sentences.layouts_note(context),
         most=6,
         rest="that differ less",
@@ -53,7 +54,9 @@ def link_layouts(context: ReportContext, analysis: Analysis) -> tuple[Section, .
 
 def failed_trials(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:
     """Return the trials without numbers, with their reasons; nothing where each trial has some."""
-    found = analysis.failures if context.selection.every else failures(analysis)
+    # With crossed factors, unavailable ones are named below the matrices.
+    gone = Status.UNAVAILABLE.value if is_crossed(analysis) and not context.selection.every else ""
+    found = [each for each in analysis.failures if each.status != gone]
     return _section(
         f"{formatting.count(len(found), 'trial')} gave no numbers",
         (Item(f"{each.status}: {each.reason}", label=each.key, code=True) for each in found),

@@ -27,8 +27,8 @@ from swapstone.core.report.topics.comparison_groups import (
     GRIDS,
     ComparisonGroup,
     Row,
+    by_metric,
     comparison_groups,
-    medians,
     tally,
 )
 from swapstone.core.report.topics.comparisons import direction, forest_row
@@ -116,8 +116,7 @@ def _by_metric(
         for metric, rows in group.others:
             add(1, metric, group, rows)
         for grid in group.grids:
-            for place, metric in enumerate(grid.metrics):
-                rows = tuple(row for _, cells in grid.lines if (row := cells[place]) is not None)
+            for metric, rows in by_metric(grid.rows):
                 add(ranks[grid.quantity], metric, group, rows)
     first = {name for rank, name in found if rank == 0}
     return [
@@ -139,7 +138,7 @@ def _title(metric: Metric) -> str:
 
 def _row(group: ComparisonGroup, row: Row, places: list[int], margin: float) -> ResultRow:
     c, key = row.comparison, _key(group)
-    before, after = medians(c) or (None, None)
+    before, after = c.medians or (None, None)
     return ResultRow(
         row=msgspec.structs.replace(forest_row(row), note=_note(row, margin), detail=_detail(row)),
         metric=c.metric.name,
