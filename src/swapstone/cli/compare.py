@@ -13,7 +13,7 @@ from swapstone.cli.memory_fit import check_no_fit_options, fit_memory_options, r
 from swapstone.cli.options import FAIL_IF, GROUPS, OUT, declared
 from swapstone.cli.output import echo
 from swapstone.cli.printing import print_interruption, print_outcomes, print_table
-from swapstone.cli.program_command import ProgramCommand, program_of, typed_option
+from swapstone.cli.program_command import CompareCommand, program_of, typed_option
 from swapstone.cli.record_options import ALL, TRUST
 from swapstone.cli.shell_completion import complete_factors, complete_records
 from swapstone.core.model import UserError
@@ -22,18 +22,6 @@ from swapstone.core.session.agreement_output import agreement_of
 from swapstone.core.session.compare_options import resume_named, run_options
 from swapstone.core.session.outcome import Interrupted
 from swapstone.core.session.record_handle import Record
-
-_GROUPS = {
-    **{group: " ".join(names) for group, names in GROUPS.items()},
-    "The smallest memory that suffices": "fit_memory fit_resolution as_json",
-    "Record": "out resume trust every fail_if",
-}
-
-
-class CompareCommand(ProgramCommand):
-    """Has the options of a comparison, in groups."""
-
-    groups = _GROUPS
 
 
 @click.command(cls=CompareCommand)

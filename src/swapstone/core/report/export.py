@@ -6,6 +6,7 @@ Every number was measured or is in the analysis. A field of a format that was no
 
 from __future__ import annotations
 
+import itertools
 import json
 import shlex
 import statistics
@@ -125,20 +126,19 @@ def to_benchstat(context: ReportContext, analysis: Analysis) -> str:
         f"target: {formatting.safe(context.experiment.target)}",
     ]
     lines += _go_metadata(found)
-    place: tuple[str, ...] | None = None
     copies = (("" if side.variant.copy is Copy.FIRST else side.variant.copy.value, side) for side in found)
-    for copy, side in sorted(copies, key=lambda pair: pair[0]):
-        if (copy, side.suite, side.load) != place:
-            place = (copy, side.suite, side.load)
-            lines += ["", f"suite: {formatting.safe(side.suite)}", f"load: {formatting.safe(side.load)}"]
-            lines += [f"copy: {copy}", ""] if copy else [""]
-        parts = [f"{_go_name(key)}={_go_name(level)}" for key, level in side.variant.levels]
-        # The number after the last hyphen is GOMAXPROCS in this format; without it, a level such as rt-2 would be misread.
-        # After Benchmark, the format does not allow a lower-case letter.
-        name = "/".join([f"Benchmark{sentences.upper_first(_go_name(side.workload))}", *parts]) + "-1"
-        unit = _go_unit(side.metric)
-        parts_of_unit = 1e9 if unit.endswith("sec/op") else 1
-        lines += [f"{name} 1 {plain(value / parts_of_unit)} {unit}" for value in side.values]
+    ordered = sorted(copies, key=lambda pair: pair[0])
+    for (copy, suite, load), of in itertools.groupby(ordered, lambda pair: (pair[0], pair[1].suite, pair[1].load)):
+        lines += ["", f"suite: {formatting.safe(suite)}", f"load: {formatting.safe(load)}"]
+        lines += [f"copy: {copy}", ""] if copy else [""]
+        for _, side in of:
+            parts = [f"{_go_name(key)}={_go_name(level)}" for key, level in side.variant.levels]
+            # The number after the last hyphen is GOMAXPROCS in this format; without it, a level such as rt-2 would be misread.
+            # After Benchmark, the format does not allow a lower-case letter.
+            name = "/".join([f"Benchmark{sentences.upper_first(_go_name(side.workload))}", *parts]) + "-1"
+            unit = _go_unit(side.metric)
+            parts_of_unit = 1e9 if unit.endswith("sec/op") else 1
+            lines += [f"{name} 1 {plain(value / parts_of_unit)} {unit}" for value in side.values]
     return "\n".join(lines) + "\n"
 
 
