@@ -14,7 +14,7 @@ import msgspec
 import pytest
 from tests.golden import crossed, latency, reports, servers, synthetic, verdicts
 
-from swapstone.core.report import export, hyperfine_export
+from swapstone.core.report import export
 from swapstone.core.report.context import ExplanationSummary, Selection
 from swapstone.core.report.render import json as json_renderer
 from swapstone.core.report.render import terminal
@@ -67,7 +67,7 @@ GOLDENS: dict[str, Callable[[], str]] = {
     "crossed-document.json": lambda: json_renderer.render(reports.document(CROSSED_CONTEXT, CROSSED)),
     "report.json": lambda: export.to_json(CONTEXT, ANALYSIS),
     "report.csv": lambda: export.to_csv(CONTEXT, ANALYSIS),
-    "hyperfine.json": lambda: hyperfine_export.to_hyperfine(CONTEXT, ANALYSIS),
+    "hyperfine.json": lambda: export.to_hyperfine(CONTEXT, ANALYSIS),
     "benchstat.txt": lambda: export.to_benchstat(CONTEXT, ANALYSIS),
     "crossed-100.txt": lambda: reports.as_text(CROSSED_CONTEXT, CROSSED, width=100),
     "crossed-64-ascii.txt": lambda: reports.as_text(CROSSED_CONTEXT, CROSSED, width=64, ascii_only=True),

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import click
@@ -14,7 +13,7 @@ from swapstone.cli.memory_fit import check_no_fit_options, fit_memory_options, r
 from swapstone.cli.options import FAIL_IF, GROUPS, OUT, declared
 from swapstone.cli.output import echo
 from swapstone.cli.printing import print_interruption, print_outcomes, print_table
-from swapstone.cli.program_command import ProgramCommand, program_of, typed_option
+from swapstone.cli.program_command import CompareCommand, program_of, typed_option
 from swapstone.cli.record_options import ALL, TRUST
 from swapstone.cli.shell_completion import complete_factors, complete_records
 from swapstone.core.model import UserError
@@ -23,18 +22,6 @@ from swapstone.core.session.agreement_output import agreement_of
 from swapstone.core.session.compare_options import resume_named, run_options
 from swapstone.core.session.outcome import Interrupted
 from swapstone.core.session.record_handle import Record
-
-_GROUPS = {
-    **{group: " ".join(names) for group, names in GROUPS.items()},
-    "The smallest memory that suffices": "fit_memory fit_resolution as_json",
-    "Record": "out resume trust every fail_if",
-}
-
-
-class CompareCommand(ProgramCommand):
-    """Has the options of a comparison, in groups."""
-
-    groups = _GROUPS
 
 
 @click.command(cls=CompareCommand)
@@ -123,7 +110,11 @@ def compare_command(
     try:
         if resume:
             _check_no_other_options(context)
-            records = _resumed(resume, given, trust=trust, every=every)
+            records = resume_named(resume, given, trust=trust, progress=display())
+            if len(records) > 1:
+                print_document(agreement_of(records).document, every=every)
+            else:
+                print_table(records[0], selection)
         elif trust:
             raise UserError(
                 "Only a record that is resumed can be untrusted.", "Leave --trust out, or add --resume RECORD."
@@ -143,16 +134,6 @@ def compare_command(
     except Interrupted as interrupted:
         return print_interruption(interrupted)
     return print_outcomes(records, fail_if)
-
-
-def _resumed(name: str, given: Mapping[str, Any], *, trust: bool, every: bool) -> list[Record]:
-    """Resume a record or those of several boards, print the result, and return them."""
-    records = resume_named(name, given, trust=trust, progress=display())
-    if len(records) > 1:
-        print_document(agreement_of(records).document, every=every)
-    else:
-        print_table(records[0], Selection(every=True) if every else None)
-    return records
 
 
 _WITH_RESUME = {

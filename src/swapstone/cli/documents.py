@@ -9,8 +9,7 @@ import sys
 
 from swapstone.cli.command_name import as_typed
 from swapstone.cli.output import echo
-from swapstone.core.report.document import Document
-from swapstone.core.report.document_texts import with_texts
+from swapstone.core.report.document import Document, with_texts
 from swapstone.core.report.render.terminal import Terminal, render
 
 PIPED_WIDTH = 120

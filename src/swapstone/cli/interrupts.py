@@ -29,7 +29,7 @@ def end_at_once() -> None:
 
 def raise_interrupts() -> None:
     """From now on, SIGINT and SIGTERM raise `KeyboardInterrupt`."""
-    _handle(_raise)
+    _handle(signal.default_int_handler)
 
 
 @contextlib.contextmanager
@@ -56,8 +56,3 @@ def _end(signum: int, frame: FrameType | None) -> NoReturn:
     with contextlib.suppress(OSError):  # standard error is closed or full
         os.write(2, b"Interrupted during the start: nothing was done.\n")
     os._exit(130)
-
-
-def _raise(signum: int, frame: FrameType | None) -> NoReturn:
-    del signum, frame
-    raise KeyboardInterrupt

@@ -8,12 +8,12 @@ from pathlib import Path
 import click
 import msgspec
 
-from swapstone.cli.compare import CompareCommand, compare_command
+from swapstone.cli.compare import compare_command
 from swapstone.cli.display import display
 from swapstone.cli.options import OUT, declared
 from swapstone.cli.output import echo, plain
 from swapstone.cli.printing import print_interruption, print_table
-from swapstone.cli.program_command import program_of
+from swapstone.cli.program_command import CompareCommand, program_of
 from swapstone.core.report.printed_json import printed_json
 from swapstone.core.session.compare_options import single_comparison
 from swapstone.core.session.outcome import Interrupted

@@ -3,22 +3,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 import click
 from click.core import ParameterSource
 
+from swapstone.cli.options import GROUPS
+
 _META = "swapstone.program"
 
 
-class ProgramCommand(click.Command):
-    """Stores what follows the first ``--``, and lists its options in named groups.
+_GROUPS = {
+    **GROUPS,
+    "The smallest memory that suffices": ("fit_memory", "fit_resolution", "as_json"),
+    "Record": ("out", "resume", "trust", "every", "fail_if"),
+}
+"""Headings with the names of the options (their function's parameters), in the order of help."""
 
-    Attributes:
-        groups: headings with the names of the options (their function's parameters), separated by spaces, in the order of help.
-    """
 
-    groups: Mapping[str, str] = {}
+class CompareCommand(click.Command):
+    """Stores what follows the first ``--``, and lists the options of a comparison in named groups."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Store what follows the first ``--``: click would drop the mark and join the two parts."""
@@ -39,8 +43,8 @@ class ProgramCommand(click.Command):
             for param in self.get_params(ctx)
             if isinstance(param, click.Option) and (record := param.get_help_record(ctx)) is not None
         }
-        for title, names in self.groups.items():
-            if shown := [records.pop(name) for name in names.split() if name in records]:
+        for title, names in _GROUPS.items():
+            if shown := [records.pop(name) for name in names if name in records]:
                 with formatter.section(title):
                     formatter.write_dl(shown)
         if records:

@@ -36,7 +36,7 @@ def table(head: Sequence[str], rows: Iterable[Sequence[object]], width: int | No
     Returns:
         Lines without trailing blanks, ending with a newline.
     """
-    cells = [[plain(_short(value)) for value in row] for row in rows]
+    cells = [[plain(f"{value:.6g}" if isinstance(value, float) else value) for value in row] for row in rows]
     made = Table(box=_HEAD_LINE, show_edge=False, padding=(0, 1, 0, 0), pad_edge=False)
     for index, name in enumerate(head):
         numeric = all(_is_number(row[index]) for row in cells) and bool(cells)
@@ -47,10 +47,6 @@ def table(head: Sequence[str], rows: Iterable[Sequence[object]], width: int | No
     console = Console(file=printed, width=width or _UNLIMITED, color_system=None, force_terminal=False)
     console.print(made, soft_wrap=False)
     return "\n".join(line.rstrip() for line in printed.getvalue().splitlines()) + "\n"
-
-
-def _short(value: object) -> object:
-    return f"{value:.6g}" if isinstance(value, float) else value
 
 
 def _is_number(text: str) -> bool:

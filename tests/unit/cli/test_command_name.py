@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from swapstone.cli.command_name import NAME, VARIABLE, as_typed, set_command_name, started_as
-from swapstone.core.report.document import Commands, Document, Paragraph, Section
-from swapstone.core.report.document_texts import with_texts
+from swapstone.core.report.document import Commands, Document, Paragraph, Section, with_texts
 from tests.e2e.cli import swapstone
 
 COMMANDS = ("show", "compare")

@@ -28,8 +28,7 @@ from swapstone.core.model import (
     Verdict,
 )
 from swapstone.core.report import record_report, topics
-from swapstone.core.report.answer.answer import Answer
-from swapstone.core.report.answer.claim import Claim
+from swapstone.core.report.answer.claim import Answer, Claim
 from swapstone.core.report.answer.conclusion import conclude
 from swapstone.core.report.answer.means import Standing
 from swapstone.core.report.answer.outcome import FailIf, is_worse, outcome_of

@@ -17,14 +17,14 @@ from tests.json_schema import check_printed
 from tests.unit import builders
 
 from swapstone.core.model import Analysis, Variant, Verdict
-from swapstone.core.report import export, hyperfine_export
+from swapstone.core.report import export
 from swapstone.core.report.context import ReportContext
 
 CONTEXT, ANALYSIS = synthetic.context(), synthetic.analysis()
 
 
 def _hyperfine(analysis: Analysis = ANALYSIS) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = json.loads(hyperfine_export.to_hyperfine(CONTEXT, analysis))["results"]
+    found: list[dict[str, Any]] = json.loads(export.to_hyperfine(CONTEXT, analysis))["results"]
     return found
 
 

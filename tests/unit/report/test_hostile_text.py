@@ -18,7 +18,7 @@ from swapstone.core.comparison.side_by_side import side_by_side
 from swapstone.core.model import Analysis, Metric
 from swapstone.core.report import export, record_report, side_by_side_table
 from swapstone.core.report.context import ReportContext, Selection
-from swapstone.core.report.document_texts import with_texts
+from swapstone.core.report.document import with_texts
 from swapstone.core.report.render import RENDERERS, terminal
 
 EVIL = "".join(HOSTILE.values()).replace("\udcff", "") + "\n=1+1"

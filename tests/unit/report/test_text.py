@@ -230,7 +230,7 @@ def test_safe_text_is_one_printable_line(value: str) -> None:
 @given(st.text(min_size=1), st.integers(2, 40))
 def test_a_cell_keeps_its_text_in_lines_of_its_width(value: str, width: int) -> None:
     text = formatting.safe(value)
-    ((*lines,),) = terminal_layout.table([[Styled(text)]], [False], [width], Paint(colour=False, ascii_only=False))
+    ((*lines,),) = terminal_layout.columns([[Styled(text)]], [False], [width], Paint(colour=False, ascii_only=False))
     assert all(cell_len(line) <= width for line in lines)
     assert "".join("".join(lines).split()) == "".join(text.split())
 

@@ -63,7 +63,6 @@ from swapstone.core.model.experiment import (
     layout_of,
 )
 from swapstone.core.model.frozen_struct import FrozenStruct
-from swapstone.core.model.histogram import percentile
 from swapstone.core.model.image_difference import ImageDifference
 from swapstone.core.model.load import IDLE, USUAL_MEMORY_BYTES, Load, LoadGenerator, LoadIndicator, MachineNeeds
 from swapstone.core.model.memory_phases import MemorySeries, PhaseMemory
@@ -89,6 +88,7 @@ from swapstone.core.model.run_result import (
     Status,
     counted_blocks,
     discarded_by_block,
+    percentile,
 )
 from swapstone.core.model.substitution import filled_text, placeholders_in, split_placeholders
 from swapstone.core.model.workload import (

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import enum
+import statistics
 
 from swapstone.core.model.experiment import RunGroup, Variant
 from swapstone.core.model.frozen_struct import FrozenStruct
@@ -246,6 +247,13 @@ class Comparison(Estimate, frozen=True, kw_only=True):
     observed_s: float | None = None
     bounded: bool = False
     carry_over: CarryOver | None = None
+
+    @property
+    def medians(self) -> tuple[float, float] | None:
+        """Return the medians of both sides, in the metric's unit; None where a side has no value."""
+        if not self.baseline_values or not self.candidate_values:
+            return None
+        return statistics.median(self.baseline_values), statistics.median(self.candidate_values)
 
 
 class Index(FrozenStruct, frozen=True, kw_only=True):

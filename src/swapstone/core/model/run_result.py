@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from swapstone.core.model.experiment import Trial
 from swapstone.core.model.frozen_struct import FrozenStruct, Integer, Name, NonNegative, Number, Passes, Text
@@ -104,6 +104,22 @@ class Run(FrozenStruct, frozen=True, kw_only=True):
     found_files: tuple[Text, ...] = ()
     by_processor: tuple[tuple[NonNegative, tuple[tuple[NonNegative, NonNegative], ...]], ...] = ()
     seen: tuple[tuple[Name, Text], ...] = ()
+
+
+def percentile(histogram: Sequence[tuple[int, int]], percent: float) -> int:
+    """Return the lower edge of the bin that contains a percentile, by the nearest-rank definition.
+
+    Args:
+        histogram: pairs (edge, count), ascending, with at least one count above 0.
+        percent: above 0, at most 100.
+    """
+    needed = sum(count for _, count in histogram) * percent / 100
+    total = 0
+    for edge, count in histogram:
+        total += count
+        if total >= needed - 1e-9:
+            return edge
+    return histogram[-1][0]
 
 
 Group = tuple[str, str, str]

@@ -103,7 +103,5 @@ def _visible(char: str) -> str:
 
 def _json_escape(char: str) -> str:
     """Return the escape of RFC 8259, section 7: beyond the basic plane two surrogates."""
-    code = ord(char)
-    if code < 0x10000:
-        return f"\\u{code:04x}"
-    return f"\\u{0xD800 + (code - 0x10000 >> 10):04x}\\u{0xDC00 + (code - 0x10000 & 0x3FF):04x}"
+    units = char.encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{units[at : at + 2].hex()}" for at in range(0, len(units), 2))

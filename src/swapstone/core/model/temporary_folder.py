@@ -69,7 +69,7 @@ def name_of_this_process(purpose: str) -> str:
 def is_left_over(name: str) -> bool:
     """Return whether a folder's name is that of a process which is gone."""
     found = _NAME.fullmatch(name)
-    return found is not None and _is_gone(int(found[1], 16), int(found[2], 16))
+    return found is not None and _start_time(int(found[1], 16)) != int(found[2], 16)
 
 
 def remove_stale_folders(place: Path) -> tuple[Path, ...]:
@@ -131,11 +131,6 @@ def _remove_unlocked(path: str) -> bool:
     finally:
         os.close(folder)
     return not Path(path).exists()
-
-
-def _is_gone(pid: int, start: int) -> bool:
-    """Return whether the process that had a number at a start time is gone."""
-    return _start_time(pid) != start
 
 
 def _start_time(pid: int) -> int | None:

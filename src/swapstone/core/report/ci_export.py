@@ -21,7 +21,7 @@ from swapstone.core.model.safe_text import safe_json
 from swapstone.core.report import formatting
 from swapstone.core.report.answer import tails
 from swapstone.core.report.context import ReportContext
-from swapstone.core.report.variant_values import without_copies
+from swapstone.core.report.variant_values import grouped, without_copies
 
 ORIGIN = "swapstone"
 """The name of the system that submits results, in KCIDB."""
@@ -65,12 +65,11 @@ def to_junit(context: ReportContext, analysis: Analysis) -> str:
     and unavailable ones. Elements and attributes are those of
     the schema of Jenkins' xUnit plugin (junit-10.xsd). `time` is left out: no test case has a duration of its own.
     """
-    groups: dict[tuple[str, str, str], list[Comparison]] = {}
-    for c in without_copies(analysis):
-        groups.setdefault((_suite(c), c.baseline.label, c.candidate.label), []).append(c)
+    cases = without_copies(analysis)
+    groups = grouped(cases, lambda c: (_suite(c), c.baseline.label, c.candidate.label))
     root = ET.Element(
         "testsuites",
-        {"name": f"swapstone {formatting.safe(context.record_id)}", **_counts(without_copies(analysis), skipped=False)},
+        {"name": f"swapstone {formatting.safe(context.record_id)}", **_counts(cases, skipped=False)},
     )
     for number, ((suite, baseline, candidate), rows) in enumerate(groups.items()):
         name = formatting.safe(f"{suite}: {candidate} against {baseline}")

@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""The columns of a comparison, for CSV and for SQL: one table of names, types and functions."""
+"""The columns of a comparison, and of an effect of crossed factors, for CSV and for SQL."""
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-from swapstone.core.model import Analysis, Comparison, FailureRates
-from swapstone.core.report.tables import Field, Value
+from swapstone.core.model import Analysis, Comparison, FactorEffect, FailureRates, Interaction
+from swapstone.core.report.tables import Datum, Field, Value, data_of
 
 
 class Row(NamedTuple):
@@ -31,14 +30,6 @@ def rows_of(analysis: Analysis) -> Iterator[Row]:
     rates = {(each.suite, each.workload, each.load, each.candidate): each for each in analysis.failure_rates}
     for c in analysis.comparisons:
         yield Row(c, rates.get((c.suite, c.workload, c.load, c.candidate)))
-
-
-def _middle(side: int) -> Callable[[Row], float | None]:
-    def value(row: Row) -> float | None:
-        values = row.c.baseline_values, row.c.candidate_values
-        return statistics.median(values[side]) if all(values) else None
-
-    return value
 
 
 def _inside(column: str, *path: str, kind: str = "DOUBLE") -> Column:
@@ -65,8 +56,8 @@ _PLACE = (
     Column("baseline", "VARCHAR", lambda row: row.c.baseline.label),
     Column("candidate", "VARCHAR", lambda row: row.c.candidate.label),
     Column("pairs", "BIGINT", lambda row: len(row.c.baseline_values)),
-    Column("baseline_median", "", _middle(0)),
-    Column("candidate_median", "", _middle(1)),
+    Column("baseline_median", "", lambda row: row.c.medians[0] if row.c.medians else None),
+    Column("candidate_median", "", lambda row: row.c.medians[1] if row.c.medians else None),
     Column("scale", "VARCHAR", lambda row: row.c.scale.value),
     Column("effect", "DOUBLE", lambda row: row.c.effect),
     Column("low", "DOUBLE", lambda row: row.c.low),
@@ -144,3 +135,62 @@ def csv_fields(unobserved: tuple[str, ...], seal: str) -> tuple[Field[Row], ...]
 
     own = (Column("not_observed", "", not_observed), Column("seal", "", lambda _row: seal))
     return tuple(Field("", each.name, each.value) for each in (*_PLACE, *own, *_DISTRIBUTION, *_FAILURES))
+
+
+Estimate = FactorEffect | Interaction
+
+
+def _of_effect(value: Callable[[FactorEffect], Value], other: Value = "") -> Callable[[Estimate], Value]:
+    return lambda each: value(each) if isinstance(each, FactorEffect) else other
+
+
+def _of_interaction(value: Callable[[Interaction], Value], other: Value = "") -> Callable[[Estimate], Value]:
+    return lambda each: value(each) if isinstance(each, Interaction) else other
+
+
+EFFECT_FIELDS: tuple[Field[Estimate], ...] = (
+    Field("", "kind", _of_effect(lambda each: "simple" if each.held else "main", "interaction")),
+    Field("", "suite", lambda each: each.suite),
+    Field("", "workload", lambda each: each.workload),
+    Field("", "load", lambda each: each.load),
+    Field("", "metric", lambda each: each.metric.name),
+    Field("", "unit", lambda each: each.metric.unit),
+    Field("", "quantity", lambda each: each.metric.quantity.value),
+    Field("", "better", lambda each: each.metric.better.value),
+    Field("", "change", lambda each: each.change.label),
+    Field("", "against", lambda each: each.change.baseline),
+    Field("", "changed_by", _of_interaction(lambda each: each.by.label)),
+    Field("", "changed_by_against", _of_interaction(lambda each: each.by.baseline)),
+    Field("", "held", _of_effect(lambda each: ",".join(f"{factor}={level}" for factor, level in each.held))),
+    Field("", "averaged", lambda each: ";".join(each.averaged)),
+    Field("", "missing", lambda each: ";".join(each.missing)),
+    Field("", "workloads", lambda each: each.workloads),
+    Field("", "blocks", lambda each: each.blocks),
+    Field("", "scale", lambda each: each.scale.value),
+    Field("", "effect", lambda each: each.effect),
+    Field("", "low", lambda each: each.low),
+    Field("", "high", lambda each: each.high),
+    Field("", "confidence", lambda each: each.confidence),
+    Field("", "p_value", lambda each: each.p_value),
+    Field("", "smallest_visible", lambda each: each.smallest_visible),
+    Field("", "exact", lambda each: each.exact),
+    Field("", "preferred", lambda each: each.preferred),
+    Field("", "verdict", lambda each: each.verdict.value if isinstance(each, FactorEffect) else each.presence.value),
+    Field("", "reason", lambda each: each.reason),
+    Field("", "depends_on", _of_effect(lambda each: ";".join(each.depends_on))),
+    Field("", "effect_without", _of_interaction(lambda each: each.without, None)),
+    Field("", "effect_within", _of_interaction(lambda each: each.within, None)),
+    Field("", "closed", _of_interaction(lambda each: each.closed, None)),
+)
+"""`kind` is ``main``, ``simple`` or ``interaction``; `workload` is empty for a suite's index; lists are joined by semicolons. None is no
+number. The verdict of an interaction is its presence. No name is a keyword of SQL."""
+
+
+def estimates(analysis: Analysis) -> tuple[Estimate, ...]:
+    """Return the effects and interactions of crossed factors."""
+    return (*analysis.effects, *analysis.interactions)
+
+
+def effect_rows(analysis: Analysis) -> tuple[Datum, ...]:
+    """Return one row for each effect and each interaction, its keys those of `EFFECT_FIELDS`."""
+    return data_of(EFFECT_FIELDS, estimates(analysis))

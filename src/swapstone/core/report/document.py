@@ -8,6 +8,10 @@ and no format. A renderer depends on blocks only. Text in a block may come from 
 from __future__ import annotations
 
 import enum
+from collections.abc import Callable
+from typing import TypeVar
+
+import msgspec
 
 from swapstone.core.model import FrozenStruct
 
@@ -421,3 +425,27 @@ class Document(FrozenStruct, frozen=True, kw_only=True):
 def notes_of(section: Section) -> tuple[str, ...]:
     """Return the notes among a section's blocks."""
     return tuple(each.text for each in section.blocks if isinstance(each, Paragraph) and each.tone is Tone.NOTE)
+
+
+Part = TypeVar("Part")
+
+_NUMBERS = frozenset((int, float, bool, type(None)))
+
+
+def with_texts(part: Part, change: Callable[[str], str]) -> Part:
+    """Return a document, or a part of one, whose texts are changed.
+
+    Args:
+        part: a document, a block, a tuple of these, or a text; other values are returned unchanged.
+        change: returns the new text.
+    """
+    if isinstance(part, str):
+        return change(part)  # type: ignore[return-value] # a str in, a str out
+    if isinstance(part, tuple):
+        if _NUMBERS.issuperset(map(type, part)):  # the points of a drawing, of which there may be millions
+            return part
+        return tuple(with_texts(each, change) for each in part)  # type: ignore[return-value] # as above
+    if isinstance(part, msgspec.Struct):
+        fields = {name: with_texts(getattr(part, name), change) for name in part.__struct_fields__}
+        return msgspec.structs.replace(part, **fields)
+    return part

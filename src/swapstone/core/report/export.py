@@ -6,21 +6,24 @@ Every number was measured or is in the analysis. A field of a format that was no
 
 from __future__ import annotations
 
+import itertools
+import json
+import shlex
+import statistics
 import urllib.parse
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 import msgspec
 
-from swapstone.core.model import Analysis, Copy, Direction, Metric
-from swapstone.core.report import comparison_columns, factorial_export, formatting, section_export
+from swapstone.core.model import Analysis, Copy, Direction, Metric, OwnProgram, Variant, filled_text
+from swapstone.core.report import comparison_columns, formatting
 from swapstone.core.report.ci_export import CI_EXPORTS
 from swapstone.core.report.context import ReportContext
-from swapstone.core.report.hyperfine_export import to_hyperfine
 from swapstone.core.report.printed_json import labelled, printed_json
-from swapstone.core.report.record_report import answer_of, sections_of
-from swapstone.core.report.tables import as_csv, comma_separated, plain
+from swapstone.core.report.record_report import answer_of, described, sections_of
+from swapstone.core.report.tables import Datum, as_csv, comma_separated, item, plain
 from swapstone.core.report.topics import sentences
-from swapstone.core.report.variant_values import Side, sides
+from swapstone.core.report.variant_values import Side, grouped, sides
 
 _GO_ALLOWED = "_.-()+,:@#~"
 """Characters of a name in Go's benchmark format besides letters and digits. Others are percent-encoded (RFC 3986)."""
@@ -40,7 +43,7 @@ def to_json(context: ReportContext, analysis: Analysis) -> str:
         answer=answer_of(context, analysis),
         context=shown_context,
         analysis=labelled(analysis),
-        **({"exhibits": section_export.described(shown)} if shown else {}),
+        **({"exhibits": described(shown)} if shown else {}),
     )
 
 
@@ -96,10 +99,7 @@ def _go_unit(metric: Metric) -> str:
 
 
 def _go_metadata(found: tuple[Side, ...]) -> Iterator[str]:
-    units: dict[str, list[Side]] = {}
-    for side in found:
-        units.setdefault(_go_unit(side.metric), []).append(side)
-    for unit, of in units.items():
+    for unit, of in grouped(found, lambda side: _go_unit(side.metric)).items():
         better = of[0].metric.better
         facts = [] if better is Direction.NEITHER else [f"better={better.value}"]
         # benchstat then prints the number itself and warns when it varies.
@@ -126,21 +126,96 @@ def to_benchstat(context: ReportContext, analysis: Analysis) -> str:
         f"target: {formatting.safe(context.experiment.target)}",
     ]
     lines += _go_metadata(found)
-    place: tuple[str, ...] | None = None
     copies = (("" if side.variant.copy is Copy.FIRST else side.variant.copy.value, side) for side in found)
-    for copy, side in sorted(copies, key=lambda pair: pair[0]):
-        if (copy, side.suite, side.load) != place:
-            place = (copy, side.suite, side.load)
-            lines += ["", f"suite: {formatting.safe(side.suite)}", f"load: {formatting.safe(side.load)}"]
-            lines += [f"copy: {copy}", ""] if copy else [""]
-        parts = [f"{_go_name(key)}={_go_name(level)}" for key, level in side.variant.levels]
-        # The number after the last hyphen is GOMAXPROCS in this format; without it, a level such as rt-2 would be misread.
-        # After Benchmark, the format does not allow a lower-case letter.
-        name = "/".join([f"Benchmark{sentences.upper_first(_go_name(side.workload))}", *parts]) + "-1"
-        unit = _go_unit(side.metric)
-        parts_of_unit = 1e9 if unit.endswith("sec/op") else 1
-        lines += [f"{name} 1 {plain(value / parts_of_unit)} {unit}" for value in side.values]
+    ordered = sorted(copies, key=lambda pair: pair[0])
+    for (copy, suite, load), of in itertools.groupby(ordered, lambda pair: (pair[0], pair[1].suite, pair[1].load)):
+        lines += ["", f"suite: {formatting.safe(suite)}", f"load: {formatting.safe(load)}"]
+        lines += [f"copy: {copy}", ""] if copy else [""]
+        for _, side in of:
+            parts = [f"{_go_name(key)}={_go_name(level)}" for key, level in side.variant.levels]
+            # The number after the last hyphen is GOMAXPROCS in this format; without it, a level such as rt-2 would be misread.
+            # After Benchmark, the format does not allow a lower-case letter.
+            name = "/".join([f"Benchmark{sentences.upper_first(_go_name(side.workload))}", *parts]) + "-1"
+            unit = _go_unit(side.metric)
+            parts_of_unit = 1e9 if unit.endswith("sec/op") else 1
+            lines += [f"{name} 1 {plain(value / parts_of_unit)} {unit}" for value in side.values]
     return "\n".join(lines) + "\n"
+
+
+_Place = tuple[str, str, str, Variant]
+"""(suite, workload, load, variant)"""
+
+
+def to_hyperfine(context: ReportContext, analysis: Analysis) -> str:
+    """Return one result per workload and variant in the JSON of hyperfine 1.15 to 1.20 (`src/benchmark/benchmark_result.rs`).
+
+    Times are seconds of elapsed time for one operation, memory is the peak resident size in bytes. `user` and `system` are means of
+    those metrics where they were measured, else null; `stddev` is null for one run, as hyperfine has it. Workloads without elapsed
+    time are left out, and so are runs that failed: every exit code is 0, unless other ones were accepted.
+    """
+    measured: dict[_Place, dict[str, Side]] = {}
+    for side in sides(analysis, copies=True):
+        measured.setdefault((side.suite, side.workload, side.load, side.variant), {})[side.metric.name] = side
+    results = [_result(context, place, metrics) for place, metrics in measured.items() if "wall" in metrics]
+    return json.dumps({"results": results}, indent=2, allow_nan=False) + "\n"
+
+
+def _result(context: ReportContext, key: _Place, metrics: dict[str, Side]) -> dict[str, object]:
+    suite, workload, load, variant = key
+    own, parameters = context.experiment.own, context.parameters(suite, workload)
+    command = workload if own is None else formatting.safe(shlex.join(_own_command(own, variant, parameters)))
+    times = [value / 1e9 for value in metrics["wall"].values]
+
+    def mean_seconds(name: str) -> float | None:
+        return statistics.mean(v / 1e9 for v in metrics[name].values) if name in metrics else None
+
+    result: dict[str, object] = {
+        "command": f"{command} [{variant.label}]" if load == "idle" else f"{command} [{variant.label}, load {load}]",
+        "mean": statistics.mean(times),
+        "stddev": statistics.stdev(times) if len(times) > 1 else None,
+        "median": statistics.median(times),
+        "user": mean_seconds("user"),
+        "system": mean_seconds("system"),
+        "min": min(times),
+        "max": max(times),
+        "times": times,
+    }
+    peak = metrics.get("maxrss")
+    if peak is not None and len(peak.values) == len(times):
+        result["memory_usage_byte"] = [round(value) for value in peak.values]
+    status = metrics.get("exit_status")
+    known = status is not None and len(status.values) == len(times)
+    result["exit_codes"] = [round(value) for value in status.values] if status and known else [0] * len(times)
+    where = {"suite": suite, "workload": workload, "load": load, "variant": variant.label}
+    result["parameters"] = {**where, **parameters, **{name.strip("{}"): level for name, level in variant.levels}}
+    return result
+
+
+def _own_command(own: OwnProgram, variant: Variant, parameters: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the command line of the own program on a variant, with the values of its placeholders."""
+    free = {name[1:-1]: level for name, level in variant.levels if name.startswith("{")}
+    values = {**free, **{name: parameters.get(name, "") for name, _ in own.parameters}}
+    return tuple(filled_text(word, values) for word in own.command_of(dict(variant.levels)).words)
+
+
+def to_effects_csv(context: ReportContext, analysis: Analysis) -> str:
+    """Return the effects and interactions of crossed factors as CSV; the header alone where fewer than two factors were varied."""
+    del context  # every export has this signature
+    return as_csv(comparison_columns.EFFECT_FIELDS, comparison_columns.estimates(analysis))
+
+
+def to_exhibits_csv(context: ReportContext, analysis: Analysis) -> str:
+    """Return one row per number or text of a section's table: its name, its row counted from 1, its column, its value.
+
+    An empty value means that there is none. The header alone where a record has no such section.
+    """
+    rows: list[Datum] = [
+        {"exhibit": section.name, "row": place, "column": column, "value": value}
+        for section in sections_of(context, analysis)
+        for place, row in enumerate(section.data, start=1)
+        for column, value in row.items()
+    ]
+    return as_csv([item("", key) for key in ("exhibit", "row", "column", "value")], rows)
 
 
 EXPORTS: dict[str, Callable[[ReportContext, Analysis], str]] = {
@@ -149,8 +224,8 @@ EXPORTS: dict[str, Callable[[ReportContext, Analysis], str]] = {
     "runs": to_runs_csv,
     "hyperfine": to_hyperfine,
     "benchstat": to_benchstat,
-    "effects": factorial_export.to_csv,
-    "exhibits": section_export.to_csv,
+    "effects": to_effects_csv,
+    "exhibits": to_exhibits_csv,
     **CI_EXPORTS,
 }
 """Every format of `swapstone export --format`."""

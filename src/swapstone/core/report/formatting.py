@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import datetime
-import statistics
 
 from swapstone.core.model import Comparison, FactorEffect, Interaction, Scale
 from swapstone.core.model.number_text import digits, fixed, percent, quantity, ratio, trimmed
@@ -33,11 +32,18 @@ Judged = Comparison | FactorEffect | Interaction
 """A result with a metric, an effect, its scale and its interval."""
 
 
-def effect(value: float, comparison: Judged) -> str:
-    """Return an effect (or a bound of its interval) of a comparison, on the comparison's scale, with the digits that its interval has."""
+def effect(value: float, comparison: Judged, width: float | None = None) -> str:
+    """Return an effect (or a bound of its interval) of a comparison, on the comparison's scale, with the digits that its interval has.
+
+    Args:
+        value: the effect or bound.
+        comparison: of it.
+        width: half the width of another interval that decides the digits; None for that of the comparison.
+    """
+    width = _width(comparison) if width is None else width
     if comparison.scale is Scale.RATIO:
-        return ratio(value, _width(comparison))
-    text = quantity(value, comparison.metric.unit, _width(comparison))
+        return ratio(value, width)
+    text = quantity(value, comparison.metric.unit, width)
     return text if value < 0 or text.startswith("0") else f"+{text}"
 
 
@@ -108,12 +114,10 @@ def opposed(comparison: Comparison) -> str:
     The effect is that of pairs, runs of the same block. If values change more between blocks than between the sides, the medians of
     all values of each side may differ in the other direction.
     """
-    effect = comparison.effect
-    if comparison.scale is not Scale.RATIO or effect is None:
+    effect, medians = comparison.effect, comparison.medians
+    if comparison.scale is not Scale.RATIO or effect is None or medians is None:
         return ""
-    if not comparison.baseline_values or not comparison.candidate_values:
-        return ""
-    before, after = statistics.median(comparison.baseline_values), statistics.median(comparison.candidate_values)
+    before, after = medians
     if before <= 0 or after <= 0 or (after / before - 1) * (effect - 1) >= 0:
         return ""
     return f"ratio of runs of the same block; of the medians it is {ratio(after / before)}"

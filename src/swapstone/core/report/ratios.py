@@ -18,7 +18,7 @@ from swapstone.core.model import Analysis, Comparison, FrozenStruct, Variant, Ve
 from swapstone.core.report import formatting
 from swapstone.core.report.tables import Field, Value
 from swapstone.core.report.topics.comparison_groups import shown_ratio, sign
-from swapstone.core.report.variant_values import Side, sides, without_copies
+from swapstone.core.report.variant_values import Side, grouped, sides, without_copies
 from swapstone.core.report.verdict_groups import NO_NUMBERS
 
 Row = TypeVar("Row")
@@ -202,9 +202,7 @@ class Ratios:
         """Read the comparisons but those with copies of the baseline."""
         found = sides(analysis)
         self._sides = {(each.suite, each.workload, each.load, each.variant, each.metric.name): each for each in found}
-        self._rows: dict[tuple[str, str, str], list[Comparison]] = {}
-        for row in without_copies(analysis):
-            self._rows.setdefault((row.suite, row.workload, row.load), []).append(row)
+        self._rows = grouped(without_copies(analysis), lambda row: (row.suite, row.workload, row.load))
 
     def variants(self) -> tuple[Variant, ...]:
         """Return all variants, each baseline before its candidates."""

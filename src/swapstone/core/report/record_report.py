@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""The report of a record: a document made of the sections of every topic."""
+"""The report of a record: a document made of the sections of every topic.
+
+Its overview has indices, the rows that matter most, what is not known, and what to do next.
+"""
 
 from __future__ import annotations
 
@@ -9,22 +12,26 @@ import msgspec
 
 from swapstone.core.model import FAMILY_CORRECTION, REPORT_CORRECTION, TAIL_RULES, Analysis
 from swapstone.core.report import formatting, topics
-from swapstone.core.report.answer.answer import Answer
+from swapstone.core.report.answer import limits
+from swapstone.core.report.answer.claim import Answer
 from swapstone.core.report.answer.conclusion import conclude
-from swapstone.core.report.answer.overview import overview_of
 from swapstone.core.report.context import ReportContext
 from swapstone.core.report.document import (
     AS_PAGE,
+    Block,
+    BulletList,
     Commands,
     Document,
     Fold,
+    Heading,
     Item,
     Paragraph,
     Section,
     Tone,
+    notes_of,
 )
 from swapstone.core.report.topics import sentences
-from swapstone.core.report.topics.comparison_groups import title
+from swapstone.core.report.topics.comparison_groups import comparison_groups
 from swapstone.core.report.topics.factorial_tables import is_crossed
 
 _HOW_TO_READ = (
@@ -57,6 +64,63 @@ _HOW_TO_READ_CROSSED = (
 )
 
 
+_UNKNOWN = "What is not known"
+_NEXT = "What to do next"
+_MOST_COMMANDS = 4
+_NO_LIMITS = ("What is measured: ", "The same work of ", "Memory at the end of ")
+"""How the notes on an own program's command line and on its equal outputs begin. They limit nothing."""
+
+
+def _overview(context: ReportContext, analysis: Analysis, answer: Answer, warnings: Iterable[str]) -> Iterator[Block]:
+    """Yield the blocks of an overview.
+
+    Args:
+        context: gives the record's path and its notes.
+        analysis: gives caveats and failed trials.
+        answer: the parts that depend on the kind of result.
+        warnings: of the report's sections.
+    """
+    yield from answer.figures
+    if answer.rows:
+        yield Heading(answer.rows_title)
+        yield from answer.rows
+    yield from (Paragraph(text) for text in _beside(context, analysis))
+    if items := tuple(_unknown(context, analysis, answer, warnings)):
+        yield Heading(_UNKNOWN)
+        yield BulletList(items=items)
+    yield Heading(_NEXT)
+    every = (
+        ("every row", f"swapstone show {context.quoted_path} --all"),
+        (AS_PAGE, f"swapstone report {context.quoted_path} --html"),
+    )
+    yield Commands(commands=(*answer.commands[: _MOST_COMMANDS - len(every)], *every))
+
+
+def _beside(context: ReportContext, analysis: Analysis) -> Iterator[str]:
+    """Yield what is measured, how it compares with the published page, and whether the baseline differs from its own copies."""
+    yield from (note for note in context.notes if note.startswith(_NO_LIMITS))
+    if context.published:
+        rows = tuple(row for group in comparison_groups(context, analysis) for row in group.rows)
+        if any(row.published for row in rows):
+            yield f"Published figures: {sentences.against_page(rows)}"
+    if context.experiment.layouts:
+        yield sentences.layouts_note(context)
+    yield from (f"Null comparison: {sentences.null(null, analysis)}." for null in analysis.nulls)
+
+
+def _unknown(context: ReportContext, analysis: Analysis, answer: Answer, warnings: Iterable[str]) -> Iterator[Item]:
+    yield from answer.unknown
+    yield from limits.caveats(analysis)
+    yield from (Item(text, tone=Tone.WARNING) for text in warnings)
+    yield from limits.items(analysis)
+    named = " ".join(item.text for item in answer.unknown)
+    failures = [each for each in analysis.failures if not each.reason or formatting.safe(each.reason) not in named]
+    if failures:
+        reason = f"; the first: {formatting.safe(failures[0].reason)}" if failures[0].reason else ""
+        yield Item(f"{formatting.count(len(failures), 'trial')} gave no numbers{reason}", tone=Tone.WARNING)
+    yield from (Item(note) for note in context.notes if not note.startswith(_NO_LIMITS))
+
+
 def document_of(context: ReportContext, analysis: Analysis) -> Document:
     """Return the report of an analysis.
 
@@ -73,12 +137,15 @@ def document_of(context: ReportContext, analysis: Analysis) -> Document:
     warnings = tuple(dict.fromkeys(text for section in every for text in section.warnings))
     return Document(
         kicker=context.experiment.name,
-        title=title(context),
+        title="; ".join(
+            f"{each.factor}: {', '.join(each.levels[1:])} against {each.levels[0]}"
+            for each in context.experiment.factors
+        ),
         lead=(sentences.effort(context, analysis),),
         notices=tuple(_notices(context, analysis, warnings)),
         warning=busy,
         answer=answer.sentence,
-        overview=() if selected else tuple(overview_of(context, analysis, answer, warnings)),
+        overview=() if selected else tuple(_overview(context, analysis, answer, warnings)),
         sections=shown,
         page_sections=tuple(
             section
@@ -101,6 +168,20 @@ def sections_of(context: ReportContext, analysis: Analysis) -> tuple[Section, ..
     return tuple(
         section for topic in topics.all_topics() for section in topic.sections(context, analysis) if section.name
     )
+
+
+def described(sections: Iterable[Section]) -> list[dict[str, object]]:
+    """Return each section's name, title, data, notes and warnings: an ``exhibit``, as the JSON report calls it."""
+    return [
+        {
+            "name": each.name,
+            "title": each.title,
+            "data": each.data,
+            "notes": notes_of(each),
+            "flags": each.warnings,
+        }
+        for each in sections
+    ]
 
 
 def _notices(context: ReportContext, analysis: Analysis, warnings: Iterable[str]) -> Iterator[Item]:

@@ -28,8 +28,7 @@ from swapstone.core.report.document import (
     Tone,
 )
 from swapstone.core.report.printed_json import labelled, printed_json
-from swapstone.core.report.record_report import answer_of, sections_of
-from swapstone.core.report.section_export import described
+from swapstone.core.report.record_report import answer_of, described, sections_of
 from swapstone.core.report.topics import sentences
 from swapstone.core.report.topics.comparison_groups import comparison_groups
 
@@ -85,33 +84,30 @@ class StudyIndex(FrozenStruct, frozen=True, kw_only=True):
     clocks: tuple[SideBySide, ...] = ()
 
 
-def headlines(context: ReportContext, analysis: Analysis) -> tuple[str, ...]:
-    """Return the sentences about a part: runs, verdicts of the rows to read first, indices of the same metric, failed trials."""
-    first = {(each.suite, each.load, each.candidate): leading_metric(each.rows) for each in places_of(analysis)}
-    groups = comparison_groups(context, analysis)
-    return (
-        sentences.effort(context, analysis),
-        *(f"{group.title}: {sentences.summary(group)}" for group in groups if group.rows),
-        *(
-            f"Index {sentences.index(each, context)}."
-            for each in analysis.indices
-            if first.get((each.suite, each.load, each.candidate)) == each.metric
-        ),
-        *([f"{formatting.count(len(analysis.failures), 'trial')} gave no numbers."] if analysis.failures else []),
-    )
-
-
 def summary(context: ReportContext, analysis: Analysis, part: PartSummary) -> PartSummary:
-    """Return a part's summary with its sentences and sections.
+    """Return a part's summary with its sections and sentences.
+
+    The sentences are about runs, verdicts of the rows to read first, indices of the same metric, and failed trials.
 
     Args:
         context: of the part's report.
         analysis: of its record.
         part: its name, title, state and paths.
     """
+    first = {(each.suite, each.load, each.candidate): leading_metric(each.rows) for each in places_of(analysis)}
+    groups = comparison_groups(context, analysis)
     return msgspec.structs.replace(
         part,
-        headlines=headlines(context, analysis),
+        headlines=(
+            sentences.effort(context, analysis),
+            *(f"{group.title}: {sentences.summary(group)}" for group in groups if group.rows),
+            *(
+                f"Index {sentences.index(each, context)}."
+                for each in analysis.indices
+                if first.get((each.suite, each.load, each.candidate)) == each.metric
+            ),
+            *([f"{formatting.count(len(analysis.failures), 'trial')} gave no numbers."] if analysis.failures else []),
+        ),
         answer=answer_of(context, analysis),
         sections=sections_of(context, analysis),
     )
@@ -184,12 +180,6 @@ def _missing(missing: Sequence[PartSummary], total: int) -> str:
     return f"{len(missing)} of {count} {verb} not complete: {listed(names)}{f' and {more} more' if more else ''}."
 
 
-def _reason(part: PartSummary) -> str:
-    """Return the sentence about a part that is not complete, with the reason."""
-    words = (formatting.safe(part.name), formatting.safe(part.state), formatting.safe(part.reason))
-    return ": ".join(filter(None, words))
-
-
 def _overview(index: StudyIndex) -> Iterator[Block]:
     """Yield each part's answer, what is missing, and what to do next."""
     yield Heading("Answers of the parts")
@@ -200,10 +190,14 @@ def _overview(index: StudyIndex) -> Iterator[Block]:
         for section in part.sections
         for text in section.warnings
     ]
-    unknown = (*(Item(_reason(part), tone=Tone.WARNING) for part in index.parts if part.state != _COMPLETE), *warnings)
-    if unknown:
+    missing = [
+        Item(": ".join(map(formatting.safe, filter(None, (part.name, part.state, part.reason)))), tone=Tone.WARNING)
+        for part in index.parts
+        if part.state != _COMPLETE
+    ]
+    if missing or warnings:
         yield Heading("What is not known")
-        yield BulletList(items=unknown)
+        yield BulletList(items=(*missing, *warnings))
     yield Heading("What to do next")
     first = next((part.record for part in index.parts if part.record), "")
     commands = (

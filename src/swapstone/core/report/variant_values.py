@@ -4,18 +4,28 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Iterable
+from typing import TypeVar
 
-from swapstone.core.model import Analysis, Comparison, FrozenStruct, Metric, Variant
+from swapstone.core.model import Analysis, Comparison, Metric, Variant
+from swapstone.core.model.experiment import RunGroup
 from swapstone.core.report.verdict_groups import NO_NUMBERS
 
+Each = TypeVar("Each")
+Key = TypeVar("Key", bound=Hashable)
 
-class Side(FrozenStruct, frozen=True, kw_only=True):
+
+def grouped(items: Iterable[Each], key: Callable[[Each], Key]) -> dict[Key, list[Each]]:
+    """Return the items by their key. Keys, and the items of one, are in the order of the items."""
+    found: dict[Key, list[Each]] = {}
+    for item in items:
+        found.setdefault(key(item), []).append(item)
+    return found
+
+
+class Side(RunGroup, frozen=True, kw_only=True):
     """One variant's values of one metric of one workload, once for all of its comparisons."""
 
-    suite: str
-    workload: str
-    load: str
     variant: Variant
     metric: Metric
     values: tuple[float, ...]

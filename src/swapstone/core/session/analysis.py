@@ -22,7 +22,7 @@ from swapstone.core.model import Analysis, Caveat, CaveatKind, Comparison, Recor
 from swapstone.core.model.observation import EMULATED
 from swapstone.core.model.safe_text import safe_excerpt
 from swapstone.core.record import RecordView
-from swapstone.core.report import factorial_export
+from swapstone.core.report import comparison_columns
 from swapstone.core.session.equal_files import same_files, without_marks
 from swapstone.core.session.program_outputs import with_differing_lines
 from swapstone.core.session.report_context import description_of, works_of
@@ -103,7 +103,7 @@ def verdicts_digest(analysis: Analysis, added: _LeftOut = iter) -> str:
         added: adds the lines of others.
     """
     lines = [c if isinstance(c, str) else _verdict_line(c) for c in added(analysis.comparisons)]
-    for row in factorial_export.rows(analysis):
+    for row in comparison_columns.effect_rows(analysis):
         effect = "none" if row["effect"] is None else f"{row['effect']:.6g}"
         where = " ".join(
             str(row[name]) for name in ("kind", "suite", "workload", "load", "metric", "change", "changed_by", "held")

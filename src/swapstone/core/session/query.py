@@ -27,7 +27,7 @@ from swapstone.core.model import Analysis, RecordError, UnavailableError, UserEr
 from swapstone.core.model.safe_text import utf8_path
 from swapstone.core.model.temporary_folder import TemporaryFolder
 from swapstone.core.record import RecordView, default_root, list_records, open_runs, record_name
-from swapstone.core.report import comparison_columns, factorial_export
+from swapstone.core.report import comparison_columns
 from swapstone.core.session import record_cache
 from swapstone.core.session.analysis import named_record
 
@@ -464,7 +464,7 @@ def _rows_of(analysis: Analysis) -> dict[str, Rows]:
     names = [name for name in _EFFECT_FIELDS if name != "record"]
     effects = (
         {name: row[name] for name in names} | {"workload": row["workload"] or None}
-        for row in factorial_export.rows(analysis)
+        for row in comparison_columns.effect_rows(analysis)
     )
     comparisons = (dict(comparison_columns.queried(row)) for row in comparison_columns.rows_of(analysis))
     return {"comparisons": list(comparisons), "effects": list(effects)}

@@ -115,16 +115,13 @@ class PairSums:
         return sums
 
 
-def all_sums(values: Integers) -> Integers:
-    """Return all M sums of `values` (shape (n,)), sorted, shape (M,)."""
-    first, second = _pairs(values.size)
-    sums: Integers = np.sort(values[first] + values[second])
-    return sums
-
-
 @functools.lru_cache(maxsize=_SORTED)
 def _sorted_sums(values: bytes) -> Integers:
-    return all_sums(np.frombuffer(values, dtype=np.int64))
+    """Return all M sums of n values in their bytes, sorted, shape (M,)."""
+    numbers = np.frombuffer(values, dtype=np.int64)
+    first, second = _pairs(numbers.size)
+    sums: Integers = np.sort(numbers[first] + numbers[second])
+    return sums
 
 
 @functools.lru_cache(maxsize=_SORTED)

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""A result that a topic derives from its rows. `swapstone.core.report.answer.conclusion` ranks claims and writes the sentence."""
+"""What a topic contributes to the answer of a report: results that it derives from its rows, and tables beside them.
+
+`swapstone.core.report.answer.conclusion` ranks claims and writes the sentence.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ import msgspec
 
 from swapstone.core.model import Comparison, FrozenStruct, Quantity
 from swapstone.core.report.answer.means import Mean, Standing
+from swapstone.core.report.document import Block, Item
 from swapstone.core.report.verdict_groups import DECIDED
 
 
@@ -77,3 +81,27 @@ class Claim(FrozenStruct, frozen=True, kw_only=True):
             low=mean.low,
             high=mean.high,
         )
+
+
+class Answer(FrozenStruct, frozen=True, kw_only=True):
+    """The answer of a topic, or of a whole report.
+
+    Attributes:
+        claims: the results; none where nothing was measured.
+        suites: whose rows the claims are about: topics with `Topic.remaining` answer for the others. Those leave it empty.
+        sentence: of a whole report, the result in plain words, with a full stop.
+        figures: the indices, as one small table.
+        rows: the rows that matter most.
+        rows_title: the heading above them.
+        unknown: what the result leaves open, most important first.
+        commands: pairs (purpose, command) that follow from the result, before those of every report.
+    """
+
+    claims: tuple[Claim, ...] = ()
+    suites: tuple[str, ...] = ()
+    sentence: str = ""
+    figures: tuple[Block, ...] = ()
+    rows: tuple[Block, ...] = ()
+    rows_title: str = ""
+    unknown: tuple[Item, ...] = ()
+    commands: tuple[tuple[str, str], ...] = ()

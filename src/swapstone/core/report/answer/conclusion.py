@@ -19,12 +19,11 @@ from collections.abc import Iterable, Sequence
 from swapstone.core.model import Analysis, Comparison, Direction, Quantity, Verdict
 from swapstone.core.report import formatting
 from swapstone.core.report.answer import limits, tails, wording
-from swapstone.core.report.answer import limits as failing_runs
-from swapstone.core.report.answer.answer import Answer
-from swapstone.core.report.answer.claim import Claim
+from swapstone.core.report.answer.claim import Answer, Claim
 from swapstone.core.report.answer.means import PROCESSOR_TIMES, Standing, name_of, places_of
 from swapstone.core.report.answer.outcome import is_worse
 from swapstone.core.report.context import ReportContext
+from swapstone.core.report.variant_values import grouped
 from swapstone.core.report.verdict_groups import DECIDED, NO_NUMBERS
 
 _MOST_CANDIDATES = 3
@@ -48,7 +47,7 @@ def conclude(context: ReportContext, analysis: Analysis, answers: Sequence[Answe
     place = {claim: number for number, claims in enumerate(groups) for claim in claims}
     ordered = sorted(answers, key=lambda each: min((place[claim] for claim in each.claims), default=len(place)))
     return Answer(
-        sentence=failing_runs.sentence(analysis) + _sentence(context, analysis, groups),
+        sentence=limits.sentence(analysis) + _sentence(context, analysis, groups),
         claims=tuple(claim for claims in groups for claim in claims),
         figures=tuple(block for each in ordered for block in each.figures),
         rows=tuple(block for each in ordered for block in each.rows),
@@ -67,17 +66,14 @@ def _weight(claim: Claim, asked: Sequence[str]) -> tuple[float, ...]:
 
 def _ranked(context: ReportContext, analysis: Analysis, claims: Iterable[Claim]) -> list[list[Claim]]:
     """Return the claims of each suite and load, those first of which one weighs most."""
-    groups: dict[tuple[str, str], list[Claim]] = {}
-    sizes: dict[str, float] = {}
-    for claim in claims:
-        groups.setdefault((claim.suite, claim.load), []).append(claim)
-        sizes[claim.suite] = max(claim.size, sizes.get(claim.suite, 0.0))
+    groups = grouped(claims, lambda claim: (claim.suite, claim.load))
     order = list(dict.fromkeys((row.suite, row.load) for row in analysis.comparisons))
 
     def key(group: tuple[str, str]) -> tuple[object, ...]:
         position = order.index(group) if group in order else len(order)
         weight = min(_weight(claim, context.asked) for claim in groups[group])
-        return weight, -sizes[group[0]], position, group
+        largest = max(claim.size for each, same in groups.items() if each[0] == group[0] for claim in same)
+        return weight, -largest, position, group
 
     return [groups[group] for group in sorted(groups, key=key)]
 
@@ -104,20 +100,12 @@ def group_text(claims: Sequence[Claim]) -> str:
     """
     brief = [claim for claim in claims if claim.brief]
     texts = [clause for claim in claims if not claim.brief for clause in (claim.text, *_counted(claim))]
-    by_subject = _by_subject(brief)
+    by_subject = list(grouped(brief, lambda claim: claim.subject).values())
     if len(by_subject) == 1:
         texts.append(_results(brief, brief[0].text))
     elif by_subject:
         texts.append(_of_several(by_subject))
     return "; ".join(texts)
-
-
-def _by_subject(claims: Sequence[Claim]) -> list[list[Claim]]:
-    """Return the claims of each candidate."""
-    found: dict[str, list[Claim]] = {}
-    for claim in claims:
-        found.setdefault(claim.subject, []).append(claim)
-    return list(found.values())
 
 
 def _results(claims: Sequence[Claim], start: str = "") -> str:
@@ -169,11 +157,11 @@ def _beside(first: Sequence[Claim], others: Sequence[Sequence[Claim]]) -> str:
     found: list[tuple[str, list[Claim]]] = []
     for claims in others:
         found += [("; ".join((claim.text, *_counted(claim))), [claim]) for claim in claims if not claim.brief]
-        for each in _by_subject([claim for claim in claims if claim.brief]):
+        for each in grouped((claim for claim in claims if claim.brief), lambda claim: claim.subject).values():
             who = "it" if each[0].subject == first[0].subject else each[0].subject
             start = f"on {each[0].scope} {who} {each[0].brief}" if each[0].scope else each[0].text
             found.append((_results(each, start), each))
-    most = 0 if len(_by_subject([claim for claim in first if claim.brief])) > 1 else _MOST_BESIDE
+    most = 0 if len({claim.subject for claim in first if claim.brief}) > 1 else _MOST_BESIDE
     text = "".join(f"; {clause}" for clause, _ in found[:most])
     rest = [claims for _, claims in found[most:]]
     more = f"; {formatting.count(len(rest), 'more result')} for other suites or loads{_rows_of(rest)}" if rest else ""

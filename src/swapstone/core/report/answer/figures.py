@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import statistics
 from collections.abc import Sequence
 
 import msgspec
@@ -213,7 +212,7 @@ def forest_row(row: Comparison) -> ForestRow:
 
 def values(row: Comparison) -> tuple[str, str]:
     """Return the medians of baseline and candidate with their unit; empty texts where there are none."""
-    if not row.baseline_values or not row.candidate_values:
+    if row.medians is None:
         return "", ""
-    before, after = statistics.median(row.baseline_values), statistics.median(row.candidate_values)
-    return formatting.quantity(before, row.metric.unit), formatting.quantity(after, row.metric.unit)
+    before, after = (formatting.quantity(each, row.metric.unit) for each in row.medians)
+    return before, after

@@ -21,6 +21,7 @@ from swapstone.core.report.answer import tails
 from swapstone.core.report.answer.means import IDLE, Place, have_numbers, name_of, prose_name
 from swapstone.core.report.answer.wording import listed
 from swapstone.core.report.document import Item, Tone
+from swapstone.core.report.variant_values import grouped
 from swapstone.core.report.verdict_groups import NO_NUMBERS
 
 _MOST_NAMES = 4
@@ -148,11 +149,8 @@ def _bounded(rows: Sequence[Comparison]) -> Iterator[Item]:
 
 def rejected(rows: Sequence[Comparison]) -> Iterator[Item]:
     """Yield an item for each kind of reason for which rows have no result, or a mixed one: the rows, and the first reason."""
-    found: dict[tuple[Verdict, str], list[Comparison]] = {}
-    for row in rows:
-        if row.verdict in {*NO_NUMBERS, Verdict.MIXED}:
-            found.setdefault((row.verdict, _kind(row)), []).append(row)
-    for (verdict, _), refused in found.items():
+    found = (row for row in rows if row.verdict in {*NO_NUMBERS, Verdict.MIXED})
+    for (verdict, _), refused in grouped(found, lambda row: (row.verdict, _kind(row))).items():
         reason = formatting.safe(refused[0].reason.removeprefix("candidate: ")) or "no reason given"
         yield Item(f"{_where(refused, rows)}: {verdict.value}: {reason}", tone=Tone.WARNING)
 

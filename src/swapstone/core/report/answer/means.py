@@ -29,7 +29,7 @@ from swapstone.core.model import (
 from swapstone.core.model.metric import TIMES
 from swapstone.core.model.parts import provided
 from swapstone.core.report import formatting
-from swapstone.core.report.variant_values import without_copies
+from swapstone.core.report.variant_values import grouped, without_copies
 from swapstone.core.report.verdict_groups import MEDIAN_DIFFERS, NO_NUMBERS
 
 PROCESSOR_TIMES = frozenset({"cpu", "tree_cpu", "cpu_per_request"})
@@ -165,11 +165,9 @@ def means_of(rows: Sequence[Comparison], indices: Sequence[Index], asked: Sequen
         indices: those of the same suite, load and candidate.
         asked: metrics that the user asked for.
     """
-    by_metric: dict[str, list[Comparison]] = {}
-    for row in rows:
-        # At a constant rate the schedule sets the requests a second: their ratio is no result.
-        if row.metric.name != "requests" or row.metric.leads:
-            by_metric.setdefault(row.metric.name, []).append(row)
+    # At a constant rate the schedule sets the requests a second: their ratio is no result.
+    results = (row for row in rows if row.metric.name != "requests" or row.metric.leads)
+    by_metric = grouped(results, lambda row: row.metric.name)
     known = {index.metric: index for index in indices}
     names = dict.fromkeys((*asked, *_chosen(rows)))
     found = (mean_of(by_metric[name], known.get(name)) for name in names if name in by_metric)
@@ -336,12 +334,8 @@ def places_of(analysis: Analysis, asked: Sequence[str] = ()) -> tuple[Place, ...
         analysis: of a record.
         asked: metrics that the user asked for.
     """
-    found: dict[tuple[str, str, Variant, Variant], list[Comparison]] = {}
-    for row in without_copies(analysis):
-        found.setdefault((row.suite, row.load, row.baseline, row.candidate), []).append(row)
-    indices: dict[tuple[str, str, Variant], list[Index]] = {}
-    for each in analysis.indices:
-        indices.setdefault((each.suite, each.load, each.candidate), []).append(each)
+    found = grouped(without_copies(analysis), lambda row: (row.suite, row.load, row.baseline, row.candidate))
+    indices = grouped(analysis.indices, lambda each: (each.suite, each.load, each.candidate))
     places = [
         Place(
             suite=suite,

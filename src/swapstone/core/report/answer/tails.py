@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Literal
 
 from swapstone.core.model import Comparison, Direction, Quantity, Scale, Verdict
 from swapstone.core.report import formatting
@@ -40,7 +41,7 @@ def limit_of(rows: Sequence[Comparison], margin: float) -> str:
     far = max(found, key=_mean_distance)
     if _mean_distance(far) > math.log1p(margin):
         whose = "its mean" if len(rows) == 1 else f"the mean of {formatting.safe(far.workload)}"
-        return f"{whose} is {mean_text(far)}, undecided"
+        return f"{whose} is {average_text(far)}, undecided"
     rarest = max((row.rarest_mode for row in found if row.rarest_mode is not None), default=0.0)
     if rarest > SLOW_MODE:
         return f"slow modes rarer than {wording.percent(rarest)} of runs are not excluded"
@@ -53,7 +54,7 @@ def limit_of(rows: Sequence[Comparison], margin: float) -> str:
 def short_limit(row: Comparison, margin: float) -> str:
     """Return the same of a single row in few words, for a cell: ``mean 1.12 times (0.98 to 1.30)``, ``modes below 18 %``."""
     if _mean_distance(row) > math.log1p(margin):
-        return f"mean {mean_text(row)}"
+        return f"mean {average_text(row)}"
     if row.rarest_mode is not None and row.rarest_mode > SLOW_MODE:
         return f"modes below {wording.percent(row.rarest_mode)}"
     return "mean undecided" if not _mean_inside(row, margin) else ""
@@ -101,7 +102,7 @@ def detail(row: Comparison) -> str:
 
 def _figures(row: Comparison) -> list[str]:
     before, after = row.baseline_runs, row.candidate_runs
-    parts = [f"mean {mean}"] if (mean := mean_text(row)) else []
+    parts = [f"mean {mean}"] if (mean := average_text(row)) else []
     if before is not None and after is not None:
         unit = row.metric.unit
         # Of a rate, the high values are the fast ones.
@@ -111,38 +112,24 @@ def _figures(row: Comparison) -> list[str]:
     return parts
 
 
-def mean_text(row: Comparison) -> str:
-    """Return the ratio of means with its interval, ``1.45 times (1.20 to 1.80)`` with a dash, or their difference; empty without one."""
-    return _average_text(row, row.mean_effect, row.mean_low, row.mean_high)
+def average_text(row: Comparison, of: Literal["mean", "median"] = "mean") -> str:
+    """Return the ratio of means or medians with its interval, ``1.45 times (1.20 to 1.80)`` with a dash, or their difference.
 
-
-def median_text(row: Comparison) -> str:
-    """Return the ratio of medians with its interval, as `mean_text`."""
-    return _average_text(row, row.median_effect, row.median_low, row.median_high)
-
-
-def _average_text(row: Comparison, effect: float | None, low: float | None, high: float | None) -> str:
-    """Return an effect on means or medians, with the digits that its interval has."""
+    It has the digits that its interval has, and is empty without an effect.
+    """
+    effect, low, high = (getattr(row, f"{of}_{name}") for name in ("effect", "low", "high"))
     if effect is None:
         return ""
     times = " times" if row.scale is Scale.RATIO else ""
     width = 0.0 if low is None or high is None else max(0.0, (high - low) / 2)
-    bounds = [_number(row, bound, width) for bound in (low, high) if bound is not None]
+    shown = [formatting.safe(formatting.effect(each, row, width)) for each in (effect, low, high) if each is not None]
     dash = "–" if row.scale is Scale.RATIO else " to "  # noqa: RUF001 - a dash between numbers
-    return f"{_number(row, effect, width)}{times}" + (f" ({dash.join(bounds)})" if len(bounds) == 2 else "")
+    return f"{shown[0]}{times}" + (f" ({dash.join(shown[1:])})" if len(shown) == 3 else "")
 
 
-def _quantity(value: float, unit: str, width: float = 0.0) -> str:
+def _quantity(value: float, unit: str) -> str:
     """Return a value with its unit, which may come from outside."""
-    return formatting.safe(formatting.quantity(value, unit, width))
-
-
-def _number(row: Comparison, value: float, width: float) -> str:
-    """Return an effect, or a bound of its interval, with the digits that half the width of the interval allows."""
-    if row.scale is Scale.RATIO:
-        return formatting.ratio(value, width)
-    text = _quantity(value, row.metric.unit, width)
-    return text if value < 0 or text.startswith("0") else f"+{text}"
+    return formatting.safe(formatting.quantity(value, unit))
 
 
 def matters(row: Comparison, margin: float) -> bool:

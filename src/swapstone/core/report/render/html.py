@@ -94,9 +94,7 @@ def _as_results(plot: ForestPlot) -> ResultTable:
 
 def _verdicts(table: ResultTable) -> tuple[tuple[Mark, int], ...]:
     """Return the marks of a table's rows with their numbers, the most frequent first."""
-    marks = {each.row.mark.name: each.row.mark for each in table.rows}
-    counted = Counter(each.row.mark.name for each in table.rows)
-    return tuple((marks[name], number) for name, number in counted.most_common())
+    return tuple(Counter(each.row.mark for each in table.rows).most_common())
 
 
 def _unbroken(text: str) -> str:

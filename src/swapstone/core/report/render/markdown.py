@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import assert_never
 
 from swapstone.core.report import formatting
@@ -43,24 +43,6 @@ def code(text: str) -> str:
     """Return text from outside as code; in a table a bar must be escaped even there."""
     shown = formatting.safe(text).replace("`", "'").replace("|", "\\|").strip()
     return f"`{shown}`" if shown else ""
-
-
-def table(head: Sequence[str], right: Sequence[bool], rows: Iterable[Sequence[str]]) -> list[str]:
-    """Return the lines of a table, one blank line around it.
-
-    Args:
-        head: names of the columns.
-        right: for each column, whether it is flush right.
-        rows: cells.
-    """
-    lines = ["", f"| {' | '.join(head)} |", f"|{'|'.join('---:' if flush else '---' for flush in right)}|"]
-    lines += [f"| {' | '.join(row)} |" for row in rows]
-    return [*lines, ""]
-
-
-def details(summary: str, body: list[str]) -> list[str]:
-    """Return lines that are folded away behind a summary, which is HTML."""
-    return ["", f"<details><summary>{summary}</summary>", *body, "</details>", ""]
 
 
 def html_text(text: str) -> str:
@@ -123,9 +105,11 @@ def _block(block: Block) -> list[str]:
         case PairedRuns() | ForestPlot() | ResultTable() | Facts():
             return _blocks(simplified(block))
         case Table():
+            rule = "|".join("---:" if column.right else "---" for column in block.columns)
             head = [plain(column.name) for column in block.columns]
-            rows = [[_cell(cell) for cell in row] for row in block.rows]
-            return table(head, [column.right for column in block.columns], rows)
+            rows = [head, *([_cell(cell) for cell in row] for row in block.rows)]
+            first, *lines = (f"| {' | '.join(row)} |" for row in rows)
+            return ["", first, f"|{rule}|", *lines, ""]
         case Drawing():
             return []
         case Commands():
@@ -141,7 +125,8 @@ def _block(block: Block) -> list[str]:
             return ["", *(f"- {link(what, where)}" for what, where in block.links), ""]
         case Fold():
             note = f" ({block.note})" if block.note else ""
-            return details(html_text(block.summary + note), _blocks(block.blocks))
+            summary = f"<details><summary>{html_text(block.summary + note)}</summary>"
+            return ["", summary, *_blocks(block.blocks), "</details>", ""]
         case _:
             assert_never(block)
 

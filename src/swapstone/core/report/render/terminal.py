@@ -7,7 +7,7 @@ import itertools
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple, TypeVar, assert_never
+from typing import NamedTuple, assert_never
 
 import msgspec
 from rich.cells import cell_len
@@ -34,12 +34,8 @@ from swapstone.core.report.document import (
     Tone,
 )
 from swapstone.core.report.formatting import safe
-from swapstone.core.report.render import terminal_layout
-from swapstone.core.report.render.terminal_layout import Paint
-from swapstone.core.report.render.terminal_table import forest_lines, marks_of, table_lines
+from swapstone.core.report.render.terminal_layout import Paint, forest_lines, marks_of, table_lines, wrap
 from swapstone.core.report.simple_blocks import simplified
-
-Shortened = TypeVar("Shortened", Table, ForestPlot)
 
 
 class Brevity(NamedTuple):
@@ -86,9 +82,7 @@ def brief_blocks(blocks: Sequence[Block], brevity: Brevity) -> Iterator[Block]:
             case Heading():
                 most = brevity.rows
                 yield block
-            case ForestPlot():
-                yield _rows(block, most)
-            case Table():
+            case ForestPlot() | Table():
                 yield _rows(block, most)
             case BulletList():
                 yield _items(block, brevity)
@@ -98,7 +92,7 @@ def brief_blocks(blocks: Sequence[Block], brevity: Brevity) -> Iterator[Block]:
                 yield block
 
 
-def _rows(block: Shortened, most: int) -> Shortened:
+def _rows(block: Table | ForestPlot, most: int) -> Table | ForestPlot:
     """Return a table without rows from its middle, beside those that are left out already."""
     cut = len(block.rows) - most
     if cut <= 0:
@@ -337,7 +331,7 @@ class _Printer:
         return [*self._wrapped(f"{bullet}{label}{item.text}", item.tone), *below]
 
     def _wrapped(self, text: str, tone: Tone = Tone.PLAIN, indent: str = "  ") -> list[str]:
-        return [self.paint(line, tone) for line in terminal_layout.wrap(safe(text), self.width, indent)]
+        return [self.paint(line, tone) for line in wrap(safe(text), self.width, indent)]
 
 
 def render_whole(document: Document) -> str:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Lines, columns and bars of fixed width for a terminal."""
+"""Lines, columns, bars, tables and forest plots of fixed width for a terminal. A table that is too wide continues below."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import msgspec
 from rich.cells import cell_len, chop_cells
 
-from swapstone.core.report.document import Tone
+from swapstone.core.report.document import Cell, ForestPlot, ForestRow, Mark, Table, Tone
+from swapstone.core.report.formatting import safe
 
 _CODES = {
     Tone.GOOD: "32",
@@ -60,7 +62,7 @@ class Paint:
         return line.translate(_ASCII).encode("ascii", "backslashreplace").decode("ascii") if self.ascii_only else line
 
 
-def table(
+def columns(
     rows: Sequence[Sequence[Styled]], right: Sequence[bool], limit: Sequence[int], paint: Paint, width: int = 0
 ) -> list[list[str]]:
     """Lay rows out in columns, a blank between them. A cell that is wider than its column continues below: nothing is cut.
@@ -136,3 +138,200 @@ def wrap(text: str, width: int, indent: str = "") -> list[str]:
             joined = indent + word
         line = joined
     return [*lines, line or start]
+
+
+_LEAST_NAME = 12  # a column that names a row is cut no shorter
+_NAME = 29  # a longer name is cut before it costs a column
+_NARROW = 100  # from this width on a bar fits
+_NO_VALUES = 64  # below this width a forest plot has no values
+_WIDE = 116  # from this width on reference ratios fit beside the others
+_VALUE, _WIDE_VALUE = 9, 16  # a column of values is no wider, on a narrow terminal and on others
+
+
+def table_lines(table: Table, width: int, paint: Paint) -> list[str]:
+    """Lay out a table; where it is too wide, as several that begin with the same key columns.
+
+    Args:
+        table: what to print.
+        width: columns of the terminal.
+        paint: applies tones.
+    """
+    table = _without_optional_columns(table, width)
+    body = _composed(table, effects=True)
+    if _total(body) > width and any(cell.text and cell.effect for row in table.rows for cell in row):
+        body = _composed(table, effects=False)
+    widths = [max(cell_len(row[i].text) for row in body) for i in range(len(table.columns))]
+    keys = range(min(table.keys, len(widths)))
+    right = [column.right for column in table.columns]
+    found: list[str] = []
+    for chunk in _chunks(widths, len(keys), width):
+        shown = [*keys, *chunk]
+        limit = _limits([widths[i] for i in shown], len(keys), width)
+        laid = columns([[row[i] for i in shown] for row in body], [right[i] for i in shown], limit, paint, width)
+        found += ["", *_with_gap(laid, table, len(body) - len(table.rows), paint)]
+    return found[1:]
+
+
+def _without_optional_columns(table: Table, width: int) -> Table:
+    """Return a table without its last optional columns, if the table is too wide with them."""
+    optional = [place for place, column in enumerate(table.columns) if column.optional]
+    while optional and _total(_composed(table, effects=True)) > width:
+        last = optional.pop()
+        table = msgspec.structs.replace(
+            table,
+            columns=(*table.columns[:last], *table.columns[last + 1 :]),
+            rows=tuple((*row[:last], *row[last + 1 :]) for row in table.rows),
+        )
+    return table
+
+
+def _with_gap(rows: list[list[str]], block: Table | ForestPlot, heads: int, paint: Paint) -> list[str]:
+    """Return the lines of a table's rows with the number of rows that are left out, at their place."""
+    gap = [[paint(f"… and {block.left_out} more", Tone.NOTE)]] if block.left_out else []
+    place = heads + block.left_out_after
+    return [line for lines in (*rows[:place], *gap, *rows[place:]) for line in lines]
+
+
+def _composed(table: Table, *, effects: bool) -> list[list[Styled]]:
+    """Return heading lines and rows as one text a cell, the parts of a column's cells below each other.
+
+    Args:
+        table: what to print.
+        effects: whether to print the effect of a cell that has a text too.
+    """
+    heads = [
+        [Styled(safe(column.head[line]) if line < len(column.head) else "", Tone.NOTE) for column in table.columns]
+        for line in range(max(len(column.head) for column in table.columns))
+    ]
+    shown = [_column([row[i] for row in table.rows], dense=table.dense, effects=effects) for i in range(len(heads[0]))]
+    return [*heads, *(list(row) for row in zip(*shown, strict=True))]
+
+
+def _column(cells: Sequence[Cell], *, dense: bool, effects: bool) -> list[Styled]:
+    """Return a column's cells as texts: value, effect and mark, each set below the one above it."""
+    parts = [_parts(cell, dense=dense, effects=effects) for cell in cells]
+    widths = [max((cell_len(part[i]) for part in parts), default=0) for i in range(3)]
+    ragged = any("(" in part[1] for part in parts)
+    joined = []
+    for cell, (text, effect, mark) in zip(cells, parts, strict=True):
+        fields = [
+            " " * (widths[0] - cell_len(text)) + text if widths[1] or widths[2] else text,
+            effect + " " * (widths[1] - cell_len(effect)) if ragged else " " * (widths[1] - cell_len(effect)) + effect,
+            mark + " " * (widths[2] - cell_len(mark)),
+        ]
+        line = " ".join(field for field, size in zip(fields, widths, strict=True) if size)
+        joined.append(Styled(line if line.strip() else "", cell.mark.tone if cell.mark else Tone.PLAIN))
+    return joined
+
+
+def _parts(cell: Cell, *, dense: bool, effects: bool) -> tuple[str, str, str]:
+    text = safe((dense and cell.short) or cell.text)
+    effect = ""
+    if cell.effect and (effects or not text):
+        between = f" ({safe(cell.interval)})" if cell.interval and not (dense and text) else ""
+        effect = f"{'×' if text else ''}{safe(cell.effect)}{between}"  # noqa: RUF001 - a times sign
+    if dense:
+        return text, effect, (cell.mark.letter if cell.mark else "") + cell.sign
+    note = f"{': ' if cell.mark and cell.note else ''}{safe(cell.note)}"
+    return text, effect, (cell.mark.name if cell.mark else "") + note
+
+
+def _total(body: Sequence[Sequence[Styled]]) -> int:
+    widths = [max(cell_len(row[i].text) for row in body) for i in range(len(body[0]))]
+    return min(widths[0], _NAME) + sum(widths[1:]) + len(widths) - 1
+
+
+def _chunks(widths: Sequence[int], keys: int, width: int) -> list[list[int]]:
+    """Distribute the columns that are no keys over as few tables as fit, about equally many in each."""
+    room = width - sum(min(size, _LEAST_NAME * 2) + 1 for size in widths[:keys])
+    found: list[list[int]] = [[]]
+    used = 0
+    for place in range(keys, len(widths)):
+        if found[-1] and used + widths[place] > room:
+            found.append([])
+            used = 0
+        found[-1].append(place)
+        used += widths[place] + 1
+    return found
+
+
+def _limits(widths: Sequence[int], keys: int, width: int) -> list[int]:
+    """Return the widest that each column may be, so that a table fits: keys give way first, then all others alike."""
+    limit = list(widths)
+    over = sum(limit) + len(limit) - 1 - width
+    for place in [*range(keys), *range(keys, len(limit))]:
+        cut = min(max(0, over), max(0, limit[place] - _LEAST_NAME))
+        limit[place] -= cut
+        over -= cut
+    return limit
+
+
+def marks_of(table: Table) -> tuple[Mark, ...]:
+    """Return the marks that a table shows as letters, each once."""
+    marks = dict.fromkeys(cell.mark for row in table.rows for cell in row if table.dense and cell.mark is not None)
+    return tuple(mark for mark in marks if mark.letter not in {"", mark.name})
+
+
+def forest_lines(plot: ForestPlot, width: int, paint: Paint, *, details: bool = True) -> list[str]:
+    """Lay out one row a ratio: name, both values, ratio, and as the width allows a bar and the reference ratio.
+
+    Args:
+        plot: what to print.
+        width: columns of the terminal.
+        paint: applies tones.
+        details: whether each row's detail stands below it.
+    """
+    bars, references = width >= _NARROW, bool(plot.reference_name)
+    beside = references and width >= _WIDE
+    # The bars reach to a power of two.
+    most_bits = max((abs(math.log2(row.ratio)) for row in plot.rows if row.ratio is not None), default=0.0)
+    reach = float(2 ** max(1, math.ceil(most_bits - 1e-9)))
+    bare = width < _NO_VALUES
+    head = ["", safe(plot.before_name), safe(plot.after_name), "ratio (interval)"]
+    head += [f"1/{reach:.0f}".ljust(6) + "1" + f"{reach:.0f}".rjust(6)] * bars
+    head += ["verdict", *([safe(plot.reference_name), "sign"] if beside else [])]
+    body = [[Styled(text, Tone.NOTE) for text in head]]
+    for row in plot.rows:
+        cells = [Styled(safe(text)) for text in (row.name, row.before, row.after, _ratio(row))]
+        drawn = "" if row.ratio is None else bar(row.ratio, reach)
+        cells += [*[Styled(drawn, row.mark.tone)] * bars, Styled(row.mark.name, row.mark.tone)]
+        body.append([*cells, *(_reference(row) if beside else ())])
+    right = [False, True, True, False, *([False] * bars), False, *([True, False] * beside)]
+    if bare:
+        body, right = [[row[0], *row[3:]] for row in body], [right[0], *right[3:]]
+    value = _VALUE if width < _NARROW else _WIDE_VALUE
+    limit = [0, *([] if bare else [value, value]), *([0] * (len(right) - (1 if bare else 3)))]
+    limit[0] = _name_limit(body, width, limit)
+    laid = columns(body, right, limit, paint, width)
+    for lines, row in zip(laid[1:], plot.rows if details else (), strict=details):
+        below = wrap(f"  {safe(row.detail)}", width, "  ") if row.detail else []
+        lines += [paint(text, Tone.NOTE) for text in below]
+    return _with_gap(laid, plot, 1, paint) + (_reference_lines(plot, width, paint) if references and not beside else [])
+
+
+def _ratio(row: ForestRow) -> str:
+    interval = row.interval if row.interval == "exact" else f"({row.interval})"
+    return f"{row.effect} {interval}" if row.interval else row.effect
+
+
+def _reference(row: ForestRow) -> tuple[Styled, Styled]:
+    return Styled(safe(row.reference_text)), Styled(safe(row.reference_note), row.reference_tone)
+
+
+def _reference_lines(plot: ForestPlot, width: int, paint: Paint) -> list[str]:
+    """Return the reference ratios as a table of their own."""
+    name = safe(plot.reference_name)
+    body = [[Styled(text, Tone.NOTE) for text in (f"beside the {name}", "here", name, "sign")]]
+    body += [
+        [Styled(safe(row.name)), Styled(safe(row.effect)), *_reference(row)]
+        for row in plot.rows
+        if row.reference is not None
+    ]
+    laid = columns(body, [False, True, True, False], [40, 0, 0, 0], paint, width)
+    return ["", *(line for lines in laid for line in lines)]
+
+
+def _name_limit(body: Sequence[Sequence[Styled]], width: int, limit: Sequence[int]) -> int:
+    widest = [max(cell_len(line[i].text) for line in body) for i in range(len(limit))]
+    others = sum(min(size, most) if most else size for size, most in zip(widest[1:], limit[1:], strict=True))
+    return max(_LEAST_NAME, width - others - (len(limit) - 1))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""The answer of a comparison of levels of one factor."""
+"""The answer of a comparison of levels of one factor, and the parts that every answer about ratios has beside its sentence."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import msgspec
 from swapstone.core.model import Analysis, Comparison, Direction, Metric, Scale, Verdict
 from swapstone.core.model.metric import TIMES
 from swapstone.core.report import formatting
-from swapstone.core.report.answer import figures, tails, wording
-from swapstone.core.report.answer.answer import Answer
-from swapstone.core.report.answer.claim import Claim
+from swapstone.core.report.answer import figures, limits, tails, wording
+from swapstone.core.report.answer.claim import Answer, Claim
+from swapstone.core.report.answer.commands import commands_for
 from swapstone.core.report.answer.means import (
     Mean,
     Place,
@@ -24,9 +24,10 @@ from swapstone.core.report.answer.means import (
     phrase_of,
     places_of,
 )
-from swapstone.core.report.answer.ratio_answer import ratio_answer
 from swapstone.core.report.context import ReportContext
+from swapstone.core.report.document import Block, Item
 from swapstone.core.report.topics.factorial_tables import is_crossed
+from swapstone.core.report.variant_values import grouped
 from swapstone.core.report.verdict_groups import DECIDED, MEDIAN_DIFFERS, NO_NUMBERS, SAME_CENTRE
 
 P99 = "latency_p99"
@@ -41,6 +42,44 @@ def answer(context: ReportContext, analysis: Analysis) -> Answer | None:
         return None
     places = places_of(analysis, context.asked)
     return ratio_answer(context, places, claims_of(places, context.experiment.margin))
+
+
+def ratio_answer(
+    context: ReportContext,
+    places: Sequence[Place],
+    claims: Sequence[Claim],
+    *,
+    table: tuple[Block, ...] = (),
+    table_title: str = "",
+    undecided: tuple[Item, ...] = (),
+) -> Answer:
+    """Return an answer with the table of ratios, the rows that matter most, what limits them, and commands.
+
+    Args:
+        context: gives the margin, and the commands.
+        places: of the comparisons.
+        claims: the results.
+        table: in the place of the rows that matter most; empty for those.
+        table_title: its heading.
+        undecided: what else is undecided.
+    """
+    rows = [row for place in places for row in _rows_of(place)]
+    return Answer(
+        claims=tuple(claims),
+        figures=figures.ratio_table(places, margin=context.experiment.margin),
+        rows=table or figures.rows_plot(rows, margin=context.experiment.margin),
+        rows_title=table_title if table else figures.ROWS_TITLE,
+        unknown=(*limits.rejected(rows), *undecided, *limits.open_rows(rows)),
+        commands=commands_for(context, rows),
+    )
+
+
+def _rows_of(place: Place) -> Iterator[Comparison]:
+    """Yield the rows to read first, and CPU times with another verdict than what is read first of their workload."""
+    first = {(row.workload, row.verdict) for row in place.leads}
+    yield from place.leads
+    others = (row for row in place.deciding if place.leads and row not in place.leads)
+    yield from (row for row in others if row.verdict in DECIDED and (row.workload, row.verdict) not in first)
 
 
 def claims_of(places: Sequence[Place], margin: float) -> list[Claim]:
@@ -61,10 +100,7 @@ def claims_of(places: Sequence[Place], margin: float) -> list[Claim]:
 
 
 def _by_metric(rows: Iterable[Comparison]) -> Iterable[tuple[str, list[Comparison]]]:
-    found: dict[str, list[Comparison]] = {}
-    for row in rows:
-        found.setdefault(row.metric.name, []).append(row)
-    return found.items()
+    return grouped(rows, lambda row: row.metric.name).items()
 
 
 def _claims(place: Place, margin: float) -> Iterator[Claim]:
@@ -121,7 +157,8 @@ def _claim(place: Place, name: str, rows: Sequence[Comparison], margin: float) -
     alone = len({row.workload for row in usable}) == 1
     found = Standing.UNKNOWN if mean is None else mean.standing(margin)
     scope = place.scope(len({row.workload for row in usable}) if mean is None else mean.workloads)
-    where = f" on {'each of ' if _holds_for_each(found, rows) and not alone else ''}{scope}"
+    of_each = found is Standing.SAME and not alone and all(row.verdict in SAME_CENTRE for row in rows)
+    where = f" on {'each of ' * of_each}{scope}"
     phrases = [
         _differences(usable, each) if mean is None else lead_phrase(mean, margin, each) for each in (baseline, "")
     ]
@@ -141,10 +178,6 @@ def _claim(place: Place, name: str, rows: Sequence[Comparison], margin: float) -
         floor=margin,
     )
     return msgspec.structs.replace(claim, standing=_without_ratio(usable)) if mean is None else claim.of_mean(mean)
-
-
-def _holds_for_each(found: Standing, rows: Sequence[Comparison]) -> bool:
-    return found is Standing.SAME and all(row.verdict in SAME_CENTRE for row in rows)
 
 
 def _special(place: Place, mean: Mean | None, rows: Sequence[Comparison], found: Standing, scope: str) -> str:

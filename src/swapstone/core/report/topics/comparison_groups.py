@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import enum
 import math
-import statistics
 from collections import Counter
 from collections.abc import Iterable
 
@@ -17,7 +16,7 @@ from swapstone.core.model.references import beside
 from swapstone.core.report import formatting
 from swapstone.core.report.answer.means import time_rows
 from swapstone.core.report.context import ReportContext
-from swapstone.core.report.variant_values import without_copies
+from swapstone.core.report.variant_values import grouped, without_copies
 from swapstone.core.report.verdict_groups import MEDIAN_DIFFERS, NO_NUMBERS, SAME_CENTRE
 
 SAME_SIZE = 1.1
@@ -73,12 +72,11 @@ class Row(FrozenStruct, frozen=True, kw_only=True):
 
 
 class Grid(FrozenStruct, frozen=True, kw_only=True):
-    """Comparisons of one quantity: a line per workload, a column per metric."""
+    """Comparisons of one quantity, in the analysis' order."""
 
     title: str
     quantity: Quantity
-    metrics: tuple[Metric, ...]
-    lines: tuple[tuple[str, tuple[Row | None, ...]], ...]
+    rows: tuple[Row, ...]
 
 
 class ComparisonGroup(FrozenStruct, frozen=True, kw_only=True):
@@ -107,13 +105,6 @@ class ComparisonGroup(FrozenStruct, frozen=True, kw_only=True):
     def title(self) -> str:
         """Return the suite, and the load unless it is ``idle``."""
         return self.suite if self.load == "idle" else f"{self.suite}, load {self.load}"
-
-
-def medians(comparison: Comparison) -> tuple[float, float] | None:
-    """Return the medians of both sides, in the metric's unit; None where there is no value."""
-    if not comparison.baseline_values or not comparison.candidate_values:
-        return None
-    return statistics.median(comparison.baseline_values), statistics.median(comparison.candidate_values)
 
 
 def shown(comparison: Comparison) -> float | None:
@@ -162,31 +153,10 @@ def _row(context: ReportContext, comparison: Comparison, leads: bool) -> Row:
     return Row(comparison=comparison, published=page, agreement=kind)
 
 
-def _by_metric(
-    context: ReportContext, found: Iterable[Comparison], leads: bool
-) -> tuple[tuple[Metric, tuple[Row, ...]], ...]:
-    groups: dict[str, list[Comparison]] = {}
-    for comparison in found:
-        groups.setdefault(comparison.metric.name, []).append(comparison)
-    return tuple((rows[0].metric, tuple(_row(context, row, leads) for row in rows)) for rows in groups.values())
-
-
-def _grid(context: ReportContext, title: str, kind: Quantity, found: list[Comparison]) -> Grid:
-    metrics = {c.metric.name: c.metric for c in found}
-    lines: dict[str, dict[str, Row]] = {}
-    for comparison in found:
-        lines.setdefault(comparison.workload, {})[comparison.metric.name] = _row(context, comparison, leads=False)
-    return Grid(
-        title=title,
-        quantity=kind,
-        metrics=tuple(metrics.values()),
-        lines=tuple((workload, tuple(line.get(name) for name in metrics)) for workload, line in lines.items()),
-    )
-
-
-def leading_metrics(found: list[Comparison]) -> dict[str, str]:
-    """Return the name of the time or rate to read first, by workload."""
-    return {c.workload: c.metric.name for c in time_rows(found)}
+def by_metric(rows: Iterable[Row]) -> tuple[tuple[Metric, tuple[Row, ...]], ...]:
+    """Return pairs (metric, its rows)."""
+    groups = grouped(rows, lambda row: row.comparison.metric.name)
+    return tuple((found[0].comparison.metric, tuple(found)) for found in groups.values())
 
 
 def comparison_groups(context: ReportContext, analysis: Analysis) -> tuple[ComparisonGroup, ...]:
@@ -199,25 +169,28 @@ def comparison_groups(context: ReportContext, analysis: Analysis) -> tuple[Compa
     Returns:
         One group per suite, load and candidate, in the analysis' order. Comparisons with a copy of the baseline are left out.
     """
-    groups: dict[tuple[str, str, Variant, Variant], list[Comparison]] = {}
-    for c in without_copies(analysis):
-        groups.setdefault((c.suite, c.load, c.baseline, c.candidate), []).append(c)
+    groups = grouped(without_copies(analysis), lambda c: (c.suite, c.load, c.baseline, c.candidate))
     found = []
     for (suite, load, baseline, candidate), comparisons in groups.items():
         asked = (c for name in context.experiment.printed_metrics for c in comparisons if c.metric.name == name)
         first = tuple(dict.fromkeys((*asked, *time_rows(comparisons))))
-        others = [c for c in comparisons if c not in first]
-        rest = [c for c in others if c.metric.quantity in {Quantity.TIME, Quantity.RATE}]
-        grids = [_grid(context, title, kind, [c for c in others if c.metric.quantity is kind]) for kind, title in GRIDS]
+        others = [_row(context, c, leads=False) for c in comparisons if c not in first]
+        quantities = grouped(others, lambda row: row.comparison.metric.quantity)
         found.append(
             ComparisonGroup(
                 suite=suite,
                 load=load,
                 baseline=baseline,
                 candidate=candidate,
-                times=_by_metric(context, first, leads=True),
-                others=_by_metric(context, rest, leads=False),
-                grids=tuple(grid for grid in grids if grid.lines),
+                times=by_metric(_row(context, c, leads=True) for c in first),
+                others=by_metric(
+                    row for row in others if row.comparison.metric.quantity in {Quantity.TIME, Quantity.RATE}
+                ),
+                grids=tuple(
+                    Grid(title=title, quantity=kind, rows=tuple(quantities[kind]))
+                    for kind, title in GRIDS
+                    if kind in quantities
+                ),
             )
         )
     return tuple(found)
@@ -225,18 +198,11 @@ def comparison_groups(context: ReportContext, analysis: Analysis) -> tuple[Compa
 
 def memory_rows(found: Iterable[ComparisonGroup]) -> tuple[Row, ...]:
     """Return every row about memory."""
-    grids = [grid for group in found for grid in group.grids if grid.quantity is Quantity.MEMORY]
-    return tuple(row for grid in grids for _, cells in grid.lines for row in cells if row is not None)
+    grids = (grid for group in found for grid in group.grids)
+    return tuple(row for grid in grids if grid.quantity is Quantity.MEMORY for row in grid.rows)
 
 
 def tally(rows: Iterable[Row]) -> tuple[tuple[Verdict, int], ...]:
     """Count verdicts in the order of `Verdict`, without those that don't occur."""
     counted = Counter(row.comparison.verdict for row in rows)
     return tuple((verdict, counted[verdict]) for verdict in Verdict if counted[verdict])
-
-
-def title(context: ReportContext) -> str:
-    """Return the title of a report: ``libc: musl against glibc``, the baseline last."""
-    return "; ".join(
-        f"{each.factor}: {', '.join(each.levels[1:])} against {each.levels[0]}" for each in context.experiment.factors
-    )

@@ -33,8 +33,8 @@ from swapstone.core.report.topics.comparison_groups import (
     ComparisonGroup,
     Grid,
     Row,
+    by_metric,
     comparison_groups,
-    medians,
     shown,
 )
 from swapstone.core.report.topics.factorial_tables import is_crossed
@@ -82,9 +82,8 @@ def _blocks(context: ReportContext, group: ComparisonGroup) -> Iterator[Block]:
 
 
 def _full_grid(context: ReportContext, group: ComparisonGroup, grid: Grid) -> Iterator[Block]:
-    for place, metric in enumerate(grid.metrics):
-        rows = tuple(row for _, cells in grid.lines if (row := cells[place]) is not None)
-        if rows and context.selection.admits(metric):
+    for metric, rows in by_metric(grid.rows):
+        if context.selection.admits(metric):
             yield Heading(f"{grid.title}: {sentences.metric_name(metric.name)}")
             yield from _plot(context, group, metric, rows)
 
@@ -139,7 +138,10 @@ def _tails(metric: Metric, rows: Iterable[Row]) -> Iterator[Block]:
             rows=tuple(
                 (
                     Cell(c.workload, code=True),
-                    *(Cell(text.replace(" times", "")) for text in (tails.median_text(c), tails.mean_text(c))),
+                    *(
+                        Cell(text.replace(" times", ""))
+                        for text in (tails.average_text(c, "median"), tails.average_text(c))
+                    ),
                     *(Cell(_of_runs(getattr(c, f"{side}_runs"), name, c.metric.unit)) for name, side in places),
                     Cell("" if c.rarest_mode is None else formatting.percent(c.rarest_mode)),
                 )
@@ -228,21 +230,25 @@ def _runs_text(c: Comparison) -> str:
 
 def _grid(group: ComparisonGroup, grid: Grid, *, first: bool) -> Fold:
     """Return a table with a row per workload and a column per metric."""
-    rows = tuple((Cell(name, code=True), *map(grid_cell, cells)) for name, cells in grid.lines)
-    every = [row for _, cells in grid.lines for row in cells if row is not None]
+    metrics = [metric for metric, _ in by_metric(grid.rows)]
+    cells = {(row.comparison.workload, row.comparison.metric.name): row for row in grid.rows}
+    rows = tuple(
+        (Cell(name, code=True), *(grid_cell(cells.get((name, metric.name))) for metric in metrics))
+        for name in dict.fromkeys(name for name, _ in cells)
+    )
     title = f"{group.title}, {grid.title}: {group.baseline.label}, then {group.candidate.label}, their ratio and the verdict"
     columns = (
         Column(("workload",)),
-        *(Column((metric.name,), right=True, help=metric.meaning) for metric in grid.metrics),
+        *(Column((metric.name,), right=True, help=metric.meaning) for metric in metrics),
     )
     blocks: list[Block] = [Table(title=title, columns=columns, rows=rows, dense=True)]
-    blocks += [Paragraph(text) for text in sentences.rejected(every)]
-    varied = [row.comparison for row in every if varies(row.comparison)]
+    blocks += [Paragraph(text) for text in sentences.rejected(grid.rows)]
+    varied = [row.comparison for row in grid.rows if varies(row.comparison)]
     runs = tuple(paired_runs(c, f"{c.workload}, {c.metric.name}") for c in varied)
     if runs:
         summary = f"The runs behind the {formatting.count(len(runs), 'value')} that varied"
         blocks.append(Fold(summary=summary, blocks=runs, brief=False))
-    note = ", ".join(sentences.metric_name(metric.name) for metric in grid.metrics)
+    note = ", ".join(sentences.metric_name(metric.name) for metric in metrics)
     summary = f"{grid.title}, {group.baseline.short_label} → {group.candidate.short_label}"
     return Fold(summary=summary, note=note, blocks=tuple(blocks), open=first)
 
@@ -253,7 +259,7 @@ def grid_cell(row: Row | None) -> Cell:
         return Cell()
     c = row.comparison
     before, after = values(c)
-    effect, pair = shown(c), medians(c)
+    effect, pair = shown(c), c.medians
     notes = [f"page {formatting.ratio(row.published)}, {row.page_note}"] if row.published and row.agreement else []
     ratio = c.scale is Scale.RATIO
     if effect is not None and not ratio and not c.exact:

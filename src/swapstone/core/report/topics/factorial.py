@@ -1,11 +1,16 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Crossed factors: each variant against the first, main effects, interactions, and what they mean in sentences."""
+"""Crossed factors: each variant against the first, main effects, interactions, and what they mean in sentences.
+
+A page has interaction plots too: levels of one factor along the axis, a line for each level of the other. Lines that are not parallel are
+an interaction. On the logarithmic axis of ratios, factors that multiply give parallel lines.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
 
-from swapstone.core.model import Analysis, Comparison, FactorEffect, Index, Interaction
+from swapstone.core.model import Analysis, Comparison, FactorEffect, FactorLevels, Index, Interaction, Variant
 from swapstone.core.report import formatting
 from swapstone.core.report.context import ReportContext
 from swapstone.core.report.document import (
@@ -13,6 +18,7 @@ from swapstone.core.report.document import (
     BulletList,
     Cell,
     Column,
+    Drawing,
     Fold,
     Heading,
     Item,
@@ -21,11 +27,12 @@ from swapstone.core.report.document import (
     Table,
     Tone,
 )
+from swapstone.core.report.plot import Panel, Point, Scale, Series, plot, ratio_label
 from swapstone.core.report.topics import factorial_tables as tables
-from swapstone.core.report.topics import interaction_plot, sentences
-from swapstone.core.report.topics.comparison_groups import shown
+from swapstone.core.report.topics import sentences
+from swapstone.core.report.topics.comparison_groups import shown, shown_ratio
 from swapstone.core.report.topics.factorial_answer import answer
-from swapstone.core.report.topics.factorial_tables import CrossedMetric, Matrix
+from swapstone.core.report.topics.factorial_tables import CrossedMetric, EstimateTable
 from swapstone.core.report.topics.topic import Topic
 from swapstone.core.report.verdict_groups import PRESENCE_MARKS, VERDICT_MARKS
 
@@ -50,24 +57,17 @@ def _blocks(each: CrossedMetric) -> Iterator[Block]:
     yield _matrix_table(each)
     for text in each.rejected:
         yield Paragraph(text)
-    if each.main.lines:
-        yield Fold(
-            summary=f"{name}, main effects",
-            blocks=tuple(_main_effects(each)),
-            open=not each.brief,
-            brief=not each.brief,
-        )
-    if each.interactions.lines:
-        yield Fold(
-            summary=f"{name}, interactions",
-            blocks=tuple(_interactions(each)),
-            open=not each.brief,
-            brief=not each.brief,
-        )
+    folded = (
+        ("main effects", each.main.lines, _main_effects),
+        ("interactions", each.interactions.lines, _interactions),
+    )
+    for what, lines, blocks in folded:
+        if lines:
+            yield Fold(summary=f"{name}, {what}", blocks=tuple(blocks(each)), open=not each.brief, brief=not each.brief)
 
 
 def _matrix_table(each: CrossedMetric) -> Table:
-    matrix: Matrix = each.matrix
+    matrix = each.matrix
     columns = (Column(matrix.factors), *(Column(levels, right=True) for levels in (matrix.baseline, *matrix.variants)))
     rows = [
         (Cell(name, code=True), Cell(tables.baseline_text(line)), *map(_comparison_cell, line))
@@ -96,20 +96,22 @@ def _index_cell(index: Index | None) -> Cell:
 
 def _main_effects(each: CrossedMetric) -> Iterator[Block]:
     yield Paragraph("Each is the mean over the other factors' levels.", Tone.NOTE)
-    yield Table(
-        title=f"{each.title}, main effects on {sentences.metric_name(each.metric.name)}",
-        columns=(Column(("workload",)), *(Column((change.label,)) for change in each.main.columns)),
-        rows=tuple((_name(name), *map(_estimate_cell, cells)) for name, cells in each.main.lines),
-        dense=True,
-    )
+    yield _estimates_table(each, "main effects", each.main)
     if dependences := tables.dependences(each.main):
         yield Paragraph(dependences, Tone.NOTE)
     if left_out := tables.left_out(each.main):
         yield Paragraph(left_out)
 
 
-def _name(name: str) -> Cell:
-    return Cell(name, code=name != tables.INDEX)
+def _estimates_table(
+    each: CrossedMetric, what: str, table: EstimateTable[FactorEffect] | EstimateTable[Interaction]
+) -> Table:
+    return Table(
+        title=f"{each.title}, {what} on {sentences.metric_name(each.metric.name)}",
+        columns=(Column(("workload",)), *(Column((head,)) for head in table.heads)),
+        rows=tuple((Cell(name, code=name != tables.INDEX), *map(_estimate_cell, cells)) for name, cells in table.lines),
+        dense=True,
+    )
 
 
 def _estimate_cell(cell: FactorEffect | Interaction | None) -> Cell:
@@ -130,12 +132,7 @@ def _interactions(each: CrossedMetric) -> Iterator[Block]:
     yield Paragraph(
         "Each is the ratio of the first level with the second, over its ratio without: 1 for none.", Tone.NOTE
     )
-    yield Table(
-        title=f"{each.title}, interactions on {sentences.metric_name(each.metric.name)}",
-        columns=(Column(("workload",)), *(Column((tables.pair(*pair),)) for pair in table.columns)),
-        rows=tuple((_name(name), *map(_estimate_cell, cells)) for name, cells in table.lines),
-        dense=True,
-    )
+    yield _estimates_table(each, "interactions", table)
     present = tables.present_interactions(table.cells)
     if present:
         of_index = sum(not one.workload for one in present)
@@ -165,7 +162,7 @@ def page(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:
 
 
 def _plots(context: ReportContext, each: CrossedMetric) -> Iterator[Block]:
-    drawings = interaction_plot.drawings(context, each)
+    drawings = _drawings(context, each)
     if drawings:
         yield Heading("Interaction plots")
         yield Paragraph(
@@ -174,6 +171,98 @@ def _plots(context: ReportContext, each: CrossedMetric) -> Iterator[Block]:
             Tone.NOTE,
         )
         yield from drawings
+
+
+_WORKLOADS = 5
+"""Number of workloads with a drawing of their own: those with the largest interactions."""
+
+_Estimate = tuple[float, float | None, float | None]
+"""(ratio to the baseline, low, high)"""
+
+
+def _drawings(context: ReportContext, each: CrossedMetric) -> tuple[Drawing, ...]:
+    """Return the interaction plots of one metric: of the index, then of the workloads with the largest interactions.
+
+    Args:
+        context: names the factors and their levels; the first level of each is the baseline's.
+        each: the metric, with its indices, comparisons and interactions.
+
+    Returns:
+        None where a pair of factors has no line of two points.
+    """
+    factors = context.experiment.factors
+    found = []
+    for one, other in itertools.combinations(factors, 2):
+        across, lines = (one, other) if len(one.levels) > len(other.levels) else (other, one)
+        held = {factor.factor: factor.levels[0] for factor in factors if factor not in (one, other)}
+        where = "".join(f", {factor}={level}" for factor, level in held.items())
+        drawn = ((title, _cells(factors, across, lines, held, values)) for title, values in _estimates(each))
+        found += [_drawing(each, title + where, across, lines, cells) for title, cells in drawn if len(cells) > 2]
+    return tuple(found)
+
+
+def _estimates(each: CrossedMetric) -> Iterator[tuple[str, dict[Variant, _Estimate]]]:
+    """Yield (title, ratio to the baseline of each variant)."""
+    indices = [index for index in each.matrix.indices if index is not None]
+    if indices:
+        number = max(i.workloads for i in indices)
+        yield f"index of {number} workloads", {i.candidate: (i.effect, i.low, i.high) for i in indices}
+    names = list(dict.fromkeys(i.workload for i in tables.present_interactions(each.interactions.cells) if i.workload))
+    if not each.matrix.indices:
+        names += [name for name, _ in each.matrix.lines if name not in names]
+    for name in names[:_WORKLOADS]:
+        line = next((line for workload, line in each.matrix.lines if workload == name), ())
+        yield name, {c.candidate: (c.effect or 1.0, c.low, c.high) for c in line if c is not None and shown_ratio(c)}
+
+
+def _cells(
+    factors: Sequence[FactorLevels],
+    across: FactorLevels,
+    lines: FactorLevels,
+    held: Mapping[str, str],
+    values: Mapping[Variant, _Estimate],
+) -> dict[tuple[str, str], _Estimate]:
+    found: dict[tuple[str, str], _Estimate] = {}
+    for level, line in itertools.product(across.levels, lines.levels):
+        chosen = {**held, across.factor: level, lines.factor: line}
+        variant = Variant(levels=tuple((factor.factor, chosen[factor.factor]) for factor in factors))
+        if (level, line) == (across.levels[0], lines.levels[0]):
+            found[level, line] = (1.0, None, None)
+        elif variant in values:
+            found[level, line] = values[variant]
+    return found
+
+
+def _drawing(
+    each: CrossedMetric,
+    title: str,
+    across: FactorLevels,
+    lines: FactorLevels,
+    values: Mapping[tuple[str, str], _Estimate],
+) -> Drawing:
+    metric = sentences.metric_name(each.metric.name)
+    drawn = [line for line in lines.levels if any((level, line) in values for level in across.levels)]
+    series = tuple(
+        Series(
+            line,
+            colour,
+            tuple(
+                Point(place, effect, None if low is None or high is None or low <= 0 else (low, high))
+                for place, level in enumerate(across.levels)
+                if (level, line) in values
+                for effect, low, high in [values[level, line]]
+            ),
+        )
+        for colour, line in enumerate(drawn)
+    )
+    return plot(
+        f"Interaction of {lines.factor} and {across.factor} on {metric}, {each.title}: {title}",
+        Scale(across.factor, "names", names=across.levels),
+        [Panel(Scale(f"{metric}, ratio", "ratio", ratio_label), series, title, 164.0)],
+        (f"{across.factor}={level}, {lines.factor}={line}: {value[0]:.3g}" for (level, line), value in values.items()),
+        name="interaction",
+        compact=True,
+    )
 
 
 FACTORIAL = Topic("factorial", 120, sections, selective=True, answer=answer, remaining=True, page=page)

@@ -14,7 +14,6 @@ from swapstone.core.model import (
     FrozenStruct,
     Interaction,
     LevelChange,
-    Metric,
     Presence,
     Quantity,
     Scale,
@@ -23,8 +22,7 @@ from swapstone.core.model import (
 from swapstone.core.model.metric import TIMES
 from swapstone.core.report import formatting
 from swapstone.core.report.answer import figures, limits, wording
-from swapstone.core.report.answer.answer import Answer
-from swapstone.core.report.answer.claim import Claim
+from swapstone.core.report.answer.claim import Answer, Claim
 from swapstone.core.report.answer.conclusion import counts, group_text
 from swapstone.core.report.answer.means import (
     IDLE,
@@ -36,12 +34,12 @@ from swapstone.core.report.answer.means import (
     places_of,
     standing,
 )
-from swapstone.core.report.answer.ratio_answer import ratio_answer
 from swapstone.core.report.context import ReportContext
 from swapstone.core.report.document import Block, Cell, Item
 from swapstone.core.report.tables import Field, short_table
-from swapstone.core.report.topics.comparison_answer import P99, changed, claims_of
+from swapstone.core.report.topics.comparison_answer import P99, changed, claims_of, ratio_answer
 from swapstone.core.report.topics.factorial_tables import is_crossed, pair, present_interactions
+from swapstone.core.report.variant_values import grouped
 
 _MOST_NAMED = 4
 
@@ -50,18 +48,14 @@ class Dependence(FrozenStruct, frozen=True, kw_only=True):
     """How the effect of a level depends on another factor's level, on one suite under one load.
 
     Attributes:
-        suite, load, metric, change, by: as in `Interaction`.
+        of: an interaction of these levels.
         without, within: the effect of `change` with the baseline level of `by`, and with its other level, as ratios: of the suite's
             index, or geometric means over the workloads.
         workloads: number of workloads.
         size: absolute logarithm of the interaction.
     """
 
-    suite: str
-    load: str
-    metric: Metric
-    change: LevelChange
-    by: LevelChange
+    of: Interaction
     without: float
     within: float
     workloads: int
@@ -110,8 +104,8 @@ def claims(context: ReportContext, analysis: Analysis, places: Sequence[Place]) 
     rows = tuple(row for place in first for row in place.times)
     differing = [f"against {first[0].names[1]}, {each}" for each in counts(rows, Standing.OPEN)]
     claim = Claim(
-        suite=found[0].suite if found else usable[0].suite,
-        load=found[0].load if found else usable[0].load,
+        suite=found[0].of.suite if found else usable[0].suite,
+        load=found[0].of.load if found else usable[0].load,
         text=text,
         details=tuple(differing),
         rows=rows,
@@ -137,10 +131,14 @@ def _of_other_metrics(places: Sequence[Place], context: ReportContext) -> list[C
 def _p99(analysis: Analysis, each: Dependence) -> str:
     """Return the clause about p99 latency beside another metric of the same servers; empty where it has no such interaction."""
     for tail in dependences(analysis, P99):
-        if (tail.suite, tail.load, tail.change, tail.by) == (each.suite, each.load, each.change, each.by):
+        if _place(tail.of) == _place(each.of):
             within, without = formatting.digits(tail.within), formatting.digits(tail.without)
             return f", and {within} times the p99 latency instead of {without} times"
     return ""
+
+
+def _place(each: Interaction) -> tuple[str, str, LevelChange, LevelChange]:
+    return each.suite, each.load, each.change, each.by
 
 
 def dependences(analysis: Analysis, metric: str = "") -> list[Dependence]:
@@ -151,11 +149,13 @@ def dependences(analysis: Analysis, metric: str = "") -> list[Dependence]:
     That is the interaction of the suite's index. A metric without an index has one here if all its workloads have a present interaction
     in the same direction.
     """
-    groups: dict[tuple[str, str, str, LevelChange, LevelChange], list[Interaction]] = {}
-    for each in analysis.interactions:
-        chosen = each.metric.name == metric if metric else each.preferred
-        if chosen and each.scale is Scale.RATIO and each.presence is not Presence.UNAVAILABLE:
-            groups.setdefault((each.suite, each.load, each.metric.name, each.change, each.by), []).append(each)
+    chosen = (
+        each
+        for each in analysis.interactions
+        if (each.metric.name == metric if metric else each.preferred)
+        if each.scale is Scale.RATIO and each.presence is not Presence.UNAVAILABLE
+    )
+    groups = grouped(chosen, lambda each: (_place(each), each.metric.name))
     found = (_dependence(members) for members in groups.values())
     return sorted((each for each in found if each is not None), key=lambda each: (-each.workloads, -each.size))
 
@@ -169,28 +169,23 @@ def _dependence(members: Sequence[Interaction]) -> Dependence | None:
     if not present or len(ratios) < len(used) or len({effect > 1 for effect, _, _ in ratios}) != 1:
         return None
     effect, without, within = (statistics.geometric_mean(column) for column in zip(*ratios, strict=True))
-    first = used[0]
     return Dependence(
-        suite=first.suite,
-        load=first.load,
-        metric=first.metric,
-        change=first.change,
-        by=first.by,
+        of=used[0],
         without=without,
         within=within,
-        workloads=first.workloads if index else len(used),
+        workloads=used[0].workloads if index else len(used),
         size=abs(math.log(effect)),
     )
 
 
-def dependence_clause(each: Dependence) -> str:
+def dependence_clause(found: Dependence) -> str:
     """Return an interaction as a clause, without a full stop."""
-    within, without = (formatting.digits(value) for value in (each.within, each.without))
+    each, within, without = found.of, formatting.digits(found.within), formatting.digits(found.without)
     level, baseline = formatting.safe(each.change.level), formatting.safe(each.change.baseline)
     text = f"{level} has {within} times the {formatting.safe(name_of(each.metric))} of {baseline} instead of {without} times"
     if each.metric.name == "wall":
         text = f"{level} takes {within} times as long as {baseline} instead of {without} times"
-    where = f"{formatting.count(each.workloads, 'workload')} of {formatting.safe(each.suite)}"
+    where = f"{formatting.count(found.workloads, 'workload')} of {formatting.safe(each.suite)}"
     load = "" if each.load == IDLE else f" under load {formatting.safe(each.load)}"
     return f"with {formatting.safe(each.by.level)}, on {where}{load}, {text}"
 
@@ -272,7 +267,7 @@ def fastest(places: Sequence[Place], margin: float) -> str:
 
 def interaction_rows(analysis: Analysis) -> tuple[Block, ...]:
     """Return the table of the largest present interactions of the metric to read first; nothing without one."""
-    headline = next((each.metric.name for each in dependences(analysis)), "")
+    headline = next((each.of.metric.name for each in dependences(analysis)), "")
     present = present_interactions(each for each in analysis.interactions if each.preferred)
     found = [each for each in present if each.effect and headline in {"", each.metric.name}]
     if not found:

@@ -10,7 +10,7 @@ import math
 import statistics
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 import msgspec
 
@@ -19,7 +19,6 @@ from swapstone.core.model import (
     Comparison,
     Direction,
     FactorEffect,
-    Failure,
     FrozenStruct,
     Index,
     Interaction,
@@ -28,14 +27,11 @@ from swapstone.core.model import (
     Presence,
     Quantity,
     Scale,
-    Status,
-    Variant,
-    Verdict,
 )
 from swapstone.core.report import formatting
+from swapstone.core.report.answer.means import time_rows
 from swapstone.core.report.context import ReportContext
-from swapstone.core.report.topics.comparison_groups import leading_metrics
-from swapstone.core.report.variant_values import without_copies
+from swapstone.core.report.variant_values import grouped, without_copies
 from swapstone.core.report.verdict_groups import NO_NUMBERS
 
 Found = TypeVar("Found", Comparison, FactorEffect, Interaction)
@@ -62,22 +58,20 @@ class Matrix(FrozenStruct, frozen=True, kw_only=True):
     indices: tuple[Index | None, ...]
 
 
-class EffectTable(FrozenStruct, frozen=True, kw_only=True):
-    """Main effects: a line per workload and one for the index, a column per level."""
+class EstimateTable(FrozenStruct, Generic[Found], frozen=True, kw_only=True):
+    """Main effects or interactions: a line per workload and one for the index.
 
-    columns: tuple[LevelChange, ...]
-    lines: tuple[tuple[str, tuple[FactorEffect | None, ...]], ...]
+    Attributes:
+        heads: a column per level, or per pair of levels that was measured on any of them.
+        lines: pairs (workload, estimates), parallel to `heads`.
+    """
 
-
-class InteractionTable(FrozenStruct, frozen=True, kw_only=True):
-    """Interactions: a line per workload and one for the index, a column per pair of levels that was measured on any of them."""
-
-    columns: tuple[tuple[LevelChange, LevelChange], ...]
-    lines: tuple[tuple[str, tuple[Interaction | None, ...]], ...]
+    heads: tuple[str, ...]
+    lines: tuple[tuple[str, tuple[Found | None, ...]], ...]
 
     @property
-    def cells(self) -> tuple[Interaction, ...]:
-        """Return the interactions of all rows."""
+    def cells(self) -> tuple[Found, ...]:
+        """Return the estimates of all rows."""
         return tuple(cell for _, cells in self.lines for cell in cells if cell is not None)
 
 
@@ -94,20 +88,14 @@ class CrossedMetric(FrozenStruct, frozen=True, kw_only=True):
     metric: Metric
     brief: bool
     matrix: Matrix
-    main: EffectTable
-    interactions: InteractionTable
+    main: EstimateTable[FactorEffect]
+    interactions: EstimateTable[Interaction]
     rejected: tuple[str, ...]
 
 
 def is_crossed(analysis: Analysis) -> bool:
     """Return whether two factors or more were varied."""
     return bool(analysis.effects or analysis.interactions)
-
-
-def failures(analysis: Analysis) -> tuple[Failure, ...]:
-    """Return the failed trials to list. With crossed factors, unavailable ones are named below the matrices instead."""
-    gone = Status.UNAVAILABLE.value if is_crossed(analysis) else ""
-    return tuple(failure for failure in analysis.failures if failure.status != gone)
 
 
 def crossed_metrics(
@@ -126,11 +114,8 @@ def crossed_metrics(
     """
     if not is_crossed(analysis):
         return ()
-    places: dict[tuple[str, str], list[Comparison]] = {}
-    for c in without_copies(analysis):
-        places.setdefault((c.suite, c.load), []).append(c)
     made = []
-    for found in places.values():
+    for found in grouped(without_copies(analysis), lambda c: (c.suite, c.load)).values():
         printed: set[str] = set()
         for rows, brief in _by_metric(found, metrics):
             section = _section(context, analysis, rows, brief=brief, selected=bool(metrics))
@@ -145,7 +130,7 @@ def _by_metric(found: list[Comparison], metrics: Sequence[str]) -> list[tuple[li
     if metrics:
         names = [name for name in dict.fromkeys(c.metric.name for c in found) if name in metrics]
         return [([c for c in found if c.metric.name == name], False) for name in names]
-    leads = leading_metrics(found)
+    leads = {c.workload: c.metric.name for c in time_rows(found)}
     chosen = [
         ([c for c in found if leads.get(c.workload) == name == c.metric.name], False)
         for name in dict.fromkeys(leads.values())
@@ -178,6 +163,7 @@ def _section(
     names = [*workloads, ""] if index else workloads
 
     effects = [each for each in analysis.effects if belongs(each) and not each.held]
+    changes = tuple(dict.fromkeys(each.change for each in effects))
     interactions = [each for each in analysis.interactions if belongs(each)]
     pairs = tuple(
         dict.fromkeys((each.change, each.by) for each in interactions if each.presence is not Presence.UNAVAILABLE)
@@ -188,11 +174,13 @@ def _section(
         metric=first.metric,
         brief=brief,
         matrix=_matrix(context, analysis, rows, workloads, index=index),
-        main=EffectTable(
-            columns=(columns := tuple(dict.fromkeys(each.change for each in effects))),
-            lines=_lines(names, {(e.workload, columns.index(e.change)): e for e in effects}, len(columns)),
+        main=EstimateTable(
+            heads=tuple(change.label for change in changes),
+            lines=_lines(names, {(e.workload, changes.index(e.change)): e for e in effects}, len(changes)),
         ),
-        interactions=InteractionTable(columns=pairs, lines=_lines(names, measurable, len(pairs))),
+        interactions=EstimateTable(
+            heads=tuple(pair(*each) for each in pairs), lines=_lines(names, measurable, len(pairs))
+        ),
         rejected=tuple(_rejected(rows)),
     )
 
@@ -229,12 +217,12 @@ def _matrix(
 
 def _rejected(rows: Iterable[Comparison]) -> Iterator[str]:
     """Yield a sentence for each variant without numbers: the reason and the number of workloads."""
-    found: dict[tuple[Variant, Verdict, str], list[str]] = {}
-    for c in rows:
-        if c.verdict in NO_NUMBERS:
-            found.setdefault((c.candidate, c.verdict, c.reason.removeprefix("candidate: ")), []).append(c.workload)
-    for (candidate, verdict, reason), workloads in found.items():
-        where = formatting.safe(workloads[0]) if len(workloads) == 1 else formatting.count(len(workloads), "workload")
+    gone = (c for c in rows if c.verdict in NO_NUMBERS)
+    found = grouped(gone, lambda c: (c.candidate, c.verdict, c.reason.removeprefix("candidate: ")))
+    for (candidate, verdict, reason), refused in found.items():
+        where = (
+            formatting.safe(refused[0].workload) if len(refused) == 1 else formatting.count(len(refused), "workload")
+        )
         yield f"{formatting.safe(candidate.label)}: {verdict.value} on {where}: {formatting.safe(reason) or 'no reason given'}"
 
 
@@ -287,7 +275,7 @@ def _closing(each: Interaction) -> str:
     return f"{share} of the gain is lost" if gain else f"it closes {share} of the gap"
 
 
-def counted(table: InteractionTable) -> str:
+def counted(table: EstimateTable[Interaction]) -> str:
     """Return the sentence that counts the workloads' interactions by presence; empty without any."""
     numbers = Counter(each.presence for each in table.cells if each.workload)
     if not numbers:
@@ -312,26 +300,21 @@ def pair(change: LevelChange, by: LevelChange) -> str:
     return f"{formatting.safe(change.level)} × {formatting.safe(by.level)}"  # noqa: RUF001 - a times sign
 
 
-def dependences(table: EffectTable) -> str:
+def dependences(table: EstimateTable[FactorEffect]) -> str:
     """Return the sentence about main effects that depend on other factors; empty without any."""
-    found: dict[str, list[str]] = {}
-    for _, cells in table.lines:
-        for cell in cells:
-            if cell is not None and cell.depends_on:
-                found.setdefault(cell.change.label, []).extend(cell.depends_on)
-    parts = [
-        f"{formatting.safe(label)} depends on {', '.join(map(formatting.safe, dict.fromkeys(names)))}"
-        for label, names in found.items()
-    ]
+    found: dict[str, dict[str, None]] = {}
+    for cell in table.cells:
+        for factor in cell.depends_on:
+            found.setdefault(formatting.safe(cell.change.label), {})[formatting.safe(factor)] = None
+    parts = [f"{label} depends on {', '.join(names)}" for label, names in found.items()]
     return f"These main effects alone are misleading: {'; '.join(parts)}." if parts else ""
 
 
-def left_out(table: EffectTable) -> str:
+def left_out(table: EstimateTable[FactorEffect]) -> str:
     """Return the sentence about combinations that main effects leave out; empty without any."""
     found = dict.fromkeys(
         f"{formatting.safe(cell.change.label)} without {', '.join(map(formatting.safe, cell.missing))}"
-        for _, cells in table.lines
-        for cell in cells
-        if cell is not None and cell.missing and cell.effect is not None
+        for cell in table.cells
+        if cell.missing and cell.effect is not None
     )
     return f"Averaged over the measured combinations: {'; '.join(found)}." if found else ""

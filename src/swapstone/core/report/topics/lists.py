@@ -5,16 +5,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from swapstone.core.model import Analysis, FailureCounts, FailureRates, Variant
+from swapstone.core.model import Analysis, FailureCounts, FailureRates, Status, Variant
 from swapstone.core.report import formatting
-from swapstone.core.report.answer.limits import share, shown
+from swapstone.core.report.answer.limits import named_first, share, shown
 from swapstone.core.report.answer.means import IDLE
 from swapstone.core.report.context import ReportContext
 from swapstone.core.report.document import BulletList, Facts, Item, Paragraph, Section
 from swapstone.core.report.tables import Field, section_of
 from swapstone.core.report.topics import sentences
-from swapstone.core.report.topics.factorial_tables import failures
+from swapstone.core.report.topics.factorial_tables import is_crossed
 from swapstone.core.report.topics.topic import Topic
+from swapstone.core.report.variant_values import grouped
 
 
 def _section(
@@ -42,9 +43,10 @@ def null_results(context: ReportContext, analysis: Analysis) -> tuple[Section, .
 
 def link_layouts(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:
     """Return how far links of the same code differ, the largest spread first; nothing of an experiment without layouts."""
+    spreads = sorted(analysis.layouts, key=lambda each: (not each.same_code, -each.high / each.low))
     return _section(
         "Layouts: other links of the same code",
-        (Item(f"{sentences.layout(each)}.") for each in sentences.layouts(analysis)),
+        (Item(f"{sentences.layout(each)}.") for each in spreads),
         note=sentences.layouts_note(context),
         most=6,
         rest="that differ less",
@@ -53,7 +55,9 @@ def link_layouts(context: ReportContext, analysis: Analysis) -> tuple[Section, .
 
 def failed_trials(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:
     """Return the trials without numbers, with their reasons; nothing where each trial has some."""
-    found = analysis.failures if context.selection.every else failures(analysis)
+    # With crossed factors, unavailable ones are named below the matrices.
+    gone = Status.UNAVAILABLE.value if is_crossed(analysis) and not context.selection.every else ""
+    found = [each for each in analysis.failures if each.status != gone]
     return _section(
         f"{formatting.count(len(found), 'trial')} gave no numbers",
         (Item(f"{each.status}: {each.reason}", label=each.key, code=True) for each in found),
@@ -77,7 +81,6 @@ ENVIRONMENT = Topic("environment", 220, environment)
 
 NAME = "failure-rates"
 
-_MOST_NAMES = 4
 _KINDS = (("timed out", "timed_out"), ("crashed", "crashed"), ("otherwise", "others"), ("refused", "refused"))
 _Row = tuple[FailureRates, Variant, FailureCounts]
 
@@ -125,13 +128,9 @@ def _count(head: str, name: str, show: Callable[[int], str] = str) -> Field[_Row
 
 def _sides(found: Sequence[FailureRates]) -> Iterator[_Row]:
     """Yield each variant with its counts, the baseline of a workload once."""
-    places = set()
-    for each in found:
-        place = (each.suite, each.workload, each.load)
-        if place not in places:
-            places.add(place)
-            yield each, each.baseline, each.baseline_runs
-        yield each, each.candidate, each.candidate_runs
+    for of_place in grouped(found, lambda each: (each.suite, each.workload, each.load)).values():
+        yield of_place[0], of_place[0].baseline, of_place[0].baseline_runs
+        yield from ((each, each.candidate, each.candidate_runs) for each in of_place)
 
 
 def _place(each: FailureRates) -> str:
@@ -151,12 +150,11 @@ def _tests(found: Sequence[FailureRates]) -> Iterator[str]:
             )
     rest = [each for each in found if not each.fails_more]
     if rest:
-        named = ", ".join(
+        tested = [
             f"{formatting.safe(_place(each))}, {formatting.safe(each.candidate.short_label)} (p {formatting.digits(each.p_value, 2)})"
-            for each in rest[:_MOST_NAMES]
-        )
-        more_rows = f" and {len(rest) - _MOST_NAMES} more" if len(rest) > _MOST_NAMES else ""
-        yield f"No significant difference in rates: {named}{more_rows}."
+            for each in rest
+        ]
+        yield f"No significant difference in rates: {named_first(tested)}."
 
 
 FAILURE_RATES = Topic(NAME, 190, sections, selective=True)

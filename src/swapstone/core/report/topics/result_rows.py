@@ -27,12 +27,13 @@ from swapstone.core.report.topics.comparison_groups import (
     GRIDS,
     ComparisonGroup,
     Row,
+    by_metric,
     comparison_groups,
-    medians,
     tally,
 )
 from swapstone.core.report.topics.comparisons import direction, forest_row
 from swapstone.core.report.topics.topic import Topic, nothing
+from swapstone.core.report.variant_values import grouped
 from swapstone.core.report.verdict_groups import NO_NUMBERS, TAIL_DIFFERS
 
 NAME = "results"
@@ -103,29 +104,27 @@ def _by_metric(
     context: ReportContext, groups: tuple[ComparisonGroup, ...]
 ) -> list[tuple[str, Metric, list[tuple[ComparisonGroup, Row]]]]:
     """Return (title, metric, rows): each metric that is read first, then other times and rates, then memory, events and sizes."""
-    found: dict[tuple[int, str], tuple[Metric, list[tuple[ComparisonGroup, Row]]]] = {}
-
-    def add(rank: int, metric: Metric, group: ComparisonGroup, rows: tuple[Row, ...]) -> None:
-        if rows and context.selection.admits(metric):
-            found.setdefault((rank, metric.name), (metric, []))[1].extend((group, row) for row in rows)
-
     ranks = {quantity: rank for rank, (quantity, _) in enumerate(GRIDS, start=2)}
-    for group in groups:
-        for metric, rows in group.times:
-            add(0, metric, group, rows)
-        for metric, rows in group.others:
-            add(1, metric, group, rows)
-        for grid in group.grids:
-            for place, metric in enumerate(grid.metrics):
-                rows = tuple(row for _, cells in grid.lines if (row := cells[place]) is not None)
-                add(ranks[grid.quantity], metric, group, rows)
+    every = (
+        (rank, metric, group, rows)
+        for group in groups
+        for rank, pairs in (
+            (0, group.times),
+            (1, group.others),
+            *((ranks[grid.quantity], by_metric(grid.rows)) for grid in group.grids),
+        )
+        for metric, rows in pairs
+        if context.selection.admits(metric)
+    )
+    found = grouped(every, lambda each: (each[0], each[1].name))
     first = {name for rank, name in found if rank == 0}
     return [
         (
-            _title(found[rank, name][0]) + (", other workloads" if rank == 1 and name in first else ""),
-            *found[rank, name],
+            _title(of[0][1]) + (", other workloads" if rank == 1 and name in first else ""),
+            of[0][1],
+            [(group, row) for _, _, group, rows in of for row in rows],
         )
-        for rank, name in sorted(found, key=lambda key: key[0])
+        for (rank, name), of in sorted(found.items(), key=lambda pair: pair[0][0])
     ]
 
 
@@ -139,7 +138,7 @@ def _title(metric: Metric) -> str:
 
 def _row(group: ComparisonGroup, row: Row, places: list[int], margin: float) -> ResultRow:
     c, key = row.comparison, _key(group)
-    before, after = medians(c) or (None, None)
+    before, after = c.medians or (None, None)
     return ResultRow(
         row=msgspec.structs.replace(forest_row(row), note=_note(row, margin), detail=_detail(row)),
         metric=c.metric.name,

@@ -120,11 +120,6 @@ def index(each: Index, context: ReportContext) -> str:
     return f"{text}, geometric mean of {over}"
 
 
-def layouts(analysis: Analysis) -> tuple[LayoutSpread, ...]:
-    """Return the layout spreads: those of the same code first, the largest first."""
-    return tuple(sorted(analysis.layouts, key=lambda each: (not each.same_code, -each.high / each.low)))
-
-
 def layout(each: LayoutSpread) -> str:
     """Return the sentence about the spread between pairs of links, without a full stop."""
     where = formatting.safe(each.workload) + ("" if each.load == "idle" else f" under {formatting.safe(each.load)}")

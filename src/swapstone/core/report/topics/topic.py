@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from swapstone.core.model import Analysis
-from swapstone.core.report.answer.answer import Answer
+from swapstone.core.report.answer.claim import Answer
 from swapstone.core.report.context import ReportContext
 from swapstone.core.report.document import Section
 

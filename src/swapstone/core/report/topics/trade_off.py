@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from swapstone.core.model import Analysis, Quantity
 from swapstone.core.report import formatting, svg
@@ -13,12 +14,21 @@ from swapstone.core.report.document import Drawing, Section
 from swapstone.core.report.plot import Panel, Point, Scale, Series, plot, ratio_label
 from swapstone.core.report.topics.comparison_groups import shown_ratio
 from swapstone.core.report.topics.topic import Topic, nothing
+from swapstone.core.report.variant_values import grouped
 
 NAME = "trade-off"
 _MOST = 12
 """Number of variants in a drawing: the further ones are in the tables."""
 _FARTHEST = 32.0
 """Dots of workloads with a larger ratio, or a smaller one than its inverse, stand at the edge."""
+
+
+class _Costs(NamedTuple):
+    """What a variant of a place needs."""
+
+    place: Place
+    time: Mean
+    memory: Mean
 
 
 def page(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:
@@ -28,35 +38,34 @@ def page(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:
         context: has the margin.
         analysis: holds comparisons and indices.
     """
-    found: dict[tuple[str, str], list[Place]] = {}
-    for place in places_of(analysis):
-        if place.lead is not None and place.memory is not None:
-            found.setdefault((place.suite, place.load), []).append(place)
-    if not found:
+    shown = [
+        _Costs(place, time, memory)
+        for place in places_of(analysis)
+        if (time := place.lead) is not None and (memory := place.memory) is not None
+    ]
+    if not shown:
         return ()
-    drawings = tuple(_plot(places, context.experiment.margin) for places in found.values())
-    memory = next(place.memory.name for places in found.values() for place in places if place.memory)
-    return (Section(name=NAME, title=f"Time against {memory}", blocks=drawings),)
+    found = grouped(shown, lambda each: (each.place.suite, each.place.load))
+    drawings = tuple(_plot(costs, context.experiment.margin) for costs in found.values())
+    return (Section(name=NAME, title=f"Time against {shown[0].memory.name}", blocks=drawings),)
 
 
-def _plot(places: Sequence[Place], margin: float) -> Drawing:
+def _plot(costs: Sequence[_Costs], margin: float) -> Drawing:
     """Return the drawing of a suite under a load."""
-    first, shown = places[0], [each for each in places if each.lead and each.memory][:_MOST]
-    assert first.lead is not None
-    assert first.memory is not None
+    (first, time, memory), shown = costs[0], costs[:_MOST]
     title = first.suite if first.load == IDLE else f"{first.suite}, load {first.load}"
     baseline = first.baseline.short_label
-    dots = tuple(_dots(first)) if len(places) == 1 else ()
-    series = tuple(_series(colour, place) for colour, place in enumerate(shown))
+    dots = tuple(_dots(costs[0])) if len(costs) == 1 else ()
+    series = tuple(_series(colour, each) for colour, each in enumerate(shown))
     caption = (
         f"{title}: each ratio is relative to {baseline}, on logarithmic axes. Left is less time, below is less memory."
     )
     caption += f" Small dots are the {len(dots)} workloads." if dots else ""
-    caption += " The area of a mark is the size of the program." if any(place.size for place in shown) else ""
-    more = len(places) - len(shown)
+    caption += " The area of a mark is the size of the program." if any(each.place.size for each in shown) else ""
+    more = len(costs) - len(shown)
     caption += f" {formatting.count(more, 'variant')} more: see the tables." if more else ""
     named = f"ratio to {svg.cut(baseline, 22)}"
-    rate = "1 / " if first.lead.metric.quantity is Quantity.RATE else ""
+    rate = "1 / " if time.metric.quantity is Quantity.RATE else ""
     near = (1.0, *(min(_FARTHEST, max(1 / _FARTHEST, dot[1])) for dot in dots))
     below = (1.0, *(min(_FARTHEST, max(1 / _FARTHEST, dot[2])) for dot in dots))
 
@@ -67,19 +76,19 @@ def _plot(places: Sequence[Place], margin: float) -> Drawing:
         yield _box((x.start, x.end), (y.at(1 + margin), y.at(1 / (1 + margin))), 'fill="var(--band)"')
         if x.at(1) - x.start > 12 * svg.LETTER and y.start - y.at(1) > 40:
             yield svg.text(x.start + 6, y.start - 8, "less of both")
-        for name, time, memory in dots:
-            hint = svg.safe(f"{name}: time {formatting.ratio(time)}, memory {formatting.ratio(memory)}")
-            place = f'cx="{x.at(time):.1f}" cy="{y.at(memory):.1f}"'
+        for name, needed, space in dots:
+            hint = svg.safe(f"{name}: time {formatting.ratio(needed)}, memory {formatting.ratio(space)}")
+            place = f'cx="{x.at(needed):.1f}" cy="{y.at(space):.1f}"'
             yield f'<circle {place} r="3" fill="var(--soft)" fill-opacity="0.45"><title>{hint}</title></circle>'
 
     def over(x: svg.LinearAxis, y: svg.LinearAxis) -> Iterator[str]:
         yield f'<circle cx="{x.at(1):.1f}" cy="{y.at(1):.1f}" r="5" fill="var(--paper)" stroke="var(--ink)" stroke-width="2"/>'
         yield svg.text(x.at(1) + 10, y.at(1) - 9, svg.cut(baseline, 22), colour="--ink", bold=True)
 
-    memory_scale = Scale(f"{first.memory.name}, {named}", "ratio", ratio_label, below)
+    memory_scale = Scale(f"{memory.name}, {named}", "ratio", ratio_label, below)
     return plot(
         f"Trade-off of {title}",
-        Scale(f"{rate}{first.lead.name}, {named}", "ratio", ratio_label, near),
+        Scale(f"{rate}{time.name}, {named}", "ratio", ratio_label, near),
         [Panel(memory_scale, series, height=302.0, under=under, over=over)],
         (*(each.name for each in series), f"all relative to {baseline}"),
         name=NAME,
@@ -92,12 +101,10 @@ def _box(across: tuple[float, float], down: tuple[float, float], fill: str) -> s
     return f'<rect x="{left:.1f}" y="{top:.1f}" width="{right - left:.1f}" height="{bottom - top:.1f}" {fill}/>'
 
 
-def _series(colour: int, place: Place) -> Series:
+def _series(colour: int, costs: _Costs) -> Series:
     """Return a variant as one point: ratios of time and memory with their intervals."""
-    assert place.lead is not None
-    assert place.memory is not None
-    time, around_time = _ends(place.lead)
-    memory, around_memory = _ends(place.memory)
+    place = costs.place
+    (time, around_time), (memory, around_memory) = map(_ends, (costs.time, costs.memory))
     size = "" if place.size is None else f", size {formatting.ratio(place.size.effect)}"
     wide = 1.0 if place.size is None else min(3.0, max(0.35, place.size.effect))
     point = Point(time, memory, around_memory, around_time, round(5.5 * wide**0.5, 1))
@@ -114,11 +121,10 @@ def _ends(mean: Mean) -> tuple[float, tuple[float, float]]:
     return mean.effect, (low, high)
 
 
-def _dots(place: Place) -> Iterator[tuple[str, float, float]]:
+def _dots(costs: _Costs) -> Iterator[tuple[str, float, float]]:
     """Yield name, time and memory of the workloads that have both ratios, if there are several."""
-    assert place.memory is not None
-    memory = {row.workload: shown_ratio(row) for row in place.memory.rows}
-    for row in place.leads if len(place.leads) > 1 else ():
+    memory, leads = {row.workload: shown_ratio(row) for row in costs.memory.rows}, costs.place.leads
+    for row in leads if len(leads) > 1 else ():
         time, space = shown_ratio(row), memory.get(row.workload)
         if time is not None and space is not None:
             yield row.workload, 1 / time if row.metric.quantity is Quantity.RATE else time, space

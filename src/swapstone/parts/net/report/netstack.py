@@ -13,8 +13,7 @@ from swapstone.core.model import Analysis, Comparison, Variant, Verdict
 from swapstone.core.model.references import references
 from swapstone.core.report import formatting
 from swapstone.core.report.answer import limits, tails
-from swapstone.core.report.answer.answer import Answer
-from swapstone.core.report.answer.claim import Claim
+from swapstone.core.report.answer.claim import Answer, Claim
 from swapstone.core.report.answer.commands import commands_for
 from swapstone.core.report.answer.means import mean_of
 from swapstone.core.report.context import ReportContext

@@ -14,8 +14,7 @@ from collections.abc import Sequence
 from swapstone.core.model import Analysis, Comparison, Latency, Variant, Verdict
 from swapstone.core.report import formatting
 from swapstone.core.report.answer import figures, limits, wording
-from swapstone.core.report.answer.answer import Answer
-from swapstone.core.report.answer.claim import Claim
+from swapstone.core.report.answer.claim import Answer, Claim
 from swapstone.core.report.answer.commands import commands_for
 from swapstone.core.report.answer.means import Standing, mean_of, places_of
 from swapstone.core.report.context import ReportContext
