@@ -26,8 +26,8 @@ from swapstone.core.model.regular_file import read_toml
 from swapstone.core.model.temporary_folder import TemporaryFolder
 from swapstone.parts.build.artifacts import link_layouts
 from swapstone.parts.build.artifacts.build_command import run_compiler
-from swapstone.parts.build.artifacts.companion_programs import build_companion
-from swapstone.parts.build.artifacts.toolchain import linked_dynamically, strip_command
+from swapstone.parts.build.artifacts.servers import build_packaged
+from swapstone.parts.build.artifacts.toolchain import linked_dynamically, tool_prefix
 from swapstone.parts.build.build import Build
 from swapstone.parts.build.factors.build_facts import RECORDED, RELEVANT_SYMBOLS
 
@@ -91,7 +91,7 @@ def companion_programs(workload: Workload, recipe: Recipe) -> tuple[Path, ...]:
     """
     cflags = tuple(flag for flag in recipe.of(Build).cflags if flag not in _OF_THIS_PROJECT)
     theirs = recipe.changed(Build, cflags=cflags)
-    return tuple(build_companion(name, theirs) for name in inputs_of(workload).packages)
+    return tuple(build_packaged(name, theirs).path for name in inputs_of(workload).packages)
 
 
 def build_workload(workload: Workload, recipe: Recipe, *, relinked: bool = False) -> Built:
@@ -137,7 +137,14 @@ def build_whole(workload: Workload, recipe: Recipe, folder: Path, *, like: str) 
             ]
         )
         run_compiler(
-            [strip_command(recipe), "--strip-all", f"--remove-section={RECORDED}", "-o", str(stripped), str(whole)]
+            [
+                f"{tool_prefix(recipe)}strip",
+                "--strip-all",
+                f"--remove-section={RECORDED}",
+                "-o",
+                str(stripped),
+                str(whole),
+            ]
         )
         return whole if stripped.read_bytes() == Path(like).read_bytes() else None
     except (UserError, OSError):
@@ -323,7 +330,7 @@ def _compile(home: Path, job: Job) -> None:
         # Symbols and recorded command lines are not loaded, and the file size should not depend on them.
         run_compiler(
             [
-                strip_command(recipe),
+                f"{tool_prefix(recipe)}strip",
                 "--strip-all",
                 f"--remove-section={RECORDED}",
                 "-o",
@@ -335,7 +342,7 @@ def _compile(home: Path, job: Job) -> None:
             shared = ("-shared", "-fPIC", "-s", str(source), "-o", str(done / _shared_object(source)))
             run_compiler([*recipe.of(Build).command, *recipe.of(Build).cflags, *shared, *recipe.of(Build).ldflags])
         for program in job.beside:
-            run_compiler([strip_command(recipe), "--strip-all", "-o", str(done / program.name), str(program)])
+            run_compiler([f"{tool_prefix(recipe)}strip", "--strip-all", "-o", str(done / program.name), str(program)])
 
 
 def _objects(job: Job, folder: Path) -> list[str]:
