@@ -216,10 +216,13 @@ def _build(home: Path, library: Library, recipe: Recipe, needs: tuple[Path, ...]
     """Build at the final path, because pkg-config files contain it. The description of the library is written last."""
     shutil.rmtree(home, ignore_errors=True)
     home.mkdir(parents=True)
+    # By the text that the compiler puts into .comment, a library is recognized where it is linked.
+    header = home / "ident.h"
+    header.write_text(f'#ifndef __ASSEMBLER__\n__asm__(".ident \\"{ident}\\"");\n#endif\n')
     cflags = (
         *recipe.of(Build).cflags,
         "-include",
-        str(_ident_header(home, ident)),
+        str(header),
         *_kernel_flags(home, recipe.of(Build).command),
     )
     below = _linked_folder(needs, _STATIC) if needs else None
@@ -245,13 +248,6 @@ def _build(home: Path, library: Library, recipe: Recipe, needs: tuple[Path, ...]
     if status != 0 or missing:
         raise _failed(home, ident, status, output, missing)
     _finish_pkg_config(home, library, ident)
-
-
-def _ident_header(home: Path, ident: str) -> Path:
-    """Write a header that makes the compiler put a text into ``.comment``, by which a library is recognized where it is linked."""
-    header = home / "ident.h"
-    header.write_text(f'#ifndef __ASSEMBLER__\n__asm__(".ident \\"{ident}\\"");\n#endif\n')
-    return header
 
 
 def _kernel_flags(home: Path, command: tuple[str, ...]) -> tuple[str, ...]:

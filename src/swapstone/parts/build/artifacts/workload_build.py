@@ -284,13 +284,8 @@ def _build(job: Job) -> Built:
     program = home / PROGRAM
     if not program.is_file():
         _compile(home, job)
-    beside = (*(home / _shared_object(each) for each in job.companions), *(home / each.name for each in job.beside))
+    beside = (*(home / f"{each.stem}.so" for each in job.companions), *(home / each.name for each in job.beside))
     return Built(program, sha256_of(program), command, digests, sizes_of(program), _facts_of(program), beside=beside)
-
-
-def _shared_object(source: Path) -> str:
-    """Return the name of the shared object that is made of a companion source."""
-    return f"{source.stem}.so"
 
 
 def _compile(home: Path, job: Job) -> None:
@@ -339,7 +334,7 @@ def _compile(home: Path, job: Job) -> None:
             ]
         )
         for source in job.companions:
-            shared = ("-shared", "-fPIC", "-s", str(source), "-o", str(done / _shared_object(source)))
+            shared = ("-shared", "-fPIC", "-s", str(source), "-o", str(done / f"{source.stem}.so"))
             run_compiler([*recipe.of(Build).command, *recipe.of(Build).cflags, *shared, *recipe.of(Build).ldflags])
         for program in job.beside:
             run_compiler([f"{tool_prefix(recipe)}strip", "--strip-all", "-o", str(done / program.name), str(program)])
