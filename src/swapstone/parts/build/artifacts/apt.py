@@ -226,7 +226,8 @@ class Apt:
         result = self._run("apt-get", "download", "--quiet", "--", *names, folder=folder)
         if result.returncode == 0:
             return
-        unknown = _unknown(result.stderr)
+        matches = (_UNKNOWN.match(line) for line in result.stderr.splitlines())
+        unknown = {match["versioned"] or match["name"] for match in matches if match}
         gone = [f"{name} {version}" for name, version in pairs if name in unknown]
         if gone:
             lost = PackageGoneError(f"The archive no longer has, for {self.architecture}: {', '.join(gone)}.")
@@ -318,11 +319,6 @@ def _offer(fields: dict[str, str]) -> PackageVersion:
         size_bytes=int(fields["Size"]),
         depends=tuple(dict.fromkeys(name for name in names if name)),
     )
-
-
-def _unknown(stderr: str) -> set[str]:
-    found = (_UNKNOWN.match(line) for line in stderr.splitlines())
-    return {match["versioned"] or match["name"] for match in found if match}
 
 
 def _first_complaint(stderr: str) -> str:

@@ -200,16 +200,15 @@ def _library(name: str, recipe: Recipe, needs: tuple[Path, ...], notify: Notify)
         archive = fetch(source, LOCK)
         ident = f"{IDENT} {name} {version} {digest}"
         _build(home, library, recipe.changed(Build, ldflags=ldflags), needs, archive=archive, ident=ident)
-        files = tuple((path.name, sha256_of(path)) for path in sorted((home / "lib").iterdir()) if _is_library(path))
+        files = tuple(
+            (path.name, sha256_of(path))
+            for path in sorted((home / "lib").iterdir())
+            if path.is_file() and not path.is_symlink() and (_DYNAMIC.search(path.name) or _STATIC.search(path.name))
+        )
         description = BuiltLibrary(name=name, version=version, ident=ident, files=files)
         (home / f"{_FINISHED}.new").write_bytes(description.encoded())
         (home / f"{_FINISHED}.new").rename(home / _FINISHED)
     return home
-
-
-def _is_library(path: Path) -> bool:
-    kind = _DYNAMIC.search(path.name) or _STATIC.search(path.name)
-    return kind is not None and path.is_file() and not path.is_symlink()
 
 
 def _build(home: Path, library: Library, recipe: Recipe, needs: tuple[Path, ...], *, archive: Path, ident: str) -> None:

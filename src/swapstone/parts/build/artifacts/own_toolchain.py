@@ -202,18 +202,14 @@ def marked(tree: CLibraryTree) -> CLibraryTree:
         with new_folder(home, ".making-") as made:
             mark = made.parent / "mark"
             mark.write_bytes(tree.mark().encode() + b"\0")
+            options = (f"--add-section={MARK}={mark}", f"--set-section-flags={MARK}=readonly")
             for path in real.glob("*crt*.o"):
                 if path.name.endswith("crt1.o"):
-                    _add_section(path, mark, made / path.name)
+                    objcopy = require_command("objcopy", f"Marking {path}", "binutils")
+                    run_tool([objcopy, *options, str(path), str(made / path.name)], f"Marking {path}")
                 else:
                     (made / path.name).symlink_to(path.resolve())
     return msgspec.structs.replace(tree, objects=str(home))
-
-
-def _add_section(source: Path, content: Path, target: Path) -> None:
-    options = (f"--add-section={MARK}={content}", f"--set-section-flags={MARK}=readonly")
-    command = [require_command("objcopy", f"Marking {source}", "binutils"), *options, str(source), str(target)]
-    run_tool(command, f"Marking {source}")
 
 
 def own_tools(recipes: Iterable[Recipe]) -> list[tuple[str, str]]:

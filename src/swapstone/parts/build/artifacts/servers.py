@@ -54,7 +54,6 @@ _DRIVERS_OF_SERVERS = {"redis-benchmark": ("redis", "src/redis-benchmark")}
 """Load generators that are part of a server's sources."""
 
 _PACE_FLAGS = ("-std=gnu11", "-O2", "-Wall", "-Wextra")
-_ALONE = ("-static",)
 
 
 def build_packaged(package: str, recipe: Recipe) -> Built:
@@ -110,7 +109,7 @@ def find_load_generator(generator: LoadGenerator, *, alone: bool = False, archit
     """
     name = generator.command[0]
     if name == PACE:
-        return _build_pace(architecture, _ALONE if alone else ())
+        return _build_pace(architecture, ("-static",) if alone else ())
     if "/" in name:
         return Path(name)
     check_load_generator(generator)

@@ -271,12 +271,11 @@ def _build(job: Job) -> Built:
     ]
     command = " ".join(shown) + (" (relinked)" if job.relinked else "")
     command += f" (layout {job.layout})" if job.layout else ""
-    facts = " ".join(sorted(RELEVANT_SYMBOLS))  # the symbols whose presence is stored
     parts = (
         *CACHE_VERSION,
         command,
         compiler_identity(recipe.of(Build).command),
-        facts,
+        " ".join(sorted(RELEVANT_SYMBOLS)),  # the symbols whose presence is stored
         *(f"{name} {digest}" for name, digest in digests),
     )
     address = "\n".join(parts)
