@@ -22,7 +22,7 @@ from swapstone.parts.build.artifacts.command_names import command_names, may_rea
 from swapstone.parts.build.artifacts.recipe_resolution import resolve_recipe
 from swapstone.parts.build.artifacts.source_build import SourceBuilder, program_in
 from swapstone.parts.build.build import Build
-from swapstone.parts.build.factors.recorded_switches import recorded
+from swapstone.parts.build.factors.build_facts import recorded
 from tests.programs import needs
 
 needs_musl = needs("musl-gcc")

@@ -17,7 +17,7 @@ from swapstone.core.workloads import find_workload
 from swapstone.parts.build.artifacts.builder import base_recipe
 from swapstone.parts.build.artifacts.cxx_compiler import cxx_command
 from swapstone.parts.build.artifacts.recipe_resolution import resolve_recipe
-from swapstone.parts.build.artifacts.toolchain import check_compiler, compiler_command, strip_command
+from swapstone.parts.build.artifacts.toolchain import check_compiler, compiler_command, tool_prefix
 from swapstone.parts.build.artifacts.workload_build import BASE_RECIPE, build_workload
 from swapstone.parts.build.build import Build
 
@@ -39,8 +39,8 @@ def test_a_compiler_with_a_c_library_is_taken(tmp_path: Path, monkeypatch: pytes
     command = with_compiler(tmp_path, 0, monkeypatch)
     assert compiler_command(AARCH64) == (command,)
     assert compiler_command(AARCH64.changed(Build, compiler="gcc")) == (command,)
-    assert strip_command(AARCH64) == "aarch64-linux-gnu-strip"
-    assert strip_command(Recipe()) == "strip"
+    assert tool_prefix(AARCH64) == "aarch64-linux-gnu-"
+    assert tool_prefix(Recipe()) == ""
 
 
 def test_missing_headers_or_compiler_are_errors_with_the_package_to_install(

@@ -11,10 +11,9 @@ import pytest
 from swapstone.core.factors import Evidence, Recipe
 from swapstone.core.model import UnavailableError
 from swapstone.core.workloads import find_workload
-from swapstone.parts.build.artifacts import float_compilers
-from swapstone.parts.build.artifacts.float_compilers import check_float, float_command
+from swapstone.parts.build.artifacts import cross_compilers
 from swapstone.parts.build.artifacts.recipe_resolution import check_recipe, resolve_recipe
-from swapstone.parts.build.artifacts.toolchain import strip_command
+from swapstone.parts.build.artifacts.toolchain import compiler_command, float_compiler, tool_prefix
 from swapstone.parts.build.artifacts.workload_build import BASE_RECIPE, build_workload
 from swapstone.parts.build.build import Build
 from swapstone.parts.build.factors.build_facts import BuildFacts
@@ -49,16 +48,16 @@ def test_a_combination_that_does_not_exist_is_refused(changes: dict[str, str], m
 def test_a_missing_compiler_is_named_with_its_packages(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(UnavailableError, match="'arm-linux-gnueabi-gcc'") as caught:
-        check_float(recipe_of("softfp"))
+        float_compiler(recipe_of("softfp"))
     assert "gcc-arm-linux-gnueabi libc6-dev-armel-cross" in caught.value.hint
 
 
 @pytest.mark.slow
 @needs_gcc
 def test_a_compiler_without_the_c_library_s_headers_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(float_compilers, "preprocesses", lambda compiler, header: False)
+    monkeypatch.setattr(cross_compilers, "preprocesses", lambda compiler, header: False)
     with pytest.raises(UnavailableError, match="headers for arm-linux-gnueabi-gcc are not installed") as caught:
-        check_float(recipe_of("soft"))
+        float_compiler(recipe_of("soft"))
     assert "libc6-dev-armel-cross" in caught.value.hint
 
 
@@ -67,8 +66,8 @@ def test_each_level_has_its_own_tools() -> None:
     for level in ("soft", "softfp", "hard"):
         recipe = recipe_of(level)
         prefix = "arm-linux-gnueabihf-" if level == "hard" else "arm-linux-gnueabi-"
-        assert Path(float_command(recipe)[0]).name == f"{prefix}gcc"
-        assert strip_command(recipe) == f"{prefix}strip"
+        assert Path(compiler_command(recipe)[0]).name == f"{prefix}gcc"
+        assert tool_prefix(recipe) == prefix
 
 
 @pytest.mark.slow  # compiles a workload three times

@@ -30,13 +30,8 @@ from tests.programs import require
 HELLO = '#include <stdio.h>\nint main(void) { puts("hello from the SDK"); return 0; }\n'
 NAMES = SdkNames(
     libc="musl",
-    architecture="arm64",
+    cross=CROSS_COMPILERS["aarch64"],
     triple="aarch64-linux-musl",
-    prefix="aarch64-linux-gnu-",
-    package="gcc-aarch64-linux-gnu",
-    machine="aarch64",
-    loader="/lib/ld-musl-aarch64.so.1",
-    clang=("--target=aarch64-linux-gnu",),
     shim=True,
     native=False,
 )
@@ -48,7 +43,7 @@ def test_no_file_names_a_folder_of_this_machine(libc: str) -> None:
         paths = set(re.findall(r"(?<![\w}R\"./])/[a-z][\w.-]*(?:/[\w.-]+)*", text)) - {
             "/bin/sh",
             "/dev/null",
-            NAMES.loader,
+            loader_of(NAMES.cross, libc),
         }
         assert not paths, (name, paths)
 

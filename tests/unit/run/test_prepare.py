@@ -229,7 +229,7 @@ def test_each_subject_and_each_recipe_is_checked_before_anything_is_made(
         asked.append((shares_files, preloads))
 
     monkeypatch.setattr(prepare, "subjects_of", lambda _: {"a": subject("a"), "b": subject("b")})
-    monkeypatch.setattr(builder, "check_recipe", check)
+    monkeypatch.setattr(builder.BUILDER, "check_recipe", check)
     monkeypatch.setattr(prepare, "missing_tools", lambda *_: None)
     for offers, found in (
         ((), (False, False)),
@@ -271,7 +271,7 @@ def test_the_compiler_is_checked_for_each_subject_that_is_compiled(monkeypatch: 
             raise UnavailableError("no compiler.", "install it")
 
     monkeypatch.setattr(prepare, "recipe_of", lambda variant, base: base)
-    monkeypatch.setattr(builder, "check_compiler", check)
+    monkeypatch.setattr(builder.BUILDER, "check_compiler", check)
     subjects = [SimpleNamespace(base_recipe=lambda *_, each=each: each) for each in ("good", "bad")]
     variant = builders.variant(GLIBC)
     monkeypatch.setattr(prepare.plan, "run_variants", lambda _: (variant,))

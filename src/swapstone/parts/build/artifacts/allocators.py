@@ -75,22 +75,6 @@ class Plan(msgspec.Struct, frozen=True):
     static: Command = ()
 
 
-class BuiltAllocator(msgspec.Struct, frozen=True):
-    """A built allocator.
-
-    Attributes:
-        shared: object to preload.
-        object: object to link into static programs.
-        static: libraries that must follow it.
-        version: of the sources.
-    """
-
-    shared: Path
-    object: Path
-    static: Command
-    version: str
-
-
 # Without fortified functions: musl has none, and the default of gcc depends on the distribution.
 # Without build paths, so that two builds are equal byte by byte.
 _COMMON = ("-DNDEBUG", "-fPIC", "-U_FORTIFY_SOURCE", "-pthread", "-ffile-prefix-map={source}=source")
@@ -235,7 +219,8 @@ def with_allocator(recipe: Recipe, notify: Notify) -> Recipe:
     """Build or find a recipe's allocator for its C library and linking.
 
     Args:
-        recipe: `libc` selects the build; for a program that is not built here it is the result of `program_libc`.
+        recipe: checked by `check_allocator`. `libc` selects the build; for a program that is not built here it is the result of
+            `program_libc`.
         notify: called before a build.
 
     Returns:
@@ -252,11 +237,11 @@ def with_allocator(recipe: Recipe, notify: Notify) -> Recipe:
         return msgspec.structs.replace(
             recipe, preload=(*recipe.preload, recipe.of(Build).allocator), preload_keeps_path=True
         )
-    made = build_allocator(recipe.of(Build).allocator, recipe.of(Build).libc, notify, recipe.architecture)
+    made = _built(recipe.of(Build).allocator, recipe.of(Build).libc, notify, recipe.architecture)
     if recipe.of(Build).linking == "static":
         # An object is always linked, so its malloc is resolved before the C library's archive is searched.
-        return recipe.changed(Build, ldflags=(*recipe.of(Build).ldflags, str(made.object), *made.static))
-    return msgspec.structs.replace(recipe, preload=(*recipe.preload, str(_loadable(made.shared))))
+        return recipe.changed(Build, ldflags=(*recipe.of(Build).ldflags, str(made.home / OBJECT), *made.plan.static))
+    return msgspec.structs.replace(recipe, preload=(*recipe.preload, str(_loadable(made.home / SHARED))))
 
 
 def _loadable(path: Path) -> Path:
@@ -274,7 +259,7 @@ def _loadable(path: Path) -> Path:
     return resolved
 
 
-def build_allocator(name: str, libc: str, notify: Notify, architecture: str = "") -> BuiltAllocator:
+def _built(name: str, libc: str, notify: Notify, architecture: str = "") -> _Inputs:
     """Build an allocator for a C library, or return it from the cache.
 
     Args:
@@ -286,15 +271,13 @@ def build_allocator(name: str, libc: str, notify: Notify, architecture: str = ""
     Raises:
         UnavailableError: it can't be built; gives the reason.
     """
-    check_allocator(name, libc, architecture)
     inputs = _inputs(name, libc, architecture, notify)
-    source, home = inputs.source, inputs.home
-    if not (home / SHARED).is_file():
+    if not (inputs.home / SHARED).is_file():
         with locked(cache_dir() / "allocators" / f"{name}-{libc}.lock"):
-            if not (home / SHARED).is_file():
+            if not (inputs.home / SHARED).is_file():
                 where = f" on {cross_compiler(architecture).name}" if architecture else ""
-                _build(f"{name} {source.version} for {libc}{where}", inputs, notify)
-    return BuiltAllocator(home / SHARED, home / OBJECT, inputs.plan.static, source.version)
+                _build(f"{name} {inputs.source.version} for {libc}{where}", inputs, notify)
+    return inputs
 
 
 def check_allocator(name: str, libc: str, architecture: str = "") -> None:

@@ -172,9 +172,11 @@ class Apt:
             return ""
         output = _first_complaint(result.stderr)
         if not self._has_lists():
+            # apt-get refuses lists without keys.
+            keys = f" The keys of {self._suite} are in the newest debian-archive-keyring." if self._suite else ""
             raise UserError(
                 f"The lists of packages for {self.architecture} can't be fetched: {output}",
-                f"Check the network: `apt-get update` must succeed on this machine.{self._keys_hint()}",
+                f"Check the network: `apt-get update` must succeed on this machine.{keys}",
             )
         return output
 
@@ -200,10 +202,6 @@ class Apt:
         sources.write_text(before)
         return None
 
-    def _keys_hint(self) -> str:
-        """Return where the keys of another release are; apt-get refuses lists without them."""
-        return f" The keys of {self._suite} are in the newest debian-archive-keyring." if self._suite else ""
-
     @functools.cache  # noqa: B019 - an Apt lives as long as one command
     def offers(self, name: str) -> tuple[PackageVersion, ...]:
         """Return every version of a package in the lists."""
@@ -228,7 +226,8 @@ class Apt:
         result = self._run("apt-get", "download", "--quiet", "--", *names, folder=folder)
         if result.returncode == 0:
             return
-        unknown = _unknown(result.stderr)
+        matches = (_UNKNOWN.match(line) for line in result.stderr.splitlines())
+        unknown = {match["versioned"] or match["name"] for match in matches if match}
         gone = [f"{name} {version}" for name, version in pairs if name in unknown]
         if gone:
             lost = PackageGoneError(f"The archive no longer has, for {self.architecture}: {', '.join(gone)}.")
@@ -241,13 +240,9 @@ class Apt:
 
     def snapshot_archives(self) -> tuple[str, ...]:
         """Return those of the system's archives that the snapshot service has."""
-        return archives_of(self._sources())
-
-    def _sources(self) -> list[str]:
-        """Return address, suite and component of each source of binary packages, separated by blanks."""
         output = self._run("apt-get", "indextargets", "--format", "$(CREATED_BY) $(REPO_URI) $(CODENAME) $(COMPONENT)")
         lines = {line.removeprefix("Packages ") for line in output.stdout.splitlines() if line.startswith("Packages ")}
-        return sorted(lines)
+        return archives_of(lines)
 
     def _suite_lines(self) -> str:
         """Return lines for the architecture's release at each mirror of Debian that the system fetches packages from."""
@@ -324,11 +319,6 @@ def _offer(fields: dict[str, str]) -> PackageVersion:
         size_bytes=int(fields["Size"]),
         depends=tuple(dict.fromkeys(name for name in names if name)),
     )
-
-
-def _unknown(stderr: str) -> set[str]:
-    found = (_UNKNOWN.match(line) for line in stderr.splitlines())
-    return {match["versioned"] or match["name"] for match in found if match}
 
 
 def _first_complaint(stderr: str) -> str:

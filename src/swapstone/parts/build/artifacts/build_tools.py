@@ -193,7 +193,7 @@ def _go_variables(tools: BuildTools) -> dict[str, str]:
 def _files(tools: BuildTools) -> Path:
     """Write the files for CMake and Meson, and scripts for commands of several words, and return their folder."""
     commands = {"cc": tools.cc, "cxx": tools.cxx or ("false",), "pkg-config": tools.pkg_config}
-    texts = {name: _script(command) for name, command in commands.items()}
+    texts = {name: f'#!/bin/sh\nexec {shlex.join(command)} "$@"\n' for name, command in commands.items()}
     address = sha256(
         "\n".join((repr(tools), *texts.values(), _cmake(tools, Path("/")), _meson(tools, Path("/")))).encode()
     )
@@ -205,10 +205,6 @@ def _files(tools: BuildTools) -> Path:
             for name in commands:
                 (work / name).chmod(0o755)
     return home
-
-
-def _script(command: tuple[str, ...]) -> str:
-    return f'#!/bin/sh\nexec {shlex.join(command)} "$@"\n'
 
 
 def _cmake(tools: BuildTools, home: Path) -> str:

@@ -56,20 +56,11 @@ class _Builder(Builder):
     sizes = SIZE_METRICS
     empty = tuple((EMPTY_SUITE, program) for program in EMPTY_PROGRAMS)
 
-    def base_recipe(self, architecture: str) -> Recipe:
-        return base_recipe(architecture)
-
-    def parse_libraries(self, text: str) -> tuple[str, ...]:
-        return parse_libraries(text)
-
-    def check_recipe(self, recipe: Recipe, *, shares_files: bool, preloads: bool) -> None:
-        check_recipe(recipe, shares_files=shares_files, preloads=preloads)
-
-    def check_compiler(self, recipe: Recipe) -> None:
-        check_compiler(recipe)
-
-    def resolve(self, recipe: Recipe, notify: Callable[[str], None]) -> Recipe:
-        return resolve_recipe(recipe, notify=notify)
+    base_recipe = staticmethod(base_recipe)
+    parse_libraries = staticmethod(parse_libraries)
+    check_recipe = staticmethod(check_recipe)
+    check_compiler = staticmethod(check_compiler)
+    resolve = staticmethod(resolve_recipe)
 
     def with_carried_loader(self, recipe: Recipe, target: Target, notify: Callable[[str], None]) -> Recipe:
         if not needs_c_library(recipe):

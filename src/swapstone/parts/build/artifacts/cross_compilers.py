@@ -37,18 +37,6 @@ _LOADER = re.compile(r"-dynamic-linker (/lib/ld-musl-[A-Za-z0-9_]+\.so\.1)(?= )"
 _PLAIN = re.compile(r"[^A-Za-z0-9_./+:@=-]")
 
 
-def check_musl(name: str) -> None:
-    """Check that the lock has musl's packages for an architecture; nothing is fetched.
-
-    Args:
-        name: of the architecture in the image catalog.
-
-    Raises:
-        UnavailableError: it has none.
-    """
-    _packages(name)
-
-
 def musl_specs(name: str, triple: str, prefix: str, notify: Callable[[str], None]) -> Path:
     """Return the gcc specs for musl of an architecture; its packages are fetched and unpacked if necessary.
 
@@ -240,8 +228,25 @@ def cross_compiler(architecture: str) -> CrossCompiler:
     return CROSS_COMPILERS[architecture]
 
 
-def check_cross(architecture: str, compiler: str, libc: str) -> None:
-    """Check that programs can be built for another architecture; nothing is fetched.
+def require_headers(gcc: str, package: str) -> None:
+    """Check that a gcc finds the headers of its C library.
+
+    Args:
+        gcc: its path.
+        package: that contains the headers.
+
+    Raises:
+        UnavailableError: they are not installed; the hint names the package.
+    """
+    if not preprocesses((gcc,), "stdio.h"):
+        raise UnavailableError(
+            f"The C library's headers for {Path(gcc).name} are not installed.",
+            f"Install them: {install_command(package)}",
+        )
+
+
+def check_cross(architecture: str, compiler: str, libc: str) -> str:
+    """Check that programs can be built for another architecture, and return the path of its gcc; nothing is fetched.
 
     Args:
         architecture: as in recipes.
@@ -259,12 +264,10 @@ def check_cross(architecture: str, compiler: str, libc: str) -> None:
     if compiler == "clang":
         require_command("clang", f"{what} with clang", "clang")
     if libc == "musl":
-        check_musl(cross.name)
-    elif not preprocesses((gcc,), "stdio.h"):
-        raise UnavailableError(
-            f"The C library's headers for {cross.prefix}gcc are not installed.",
-            f"Install them: {install_command(cross.headers)}",
-        )
+        _packages(cross.name)  # raises an error if the lock lacks them
+    else:
+        require_headers(gcc, cross.headers)
+    return gcc
 
 
 def cross_command(architecture: str, compiler: str, libc: str, notify: Callable[[str], None]) -> tuple[str, ...]:
@@ -280,9 +283,8 @@ def cross_command(architecture: str, compiler: str, libc: str, notify: Callable[
         UnavailableError: a package is missing; the hint names it.
         UserError: musl can't be fetched.
     """
-    check_cross(architecture, compiler, libc)
+    gcc = check_cross(architecture, compiler, libc)
     cross = cross_compiler(architecture)
-    gcc = shutil.which(f"{cross.prefix}gcc") or f"{cross.prefix}gcc"
     if libc == "musl":
         specs = musl_specs(cross.name, cross.musl, cross.prefix, notify)
         return (str(compiler_script(f"{cross.musl}-gcc", (gcc, "-specs", str(specs)))),)

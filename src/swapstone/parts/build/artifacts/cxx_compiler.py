@@ -16,7 +16,7 @@ from swapstone.core.artifacts.cache_folder import locked, new_folder
 from swapstone.core.artifacts.distribution_packages import require_command
 from swapstone.core.artifacts.tool_versions import compiler_identity, first_line
 from swapstone.core.factors import Recipe
-from swapstone.core.model import FrozenStruct, UnavailableError
+from swapstone.core.model import UnavailableError
 from swapstone.core.model.directories import cache_dir, share_dir
 from swapstone.parts.build.artifacts.build_command import build_environment, run_build, run_compiler
 from swapstone.parts.build.artifacts.cross_compilers import CROSS_COMPILERS
@@ -44,26 +44,17 @@ _PARTS = ("include", "libsupc++", "src")
 _TIMEOUT_S = 3600
 
 
-class CxxLibrary(FrozenStruct, frozen=True, kw_only=True):
-    """A built C++ library.
-
-    Attributes:
-        headers: folders of its headers, in order.
-        folder: folder of its archives.
-        version: of GCC.
-    """
-
-    headers: tuple[str, ...]
-    folder: str
-    version: str
-
-
-def libstdcxx(tree: CLibraryTree, notify: Callable[[str], None] = lambda _: None) -> CxxLibrary:
+def libstdcxx(
+    tree: CLibraryTree, notify: Callable[[str], None] = lambda _: None
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Build libstdc++ for a C library, or return it from the cache.
 
     Args:
         tree: the C library.
         notify: called with a line before each long step.
+
+    Returns:
+        The folders of its headers, in order, and the folders of the archives that it needs.
 
     Raises:
         UnavailableError: the source can't be fetched, a tool is missing, or the build fails; names the log.
@@ -80,7 +71,10 @@ def libstdcxx(tree: CLibraryTree, notify: Callable[[str], None] = lambda _: None
             archive = fetch(source, LOCK)
             with new_folder(home) as done:
                 _build(tree, what, archive, done, notify, failed=home.with_suffix(".failed.log"))
-    return _library(home, source.version)
+    top = next((home / "include" / "c++").iterdir())
+    target = next(path.parent.parent for path in top.glob("*/bits/c++config.h"))
+    unwinder = () if tree.kind == "glibc" else (str(unwinder_folder(tree)),)
+    return (str(top), str(target), str(top / "backward")), (str(home / "lib"), *unwinder)
 
 
 def unwinder_folder(tree: CLibraryTree) -> Path:
@@ -113,12 +107,6 @@ def _identity(tree: CLibraryTree) -> list[str]:
         for path in files
         if path.suffix in {".o", ".a", ".so"}
     ]
-
-
-def _library(home: Path, version: str) -> CxxLibrary:
-    top = next((home / "include" / "c++").iterdir())
-    target = next(path.parent.parent for path in top.glob("*/bits/c++config.h"))
-    return CxxLibrary(headers=(str(top), str(target), str(top / "backward")), folder=str(home / "lib"), version=version)
 
 
 def _build(
@@ -216,16 +204,19 @@ def cxx_command(recipe: Recipe, notify: Callable[[str], None] = lambda _: None, 
     try:
         if is_own(recipe):
             return _own(recipe, notify, needed=needed)
-        if recipe.architecture:
-            return (_cross(recipe),)
-        if recipe.of(Build).libc == "glibc":
+        build = recipe.of(Build)
+        if recipe.architecture and (build.libc != "glibc" or build.compiler == "clang"):
+            compiler = "clang" if build.compiler == "clang" else "g++"
+            raise UnavailableError(
+                f"Swapstone can't compile C++ for {build.libc} on {recipe.architecture} with {compiler}: there is only g++ for glibc.",
+                "Compare C programs there, or C++ programs of this machine: leave --arch out.",
+            )
+        if build.libc == "glibc":
             return (_name(recipe),)
-        driver, clang = ("clang++", True) if recipe.of(Build).compiler == "clang" else ("g++", False)
+        driver, clang = ("clang++", True) if build.compiler == "clang" else ("g++", False)
         require_command(driver, "Compiling C++", _PACKAGES[driver])
         tree = installed_musl()
-        library = libstdcxx(tree, notify) if needed else None
-        cxx = library.headers if library else ()
-        folders = (library.folder, str(unwinder_folder(tree))) if library else ()
+        cxx, folders = libstdcxx(tree, notify) if needed else ((), ())
         return (
             str(
                 compiler_script(
@@ -238,18 +229,6 @@ def cxx_command(recipe: Recipe, notify: Callable[[str], None] = lambda _: None, 
         if needed:
             raise
         return ()
-
-
-def _cross(recipe: Recipe) -> str:
-    """Return the C++ compiler for another architecture: g++, for glibc only."""
-    build = recipe.of(Build)
-    if build.libc != "glibc" or build.compiler == "clang":
-        compiler = "clang" if build.compiler == "clang" else "g++"
-        raise UnavailableError(
-            f"Swapstone can't compile C++ for {build.libc} on {recipe.architecture} with {compiler}: there is only g++ for glibc.",
-            "Compare C programs there, or C++ programs of this machine: leave --arch out.",
-        )
-    return _name(recipe)
 
 
 def _own(recipe: Recipe, notify: Callable[[str], None], *, needed: bool) -> tuple[str, ...]:
@@ -265,9 +244,7 @@ def _own(recipe: Recipe, notify: Callable[[str], None], *, needed: bool) -> tupl
     tree = tree_of(recipe)
     if tree is None or not needed:
         return own_command(recipe, base)
-    library = libstdcxx(tree, notify)
-    folders = (library.folder, *(() if tree.kind == "glibc" else (str(unwinder_folder(tree)),)))
-    return own_command(recipe, base, library.headers, folders)
+    return own_command(recipe, base, *libstdcxx(tree, notify))
 
 
 def _name(recipe: Recipe) -> str:

@@ -200,26 +200,28 @@ def _library(name: str, recipe: Recipe, needs: tuple[Path, ...], notify: Notify)
         archive = fetch(source, LOCK)
         ident = f"{IDENT} {name} {version} {digest}"
         _build(home, library, recipe.changed(Build, ldflags=ldflags), needs, archive=archive, ident=ident)
-        files = tuple((path.name, sha256_of(path)) for path in sorted((home / "lib").iterdir()) if _is_library(path))
+        files = tuple(
+            (path.name, sha256_of(path))
+            for path in sorted((home / "lib").iterdir())
+            if path.is_file() and not path.is_symlink() and (_DYNAMIC.search(path.name) or _STATIC.search(path.name))
+        )
         description = BuiltLibrary(name=name, version=version, ident=ident, files=files)
         (home / f"{_FINISHED}.new").write_bytes(description.encoded())
         (home / f"{_FINISHED}.new").rename(home / _FINISHED)
     return home
 
 
-def _is_library(path: Path) -> bool:
-    kind = _DYNAMIC.search(path.name) or _STATIC.search(path.name)
-    return kind is not None and path.is_file() and not path.is_symlink()
-
-
 def _build(home: Path, library: Library, recipe: Recipe, needs: tuple[Path, ...], *, archive: Path, ident: str) -> None:
     """Build at the final path, because pkg-config files contain it. The description of the library is written last."""
     shutil.rmtree(home, ignore_errors=True)
     home.mkdir(parents=True)
+    # By the text that the compiler puts into .comment, a library is recognized where it is linked.
+    header = home / "ident.h"
+    header.write_text(f'#ifndef __ASSEMBLER__\n__asm__(".ident \\"{ident}\\"");\n#endif\n')
     cflags = (
         *recipe.of(Build).cflags,
         "-include",
-        str(_ident_header(home, ident)),
+        str(header),
         *_kernel_flags(home, recipe.of(Build).command),
     )
     below = _linked_folder(needs, _STATIC) if needs else None
@@ -245,13 +247,6 @@ def _build(home: Path, library: Library, recipe: Recipe, needs: tuple[Path, ...]
     if status != 0 or missing:
         raise _failed(home, ident, status, output, missing)
     _finish_pkg_config(home, library, ident)
-
-
-def _ident_header(home: Path, ident: str) -> Path:
-    """Write a header that makes the compiler put a text into ``.comment``, by which a library is recognized where it is linked."""
-    header = home / "ident.h"
-    header.write_text(f'#ifndef __ASSEMBLER__\n__asm__(".ident \\"{ident}\\"");\n#endif\n')
-    return header
 
 
 def _kernel_flags(home: Path, command: tuple[str, ...]) -> tuple[str, ...]:

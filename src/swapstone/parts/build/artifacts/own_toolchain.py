@@ -107,31 +107,19 @@ def is_own(recipe: Recipe) -> bool:
     return "/" in recipe.of(Build).compiler or "/" in recipe.of(Build).libc
 
 
-def own_compiler_command(recipe: Recipe, named: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the command that compiles with the user's compiler or for the user's C library.
-
-    Args:
-        recipe: with a path as compiler or as C library.
-        named: the command of the compiler where that is no path.
-
-    Raises:
-        UnavailableError: compiler or C library are for another machine, or don't fit each other.
-    """
-    return own_command(
-        recipe, command_of_level(recipe.of(Build).compiler) if "/" in recipe.of(Build).compiler else named
-    )
-
-
 def own_command(
     recipe: Recipe, base: tuple[str, ...], cxx: tuple[str, ...] = (), folders: tuple[str, ...] = ()
 ) -> tuple[str, ...]:
     """Return the command of a C or C++ compiler with the options for the recipe's C library.
 
     Args:
-        recipe: see `own_compiler_command`.
+        recipe: with a path as compiler or as C library.
         base: the compiler.
         cxx: folders of a C++ library's headers.
         folders: folders of a C++ library.
+
+    Raises:
+        UnavailableError: compiler or C library are for another machine, or don't fit each other.
     """
     clang = recipe.of(Build).compiler == "clang"
     if "/" in recipe.of(Build).compiler:
@@ -214,18 +202,14 @@ def marked(tree: CLibraryTree) -> CLibraryTree:
         with new_folder(home, ".making-") as made:
             mark = made.parent / "mark"
             mark.write_bytes(tree.mark().encode() + b"\0")
+            options = (f"--add-section={MARK}={mark}", f"--set-section-flags={MARK}=readonly")
             for path in real.glob("*crt*.o"):
                 if path.name.endswith("crt1.o"):
-                    _add_section(path, mark, made / path.name)
+                    objcopy = require_command("objcopy", f"Marking {path}", "binutils")
+                    run_tool([objcopy, *options, str(path), str(made / path.name)], f"Marking {path}")
                 else:
                     (made / path.name).symlink_to(path.resolve())
     return msgspec.structs.replace(tree, objects=str(home))
-
-
-def _add_section(source: Path, content: Path, target: Path) -> None:
-    options = (f"--add-section={MARK}={content}", f"--set-section-flags={MARK}=readonly")
-    command = [require_command("objcopy", f"Marking {source}", "binutils"), *options, str(source), str(target)]
-    run_tool(command, f"Marking {source}")
 
 
 def own_tools(recipes: Iterable[Recipe]) -> list[tuple[str, str]]:

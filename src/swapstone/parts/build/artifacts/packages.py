@@ -272,11 +272,9 @@ def _whole(package: Package, progress: Progress) -> bool:
 
 def _download(apt: Apt, missing: Sequence[Package], folder: Path, progress: Progress) -> None:
     wanted = [(package.name, package.version) for package in missing]
-    try:
+    with contextlib.suppress(UserError):  # the lists may be outdated or missing
         apt.download(wanted, folder)
         return
-    except UserError:
-        pass  # the lists may be outdated or missing
     progress(f"fetching the lists of packages for {apt.architecture}")
     trouble = apt.update()
     try:

@@ -6,8 +6,7 @@ from __future__ import annotations
 from swapstone.core.factors import Recipe
 from swapstone.core.model import UnavailableError
 from swapstone.parts.build.artifacts.allocators import Notify, check_allocator, with_allocator
-from swapstone.parts.build.artifacts.float_compilers import check_float
-from swapstone.parts.build.artifacts.toolchain import compiler_command, linking_flags
+from swapstone.parts.build.artifacts.toolchain import compiler_command, float_compiler, linking_flags
 from swapstone.parts.build.build import Build
 from swapstone.parts.build.factors.allocator import DEFAULT
 
@@ -24,7 +23,7 @@ def check_recipe(recipe: Recipe, *, shares_files: bool, preloads: bool = True) -
         UnavailableError: the combination does not exist.
     """
     if recipe.of(Build).float_abi:
-        check_float(recipe)
+        float_compiler(recipe)
     named, by_path = recipe.of(Build).allocator != DEFAULT, "/" in recipe.of(Build).allocator
     limits = (
         (

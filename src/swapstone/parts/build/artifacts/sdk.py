@@ -25,7 +25,7 @@ from swapstone.core.model.temporary_folder import TemporaryFolder, is_left_over
 from swapstone.parts.build.artifacts import cross_compilers, sdk_files
 from swapstone.parts.build.artifacts.cross_compilers import CROSS_COMPILERS, CrossCompiler, check_cross
 from swapstone.parts.build.artifacts.packages import read_lock
-from swapstone.parts.build.artifacts.sdk_files import SdkNames, fill_sysroot, installed_packages, loader_of, text_files
+from swapstone.parts.build.artifacts.sdk_files import SdkNames, fill_sysroot, installed_packages, text_files
 
 DESCRIPTION = "sdk.json"
 LIBCS = ("glibc", "musl")
@@ -170,13 +170,8 @@ def _make(folder: Path, cross: CrossCompiler, libc: str, notify: Callable[[str],
     triple = cross.musl if libc == "musl" else cross.triple
     names = SdkNames(
         libc=libc,
-        architecture=cross.name,
+        cross=cross,
         triple=triple,
-        prefix=cross.prefix,
-        package=cross.package,
-        machine=cross.machine,
-        loader=loader_of(cross, libc),
-        clang=cross.clang,
         shim=(folder / "sysroot" / "usr" / "lib" / sdk_files.SHIM).exists(),
         native=os.uname().machine == cross.machine,
     )

@@ -44,25 +44,15 @@ class SdkNames(FrozenStruct, frozen=True, kw_only=True):
 
     Attributes:
         libc: ``glibc`` or ``musl``.
-        architecture: name in the image catalog.
+        cross: the distribution's compiler.
         triple: prefix of the SDK's commands.
-        prefix: of the distribution's tools, with a hyphen at its end.
-        package: that contains the distribution's gcc.
-        machine: as ``uname -m`` prints it.
-        loader: path of the dynamic loader in a root.
-        clang: options of clang for the processor, its target first.
         shim: whether usr/lib has `SHIM`.
         native: whether the build machine runs the programs.
     """
 
     libc: str
-    architecture: str
+    cross: CrossCompiler
     triple: str
-    prefix: str
-    package: str
-    machine: str
-    loader: str
-    clang: tuple[str, ...]
     shim: bool
     native: bool
 
@@ -79,7 +69,7 @@ def text_files(names: SdkNames) -> dict[str, tuple[str, bool]]:
         f"environment-setup-{names.triple}": (_environment(names), False),
     }
     for tool in TOOLS:
-        made[f"bin/{names.triple}-{tool}"] = (_tool(f"{names.prefix}{tool}", names.package), True)
+        made[f"bin/{names.triple}-{tool}"] = (_tool(f"{names.cross.prefix}{tool}", names.cross.package), True)
     return made
 
 
@@ -103,29 +93,31 @@ def _specs(names: SdkNames) -> str:
     if names.libc == "musl":
         shim = f" %{{!static:%{{!static-pie:-l:{SHIM}}}}}" if names.shim else ""
         specs["libgcc"] = f"libgcc.a%s %:if-exists(libgcc_eh.a%s){shim}"
-        specs["link"] = f"+ %{{!static:%{{!static-pie:%{{!shared:-dynamic-linker {names.loader}}}}}}}"
+        specs["link"] = (
+            f"+ %{{!static:%{{!static-pie:%{{!shared:-dynamic-linker {loader_of(names.cross, names.libc)}}}}}}}"
+        )
     stanzas = "".join(f"*{name}:\n{text}\n\n" for name, text in specs.items())
     return f"%rename cpp_options swapstone_cpp_options\n\n{stanzas}"
 
 
 def _gcc(names: SdkNames) -> str:
-    require = _REQUIRE.format(command=f"{names.prefix}gcc", package=names.package)
+    require = _REQUIRE.format(command=f"{names.cross.prefix}gcc", package=names.cross.package)
     return (
-        f"#!/bin/sh\n{_LICENCE}# gcc for {names.libc} of {names.architecture}.\n{_HERE}{require}"
-        f'exec {names.prefix}gcc -specs="$here/{SPECS}" --sysroot="$here/sysroot" "$@"\n'
+        f"#!/bin/sh\n{_LICENCE}# gcc for {names.libc} of {names.cross.name}.\n{_HERE}{require}"
+        f'exec {names.cross.prefix}gcc -specs="$here/{SPECS}" --sysroot="$here/sysroot" "$@"\n'
     )
 
 
 def _clang(names: SdkNames) -> str:
     """Return clang's command. Its own default is functions of mathematics that don't set errno; gcc has no such default."""
     require = _REQUIRE.format(command="clang", package="clang")
-    require += _REQUIRE.format(command=f"{names.prefix}ld", package=names.package)
-    target = names.clang[0].replace("-gnu", "-musl") if names.libc == "musl" else names.clang[0]
-    options = " ".join((target, *names.clang[1:]))
+    require += _REQUIRE.format(command=f"{names.cross.prefix}ld", package=names.cross.package)
+    target = names.cross.clang[0].replace("-gnu", "-musl") if names.libc == "musl" else names.cross.clang[0]
+    options = " ".join((target, *names.cross.clang[1:]))
     return (
-        f"#!/bin/sh\n{_LICENCE}# clang for {names.libc} of {names.architecture}, with gcc's start-up objects and libgcc.\n{_HERE}{require}"
+        f"#!/bin/sh\n{_LICENCE}# clang for {names.libc} of {names.cross.name}, with gcc's start-up objects and libgcc.\n{_HERE}{require}"
         f'exec clang {options} --sysroot="$here/sysroot" --gcc-toolchain="$here/sysroot/usr" --start-no-unused-arguments \\\n'
-        f'    -fmath-errno --ld-path="$(command -v {names.prefix}ld)" --end-no-unused-arguments "$@"\n'
+        f'    -fmath-errno --ld-path="$(command -v {names.cross.prefix}ld)" --end-no-unused-arguments "$@"\n'
     )
 
 
@@ -136,15 +128,15 @@ def _tool(command: str, package: str) -> str:
 def _run(names: SdkNames) -> str:
     """Return the command that runs a program of the SDK here: by this machine's loader, by the SDK's, or in a user-mode emulator."""
     if not names.native:
-        command = f"qemu-{names.machine}"
+        command = f"qemu-{names.cross.machine}"
         return (
             f"#!/bin/sh\n{_LICENCE}# Runs a program of the SDK in a user-mode emulator, with the SDK's loader and libraries.\n{_HERE}"
             f'{_REQUIRE.format(command=command, package="qemu-user")}exec {command} -L "$here/sysroot" "$@"\n'
         )
     return (
         f"#!/bin/sh\n{_LICENCE}# Runs a program of the SDK; by the SDK's loader if this machine has none.\n{_HERE}"
-        f'[ -e {names.loader} ] && exec "$@"\n'
-        f'exec "$here/sysroot{names.loader}" "$@"\n'
+        f'[ -e {loader_of(names.cross, names.libc)} ] && exec "$@"\n'
+        f'exec "$here/sysroot{loader_of(names.cross, names.libc)}" "$@"\n'
     )
 
 
@@ -156,8 +148,8 @@ def _cmake(names: SdkNames) -> str:
         if tool != "ld"
     )
     return (
-        f"{_LICENCE}# cmake -DCMAKE_TOOLCHAIN_FILE=.../toolchain.cmake: C for {names.libc} of {names.architecture}.\n"
-        f"set(CMAKE_SYSTEM_NAME Linux)\nset(CMAKE_SYSTEM_PROCESSOR {names.machine})\n"
+        f"{_LICENCE}# cmake -DCMAKE_TOOLCHAIN_FILE=.../toolchain.cmake: C for {names.libc} of {names.cross.name}.\n"
+        f"set(CMAKE_SYSTEM_NAME Linux)\nset(CMAKE_SYSTEM_PROCESSOR {names.cross.machine})\n"
         f'set(CMAKE_SYSROOT "{sdk}/sysroot")\nset(CMAKE_C_COMPILER "{sdk}/bin/{names.triple}-gcc")\n{tools}'
         f'set(CMAKE_CROSSCOMPILING_EMULATOR "{sdk}/bin/{names.triple}-run")\n'
         f'set(CMAKE_FIND_ROOT_PATH "{sdk}/sysroot")\nset(CMAKE_FIND_ROOT_PATH_MODE_PROGRAM NEVER)\n'
@@ -169,12 +161,12 @@ def _cmake(names: SdkNames) -> str:
 def _meson(names: SdkNames) -> str:
     """Return Meson's cross file. The version in Debian 12 has no constant for its folder, so the commands are found on PATH."""
     binaries = "".join(f"{name} = '{names.triple}-{name}'\n" for name in ("ar", "nm", "objcopy", "strip", "ranlib"))
-    family = "arm" if names.machine == "arm" else names.machine
+    family = "arm" if names.cross.machine == "arm" else names.cross.machine
     return (
         f"{_LICENCE}# meson setup --cross-file .../cross.meson OUT, with the SDK's bin on PATH.\n"
         f"[binaries]\nc = '{names.triple}-gcc'\n{binaries}exe_wrapper = '{names.triple}-run'\n\n"
         f"[properties]\nneeds_exe_wrapper = {'false' if names.native else 'true'}\n\n"
-        f"[host_machine]\nsystem = 'linux'\ncpu_family = '{family}'\ncpu = '{names.machine}'\nendian = 'little'\n"
+        f"[host_machine]\nsystem = 'linux'\ncpu_family = '{family}'\ncpu = '{names.cross.machine}'\nendian = 'little'\n"
     )
 
 
@@ -183,7 +175,7 @@ def _environment(names: SdkNames) -> str:
     # Names on PATH: a path with a space would be two words where CC is used as a command.
     tools = "".join(f"export {tool.upper()}={names.triple}-{tool}\n" for tool in TOOLS)
     return (
-        f"{_LICENCE}# . .../environment-setup-{names.triple}: C for {names.libc} of {names.architecture}, in bash or zsh.\n"
+        f"{_LICENCE}# . .../environment-setup-{names.triple}: C for {names.libc} of {names.cross.name}, in bash or zsh.\n"
         f"# In another shell: SWAPSTONE_SDK=FOLDER; . FOLDER/environment-setup-{names.triple}\n"
         'if [ -n "${BASH_SOURCE:-}" ]; then\n    _swapstone_sdk=$(dirname -- "$BASH_SOURCE")\n'
         'elif [ -n "${ZSH_VERSION:-}" ]; then\n    eval \'_swapstone_sdk=$(dirname -- "${(%):-%x}")\'\n'

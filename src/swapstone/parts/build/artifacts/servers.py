@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Build third-party servers from pinned sources for each variant, and load generators once."""
+"""Build third-party servers, and programs that workloads start, from pinned sources for each variant; and load generators once."""
 
 from __future__ import annotations
 
@@ -25,54 +25,66 @@ from swapstone.parts.build.artifacts.upstream_sources import read_lock, unpacked
 from swapstone.parts.build.build import Build
 
 LOCK = "native/servers.toml"
+COMPANIONS = "native/companions.toml"
+"""Lock of the programs that workloads start, such as a shell."""
 
-_MAKES: dict[str, tuple[str, str]] = {
+_BUSYBOX_OPTIONS = "ASH DESKTOP EXPR GREP LFS LONG_OPTS OD RM SHELL_ASH SORT TEE WC"
+"""The shell and the tools of UnixBench's script, and the options of sort and wc that it uses. Without `SH_STANDALONE`, the shell
+executes each tool by its path, as other shells do."""
+
+_MAKES: dict[str, tuple[str, str, str]] = {
     "redis": (
+        LOCK,
         "src/redis-server",
         # Its bundled allocator is off, because the allocator is a factor. Without LTO and systemd, to limit what differs.
         "make -C src -j{jobs} redis-server MALLOC=libc USE_SYSTEMD=no OPTIMIZATION= CC={cc} CFLAGS={cflags} LDFLAGS={ldflags}",
     ),
+    "busybox": (
+        COMPANIONS,
+        "busybox",
+        "make -s allnoconfig HOSTCC=cc </dev/null >configured 2>&1; "
+        f"for option in {_BUSYBOX_OPTIONS}; do sed -i s/^#.CONFIG_$option.is.not.set/CONFIG_$option=y/ .config; done; "
+        "yes '' | make -s oldconfig HOSTCC=cc >configured 2>&1; "
+        "make -s -j{jobs} busybox HOSTCC=cc SKIP_STRIP=y CC={cc} AR={ar} NM={nm} STRIP={strip} EXTRA_CFLAGS={cflags}",
+    ),
 }
-"""The program that a build creates and the build command, by name in the lock."""
+"""The lock, the program that a build creates, and the build command, by name in the lock."""
 
 _DRIVERS_OF_SERVERS = {"redis-benchmark": ("redis", "src/redis-benchmark")}
 """Load generators that are part of a server's sources."""
 
 _PACE_FLAGS = ("-std=gnu11", "-O2", "-Wall", "-Wextra")
-_ALONE = ("-static",)
 
 
 def build_packaged(package: str, recipe: Recipe) -> Built:
-    """Build a server from its pinned sources, or take it from the cache.
+    """Build a program from its pinned sources, or take it from the cache.
 
     Args:
         package: its name in the lock.
-        recipe: the levels applied and resolved; `SOURCE_RECIPE` is its base.
+        recipe: the levels applied and resolved, without the warnings and the dialect of this project's sources.
 
     Raises:
         UnavailableError: the sources can't be fetched, or there is no compiler.
         UserError: the build fails; the message ends with its output.
     """
-    program, command = _MAKES[package]
-    return unpacked_builder(package, program, command, LOCK).build(recipe, lambda _: "")
+    return _builder(package, *_MAKES[package]).build(recipe, lambda _: "")
 
 
 @functools.cache
-def unpacked_builder(package: str, program: str, command: str, lock: str) -> SourceBuilder:
+def _builder(package: str, lock: str, program: str, command: str) -> SourceBuilder:
     """Return the builder of a program from pinned sources, which are fetched and unpacked once.
 
     Args:
         package: its name in the lock.
+        lock: path of the lock.
         program: its path in the sources after the build.
         command: of the build, with placeholders.
-        lock: path of the lock.
 
     Raises:
         UnavailableError: the sources can't be fetched.
     """
     home = unpacked(read_lock(share_dir() / lock)[package], lock)
-    own = OwnProgram(name=package, arguments=(program,), source=str(home), build=command)
-    return SourceBuilder(own)
+    return SourceBuilder(OwnProgram(name=package, arguments=(program,), source=str(home), build=command))
 
 
 def is_installed_name(name: str) -> bool:
@@ -97,7 +109,7 @@ def find_load_generator(generator: LoadGenerator, *, alone: bool = False, archit
     """
     name = generator.command[0]
     if name == PACE:
-        return _build_pace(architecture, _ALONE if alone else ())
+        return _build_pace(architecture, ("-static",) if alone else ())
     if "/" in name:
         return Path(name)
     check_load_generator(generator)
@@ -123,8 +135,12 @@ def build_static_load_generator(name: str) -> Path:
 
 def _build_part(name: str, recipe: Recipe) -> Path:
     package, program = _DRIVERS_OF_SERVERS[name]
-    command = _MAKES[package][1].replace("redis-server", name)
-    return unpacked_builder(package, program, command, LOCK).build(resolve_recipe(recipe), lambda _: "").path
+    lock, _, command = _MAKES[package]
+    return (
+        _builder(package, lock, program, command.replace("redis-server", name))
+        .build(resolve_recipe(recipe), lambda _: "")
+        .path
+    )
 
 
 def check_load_generator(generator: LoadGenerator) -> None:

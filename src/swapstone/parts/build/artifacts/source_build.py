@@ -96,7 +96,9 @@ class SourceBuilder:
                 f"The compiler {recipe.of(Build).command[0]!r} is not installed.",
                 "`swapstone doctor` reports missing tools.",
             )
-        tools = build_tools(recipe, self._cxx(recipe, notify))
+        # A C++ library is built if the sources are mainly C++, or the command uses `{cxx}`.
+        needs_cxx = "cxx" in placeholders_in(self._own.build) or self._is_cxx
+        tools = build_tools(recipe, cxx_command(recipe, notify, needed=needs_cxx))
         command = fill(self._own.build, placeholder_values(tools), dict(recipe.values))
         environment = build_environment() | tool_variables(tools) | library_environment(recipe)
         parts = ("own 1", self._sources, command, self._own.command[0], *sorted(map("=".join, environment.items())))
@@ -104,24 +106,21 @@ class SourceBuilder:
         home = cache_dir().resolve() / "own" / sha256(address.encode(errors="surrogateescape")).hexdigest()[:32]
         with lock_copy(home) as alone:
             made = None if self._rebuild and alone else read_description(home / "made.json", FinishedBuild)
-            if made is None and not alone:
-                raise _in_use_error(home)
-            if made is None:
-                made = self._build(home, command, recipe, environment, keep_log)
-            else:
+            if made is not None:
                 keep_log(made.log.encode())
-                if digest_tree(home / "tree", everything=True) != made.tree:
-                    _restore(home, alone=alone)
-        return self._built(home / "tree", command)
-
-    def _cxx(self, recipe: Recipe, notify: Callable[[str], None]) -> tuple[str, ...]:
-        """Return the C++ compiler, with a C++ library if the sources are mainly C++, or the command uses ``{cxx}``.
-
-        Raises:
-            UnavailableError: one is needed, and there is no compiler or library.
-        """
-        needed = "cxx" in placeholders_in(self._own.build) or self._is_cxx
-        return cxx_command(recipe, notify, needed=needed)
+            intact = made is not None and digest_tree(home / "tree", everything=True) == made.tree
+            if not (alone or intact):
+                raise UserError(
+                    f"Another comparison uses {home}, with the same sources and flags.", "Wait for it to end."
+                )
+            if made is None:
+                self._build(home, command, recipe, environment, keep_log)
+            elif not intact:
+                shutil.rmtree(home / "tree")
+                copy_sources(home / "built", home / "tree", everything=True)
+        program = program_in(home / "tree", self._own.command[0]).resolve()
+        inputs, sizes = (("sources", self._sources),), stripped_sizes(program)
+        return Built(program, sha256_of(program), command, inputs, sizes, read_facts(program), home / "tree")
 
     @functools.cached_property
     def _is_cxx(self) -> bool:
@@ -132,7 +131,7 @@ class SourceBuilder:
 
     def _build(
         self, home: Path, command: str, recipe: Recipe, environment: Mapping[str, str], keep_log: KeepLog
-    ) -> FinishedBuild:
+    ) -> None:
         """Build at the final path, because many builds store their path in their output."""
         shutil.rmtree(home, ignore_errors=True)
         tree = home / "tree"
@@ -151,7 +150,6 @@ class SourceBuilder:
         made = FinishedBuild(tree=digest_tree(tree, everything=True), log=log.decode(errors="replace"))
         (home / "made.json.new").write_bytes(made.encoded())
         (home / "made.json.new").rename(home / "made.json")
-        return made
 
     def _check(self, tree: Path, log: str) -> None:
         """Check that the build created the program."""
@@ -175,12 +173,6 @@ class SourceBuilder:
                 f"The build did not change {typed}, which was built before in the sources.\nThe log: {log}",
                 "Make the build start from scratch: --build 'make clean && make ...'",
             )
-
-    def _built(self, tree: Path, command: str) -> Built:
-        program = program_in(tree, self._own.command[0]).resolve()
-        sizes = stripped_sizes(program)
-        digest = sha256_of(program)
-        return Built(program, digest, command, (("sources", self._sources),), sizes, read_facts(program), tree)
 
 
 def program_in(tree: Path, typed: str) -> Path:
@@ -226,17 +218,6 @@ def _programs_in(tree: Path) -> list[str]:
     programs = [path for path in found if read_facts(path) is not None] or found
     names = [f"./{path.relative_to(tree)}" for path in programs]
     return [*names[:_NAMED], *(["..."] if len(names) > _NAMED else [])]
-
-
-def _in_use_error(home: Path) -> UserError:
-    return UserError(f"Another comparison uses {home}, with the same sources and flags.", "Wait for it to end.")
-
-
-def _restore(home: Path, *, alone: bool) -> None:
-    if not alone:
-        raise _in_use_error(home)
-    shutil.rmtree(home / "tree")
-    copy_sources(home / "built", home / "tree", everything=True)
 
 
 _held: dict[Path, int] = {}

@@ -12,18 +12,26 @@ import msgspec
 
 from swapstone.core.artifacts.distribution_packages import require_command
 from swapstone.core.artifacts.tool_versions import first_line, link_inputs
-from swapstone.core.factors import Recipe
+from swapstone.core.factors import Recipe, find_level
 from swapstone.core.model import UnavailableError
-from swapstone.parts.build.artifacts.cross_compilers import CROSS_COMPILERS, SHIM, check_cross, cross_command
-from swapstone.parts.build.artifacts.float_compilers import check_float, float_command, float_prefix
+from swapstone.parts.build.artifacts.cross_compilers import (
+    CROSS_COMPILERS,
+    SHIM,
+    check_cross,
+    cross_command,
+    require_headers,
+)
 from swapstone.parts.build.artifacts.own_toolchain import (
     compiler_script,
     installed_musl,
     is_own,
-    own_compiler_command,
+    own_command,
     tree_options,
 )
 from swapstone.parts.build.build import Build
+from swapstone.parts.build.factors.allocator import DEFAULT
+from swapstone.parts.build.factors.float_abi import FLOAT, MACHINES
+from swapstone.parts.build.factors.sdk import command_of_level
 
 _COMMANDS: dict[tuple[str, str], tuple[str, ...]] = {
     ("cc", "glibc"): ("cc",),
@@ -33,6 +41,9 @@ _COMMANDS: dict[tuple[str, str], tuple[str, ...]] = {
     ("clang", "glibc"): ("clang",),
 }
 """Commands of compilers that a package provides, by (compiler, C library)."""
+
+_FLOAT_PREFIXES = {"soft": "arm-linux-gnueabi-", "softfp": "arm-linux-gnueabi-", "hard": "arm-linux-gnueabihf-"}
+"""Prefixes of the names of tools, by level of the factor ``float``."""
 
 _LINKING: dict[str, tuple[str, ...]] = {"dynamic": (), "static": ("-static",)}
 
@@ -49,13 +60,14 @@ def compiler_command(recipe: Recipe, notify: Callable[[str], None] = lambda _: N
         UserError: musl of another architecture can't be fetched.
     """
     if recipe.of(Build).float_abi:
-        return float_command(recipe)
+        return (float_compiler(recipe),)
     if is_own(recipe):
-        return own_compiler_command(recipe, () if "/" in recipe.of(Build).compiler else _own_base(recipe))
-    if recipe.architecture:
-        return _cross_command(recipe, notify)
+        by_path = "/" in recipe.of(Build).compiler
+        return own_command(recipe, command_of_level(recipe.of(Build).compiler) if by_path else _own_base(recipe))
     if (recipe.of(Build).compiler, recipe.of(Build).libc) == ("clang", "musl"):
         return (str(_clang_for_musl(recipe, notify)),)
+    if recipe.architecture:
+        return cross_command(recipe.architecture, recipe.of(Build).compiler, recipe.of(Build).libc, notify)
     command = _COMMANDS.get((recipe.of(Build).compiler, recipe.of(Build).libc))
     if command is None:
         raise UnavailableError(f"Swapstone can't compile for {recipe.of(Build).libc} with {recipe.of(Build).compiler}.")
@@ -69,22 +81,55 @@ def check_compiler(recipe: Recipe) -> None:
         UnavailableError: the combination does not exist, or a package is missing; the hint names it.
     """
     if recipe.of(Build).float_abi:
-        check_float(recipe)
+        float_compiler(recipe)
     elif recipe.architecture and not is_own(recipe):
         check_cross(recipe.architecture, recipe.of(Build).compiler, recipe.of(Build).libc)
+
+
+def float_compiler(recipe: Recipe) -> str:
+    """Return the path of the compiler for a recipe's floating-point ABI: a cross gcc of the distribution, with a C library of that ABI.
+
+    Raises:
+        UnavailableError: the combination does not exist, or a package is missing; the hint names it.
+    """
+    machine = recipe.architecture or os.uname().machine
+    limits = (
+        (
+            machine not in MACHINES,
+            f"The factor float is for 32-bit ARM, not for {machine}.",
+            "Run it in a virtual machine: --target vm --arch armhf",
+        ),
+        (
+            recipe.of(Build).compiler not in {"cc", "gcc"} or recipe.of(Build).libc != "glibc",
+            f"The factor float has the distribution's gcc and glibc only, not {recipe.of(Build).compiler} and {recipe.of(Build).libc}.",
+            "Leave these factors out.",
+        ),
+        (
+            recipe.of(Build).linking != "static",
+            "Programs of the factor float are linked statically: images have no loader of soft and softfp.",
+            "Leave linking out, or add --hold linking=static.",
+        ),
+        (
+            recipe.of(Build).allocator != DEFAULT,
+            "Allocators are built for one floating-point ABI only, so the factor float can't be combined with them.",
+            "Leave allocator out.",
+        ),
+    )
+    for unavailable, reason, hint in limits:
+        if unavailable:
+            raise UnavailableError(reason, hint)
+    level = recipe.of(Build).float_abi
+    package = find_level(FLOAT, level).package
+    gcc = require_command(f"{tool_prefix(recipe)}gcc", f"float={level}", package)
+    require_headers(gcc, package)
+    return gcc
 
 
 def _own_base(recipe: Recipe) -> tuple[str, ...]:
     """Return the command of the compiler that builds for a C library of the user."""
     if recipe.architecture:
-        return _cross_command(recipe.changed(Build, libc="glibc"), lambda _: None)
+        return cross_command(recipe.architecture, recipe.of(Build).compiler, "glibc", lambda _: None)
     return _COMMANDS[recipe.of(Build).compiler, "glibc"]
-
-
-def _cross_command(recipe: Recipe, notify: Callable[[str], None]) -> tuple[str, ...]:
-    if (recipe.of(Build).compiler, recipe.of(Build).libc) == ("clang", "musl"):
-        return (str(_clang_for_musl(recipe, notify)),)
-    return cross_command(recipe.architecture, recipe.of(Build).compiler, recipe.of(Build).libc, notify)
 
 
 def cross_prefix(architecture: str) -> str:
@@ -100,12 +145,7 @@ def native_compiler(architecture: str) -> str:
 
 def tool_prefix(recipe: Recipe) -> str:
     """Return the prefix of the names of a recipe's tools; empty for the build machine's."""
-    return float_prefix(recipe.of(Build).float_abi) if recipe.of(Build).float_abi else cross_prefix(recipe.architecture)
-
-
-def strip_command(recipe: Recipe) -> str:
-    """Return the command that strips a recipe's programs."""
-    return f"{tool_prefix(recipe)}strip"
+    return _FLOAT_PREFIXES.get(recipe.of(Build).float_abi) or cross_prefix(recipe.architecture)
 
 
 def linking_flags(recipe: Recipe) -> tuple[str, ...]:

@@ -284,10 +284,8 @@ class SourceApt:
 
     def version_with(self, source: Source) -> str | None:
         """Return the version of the source package that contains the locked archive."""
-        for stanza in self.stanzas(source.package):
-            if source.sha256 in stanza.get("Checksums-Sha256", "").split():
-                return stanza["Version"]
-        return None
+        found = (s for s in self.stanzas(source.package) if source.sha256 in s.get("Checksums-Sha256", "").split())
+        return next((stanza["Version"] for stanza in found), None)
 
     def _write_sources(self) -> None:
         """Write source lists from the system's lists of binary packages, or of the snapshot."""

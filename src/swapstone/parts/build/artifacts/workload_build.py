@@ -26,8 +26,8 @@ from swapstone.core.model.regular_file import read_toml
 from swapstone.core.model.temporary_folder import TemporaryFolder
 from swapstone.parts.build.artifacts import link_layouts
 from swapstone.parts.build.artifacts.build_command import run_compiler
-from swapstone.parts.build.artifacts.companion_programs import build_companion
-from swapstone.parts.build.artifacts.toolchain import linked_dynamically, strip_command
+from swapstone.parts.build.artifacts.servers import build_packaged
+from swapstone.parts.build.artifacts.toolchain import linked_dynamically, tool_prefix
 from swapstone.parts.build.build import Build
 from swapstone.parts.build.factors.build_facts import RECORDED, RELEVANT_SYMBOLS
 
@@ -91,7 +91,7 @@ def companion_programs(workload: Workload, recipe: Recipe) -> tuple[Path, ...]:
     """
     cflags = tuple(flag for flag in recipe.of(Build).cflags if flag not in _OF_THIS_PROJECT)
     theirs = recipe.changed(Build, cflags=cflags)
-    return tuple(build_companion(name, theirs) for name in inputs_of(workload).packages)
+    return tuple(build_packaged(name, theirs).path for name in inputs_of(workload).packages)
 
 
 def build_workload(workload: Workload, recipe: Recipe, *, relinked: bool = False) -> Built:
@@ -137,7 +137,14 @@ def build_whole(workload: Workload, recipe: Recipe, folder: Path, *, like: str) 
             ]
         )
         run_compiler(
-            [strip_command(recipe), "--strip-all", f"--remove-section={RECORDED}", "-o", str(stripped), str(whole)]
+            [
+                f"{tool_prefix(recipe)}strip",
+                "--strip-all",
+                f"--remove-section={RECORDED}",
+                "-o",
+                str(stripped),
+                str(whole),
+            ]
         )
         return whole if stripped.read_bytes() == Path(like).read_bytes() else None
     except (UserError, OSError):
@@ -264,12 +271,11 @@ def _build(job: Job) -> Built:
     ]
     command = " ".join(shown) + (" (relinked)" if job.relinked else "")
     command += f" (layout {job.layout})" if job.layout else ""
-    facts = " ".join(sorted(RELEVANT_SYMBOLS))  # the symbols whose presence is stored
     parts = (
         *CACHE_VERSION,
         command,
         compiler_identity(recipe.of(Build).command),
-        facts,
+        " ".join(sorted(RELEVANT_SYMBOLS)),  # the symbols whose presence is stored
         *(f"{name} {digest}" for name, digest in digests),
     )
     address = "\n".join(parts)
@@ -277,13 +283,8 @@ def _build(job: Job) -> Built:
     program = home / PROGRAM
     if not program.is_file():
         _compile(home, job)
-    beside = (*(home / _shared_object(each) for each in job.companions), *(home / each.name for each in job.beside))
+    beside = (*(home / f"{each.stem}.so" for each in job.companions), *(home / each.name for each in job.beside))
     return Built(program, sha256_of(program), command, digests, sizes_of(program), _facts_of(program), beside=beside)
-
-
-def _shared_object(source: Path) -> str:
-    """Return the name of the shared object that is made of a companion source."""
-    return f"{source.stem}.so"
 
 
 def _compile(home: Path, job: Job) -> None:
@@ -323,7 +324,7 @@ def _compile(home: Path, job: Job) -> None:
         # Symbols and recorded command lines are not loaded, and the file size should not depend on them.
         run_compiler(
             [
-                strip_command(recipe),
+                f"{tool_prefix(recipe)}strip",
                 "--strip-all",
                 f"--remove-section={RECORDED}",
                 "-o",
@@ -332,10 +333,10 @@ def _compile(home: Path, job: Job) -> None:
             ]
         )
         for source in job.companions:
-            shared = ("-shared", "-fPIC", "-s", str(source), "-o", str(done / _shared_object(source)))
+            shared = ("-shared", "-fPIC", "-s", str(source), "-o", str(done / f"{source.stem}.so"))
             run_compiler([*recipe.of(Build).command, *recipe.of(Build).cflags, *shared, *recipe.of(Build).ldflags])
         for program in job.beside:
-            run_compiler([strip_command(recipe), "--strip-all", "-o", str(done / program.name), str(program)])
+            run_compiler([f"{tool_prefix(recipe)}strip", "--strip-all", "-o", str(done / program.name), str(program)])
 
 
 def _objects(job: Job, folder: Path) -> list[str]:

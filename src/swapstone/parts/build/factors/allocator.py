@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 from swapstone.core.factors.factor import Evidence, Level, ProgramFacts, Recipe, Stage
@@ -86,7 +86,8 @@ class Allocator:
             what was observed; None if the evidence does not show it.
         """
         known = {facts.path: facts for facts in (*evidence.libraries, *_program(evidence))}
-        deduced = _first_with_malloc(evidence)
+        # The loader binds the first malloc in its search order.
+        deduced = next((facts for facts in _search_order(evidence) if _has_malloc(facts, evidence)), None)
         reported = known.get(evidence.malloc)
         if evidence.malloc and reported is None:
             return f"an allocator in {evidence.malloc}, which can't be read,"
@@ -96,7 +97,11 @@ class Allocator:
         if serving is None:
             return None
         name = _name(serving, evidence)
-        others = [_name(facts, evidence) for facts in _with_allocators(known.values(), evidence) if facts != serving]
+        others = [
+            _name(facts, evidence)
+            for facts in known.values()
+            if facts != serving and _has_malloc(facts, evidence) and not _is_libc_malloc(facts)
+        ]
         return f"{name} beside {' and '.join(others)}" if others else name
 
 
@@ -119,11 +124,6 @@ def _check_object(path: Path, facts: ProgramFacts | None) -> None:
 
 def _program(evidence: Evidence) -> tuple[ProgramFacts, ...]:
     return (evidence.program,) if evidence.program is not None else ()
-
-
-def _first_with_malloc(evidence: Evidence) -> ProgramFacts | None:
-    """Return the object whose malloc the loader binds: the first one with a malloc in the search order."""
-    return next((facts for facts in _search_order(evidence) if _has_malloc(facts, evidence)), None)
 
 
 def _has_malloc(facts: ProgramFacts, evidence: Evidence) -> bool:
@@ -151,11 +151,6 @@ def _search_order(evidence: Evidence) -> Iterator[ProgramFacts]:
 
 def _names_of(facts: ProgramFacts) -> set[str]:
     return {facts.of(BuildFacts).soname, facts.path.rsplit("/", 1)[-1]}
-
-
-def _with_allocators(objects: Iterable[ProgramFacts], evidence: Evidence) -> Iterator[ProgramFacts]:
-    """Yield the objects that contain an allocator other than the C library's."""
-    return (facts for facts in objects if _has_malloc(facts, evidence) and not _is_libc_malloc(facts))
 
 
 def _is_libc_malloc(facts: ProgramFacts) -> bool:

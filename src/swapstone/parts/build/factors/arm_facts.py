@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
 
 from elftools.elf.elffile import ELFFile
 
@@ -48,15 +47,6 @@ class FloatFacts(FrozenStruct, frozen=True, kw_only=True):
     helpers: int | None = None
 
 
-class _Range(NamedTuple):
-    """Code of one instruction set: its section, its start and end in the address space."""
-
-    section: int
-    start: int
-    end: int
-    thumb: bool
-
-
 def float_facts(elf: ELFFile) -> FloatFacts | None:
     """Read an ELF file.
 
@@ -89,22 +79,21 @@ def _counts(elf: ELFFile) -> tuple[int, int] | None:
         if symbol.kind == _FILE or symbol.name.startswith("$") or symbol.name in FLOAT_HELPERS
     ]
     ranges = list(_own_ranges(elf, symbols))
-    if not ranges or sum(each.end - each.start for each in ranges) > MOST_CODE_BYTES:
+    if not ranges or sum(end - start for _, start, end, _ in ranges) > MOST_CODE_BYTES:
         return None
     helpers = helper_addresses(symbols)
     arithmetic = calls = 0
-    for each in ranges:
-        section = elf.get_section(each.section)
-        start = each.start - section["sh_addr"]
-        code = content_of(section)[start : each.end - section["sh_addr"]]
-        for offset, word in words_of(code, thumb=each.thumb, little=elf.little_endian):
-            arithmetic += kind_of(word, thumb=each.thumb).split(".")[0] in ARITHMETIC
-            calls += branch_target(word, each.start + offset, thumb=each.thumb) in helpers
+    for number, start, end, thumb in ranges:
+        section = elf.get_section(number)
+        code = content_of(section)[start - section["sh_addr"] : end - section["sh_addr"]]
+        for offset, word in words_of(code, thumb=thumb, little=elf.little_endian):
+            arithmetic += kind_of(word, thumb=thumb).split(".")[0] in ARITHMETIC
+            calls += branch_target(word, start + offset, thumb=thumb) in helpers
     return arithmetic, calls
 
 
-def _own_ranges(elf: ELFFile, symbols: Iterable[ElfSymbol]) -> Iterator[_Range]:
-    """Yield the code of the program's own source files.
+def _own_ranges(elf: ELFFile, symbols: Iterable[ElfSymbol]) -> Iterator[tuple[int, int, int, bool]]:
+    """Yield the code of the program's own source files: section, start and end in the address space, and whether it is Thumb code.
 
     Mapping symbols (``$a``, ``$t``, ``$d``) mark where code and data begin. They follow the symbol of their source file. The assembler
     names an object after its source (``prog.c``); the objects in glibc's and libgcc's archives are named ``NAME.o``.
@@ -127,4 +116,4 @@ def _own_ranges(elf: ELFFile, symbols: Iterable[ElfSymbol]) -> Iterator[_Range]:
         for start, end in zip(places, [*places[1:], last], strict=True):
             kind, is_own = found[start]
             if is_own and kind in _CODE:
-                yield _Range(number, start, end, _CODE[kind])
+                yield number, start, end, _CODE[kind]

@@ -9,7 +9,7 @@ from elftools.elf.elffile import ELFFile
 from elftools.elf.gnuversions import GNUVerNeedSection
 
 from swapstone.core.factors.elf_file import ElfSymbol, content_of, limited, symbols_of
-from swapstone.core.factors.factor import PartFacts
+from swapstone.core.factors.factor import PartFacts, ProgramFacts
 from swapstone.core.factors.facts import dynamic_texts
 from swapstone.parts.build.factors.arm_facts import FloatFacts, float_facts
 
@@ -37,6 +37,9 @@ RELEVANT_SYMBOLS: frozenset[str] = frozenset(
 
 RECORDED = ".GCC.command.line"
 """The section into which gcc and clang record their command lines under ``-frecord-gcc-switches``."""
+
+RECORD = "-frecord-gcc-switches"
+"""Makes gcc and clang write their command line to ``.GCC.command.line``. The section is not loaded, so it changes no measurement."""
 
 MARK = ".swapstone.libc"
 """Section of the marked start-up objects. It is not loaded. It shows in a static program which folder's objects were linked."""
@@ -166,3 +169,25 @@ def _aliases(defined: Sequence[ElfSymbol]) -> tuple[str, ...]:
     """Return the relevant symbols with the same address as ``malloc``."""
     places = {(one.section, one.address) for one in defined if one.name == "malloc"}
     return _names(one for one in defined if (one.section, one.address) in places and one.name != "malloc")
+
+
+def with_recording(cflags: tuple[str, ...]) -> tuple[str, ...]:
+    """Return compiler flags with `RECORD`."""
+    return cflags if RECORD in cflags else (*cflags, RECORD)
+
+
+def recorded(program: ProgramFacts) -> tuple[tuple[str, str], ...]:
+    """Return the pairs (compiler, command line) that a program records, without duplicates.
+
+    gcc before version 11 records each word as a line of its own; those are ignored.
+    """
+    found = ((_compiler_of(line), line) for line in program.of(BuildFacts).switches)
+    return tuple((name, line) for name, line in found if name)
+
+
+def _compiler_of(line: str) -> str:
+    """Return the compiler that records such a command line; empty for another line."""
+    if line.startswith("GNU "):
+        return "gcc"
+    first, blank, _ = line.partition(" ")
+    return "clang" if blank and "clang" in first and not any(map(str.isspace, first)) else ""

@@ -12,9 +12,8 @@ from pathlib import Path
 from swapstone.core.factors.factor import Evidence, Level, ProgramFacts, Recipe, Stage
 from swapstone.core.model import UserError
 from swapstone.parts.build.build import Build
-from swapstone.parts.build.factors.build_facts import BuildFacts
+from swapstone.parts.build.factors.build_facts import BuildFacts, recorded, with_recording
 from swapstone.parts.build.factors.compiler_probe import probe_compiler
-from swapstone.parts.build.factors.recorded_switches import recorded, with_recording
 from swapstone.parts.build.factors.sdk import SDK, command_of_level
 
 # The name of each compiler in .comment.

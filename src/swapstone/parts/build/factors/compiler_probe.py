@@ -15,8 +15,7 @@ from pathlib import Path
 from swapstone.core.factors.facts import read_facts
 from swapstone.core.model import FrozenStruct, UserError
 from swapstone.core.model.temporary_folder import TemporaryFolder
-from swapstone.parts.build.factors.build_facts import BuildFacts
-from swapstone.parts.build.factors.recorded_switches import RECORD
+from swapstone.parts.build.factors.build_facts import RECORD, BuildFacts
 
 _TIMEOUT_S = 30
 _EXAMPLE = "For example: compiler=gcc,/opt/toolchain/bin/x86_64-linux-gcc"
@@ -26,17 +25,15 @@ class CompilerFacts(FrozenStruct, frozen=True, kw_only=True):
     """What a compiler reports.
 
     Attributes:
-        command: with its options.
         kind: ``gcc`` or ``clang``.
         version: such as ``12.2.0``.
         title: the first line of ``--version``.
         target: its target triple, from ``-dumpmachine``.
         name: the text that it writes into ``.comment``.
-        switches: words that it records because of the options of `command`.
+        switches: words that it records because of the command's options.
         sha256: digest of its file.
     """
 
-    command: tuple[str, ...]
     kind: str
     version: str
     title: str
@@ -83,7 +80,6 @@ def probe_compiler(command: tuple[str, ...]) -> CompilerFacts:
     plain = _written(command[:1])[1] if len(command) > 1 else words
     version = (re.findall(r"(?<![0-9])[0-9]{1,9}(?:\.[0-9]{1,9})+", name) or [""])[0 if kind == "clang" else -1]
     return CompilerFacts(
-        command=command,
         kind=kind,
         version=version,
         title=title,

@@ -7,7 +7,7 @@ import re
 
 from swapstone.core.factors.factor import Evidence, Level, Recipe, Stage
 from swapstone.parts.build.build import Build
-from swapstone.parts.build.factors.recorded_switches import recorded, with_recording
+from swapstone.parts.build.factors.build_facts import recorded, with_recording
 
 _SWITCH = re.compile(r"-O\w*")
 _SPELLINGS = {"": "O0", "-O": "O1"}

@@ -10,8 +10,6 @@ from swapstone.parts.build.artifacts.allocators import cached_libcs
 from swapstone.parts.build.artifacts.libraries import library_version
 from swapstone.parts.build.artifacts.library_table import LIBRARIES
 
-__all__ = ["LIBRARIES", "LIST"]
-
 
 def _allocator(level: Level) -> str:
     if not level.needs:

@@ -59,16 +59,11 @@ def carried_files(
     Raises:
         UserError: a file is missing, of another architecture, no plain file, or too large; the message names it.
     """
-    found = _Files(own.memory_bytes or USUAL_MEMORY_BYTES)
-    found.add_folder(folder)
+    found = _Files(own.memory_bytes or USUAL_MEMORY_BYTES, folder)
     variables = {**dict(SOURCE_RECIPE.environment), **dict(environment)}
-    binary = found.add_program(program, variables.get("PATH", ""), folder)
-    found.add_closure(binary, architecture, variables.get("LD_LIBRARY_PATH", ""), preload, folder)
-    if own.stdin:
-        found.add(own.stdin)
-    for name in own.files:
-        found.add_tree(os.path.join(folder, name))  # noqa: PTH118 - ".." is kept
-    return found.carried()
+    binary = found.add_program(program, variables.get("PATH", ""))
+    found.add_closure(binary, architecture, variables.get("LD_LIBRARY_PATH", ""), preload)
+    return found.carried(own.stdin, own.files)
 
 
 def folder_files(own: OwnProgram, names: Sequence[str]) -> CarriedFiles:
@@ -81,13 +76,7 @@ def folder_files(own: OwnProgram, names: Sequence[str]) -> CarriedFiles:
     Raises:
         UserError: as `carried_files`.
     """
-    found = _Files(own.memory_bytes or USUAL_MEMORY_BYTES)
-    found.add_folder(own.directory)
-    if own.stdin:
-        found.add(own.stdin)
-    for name in names:
-        found.add_tree(os.path.join(own.directory, name))  # noqa: PTH118 - ".." is kept
-    return found.carried()
+    return _Files(own.memory_bytes or USUAL_MEMORY_BYTES, own.directory).carried(own.stdin, names)
 
 
 def uncarried_arguments(own: OwnProgram, folder: str, carried: CarriedFiles) -> tuple[str, ...]:
@@ -107,9 +96,11 @@ class _Files:
 
     Args:
         memory_bytes: of the machine.
+        folder: the working folder, from which relative paths start.
     """
 
-    def __init__(self, memory_bytes: int) -> None:
+    def __init__(self, memory_bytes: int, folder: str) -> None:
+        self._folder = folder
         self._memory_bytes = memory_bytes
         self._room = room_bytes(memory_bytes)
         self._files: dict[str, Entry] = {}
@@ -119,9 +110,14 @@ class _Files:
         self._from_image: list[str] = []
         self._read: dict[str, tuple[bytes, int]] = {}
         self._bytes = 0
+        self.add_folder(folder)
 
-    def carried(self) -> CarriedFiles:
-        """Return what was collected."""
+    def carried(self, stdin: str, names: Sequence[str]) -> CarriedFiles:
+        """Return what was collected, with the standard input, if it is a file, and the named files and folders."""
+        if stdin:
+            self.add(stdin)
+        for name in names:
+            self.add_tree(os.path.join(self._folder, name))  # noqa: PTH118 - ".." is kept
         files = dict(self._files)
         if self._cached:
             files[CACHE_PATH] = file(encode_cache(self._cached))
@@ -157,7 +153,7 @@ class _Files:
                     self._folders[os.path.realpath("/".join(parts[:at]))] = None
         return real
 
-    def add_program(self, program: str, path_variable: str, folder: str) -> str:
+    def add_program(self, program: str, path_variable: str) -> str:
         """Add a program; of a script, also its interpreter. Return the path of the ELF file that is executed."""
         for _ in range(MOST_INTERPRETERS + 1):
             head = self._content(self.add(program), program)[0]
@@ -171,12 +167,12 @@ class _Files:
                 raise UserError(f"The script {safe(script)} needs {safe(program)}, which is not there.", _ROOTFS)
             if os.path.basename(program) == "env":  # noqa: PTH119
                 named = next((word for word in words[1:] if not word.startswith("-") and "=" not in word), "")
-                self._add_found(named, script, path_variable, folder)
+                self._add_found(named, script, path_variable)
         raise UserError(f"{safe(program)} is a script of a script of a script.", _ROOTFS)
 
-    def _add_found(self, name: str, script: str, path_variable: str, folder: str) -> None:
+    def _add_found(self, name: str, script: str, path_variable: str) -> None:
         """Add the program that env(1) executes, with its libraries."""
-        places = [os.path.join(folder, part, name) for part in path_variable.split(":")]  # noqa: PTH118
+        places = [os.path.join(self._folder, part, name) for part in path_variable.split(":")]  # noqa: PTH118
         path = next((place for place in places if name and os.path.isfile(place) and os.access(place, os.X_OK)), None)  # noqa: PTH113
         if path is None:
             raise UserError(
@@ -185,11 +181,9 @@ class _Files:
         content = self._content(self.add(path), path)[0]
         if not content.startswith(b"\x7fELF"):
             raise UserError(f"The script {safe(script)} needs {safe(path)}, which is no ELF program.", _ROOTFS)
-        self._take(resolve_closure(path, host_tree(self._reader), folder=folder), path, native=True)
+        self._take(resolve_closure(path, host_tree(self._reader), folder=self._folder), path, native=True)
 
-    def add_closure(
-        self, program: str, architecture: str, library_path: str, preload: Sequence[str], folder: str
-    ) -> None:
+    def add_closure(self, program: str, architecture: str, library_path: str, preload: Sequence[str]) -> None:
         """Add the loader and the shared objects of an ELF program."""
         entries = read_dependencies(program, self._reader(program))
         machine = (entries.machine, entries.bits)
@@ -200,7 +194,7 @@ class _Files:
                 f"Add --arch {name}" if name in _NAMES.values() else "Build it for the machine.",
             )
         closure = resolve_closure(
-            program, host_tree(self._reader), library_path=library_path, preload=preload, folder=folder
+            program, host_tree(self._reader), library_path=library_path, preload=preload, folder=self._folder
         )
         self._take(closure, program, native=architecture == os.uname().machine)
 

@@ -23,10 +23,10 @@ from swapstone.core.artifacts.tool_versions import compiler_version
 from swapstone.core.model import FrozenStruct, UserError
 from swapstone.core.model.directories import cache_dir, share_dir
 from swapstone.parts.build.artifacts.build_command import build_environment, run_build, run_tool
-from swapstone.parts.build.artifacts.companion_programs import LOCK as COMPANIONS
 from swapstone.parts.build.artifacts.libraries import LOCK as LIBRARIES
 from swapstone.parts.build.artifacts.program_overlays import Patch, apply_patches, config_of, patches_of
 from swapstone.parts.build.artifacts.sdk import BuiltSdk
+from swapstone.parts.build.artifacts.servers import COMPANIONS
 from swapstone.parts.build.artifacts.upstream_sources import fetch, read_lock, unpack
 
 LOCK = "native/image-programs.toml"
