@@ -13,9 +13,8 @@ import os
 import stat
 from collections.abc import Iterator
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
+from swapstone.core.model.closing import Closing
 from swapstone.core.model.safe_text import safe_excerpt
 from swapstone.core.record import record_format
 
@@ -85,7 +84,7 @@ def _as_problem() -> Iterator[None]:
         raise FileProblemError(reason_of(error)) from error
 
 
-class RecordFolder:
+class RecordFolder(Closing):
     """The folder of a record. A context manager; leaving it closes the folder.
 
     Args:
@@ -101,14 +100,6 @@ class RecordFolder:
             self._folders[""] = os.open(path, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
         except (OSError, ValueError) as error:  # ValueError: a null character
             raise FileProblemError(reason_of(error)) from error
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """Close all descriptors. Calling it twice is allowed."""

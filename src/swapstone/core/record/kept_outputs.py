@@ -7,16 +7,15 @@ import contextlib
 import os
 from collections.abc import Generator
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
+from swapstone.core.model.closing import Closing
 from swapstone.core.record import record_format
 from swapstone.core.record.files import FileProblemError, RecordFolder
 from swapstone.core.record.reader import RecordView
 from swapstone.core.record.run_lines import kept_texts
 
 
-class KeptOutputs:
+class KeptOutputs(Closing):
     """The raw outputs and answers of a record by their digests. A context manager; leaving it closes the record.
 
     `runs.jsonl` is read as far as the requested digests need it. One that no line holds is the name of a file.
@@ -33,12 +32,8 @@ class KeptOutputs:
         """By digest: where the line with the text begins, and how long it is, in bytes."""
         self._unread: Generator[None] = self._lines()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def close(self) -> None:
+        """Close the record. Calling it twice is allowed."""
         self._unread.close()
         if self._folder is not None:
             self._folder.close()

@@ -115,18 +115,10 @@ def _find(text: str) -> Path:
                 safe(f"Name one of them: {candidate / sorted(parts)[0].name}"),
             )
     begun = next((candidate for candidate in (Path(text), default_root() / text) if is_begun(candidate)), None)
-    if begun or _exists(Path(text)):
+    if begun or os.path.lexists(text):
         raise not_a_record(begun or Path(text))
     error = unknown("record", text, [record_name(path) for path in list_records()])
     raise RecordError(error.message, error.hint)
-
-
-def _exists(path: Path) -> bool:
-    try:
-        path.lstat()
-    except (OSError, ValueError):
-        return False
-    return True
 
 
 def new_record_path(name: str) -> Path:

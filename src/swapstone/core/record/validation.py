@@ -33,7 +33,6 @@ from swapstone.core.model import (
     FrozenStruct,
     OwnProgram,
     Run,
-    Sample,
     UserError,
     Variant,
 )
@@ -305,7 +304,7 @@ class RunCheck:
             values = sample.values
             if values and min(values) < SMALLEST_NUMBER and any(values) and _too_small(values):
                 return f"a value of {safe_excerpt(sample.metric, 60)} is too close to 0"
-        if run.series and _series_problem(run.series):
+        if len({len(each.values) for each in run.series}) > 1:
             return "its series are not equally long"
         if run.histogram and not _ascending(run.histogram):
             return "its histogram is not ascending"
@@ -326,10 +325,6 @@ class RunCheck:
 
 def _too_small(values: Iterable[float]) -> bool:
     return any(0 < abs(value) < SMALLEST_NUMBER for value in set(values))  # counters have few different values
-
-
-def _series_problem(series: Iterable[Sample]) -> bool:
-    return len({len(each.values) for each in series}) > 1
 
 
 def _processors_problem(run: Run) -> str:

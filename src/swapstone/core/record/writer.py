@@ -16,12 +16,12 @@ import tempfile
 import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from types import TracebackType
 from typing import IO, Self
 
 import msgspec
 
 from swapstone.core.model import Experiment, FrozenStruct, RecordError, Run
+from swapstone.core.model.closing import Closing
 from swapstone.core.model.errors import remedy
 from swapstone.core.record import origin, record_format, validation
 from swapstone.core.record.begun_record import is_begun_folder, not_a_record
@@ -53,7 +53,7 @@ _NO_SYNC = {errno.EINVAL, errno.ENOTSUP, errno.EACCES}
 """Errors of file systems that can't sync a folder, and of folders that this user can't read."""
 
 
-class RecordWriter:
+class RecordWriter(Closing):
     """The writer of a record, which holds its lock. A context manager; leaving it releases the lock.
 
     `create` and `resume` construct it. After each `append` the run is on disk: a SIGKILL at any time loses at most the current trial.
@@ -61,7 +61,8 @@ class RecordWriter:
     """
 
     def __init__(self, path: Path, lock: IO[bytes], number: int, chain: str, sessions: int) -> None:
-        self._sessions = sessions
+        self.sessions = sessions
+        """Number of writing sessions, with this one."""
         self._raw_unsynced = False
         self._texts: list[str] = []
         """What the next line keeps."""
@@ -147,24 +148,11 @@ class RecordWriter:
                 undo.pop_all()
                 return writer, view
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
     def close(self) -> None:
         """Close the files and release the lock. Calling it twice is allowed."""
         self._files.close()
         self._runs.close()
         self._lock.close()
-
-    @property
-    def sessions(self) -> int:
-        """Return the number of writing sessions, with this one."""
-        return self._sessions
 
     def write_manifest(self, manifest: record_format.Manifest) -> None:
         """Replace `manifest.json` atomically.
@@ -412,7 +400,7 @@ class RecordWriter:
             verdicts=verdicts,
             manifest=digests.get(record_format.MANIFEST, ""),
             experiment=digests[record_format.EXPERIMENT],
-            sessions=self._sessions,
+            sessions=self.sessions,
             record=digests[record_format.META],
             sealed_unix_ns=time.time_ns(),
         )
@@ -591,6 +579,13 @@ def _changed(path: Path, what: str) -> str:
 
 
 _START_AGAIN = "give the same command again."
+_HINTS = {
+    errno.EACCES: "Name a writable folder with --out.",
+    errno.EPERM: "Name a writable folder with --out.",
+    errno.EROFS: "That file system is read-only: name another folder with --out.",
+    errno.ENOTDIR: "A part of that path is a file: name another folder with --out.",
+    errno.EEXIST: "That is a file: name another folder with --out.",
+}
 
 
 @contextlib.contextmanager
@@ -607,17 +602,8 @@ def _user_errors(path: Path, next_step: str = "") -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise _as_user_error(path, error, next_step or f"continue: {_resume_command(path)}") from error
-
-
-def _as_user_error(path: Path, error: OSError, next_step: str) -> RecordError:
-    hints = {
-        errno.EACCES: "Name a writable folder with --out.",
-        errno.EPERM: "Name a writable folder with --out.",
-        errno.EROFS: "That file system is read-only: name another folder with --out.",
-        errno.ENOTDIR: "A part of that path is a file: name another folder with --out.",
-        errno.EEXIST: "That is a file: name another folder with --out.",
-    }
-    cause = remedy(error)
-    hint = f"{cause}, then {next_step}" if cause else hints.get(error.errno or 0, "Name another folder with --out.")
-    return RecordError(f"The record {path} can't be written: {error.strerror}.", hint)
+        if cause := remedy(error):
+            hint = f"{cause}, then {next_step or f'continue: {_resume_command(path)}'}"
+        else:
+            hint = _HINTS.get(error.errno or 0, "Name another folder with --out.")
+        raise RecordError(f"The record {path} can't be written: {error.strerror}.", hint) from error

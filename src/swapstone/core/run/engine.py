@@ -48,10 +48,6 @@ def _observed(request: TrialRequest) -> TrialRequest:
     return msgspec.structs.replace(request, observe=(*request.observe, RESIDENT))
 
 
-def _unchanged(request: TrialRequest) -> TrialRequest:
-    return request
-
-
 class Attempt(msgspec.Struct, frozen=True):
     """A trial that was attempted: its outcome, or the error of the target instead.
 
@@ -326,8 +322,8 @@ class Engine:
         error: TargetError | MachineConfigError | None = None
         try:
             spec = self._trials.spec(trial, identity, self._passes[key], self._checks.get(key, ""))
-            change = _observed if self._observes_memory(trial) else _unchanged
-            outcome = self._subject(trial).run(spec, self._target, change)
+            changes = (_observed,) if self._observes_memory(trial) else ()
+            outcome = self._subject(trial).run(spec, self._target, *changes)
         except (TargetError, MachineConfigError) as broken:
             error = broken
         times = {"started_unix_ns": started_unix_ns, "elapsed_ns": time.monotonic_ns() - start}

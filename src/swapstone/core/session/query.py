@@ -216,11 +216,6 @@ def _require(*modules: str) -> None:
         )
 
 
-def all_records() -> list[NamedRecord]:
-    """Return every record under the root of records."""
-    return [NamedRecord(record_name(path), path) for path in list_records()]
-
-
 def query_records(sql: str, *, allow_files: bool = False) -> Relation | None:
     """Run a query over all records.
 
@@ -236,7 +231,7 @@ def query_records(sql: str, *, allow_files: bool = False) -> Relation | None:
         UserError: DuckDB rejects the query, or it does more than read the tables.
     """
     module = _duckdb()
-    records = all_records()
+    records = [NamedRecord(record_name(path), path) for path in list_records()]
     reads_runs = allow_files or _READS_RUNS.search(sql) is not None
     try:
         with opened_runs(records if reads_runs else ()) as runs:
@@ -368,11 +363,12 @@ def connect(
     module = _duckdb()
     if not (records if runs is None else runs):
         raise RecordError(f"There are no runs in {default_root()}.", "Make a record: swapstone compare libc=glibc,musl")
+    half_of_memory_mib = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") >> 21
     connection: duckdb.DuckDBPyConnection = module.connect(
         config={
             "autoinstall_known_extensions": "false",
             "autoload_known_extensions": "false",
-            "memory_limit": f"{_memory_mib()}MiB",
+            "memory_limit": f"{max(256, half_of_memory_mib)}MiB",
             "temp_directory": "",  # by default it is a folder in the current one
         }
     )
@@ -411,11 +407,6 @@ def _define_lines(connection: duckdb.DuckDBPyConnection, runs: Mapping[str, str]
         f"CREATE VIEW lines AS SELECT names.record, run FROM read_json([{files}], format='newline_delimited', "  # noqa: S608
         f"ignore_errors=true, filename=true, columns={_RUN_COLUMNS}) AS read JOIN names ON read.filename = names.file"
     )
-
-
-def _memory_mib() -> int:
-    """Return half of this machine's memory, which no query exceeds."""
-    return max(256, os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") >> 21)
 
 
 def _load(path: Path) -> RecordView:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import functools
 import importlib
 import shlex
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import cast
 
@@ -90,7 +90,10 @@ def context_of(view: RecordView, beside: Path | None = None) -> ReportContext:
         published=study_with_figures(view.experiment.published),
         notes=(
             *description.notes,
-            *_missing_parts(description),
+            *(
+                f"Made with the part {part}, which is not installed here: the record can be read, not repeated."
+                for part in missing_parts(description.parts)
+            ),
             *output_notes(view, same=uneven(parts) is None),
             *filter(None, (note(parts),)),
             *memory_notes(view),
@@ -111,12 +114,6 @@ def context_of(view: RecordView, beside: Path | None = None) -> ReportContext:
         explain=f"swapstone explain {shlex.quote(utf8_path(view.path))}" if description.place.explains else "",
         workloads=tuple((suite, each) for (suite, _), each in description.specs().items()),
     )
-
-
-def _missing_parts(description: Description) -> Iterator[str]:
-    """Yield a note on each part from elsewhere with which a record was made and that is not installed."""
-    for part in missing_parts(description.parts):
-        yield f"Made with the part {part}, which is not installed here: the record can be read, not repeated."
 
 
 def held_text(experiment: Experiment) -> str:

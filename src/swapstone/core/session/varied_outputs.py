@@ -10,6 +10,7 @@ from swapstone.core.comparison.cells import Group
 from swapstone.core.comparison.outputs import Variation, variations
 from swapstone.core.comparison.run_table import Ints, RunTable, as_table
 from swapstone.core.model import DIRECTION_RULES, Copy, Experiment, Run, WireError
+from swapstone.core.model.closing import Closing
 from swapstone.core.plan import variants
 from swapstone.core.record import KeptOutputs, RecordView
 from swapstone.core.report.topics.output_parts import (
@@ -36,7 +37,7 @@ _WIDTH = 60
 _LINES = next(parts_of(b"")).key
 
 
-class PrintedOutputs:
+class PrintedOutputs(Closing):
     """What the runs of own programs printed, as far as a record keeps it. A context manager.
 
     Args:
@@ -50,12 +51,9 @@ class PrintedOutputs:
         self._too_slow = False
         self.table: RunTable = as_table(view.runs, ())
 
-    def __enter__(self) -> PrintedOutputs:
-        self._kept.__enter__()
-        return self
-
-    def __exit__(self, *about: object) -> None:
-        self._kept.__exit__(None, None, None)
+    def close(self) -> None:
+        """Close the record. Calling it twice is allowed."""
+        self._kept.close()
 
     def read(self, row: int) -> Mapping[str, bytes]:
         """Return what a run printed, by output, with paths replaced as before its digests were taken; nothing if it can't be read."""

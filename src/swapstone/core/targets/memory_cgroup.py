@@ -22,6 +22,7 @@ from pathlib import Path
 import msgspec
 
 from swapstone.core.model import UnavailableError
+from swapstone.core.model.closing import Closing
 from swapstone.core.model.regular_file import text_of
 from swapstone.core.model.temporary_folder import is_left_over, name_of_this_process
 from swapstone.core.targets.hints import target_hint
@@ -105,7 +106,7 @@ class Place(msgspec.Struct, frozen=True):
         return _VERSION_1 if self.version == 1 else _VERSION_2
 
 
-class MemoryCgroup:
+class MemoryCgroup(Closing):
     """A memory cgroup, as a context manager. Leaving it kills what runs in the group, and removes it.
 
     Args:
@@ -171,12 +172,6 @@ class MemoryCgroup:
         os.close(self._lock)
         self._lock = -1
 
-    def __enter__(self) -> MemoryCgroup:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
 
 CHILDREN, TREE_CPU_US, TREE_MEMORY_BYTES = "children", "tree_cpu_us", "tree_memory_bytes"
 """Facts of a run: whether its program had children, and what `TreeCgroup` counted."""
@@ -185,7 +180,7 @@ _KEEPS_ALL = {"", "max", "max 100000"}
 _LIMITS = ("cpu.max", "cpuset.cpus", "memory.max", "memory.high", "pids.max")
 
 
-class TreeCgroup:
+class TreeCgroup(Closing):
     """The cgroups of one run's processes, as a context manager. Leaving it kills what runs in them, and removes them.
 
     They count every process that the program starts, also those that are not waited for: CPU time (``cpuacct.usage`` or ``usage_usec`` of
@@ -231,12 +226,6 @@ class TreeCgroup:
             path, lock = self._groups.pop()
             _remove(path)
             os.close(lock)
-
-    def __enter__(self) -> TreeCgroup:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 @functools.cache

@@ -6,7 +6,7 @@ from __future__ import annotations
 import functools
 from pathlib import Path
 
-from swapstone.core.model import VIRTUAL_CLOCK, Experiment, UnavailableError, UserError, unknown
+from swapstone.core.model import VIRTUAL_CLOCK, Experiment, UnavailableError, UserError, refuse, unknown
 from swapstone.core.model.parts import provided
 from swapstone.core.targets.fake import FAKE
 from swapstone.core.targets.host import HOST
@@ -112,31 +112,30 @@ def parse_target(text: str, options: TargetOptions = _DEFAULTS) -> TargetSpec:
     kind = find_target_kind(name)
     names = " or ".join(other.name for other in target_kinds() if other.has_architectures)
     virtual = " or ".join(other.name for other in target_kinds() if VIRTUAL_CLOCK in other.clocks)
+    hint = f"Add: --target {virtual}" if virtual else ""
     measures = clock_of(text, options.clock) != VIRTUAL_CLOCK
-    for refused, message, add in (
+    refuse(
         (
             options.architecture and not kind.has_architectures,
             "--arch is the architecture of a virtual machine or a board.",
-            names,
+            f"Add: --target {names}" if names else "",
         ),
         (
             options.cpu_model and measures,
             "--cpu-model is of an emulated machine on the virtual clock.",
-            virtual,
+            hint,
         ),
         (
             options.ns_per_instruction != 1 and measures,
             "--ns-per-instruction is of the virtual clock, which counts instructions.",
-            virtual,
+            hint,
         ),
         (
             options.processors != 1 and measures,
             "--smp is of an emulated machine on the virtual clock; other targets have the processors that they have.",
-            virtual,
+            hint,
         ),
-    ):
-        if refused:
-            raise UserError(message, f"Add: --target {add}" if add else "")
+    )
     return kind.parse(detail, options)
 
 

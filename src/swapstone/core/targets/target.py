@@ -8,13 +8,13 @@ import os
 import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import BinaryIO, Literal, NamedTuple, Protocol, Self, TypeAlias
+from typing import BinaryIO, Literal, NamedTuple, Protocol, TypeAlias
 
 import msgspec
 
 from swapstone.core.factors import ProgramFacts, read_facts
 from swapstone.core.model import Experiment, FrozenStruct, ImageDifference, UnavailableError, UserError
+from swapstone.core.model.closing import Closing
 from swapstone.core.model.safe_text import safe
 from swapstone.core.targets.carried_files import CarriedFiles
 from swapstone.core.targets.hints import target_hint
@@ -265,7 +265,7 @@ Offer: TypeAlias = Literal[
 """
 
 
-class Target(abc.ABC):
+class Target(Closing):
     """A place where trials run, one after another.
 
     One thread uses a target, as a context manager or with `close`. The calls are: `describe`, `put` for each program, `scratch`, then
@@ -329,7 +329,7 @@ class Target(abc.ABC):
         del experiment
         yield from ()
 
-    def try_levels(self, factor: str, levels: Sequence[str]) -> None:  # noqa: B027 - most targets set none
+    def try_levels(self, factor: str, levels: Sequence[str]) -> None:
         """Check that a target can set the levels of a factor that it sets itself, by doing so.
 
         Args:
@@ -502,7 +502,7 @@ class Target(abc.ABC):
     def scratch(self) -> str:
         """Return the folder on the target that every trial finds empty."""
 
-    def begin(self, start: str) -> None:  # noqa: B027 - optional: for most targets all trials are alike
+    def begin(self, start: str) -> None:
         """Name the start of the machine that the next trials belong to. It is called on a target that ``reboots``.
 
         Args:
@@ -530,20 +530,12 @@ class Target(abc.ABC):
         """Return what differs between its first machine and each other machine, for the manifest; empty with one machine."""
         return ()
 
-    def stop(self) -> None:  # noqa: B027 - optional: a target that runs one trial at a time has nothing to stop
+    def stop(self) -> None:
         """End the trials of all threads; their `run` raises `TargetError`. Called before `close`."""
 
     @abc.abstractmethod
     def close(self) -> None:
         """End all processes of the target and remove its files. May be called twice."""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 _KINDS = (

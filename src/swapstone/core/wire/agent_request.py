@@ -187,7 +187,9 @@ def _check(request: TrialRequest) -> None:
     texts += [each.name for each in request.observe]
     generator = request.load_generator
     variables = [*request.environment, *(generator.environment if generator else ())]
+    lists: list[tuple[object, ...]] = [request.arguments, request.environment]
     if generator:
+        lists += [generator.arguments, generator.environment]
         texts += [*generator.arguments, *(f"{name}={value}" for name, value in generator.environment)]
         paths += generator.arguments[:1]
     limits = (
@@ -196,7 +198,17 @@ def _check(request: TrialRequest) -> None:
         ("disk limit", request.disk_bytes, 1, MAX_NUMBER),
         ("nice value", request.nice or 0, -20, 19),
         *(("processor", cpu, 0, MAX_CPU) for cpu in (*request.cpus, *(generator.cpus if generator else ()))),
-        *(_load_generator_limits(generator) if generator else ()),
+        *(
+            (
+                ("port", generator.port, 1, 65535),
+                ("time to be ready", generator.ready_ms, 1, MAX_PHASE_MS),
+                ("time to warm up", generator.warm_ms, 0, MAX_PHASE_MS),
+                ("time to drain", generator.drain_ms, 0, MAX_PHASE_MS),
+                ("time to stop", generator.stop_ms, 1, MAX_PHASE_MS),
+            )
+            if generator
+            else ()
+        ),
     )
     faults = [
         (not request.arguments, "there is no program to run"),
@@ -216,7 +228,7 @@ def _check(request: TrialRequest) -> None:
         (len(request.observe) > MAX_OBSERVATIONS, f"it has more than {MAX_OBSERVATIONS} observations"),
         (len(set(request.observe)) < len(request.observe), "it has an observation twice"),
         *((not _is_observable(each), f"{str(each)!r} can't be observed") for each in request.observe),
-        (max(map(len, _lists(request))) > MAX_WORDS, "it has more than 4096 words"),
+        (max(map(len, lists)) > MAX_WORDS, "it has more than 4096 words"),
         # In the agent each text ends with a zero byte.
         (
             sum(len(encode_text(text)) + 1 for text in texts) > MAX_TEXT_BYTES,
@@ -237,22 +249,3 @@ def _is_observable(observation: Observation) -> bool:
     if observation.kind is ObservationKind.FILE:
         return name.startswith("/")
     return name not in {"", ".", ".."} and "/" not in name
-
-
-def _lists(request: TrialRequest) -> tuple[tuple[object, ...], ...]:
-    generator = request.load_generator
-    return (
-        request.arguments,
-        request.environment,
-        *((generator.arguments, generator.environment) if generator else ()),
-    )
-
-
-def _load_generator_limits(generator: LoadGeneratorRequest) -> tuple[tuple[str, int, int, int], ...]:
-    return (
-        ("port", generator.port, 1, 65535),
-        ("time to be ready", generator.ready_ms, 1, MAX_PHASE_MS),
-        ("time to warm up", generator.warm_ms, 0, MAX_PHASE_MS),
-        ("time to drain", generator.drain_ms, 0, MAX_PHASE_MS),
-        ("time to stop", generator.stop_ms, 1, MAX_PHASE_MS),
-    )

@@ -64,10 +64,6 @@ LOAD_GENERATORS: dict[str, KnownLoadGenerator] = {
 """By the name of the program, which is also the name of its reader."""
 
 
-def _text(output: bytes) -> str:
-    return output.decode(errors="replace")
-
-
 def _number(name: str, pattern: str, text: str) -> float:
     """Return the number in the only line that matches.
 
@@ -100,7 +96,7 @@ def read_wrk(output: bytes) -> LoadReport:
     Raises:
         WireError: the output is cut off, or requests failed.
     """
-    text = _text(output)
+    text = output.decode(errors="replace")
     rate = _number("wrk", rf"^Requests/sec: +({_DECIMAL})$", text)
     requests = int(_number("wrk", rf"^  ({_COUNT}) requests in ", text))
     # The transfer rate is the last line of a complete output.
@@ -130,7 +126,7 @@ def read_ab(output: bytes) -> LoadReport:
     Raises:
         WireError: the output is cut off, or requests failed.
     """
-    text = _text(output)
+    text = output.decode(errors="replace")
     requests = int(_number("ab", rf"^Complete requests: +({_COUNT})$", text))
     failed = int(_number("ab", rf"^Failed requests: +({_COUNT})$", text))
     rate = _number("ab", rf"^Requests per second: +({_DECIMAL}) \[#/sec\]", text)
@@ -155,7 +151,7 @@ def read_redis_benchmark(output: bytes) -> LoadReport:
     Raises:
         WireError: the output is cut off, or of several commands.
     """
-    text = _text(output).replace("\r", "\n")
+    text = output.decode(errors="replace").replace("\r", "\n")
     requests = int(_number("redis-benchmark", rf"^  ({_COUNT}) requests completed in ", text))
     rate = _number("redis-benchmark", rf"^  throughput summary: ({_DECIMAL}) requests per second$", text)
     summary = re.search(
@@ -244,7 +240,7 @@ def read_pattern(pattern: str, output: bytes) -> LoadReport:
     Raises:
         WireError: the pattern does not match exactly once, a group is no number, or the load generator counted errors.
     """
-    found = list(re.finditer(pattern, _text(output), re.DOTALL | re.MULTILINE))
+    found = list(re.finditer(pattern, output.decode(errors="replace"), re.DOTALL | re.MULTILINE))
     if len(found) != 1:
         raise WireError(
             f"The pattern of --read matches {len(found)} times in the output of the load generator, not once."
