@@ -119,7 +119,7 @@ def timed(name: str, act: Callable[[], object]) -> None:
     print(f"{name:68} {took:7.2f} s   peak so far {peak:6.0f} MiB", flush=True)
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
+def main(arguments: Sequence[str]) -> None:
     """Print the table."""
     parser = parser_of("analysis", __doc__)
     parser.add_argument("--runs", type=int, help="analyse this number of runs, a multiple of 100")
@@ -135,7 +135,3 @@ def main(arguments: Sequence[str] | None = None) -> None:
         judged = msgspec.structs.replace(experiment, rules=rules)
         shape = f"500 comparisons x {len(runs) // WORKLOADS:,} values ({len(runs):,} runs), {words}"
         timed(shape, lambda judged=judged: analyse(judged, both, workloads, runs))  # type: ignore[misc]
-
-
-if __name__ == "__main__":
-    main()

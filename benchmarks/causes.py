@@ -340,7 +340,3 @@ def main(arguments: Sequence[str]) -> int:
     (asked.out / "table.md").write_text(tables(results))
     print(f"\n{tables(results)}\nThe table is in {asked.out / 'table.md'}.")
     return 1 if {each.verdict for each in results} & {"WRONG", "LOUD", "FAILED"} else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

@@ -297,7 +297,3 @@ def _measure(options: argparse.Namespace) -> None:
         records = list(null_records(options.out, options.reports, condition, options.budget))
         print(f"\n{condition}: {len(records)} comparisons of {options.budget:g} s")
         count(records)
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

@@ -30,14 +30,14 @@ OPERANDS = ("exact", "inexact")
 LOOPS_OF_A_PASS = 100_000
 
 
-def main() -> int:
+def main(arguments: Sequence[str]) -> int:
     """Print the times; the exit status is 2 if something is missing here."""
     parser = parser_of("float-abi", __doc__)
     parser.add_argument("--optimization", default="O0", help="the compiler's -O switch (default O0, as on the page)")
     parser.add_argument("--runs", type=int, default=5, help="runs of each variant (default 5)")
     parser.add_argument("--passes", type=int, default=40, help="passes of 100000 loops in a run (default 40)")
     parser.add_argument("--cpu", default="cortex-a9", help="the emulated processor (default cortex-a9)")
-    asked = parser.parse_args()
+    asked = parser.parse_args(arguments)
     if asked.runs < 1 or asked.passes < 1:
         parser.error("--runs and --passes must be at least 1")
     emulator = shutil.which("qemu-arm")
@@ -100,7 +100,3 @@ def time_table(times: Mapping[str, Mapping[str, Sequence[float]]], passes: int) 
         seconds = "".join(f"{best[level]:8.3f} s" for level in LEVELS)
         lines.append(f"{operands:10}{seconds}{ratios[0]:15.2f}{ratios[1]:13.2f}")
     return [*lines, "The page: nearly 1.6 for softfp and hard."]
-
-
-if __name__ == "__main__":
-    sys.exit(main())

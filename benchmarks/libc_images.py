@@ -151,7 +151,3 @@ def main(words: list[str]) -> int:
             f"{libc} {image.description.libc_version}: image {image.description.image}, SDK {image.description.sdk[:16]}"
         )
     return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

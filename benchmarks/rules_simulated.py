@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import sys
 from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
@@ -378,7 +377,7 @@ TABLES = {
 }
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(arguments: Sequence[str]) -> int:
     """Print the tables that are named, or all."""
     parser = parser_of("rules-simulated", __doc__)
     parser.add_argument("tables", nargs="*", metavar="TABLE", help=f"of {', '.join(TABLES)}; all by default")
@@ -391,7 +390,3 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for line in TABLES[name](Effort(given.rows, given.reports)):
             print(line, flush=True)
     return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -402,7 +402,3 @@ def _cell(report: Report, cases: Sequence[Case] = CASES) -> str:
         parts.append(f"**{prefix}{result.text}: wrong**")
     more = [f"**{len(wrong) - 2} more**"] if len(wrong) > 2 else []
     return ", ".join([*parts, *more]) if results else "failed"
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

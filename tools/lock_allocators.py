@@ -81,7 +81,3 @@ def _newest_crate(source: Source) -> Source:
 def _stanza(name: str, source: Source) -> str:
     fields = msgspec.structs.asdict(source)
     return f"[{name}]\n" + "".join(f'{key} = "{value}"\n' for key, value in fields.items())
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
