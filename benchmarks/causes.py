@@ -32,7 +32,8 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from benchmarks.shared import busy_loops, parser_of, table
+from benchmarks.shared import parser_of, table
+from benchmarks.verdict_hogs import beside
 from tests.e2e.cli import swapstone
 
 from swapstone.core.model.directories import write_whole
@@ -260,7 +261,8 @@ def run_all(pairs: Sequence[Pair], asked: argparse.Namespace) -> list[Result]:
     """Run what has no stored result, and return the results of all. Progress with the time that is left goes to standard error."""
     found = {pair: result for pair in pairs if (result := stored(asked.out / f"{pair.key}.json")) is not None}
     left = [pair for pair in pairs if pair not in found]
-    with tempfile.TemporaryDirectory(prefix="swapstone-causes-") as scratch, busy_loops(asked.hogs if left else 0):
+    loops = "while :; do :; done & " * (asked.hogs if left else 0)
+    with tempfile.TemporaryDirectory(prefix="swapstone-causes-") as scratch, beside(["sh", "-c", f"{loops}wait"]):
         program = built(Path(scratch)) if left else Path()
         for number, pair in enumerate(left):
             seconds = [result.seconds for result in found.values()]

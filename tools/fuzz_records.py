@@ -6,7 +6,6 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-import shutil
 import tarfile
 import zlib
 from collections.abc import Iterable
@@ -18,6 +17,7 @@ from tools.fuzz_decoder import (
     TOP,
     Decoder,
     constant,
+    in_folder,
     recorded,
     repair_figures,
     scratch_folder,
@@ -256,26 +256,15 @@ def repair_record(data: bytes) -> bytes:
 
 
 def _record(data: bytes) -> object:
-    folder = scratch_folder() / "record"
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir()
-    for name, content in sections(data, _RECORD_FILES).items():
-        (folder / name).write_bytes(content)
-    return load(folder)
+    return load(in_folder("record", sections(data, _RECORD_FILES)))
 
 
 def _study_run(data: bytes) -> object:
-    folder = scratch_folder() / "study"
-    folder.mkdir(exist_ok=True)
-    (folder / "study.json").write_bytes(data)
-    return load_trusted_run(folder, trust=True)
+    return load_trusted_run(in_folder("study", {"study.json": data}), trust=True)
 
 
 def _marks(data: bytes) -> object:
-    folder = scratch_folder() / "marked"
-    folder.mkdir(exist_ok=True)
-    (folder / origin.ORIGIN).write_bytes(data)
-    marks = origin._read(folder)
+    marks = origin._read(in_folder("marked", {origin.ORIGIN: data}))
     if marks is None:
         raise UserError("it has no marks")
     return marks.marks

@@ -24,7 +24,7 @@ from swapstone.parts.build.artifacts.upstream_sources import LOCK, Source, Sourc
 
 def main(arguments: list[str]) -> int:
     """Update the named sources."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(prog="tools/lock-allocators", description=__doc__)
     parser.add_argument("names", nargs="*", help="sources to update; by default all of the lock")
     parser.add_argument("--lock", default=LOCK, help="path of the lock in the checkout (default: %(default)s)")
     asked = parser.parse_args(arguments)
