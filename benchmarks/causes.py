@@ -166,10 +166,6 @@ class Result:
     load: float = 0.0
     remedies: tuple[RemedyRuns, ...] = ()
 
-    def store(self, path: Path) -> None:
-        """Write it; a kill leaves no part of it under this name."""
-        write_whole(path, msgspec.json.encode(self))
-
 
 def stored(path: Path) -> Result | None:
     """Return a stored result; None if there is none, it is damaged, or the pair failed."""
@@ -269,7 +265,7 @@ def run_all(pairs: Sequence[Pair], asked: argparse.Namespace) -> list[Result]:
             eta = f", about {sum(seconds) / len(seconds) * (len(left) - number) / 60:.0f} min left" if seconds else ""
             print(f"{pair.key}, {len(found) + 1} of {len(pairs)}{eta}", file=sys.stderr, flush=True)
             found[pair] = explained(program, pair, asked)
-            found[pair].store(asked.out / f"{pair.key}.json")
+            write_whole(asked.out / f"{pair.key}.json", msgspec.json.encode(found[pair]))  # a kill leaves no part of it
             print(*row(found[pair]), f"{found[pair].seconds:.0f} s", sep="; ", flush=True)
             if found[pair].verdict not in {"right", "none", "silent"}:
                 print(f"    {found[pair].outcome.evidence or found[pair].outcome.answer}", flush=True)

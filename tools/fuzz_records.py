@@ -119,14 +119,19 @@ def _guest() -> tuple[bytes, ...]:
         "/sys/kernel/debug/sched/preempt": "none (voluntary) full\n",
         "/sys/module/planted/parameters/sections": "4\n",
     }
-    lines = ["swapstone-goes-on", "swapstone-guest 1", "system Linux", "release 6.1.0", "version #1%20SMP"]
-    lines += ["machine x86_64", "clock 698765432", "file /proc/meminfo MemTotal:%20%201024%20kB%0A"]
-    lines += ["file /proc/cmdline preempt=voluntary"]
-    lines += [f"before {path} {_encoded(text)}" for path, text in counters.items()]
-    after = [f"after {path} {_encoded(text)}" for path, text in (counters | {"/proc/uptime": "2.75"}).items()]
-    after = ["swapstone-after 1", "beside 0 1", "words /tmp/beside-0.log no%0A", *after, "swapstone-end"]
+    before = [
+        *("swapstone-goes-on", "swapstone-guest 1", "system Linux", "release 6.1.0", "version #1%20SMP"),
+        *("machine x86_64", "clock 698765432", "file /proc/meminfo MemTotal:%20%201024%20kB%0A"),
+        "file /proc/cmdline preempt=voluntary",
+        *(f"before {path} {_encoded(text)}" for path, text in counters.items()),
+    ]
+    after = [
+        *("swapstone-after 1", "beside 0 1", "words /tmp/beside-0.log no%0A"),
+        *(f"after {path} {_encoded(text)}" for path, text in (counters | {"/proc/uptime": "2.75"}).items()),
+        "swapstone-end",
+    ]
     answer = encode_answer_header() + encode_answer(_ANSWER)
-    return ("\n".join(lines).encode() + b"\n" + answer + "\n".join(after).encode() + b"\n",)
+    return ("\n".join(before).encode() + b"\n" + answer + "\n".join(after).encode() + b"\n",)
 
 
 def _channel(data: bytes) -> object:
