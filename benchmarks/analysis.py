@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import resource
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import overload
 
 import msgspec
@@ -87,9 +87,6 @@ class MadeRuns(Sequence[Run]):
                 Sample(metric=metric.name, values=(value,)) for metric, value in zip(METRICS, values, strict=True)
             ),
         )
-
-    def __iter__(self) -> Iterator[Run]:
-        return map(self.__getitem__, range(len(self)))
 
 
 def experiment_of_runs() -> tuple[Experiment, dict[str, Workload]]:

@@ -62,25 +62,20 @@ def _build(level: str, optimization: str) -> Path:
 def _times(
     emulator: str, asked: argparse.Namespace, programs: Mapping[str, Path], operands: str
 ) -> dict[str, list[float]]:
-    """Return the user times of each level in seconds; the levels run in turns."""
+    """Return the user times of each level in seconds, with their children's; the levels run in turns.
+
+    Raises:
+        UserError: a program failed.
+    """
     times: dict[str, list[float]] = {level: [] for level in programs}
     for _ in range(asked.runs):
         for level, program in programs.items():
             command = [emulator, "-cpu", asked.cpu, str(program), str(asked.passes), operands]
-            times[level].append(_user_time_s(command))
+            status, usage = run_alone(command)
+            if status != 0:
+                raise UserError(f"{' '.join(command)} ended with {status}.")
+            times[level].append(usage.ru_utime)
     return times
-
-
-def _user_time_s(command: Sequence[str]) -> float:
-    """Run a command and return its user time, with its children's.
-
-    Raises:
-        UserError: it failed.
-    """
-    status, usage = run_alone(command)
-    if status != 0:
-        raise UserError(f"{' '.join(command)} ended with {status}.")
-    return usage.ru_utime
 
 
 def time_table(times: Mapping[str, Mapping[str, Sequence[float]]], passes: int) -> list[str]:

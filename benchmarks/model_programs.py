@@ -246,15 +246,11 @@ def _on_host(program: Path, words: Sequence[str], runs: int) -> float:
 Found = Sequence[tuple[MicroProgram, tuple[Observed, Observed]]]
 
 
-def modelled(sides: tuple[Observed, Observed]) -> ModelledCycles:
-    """Return both sides as an explanation has them."""
-    events = (sides[0].counts.events, sides[1].counts.events)
-    return ModelledCycles(caches=sides[0].counts.caches, costs=Costs(), sides=events)
-
-
 def flag(sides: tuple[Observed, Observed]) -> tuple[str, ...]:
     """Return what an explanation names."""
-    return other_behaviour(modelled(sides), (1.0, 1.0))
+    events = (sides[0].counts.events, sides[1].counts.events)
+    modelled = ModelledCycles(caches=sides[0].counts.caches, costs=Costs(), sides=events)
+    return other_behaviour(modelled, (1.0, 1.0))
 
 
 def ratio_table(found: Found) -> list[str]:
