@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import resource
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import overload
 
 import msgspec
@@ -88,9 +88,6 @@ class MadeRuns(Sequence[Run]):
             ),
         )
 
-    def __iter__(self) -> Iterator[Run]:
-        return map(self.__getitem__, range(len(self)))
-
 
 def experiment_of_runs() -> tuple[Experiment, dict[str, Workload]]:
     """Return the experiment of the runs, and its workloads."""
@@ -119,7 +116,7 @@ def timed(name: str, act: Callable[[], object]) -> None:
     print(f"{name:68} {took:7.2f} s   peak so far {peak:6.0f} MiB", flush=True)
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
+def main(arguments: Sequence[str]) -> None:
     """Print the table."""
     parser = parser_of("analysis", __doc__)
     parser.add_argument("--runs", type=int, help="analyse this number of runs, a multiple of 100")
@@ -135,7 +132,3 @@ def main(arguments: Sequence[str] | None = None) -> None:
         judged = msgspec.structs.replace(experiment, rules=rules)
         shape = f"500 comparisons x {len(runs) // WORKLOADS:,} values ({len(runs):,} runs), {words}"
         timed(shape, lambda judged=judged: analyse(judged, both, workloads, runs))  # type: ignore[misc]
-
-
-if __name__ == "__main__":
-    main()

@@ -32,7 +32,8 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from benchmarks.shared import busy_loops, parser_of, table
+from benchmarks.shared import parser_of, table
+from benchmarks.verdict_hogs import beside
 from tests.e2e.cli import swapstone
 
 from swapstone.core.model.directories import write_whole
@@ -165,10 +166,6 @@ class Result:
     load: float = 0.0
     remedies: tuple[RemedyRuns, ...] = ()
 
-    def store(self, path: Path) -> None:
-        """Write it; a kill leaves no part of it under this name."""
-        write_whole(path, msgspec.json.encode(self))
-
 
 def stored(path: Path) -> Result | None:
     """Return a stored result; None if there is none, it is damaged, or the pair failed."""
@@ -260,14 +257,15 @@ def run_all(pairs: Sequence[Pair], asked: argparse.Namespace) -> list[Result]:
     """Run what has no stored result, and return the results of all. Progress with the time that is left goes to standard error."""
     found = {pair: result for pair in pairs if (result := stored(asked.out / f"{pair.key}.json")) is not None}
     left = [pair for pair in pairs if pair not in found]
-    with tempfile.TemporaryDirectory(prefix="swapstone-causes-") as scratch, busy_loops(asked.hogs if left else 0):
+    loops = "while :; do :; done & " * (asked.hogs if left else 0)
+    with tempfile.TemporaryDirectory(prefix="swapstone-causes-") as scratch, beside(["sh", "-c", f"{loops}wait"]):
         program = built(Path(scratch)) if left else Path()
         for number, pair in enumerate(left):
             seconds = [result.seconds for result in found.values()]
             eta = f", about {sum(seconds) / len(seconds) * (len(left) - number) / 60:.0f} min left" if seconds else ""
             print(f"{pair.key}, {len(found) + 1} of {len(pairs)}{eta}", file=sys.stderr, flush=True)
             found[pair] = explained(program, pair, asked)
-            found[pair].store(asked.out / f"{pair.key}.json")
+            write_whole(asked.out / f"{pair.key}.json", msgspec.json.encode(found[pair]))  # a kill leaves no part of it
             print(*row(found[pair]), f"{found[pair].seconds:.0f} s", sep="; ", flush=True)
             if found[pair].verdict not in {"right", "none", "silent"}:
                 print(f"    {found[pair].outcome.evidence or found[pair].outcome.answer}", flush=True)
@@ -340,7 +338,3 @@ def main(arguments: Sequence[str]) -> int:
     (asked.out / "table.md").write_text(tables(results))
     print(f"\n{tables(results)}\nThe table is in {asked.out / 'table.md'}.")
     return 1 if {each.verdict for each in results} & {"WRONG", "LOUD", "FAILED"} else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

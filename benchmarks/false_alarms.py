@@ -90,7 +90,7 @@ def stated(window: Window, factor: float, margin: float) -> bool:
     """Return whether Swapstone's verdict on one comparison states a difference."""
     baseline, candidate = window.interleaved()
     interval = log_ratios(baseline, candidate * factor).interval(ALPHA)
-    return interval is not None and _marked(verdict_of(interval, float(np.log1p(margin)), Direction.LOWER))
+    return interval is not None and verdict_of(interval, float(np.log1p(margin)), Direction.LOWER).value in DIRECTED
 
 
 def bars_apart(window: Window, factor: float, margin: float) -> bool:  # noqa: ARG001
@@ -204,22 +204,18 @@ def _worst(drawn: Sequence[Window], hits: Sequence[bool]) -> str:
     return f"{100 * rate:.0f} % ({workload})"
 
 
-def _marked(verdict: Verdict) -> bool:
-    return verdict.value in DIRECTED
-
-
 def marked_rows(analysis: Analysis) -> list[str]:
     """Return the rows of an analysis that state a difference, as text: comparisons with candidates, and effects of factors."""
     copies = {null.copy for null in analysis.nulls}
     rows = [
         f"{found.workload} {found.metric.name} ({found.candidate.label}): {found.verdict.value}"
         for found in analysis.comparisons
-        if _marked(found.verdict) and found.candidate not in copies
+        if found.verdict.value in DIRECTED and found.candidate not in copies
     ]
     effects = [
         f"{found.workload or 'index'} {found.metric.name} ({found.change.label}): {found.verdict.value}"
         for found in analysis.effects
-        if _marked(found.verdict)
+        if found.verdict.value in DIRECTED
     ]
     return rows + effects
 
@@ -297,7 +293,3 @@ def _measure(options: argparse.Namespace) -> None:
         records = list(null_records(options.out, options.reports, condition, options.budget))
         print(f"\n{condition}: {len(records)} comparisons of {options.budget:g} s")
         count(records)
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

@@ -30,14 +30,14 @@ OPERANDS = ("exact", "inexact")
 LOOPS_OF_A_PASS = 100_000
 
 
-def main() -> int:
+def main(arguments: Sequence[str]) -> int:
     """Print the times; the exit status is 2 if something is missing here."""
     parser = parser_of("float-abi", __doc__)
     parser.add_argument("--optimization", default="O0", help="the compiler's -O switch (default O0, as on the page)")
     parser.add_argument("--runs", type=int, default=5, help="runs of each variant (default 5)")
     parser.add_argument("--passes", type=int, default=40, help="passes of 100000 loops in a run (default 40)")
     parser.add_argument("--cpu", default="cortex-a9", help="the emulated processor (default cortex-a9)")
-    asked = parser.parse_args()
+    asked = parser.parse_args(arguments)
     if asked.runs < 1 or asked.passes < 1:
         parser.error("--runs and --passes must be at least 1")
     emulator = shutil.which("qemu-arm")
@@ -62,25 +62,20 @@ def _build(level: str, optimization: str) -> Path:
 def _times(
     emulator: str, asked: argparse.Namespace, programs: Mapping[str, Path], operands: str
 ) -> dict[str, list[float]]:
-    """Return the user times of each level in seconds; the levels run in turns."""
+    """Return the user times of each level in seconds, with their children's; the levels run in turns.
+
+    Raises:
+        UserError: a program failed.
+    """
     times: dict[str, list[float]] = {level: [] for level in programs}
     for _ in range(asked.runs):
         for level, program in programs.items():
             command = [emulator, "-cpu", asked.cpu, str(program), str(asked.passes), operands]
-            times[level].append(_user_time_s(command))
+            status, usage = run_alone(command)
+            if status != 0:
+                raise UserError(f"{' '.join(command)} ended with {status}.")
+            times[level].append(usage.ru_utime)
     return times
-
-
-def _user_time_s(command: Sequence[str]) -> float:
-    """Run a command and return its user time, with its children's.
-
-    Raises:
-        UserError: it failed.
-    """
-    status, usage = run_alone(command)
-    if status != 0:
-        raise UserError(f"{' '.join(command)} ended with {status}.")
-    return usage.ru_utime
 
 
 def time_table(times: Mapping[str, Mapping[str, Sequence[float]]], passes: int) -> list[str]:
@@ -100,7 +95,3 @@ def time_table(times: Mapping[str, Mapping[str, Sequence[float]]], passes: int) 
         seconds = "".join(f"{best[level]:8.3f} s" for level in LEVELS)
         lines.append(f"{operands:10}{seconds}{ratios[0]:15.2f}{ratios[1]:13.2f}")
     return [*lines, "The page: nearly 1.6 for softfp and hard."]
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -9,6 +9,7 @@ before each line of its log: nanoseconds of the emulated machine, one for each i
 from __future__ import annotations
 
 import dataclasses
+import functools
 import re
 import subprocess
 import sys
@@ -127,9 +128,7 @@ def main(words: list[str]) -> int:
     parser.add_argument("--memory", type=int, default=128, help="of the machine, in MiB (default: %(default)s)")
     asked = parser.parse_args(words)
 
-    def note(text: str) -> None:
-        print(text, file=sys.stderr)
-
+    note = functools.partial(print, file=sys.stderr)
     images, boots = {}, {}
     try:
         for libc in LIBCS:
@@ -151,7 +150,3 @@ def main(words: list[str]) -> int:
             f"{libc} {image.description.libc_version}: image {image.description.image}, SDK {image.description.sdk[:16]}"
         )
     return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

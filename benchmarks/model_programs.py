@@ -138,13 +138,13 @@ class Observed:
     model_s: float
 
 
-def main() -> int:
+def main(arguments: Sequence[str]) -> int:
     """Print the tables; the exit status is 1 if something is not as expected."""
     parser = parser_of("model-programs", __doc__)
     parser.add_argument("--arch", default="x86_64", choices=("x86_64", "arm64"), help="of the machine (default x86_64)")
     parser.add_argument("--only", action="append", choices=[one.name for one in PROGRAMS], help="a program; repeatable")
     parser.add_argument("--runs", type=int, default=9, help="runs of each program on this host (default 9)")
-    asked = parser.parse_args()
+    asked = parser.parse_args(arguments)
     chosen = [one for one in PROGRAMS if not asked.only or one.name in asked.only]
     request = ExperimentRequest(
         name="model",
@@ -246,15 +246,11 @@ def _on_host(program: Path, words: Sequence[str], runs: int) -> float:
 Found = Sequence[tuple[MicroProgram, tuple[Observed, Observed]]]
 
 
-def modelled(sides: tuple[Observed, Observed]) -> ModelledCycles:
-    """Return both sides as an explanation has them."""
-    events = (sides[0].counts.events, sides[1].counts.events)
-    return ModelledCycles(caches=sides[0].counts.caches, costs=Costs(), sides=events)
-
-
 def flag(sides: tuple[Observed, Observed]) -> tuple[str, ...]:
     """Return what an explanation names."""
-    return other_behaviour(modelled(sides), (1.0, 1.0))
+    events = (sides[0].counts.events, sides[1].counts.events)
+    modelled = ModelledCycles(caches=sides[0].counts.caches, costs=Costs(), sides=events)
+    return other_behaviour(modelled, (1.0, 1.0))
 
 
 def ratio_table(found: Found) -> list[str]:
@@ -317,7 +313,3 @@ def problems(found: Found) -> list[str]:
         for side in sides
         if side.differs
     ]
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

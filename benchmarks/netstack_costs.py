@@ -252,13 +252,13 @@ def count(asked: argparse.Namespace, classes: Classes) -> list[dict[str, Any]]:
     return found
 
 
-def main() -> int:
+def main(arguments: Sequence[str]) -> int:
     """Build, run, print."""
     parser = parser_of("netstack-costs", __doc__)
     parser.add_argument("--bytes", type=int, default=2_000_000, help="size of bulk transfers (default 2000000)")
     parser.add_argument("--requests", type=int, default=1000, help="number of requests (default 1000)")
     parser.add_argument("--fixes", action="store_true", help="also count without each fix: 13 times as many runs")
-    asked = parser.parse_args()
+    asked = parser.parse_args(arguments)
     if shutil.which("valgrind") is None:
         print("unavailable: there is no valgrind; Debian's valgrind has it", file=sys.stderr)
         return 3
@@ -268,7 +268,3 @@ def main() -> int:
     if asked.fixes:
         print("\n" + fix_tables(found))
     return 0
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

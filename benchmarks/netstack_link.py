@@ -145,12 +145,12 @@ def tables(runs: Sequence[dict[str, Any]]) -> str:
     return "\n\n".join(parts)
 
 
-def main() -> int:
+def main(arguments: Sequence[str]) -> int:
     """Build, run, print."""
     parser = parser_of("netstack-link", __doc__)
     parser.add_argument("--seeds", type=int, default=20, help="number of seeds (default 20)")
     parser.add_argument("--bytes", type=int, default=10_000_000, help="size of each transfer (default 10000000)")
-    asked = parser.parse_args()
+    asked = parser.parse_args(arguments)
     if asked.seeds < 1 or asked.bytes < 1:
         parser.error("--seeds and --bytes must be at least 1")
     runs = goodput(build(), asked.seeds, asked.bytes)
@@ -161,7 +161,3 @@ def main() -> int:
         place = f"{one['sender']} to {one['receiver']}, {one['label']}, seed {one['seed']}"
         print(f"{place}: {one['error']}", file=sys.stderr)
     return 1 if failed else 0
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

@@ -16,9 +16,9 @@ import os
 import shutil
 import statistics
 import subprocess
-import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.shared import TOP, parser_of
@@ -43,11 +43,11 @@ _FREESTANDING = (
 )
 
 
-def main() -> int:
+def main(arguments: Sequence[str]) -> int:
     """Print the tables."""
     parser = parser_of("overhead", __doc__)
     parser.add_argument("--runs", type=int, default=300, help="of each program (default 300)")
-    runs = parser.parse_args().runs
+    runs = parser.parse_args(arguments).runs
     print(
         f"a trial of a static program that ends at once, {runs} runs in {TURNS} turns, median (10th to 90th percentile)"
     )
@@ -142,7 +142,3 @@ class _Stamps:
 
 def _gaps(times: list[tuple[int, int]]) -> list[float]:
     return [begin - end for (_, end), (begin, _) in itertools.pairwise(times)]
-
-
-if __name__ == "__main__":
-    sys.exit(main())

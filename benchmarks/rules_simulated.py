@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import sys
 from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
@@ -323,9 +322,12 @@ def verdicts(design: Design, noise: float, seed: int, left_behind: float = LEFT_
     """
     carried = left_by_baseline(left_behind, design.lasts) if design.lasts else Machine(noise).carried
     machine = Machine(noise, (0.0,) * design.variants, carried)
-    experiment = experiment_on(machine, seed, prime=design.prime)
-    runs, _ = simulated(machine, experiment)
-    return [row.verdict for row in elapsed_rows(analysed(experiment, runs))]
+    return _reported(machine, seed, design.prime)
+
+
+def _reported(machine: Machine, seed: int, prime: int) -> list[Verdict]:
+    experiment = experiment_on(machine, seed, prime=prime)
+    return [row.verdict for row in elapsed_rows(analysed(experiment, simulated(machine, experiment)[0]))]
 
 
 def _wrong(report: Sequence[Verdict]) -> bool:
@@ -359,8 +361,7 @@ def nothing_left(effort: Effort) -> Iterator[str]:
     for name, machine in shapes.items():
         invalid = wrong = 0
         for number in range(each):
-            experiment = experiment_on(machine, 1000 + number // 2, prime=number % 2)
-            report = [row.verdict for row in elapsed_rows(analysed(experiment, simulated(machine, experiment)[0]))]
+            report = _reported(machine, 1000 + number // 2, number % 2)
             invalid += Verdict.INVALID in report
             wrong += _wrong(report)
         yield f"  {name:52}{share(invalid, each, 2)} / {share(wrong, each, 2)}"
@@ -378,7 +379,7 @@ TABLES = {
 }
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(arguments: Sequence[str]) -> int:
     """Print the tables that are named, or all."""
     parser = parser_of("rules-simulated", __doc__)
     parser.add_argument("tables", nargs="*", metavar="TABLE", help=f"of {', '.join(TABLES)}; all by default")
@@ -391,7 +392,3 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for line in TABLES[name](Effort(given.rows, given.reports)):
             print(line, flush=True)
     return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

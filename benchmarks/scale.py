@@ -167,7 +167,7 @@ def many_records(folder: Path, count: int) -> None:
             print(f"    {name:12} {turn:6} {cost_of(('query', sql), folder)}", flush=True)
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(arguments: Sequence[str]) -> int:
     """Print the tables."""
     parser = parser_of("scale", __doc__)
     parser.add_argument("--runs", type=int, action="append", help="of a record; repeatable (default 10000, 100000)")
@@ -180,7 +180,3 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with tempfile.TemporaryDirectory(prefix="swapstone-scale-", dir=given.folder) as name:
             many_records(Path(name), given.records)
     return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -10,7 +10,7 @@ import resource
 import shlex
 import signal
 import subprocess
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from swapstone.core.stats import wilson
@@ -116,15 +116,3 @@ def _end_group(process: subprocess.Popen[str]) -> None:
             os.killpg(process.pid, sent)
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(timeout=10)
-
-
-@contextlib.contextmanager
-def busy_loops(count: int) -> Iterator[None]:
-    """Run processes that never pause."""
-    running = [subprocess.Popen(["sh", "-c", "while :; do :; done"]) for _ in range(count)]
-    try:
-        yield
-    finally:
-        for one in running:
-            one.kill()
-            one.wait()

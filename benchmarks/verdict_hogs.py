@@ -13,7 +13,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 IDLE = "idle"
@@ -21,6 +21,20 @@ MEMORY_BYTES = 256 << 20
 FILE_BYTES = 40 << 20
 FILES = 5  # 200 MB at the most
 RAMP_S = 30.0
+
+
+@contextlib.contextmanager
+def beside(
+    command: Sequence[str], folder: Path | None = None, environment: Mapping[str, str] | None = None
+) -> Iterator[None]:
+    """Run a command for the time of the context in a process group of its own, and end the group."""
+    process = subprocess.Popen(command, cwd=folder, env=environment, start_new_session=True, stdin=subprocess.DEVNULL)
+    try:
+        yield
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
 
 
 @contextlib.contextmanager
@@ -36,13 +50,10 @@ def load(condition: str, folder: Path) -> Iterator[None]:
         return
     folder.mkdir(parents=True, exist_ok=True)
     command = [sys.executable, "-I", __file__, condition, str(folder), str(os.getpid())]
-    process = subprocess.Popen(command, start_new_session=True, stdin=subprocess.DEVNULL)
     try:
-        yield
+        with beside(command):
+            yield
     finally:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
         for path in folder.glob("hog-*"):
             path.unlink(missing_ok=True)
 

@@ -17,9 +17,6 @@ DIRECTED = frozenset({"better", "worse", "changed", "worse tail", "better tail",
 
 VERDICTS = NOT_STATED | DIRECTED | {"equivalent", "same median"}
 
-PERSISTING = frozenset({"carry-over", "writes-files"})
-"""Kinds of caveats that limit a statement to what the runs of this experiment left behind."""
-
 
 class Judgement(enum.Enum):
     """What a verdict is worth, by the truth."""
@@ -82,10 +79,6 @@ class Truth:
         if self.median == self.mean:
             return str(self.median)
         return f"median {self.median}, mean {self.mean}"
-
-
-IDENTICAL = Truth(SAME, SAME)
-UNKNOWN = Truth()
 
 
 @dataclasses.dataclass(frozen=True)

@@ -37,7 +37,7 @@ import msgspec
 from benchmarks.shared import TOP, parser_of, swapstone
 from benchmarks.shared import table as table_of
 from benchmarks.verdict_cases import ALL, CASES, Case
-from benchmarks.verdict_hogs import CONDITIONS, load
+from benchmarks.verdict_hogs import CONDITIONS, beside, load
 from benchmarks.verdict_truth import (
     DIRECTED,
     NOT_STATED,
@@ -246,7 +246,8 @@ def compare(case: Case, condition: str, scratch: Path, seconds: float, tree: Pat
     compared = case.arguments or (case.baseline, case.candidate, *names)
     limits = ["--budget", f"{seconds:g}s", "--margin", f"{case.margin:g}%", "--out", str(record)]
     words = ["compare", *limits, "--fail-if", "worse", *case.options, *compared]
-    with _beside(case, folder, record):
+    script = ["sh", "-c", case.beside]
+    with beside(script, folder, {**os.environ, "RECORD": str(record)}) if case.beside else contextlib.nullcontext():
         environment = {**os.environ, **case.environment}
         ended = swapstone(words, folder, limit_s=20 * seconds + 120, environment=environment, tree=tree)
     command = [str(tree / "swapstone"), "export", str(record), "--format", "json"]
@@ -265,22 +266,6 @@ def compare(case: Case, condition: str, scratch: Path, seconds: float, tree: Pat
         content.get("answer", ""),
         ended.stdout,
     )
-
-
-@contextlib.contextmanager
-def _beside(case: Case, folder: Path, record: Path) -> Iterator[None]:
-    """Run the case's script, if it has one, in a process group of its own, and end the group."""
-    if not case.beside:
-        yield
-        return
-    environment = {**os.environ, "RECORD": str(record)}
-    process = subprocess.Popen(["sh", "-c", case.beside], cwd=folder, env=environment, start_new_session=True)
-    try:
-        yield
-    finally:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
 
 
 def statement_of(row: dict[str, Any]) -> Statement:
@@ -445,7 +430,3 @@ def _cell(report: Report, cases: Sequence[Case] = CASES) -> str:
         parts.append(f"**{prefix}{result.text}: wrong**")
     more = [f"**{len(wrong) - 2} more**"] if len(wrong) > 2 else []
     return ", ".join([*parts, *more]) if results else "failed"
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

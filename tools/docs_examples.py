@@ -170,7 +170,3 @@ def main(arguments: Sequence[str]) -> int:
         else:
             sys.stdout.writelines(difflib.unified_diff(old.splitlines(True), new.splitlines(True), name, name))
     return int(changed and not options.write)
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

@@ -8,21 +8,18 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Sequence
 
 from swapstone.core.model import UserError
 from swapstone.parts.build.artifacts.lwip_source import lwip_source
 
 
-def main() -> int:
+def main(arguments: Sequence[str]) -> int:
     """Run the command and return its exit status."""
-    argparse.ArgumentParser(prog="tools/fetch-lwip", description=__doc__).parse_args()
+    argparse.ArgumentParser(prog="tools/fetch-lwip", description=__doc__).parse_args(arguments)
     try:
         print(lwip_source())
     except UserError as error:
         print(error, file=sys.stderr)
         return 2
     return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

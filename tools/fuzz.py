@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Feed changed inputs to every decoder of outside input, and print what each did.
 
@@ -15,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import itertools
 import random
 import resource
 import signal
@@ -27,11 +27,14 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import FrameType
 
-TOP = Path(__file__).resolve().parent.parent
-sys.path[:0] = [path for path in (str(TOP / "src"), str(TOP)) if path not in sys.path]
+from tools.fuzz_decoder import Decoder
+from tools.fuzz_images import IMAGE_DECODERS
+from tools.fuzz_outcome import LIMIT_S, Outcome, keep, show
+from tools.fuzz_programs import PROGRAM_DECODERS
+from tools.fuzz_records import RECORD_DECODERS
 
-from tools.fuzz_decoders import DECODERS, Decoder, is_empty  # noqa: E402 # after the path of modules is set
-from tools.fuzz_outcome import LIMIT_S, Outcome, keep, show  # noqa: E402
+DECODERS = (*RECORD_DECODERS, *PROGRAM_DECODERS, *IMAGE_DECODERS)
+"""Every decoder of outside input. tests/unit/wire/test_fuzz.py checks that it is whole."""
 
 _ROOM_BYTES = 3 << 30
 _AGAIN = 16  # one of so many inputs is decoded twice
@@ -135,6 +138,13 @@ def limits() -> Iterator[None]:
         signal.signal(signal.SIGVTALRM, before)
 
 
+def is_empty(value: object) -> bool:
+    """Return whether a value holds nothing: an empty container, or a tuple or list of such."""
+    if isinstance(value, tuple | list):
+        return all(map(is_empty, itertools.islice(value, 1000)))
+    return value is None or value in ("", b"") or (isinstance(value, dict | set | frozenset) and not value)
+
+
 def attempt(decoder: Decoder, data: bytes) -> tuple[str, str]:
     """Decode once. Return what happened, and the value, the message or the traceback."""
     signal.setitimer(signal.ITIMER_VIRTUAL, LIMIT_S)
@@ -191,7 +201,7 @@ def repeat(decoder: Decoder, data: bytes) -> int:
     return 1 if what == DEFECT else 0
 
 
-def main() -> int:
+def main(arguments: Sequence[str]) -> int:
     """Parse the command line and run."""
     parser = argparse.ArgumentParser(
         prog="tools/fuzz", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -200,7 +210,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=None, help="of the changes [from the clock]")
     parser.add_argument("--only", default="", metavar="NAME", help="one decoder; an unknown name lists all")
     parser.add_argument("--input", type=Path, help="decode this file once, and print the value or the traceback")
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
     seed = options.seed if options.seed is not None else time.time_ns() % 1_000_000
     chosen = [decoder for decoder in DECODERS if options.only in {"", decoder.name}]
     if not chosen:
@@ -214,7 +224,3 @@ def main() -> int:
             return 2
         return repeat(chosen[0], options.input.read_bytes())
     return fuzz(chosen, options.seconds, seed)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

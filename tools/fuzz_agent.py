@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Run the C decoders of the agent, and of a guest's first process, under libFuzzer with sanitizers.
 
@@ -19,19 +18,17 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
-TOP = Path(__file__).resolve().parent.parent
-sys.path[:0] = [path for path in (str(TOP / "src"), str(TOP)) if path not in sys.path]
+from tools.fuzz_binaries import elf
+from tools.fuzz_decoder import TOP
+from tools.fuzz_outcome import FOLDER, Defect, Outcome, show
 
-from tools.fuzz_binaries import elf  # noqa: E402
-from tools.fuzz_outcome import FOLDER, Defect, Outcome, libfuzzer_folders, show  # noqa: E402
-
-from swapstone.core.model import Observation, ObservationKind, UnavailableError, UserError  # noqa: E402 # the path comes first
-from swapstone.core.wire import LoadGeneratorRequest, TrialRequest, encode_plan_header, encode_request  # noqa: E402
-from swapstone.core.wire.protocol_words import ORDER_WORDS, PLAN_WORDS  # noqa: E402
-from swapstone.parts.vm.machine.guest import GuestCommands, encode_order  # noqa: E402
+from swapstone.core.model import Observation, ObservationKind, UnavailableError, UserError
+from swapstone.core.wire import LoadGeneratorRequest, TrialRequest, encode_plan_header, encode_request
+from swapstone.core.wire.protocol_words import ORDER_WORDS, PLAN_WORDS
+from swapstone.parts.vm.machine.guest import GuestCommands, encode_order
 
 NATIVE = TOP / "native"
 _FLAGS = (
@@ -155,6 +152,18 @@ def build(folder: Path) -> Path:
     return folder / "agent"
 
 
+def libfuzzer_folders(name: str, inputs: Iterable[bytes]) -> tuple[Path, Path, Path]:
+    """Return libFuzzer's folders for a decoder: what it keeps, the seeds, and an empty one for what it finds."""
+    corpus, seeds, found = (FOLDER / part / name for part in ("corpus", "seeds", "found"))
+    for folder in (corpus, seeds, found):
+        folder.mkdir(parents=True, exist_ok=True)
+    for old in (*seeds.iterdir(), *found.iterdir()):
+        old.unlink()
+    for number, data in enumerate(inputs):
+        (seeds / str(number)).write_bytes(data)
+    return corpus, seeds, found
+
+
 def run(program: Path, name: str, seconds: float, seed: int) -> Outcome:
     """Fuzz one decoder."""
     corpus, seeds, found = libfuzzer_folders(f"agent-{name}", SEEDS[name]())
@@ -187,7 +196,7 @@ def execute(program: Path, name: str, *arguments: str) -> subprocess.CompletedPr
     )
 
 
-def main() -> int:
+def main(arguments: Sequence[str]) -> int:
     """Parse the command line and run."""
     parser = argparse.ArgumentParser(
         prog="tools/fuzz-agent", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -196,7 +205,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=None, help="of the changes [from the clock]")
     parser.add_argument("--only", choices=SEEDS, metavar="NAME", help=f"one decoder: {', '.join(SEEDS)}")
     parser.add_argument("--input", type=Path, help="decode this file once")
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
     if options.input is not None and options.only is None:
         parser.error("--input needs --only NAME")
     seed = options.seed if options.seed is not None else time.time_ns() % 1_000_000
@@ -213,7 +222,3 @@ def main() -> int:
     except UserError as error:
         print(error, file=sys.stderr)
         return 2
-
-
-if __name__ == "__main__":
-    sys.exit(main())

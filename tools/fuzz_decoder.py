@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import shutil
 import zlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from swapstone.core.model import UserError
@@ -55,6 +56,17 @@ def in_file(data: bytes, name: str = "file") -> Path:
     path = scratch_folder() / name
     path.write_bytes(data)
     return path
+
+
+def in_folder(name: str, files: Mapping[str, bytes]) -> Path:
+    """Write files into a new folder of the scratch folder; return its path."""
+    folder = scratch_folder() / name
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    for file, content in files.items():
+        (folder / file).parent.mkdir(parents=True, exist_ok=True)
+        (folder / file).write_bytes(content)
+    return folder
 
 
 def text_of(data: bytes) -> str:

@@ -5,13 +5,12 @@ from __future__ import annotations
 
 import gzip
 import lzma
-import shutil
 import tempfile
 from pathlib import Path
 
 from tools import fuzz_binaries, fuzz_seeds
 from tools.arm_elf import BX_LR, NOP, VADD, attributes, call, float_elf
-from tools.fuzz_decoder import TOP, Decoder, constant, in_file, scratch_folder, sections, text_of
+from tools.fuzz_decoder import TOP, Decoder, constant, in_file, in_folder, scratch_folder, sections, text_of
 from tools.root_archives import docker_image, oci_image, tar
 from tools.small_elf import AARCH64, small_elf
 
@@ -132,12 +131,8 @@ def _initrds() -> tuple[bytes, ...]:
 
 
 def _host(data: bytes) -> object:
-    root = scratch_folder() / "host"
-    shutil.rmtree(root, ignore_errors=True)
     names = [name.decode()[4:] for name in fuzz_seeds.HOST.splitlines() if name.startswith(b"--- ")]
-    for name, content in sections(data, names).items():
-        (root / name).parent.mkdir(parents=True, exist_ok=True)
-        (root / name).write_bytes(content)
+    root = in_folder("host", sections(data, names))
     findings = health.examine(health.HostFiles(root))
     return [one for one in findings if one.name != "free disk"], describe_host(root)
 

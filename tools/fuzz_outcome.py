@@ -6,14 +6,10 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import shlex
-from collections.abc import Iterable, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
-if TYPE_CHECKING:
-    from tools.fuzz_decoders import Decoder
+from tools.fuzz_decoder import TOP, Decoder
 
-TOP = Path(__file__).resolve().parent.parent
 FOLDER = TOP / "build" / "fuzz"
 LIMIT_S = 10.0
 """Processor time of one execution. A pattern with quadratic time takes longer for 100,000 characters."""
@@ -38,18 +34,6 @@ class Outcome:
     accepted: int = 0
     seconds: float = 0.0
     defects: tuple[Defect, ...] = ()
-
-
-def libfuzzer_folders(name: str, inputs: Iterable[bytes]) -> tuple[Path, Path, Path]:
-    """Return libFuzzer's folders for a decoder: what it keeps, the seeds, and an empty one for what it finds."""
-    corpus, seeds, found = (FOLDER / part / name for part in ("corpus", "seeds", "found"))
-    for folder in (corpus, seeds, found):
-        folder.mkdir(parents=True, exist_ok=True)
-    for old in (*seeds.iterdir(), *found.iterdir()):
-        old.unlink()
-    for number, data in enumerate(inputs):
-        (seeds / str(number)).write_bytes(data)
-    return corpus, seeds, found
 
 
 def keep(decoder: Decoder, data: bytes, report: str) -> Defect:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tools import fuzz_seeds
-from tools.fuzz_decoder import Decoder, constant, recorded, repair_figures, scratch_folder, text_of
+from tools.fuzz_decoder import Decoder, constant, in_folder, recorded, repair_figures, text_of
 from tools.small_elf import AARCH64, small_elf
 
 from swapstone.core.factors import parse_choice
@@ -221,10 +221,7 @@ def _build_output(data: bytes) -> object:
 
 
 def _makefile(data: bytes) -> object:
-    folder = scratch_folder() / "source"
-    folder.mkdir(exist_ok=True)
-    (folder / "Makefile").write_bytes(data)
-    return replaced_flags_warning('make CFLAGS="{cflags}" LDFLAGS={ldflags}', folder)
+    return replaced_flags_warning('make CFLAGS="{cflags}" LDFLAGS={ldflags}', in_folder("source", {"Makefile": data}))
 
 
 def _toml_classes(data: bytes) -> object:

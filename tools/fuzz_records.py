@@ -6,7 +6,6 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-import shutil
 import tarfile
 import zlib
 from collections.abc import Iterable
@@ -18,6 +17,7 @@ from tools.fuzz_decoder import (
     TOP,
     Decoder,
     constant,
+    in_folder,
     recorded,
     repair_figures,
     scratch_folder,
@@ -119,14 +119,19 @@ def _guest() -> tuple[bytes, ...]:
         "/sys/kernel/debug/sched/preempt": "none (voluntary) full\n",
         "/sys/module/planted/parameters/sections": "4\n",
     }
-    lines = ["swapstone-goes-on", "swapstone-guest 1", "system Linux", "release 6.1.0", "version #1%20SMP"]
-    lines += ["machine x86_64", "clock 698765432", "file /proc/meminfo MemTotal:%20%201024%20kB%0A"]
-    lines += ["file /proc/cmdline preempt=voluntary"]
-    lines += [f"before {path} {_encoded(text)}" for path, text in counters.items()]
-    after = [f"after {path} {_encoded(text)}" for path, text in (counters | {"/proc/uptime": "2.75"}).items()]
-    after = ["swapstone-after 1", "beside 0 1", "words /tmp/beside-0.log no%0A", *after, "swapstone-end"]
+    before = [
+        *("swapstone-goes-on", "swapstone-guest 1", "system Linux", "release 6.1.0", "version #1%20SMP"),
+        *("machine x86_64", "clock 698765432", "file /proc/meminfo MemTotal:%20%201024%20kB%0A"),
+        "file /proc/cmdline preempt=voluntary",
+        *(f"before {path} {_encoded(text)}" for path, text in counters.items()),
+    ]
+    after = [
+        *("swapstone-after 1", "beside 0 1", "words /tmp/beside-0.log no%0A"),
+        *(f"after {path} {_encoded(text)}" for path, text in (counters | {"/proc/uptime": "2.75"}).items()),
+        "swapstone-end",
+    ]
     answer = encode_answer_header() + encode_answer(_ANSWER)
-    return ("\n".join(lines).encode() + b"\n" + answer + "\n".join(after).encode() + b"\n",)
+    return ("\n".join(before).encode() + b"\n" + answer + "\n".join(after).encode() + b"\n",)
 
 
 def _channel(data: bytes) -> object:
@@ -256,26 +261,15 @@ def repair_record(data: bytes) -> bytes:
 
 
 def _record(data: bytes) -> object:
-    folder = scratch_folder() / "record"
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir()
-    for name, content in sections(data, _RECORD_FILES).items():
-        (folder / name).write_bytes(content)
-    return load(folder)
+    return load(in_folder("record", sections(data, _RECORD_FILES)))
 
 
 def _study_run(data: bytes) -> object:
-    folder = scratch_folder() / "study"
-    folder.mkdir(exist_ok=True)
-    (folder / "study.json").write_bytes(data)
-    return load_trusted_run(folder, trust=True)
+    return load_trusted_run(in_folder("study", {"study.json": data}), trust=True)
 
 
 def _marks(data: bytes) -> object:
-    folder = scratch_folder() / "marked"
-    folder.mkdir(exist_ok=True)
-    (folder / origin.ORIGIN).write_bytes(data)
-    marks = origin._read(folder)
+    marks = origin._read(in_folder("marked", {origin.ORIGIN: data}))
     if marks is None:
         raise UserError("it has no marks")
     return marks.marks

@@ -20,10 +20,8 @@ SPDX = "SPDX-License-Identifier: MIT OR Apache-2.0"
 
 Table = dict[str, Any]
 
-OF_AGENT = ("observation", "outcome", "fact")
-"""Lists of names that belong to the protocol agent, besides its words."""
-
-OF_PLAN = ("observation",)
+LISTS = {"agent": ("observation", "outcome", "fact"), "plan": ("observation",)}
+"""Lists of names that belong to a protocol, besides its words."""
 
 
 def read_table(top: Path) -> Table:
@@ -33,7 +31,7 @@ def read_table(top: Path) -> Table:
 
 def words_of(table: Table, protocol: Table) -> list[str]:
     """Return all words of a protocol: those of its lines, and the names that belong to it."""
-    lists = {"agent": OF_AGENT, "plan": OF_PLAN}.get(protocol["name"], ())
+    lists = LISTS.get(protocol["name"], ())
     return [*protocol["words"], *(f"{name} {entry['name']}" for name in lists for entry in table[name])]
 
 
@@ -89,7 +87,6 @@ def constant(word: str) -> str:
 
 def header_text(table: Table) -> str:
     """Return native/wire/words.h."""
-    protocols = {protocol["name"]: protocol for protocol in table["protocol"]}
     words = sorted({word for protocol in table["protocol"] for word in protocol["words"]})
     lines = [
         f"// {SPDX}",
@@ -99,8 +96,8 @@ def header_text(table: Table) -> str:
         "",
     ]
     lines += [
-        f'#define {constant(name)}_HEADER "{protocol["header"]} {protocol["version"]}"'
-        for name, protocol in protocols.items()
+        f'#define {constant(protocol["name"])}_HEADER "{protocol["header"]} {protocol["version"]}"'
+        for protocol in table["protocol"]
     ]
     lines += ["", *(f'#define WORD_{constant(word)} "{word}"' for word in words), ""]
     for name, prefix in (("fact", "FACT"), ("outcome", "OUTCOME"), ("observation", "OBSERVE")):

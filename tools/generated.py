@@ -12,7 +12,6 @@ import sys
 from pathlib import Path
 
 TOP = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(TOP)]
 
 
 def main(name: str, *arguments: str) -> int:

@@ -24,7 +24,7 @@ from swapstone.parts.build.artifacts.upstream_sources import LOCK, Source, Sourc
 
 def main(arguments: list[str]) -> int:
     """Update the named sources."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(prog="tools/lock-allocators", description=__doc__)
     parser.add_argument("names", nargs="*", help="sources to update; by default all of the lock")
     parser.add_argument("--lock", default=LOCK, help="path of the lock in the checkout (default: %(default)s)")
     asked = parser.parse_args(arguments)
@@ -81,7 +81,3 @@ def _newest_crate(source: Source) -> Source:
 def _stanza(name: str, source: Source) -> str:
     fields = msgspec.structs.asdict(source)
     return f"[{name}]\n" + "".join(f'{key} = "{value}"\n' for key, value in fields.items())
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

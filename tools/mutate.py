@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Change the code in one place at a time and count how many changes the tests find.
 
@@ -35,12 +34,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from tools.mutation_operators import Mutant, mutants, substitution
+
+from swapstone.core.stats import wilson
+
 TOP = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(TOP), str(TOP / "src")]
-
-from tools.mutation_operators import Mutant, mutants, substitution  # noqa: E402 # the path comes first
-
-from swapstone.core.stats import wilson  # noqa: E402
 
 AGENT = "agent"
 PACKAGES = ("record", "wire", "stats", "comparison", "plan", "run", AGENT)
@@ -410,7 +408,3 @@ def _run(options: argparse.Namespace, project: Project) -> int:
         print(f"\ninterrupted: {len(results)} of {len(chosen)} runs were made")
         return 130
     return int(any(each.status == Status.CRASHED for each in results))
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -63,15 +63,10 @@ def schema() -> dict[str, Any]:
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **made}
 
 
-def files() -> dict[str, bytes]:
-    """Return the content of each generated file, by its path in a checkout."""
-    encoded = msgspec.json.format(msgspec.json.encode(schema()), indent=1) + b"\n"
-    return {"docs/options.md": page().encode(), "docs/study-schema.json": encoded}
-
-
 def problems(top: Path, *, write: bool = False) -> Iterator[str]:
     """Compare the files of a checkout with the table, and yield what to do; with `write`, write them."""
-    for name, content in files().items():
+    encoded = msgspec.json.format(msgspec.json.encode(schema()), indent=1) + b"\n"
+    for name, content in (("docs/options.md", page().encode()), ("docs/study-schema.json", encoded)):
         path = top / name
         if write:
             path.write_bytes(content)

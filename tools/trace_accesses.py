@@ -30,11 +30,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 
+from tests.fake_ssh import FakeSsh
+
 TOP = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(TOP)]
-
-from tests.fake_ssh import FakeSsh  # noqa: E402 - the path comes first
-
 REASONS = TOP / "tools" / "accesses.toml"
 PAGE = TOP / "docs" / "security-accesses.md"
 BEGIN, END = "<!-- tools/trace-accesses: begin -->", "<!-- tools/trace-accesses: end -->"
@@ -475,7 +473,3 @@ def main(arguments: Sequence[str]) -> int:
             if one.traced and one not in used:
                 print(f"not met: {one.kind}: {one.pattern}", file=sys.stderr)
     return 1 if unknown else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

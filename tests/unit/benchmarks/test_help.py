@@ -3,8 +3,7 @@
 
 from __future__ import annotations
 
-import importlib
-import inspect
+import runpy
 import sys
 from pathlib import Path
 
@@ -19,10 +18,10 @@ def test_help_names_the_command_and_its_purpose(
     command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")
-    monkeypatch.setattr(sys, "argv", [f"{command.replace('-', '_')}.py", "--help"])
-    module = importlib.import_module(f"benchmarks.{command.replace('-', '_')}")
+    assert f"start_python -m benchmarks {command} " in (FOLDER / command).read_text()
+    monkeypatch.setattr(sys, "argv", ["__main__.py", command, "--help"])
     with pytest.raises(SystemExit) as ended:
-        module.main(*[["--help"] for _ in inspect.signature(module.main).parameters])
+        runpy.run_module("benchmarks", run_name="__main__")
     assert not ended.value.code
     usage, _, rest = capsys.readouterr().out.partition("\n\n")
     assert usage.startswith(f"usage: benchmarks/{command} ")

@@ -12,10 +12,13 @@ from pathlib import Path
 
 import pytest
 from tools import fuzz, fuzz_outcome
-from tools.fuzz_decoders import DECODERS, Decoder, find, repair_answers, repair_figures, repair_record, repair_runs
+from tools.fuzz import DECODERS
+from tools.fuzz_decoder import Decoder, repair_figures
+from tools.fuzz_records import repair_answers, repair_record, repair_runs
 
 from swapstone.core.model import UserError
 
+BY_NAME = {decoder.name: decoder for decoder in DECODERS}
 LONG_RUN = 100_000
 TOP = Path(__file__).parents[3]
 SOURCE = TOP / "src" / "swapstone"
@@ -116,16 +119,16 @@ def test_long_runs_of_one_character_take_no_longer_than_their_length(decoder: De
 @pytest.mark.parametrize("text", [b" " * LONG_RUN, b"a " + b" " * 4000 + b"1/1\n"])
 def test_blanks_before_no_event_of_perf(text: bytes) -> None:
     with fuzz.limits():
-        assert fuzz.attempt(find("perf script"), text)[0] != fuzz.DEFECT
+        assert fuzz.attempt(BY_NAME["perf script"], text)[0] != fuzz.DEFECT
 
 
 def test_changed_checksums_are_repaired() -> None:
     for decoder, old, new in (
-        (find("answer"), b"wall_ns 12345", b"wall_ns 12346"),
-        (find("guest"), b"wall_ns 12345", b"wall_ns 12346"),
-        (find("named figures"), b"a 1.5", b"a 1.75"),
-        (find("runs"), b'"position":0', b'"position":1'),
-        (find("record"), b'"runs":', b'"runs": '),
+        (BY_NAME["answer"], b"wall_ns 12345", b"wall_ns 12346"),
+        (BY_NAME["guest"], b"wall_ns 12345", b"wall_ns 12346"),
+        (BY_NAME["named figures"], b"a 1.5", b"a 1.75"),
+        (BY_NAME["runs"], b'"position":0', b'"position":1'),
+        (BY_NAME["record"], b'"runs":', b'"runs": '),
     ):
         seed = decoder.seeds()[0]
         changed = seed.replace(old, new)
@@ -186,9 +189,6 @@ def test_slow_and_inconsistent_decoders_are_found(tmp_path: Path, monkeypatch: p
         assert "differs" in fuzz.run(changing, 5, 1).defects[0].summary
 
 
-def test_an_unknown_name_lists_the_decoders(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(sys, "argv", ["fuzz", "--only", "nothing"])
-    assert fuzz.main() == 2
+def test_an_unknown_name_lists_the_decoders(capsys: pytest.CaptureFixture[str]) -> None:
+    assert fuzz.main(["--only", "nothing"]) == 2
     assert "There is no decoder 'nothing'. Known: answer, report" in capsys.readouterr().err
