@@ -14,7 +14,7 @@ from swapstone.core.targets import DEFAULT_MACHINE
 from swapstone.core.wire import TrialRequest
 from swapstone.core.workloads.output_readers import decode_cyclictest
 from swapstone.parts.explain.instruments.counted_runs import KERNEL_START, build_plugin, plugin_option
-from swapstone.parts.explain.instruments.traced_wakeups import watched_program
+from swapstone.parts.explain.instruments.traced_wakeups import tracing, watched_program
 from swapstone.parts.explain.instruments.wakeup_trace import MOST_BYTES, WakeupTrace, decode_wakeups, find_mark
 from swapstone.parts.vm.artifacts.images import ImageRequest, build_image
 from swapstone.parts.vm.machine.boot_image import VmImage
@@ -54,16 +54,16 @@ def test_the_blocks_before_the_latest_wake_up_are_kept(name: str, tmp_path: Path
     with _target(name) as target:
         plain, machine = target.run_observed(ASKED, DEFAULT_MACHINE)
         histogram = decode_cyclictest(plain.stdout).histogram
-        program = watched_program(target, DEFAULT_MACHINE, tmp_path)
+        _, words = watched_program(target, DEFAULT_MACHINE, tmp_path)
 
         def observe(out: Path, words: tuple[str, ...]) -> WakeupTrace:
             answer, again = target.run_observed(ASKED, DEFAULT_MACHINE, plugin_option(out, *words))
             assert answer.stdout == plain.stdout and (again.output, again.console) == (machine.output, machine.console)
             return decode_wakeups(read_regular(out, MOST_BYTES))
 
-        mark = find_mark(observe(tmp_path / "writes", program.words).writes, histogram)
+        mark = find_mark(observe(tmp_path / "writes", words).writes, histogram)
         assert mark is not None
-        found = observe(tmp_path / "trace", program.tracing(mark, histogram[-1][0], 1))
+        found = observe(tmp_path / "trace", (*words, *tracing(mark, histogram[-1][0], 1)))
     assert found.marks == LOOPS and 1 <= found.cycle <= LOOPS
     last = found.blocks[found.steps[-1][0]]
     assert mark % 4096 in range(last.address % 4096, last.address % 4096 + len(last.code))

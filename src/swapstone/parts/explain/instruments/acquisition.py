@@ -8,6 +8,7 @@ import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 from swapstone.core.model import (
     IDLE,
@@ -83,6 +84,7 @@ class ReferenceRun:
 
 
 Change = Callable[[TrialRequest], TrialRequest]
+Made = TypeVar("Made")
 
 
 def unchanged(request: TrialRequest) -> TrialRequest:
@@ -217,10 +219,7 @@ def _plain(variant: RowVariant, number: int) -> ReferenceRun:
         run = variant.run(number, unchanged)
         return dataclasses.replace(run, took_s=time.monotonic() - start)
 
-    try:
-        return once()
-    except TargetError:
-        return once()
+    return _retried(once, TargetError)
 
 
 def _medians(runs: Sequence[ReferenceRun]) -> dict[str, float]:
@@ -243,11 +242,16 @@ def _measured(
             reference = ReferenceRuns(medians, runs[0].objects, variant.preload, Path(folder), longest_s, notify)
             return measure(variant.tracee, reference)
 
+    return _retried(once, UserError)
+
+
+def _retried(once: Callable[[], Made], failure: type[UserError]) -> Made:
+    """Return what a function returns, in its second call if the first one fails; what is unavailable stays so."""
     try:
         return once()
-    except UnavailableError:
-        raise
-    except UserError:
+    except failure as error:
+        if isinstance(error, UnavailableError):
+            raise
         return once()
 
 
@@ -374,48 +378,28 @@ def time_of(comparison: Comparison, recorded: float) -> float | None:
 _MOSTLY = 0.9
 
 
-def _processor_time(facts: Mapping[str, int], user: str, system: str) -> dict[str, float]:
-    """Return how the kernel divides the processor time of a run: ``user`` and ``system``, and ``counted``, their sum, in ns.
-
-    Args:
-        facts: the agent's.
-        user: name of the fact of user time.
-        system: name of the fact of system time.
-    """
-    if user not in facts or system not in facts:
-        return {}
-    spent = {"user": facts[user] * 1e3, "system": facts[system] * 1e3}
-    return {**spent, "counted": spent["user"] + spent["system"]}
-
-
 _PER_REQUEST = "_per_request"
 
 
-def _of_passes(medians: Mapping[str, float], answer: AgentAnswer) -> ReferenceRun:
-    """Return what a run of a program with the harness gave: its passes are measured."""
-    report = decode_workload_report(answer.stdout)
-    inside_ns = sum(one.cpu_ns for one in report.passes)
-    spent = _processor_time(dict(answer.facts), "user_us", "system_us")
-    # The facts are of the whole process: they are no measure of its passes if its start and end take much of it.
-    spent = spent if inside_ns >= _MOSTLY * spent.get("counted", 0.0) else {}
-    return ReferenceRun({**medians, "operations": float(report.ops), **spent}, report.mapped)
-
-
-def _of_program(medians: Mapping[str, float], answer: AgentAnswer) -> ReferenceRun:
-    """Return what a run of a supplied program gave: all of it is measured."""
-    return ReferenceRun({**medians, **_processor_time(dict(answer.facts), "user_us", "system_us")}, answer.objects)
-
-
-def _of_server(medians: Mapping[str, float], answer: AgentAnswer) -> ReferenceRun:
-    """Return what a run of a server gave: it is measured while its load generator runs."""
+def _reference_run(region: Region, medians: Mapping[str, float], answer: AgentAnswer) -> ReferenceRun:
+    """Return what a run gave: of its passes, of all of a supplied program, or of a server while its load generator runs."""
+    facts, names = dict(answer.facts), ("user", "system")
+    times = [facts.get(f"{'server_' if region is Region.DRIVEN else ''}{name}_us") for name in names]
+    known = [each * 1e3 for each in times if each is not None]
+    # How the kernel divides the processor time, in ns, and the sum of both.
+    spent = {**dict(zip(names, known, strict=True)), "counted": sum(known)} if len(known) == len(names) else {}
+    if region is Region.PROGRAM:
+        return ReferenceRun({**medians, **spent}, answer.objects)
+    if region is Region.PASSES:
+        report = decode_workload_report(answer.stdout)
+        # The facts are of the whole process: they are no measure of its passes if its start and end take much of it.
+        if sum(one.cpu_ns for one in report.passes) < _MOSTLY * spent.get("counted", 0.0):
+            spent = {}
+        return ReferenceRun({**medians, "operations": float(report.ops), **spent}, report.mapped)
     metrics = {name.removesuffix(_PER_REQUEST): each for name, each in medians.items() if name.endswith(_PER_REQUEST)}
     if medians.get("requests"):
         metrics["wall"] = 1e9 / medians["requests"]
-    spent = _processor_time(dict(answer.facts), "server_user_us", "server_system_us")
     return ReferenceRun(metrics | spent, answer.objects)
-
-
-_GAVE = {Region.PASSES: _of_passes, Region.PROGRAM: _of_program, Region.DRIVEN: _of_server}
 
 
 def _runnable(
@@ -453,7 +437,8 @@ def _runnable(
                 f"{comparison.workload} can't be run again with {variant.label}: {outcome.judgement.reason}"
             )
         samples = outcome.judgement.measured.samples
-        return _GAVE[region]({sample.metric: statistics.median(sample.values) for sample in samples}, outcome.answer)
+        medians = {sample.metric: statistics.median(sample.values) for sample in samples}
+        return _reference_run(region, medians, outcome.answer)
 
     operations = run(0, unchanged).metrics["operations"] if region is Region.PASSES else 1.0
     symbols = None

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import itertools
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from elftools.elf.elffile import ELFFile
 
 from swapstone.parts.explain.instruments.plugin_file import Block
-from swapstone.parts.explain.instruments.symbol_tables import of_elf
+from swapstone.parts.explain.instruments.symbol_tables import occurrences, of_elf
 
 _PAGE = 4096
 _EXECUTABLE = 1  # PF_X of elf(5)
@@ -118,12 +119,9 @@ def _bases_of(file: CodeFile, blocks: Sequence[Block]) -> tuple[int, ...]:
     for block in blocks:
         found = set[int]()
         for start, data in file.pieces:
-            at = data.find(block.code)
-            while at >= 0 and len(found) < _MOST_PLACES:
-                base = block.address - start - at
-                if base >= 0 and base % _PAGE == 0:
-                    found.add(base)
-                at = data.find(block.code, at + 1)
+            bases = (block.address - start - at for at in occurrences(block.code, data))
+            pages = (base for base in bases if base >= 0 and base % _PAGE == 0 and base not in found)
+            found.update(itertools.islice(pages, _MOST_PLACES - len(found)))
         votes.update(found)
     best = votes.most_common(_MOST_BASES)
     return tuple(base for base, count in best if count >= _FEWEST_BLOCKS)

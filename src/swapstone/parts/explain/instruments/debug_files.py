@@ -6,6 +6,7 @@ The package is fetched only if code of a stripped glibc was executed that no deb
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from pathlib import Path
 
@@ -30,7 +31,7 @@ class DebugFiles:
 
     def __init__(self, find: FindDebugFile, folder: Path, notify: Callable[[str], None]) -> None:
         self._find, self._folder, self._notify = find, folder, notify
-        self._tables: dict[Path, Table | None] = {}
+        self._table = functools.cache(self._read)
         self._files: dict[str, bytes | None] = {}
         self._source = ""
         self._unnamed: dict[str, None] = {}
@@ -38,13 +39,13 @@ class DebugFiles:
 
     def table(self, file: CodeFile) -> Table | None:
         """Return the functions of a file; None if it can't be read."""
-        path = file.symbols
-        if path not in self._tables:
-            build = missing_symbols(path) if file.name.startswith(_GLIBC) else ""
-            if build and (content := self._content(file.name, build)) is not None:
-                companion_of(path).write_bytes(content)
-            self._tables[path] = table_of(path)
-        return self._tables[path]
+        return self._table(file.symbols, file.name)
+
+    def _read(self, path: Path, name: str) -> Table | None:
+        build = missing_symbols(path) if name.startswith(_GLIBC) else ""
+        if build and (content := self._content(name, build)) is not None:
+            companion_of(path).write_bytes(content)
+        return table_of(path)
 
     def notes(self) -> tuple[str, ...]:
         """Return where the names of glibc's functions come from, and why functions have none, as sentences."""

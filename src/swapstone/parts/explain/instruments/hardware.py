@@ -55,9 +55,7 @@ def measure(tracee: Tracee, reference: ReferenceRuns) -> InstrumentResult:
         UnavailableError: perf or the counters can't be used, or the program is a server.
         UserError: the run failed.
     """
-    barrier = requirements.missing_perf()
-    if barrier is not None:
-        raise UnavailableError(barrier.reason, barrier.remedy)
+    requirements.require(requirements.missing_perf())
     if tracee.region is Region.DRIVEN:
         raise UnavailableError("the counters are of whole runs; a server's start and end would be counted as requests")
     tracee = reference.passes_for(tracee, WORK_NS)

@@ -251,9 +251,7 @@ def _counted(
     callers = _Callers(symbolizer, recording)
     amounts: collections.Counter[tuple[str, str]] = collections.Counter()
     adder = ProfileBuilder()
-    windows = recording.windows
-    hits = (event for event in recording.events if event.what in by_event and event.pid != windows.pid)
-    for event in (each for each in hits if windows.contains(each.time_ns)):
+    for event in recording.work(by_event):
         probe = by_event[event.what]
         values = fields_of(event.trace)
         caller = callers.frame(values.get("caller", 0))

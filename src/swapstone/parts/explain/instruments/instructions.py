@@ -259,9 +259,7 @@ def measure(
         UnavailableError: valgrind is not installed, or the run takes longer than the limit in each way of `COUNTERS`.
         UserError: the run failed.
     """
-    barrier = requirements.missing_tool("valgrind", "valgrind")
-    if barrier is not None:
-        raise UnavailableError(barrier.reason, barrier.remedy)
+    requirements.require(requirements.missing_tool("valgrind", "valgrind"))
     if tracee.region is Region.DRIVEN:
         raise UnavailableError("callgrind counts whole runs; a server's start and end would be counted as requests")
     problems = []
@@ -310,16 +308,9 @@ def _run(tracee: Tracee, reference: ReferenceRuns, counter: Counter) -> tuple[Ta
     files.mkdir(exist_ok=True)
     options = (option.format(file=f"{files}/out.%p") for option in counter.options)
     tool = ("valgrind", f"--tool={counter.tool}", "--vgdb=no", "-q", *options)
-    request = tracee.request
-    whole = inner_command(tracee)
-    helpers = whole[: len(whole) - len(request.arguments)]
-    ended = run(
-        (*helpers, *tool, *request.arguments),
-        tracee,
-        reference.folder,
-        reference.limit(),
-        complete=True,
-    )
+    arguments = tracee.request.arguments
+    helpers = inner_command(tracee)[: -len(arguments)]
+    ended = run((*helpers, *tool, *arguments), tracee, reference.folder, reference.limit(), complete=True)
     found = Tally()
     for file in sorted(files.iterdir()):
         with file.open(errors="replace") as lines:

@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 from swapstone.core.model import UserError
+from swapstone.core.model.regular_file import text_of
 from swapstone.parts.explain.instruments.instrument_result import (
     RUNS,
     ProfileBuilder,
@@ -70,10 +71,7 @@ def may_lock_memory(process: Path = Path("/proc/self")) -> bool:
     Args:
         process: its folder in /proc; false if it can't be read.
     """
-    try:
-        status, users = (process / "status").read_text(errors="replace"), (process / "uid_map").read_text().split()
-    except (OSError, ValueError):
-        return False
+    status, users = text_of(process / "status"), text_of(process / "uid_map").split()
     effective = re.search(r"^CapEff:\s*([0-9a-f]{1,16})$", status, re.MULTILINE)
     return users == ["0", "0", "4294967295"] and effective is not None and bool(int(effective[1], 16) & 1 << _IPC_LOCK)
 

@@ -8,7 +8,7 @@ import dataclasses
 import itertools
 import subprocess
 import time
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from swapstone.core.model import UnavailableError, UserError
@@ -126,6 +126,12 @@ class Recording:
     command: str
     tree: Collection[int] = ()
 
+    def work(self, kinds: Collection[str]) -> Iterator[Event]:
+        """Yield the events of some kinds in the windows, without those of the harness process."""
+        for event in self.events:
+            if event.what in kinds and event.pid != self.windows.pid and self.windows.contains(event.time_ns):
+                yield event
+
 
 def need(*, tracepoints: bool) -> tuple[str, ...]:
     """Return the command prefix for perf.
@@ -133,9 +139,7 @@ def need(*, tracepoints: bool) -> tuple[str, ...]:
     Raises:
         UnavailableError: perf or tracepoints can't be used.
     """
-    barrier = requirements.missing_tracepoints() if tracepoints else requirements.missing_perf()
-    if barrier is not None:
-        raise UnavailableError(barrier.reason, barrier.remedy)
+    requirements.require(requirements.missing_tracepoints() if tracepoints else requirements.missing_perf())
     wrapper = requirements.tracing_wrapper() if tracepoints else ()
     return () if isinstance(wrapper, requirements.MissingRequirement) else wrapper
 

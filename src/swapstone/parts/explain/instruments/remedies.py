@@ -430,20 +430,19 @@ def try_remedies(
         folder: for objects to preload.
         notify: called with a line before each remedy.
     """
-    found = []
-    for remedy in remedies:
-        notify(f"trying a remedy, in turns with both variants without it: {remedy.name}")
-        found.append(_tried(remedy, *sides, metric, folder))
-    return tuple(found)
+    return tuple(_tried(remedy, sides, metric, folder, notify) for remedy in remedies)
 
 
-def _tried(remedy: Remedy, slow: RowVariant, fast: RowVariant, metric: str, folder: Path) -> RemedyRuns:
+def _tried(
+    remedy: Remedy, sides: tuple[RowVariant, RowVariant], metric: str, folder: Path, notify: Callable[[str], None]
+) -> RemedyRuns:
+    notify(f"trying a remedy, in turns with both variants without it: {remedy.name}")
     rows: list[tuple[float, float, float]] = []
     try:
         change, path = change_of(remedy, folder)
         for number in _rounds():
-            fast_ns, slow_ns = (each.run(number, unchanged).metrics.get(metric, 0.0) for each in (fast, slow))
-            with_it = slow.run(number, change)
+            fast_ns, slow_ns = (each.run(number, unchanged).metrics.get(metric, 0.0) for each in reversed(sides))
+            with_it = sides[0].run(number, change)
             if problem := _no_effect(remedy, path, with_it.objects):
                 raise UserError(problem)
             rows.append((fast_ns, slow_ns, with_it.metrics.get(metric, 0.0)))

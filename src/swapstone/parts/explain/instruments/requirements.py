@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from swapstone.core.artifacts.distribution_packages import install_command
+from swapstone.core.model import UnavailableError
 from swapstone.core.model.regular_file import text_of
 
 TRACING = "/sys/kernel/tracing"
@@ -25,6 +26,16 @@ class MissingRequirement(NamedTuple):
 
     reason: str
     remedy: str
+
+
+def require(missing: MissingRequirement | None) -> None:
+    """Check that nothing is missing.
+
+    Raises:
+        UnavailableError: something is.
+    """
+    if missing is not None:
+        raise UnavailableError(missing.reason, missing.remedy)
 
 
 @functools.cache

@@ -7,6 +7,7 @@ import bisect
 import contextlib
 import functools
 import hashlib
+import itertools
 import re
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -19,22 +20,15 @@ from elftools.elf.sections import NoteSection
 
 from swapstone.core.factors.elf_file import DamagedElfError, ElfSymbol, content_of, open_elf, symbols_of
 from swapstone.core.model import UserError
-from swapstone.core.model.directories import cache_dir
+from swapstone.core.model.directories import cache_dir, write_whole
 
 _MAGIC = b"!<arch>\n"
+_METHOD = b"swapstone-archive 1"  # changes with what `matches` finds
 _HEADER = 60
 _EXECUTABLE = 4  # SHF_EXECINSTR
 _FILLED = 4  # bytes that a relocation of code changes; the maximum on the supported processors
 _FUNCTION = 2  # STT_FUNC
 _SHORTEST = 8  # consecutive unrelocated bytes that a match needs
-
-
-def digest_of(*paths: Path) -> str:
-    """Return a digest of the files' contents and of the version of this method."""
-    digest = hashlib.sha256(b"swapstone-archive 1")
-    for path in paths:
-        digest.update(hashlib.sha256(path.read_bytes()).digest())
-    return digest.hexdigest()[:32]
 
 
 def members(data: bytes) -> Iterator[tuple[str, bytes]]:
@@ -130,14 +124,20 @@ def _only_place(own: bytes, kept: list[tuple[int, int]], code: bytes) -> int | N
     begin, end = max(kept, key=lambda piece: piece[1] - piece[0], default=(0, 0))
     if end - begin < _SHORTEST:
         return None
-    places: list[int] = []
-    at = code.find(own[begin:end])
-    while at >= 0 and len(places) < 2:
-        start = at - begin
-        if start >= 0 and all(code[start + one : start + other] == own[one:other] for one, other in kept):
-            places.append(start)
-        at = code.find(own[begin:end], at + 1)
+    starts = (at - begin for at in occurrences(own[begin:end], code) if at >= begin)
+    fitting = (
+        start for start in starts if all(code[start + one : start + other] == own[one:other] for one, other in kept)
+    )
+    places = list(itertools.islice(fitting, 2))
     return places[0] if len(places) == 1 else None
+
+
+def occurrences(part: bytes, whole: bytes) -> Iterator[int]:
+    """Yield the offsets of a sequence of bytes in another one, ascending; they may overlap."""
+    at = whole.find(part)
+    while at >= 0:
+        yield at
+        at = whole.find(part, at + 1)
 
 
 _RESOLVER = 10  # STT_GNU_IFUNC
@@ -308,16 +308,13 @@ def _debug_file(elf: ELFFile, path: Path) -> Path | None:
 
 def _matched(path: Path, companion: Path) -> list[tuple[int, int, str]]:
     """Return the functions of a stripped library that match its static archive; cached."""
-    digest = digest_of(path, companion)
-    kept = cache_dir() / "symbols" / f"{digest}.json"
+    digests = b"".join(hashlib.sha256(each.read_bytes()).digest() for each in (path, companion))
+    kept = cache_dir() / "symbols" / f"{hashlib.sha256(_METHOD + digests).hexdigest()[:32]}.json"
     with contextlib.suppress(OSError, msgspec.DecodeError, UnicodeDecodeError):
         return msgspec.json.decode(kept.read_bytes(), type=list[tuple[int, int, str]])
     try:
         found = matches(path, companion)
     except (OSError, UserError, DamagedElfError):
         return []
-    kept.parent.mkdir(parents=True, exist_ok=True)
-    part = kept.with_suffix(".part")
-    part.write_bytes(msgspec.json.encode(found))
-    part.replace(kept)
+    write_whole(kept, msgspec.json.encode(found))
     return found

@@ -74,14 +74,13 @@ def _by_tracepoints(tracee: Tracee, reference: ReferenceRuns) -> InstrumentResul
         recording = record(tracee, options, reference.folder, tracepoints=True, limit=limit, mapped=reference.objects)
     symbolizer, adder, counted = Symbolizer(tracee), ProfileBuilder(), collections.Counter[str]()
     known_names = names()
-    for event in recording.events:
-        if event.what == _EVENT and event.pid != recording.windows.pid and recording.windows.contains(event.time_ns):
-            found = _NUMBER.match(event.trace)
-            number = int(found[1]) if found else -1
-            name = known_names.get(number, f"number {number}")
-            counted[name] += 1
-            user = tuple(frame for frame in symbolizer.stack(event) if frame.object != KERNEL)
-            adder.add((*user, Frame(symbol=name, object=KERNEL)), 1.0)
+    for event in recording.work([_EVENT]):
+        found = _NUMBER.match(event.trace)
+        number = int(found[1]) if found else -1
+        name = known_names.get(number, f"number {number}")
+        counted[name] += 1
+        user = tuple(frame for frame in symbolizer.stack(event) if frame.object != KERNEL)
+        adder.add((*user, Frame(symbol=name, object=KERNEL)), 1.0)
     runs = recorded(recording, tracee, [_EVENT])
     amounts = _amounts(counted, tracee, len(recording.windows.pieces), runs.operations)
     profile = adder.profile(NAME, "1", runs.operations, runs.notes())

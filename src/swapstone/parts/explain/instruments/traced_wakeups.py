@@ -6,7 +6,6 @@ The plugin runs twice: first to find the instruction of the program that counts 
 
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
 
 from swapstone.core.factors.elf_file import DamagedElfError, open_elf
@@ -31,26 +30,8 @@ _BEFORE = 1_000_000
 """So many instructions before the path are kept too: they show by which calls its functions were entered."""
 
 
-@dataclasses.dataclass(frozen=True)
-class WatchedProgram:
-    """The program that counts latencies.
-
-    Attributes:
-        content: of its file.
-        words: arguments of the plugin that name its code.
-    """
-
-    content: bytes
-    words: tuple[str, ...]
-
-    def tracing(self, mark: int, latency_us: int, ns_per_instruction: int) -> tuple[str, ...]:
-        """Return the plugin's arguments to keep what precedes a maximum that the instruction `mark` counts."""
-        keep = (latency_us + 1) * 1000 // ns_per_instruction + _BEFORE
-        return (*self.words, f"mark={mark:#x}", f"keep={keep}")
-
-
-def watched_program(target: ObservedTarget, config: MachineConfig, folder: Path) -> WatchedProgram:
-    """Return the program of a machine.
+def watched_program(target: ObservedTarget, config: MachineConfig, folder: Path) -> tuple[bytes, tuple[str, ...]]:
+    """Return the file of a machine's program that counts latencies, and the plugin's arguments that name its code.
 
     Args:
         target: runs the machine.
@@ -72,7 +53,13 @@ def watched_program(target: ObservedTarget, config: MachineConfig, folder: Path)
         raise UnavailableError(f"{_PROGRAM} of the machine's image can't be read: {error}.") from error
     place = folder / "text"
     place.write_bytes(text)
-    return WatchedProgram(entry.content, ("mode=wakeups", f"text={place}", f"low={low:#x}", f"entry={start:#x}"))
+    return entry.content, ("mode=wakeups", f"text={place}", f"low={low:#x}", f"entry={start:#x}")
+
+
+def tracing(mark: int, latency_us: int, ns_per_instruction: int) -> tuple[str, str]:
+    """Return the plugin's further arguments to keep what precedes a maximum that the instruction `mark` counts."""
+    keep = (latency_us + 1) * 1000 // ns_per_instruction + _BEFORE
+    return f"mark={mark:#x}", f"keep={keep}"
 
 
 class WakeupTracer:
@@ -97,18 +84,18 @@ class WakeupTracer:
         target, trial = self._context.target, ObservedTrial(self._context, run)
         histogram = decode_cyclictest(trial.answer.stdout).histogram
         latency_us, equal = histogram[-1]
-        program = watched_program(target, trial.config, trial.folder)
-        if program.content not in self._marks:
-            written = read_output(trial.observe("writes", *program.words), MOST_BYTES, decode_wakeups)
+        content, words = watched_program(target, trial.config, trial.folder)
+        if content not in self._marks:
+            written = read_output(trial.observe("writes", *words), MOST_BYTES, decode_wakeups)
             found = find_mark(written.writes, histogram)
             if found is None:
                 raise UnavailableError(
                     f"No instruction of {_PROGRAM} wrote to memory as the program's histogram requires: the wake-up with the maximum "
                     "can't be found."
                 )
-            self._marks[program.content] = found
-        words = program.tracing(self._marks[program.content], latency_us, self._scale)
-        trace = read_output(trial.observe("trace", *words), MOST_BYTES, decode_wakeups)
+            self._marks[content] = found
+        keep = tracing(self._marks[content], latency_us, self._scale)
+        trace = read_output(trial.observe("trace", *words, *keep), MOST_BYTES, decode_wakeups)
         if trace.marks != sum(count for _, count in histogram) or not trace.steps:
             raise UnavailableError(
                 f"The latencies that {_PROGRAM} counted under the plugin are not those that it printed: the wake-up with the maximum "
