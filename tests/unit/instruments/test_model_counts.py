@@ -11,7 +11,7 @@ from tools.plugin_output import model_file, paths_file, traced_block
 from swapstone.core.model import UnavailableError, UserError
 from swapstone.parts.explain.instruments.call_paths import decode_paths
 from swapstone.parts.explain.instruments.model_counts import MOST_BYTES, decode_model, read_model, require_modelled
-from swapstone.parts.explain.model.instruction_counts import CacheSize
+from swapstone.parts.explain.model.instruction_counts import DIVIDES, CacheSize
 
 FILE = model_file(
     begins=4, windows=1, instructions=7, lost=0, loads=3, stores=2, l1d_accesses=6, l1d_misses=5, l2_data_misses=4,
@@ -34,7 +34,8 @@ def test_a_file_is_decoded() -> None:
         5,
         4,
     )
-    assert (events.mispredictions, events.divides_64, events.roots_double, events.divides) == (1, 1, 9, 10)
+    assert (events.mispredictions, events.divides_64, events.roots_double) == (1, 1, 9)
+    assert sum(getattr(events, name) for name in DIVIDES) == 10
 
 
 @pytest.mark.parametrize(

@@ -136,7 +136,10 @@ def calls(counts: Sequence[Count]) -> tuple[Calls, ...]:
             if value:
                 listed[number] += 1
                 sides[number][name] = max(value, sides[number].get(name, 0.0))
-    rest = [_bound(side, length) for side, length in zip(sides, listed, strict=True)]
+    # A function that is not in the list of a variant was called at most as often as the last of a full list.
+    rest = [
+        min(side.values()) if length >= LISTED_FUNCTIONS else 0.0 for side, length in zip(sides, listed, strict=True)
+    ]
     return tuple(
         Calls(
             name=name,
@@ -147,8 +150,3 @@ def calls(counts: Sequence[Count]) -> tuple[Calls, ...]:
         )
         for name, frame in frames.items()
     )
-
-
-def _bound(side: Mapping[str, float], length: int) -> float:
-    """Return how often a function that is not in the list of a variant was called at most."""
-    return min(side.values()) if length >= LISTED_FUNCTIONS else 0.0

@@ -183,13 +183,9 @@ def _replicates(
     # Of N samples of a total T, a line with the share p has the variance p (1 - p) T^2 / N.
     share, whole = shares.mean(axis=0), float((running * totals).mean())
     counting = np.concatenate((share * (1 - share) * whole**2 / max(1, profile.samples), np.zeros(len(others))))
-    return _merged(totals, [*keys, *others], times, counting)
-
-
-def _merged(totals: Floats, keys: Sequence[Key], times: Floats, counting: Floats) -> _Replicates:
-    """Sum up columns of one line: a lock has processor time and waits."""
-    names = tuple(dict.fromkeys(keys))
-    sums = np.asarray([[key == name for name in names] for key in keys], dtype=np.float64)
+    # Columns of one line are summed up: a lock has processor time and waits.
+    names = tuple(dict.fromkeys([*keys, *others]))
+    sums = np.asarray([[key == name for name in names] for key in [*keys, *others]], dtype=np.float64)
     return _Replicates(totals, names, times @ sums, counting @ sums)
 
 

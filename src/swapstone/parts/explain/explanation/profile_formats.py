@@ -72,7 +72,6 @@ def speedscope(profile: Profile, name: str) -> str:
         profile: the stacks and weights.
         name: title of the profile.
     """
-    labels = [label(frame) for frame in profile.frames]
     kept = [stack for stack in profile.stacks if stack.frames]
     samples, values = [list(stack.frames) for stack in kept], [round(stack.weight) for stack in kept]
     return json.dumps(
@@ -82,9 +81,7 @@ def speedscope(profile: Profile, name: str) -> str:
             "exporter": "swapstone",
             "activeProfileIndex": 0,
             "shared": {
-                "frames": [
-                    {"name": text, "file": frame.object} for text, frame in zip(labels, profile.frames, strict=True)
-                ]
+                "frames": [{"name": label(frame), "file": frame.object} for frame in profile.frames],
             },
             "profiles": [
                 {

@@ -145,11 +145,7 @@ def _named(found: Sequence[_Excess]) -> Named:
         return NO_NAME
     first = found[0]
     how = _name_of(first.slow) if first.more_ns >= MOST_OF * whole else ""
-    return Named(how, _texts(found, whole))
-
-
-def _texts(found: Sequence[_Excess], whole: float) -> tuple[str, ...]:
-    return tuple(each.text() for each in found[:_MOST_TEXTS] if each.more_ns >= _MENTIONED * whole)
+    return Named(how, tuple(each.text() for each in found[:_MOST_TEXTS] if each.more_ns >= _MENTIONED * whole))
 
 
 def _name_of(waits: EndedWaits) -> str:

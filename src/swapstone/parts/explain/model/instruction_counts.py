@@ -109,11 +109,6 @@ class ProcessorEvents(FrozenStruct, frozen=True, kw_only=True):
     roots_single: NonNegative
     roots_double: NonNegative
 
-    @property
-    def divides(self) -> int:
-        """Return divides and square roots of all kinds."""
-        return sum(getattr(self, name) for name in DIVIDES)
-
     def problem(self) -> str:
         """Return why the counts contradict each other; empty if they don't."""
         parts = (

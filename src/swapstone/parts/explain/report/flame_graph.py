@@ -46,10 +46,9 @@ def tree(before: Profile | None, after: Profile, classes: CostClasses) -> _Node:
     root = _Node("all", "")
     stacks: dict[tuple[Frame, ...], list[float]] = {}
     for side, profile in enumerate((before, after)):
-        for stack in profile.stacks if profile else ():
-            assert profile is not None
-            frames = tuple(profile.frames[number] for number in stack.frames)
-            stacks.setdefault(frames, [0.0, 0.0])[side] += stack.weight / profile.operations
+        if profile is not None:
+            for frames, weight in profile.weighted():
+                stacks.setdefault(frames, [0.0, 0.0])[side] += weight / profile.operations
     name_of = functools.cache(label if before is None else aligned_label)
     for frames, weights in stacks.items():
         path = [node := root]

@@ -31,7 +31,7 @@ from swapstone.parts.explain.model.instruction_counts import (
 )
 from swapstone.parts.explain.model.variant_label import short_label
 from swapstone.parts.explain.report.modelled_cycles_table import MODEL_HEAD, model_notes, model_rows, model_sentence
-from swapstone.parts.explain.report.row_explanation import title
+from swapstone.parts.explain.report.row_explanation import Rows, function_name, title
 
 GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("floating-point sums and differences", ("vadd",)),
@@ -122,18 +122,11 @@ _LEAST_SHARE = 0.05
 _NAMED = 2
 _SYSTEM_CALL = re.compile(r"__(?:x64|arm64|riscv)_sys_(\w+)|sys_(\w+)")
 _FAULT = "handle_mm_fault"
-_NO_NAME = "code without a name"
 GRAPH = "instructions-difference.html"
 """The page with the flame graph of the difference."""
 GRAPH_NOTE = (
     f"The flame graph of the difference is {GRAPH}: the same instructions by call path. Callers of main are left out."
 )
-Rows = list[tuple[str, ...]]
-
-
-def function_name(function: FunctionCount) -> str:
-    """Return a function as a report prints it."""
-    return safe(function.name) or _NO_NAME
 
 
 def kind_counts(found: InstructionExplanation) -> list[tuple[str, int, int]]:
@@ -173,7 +166,7 @@ def _place(found: InstructionExplanation, kind: str) -> str:
     """Return a kind of code with the functions that differ most."""
     functions = [one for one in found.functions if one.kind == kind and one.difference]
     whole = sum(abs(one.difference) for one in functions)
-    named = [function_name(one) for one in functions[:_NAMED] if abs(one.difference) >= _LEAST_SHARE * whole]
+    named = [function_name(one.name) for one in functions[:_NAMED] if abs(one.difference) >= _LEAST_SHARE * whole]
     article = "" if kind in {AMBIGUOUS, UNKNOWN} else "the " if " " in kind or kind.isalpha() else ""
     return f"{article}{safe(kind)}{f' ({listed(list(dict.fromkeys(named)))})' if named else ''}"
 
@@ -208,7 +201,9 @@ def kind_rows(found: InstructionExplanation) -> Rows:
 def function_rows(found: InstructionExplanation) -> Rows:
     """Return the functions with the largest differences, the sum of the others, and the sum of all."""
     shown, rest = found.functions[:MOST_FUNCTIONS], found.functions[MOST_FUNCTIONS:]
-    rows = [_row(found, (function_name(one), safe(one.file or one.kind)), one.baseline, one.candidate) for one in shown]
+    rows = [
+        _row(found, (function_name(one.name), safe(one.file or one.kind)), one.baseline, one.candidate) for one in shown
+    ]
     sums = sum(one.baseline for one in rest), sum(one.candidate for one in rest)
     rows += [_row(found, (f"{len(rest)} more", ""), *sums)] if rest else []
     return [*rows, _row(found, ("sum", ""), *(side.instructions for side in found.sides))]

@@ -51,14 +51,10 @@ def sentence(explanation: Explanation) -> str:
     """
     place, ledger = explanation.place, explanation.ledger
     candidate, baseline = safe(short_label(place.candidate)), safe(short_label(place.baseline))
-    if not explanation.differs and explanation.no_result:
-        return (
-            f"There is nothing to explain: the record has no result, and its runs now decide no difference between {candidate} and "
-            f"{baseline} on {safe(place.workload)}."
-        )
     if not explanation.differs:
+        decided = "has no result, and its runs now decide" if explanation.no_result else "decides"
         return (
-            f"There is nothing to explain: the record decides no difference between {candidate} and {baseline} on "
+            f"There is nothing to explain: the record {decided} no difference between {candidate} and {baseline} on "
             f"{safe(place.workload)}."
         )
     if ledger is None:
@@ -92,6 +88,11 @@ MOST_LINES = 14
 MOST_WAITS = 12
 TAKEN = "ready, and its processor taken by"
 Rows = list[tuple[str, ...]]
+
+
+def function_name(name: str, module: str = "") -> str:
+    """Return a function as a report prints it, with its module if it has one."""
+    return (safe(name) or "code without a name") + (f" [{safe(module)}]" if module else "")
 
 
 def ratio_of(count: Count) -> str:

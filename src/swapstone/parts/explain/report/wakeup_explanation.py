@@ -31,7 +31,7 @@ from swapstone.parts.explain.model.wakeup_paths import (
     totals_by_function,
     totals_by_path,
 )
-from swapstone.parts.explain.report.row_explanation import title
+from swapstone.parts.explain.report.row_explanation import Rows, function_name, title
 
 MOST_LINES = 40
 MOST_GROWN = 12
@@ -40,8 +40,6 @@ _NAMED = 4
 _LEAST_OF_PATH = 0.25
 _LEAST_LINE = 0.02
 _LONGEST_CHAIN = 60
-_NO_NAME = "code without a name"
-Rows = list[tuple[str, ...]]
 
 PHASE_MEANINGS = {
     PENDING: "the timer has expired; its interrupt is not delivered",
@@ -54,11 +52,6 @@ PHASE_MEANINGS = {
 def number(value: int) -> str:
     """Return an exact number of instructions, with separators."""
     return f"{value:,}"
-
-
-def function_name(name: str, module: str) -> str:
-    """Return a function as a report prints it, with its module."""
-    return (safe(name) or _NO_NAME) + (f" [{safe(module)}]" if module else "")
 
 
 def _path_text(path: Path) -> str:

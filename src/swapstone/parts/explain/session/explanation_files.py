@@ -59,24 +59,6 @@ class EvidenceManifest(msgspec.Struct, frozen=True, kw_only=True):
     seen: str
 
 
-def manifest_of(view: RecordView, seen: RowMeasurements, data: bytes) -> EvidenceManifest:
-    """Return the manifest of evidence.
-
-    Args:
-        view: the record.
-        seen: the evidence.
-        data: its encoded form, as it is stored.
-    """
-    return EvidenceManifest(
-        record=view.meta.id,
-        chain=view.last_chain,
-        swapstone=__version__,
-        created=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        place=seen.place,
-        seen=hashlib.sha256(data).hexdigest(),
-    )
-
-
 def is_usable(seen: RowMeasurements) -> bool:
     """Return whether stored measurements can be computed with: they are consistent, and of no more runs than any version makes."""
     bounded = all(len(values) <= MOST_RUNS for reference in seen.references for _, values in reference.values)
@@ -297,10 +279,15 @@ def write(
 def evidence_files(view: RecordView, seen: RowMeasurements) -> dict[str, bytes]:
     """Return the evidence of a row and its manifest as they are stored."""
     data = seen.encoded()
-    return {
-        SEEN: data,
-        MANIFEST: msgspec.json.format(msgspec.json.encode(manifest_of(view, seen, data), order="sorted"), indent=1),
-    }
+    manifest = EvidenceManifest(
+        record=view.meta.id,
+        chain=view.last_chain,
+        swapstone=__version__,
+        created=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        place=seen.place,
+        seen=hashlib.sha256(data).hexdigest(),
+    )
+    return {SEEN: data, MANIFEST: msgspec.json.format(msgspec.json.encode(manifest, order="sorted"), indent=1)}
 
 
 def evidence_pages(seen: RowMeasurements, explanation: Explanation, classes: CostClasses) -> Iterator[tuple[str, str]]:
