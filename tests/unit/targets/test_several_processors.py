@@ -22,11 +22,11 @@ from swapstone.parts.vm.machine.emulator import (
     find_emulator,
 )
 from swapstone.parts.vm.machine.guest import decode_channel
-from swapstone.parts.vm.machine.qemu import Files, arguments, base_options
+from swapstone.parts.vm.machine.qemu import arguments, base_options
 from swapstone.parts.vm.machine.vm_target import VmOptions, VmTarget, counted_clock, why_other_processors
 from tests.unit.targets.fake_emulator import GREETING, WHOLE, emulator
 
-FILES = Files("K", "I", "O", "CON", "CH")
+FILES = {"kernel": "K", "initrd": "I", "order": "O", "console": "CON", "channel": "CH"}
 NEW = "QEMU emulator version 10.0.2 (simulated)"
 ONLINE = b"file /sys/devices/system/cpu/online %s\n"
 

@@ -391,10 +391,6 @@ class VmTarget(ObservedTarget):
         """
         return self._run_or_cached(self._named(plan, limit_ms=limit_ms, replicate=replicate, config=config))
 
-    def run_name(self, request: TrialRequest, config: MachineConfig = DEFAULT_MACHINE) -> str:
-        """Return the digest of all inputs of a trial's run: 64 hexadecimal digits."""
-        return self.named_run(request, config).name
-
     def named_run(self, request: TrialRequest, config: MachineConfig = DEFAULT_MACHINE) -> NamedRun:
         """Return the name and the inputs of a trial's run."""
         encode_request(request)  # raises what an agent would refuse, including the identifier

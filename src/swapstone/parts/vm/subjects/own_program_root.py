@@ -194,7 +194,7 @@ def check_rooted(own: OwnProgram, every: Sequence[OwnProgram], experiment: Exper
 
 
 def _check_program(own: OwnProgram, level: RootLevel, root: RootFileSystem, architecture: str) -> None:
-    environment = _environment(own)
+    environment = {**dict(SOURCE_RECIPE.environment), **dict(own.environment)}
     view = RootView(root.source, root.folder, own.directory)
     try:
         facts = view.check(view.find_program(own.arguments[0], environment["PATH"]), architecture, environment)
@@ -232,10 +232,6 @@ def _check_options(own: OwnProgram, experiment: Experiment, factor: str) -> None
                 "with it.",
                 f"For example: {_EXAMPLES[factor]}",
             )
-
-
-def _environment(own: OwnProgram) -> dict[str, str]:
-    return {**dict(SOURCE_RECIPE.environment), **dict(own.environment)}
 
 
 def check_memory(own: OwnProgram, roots: Iterable[RootFileSystem]) -> None:
