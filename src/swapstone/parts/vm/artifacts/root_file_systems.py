@@ -24,7 +24,7 @@ from swapstone.core.model import FrozenStruct, UserError
 from swapstone.core.model.directories import cache_dir, write_whole
 from swapstone.core.model.regular_file import readable
 from swapstone.core.model.safe_text import safe
-from swapstone.parts.vm.artifacts.root_archives import LayoutError, Source, TarError, decompressed, layers_of, read_tar
+from swapstone.parts.vm.artifacts.root_archives import ArchiveError, Source, decompressed, layers_of, read_tar
 
 MOST_ENTRIES = 500_000
 MOST_BYTES = 4 << 30
@@ -452,8 +452,8 @@ def read_tree(source: str, architecture: str, work: Path, *, archive: bool) -> R
             image.layer += 1
             digest = _add_archive(image, layer.file, layered=True)
             if layer.unpacked_sha256 and digest != layer.unpacked_sha256:
-                raise LayoutError(f"is damaged: the layer {layer.name[:80]!r} does not match its digest")
-    except (TarError, LayoutError) as error:
+                raise ArchiveError(f"is damaged: the layer {layer.name[:80]!r} does not match its digest")
+    except ArchiveError as error:
         raise first.refuse(str(error)) from error
     return image
 
@@ -482,7 +482,7 @@ class _Digested:
         until = self._size + _MOST_TRAILER_BYTES
         while self.read(_CHUNK):
             if self._size > until:
-                raise TarError("has data after its end")
+                raise ArchiveError("has data after its end")
         return self._digest.hexdigest()
 
 
