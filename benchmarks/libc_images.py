@@ -23,7 +23,7 @@ from swapstone.parts.build.artifacts.sdk import LIBCS, SDK_COMPILERS
 from swapstone.parts.vm.artifacts.image_catalog import find_machine_architecture
 from swapstone.parts.vm.artifacts.libc_image import BuiltLibcImage, LibcImageRequest, build_libc_image
 from swapstone.parts.vm.machine.emulator import EmulatedMachine, find_emulator
-from swapstone.parts.vm.machine.qemu import Files, arguments
+from swapstone.parts.vm.machine.qemu import arguments
 
 _TIMEOUT_S = 600
 _MARK = re.compile(r"\[ *([0-9]+)\.([0-9]{6})\] swapstone: (init|served|\w+: [0-9]+ kB)\s*$", re.MULTILINE)
@@ -79,9 +79,8 @@ def boot(image: BuiltLibcImage, memory_mb: int) -> Boot:
     with tempfile.TemporaryDirectory() as work:
         (Path(work) / "order").write_bytes(b"-")
         console = Path(work) / "console"
-        files = Files(
-            str(image.built.kernel), str(image.built.initrd), f"{work}/order", str(console), f"{work}/channel"
-        )
+        files = {name: f"{work}/{name}" for name in ("order", "console", "channel")}
+        files |= {"kernel": str(image.built.kernel), "initrd": str(image.built.initrd)}
         command = [*emulator.command, *arguments(machine, files)]
         try:
             subprocess.run(

@@ -115,7 +115,7 @@ def test_each_kernel_command_line_has_its_own_run_name(vm: VmFixture) -> None:
         with VmTarget(parts, vm.options) as target:
             path = target.put(vm.programs["empty-static"])
             asked = TrialRequest(id="0-0", arguments=(path,), cwd=target.scratch(), timeout_ms=1000)
-            names.append(target.run_name(asked))
+            names.append(target.named_run(asked).name)
     assert len(set(names)) == 4
 
 

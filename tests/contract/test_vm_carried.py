@@ -135,5 +135,5 @@ def test_each_byte_of_a_file_is_in_the_name_of_a_run(vm: VmFixture, program: Pat
     for text in ("data\n", "datb\n", "data\n"):
         (program.parents[1] / "data.txt").write_text(text)
         with opened(vm, carried_of(program, "data.txt")) as target:
-            names.append(target.run_name(request(program)))
+            names.append(target.named_run(request(program)).name)
     assert names[0] == names[2] != names[1]

@@ -108,7 +108,7 @@ built = build_image(ImageRequest(architecture="x86_64", modules=(), parts=("busy
 with VmTarget(VmImage(built.kernel, built.initrd, EmulatedMachine()), VmOptions()) as target:
     place = target.put(Path(sys.argv[1]))
     request = TrialRequest(id="1-0", arguments=(place,), environment=(), cwd=target.scratch(), timeout_ms=1000)
-    print(target.run_name(request))
+    print(target.named_run(request).name)
 """
 
 

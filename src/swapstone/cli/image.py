@@ -21,11 +21,11 @@ from swapstone.parts.vm.session.image_store import (
     BuiltImage,
     boot_arguments,
     build_console_image,
+    build_libc_image,
     collect_garbage,
     garbage_lines,
     image_output,
     image_rows,
-    libc_image,
     libc_request,
     lock_path,
     make_sdk,
@@ -105,7 +105,7 @@ def build_command(out: str | None, as_json: bool, **wanted: str) -> None:
     """
     request = libc_request(**wanted, out=out)
     if request:
-        image = libc_image(request, wanted["kernel"], print_note)
+        image = build_libc_image(request, print_note)
         lines = write_image(image, request, out or "")
         if as_json:
             echo(printed_json("libc-image", image=image.description), nl=False)
@@ -203,7 +203,7 @@ def boot_command(memory: int, print_command: bool, **wanted: str) -> int | None:
     """
     architecture = require_emulator(wanted["arch"])
     request = libc_request(**wanted)
-    built = libc_image(request, wanted["kernel"], print_note).built if request else _console_image(**wanted)
+    built = build_libc_image(request, print_note).built if request else _console_image(**wanted)
     command = boot_arguments(architecture, built, memory)
     if print_command:
         echo(shlex.join(command))

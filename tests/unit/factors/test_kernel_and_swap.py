@@ -9,7 +9,6 @@ import pytest
 
 from swapstone.core.factors import Evidence, Recipe, find_factor, find_level, parse_choice
 from swapstone.core.model import UserError
-from swapstone.parts.vm.factors.swap import swap_commands
 
 KERNEL, SWAP = find_factor("kernel"), find_factor("swap")
 GENERIC = "#1 SMP PREEMPT_DYNAMIC Debian 6.1.1"
@@ -66,8 +65,7 @@ def test_swap_is_identified_by_the_active_device(swaps: str, algorithm: str, lev
 def test_levels_are_applied_to_the_recipe() -> None:
     assert KERNEL.apply("rt", Recipe()).kernel == "rt"
     assert SWAP.apply("flash", Recipe()).swap == "flash"
-    assert swap_commands("zram:lz4") == ("/swapstone/swap.sh zram:lz4 26 256",)
-    assert swap_commands("") == ()
+    assert SWAP.apply("zram:lz4", Recipe()).prepare == ("/swapstone/swap.sh zram:lz4 26 256",)
 
 
 def test_a_kernel_path_is_a_level(tmp_path: Path) -> None:

@@ -1,20 +1,18 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """The factor swap: names of levels, set-up commands, and the observed device."""
 
+import contextlib
+
 import pytest
 
 from swapstone.core.factors import Evidence, Recipe, find_level, parse_choice
-from swapstone.core.model import IDLE, USUAL_MEMORY_BYTES, MachineNeeds, Source, UserError, Workload
+from swapstone.core.model import IDLE, USUAL_MEMORY_BYTES, MachineNeeds, Source, UnavailableError, UserError, Workload
 from swapstone.core.run.machine_config import machine_config_for
 from swapstone.core.run.machine_config import on_board as on_board_config
 from swapstone.parts.vm.factors.swap import (
     FLASH_RATE,
     SWAP,
     SWAP_MIB,
-    is_board_level,
-    is_machine_level,
-    swap_commands,
-    swap_memory_bytes,
 )
 
 HEAD = "Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority\n"
@@ -104,9 +102,16 @@ def test_a_zram_device_of_a_board_that_swapstone_did_not_add_is_named() -> None:
 
 
 def test_levels_of_boards_and_of_virtual_machines() -> None:
-    levels = ("none", "file", "zram:lz4", "flash", "flash:3")
-    assert [level for level in levels if is_board_level(level)] == ["none", "file", "zram:lz4"]
-    assert [level for level in levels if is_machine_level(level)] == ["zram:lz4", "flash", "flash:3"]
+    def accepted(offer: str) -> list[str]:
+        found = []
+        for level in ("none", "file", "zram:lz4", "flash", "flash:3"):
+            with contextlib.suppress(UnavailableError):
+                assert SWAP.acts_on("there", frozenset({offer}), [level])
+                found.append(level)
+        return found
+
+    assert accepted("sets_swap") == ["none", "file", "zram:lz4"]
+    assert accepted("boots") == ["zram:lz4", "flash", "flash:3"]
 
 
 def test_a_board_sets_the_device_and_the_limit_itself() -> None:
@@ -142,10 +147,9 @@ def test_a_rate_above_the_maximum_is_refused() -> None:
 
 
 def test_each_level_is_one_command_with_a_flash_of_the_same_size() -> None:
-    assert swap_commands("") == ()
-    assert swap_commands("flash") == (f"/swapstone/swap.sh flash {FLASH_RATE} {SWAP_MIB}",)
-    assert swap_commands("flash:10") == (f"/swapstone/swap.sh flash 10 {SWAP_MIB}",)
-    assert swap_commands("zram:lzo-rle") == (f"/swapstone/swap.sh zram:lzo-rle {FLASH_RATE} {SWAP_MIB}",)
+    assert SWAP.apply("flash", Recipe()).prepare == (f"/swapstone/swap.sh flash {FLASH_RATE} {SWAP_MIB}",)
+    assert SWAP.apply("flash:10", Recipe()).prepare == (f"/swapstone/swap.sh flash 10 {SWAP_MIB}",)
+    assert SWAP.apply("zram:lzo-rle", Recipe()).prepare == (f"/swapstone/swap.sh zram:lzo-rle {FLASH_RATE} {SWAP_MIB}",)
 
 
 def test_the_flash_content_is_added_to_the_memory_of_the_machine() -> None:
@@ -155,7 +159,6 @@ def test_the_flash_content_is_added_to_the_memory_of_the_machine() -> None:
         )
         return machine_config_for(work, SWAP.apply(swap, Recipe()) if swap else Recipe(), IDLE).memory_bytes
 
-    assert swap_memory_bytes("") == 0
     assert memory("", 0) == 0
     assert memory("", 64 << 20) == 64 << 20
     assert memory("zram:lz4", 64 << 20) == memory("flash", 64 << 20) == (64 + SWAP_MIB) << 20

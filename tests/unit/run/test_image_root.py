@@ -14,7 +14,7 @@ from swapstone.core.model.architectures import machine_of
 from swapstone.core.targets.host import HostTarget
 from swapstone.parts.boards.targets.ssh_target import SshTarget
 from swapstone.parts.build.factors.build_facts import BuildFacts
-from swapstone.parts.vm.artifacts.libc_files import LibcRoot
+from swapstone.parts.vm.artifacts.libc_files import LibcRoot, image_architecture
 from swapstone.parts.vm.artifacts.root_file_systems import RootFileSystem
 from swapstone.parts.vm.subjects import own_program_root
 from swapstone.parts.vm.subjects.own_program_root import (
@@ -51,12 +51,12 @@ def test_two_factors_that_name_the_root_are_refused() -> None:
 
 def test_nothing_is_built_before_the_target_is_open(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     own = OwnProgram(name="p", arguments=("sh",), directory=str(tmp_path))
-    checked: list[tuple[str, RootLevel]] = []
-    monkeypatch.setattr(own_program_root, "check_image", lambda *call: checked.append(call))
+    checked: list[tuple[str, str, str]] = []
+    monkeypatch.setattr(own_program_root, "check_libc_files", lambda *call: checked.append(call))
     monkeypatch.setattr(own_program_root, "root_of", lambda *_: pytest.fail("an image is built"))
-    architecture = machine_of(_experiment(IMAGES).architecture)
+    architecture = image_architecture(machine_of(_experiment(IMAGES).architecture))
     check_rooted(own, [own], _experiment(IMAGES), HostTarget)
-    assert checked == [(architecture, RootLevel("image", "glibc")), (architecture, RootLevel("image", "musl"))]
+    assert checked == [(architecture, "glibc", "gcc"), (architecture, "musl", "gcc")]
 
 
 @pytest.mark.parametrize("factor", ["image", "rootfs"])

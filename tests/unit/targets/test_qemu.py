@@ -11,14 +11,12 @@ import sys
 import time
 from pathlib import Path
 
-import msgspec
 import pytest
 
 from swapstone.core.model import UnavailableError, UserError, check_scale
 from swapstone.parts.vm.artifacts.image_catalog import MACHINE_ARCHITECTURES
 from swapstone.parts.vm.machine.emulator import MACHINE_MODELS, EmulatedMachine, find_emulator
 from swapstone.parts.vm.machine.qemu import (
-    Files,
     Guest,
     GuestEnd,
     Limits,
@@ -30,7 +28,7 @@ from swapstone.parts.vm.machine.qemu import (
 from tests.processes import ends
 from tests.unit.targets.fake_emulator import WHOLE, emulator, setup
 
-FILES = Files("K", "I", "O", "CON", "CH")
+FILES = {"kernel": "K", "initrd": "I", "order": "O", "console": "CON", "channel": "CH"}
 PC = MACHINE_MODELS["x86_64"]
 
 
@@ -83,7 +81,7 @@ def test_a_machine_has_the_policy_that_saves_switches(tmp_path: Path) -> None:
 
 
 def test_commas_in_paths_are_escaped() -> None:
-    files = msgspec.structs.replace(FILES, order="/a,b/order", channel="/a,b/channel")
+    files = {**FILES, "order": "/a,b/order", "channel": "/a,b/channel"}
     words = arguments(EmulatedMachine(), files)
     assert after(words, "-fw_cfg").endswith(",file=/a,,b/order")
     assert after(words, "-debugcon") == "file:/a,b/channel"  # the rest after the colon is the path
@@ -197,7 +195,7 @@ def test_the_order_of_a_machine_without_fw_cfg_is_in_its_channel(tmp_path: Path)
     given = dataclasses.replace(setup(tmp_path / "q", acts, machine), order=b"the order\n")
     with Guest(given, Limits(host_s=60)) as guest:
         channel = guest._channel.read_bytes()
-        assert not guest.has_output()
+        assert guest.output_bytes() == 0
     assert len(channel) == machine.model.channel_bytes
     assert channel[start : start + 8] == (10).to_bytes(8, "little")
     assert channel[start + 4096 :].rstrip(b"\0") == b"the order\n"

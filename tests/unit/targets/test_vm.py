@@ -64,7 +64,7 @@ class Bench:
 
     def name(self, trial: str = "3-1", **options: object) -> str:
         with self.target(**options) as target:
-            return target.run_name(self.ask(target, trial))
+            return target.named_run(self.ask(target, trial)).name
 
     @property
     def runs(self) -> int:
@@ -246,7 +246,7 @@ def test_a_machine_boots_the_kernel_of_its_configuration(bench: Bench) -> None:
     made = VmOptions(cache=bench.room / "cache", emulator=emulator(bench.room / "q"), snapshots=False)
     with VmTarget(kinds, made) as target:
         asked = bench.ask(target)
-        names = [target.run_name(asked, MachineConfig(kernel=kernel)) for kernel in ("", "generic", "rt")]
+        names = [target.named_run(asked, MachineConfig(kernel=kernel)).name for kernel in ("", "generic", "rt")]
         assert names[0] == names[1] != names[2]
         assert dict(target.run(asked, MachineConfig(kernel="generic")).machine)["booted"] == "generic"
         assert "booted" not in dict(
@@ -268,7 +268,7 @@ def test_a_machine_configuration_changes_the_run_name(bench: Bench) -> None:
             MachineConfig(beside=("a",)),
             MachineConfig(settle_ms=1),
         ]
-        assert len({target.run_name(asked, setting) for setting in settings}) == len(settings)
+        assert len({target.named_run(asked, setting).name for setting in settings}) == len(settings)
 
 
 class Saving:
@@ -369,9 +369,9 @@ def test_a_preloaded_object_has_a_place_that_does_not_depend_on_the_host(bench: 
     names, places = [], []
     for path in (first, second):
         with bench.target() as target:
-            before = target.run_name(bench.ask(target))
+            before = target.named_run(bench.ask(target)).name
             places.append(target.put_library(path, keep_path=False))
-            names.append(target.run_name(bench.ask(target)))
+            names.append(target.named_run(bench.ask(target)).name)
             facts = target.inspect(places[-1])
             assert facts is not None and facts.path == places[-1]
             assert names[-1] != before  # it is in the initrd
@@ -381,11 +381,11 @@ def test_a_preloaded_object_has_a_place_that_does_not_depend_on_the_host(bench: 
 def test_an_object_that_is_a_level_keeps_its_path(bench: Bench, tmp_path: Path) -> None:
     made = library(Path(tempfile.mkdtemp(dir=tmp_path)) / "level")
     with bench.target() as target:
-        before = target.run_name(bench.ask(target))
+        before = target.named_run(bench.ask(target)).name
         assert target.put_library(made, keep_path=True) == str(made)
         facts = target.inspect(str(made))
         assert facts is not None and facts.path == str(made)
-        assert target.run_name(bench.ask(target)) != before
+        assert target.named_run(bench.ask(target)).name != before
 
 
 @pytest.mark.parametrize("keep_path", [False, True])
@@ -519,7 +519,7 @@ def test_a_full_disk_is_an_error_and_leaves_no_file(bench: Bench, monkeypatch: p
 
     with monkeypatch.context() as patched, bench.target() as target:
         asked = bench.ask(target)
-        target.run_name(asked)  # writes the machine's image to another folder first
+        target.named_run(asked)  # writes the machine's image to another folder first
         patched.setattr(os, "fsync", full)
         with pytest.raises(UserError, match="No space left on device") as caught:
             target.run(asked)

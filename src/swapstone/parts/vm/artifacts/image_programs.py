@@ -223,7 +223,7 @@ def build_program(name: str, sdk: BuiltSdk, compiler: str, notify: Callable[[str
             archive = fetch(source, lock)
             shutil.rmtree(home, ignore_errors=True)
             with new_folder(home) as done:
-                _Build(program, sdk, compiler, done, tuple(need.root for need in needs)).run(archive)
+                _build(program, sdk, compiler, archive, tuple(need.root for need in needs), done=done)
         os.utime(home / _SEAL)
     return msgspec.structs.replace(described, key=key)
 
@@ -232,47 +232,36 @@ def _home(key: str) -> Path:
     return cache_dir().resolve() / "image-programs" / key
 
 
-class _Build(msgspec.Struct, frozen=True):
-    """A build in a temporary folder; `needs` are the roots of needed programs."""
-
-    program: ImageProgram
-    sdk: BuiltSdk
-    compiler: str
-    done: Path
-    needs: tuple[Path, ...]
-
-    def run(self, archive: Path) -> None:
-        work, done = self.done.parent, self.done
-        (work / "sources").mkdir()
-        tree = unpack(archive, work / "sources") / self.program.folder
-        apply_patches(self.program.name, self.sdk.sdk.libc, tree)
-        (work / "config").write_text(config_of(self.program.name))
-        (work / "needs").mkdir()
-        for root in self.needs:
-            shutil.copytree(root, work / "needs", symlinks=True, dirs_exist_ok=True)
-        (done / _INSTALLED).mkdir()
-        command = fill(self.program.command, self._values(tree, done / _INSTALLED))
-        status, output = run_build(command, tree, _TIMEOUT_S, build_environment(), options=("-e",))
-        if status != 0:
-            raise _failed(self.program.name, command, status, output)
-        _strip(done / _INSTALLED, self.sdk)
-        (done / LOG).write_bytes(f"$ {command}\n".encode() + output)
-        (done / _SEAL).touch()
-
-    def _values(self, tree: Path, out: Path) -> dict[str, str]:
-        """Return the values of the placeholders, in the shell's syntax."""
-        work = self.done.parent
-        below = work / "needs"
-        cflags = (*_CFLAGS, f"-ffile-prefix-map={tree}=.", *((f"-I{below}/include",) if self.needs else ()))
-        paths = {name: self.sdk.command(name) for name in ("ar", "ld", "nm", "objcopy", "ranlib", "strip")}
-        paths |= {"cc": self.sdk.command(self.compiler), "config": work / "config", "needs": below, "out": out}
-        return {
-            **{name: shlex.quote(str(path)) for name, path in paths.items()},
-            "cflags": shlex.join(cflags),
-            "ldflags": shlex.join((f"-L{below}/lib",) if self.needs else ()),
-            "jobs": str(len(os.sched_getaffinity(0))),
-            "triple": self.sdk.sdk.triple,
-        }
+def _build(
+    program: ImageProgram, sdk: BuiltSdk, compiler: str, archive: Path, needs: tuple[Path, ...], *, done: Path
+) -> None:
+    """Build a program in a temporary folder; `needs` are the roots of needed programs."""
+    work, out = done.parent, done / _INSTALLED
+    (work / "sources").mkdir()
+    tree = unpack(archive, work / "sources") / program.folder
+    apply_patches(program.name, sdk.sdk.libc, tree)
+    config, below = work / "config", work / "needs"
+    config.write_text(config_of(program.name))
+    below.mkdir()
+    for root in needs:
+        shutil.copytree(root, below, symlinks=True, dirs_exist_ok=True)
+    out.mkdir()
+    cflags = (*_CFLAGS, f"-ffile-prefix-map={tree}=.", *((f"-I{below}/include",) if needs else ()))
+    paths = {name: sdk.command(name) for name in ("ar", "ld", "nm", "objcopy", "ranlib", "strip")}
+    paths |= {"cc": sdk.command(compiler), "config": config, "needs": below, "out": out}
+    values = {name: shlex.quote(str(path)) for name, path in paths.items()} | {
+        "cflags": shlex.join(cflags),
+        "ldflags": shlex.join((f"-L{below}/lib",) if needs else ()),
+        "jobs": str(len(os.sched_getaffinity(0))),
+        "triple": sdk.sdk.triple,
+    }
+    command = fill(program.command, values)
+    status, output = run_build(command, tree, _TIMEOUT_S, build_environment(), options=("-e",))
+    if status != 0:
+        raise _failed(program.name, command, status, output)
+    _strip(out, sdk)
+    (done / LOG).write_bytes(f"$ {command}\n".encode() + output)
+    (done / _SEAL).touch()
 
 
 def _failed(name: str, command: str, status: int | None, output: bytes) -> UserError:

@@ -43,6 +43,7 @@ class LibcFiles(msgspec.Struct, frozen=True):
 
     Attributes:
         overlays: the files of each part.
+        entries: all files by path.
         observed: what each program and shared object shows, by path.
         programs: built from source.
         sdk: that built them.
@@ -50,15 +51,11 @@ class LibcFiles(msgspec.Struct, frozen=True):
     """
 
     overlays: tuple[Overlay, ...]
+    entries: Entries
     observed: dict[str, ObservedFile]
     programs: tuple[BuiltProgram, ...]
     sdk: BuiltSdk
     library: Package
-
-    @property
-    def entries(self) -> Entries:
-        """All files by path."""
-        return {path: entry for overlay in self.overlays for path, entry in overlay.entries.items()}
 
 
 def check_libc_files(architecture: str, libc: str, compiler: str, programs: tuple[str, ...] = tuple(PROGRAMS)) -> None:
@@ -99,7 +96,7 @@ def make_libc_files(
     overlays = tuple(Overlay(part=name, entries=entries) for name, entries in (own | parts).items())
     of_package = frozenset(path for entries in own.values() for path in entries)
     every = {path: entry for overlay in overlays for path, entry in overlay.entries.items()}
-    return LibcFiles(overlays, observe_files(every, of_package, libc, compiler), programs, sdk, packages[0])
+    return LibcFiles(overlays, every, observe_files(every, of_package, libc, compiler), programs, sdk, packages[0])
 
 
 class LibcRoot(msgspec.Struct, frozen=True):

@@ -43,8 +43,11 @@ _DECOMPRESSORS = (
 arguments. A dictionary has at most 256 MiB."""
 
 
-class TarError(ValueError):
-    """An archive is damaged, truncated, or beyond a limit. The message is the end of a sentence whose subject is the archive."""
+class ArchiveError(ValueError):
+    """An archive is damaged, truncated, or beyond a limit, or its image can't be chosen.
+
+    The message is the end of a sentence whose subject is the archive.
+    """
 
 
 class Source(Protocol):
@@ -63,7 +66,7 @@ class _Whole(io.RawIOBase):
 
     def read(self, size: int = -1, /) -> bytes:
         if not (data := self._source.read(size)):
-            raise TarError(self._at_end)
+            raise ArchiveError(self._at_end)
         self._at_end = "is truncated"
         return data
 
@@ -76,11 +79,11 @@ class _Member(tarfile.TarInfo):
         found = super().frombuf(buf, encoding, errors)
         if found.type not in _KINDS:
             sparse = found.type == tarfile.GNUTYPE_SPARSE
-            raise TarError(_SPARSE if sparse else f"has an entry of the unknown type {found.type!a}")
+            raise ArchiveError(_SPARSE if sparse else f"has an entry of the unknown type {found.type!a}")
         if not 0 <= found.size <= _MOST_SIZE_BYTES:
-            raise TarError("is damaged: a number in a header is invalid")
+            raise ArchiveError("is damaged: a number in a header is invalid")
         if found.type in _EXTENDED and found.size > _MOST_HEADER_BYTES:
-            raise TarError(f"has a header of {found.size} bytes")
+            raise ArchiveError(f"has a header of {found.size} bytes")
         return found
 
     @classmethod
@@ -89,12 +92,12 @@ class _Member(tarfile.TarInfo):
             return super().fromtarfile(tarfile)
         except HeaderError as error:
             if str(error) != "end of file header":
-                raise TarError(_DAMAGED) from error
+                raise ArchiveError(_DAMAGED) from error
             raise
 
     def _proc_gnusparse_10(self, *_: object) -> NoReturn:
         """Refuse a sparse file before `tarfile` reads its map, whose length has no limit."""
-        raise TarError(_SPARSE)
+        raise ArchiveError(_SPARSE)
 
 
 def read_tar(source: Source) -> Iterator[tuple[TarInfo, Iterator[bytes]]]:
@@ -104,22 +107,22 @@ def read_tar(source: Source) -> Iterator[tuple[TarInfo, Iterator[bytes]]]:
         source: the archive, decompressed.
 
     Raises:
-        TarError: the archive is damaged.
+        ArchiveError: the archive is damaged.
     """
     try:
         with tarfile.open(fileobj=_Whole(source), mode="r|", tarinfo=_Member, encoding="utf-8") as archive:
             while (member := archive.next()) is not None:
                 archive.members.clear()  # type: ignore[attr-defined]  # typeshed lacks it; half a million entries take much memory
                 if any(name.startswith("GNU.sparse.") for name in member.pax_headers):
-                    raise TarError(_SPARSE)
+                    raise ArchiveError(_SPARSE)
                 if not member.pax_headers.get("size", "0").isdecimal():
-                    raise TarError("is damaged: a size in an extended header is invalid")
+                    raise ArchiveError("is damaged: a size in an extended header is invalid")
                 content = archive.extractfile(member) if member.isreg() else None
                 yield member, iter(functools.partial(content.read, _CHUNK), b"") if content else iter(())
-    except TarError:
+    except ArchiveError:
         raise
     except (tarfile.TarError, ValueError, RecursionError) as error:
-        raise TarError(_DAMAGED) from error
+        raise ArchiveError(_DAMAGED) from error
 
 
 class _Piped:
@@ -132,12 +135,12 @@ class _Piped:
         """Return up to `size` bytes; none at the end.
 
         Raises:
-            TarError: the program failed.
+            ArchiveError: the program failed.
         """
         assert self._process.stdout is not None
         data = self._process.stdout.read(size)
         if not data and self._process.wait() != 0:
-            raise TarError(
+            raise ArchiveError(
                 f"can't be decompressed by {self._name}: it is damaged, truncated, or needs more than 256 MiB"
             )
         return data
@@ -148,7 +151,7 @@ def decompressed(path: Path) -> Iterator[Source]:
     """Open a tar file that is plain or compressed with gzip, xz, zstd or bzip2, by its first bytes.
 
     Raises:
-        OSError: it can't be read. `Source.read` raises `TarError` for damage.
+        OSError: it can't be read. `Source.read` raises `ArchiveError` for damage.
         UnavailableError: the program that decompresses it is not installed.
     """
     with path.open("rb") as file:
@@ -182,10 +185,6 @@ FindFile = Callable[[str], Path | None]
 """Returns the file with the content of a path of the archive; None if there is none."""
 
 Decoded = TypeVar("Decoded")
-
-
-class LayoutError(ValueError):
-    """The image is damaged, or can't be chosen. The message is the end of a sentence whose subject is the archive."""
 
 
 class Layer(FrozenStruct, frozen=True, kw_only=True):
@@ -248,7 +247,7 @@ def layers_of(find: FindFile, architecture: str) -> tuple[Layer, ...] | None:
         architecture: of the machine, as ``uname -m`` prints it. It selects among images for several platforms.
 
     Raises:
-        LayoutError: a blob is missing or differs from its digest, or there are several images.
+        ArchiveError: a blob is missing or differs from its digest, or there are several images.
     """
     if find(_INDEX) is not None and find(_LAYOUT) is not None:
         return _oci_layers(find, _ARCHITECTURES.get(architecture, architecture))
@@ -263,7 +262,7 @@ def _oci_layers(find: FindFile, architecture: str) -> tuple[Layer, ...]:
             break
         index = _decode(_blob(find, chosen), "an index", _Index)
     else:
-        raise LayoutError("has an index in an index in an index")
+        raise ArchiveError("has an index in an index in an index")
     manifest = _decode(_blob(find, chosen), "a manifest", _Manifest)
     config = _decode(_blob(find, manifest.config), "a configuration", _Config) if manifest.config else _Config()
     return _layers([(_blob(find, layer), layer.digest) for layer in _few(manifest.layers)], config)
@@ -275,16 +274,16 @@ def _choose(manifests: list[_Descriptor], architecture: str) -> _Descriptor:
     fits = [each for each in images if each.platform is None or each.platform.architecture in {architecture, ""}]
     if not fits:
         names = sorted({each.platform.architecture for each in images if each.platform})
-        raise LayoutError(f"has no image for {architecture}, but for {', '.join(names)[:100]!r}")
+        raise ArchiveError(f"has no image for {architecture}, but for {', '.join(names)[:100]!r}")
     if len({each.digest for each in fits}) > 1:
-        raise LayoutError(f"has {len(fits)} images for {architecture}: it must have one")
+        raise ArchiveError(f"has {len(fits)} images for {architecture}: it must have one")
     return fits[0]
 
 
 def _docker_layers(find: FindFile) -> tuple[Layer, ...]:
     saved = _decode(_docker(find), _DOCKER, list[_Saved])
     if len(saved) != 1:
-        raise LayoutError(f"has {len(saved)} images: it must have one")
+        raise ArchiveError(f"has {len(saved)} images: it must have one")
     config = _decode(_named(find, saved[0].config), saved[0].config[:80], _Config) if saved[0].config else _Config()
     return _layers([(_named(find, name), name) for name in _few(saved[0].layers)], config)
 
@@ -292,7 +291,7 @@ def _docker_layers(find: FindFile) -> tuple[Layer, ...]:
 def _layers(files: list[tuple[Path, str]], config: _Config) -> tuple[Layer, ...]:
     digests = config.rootfs.diff_ids
     if digests and len(digests) != len(files):
-        raise LayoutError(f"has {len(files)} layers, and its configuration names {len(digests)}")
+        raise ArchiveError(f"has {len(files)} layers, and its configuration names {len(digests)}")
     return tuple(
         Layer(file=file, name=name, unpacked_sha256=_sha256(digests[number]) if digests else "")
         for number, (file, name) in enumerate(files)
@@ -304,20 +303,20 @@ Item = TypeVar("Item")
 
 def _few(items: list[Item]) -> list[Item]:
     if not 1 <= len(items) <= MOST_LAYERS:
-        raise LayoutError(f"has {len(items)} layers")
+        raise ArchiveError(f"has {len(items)} layers")
     return items
 
 
 def _sha256(digest: str) -> str:
     if not re.fullmatch("sha256:[0-9a-f]{64}", digest, re.ASCII):
-        raise LayoutError(f"names a blob by {digest[:80]!r}, which is no SHA-256 digest")
+        raise ArchiveError(f"names a blob by {digest[:80]!r}, which is no SHA-256 digest")
     return digest.removeprefix("sha256:")
 
 
 def _named(find: FindFile, path: str) -> Path:
     found = find(path)
     if found is None:
-        raise LayoutError(f"has no file {path[:200]!r}, which its manifest names")
+        raise ArchiveError(f"has no file {path[:200]!r}, which its manifest names")
     return found
 
 
@@ -327,14 +326,14 @@ def _blob(find: FindFile, descriptor: _Descriptor) -> Path:
     with found.open("rb") as handle:
         actual = hashlib.file_digest(handle, "sha256").hexdigest()
     if actual != digest or descriptor.size not in {-1, found.stat().st_size}:
-        raise LayoutError(f"is damaged: the blob sha256:{digest[:12]} does not match its digest")
+        raise ArchiveError(f"is damaged: the blob sha256:{digest[:12]} does not match its digest")
     return found
 
 
 def _decode(file: Path | None, name: str, kind: type[Decoded]) -> Decoded:
     if file is None or file.stat().st_size > _MOST_JSON_BYTES:
-        raise LayoutError(f"has {name} that is {'missing' if file is None else 'too large'}")
+        raise ArchiveError(f"has {name} that is {'missing' if file is None else 'too large'}")
     try:
         return msgspec.json.decode(file.read_bytes(), type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise LayoutError(f"has {name} that can't be read: {str(error)[:200]}") from error
+        raise ArchiveError(f"has {name} that can't be read: {str(error)[:200]}") from error

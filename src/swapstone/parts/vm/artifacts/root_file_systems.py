@@ -24,7 +24,7 @@ from swapstone.core.model import FrozenStruct, UserError
 from swapstone.core.model.directories import cache_dir, write_whole
 from swapstone.core.model.regular_file import readable
 from swapstone.core.model.safe_text import safe
-from swapstone.parts.vm.artifacts.root_archives import LayoutError, Source, TarError, decompressed, layers_of, read_tar
+from swapstone.parts.vm.artifacts.root_archives import ArchiveError, Source, decompressed, layers_of, read_tar
 
 MOST_ENTRIES = 500_000
 MOST_BYTES = 4 << 30
@@ -97,6 +97,9 @@ class RootTree:
     Args:
         name: of its source, for messages.
         work: an empty folder for contents, in the file system where the root will be.
+
+    Attributes:
+        layer: number of the layer that is being added: its entries replace those of the layers below.
     """
 
     def __init__(self, name: str, work: Path) -> None:
@@ -117,20 +120,16 @@ class RootTree:
             "A root file system is a folder, a tar archive, an OCI archive or `docker save`.",
         )
 
-    def next_layer(self) -> None:
-        """Begin another layer: its entries replace those of the layers below."""
-        self.layer += 1
-
     def add_folder(self, path: str, *, sticky: bool = False) -> None:
         """Add a folder; one that exists stays, with its content."""
         key = self._place(path)
         if not key:
             return
-        here = self.nodes.get(key)
-        if here is not None and here.kind == "folder":
-            here.sticky, here.layer = sticky, self.layer
-        elif here is None or here.kind != "link" or not self._leads_to_folder(key):
+        here = self.nodes.get(self._resolved(key))
+        if here is None or here.kind != "folder":
             self._put(key, Node("folder", self.layer, sticky=sticky))
+        elif here is self.nodes[key]:  # no link to a folder
+            here.sticky, here.layer = sticky, self.layer
 
     def add_file(self, path: str, chunks: Iterable[bytes], *, executable: bool) -> None:
         """Add a file."""
@@ -255,10 +254,6 @@ class RootTree:
     def _target(self, key: str) -> str | None:
         node = self.nodes.get(key)
         return node.target if node is not None and node.kind == "link" else None
-
-    def _leads_to_folder(self, key: str) -> bool:
-        found = self.nodes.get(self._resolved(key))
-        return found is not None and found.kind == "folder"
 
     def _put(self, key: str, node: Node) -> None:
         parts = key.split("/")
@@ -447,24 +442,18 @@ def read_tree(source: str, architecture: str, work: Path, *, archive: bool) -> R
     first = RootTree(source, _made(work / "1"))
     try:
         if archive:
-            with decompressed(Path(source)) as opened:
-                whole = _Digested(opened)
-                _add_archive(first, whole, layered=False)
-                whole.finish()
+            _add_archive(first, Path(source), layered=False)
         else:
             _add_folder(first, Path(source))
         if (layers := layers_of(first.blob, architecture)) is None:
             return first
         image = RootTree(source, _made(work / "2"))
         for layer in layers:
-            image.next_layer()
-            with decompressed(layer.file) as opened:
-                digested = _Digested(opened)
-                _add_archive(image, digested, layered=True)
-                digested.finish()
-            if layer.unpacked_sha256 and digested.sha256() != layer.unpacked_sha256:
-                raise LayoutError(f"is damaged: the layer {layer.name[:80]!r} does not match its digest")
-    except (TarError, LayoutError) as error:
+            image.layer += 1
+            digest = _add_archive(image, layer.file, layered=True)
+            if layer.unpacked_sha256 and digest != layer.unpacked_sha256:
+                raise ArchiveError(f"is damaged: the layer {layer.name[:80]!r} does not match its digest")
+    except ArchiveError as error:
         raise first.refuse(str(error)) from error
     return image
 
@@ -488,39 +477,40 @@ class _Digested:
         self._size += len(data)
         return data
 
-    def finish(self) -> None:
-        """Read what follows the last entry, so that damage there is found too."""
+    def finish(self) -> str:
+        """Read what follows the last entry, so that damage there is found too; return the digest, 64 hexadecimal digits."""
         until = self._size + _MOST_TRAILER_BYTES
         while self.read(_CHUNK):
             if self._size > until:
-                raise TarError("has data after its end")
-
-    def sha256(self) -> str:
-        """Return the digest, 64 hexadecimal digits."""
+                raise ArchiveError("has data after its end")
         return self._digest.hexdigest()
 
 
 _MOST_TRAILER_BYTES = 64 << 20
 
 
-def _add_archive(tree: RootTree, source: Source, *, layered: bool) -> None:
-    for entry, content in read_tar(source):
-        folder, _, name = entry.name.rstrip("/").rpartition("/")
-        if layered and name == _OPAQUE:
-            tree.hide(folder)
-        elif layered and name.startswith(_WHITEOUT):
-            tree.remove(f"{folder}/{name.removeprefix(_WHITEOUT)}")
-        elif entry.isdir():
-            tree.add_folder(entry.name, sticky=bool(entry.mode & stat.S_ISVTX))
-        elif entry.isreg():
-            tree.privileged += bool(entry.mode & (stat.S_ISUID | stat.S_ISGID))
-            tree.add_file(entry.name, content, executable=bool(entry.mode & 0o111))
-        elif entry.issym():
-            tree.add_link(entry.name, entry.linkname)
-        elif entry.islnk():
-            tree.add_hard_link(entry.name, entry.linkname)
-        else:
-            tree.devices += 1
+def _add_archive(tree: RootTree, file: Path, *, layered: bool) -> str:
+    """Add the entries of an archive; return the SHA-256 of the archive without its compression."""
+    with decompressed(file) as opened:
+        source = _Digested(opened)
+        for entry, content in read_tar(source):
+            folder, _, name = entry.name.rstrip("/").rpartition("/")
+            if layered and name == _OPAQUE:
+                tree.hide(folder)
+            elif layered and name.startswith(_WHITEOUT):
+                tree.remove(f"{folder}/{name.removeprefix(_WHITEOUT)}")
+            elif entry.isdir():
+                tree.add_folder(entry.name, sticky=bool(entry.mode & stat.S_ISVTX))
+            elif entry.isreg():
+                tree.privileged += bool(entry.mode & (stat.S_ISUID | stat.S_ISGID))
+                tree.add_file(entry.name, content, executable=bool(entry.mode & 0o111))
+            elif entry.issym():
+                tree.add_link(entry.name, entry.linkname)
+            elif entry.islnk():
+                tree.add_hard_link(entry.name, entry.linkname)
+            else:
+                tree.devices += 1
+        return source.finish()
 
 
 def _add_folder(tree: RootTree, top: Path) -> None:

@@ -94,11 +94,14 @@ class Swap:
 
     def apply(self, level: str, recipe: Recipe) -> Recipe:
         """Name the level in the recipe."""
+        kind, _, rate = level.partition(":")
+        device, limit = (level, FLASH_RATE) if kind == "zram" else (kind, rate or FLASH_RATE)
         return msgspec.structs.replace(
             recipe,
             swap=level,
-            prepare=(*recipe.prepare, *swap_commands(level)),
-            more_memory_bytes=recipe.more_memory_bytes + swap_memory_bytes(level),
+            prepare=(*recipe.prepare, f"/swapstone/swap.sh {device} {limit} {SWAP_MIB}"),
+            # At every level the machine contains the content of the flash.
+            more_memory_bytes=recipe.more_memory_bytes + (SWAP_MIB << 20),
         )
 
     def acts_on(self, target: str, offers: frozenset[str], levels: Sequence[str]) -> bool:
@@ -110,7 +113,8 @@ class Swap:
         boots = "boots" in offers
         if not boots and "sets_swap" not in offers:
             return False
-        missing = next((level for level in levels if not (is_machine_level if boots else is_board_level)(level)), "")
+        elsewhere = (NONE, FILE) if boots else ("flash",)
+        missing = next((level for level in levels if level.partition(":")[0] in elsewhere), "")
         if missing:
             hint = "Name levels of boards: swap=file,zram:lzo-rle. Or measure on --target vm."
             raise UnavailableError(
@@ -177,27 +181,3 @@ def _flash(rate: int) -> str:
 
 
 SWAP = Swap()
-
-
-def is_board_level(level: str) -> bool:
-    """Return whether a board can be given a level; `flash` is a device that is emulated in virtual machines."""
-    return level in (NONE, FILE) or level.startswith("zram:")
-
-
-def is_machine_level(level: str) -> bool:
-    """Return whether a virtual machine can be given a level."""
-    return level not in (NONE, FILE)
-
-
-def swap_commands(level: str) -> tuple[str, ...]:
-    """Return the shell commands that set up the swap device of a level; none for no level."""
-    if not level:
-        return ()
-    kind, _, rest = level.partition(":")
-    device = level if kind == "zram" else kind
-    return (f"/swapstone/swap.sh {device} {rest if kind == 'flash' and rest else FLASH_RATE} {SWAP_MIB}",)
-
-
-def swap_memory_bytes(level: str) -> int:
-    """Return how much more memory a machine needs with a swap level: it contains the content of the flash at every level."""
-    return SWAP_MIB << 20 if level else 0

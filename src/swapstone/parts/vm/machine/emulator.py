@@ -164,8 +164,8 @@ class EmulatedMachine(FrozenStruct, frozen=True, kw_only=True):
         return MACHINE_MODELS[self.architecture]
 
 
-def check_processors(processors: int) -> int:
-    """Return a number of processors that a machine may have.
+def check_processors(processors: int) -> None:
+    """Check the number of processors of a machine.
 
     Raises:
         UserError: it has fewer than one, or more than `MOST_PROCESSORS`.
@@ -174,7 +174,6 @@ def check_processors(processors: int) -> int:
         raise UserError(
             f"A virtual machine can't have {processors} processors.", f"Name 1 to {MOST_PROCESSORS} with --smp."
         )
-    return processors
 
 
 def check_awake(machine: EmulatedMachine, level: str, keys: Iterable[str]) -> None:

@@ -15,12 +15,10 @@ import re
 import subprocess
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
-
-import msgspec
 
 from swapstone.core.model import FrozenStruct
 from swapstone.core.model.regular_file import tail_of
@@ -55,16 +53,6 @@ _NOT_ON_WALL = frozenset({"mitigations=off", "rodata=off", "tsc=reliable", "rcup
 
 _END, _SILENT = b"swapstone-end\n", "it ended without a reason"
 _ENDED_FAILED = 67  # exit status by isa-debug-exit; native/port/virtual_machine.c
-
-
-class Files(msgspec.Struct, frozen=True):
-    """The paths in a command line."""
-
-    kernel: str
-    initrd: str
-    order: str
-    console: str
-    channel: str
 
 
 @dataclasses.dataclass(frozen=True)
@@ -121,7 +109,7 @@ class GuestRun(FrozenStruct, frozen=True, kw_only=True):
     console: str = ""
 
 
-def arguments(machine: EmulatedMachine, files: Files, *, saving: bool = False) -> tuple[str, ...]:
+def arguments(machine: EmulatedMachine, files: Mapping[str, str], *, saving: bool = False) -> tuple[str, ...]:
     """Return QEMU's arguments, without those that only monitor it.
 
     QEMU advances the clock of an idle machine in another thread than the one that executes its instructions, and may do so after the
@@ -130,13 +118,13 @@ def arguments(machine: EmulatedMachine, files: Files, *, saving: bool = False) -
 
     Args:
         machine: the emulated machine.
-        files: paths.
+        files: paths of ``kernel``, ``initrd``, ``order``, ``console`` and ``channel``.
         saving: for a machine that can be saved, whose clock may be wrong.
     """
     family = machine.model
-    devices = [device.replace(":{channel}", f":{files.channel}") for device in family.devices]
-    for name, path in (("channel", files.channel), ("order", files.order)):
-        devices = [device.replace(f"={{{name}}}", f"={path.replace(',', ',,')}") for device in devices]
+    devices = [device.replace(":{channel}", f":{files['channel']}") for device in family.devices]
+    for name in ("channel", "order"):
+        devices = [device.replace(f"={{{name}}}", f"={files[name].replace(',', ',,')}") for device in devices]
     return (
         *BARE,
         *(
@@ -154,7 +142,7 @@ def arguments(machine: EmulatedMachine, files: Files, *, saving: bool = False) -
             "-m",
             f"{machine.memory_bytes >> 20}M",
         ),
-        *("-kernel", files.kernel, "-initrd", files.initrd, "-serial", f"file:{files.console}"),
+        *("-kernel", files["kernel"], "-initrd", files["initrd"], "-serial", f"file:{files['console']}"),
         *devices,
         *(_TURNS if machine.processors > 1 else ()),
         *("-append", " ".join(kernel_command_line(machine))),
@@ -221,9 +209,8 @@ class Guest:
         (folder / "order").write_bytes(setup.order)
         if start := self._model.order_start:
             _write_order(self._channel, start, setup.order, self._model.channel_bytes)
-        files = Files(
-            str(setup.kernel), str(setup.initrd), str(folder / "order"), str(self._console), str(self._channel)
-        )
+        files = {name: str(folder / name) for name in ("order", "console", "channel")}
+        files |= {"kernel": str(setup.kernel), "initrd": str(setup.initrd)}
         self._until = time.monotonic() + limits.host_s
         with self._complaints.open("wb") as complaints:
             self.process = subprocess.Popen(
@@ -258,7 +245,7 @@ class Guest:
         limits = self._limits
         for size, most, name in (
             (_size(self._console), limits.console_bytes, "console"),
-            (self._output_bytes(), limits.channel_bytes, "channel"),
+            (self.output_bytes(), limits.channel_bytes, "channel"),
         ):
             if size > most:
                 raise LimitReached(GuestEnd.FLOODED, f"it wrote more than {most} bytes to its {name}")
@@ -269,11 +256,7 @@ class Guest:
                 GuestEnd.HOST_TIME, f"it ran for more than {limits.host_s:g} s of this machine's time (--guest-timeout)"
             )
 
-    def has_output(self) -> bool:
-        """Return whether its channel has output."""
-        return self._output_bytes() > 0
-
-    def _output_bytes(self) -> int:
+    def output_bytes(self) -> int:
         """Return the size of its channel's output in bytes."""
         if not self._model.channel_bytes:
             return _size(self._channel)
@@ -287,7 +270,7 @@ class Guest:
         """Return its channel's output."""
         with self._channel.open("rb") as handle:
             handle.seek(CHANNEL_START if self._model.channel_bytes else 0)
-            return handle.read(self._output_bytes())
+            return handle.read(self.output_bytes())
 
     def wait(self) -> GuestRun:
         """Wait until it ends or exceeds a limit."""

@@ -95,7 +95,7 @@ def run_inputs(setup: qemu.Setup, *, kernel: bytes, initrd: bytes) -> dict[str, 
         kernel: digest of the kernel.
         initrd: digest of the initrd.
     """
-    names = qemu.Files("KERNEL", "INITRD", "ORDER", "CONSOLE", "CHANNEL")
+    names = {name: name.upper() for name in ("kernel", "initrd", "order", "console", "channel")}
     return {
         "emulator": setup.emulator.build.encode(),
         "arguments": "\0".join(qemu.arguments(setup.machine, names)).encode(),

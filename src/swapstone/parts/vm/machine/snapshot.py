@@ -147,7 +147,7 @@ def save(setup: Setup, limits: Limits, state: Path) -> GuestRun | None:
         try:
             monitor = _Monitor(guest, ours)
             monitor.wait_for("STOP")
-            if guest.has_output():
+            if guest.output_bytes():
                 raise SnapshotError
             _save_into(monitor, handle.fileno())
         except LimitReached as stopped:

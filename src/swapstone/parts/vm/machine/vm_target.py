@@ -59,11 +59,7 @@ def counted_clock(machine: EmulatedMachine) -> str:
 
 
 _ONLINE = "/sys/devices/system/cpu/online"
-
-
-def files_of_processors(machine: EmulatedMachine) -> tuple[str, ...]:
-    """Return the files of a guest that show how many processors it has; none for one processor."""
-    return (_ONLINE,) if machine.processors > 1 else ()
+"""The file of a guest that shows how many processors it has."""
 
 
 def why_other_processors(machine: EmulatedMachine, report: GuestReport) -> str:
@@ -80,16 +76,6 @@ def missing_features(machine: EmulatedMachine, cpuinfo: str) -> str:
     listed = re.search(r"^(?:flags|Features)[ \t]*: (.*)$", cpuinfo, re.MULTILINE)
     missing = [flag for flag in machine.model.cpu_flags if flag not in listed[1].split()] if listed else []
     return f"; no variants of C libraries that need {', '.join(missing)}" if missing else ""
-
-
-def option_pairs(machine: EmulatedMachine) -> tuple[tuple[str, str], ...]:
-    """Return what the factor ``kernel`` compares with the guest's command line."""
-    lists = (
-        (KEPT_OPTIONS, qemu.kept_base_options(machine)),
-        (DROPPED_OPTIONS, machine.dropped),
-        (PARAMETERS, machine.parameters),
-    )
-    return tuple((name, " ".join(words)) for name, words in lists)
 
 
 def boot_options(levels: Mapping[str, EmulatedMachine], machine: EmulatedMachine) -> Iterator[tuple[str, str]]:
@@ -178,7 +164,6 @@ class VmTarget(ObservedTarget):
         self._machine = first.machine
         self._exact = not first.machine.wall
         self.at_once = (options.at_once or len(os.sched_getaffinity(0))) if self._exact else 1
-        self._first_image = first
         self._emulator: Emulator = find_emulator(first.machine, options.emulator)
         self._folder = TemporaryFolder("vm")
         try:
@@ -259,11 +244,13 @@ class VmTarget(ObservedTarget):
 
     @functools.cached_property
     def _agent(self) -> Path:
-        return self._first_image.agent or build_agent(cache_dir() / "agents", native_compiler(self.architecture))
+        return self._default_image.source.agent or build_agent(
+            cache_dir() / "agents", native_compiler(self.architecture)
+        )
 
     @functools.cached_property
     def _init(self) -> Path:
-        return self._first_image.init or build_init(cache_dir() / "agents", native_compiler(self.architecture))
+        return self._default_image.source.init or build_init(cache_dir() / "agents", native_compiler(self.architecture))
 
     def put(self, path: Path, beside: Sequence[Path] = ()) -> str:  # noqa: ARG002 - the whole folder is copied
         """Add a program and the files in its folder to the initrd."""
@@ -368,7 +355,13 @@ class VmTarget(ObservedTarget):
             raise MachineConfigError(f"The machine is not the requested one: {ignored}.")
         banner = self._boot_image(config).source.banner
         booted = (("booted", split_kernel(config.kernel)[0]),) if is_running(report, banner) else ()
-        machine = (*booted, *option_pairs(asked), *report.pairs())
+        machine = (
+            *booted,
+            (KEPT_OPTIONS, " ".join(qemu.kept_base_options(asked))),
+            (DROPPED_OPTIONS, " ".join(asked.dropped)),
+            (PARAMETERS, " ".join(asked.parameters)),
+            *report.pairs(),
+        )
         return msgspec.structs.replace(answers[0], id=request.id, machine=machine, name=named.name)
 
     def run_plan(
@@ -391,10 +384,6 @@ class VmTarget(ObservedTarget):
         """
         return self._run_or_cached(self._named(plan, limit_ms=limit_ms, replicate=replicate, config=config))
 
-    def run_name(self, request: TrialRequest, config: MachineConfig = DEFAULT_MACHINE) -> str:
-        """Return the digest of all inputs of a trial's run: 64 hexadecimal digits."""
-        return self.named_run(request, config).name
-
     def named_run(self, request: TrialRequest, config: MachineConfig = DEFAULT_MACHINE) -> NamedRun:
         """Return the name and the inputs of a trial's run."""
         encode_request(request)  # raises what an agent would refuse, including the identifier
@@ -416,7 +405,7 @@ class VmTarget(ObservedTarget):
         boot_image = self._boot_image(config)
         machine = boot_image.source.machine
         commands = GuestCommands(
-            reports=(*files_of_processors(machine), *files_that_show(machine.parameters)),
+            reports=(*((_ONLINE,) if machine.processors > 1 else ()), *files_that_show(machine.parameters)),
             files=tuple((f"/{name}.ko", boot_image.source.own_modules[name]) for name in config.own_modules),
             prepare=config.prepare,
             beside=config.beside,

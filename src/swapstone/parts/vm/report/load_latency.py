@@ -4,9 +4,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from swapstone.core.model import Analysis, FrozenStruct, Variant
+from swapstone.core.model import Analysis, Variant
 from swapstone.core.report import formatting
 from swapstone.core.report.context import ReportContext
 from swapstone.core.report.document import Drawing, Section
@@ -18,22 +18,6 @@ NAME = "load-latency"
 _SHOWN = ("latency_p50", "latency_p99")
 _TITLES = {"connections": "connections", "requests_per_s": "requests a second, offered"}
 _FIRST = ("requests_per_s", "connections")
-
-
-class LoadSeries(FrozenStruct, frozen=True, kw_only=True):
-    """Workloads that differ in one number.
-
-    Attributes:
-        suite: of the workloads.
-        parameter: the number's name.
-        others: their other parameters, which are equal.
-        workloads: pairs (number, workload), ascending.
-    """
-
-    suite: str
-    parameter: str
-    others: tuple[tuple[str, str], ...]
-    workloads: tuple[tuple[float, str], ...]
 
 
 Values = Mapping[tuple[str, str, str, Variant], float]
@@ -49,20 +33,19 @@ def page(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:
     """
     found = sides(analysis, lambda c: c.metric.name in _SHOWN)
     values = {(each.suite, each.workload, each.metric.name, each.variant): each.median for each in found}
-    drawings = tuple(_drawing(each, values) for each in load_series(context, values))
+    drawings = tuple(_drawings(context, values))
     return (Section(name=NAME, title="Latency against load", blocks=drawings),) if drawings else ()
 
 
-def load_series(context: ReportContext, values: Values) -> tuple[LoadSeries, ...]:
-    """Return the series of workloads that differ in one numeric parameter and have latencies: of requests a second, else of connections.
+def _drawings(context: ReportContext, values: Values) -> Iterator[Drawing]:
+    """Draw each series of workloads that differ in one numeric parameter and have latencies: of requests a second, else of connections.
 
     Args:
         context: has the workloads' parameters.
-        values: names the workloads that have latencies.
+        values: of the workloads that have latencies.
     """
     known = {place: context.parameters(*place) for place in dict.fromkeys(place[:2] for place in values)}
     names = dict.fromkeys((*_FIRST, *(name for each in known.values() for name in each)))
-    found = []
     for parameter in names:
         groups: dict[tuple[str, tuple[tuple[str, str], ...]], dict[float, str]] = {}
         for (suite, workload), parameters in known.items():
@@ -70,26 +53,39 @@ def load_series(context: ReportContext, values: Values) -> tuple[LoadSeries, ...
             if re.fullmatch(r"0*[1-9][0-9]{0,14}", parameters.get(parameter, ""), re.ASCII):
                 others = tuple((name, value) for name, value in parameters.items() if name != parameter)
                 groups.setdefault((suite, others), {})[float(parameters[parameter])] = workload
-        found += [
-            LoadSeries(suite=suite, parameter=parameter, others=others, workloads=tuple(sorted(each.items())))
+        yield from (
+            _drawing(suite, parameter, others, sorted(each.items()), values)
             for (suite, others), each in groups.items()
             if len(each) > 1
-        ]
-    return tuple(found)
+        )
 
 
-def _drawing(each: LoadSeries, values: Values) -> Drawing:
-    others = "".join(f", {name} {value}" for name, value in each.others)
-    axis = _TITLES.get(each.parameter, each.parameter)
-    title = f"Latency by {axis}, {each.suite}{others}"
+def _drawing(
+    suite: str,
+    parameter: str,
+    others: Iterable[tuple[str, str]],
+    workloads: Sequence[tuple[float, str]],
+    values: Values,
+) -> Drawing:
+    """Draw the latencies of workloads that differ in one number.
+
+    Args:
+        suite: of the workloads.
+        parameter: the number's name.
+        others: their other parameters, which are equal.
+        workloads: pairs (number, workload), ascending.
+        values: by place.
+    """
+    axis = _TITLES.get(parameter, parameter)
+    title = f"Latency by {axis}, {suite}{''.join(f', {name} {value}' for name, value in others)}"
     series = tuple(
         Series(
             variant.short_label,
             colour,
             tuple(
                 Point(load, values[key], size=3.5)
-                for load, name in each.workloads
-                if values.get(key := (each.suite, name, metric, variant), 0.0) > 0
+                for load, name in workloads
+                if values.get(key := (suite, name, metric, variant), 0.0) > 0
             ),
             dashed=metric != _SHOWN[0],
         )
@@ -98,7 +94,7 @@ def _drawing(each: LoadSeries, values: Values) -> Drawing:
     )
     return plot(
         title,
-        Scale(axis, "log", ticks=tuple(load for load, _ in each.workloads)),
+        Scale(axis, "log", ticks=tuple(load for load, _ in workloads)),
         [Panel(Scale("latency of a request", "log", lambda value: formatting.quantity(value, "ns")), series)],
         (
             f"{line.name} {'p99' if line.dashed else 'p50'} at {point.x:g}: {formatting.quantity(point.y, 'ns')}"

@@ -59,10 +59,9 @@ def _variation_bytes(variant: VariantMemory) -> int:
 
 def rows(fit: MemoryFit) -> list[tuple[str, ...]]:
     """Return the rows of the table, whose columns are `HEAD`."""
-    several = len({each.workload for each in fit.variants}) > 1
     return [
         (
-            f"{each.workload} {each.name}" if several else each.name,
+            label(fit, each),
             size_text(each.smallest_bytes) if each.smallest_bytes else "-",
             size_text(each.failed_bytes) if each.failed_bytes else "none" if each.smallest_bytes else "-",
             size_text(each.peak_rss_bytes) if each.peak_rss_bytes else "-",

@@ -54,12 +54,12 @@ __all__ = [
     "CacheEntry",
     "boot_arguments",
     "build_console_image",
+    "build_libc_image",
     "cached_images",
     "collect_garbage",
     "garbage_lines",
     "image_output",
     "image_rows",
-    "libc_image",
     "libc_request",
     "lock_path",
     "make_sdk",
@@ -277,22 +277,11 @@ def libc_request(
     )
 
 
-def libc_image(request: LibcImageRequest, kernel: str, notify: Callable[[str], None]) -> BuiltLibcImage:
-    """Build an image of one C library; see `swapstone.parts.vm.artifacts.libc_image.build_libc_image`.
-
-    Args:
-        request: from `libc_request`.
-        kernel: a name of the image catalog, or the path of a kernel.
-        notify: called with a line before each long step.
-    """
-    return build_libc_image(msgspec.structs.replace(request, kernel=kernel), notify)
-
-
 def write_image(image: BuiltLibcImage, request: LibcImageRequest, out: str) -> list[str]:
     """Write an image into a folder, and return what was built as lines of text.
 
     Args:
-        image: from `libc_image`.
+        image: from `build_libc_image`.
         request: of that image.
         out: the folder; empty to leave the image in the cache alone.
 
@@ -302,7 +291,11 @@ def write_image(image: BuiltLibcImage, request: LibcImageRequest, out: str) -> l
     if out:
         write_libc_image(image, Path(out))
     described = image.description
-    return [_answer(described), *_binaries(described), *_files(image.built, out), *_next(described, request, out)]
+    answer = (
+        f"Every binary of this image for {described.architecture} is of {described.libc} {described.libc_version}: the root has"
+        f" {described.root_bytes / 1e6:.2f} MB in {len(described.files)} binaries, digest {described.image}."
+    )
+    return [answer, *_binaries(described), *_files(image.built, out), *_next(described, request, out)]
 
 
 def make_sdk(architecture: str, libc: str, out: str, notify: Callable[[str], None]) -> list[str]:
@@ -340,13 +333,6 @@ def make_sdk(architecture: str, libc: str, out: str, notify: Callable[[str], Non
         f"  Meson       meson setup --cross-file {folder}/cross.meson OUT   # with {folder}/bin on PATH",
         f"The folder can be moved. It starts this machine's {built.sdk.needs[0]}: {built.sdk.compiler}",
     ]
-
-
-def _answer(image: LibcImage) -> str:
-    return (
-        f"Every binary of this image for {image.architecture} is of {image.libc} {image.libc_version}: the root has"
-        f" {image.root_bytes / 1e6:.2f} MB in {len(image.files)} binaries, digest {image.image}."
-    )
 
 
 def _binaries(image: LibcImage) -> list[str]:

@@ -250,16 +250,13 @@ def parse_module_files(texts: Iterable[str], target: str) -> tuple[str, ...]:
         return ()
     if "boots" not in find_target_kind(target).opens.offers:
         raise UserError("--module loads a kernel module into a virtual machine.", "Add: --target vm")
-    return tuple(str(_checked_module(path.resolve())) for path in paths)
-
-
-def _checked_module(path: Path) -> Path:
-    """Check that a file is a module or can be the source of one, and return it."""
-    if path.suffix == MODULE_SOURCE:
-        module_source_name(path)
-    else:
-        read_module_file(path)
-    return path
+    resolved = [path.resolve() for path in paths]
+    for path in resolved:
+        if path.suffix == MODULE_SOURCE:
+            module_source_name(path)
+        else:
+            read_module_file(path)
+    return tuple(map(str, resolved))
 
 
 def _whole_path(name: str) -> str:

@@ -71,19 +71,6 @@ def level_of_recipe(root: str) -> RootLevel:
     return RootLevel("rootfs" if "/" in root else IMAGE.name, root)
 
 
-def check_image(architecture: str, level: RootLevel) -> None:
-    """Check that an image can be built here; nothing is fetched.
-
-    Args:
-        architecture: as ``uname -m`` prints it.
-        level: of the factor ``image``.
-
-    Raises:
-        UnavailableError: a tool is missing; the hint names its package.
-    """
-    check_libc_files(image_architecture(architecture), level.level, SDK_COMPILERS[0])
-
-
 def root_of(
     level: RootLevel, architecture: str, notify: Callable[[str], None] = lambda _: None
 ) -> tuple[RootFileSystem, tuple[tuple[str, str], ...]]:
@@ -172,7 +159,7 @@ def check_rooted(own: OwnProgram, every: Sequence[OwnProgram], experiment: Exper
     architecture = machine_of(experiment.architecture)
     if levels[0].is_image and not isinstance(target, Target):
         for level in levels:
-            check_image(architecture, level)
+            check_libc_files(image_architecture(architecture), level.level, SDK_COMPILERS[0])
         return True  # images are built when the target is opened
     roots = [root_of(level, architecture)[0] for level in levels]
     for number, root in enumerate(roots):
@@ -194,7 +181,7 @@ def check_rooted(own: OwnProgram, every: Sequence[OwnProgram], experiment: Exper
 
 
 def _check_program(own: OwnProgram, level: RootLevel, root: RootFileSystem, architecture: str) -> None:
-    environment = _environment(own)
+    environment = {**dict(SOURCE_RECIPE.environment), **dict(own.environment)}
     view = RootView(root.source, root.folder, own.directory)
     try:
         facts = view.check(view.find_program(own.arguments[0], environment["PATH"]), architecture, environment)
@@ -232,10 +219,6 @@ def _check_options(own: OwnProgram, experiment: Experiment, factor: str) -> None
                 "with it.",
                 f"For example: {_EXAMPLES[factor]}",
             )
-
-
-def _environment(own: OwnProgram) -> dict[str, str]:
-    return {**dict(SOURCE_RECIPE.environment), **dict(own.environment)}
 
 
 def check_memory(own: OwnProgram, roots: Iterable[RootFileSystem]) -> None:

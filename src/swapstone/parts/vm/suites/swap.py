@@ -74,14 +74,10 @@ TOUCH_METRICS: tuple[Metric, ...] = (
 _MACHINE = MachineNeeds(parts=("busybox",), memory_bytes=MEMORY_BYTES)
 
 
-def _origin(file: str) -> Source:
-    return Source(file=file, harness=False)
-
-
 def _fill(percent: int) -> Workload:
     return Workload(
         name=f"fill ({percent} % random)",
-        origin=_origin("fill.c"),
+        origin=Source(file="fill.c", harness=False),
         arguments=(str(percent),),
         parameters=(("random_percent", str(percent)),),
         description=f"take 1 MiB after another, {percent} % of each page random, until the kernel kills the program",
@@ -96,7 +92,7 @@ def _touch(order: str, hundredths: int) -> Workload:
     how = "in order" if order == "sequential" else "at random"
     return Workload(
         name=f"touch ({order}, {hundredths / 100:g})",
-        origin=_origin("touch.c"),
+        origin=Source(file="touch.c", harness=False),
         arguments=(order, str(hundredths), str(TOUCHES)),
         parameters=(("order", order), ("memory_ratio", f"{hundredths / 100:g}")),
         description=f"write {hundredths / 100:g} times the available memory, then touch {TOUCHES} of its pages {how}",
