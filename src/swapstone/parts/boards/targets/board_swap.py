@@ -90,7 +90,15 @@ class BoardSwap:
         stop()
         self._set(level)
         try:
-            return self._finish(level, run(_limited(request)))
+            answer = run(_limited(request))
+            shown = self._board.ask(swap_step("show", level))
+            if not all(f"/{GROUP}" in value for what, value in answer.observed if what == _CGROUP):
+                raise TargetError("The program left the memory cgroup in which it was started.")
+            if (limit := limit_in_force(shown)) != BOARD_MEMORY_BYTES:
+                raise TargetError(
+                    f"The limit of the trial's memory was {limit} bytes, and {BOARD_MEMORY_BYTES} had been set."
+                )
+            return msgspec.structs.replace(answer, machine=(*answer.machine, *swap_texts(shown)))
         finally:
             self.group = ""
             stop()
@@ -109,16 +117,6 @@ class BoardSwap:
         self.group = check_set(answer, self._board.place.name, self._board.place.words)
         lines = answer.parts.get("swap-former", b"").decode(errors="replace").splitlines()[:_MOST_DEVICES]
         self.former = ", ".join(sorted(safe_excerpt(line.partition(" ")[0], 100) for line in lines)) or self.former
-
-    def _finish(self, level: str, answer: AgentAnswer) -> AgentAnswer:
-        shown = self._board.ask(swap_step("show", level))
-        if not all(f"/{GROUP}" in value for what, value in answer.observed if what == _CGROUP):
-            raise TargetError("The program left the memory cgroup in which it was started.")
-        if (limit := limit_in_force(shown)) != BOARD_MEMORY_BYTES:
-            raise TargetError(
-                f"The limit of the trial's memory was {limit} bytes, and {BOARD_MEMORY_BYTES} had been set."
-            )
-        return msgspec.structs.replace(answer, machine=(*answer.machine, *swap_texts(shown)))
 
 
 def _limited(request: TrialRequest) -> TrialRequest:
