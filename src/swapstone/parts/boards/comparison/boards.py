@@ -164,8 +164,7 @@ def _lost(table: RunTable) -> Iterator[Caveat]:
             "What a trial leaves, such as warm caches, may differ after it. Look for the cause: dmesg on the board.",
         )
     boots = _fact(table, "board_boots")
-    if (boots > 0).any():
-        number = int(boots.max())
+    if (number := int(boots.max(initial=0))) > 0:
         yield _caveat(
             f"The board rebooted {'once' if number == 1 else f'{number} times'} between runs: a comparison pairs runs of one boot only.",
             "Look for the cause: the power supply, a watchdog, or the kernel's log. Repeat the experiment: swapstone rerun",

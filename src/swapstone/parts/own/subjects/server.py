@@ -13,7 +13,7 @@ import msgspec
 
 from swapstone.core.factors import Recipe
 from swapstone.core.model import Cpus, Experiment, LoadGenerator, OwnProgram, UnavailableError, UserError, Variant
-from swapstone.core.model.load import ADDRESS, FOLDER, LOOPBACK, PORT, TEMPLATE, filled
+from swapstone.core.model.load import FOLDER, LOOPBACK, TEMPLATE, filled
 from swapstone.core.model.temporary_folder import TemporaryFolder
 from swapstone.core.run.subject import BuildContext, Subject, TrialSpec
 from swapstone.core.run.variant_program import Program
@@ -213,10 +213,9 @@ class Server(Subject):
         if self._folder is None:
             self._folder = TemporaryFolder("server")
         path = self._folder.path / "filled.conf"
-        for placeholder, value in ((PORT, str(port)), (ADDRESS, address), (FOLDER, str(self._folder.path))):
-            text = text.replace(placeholder, value)
+        (text,) = filled((text,), port, address)
         try:
-            path.write_text(text)
+            path.write_text(text.replace(FOLDER, str(self._folder.path)))
         except OSError as error:
             raise UserError(f"{path} can't be written: {error.strerror}.", "Free space in its folder.") from error
         return str(path)
