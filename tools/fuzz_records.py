@@ -61,7 +61,7 @@ from swapstone.core.workloads import LOADS
 from swapstone.core.workloads.named_figures import decode_named_figures
 from swapstone.core.workloads.output_readers import decode_cyclictest
 from swapstone.parts.boards.targets.labgrid_session import decode_answer
-from swapstone.parts.cluster.stored_trial import decode_trial
+from swapstone.parts.cluster.content_store import decode_trial
 from swapstone.parts.explain.explanation import explain, load_classes
 from swapstone.parts.explain.model.explanation import RowMeasurements
 from swapstone.parts.explain.session import explanation_files

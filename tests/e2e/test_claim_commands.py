@@ -15,7 +15,7 @@ from swapstone.core.model import UserError
 from swapstone.core.session.request import find_workloads
 from swapstone.core.session.study_file import load_study
 from swapstone.core.workloads import all_suites
-from swapstone.parts.published.claims import PageClaim, page_claims
+from swapstone.parts.published.data import PageClaim, page_claims
 
 CLAIMS = page_claims()
 

@@ -14,8 +14,7 @@ from pathlib import Path
 import pytest
 
 from swapstone.core.model import UserError
-from swapstone.parts.cluster.content_store import OBJECTS, RUNS, TRIALS, ContentStore, DamagedEntryError
-from swapstone.parts.cluster.stored_trial import get_run
+from swapstone.parts.cluster.content_store import OBJECTS, RUNS, TRIALS, ContentStore, DamagedEntryError, get_run
 from tests.e2e.cli import TOP, swapstone
 from tests.e2e.s3_server import BUCKET, KEY, SECRET, S3Server, s3_server
 from tests.e2e.ssh_server import SshServer, missing, ssh_server

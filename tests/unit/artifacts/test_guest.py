@@ -13,7 +13,7 @@ from swapstone.core.artifacts.built import Built
 from swapstone.core.model import UnavailableError
 from swapstone.parts.build.artifacts.workload_build import PROGRAM
 from swapstone.parts.net.artifacts import crates
-from swapstone.parts.net.artifacts.crates import missing_guest_requirement, require_guest
+from swapstone.parts.net.artifacts.crates import missing_guest_requirement, require_crate
 from swapstone.parts.net.model.crate import Crate
 from swapstone.parts.net.session import network_findings
 
@@ -43,7 +43,7 @@ def test_the_package_lists_are_read_only_if_something_is_missing(
 def test_each_thing_that_is_missing_is_named_with_its_command(have: Callable[..., None]) -> None:
     have()
     assert missing_guest_requirement() is None
-    require_guest(("lwip",))
+    require_crate(("lwip",))
     have("qemu-system-riscv64")
     assert missing_guest_requirement() == (
         "The command qemu-system-riscv64, which emulates the machine, is not installed.",
@@ -58,7 +58,7 @@ def test_each_thing_that_is_missing_is_named_with_its_command(have: Callable[...
         "Install it: apt-get install rust-web-src (beside rustc-web; rust-src beside rustc)",
     )
     with pytest.raises(UnavailableError, match="There is no Rust library"):
-        require_guest(("smoltcp",))
+        require_crate(("smoltcp",))
 
 
 def test_debian_s_rust_has_no_linker_of_its_own(

@@ -17,8 +17,7 @@ from swapstone.core.comparison.run_table import as_table
 from swapstone.core.model import CURRENT_RULES, Run, Status
 from swapstone.core.plan import variants
 from swapstone.core.wire.own_program_output import STDOUT
-from swapstone.parts.boards.comparison.boards import board_sensors, throttled_runs
-from swapstone.parts.boards.model.board_sensors import SensorPoint
+from swapstone.parts.boards.comparison.boards import SensorPoint, board_sensors, throttled_runs
 from tests.unit.comparison.conftest import Bench
 from tests.unit.comparison.test_outputs import experiment as outputs_of
 from tests.unit.comparison.test_outputs import side

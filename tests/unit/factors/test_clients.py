@@ -15,7 +15,7 @@ from swapstone.parts.net.factors.clients import CLIENTS, VARIABLE
 def test_levels_are_numbers() -> None:
     assert parse_choice("clients=1,10,100,1000,37").levels == ("1", "10", "100", "1000", "37")
     for level in (*CLIENTS.levels, *CLIENTS.forms):
-        assert find_level(find_factor("clients"), level.name) is level
+        assert find_level(find_factor("clients"), level.name) == level
 
 
 @pytest.mark.parametrize("text", ["0", "1001", "01", "ten", "1e2", "-1", "9999999", "\u0661"])

@@ -16,9 +16,7 @@ from swapstone.core.model import UserError, references
 from swapstone.core.model.references import COMPARISONS, Figure, Side
 from swapstone.core.workloads import LOADS, all_suites
 from swapstone.parts.published import data as published
-from swapstone.parts.published.claims import page_claims
-from swapstone.parts.published.data import measured_rows
-from swapstone.parts.published.joins import joined
+from swapstone.parts.published.data import joined, measured_rows, page_claims
 from swapstone.parts.vm.report import swap
 
 METRICS = {

@@ -15,8 +15,7 @@ from tests.unit.report.test_throughput import comparison
 
 from swapstone.core.model import Comparison, Direction, FactorLevels, Index, Metric, Quantity, Verdict
 from swapstone.core.report.render.terminal import render
-from swapstone.parts.published.claims import PageClaim, page_claims
-from swapstone.parts.published.data import sources
+from swapstone.parts.published.data import PageClaim, page_claims, sources
 from swapstone.parts.published.report.claim_verdicts import (
     ClaimVerdict,
     JudgedClaim,

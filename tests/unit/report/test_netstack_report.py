@@ -21,7 +21,7 @@ from swapstone.core.model import (
 from swapstone.core.report.context import ReportContext
 from swapstone.core.report.topics import all_topics
 from swapstone.parts.net.report.netstack import NETSTACK, sections
-from swapstone.parts.published.joins import joined
+from swapstone.parts.published.data import joined
 
 
 def made(context: ReportContext, analysis: Analysis) -> tuple[reports.Texts, ...]:

@@ -19,8 +19,7 @@ from swapstone.core.model import Comparison, Verdict
 from swapstone.core.report.context import ReportContext
 from swapstone.core.report.ratios import Column, Ratios, mean_of, weighted
 from swapstone.core.report.record_report import sections_of
-from swapstone.parts.published.claims import page_claims
-from swapstone.parts.published.data import measured_rows
+from swapstone.parts.published.data import measured_rows, page_claims
 from swapstone.parts.published.report.claim_verdicts import judge
 from swapstone.parts.published.report.measured import Analysed
 from swapstone.parts.published.report.published_differences import differences

@@ -63,7 +63,8 @@ def test_what_is_known_of_the_program_is_answered_by_its_subject() -> None:
     """A method of subjects that neither the server nor its program answered would be the default: wrong files were not found."""
     of_all = {"join", "with_symbols", "run", "failure", "judge"}
     methods = {name for name, each in vars(Subject).items() if callable(each) and not name.startswith("_")}
-    assert methods - of_all <= vars(server.Server).keys()
+    answered = vars(server.Server).keys() | vars(subject_of(find_workload("server", "http(paced)"))).keys()
+    assert methods - of_all <= answered
 
 
 def test_a_template_is_filled_for_each_trial() -> None:

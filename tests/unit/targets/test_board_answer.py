@@ -13,7 +13,6 @@ from swapstone.parts.boards.targets.board import (
     MOST_ANSWER_BYTES,
     BoardAnswer,
     BoardFolder,
-    boot_of,
     check_answer,
     check_machine,
     cpus_of,
@@ -132,8 +131,8 @@ def test_the_kernel_s_name_and_the_boot() -> None:
         with pytest.raises(WireError):
             uname_of(BoardAnswer({"uname": text}, {}))
     path, boot = "/proc/sys/kernel/random/boot_id", "12345678-1234-1234-1234-123456789abc"
-    assert boot_of(BoardAnswer({}, {path: f"{boot}\n".encode()})) == boot
-    assert boot_of(BoardAnswer({}, {path: b"../../x"})) == ""
+    assert BoardAnswer({}, {path: f"{boot}\n".encode()}).boot == boot
+    assert BoardAnswer({}, {path: b"../../x"}).boot == ""
 
 
 def test_sensors() -> None:

@@ -15,7 +15,7 @@ from swapstone.core.model import UnavailableError, UserError
 from swapstone.core.targets import TargetError, parse_target
 from swapstone.core.wire import TrialRequest
 from swapstone.parts.boards.targets import board_scripts
-from swapstone.parts.boards.targets.board import Board, BoardFolder, clean_board
+from swapstone.parts.boards.targets.board import BoardAnswer, BoardFolder, clean_board
 from swapstone.parts.boards.targets.ssh_target import SshSpec, SshTarget
 from tests.fake_ssh import HONEST, FakeSsh
 
@@ -177,7 +177,7 @@ def test_a_board_that_reboots_again_and_again_fails_its_trial_and_the_session_go
 ) -> None:
     boots = iter(f"boot {number}" for number in range(100))
     with SshTarget(PLACE) as target:
-        monkeypatch.setattr(Board, "boot", property(lambda _: next(boots)))
+        monkeypatch.setattr(BoardAnswer, "boot", property(lambda _: next(boots)))
         with pytest.raises(TargetError, match="ended 3 times during this trial") as caught:
             target.run(_asked(target, f"pids=$(cat {ssh.folder}/pids); : >{ssh.folder}/pids; kill -9 $pids; sleep 60"))
         assert caught.value.hint == "Observe it: ssh board dmesg"

@@ -21,7 +21,7 @@ from swapstone.core.wire import AgentAnswer, TrialRequest
 from swapstone.parts.boards.session import boards
 from swapstone.parts.boards.targets import board_scripts, board_swap
 from swapstone.parts.boards.targets.board import BoardAnswer, BoardFolder, clean_board
-from swapstone.parts.boards.targets.board_swap import PROBE_STEP, has_zram, missing_for_swap
+from swapstone.parts.boards.targets.board_swap import PROBE_STEP, missing_for_swap
 from swapstone.parts.boards.targets.ssh_connection import ConnectionEndedError
 from swapstone.parts.boards.targets.ssh_target import SshTarget
 from swapstone.parts.vm.factors.swap import BOARD_MEMORY_BYTES, SWAP
@@ -387,12 +387,15 @@ def test_a_board_without_mkswap_is_named(board: FakeBoard, tmp_path: Path, monke
 def test_a_probe_states_what_is_missing_and_changes_nothing(board: FakeBoard) -> None:
     with SshTarget(PLACE) as target:
         answer = target.board.ask(PROBE_STEP)
-        assert missing_for_swap(answer, is_root=True) == ("", "") and has_zram(answer)
+        assert missing_for_swap(answer, is_root=True) == ("", "") and "probe-zram" in answer.parts
         assert missing_for_swap(answer, is_root=False)[0] == "it needs root"
         (board.root / "proc/mounts").write_text("")
         (board.root / "sys/class/zram-control").rmdir()
         answer = target.board.ask(PROBE_STEP)
-        assert missing_for_swap(answer, is_root=True)[0].startswith("it has no memory cgroup") and not has_zram(answer)
+        assert (
+            missing_for_swap(answer, is_root=True)[0].startswith("it has no memory cgroup")
+            and "probe-zram" not in answer.parts
+        )
         board.swaps.rename(board.root / "proc/kept")
         assert missing_for_swap(target.board.ask(PROBE_STEP), is_root=True)[0] == "its kernel has no swap (CONFIG_SWAP)"
         (board.root / "proc/kept").rename(board.swaps)
@@ -409,7 +412,7 @@ def test_a_probe_states_what_is_missing_and_changes_nothing(board: FakeBoard) ->
 @pytest.mark.parametrize("level", ["flash", "file;reboot", "zram:", "zram:lz4 x", ""])
 def test_only_a_level_of_boards_becomes_a_part_of_a_command(level: str) -> None:
     with pytest.raises(UserError, match="is no swap device of a board"):
-        board_swap.set_step(level)
+        board_swap.swap_step("set", level)
 
 
 @pytest.mark.parametrize("group", ["", "relative/swapstone-board", "/x/other", "/$(reboot)/swapstone-board"])

@@ -22,7 +22,17 @@ from swapstone.core.model.cpio import archive, folder
 from swapstone.core.model.run_sharing import RunSharing
 from swapstone.core.targets import TargetError, UnequalRunsError
 from swapstone.core.wire import TrialRequest
-from swapstone.parts.cluster.content_store import MOST_BYTES, OBJECTS, RUNS, TRIALS, ContentStore, DamagedEntryError
+from swapstone.parts.cluster.content_store import (
+    MOST_BYTES,
+    OBJECTS,
+    RUNS,
+    TRIALS,
+    ContentStore,
+    DamagedEntryError,
+    get_run,
+    get_trial,
+    put_trial,
+)
 from swapstone.parts.cluster.shared_runs import (
     Answer,
     SharedRuns,
@@ -32,7 +42,6 @@ from swapstone.parts.cluster.shared_runs import (
     work,
     worker_name,
 )
-from swapstone.parts.cluster.stored_trial import get_run, get_trial, put_trial
 from swapstone.parts.vm.machine.boot_image import VmImage
 from swapstone.parts.vm.machine.qemu import GuestRun
 from swapstone.parts.vm.machine.vm_target import VmOptions, VmTarget
@@ -193,7 +202,7 @@ def test_another_command_line_is_refused(bench: Bench, tmp_path: Path, monkeypat
     monkeypatch.setattr("swapstone.parts.vm.machine.qemu.BARE", ("-nodefaults",))
     with pytest.raises(DamagedEntryError, match="its inputs have another name"):
         get_trial(bench.store, name, tmp_path / "inputs")
-    monkeypatch.setattr("swapstone.parts.cluster.stored_trial.__version__", "99")
+    monkeypatch.setattr("swapstone.parts.cluster.content_store.__version__", "99")
     with pytest.raises(UnavailableError, match=r"is another one here: Swapstone .* named it, and this is 99"):
         get_trial(bench.store, name, tmp_path / "inputs")
 
@@ -416,7 +425,7 @@ def test_a_forged_run_with_a_right_digest_is_found_by_recheck(bench: Bench) -> N
     name = bench.run(bench.sharing())
     run = get_run(bench.store, name)
     assert run is not None
-    from swapstone.parts.cluster.stored_trial import put_run
+    from swapstone.parts.cluster.content_store import put_run
 
     put_run(bench.store, name, msgspec.structs.replace(run, output=run.output.replace(b"12345", b"12346")))
     with pytest.raises(UnequalRunsError, match="the store, the cache or this process"):

@@ -21,7 +21,7 @@ from swapstone.core.targets import AgentStartError, MachineConfig, TargetError, 
 from swapstone.core.wire import ProcessOutcome, TrialRequest
 from swapstone.parts.boards.targets import board_scripts
 from swapstone.parts.boards.targets import ssh_target as module
-from swapstone.parts.boards.targets.board import Board, BoardFolder, Cleaned, clean_board
+from swapstone.parts.boards.targets.board import BoardAnswer, BoardFolder, clean_board
 from swapstone.parts.boards.targets.ssh_connection import ANSWER_S, SshConnection
 from swapstone.parts.boards.targets.ssh_target import SshSpec, SshTarget
 from tests.fake_ssh import FakeSsh
@@ -157,10 +157,10 @@ def test_clean_removes_what_was_copied(ssh: FakeSsh) -> None:
     with SshTarget(PLACE) as target:
         target.put(Path("/bin/true"))
     assert ssh.board.is_dir()
-    found = clean_board(PLACE)
-    assert found.folder == str(ssh.board) and found.kib
+    folder, kib = clean_board(PLACE)
+    assert folder == str(ssh.board) and kib
     assert not ssh.board.exists()
-    assert clean_board(PLACE) == Cleaned(folder=str(ssh.board), kib=None)
+    assert clean_board(PLACE) == (str(ssh.board), None)
 
 
 def test_sensors_are_read_before_a_trial_and_at_its_end(ssh: FakeSsh, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -319,7 +319,7 @@ def test_a_real_time_trial_that_ends_the_connection_names_the_priority(target: S
 
 def test_a_reboot_is_counted(target: SshTarget, ssh: FakeSsh, monkeypatch: pytest.MonkeyPatch) -> None:
     target.run(asked(target, "/bin/true"))
-    monkeypatch.setattr(Board, "boot", "another")
+    monkeypatch.setattr(BoardAnswer, "boot", "another")
     ssh.cut()
     assert dict(target.run(asked(target, "/bin/true", trial="1-1")).facts)["board_boots"] == 1
     facts = dict(target.run(asked(target, "/bin/true", trial="1-2")).facts)
@@ -446,7 +446,7 @@ def test_a_board_that_reboots_in_a_loop_fails_its_trial_and_the_error_states_it(
     target: SshTarget, ssh: FakeSsh, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     boots = iter(f"boot-{number}" for number in range(100))
-    monkeypatch.setattr(Board, "boot", property(lambda _: next(boots)))
+    monkeypatch.setattr(BoardAnswer, "boot", property(lambda _: next(boots)))
     pids = f"{ssh.folder}/pids"
     kill = f"pids=$(cat {pids}); : >{pids}; kill -9 $pids; sleep 60"
     with pytest.raises(TargetError, match=r"ended 3 times during this trial, and the board rebooted 3 times\."):

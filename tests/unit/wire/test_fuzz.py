@@ -53,9 +53,7 @@ COVERED = {
     "core/model/cpio.py": "initrd",
     "core/model/image_difference.py": "kernel identity",
     "core/model/regular_file.py": "study",
-    "parts/published/claims.py": "",  # comes with the program
-    "parts/published/data.py": "",  # as above
-    "parts/published/joins.py": "",  # as above
+    "parts/published/data.py": "",  # comes with the program
     "core/record/origin.py": "marks",
     "core/record/reader.py": "record",
     "parts/published/report/published_differences.py": "",  # reasons that come with the program
@@ -70,7 +68,7 @@ COVERED = {
     "parts/boards/targets/labgrid_worker.py": "",  # reads what the process that started it writes
     "parts/vm/machine/run_cache.py": "stored run",
     "parts/vm/machine/snapshot.py": "monitor",
-    "parts/cluster/stored_trial.py": "stored trial",
+    "parts/cluster/content_store.py": "stored trial",
     "core/wire/kept_answer.py": "kept answer",
     "core/workloads/output_readers.py": "cyclictest",
 }

@@ -25,9 +25,16 @@ from swapstone.core.session.option_values import duration_seconds, format_durati
 from swapstone.core.session.progress import MESSAGE_INTERVAL_S, Progress
 from swapstone.core.session.record_handle import Record
 from swapstone.core.session.run_options import RunOptions
-from swapstone.parts.cluster.content_store import PLANS, RUNS, ContentStore, DamagedEntryError
+from swapstone.parts.cluster.content_store import (
+    PLANS,
+    RUNS,
+    ContentStore,
+    DamagedEntryError,
+    put_run,
+    put_trial,
+    usable_run,
+)
 from swapstone.parts.cluster.shared_runs import FinishedRuns, make_run
-from swapstone.parts.cluster.stored_trial import put_run, put_trial, usable_run
 from swapstone.parts.vm.machine.qemu import HOST_LIMIT_S, GuestEnd, GuestRun
 from swapstone.parts.vm.machine.vm_target import VmTarget
 from swapstone.version import __version__

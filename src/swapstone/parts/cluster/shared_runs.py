@@ -24,8 +24,17 @@ from swapstone.core.model.run_sharing import EXECUTORS, RunSharing
 from swapstone.core.model.safe_text import safe_excerpt
 from swapstone.core.targets.target import Target, TargetError, UnequalRunsError
 from swapstone.core.targets.target_kind import Notify, RunSharer
-from swapstone.parts.cluster.content_store import OBJECTS, RUNS, TRIALS, ContentStore, DamagedEntryError
-from swapstone.parts.cluster.stored_trial import get_run, get_trial, put_run, put_trial
+from swapstone.parts.cluster.content_store import (
+    OBJECTS,
+    RUNS,
+    TRIALS,
+    ContentStore,
+    DamagedEntryError,
+    get_run,
+    get_trial,
+    put_run,
+    put_trial,
+)
 from swapstone.parts.vm.machine.machine_runner import MachineRunner
 from swapstone.parts.vm.machine.qemu import GuestEnd, GuestRun, Limits
 from swapstone.parts.vm.machine.run_cache import NamedRun

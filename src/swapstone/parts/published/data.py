@@ -1,21 +1,28 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Figures of five public pages, and the pages they come from."""
+"""Figures of five public pages, the pages they come from, and their claims; and which rows of this program stand beside which figures.
+
+Reports print a published figure only where a join of joins.toml has it, so the joins are the coverage of the pages. claims.toml has the
+claims that records can test.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import csv
 import functools
+import itertools
+import math
 import re
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from pathlib import Path
+from typing import Any, Literal
 
 import msgspec
 
 from swapstone.core.model import FrozenStruct, UserError, unknown
-from swapstone.core.model.references import Figure
+from swapstone.core.model.references import Figure, Place, Reference, Side
 
 _PRINTED = re.compile(r"(about |nearly )?(?P<digits>-?[0-9]+(\.[0-9]+)?)(?P<thousands>K?)\+?", re.ASCII)
 
@@ -144,3 +151,187 @@ def measured_rows(suite: str = "") -> tuple[MeasuredRow, ...]:
     with shipped("measured_rows.csv") as text:
         found = msgspec.convert(list(rows_of(text)), tuple[MeasuredRow, ...], strict=False)
     return tuple(row for row in found if suite in {"", row.suite})
+
+
+_IDLE = "idle"
+
+
+class PublishedPlace(Place, frozen=True, kw_only=True):
+    """A place with what the join states of it.
+
+    Attributes:
+        section: the part of the report that prints both.
+        series: whether `metric` is a time series of a run.
+        derived: whether the report computes the number from several rows, of which this is one.
+        differs: what is not the same; empty for nothing.
+    """
+
+    section: str
+    series: bool = False
+    derived: bool = False
+    differs: str = ""
+
+
+class Joined(Reference, frozen=True, kw_only=True):
+    """A published figure and a place of the same number here.
+
+    Attributes:
+        join: number of the table in joins.toml.
+        baseline: whether the figure is of the join's first level.
+    """
+
+    place: PublishedPlace
+    join: int
+    baseline: bool
+
+
+_COPIED = ("section", "series", "derived", "inverse", "differs")
+"""Keys of a join that its places have, too."""
+
+
+@functools.cache
+def _joins() -> tuple[Joined, ...]:
+    """Return the joined figures, in the order of the file and of the figures."""
+    with shipped("joins.toml") as text:
+        file = tomllib.loads(text)
+        return tuple(
+            Joined(figure=figure, place=place, join=number, baseline=figure.level == next(iter(join["levels"])))
+            for number, join in enumerate(file["join"], start=1)
+            for figure in (*figures(), *further())
+            if (figure.study, figure.suite) == (join["study"], join["suite"]) and figure.level in join["levels"]
+            for place in _places(join, figure, file["rows"][join["rows"]])
+        )
+
+
+def _places(join: Mapping[str, Any], figure: Figure, rows: Mapping[str, str]) -> Iterator[PublishedPlace]:
+    """Yield the places of a figure by a join of its study and suite; none if the join leaves it out."""
+    # The right side of the first row that matches.
+    found = ((_star(pattern, figure.metric), name) for pattern, name in rows.items())
+    matching = (name.replace("*", star) for star, name in found if star is not None)
+    named = "" if figure.metric == join.get("index") else next(matching, None)
+    stars = [_star(join.get(key, "*"), getattr(figure, key)) for key in ("platform", "unit", "condition")]
+    condition = stars[-1]
+    if named is None or condition is None or None in stars:
+        return
+    load = join.get("load", _IDLE).replace("*", condition)
+    texts = (join.get("workload", "*"), join["metric"], join["levels"][figure.level])
+    for workload, metric, level in itertools.product(*([each] if isinstance(each, str) else each for each in texts)):
+        above, _, below = level.partition(" / ")
+        yield PublishedPlace(
+            suite=join["to"],
+            workload=workload.replace("*", named) if named else "",
+            metric=metric.replace("*", named),
+            side=side_of(above, load),
+            over=side_of(below, load) if below else None,
+            index=not named,
+            **{key: join[key] for key in _COPIED if key in join},
+        )
+
+
+@functools.cache
+def _star(pattern: str, text: str) -> str | None:
+    """Return what a pattern's * stands for in a text; empty without a *; None if the text does not match."""
+    found = re.fullmatch(re.escape(pattern).replace(r"\*", "(.*)"), text)
+    return None if found is None else "".join(found.groups())
+
+
+@functools.cache
+def side_of(text: str, load: str = _IDLE) -> Side:
+    """Return the side that a text such as ``kernel=rt load=io`` describes.
+
+    Args:
+        text: the levels, and the load if it is another one.
+        load: without one in the text.
+    """
+    found = dict(word.split("=", 1) for word in text.split())
+    load = found.pop("load", load)
+    return Side(levels=tuple(found.items()), load=load)
+
+
+def joined(section: str = "", study: str = "") -> tuple[Joined, ...]:
+    """Return the joined figures.
+
+    Args:
+        section: only of this part of a report.
+        study: only of this published study.
+    """
+    return tuple(each for each in _joins() if section in {"", each.place.section} and study in {"", each.figure.study})
+
+
+def references_of(study: str, section: str) -> tuple[Joined, ...]:
+    """Return the joined figures of a published study in a part of a report.
+
+    Raises:
+        UserError: there is no such study.
+    """
+    source_of(study)
+    return joined(section, study)
+
+
+Kind = Literal["ratio", "difference", "values", "share", "index", "seconds", "stacks", "modelled"]
+"""What a test decides by; the comment in claims.toml explains each."""
+
+
+class ClaimTest(FrozenStruct, frozen=True, kw_only=True):
+    """A condition of a claim.
+
+    Attributes:
+        what: what is compared with the bounds.
+        suite, workload, metric, load: the row; without a workload for an index.
+        side: its levels.
+        over: what is divided by or subtracted; empty for values, shares and stacks.
+        part_of: the metric of which a share is taken; empty for others.
+        profile: kind of the profile whose stacks are searched; empty for others.
+        functions: names of functions, one of which a stack must have.
+        processor: the modelled one; empty for others.
+        least, most: the claim holds from least to most; infinite without a bound.
+    """
+
+    what: Kind
+    suite: str
+    metric: str
+    side: str
+    workload: str = ""
+    load: str = "idle"
+    over: str = ""
+    part_of: str = ""
+    profile: str = ""
+    functions: tuple[str, ...] = ()
+    processor: str = ""
+    least: float = -math.inf
+    most: float = math.inf
+
+    @property
+    def sides(self) -> tuple[Side, Side]:
+        """Return the side, and what it is compared with; that is itself where nothing is."""
+        return side_of(self.side, self.load), side_of(self.over or self.side, self.load)
+
+
+class PageClaim(FrozenStruct, frozen=True, kw_only=True):
+    """A claim of a page.
+
+    Attributes:
+        name: of the claim.
+        source, place: the page, and where on it.
+        words: the claim, abridged.
+        command: what measures it; empty if nothing here does.
+        untested: why no record tests it; empty if it has tests.
+        note: what differs between the words and the tests.
+        tests: all must hold.
+    """
+
+    name: str = msgspec.field(name="id")
+    source: str
+    place: str
+    words: str
+    command: str
+    untested: str = ""
+    note: str = ""
+    tests: tuple[ClaimTest, ...] = msgspec.field(name="test", default=())
+
+
+@functools.cache
+def page_claims() -> tuple[PageClaim, ...]:
+    """Return the claims of the pages."""
+    with shipped("claims.toml") as text:
+        return msgspec.convert(tomllib.loads(text)["claim"], tuple[PageClaim, ...])

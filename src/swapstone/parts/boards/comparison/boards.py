@@ -13,7 +13,56 @@ import numpy as np
 from swapstone.core.comparison.findings import wall_clock_caveats
 from swapstone.core.comparison.run_table import ABSENT, OK, Floats, Ints, Mask, Runs, RunTable, as_table
 from swapstone.core.model import Caveat, CaveatKind, Experiment
-from swapstone.parts.boards.model.board_sensors import BoardSensors, Readings, SensorPoint
+from swapstone.core.model.frozen_struct import FrozenStruct
+
+Readings = tuple[float, float]
+"""The lowest and the highest value of some readings."""
+
+
+class SensorPoint(FrozenStruct, frozen=True, kw_only=True):
+    """The readings before and after one trial, or several that follow each other.
+
+    Attributes:
+        first, last: numbers of the trials, from 1 on, in the order in which they ran.
+        temperature: of the hottest zone, in degrees Celsius; None if it was not read.
+        frequency: of the fastest processor, in MHz; None if it was not read.
+        throttled: in how many of these trials the board was throttled.
+    """
+
+    first: int
+    last: int
+    temperature: Readings | None = None
+    frequency: Readings | None = None
+    throttled: int = 0
+
+
+class BoardSensors(FrozenStruct, frozen=True, kw_only=True):
+    """The readings of an experiment's trials on a board.
+
+    Attributes:
+        points: at least one, in the order of the trials.
+        trials: how many trials there are.
+        observed: of how many it is known whether the board was throttled.
+    """
+
+    points: tuple[SensorPoint, ...]
+    trials: int
+    observed: int = 0
+
+    @property
+    def throttled(self) -> int:
+        """Return in how many trials the board was throttled."""
+        return sum(point.throttled for point in self.points)
+
+    def range_of(self, name: str) -> Readings | None:
+        """Return the lowest and the highest reading of all trials; None without any.
+
+        Args:
+            name: ``temperature`` or ``frequency``.
+        """
+        found = [value for point in self.points for value in getattr(point, name) or ()]
+        return (min(found), max(found)) if found else None
+
 
 MOST_POINTS = 240
 """More trials than that share points: neighbours have one, with the lowest and the highest of their readings."""
@@ -115,8 +164,7 @@ def _lost(table: RunTable) -> Iterator[Caveat]:
             "What a trial leaves, such as warm caches, may differ after it. Look for the cause: dmesg on the board.",
         )
     boots = _fact(table, "board_boots")
-    if (boots > 0).any():
-        number = int(boots.max())
+    if (number := int(boots.max(initial=0))) > 0:
         yield _caveat(
             f"The board rebooted {'once' if number == 1 else f'{number} times'} between runs: a comparison pairs runs of one boot only.",
             "Look for the cause: the power supply, a watchdog, or the kernel's log. Repeat the experiment: swapstone rerun",

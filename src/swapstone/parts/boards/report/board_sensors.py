@@ -16,8 +16,7 @@ from swapstone.core.report.document import Drawing, Section
 from swapstone.core.report.plot import Panel, Scale, Series, Span, plot
 from swapstone.core.report.tables import Field, section_of
 from swapstone.core.report.topics.topic import Topic
-from swapstone.parts.boards.comparison.boards import board_sensors
-from swapstone.parts.boards.model.board_sensors import BoardSensors, Readings, SensorPoint
+from swapstone.parts.boards.comparison.boards import BoardSensors, Readings, SensorPoint, board_sensors
 
 TITLE = "Temperature and clock rate of the board"
 _PIECE = "board-sensors"

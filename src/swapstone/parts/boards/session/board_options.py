@@ -23,27 +23,22 @@ def complete_target(target: str, settings: Settings) -> str:
         UserError: an option is wrong, or does not fit the target.
     """
     boards = settings.of(Boards)
-    return with_environment(_with_driver(target, boards), boards.lg_env or "")
-
-
-def _with_driver(target: str, boards: Boards) -> str:
-    """Return the target of an experiment whose load generators may run on another machine."""
-    apart = boards.driver_target is not None
+    driver = boards.driver_target
     refuse(
         (
-            not apart and boards.server_address is not None,
+            driver is None and boards.server_address is not None,
             "--server-address is of servers whose load generator runs on another machine.",
             f"For example: {DRIVER_EXAMPLE}",
         ),
         (
-            apart and target not in {"", default_target(boots=False)},
+            driver is not None and target not in {"", default_target(boots=False)},
             "--driver-target is for servers of this machine: the load generator of a virtual machine runs in it.",
             "Leave --target out.",
         ),
     )
-    if boards.driver_target is None:
-        return target
-    return parse_driver_target(boards.driver_target, boards.server_address or "").target
+    if driver is not None:
+        target = parse_driver_target(driver, boards.server_address or "").target
+    return with_environment(target, boards.lg_env or "")
 
 
 RULES = ExperimentRules(target=complete_target)

@@ -19,7 +19,7 @@ from swapstone.core.targets import TargetOptions, find_target_kind
 from swapstone.core.targets.health import Finding, HostFiles, State, ability, examine, trouble_of
 from swapstone.parts.boards.session.virtual_board_kind import VIRTUAL_BOARD, VirtualBoardSpec
 from swapstone.parts.boards.targets.board import BoardAnswer, clean_board, mirror, sensor_facts
-from swapstone.parts.boards.targets.board_swap import PROBE_STEP, has_zram, missing_for_swap
+from swapstone.parts.boards.targets.board_swap import PROBE_STEP, missing_for_swap
 from swapstone.parts.boards.targets.labgrid_target import LABGRID, LabgridTarget, parse_lab, with_environment
 from swapstone.parts.boards.targets.ssh_target import SSH, SshTarget, parse_board
 from swapstone.parts.build.artifacts.builder import base_recipe
@@ -84,7 +84,7 @@ def examine_board(
 
 def _open(text: str, notify: Callable[[str], None]) -> SshTarget:
     if find_target_kind(text) is LABGRID:
-        spec = parse_lab(text.partition(":")[2])
+        spec = parse_lab(text.partition(":")[2], TargetOptions())
         notify(f"labgrid acquires {spec.lab.place}, and boots its board")
         return spec.open(None, notify)
     if find_target_kind(text) is not VIRTUAL_BOARD:
@@ -117,7 +117,7 @@ def _lab(target: LabgridTarget) -> Iterator[Finding]:
 def swap_finding(answer: BoardAnswer, *, is_root: bool) -> Finding:
     """Return whether swap devices can be compared."""
     trouble = missing_for_swap(answer, is_root=is_root)
-    zram = "zram is there" if has_zram(answer) else "modprobe zram is tried when a level is set"
+    zram = "zram is there" if "probe-zram" in answer.parts else "modprobe zram is tried when a level is set"
     found = f"none, zram:ALGORITHM ({zram}), and file if the folder's file system takes swap files"
     return ability("swap=LEVEL", trouble if any(trouble) else None, lambda: found)
 
@@ -166,10 +166,10 @@ def clean_target(text: str) -> str:
         UserError: it is no board, can't be reached, or is in use.
     """
     place = parse_board(_detail(text))
-    found = clean_board(place)
-    if found.kib is None:
-        return f"There is nothing to remove on {place.name}: {found.folder} does not exist."
-    return f"Removed {found.kib} KiB of {place.name}: the programs and C libraries in {found.folder}."
+    folder, kib = clean_board(place)
+    if kib is None:
+        return f"There is nothing to remove on {place.name}: {folder} does not exist."
+    return f"Removed {kib} KiB of {place.name}: the programs and C libraries in {folder}."
 
 
 def _detail(text: str) -> str:

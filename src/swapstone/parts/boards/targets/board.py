@@ -16,7 +16,7 @@ from typing import Literal
 
 import msgspec
 
-from swapstone.core.model import FrozenStruct, UnavailableError, UserError, WireError
+from swapstone.core.model import UnavailableError, UserError, WireError
 from swapstone.core.model.regular_file import readable
 from swapstone.core.model.safe_text import safe_excerpt
 from swapstone.parts.boards.model.ssh_address import SshAddress
@@ -56,6 +56,12 @@ class BoardAnswer(msgspec.Struct, frozen=True):
         """Return a file's text without leading and trailing space; empty if it is missing."""
         return self.files.get(path, b"").decode(errors="replace").strip(" \t\n\0")
 
+    @property
+    def boot(self) -> str:
+        """Return the identifier of the board's boot; empty if the kernel has none."""
+        found = self.file("/proc/sys/kernel/random/boot_id")
+        return found if _BOOT.fullmatch(found) else ""
+
 
 def ending(word: str) -> bytes:
     """Return the last bytes of an answer."""
@@ -90,12 +96,6 @@ def decode_board_answer(data: bytes, word: str) -> BoardAnswer:
         else:
             raise WireError(f"The other machine's answer has a part that is not valid: {safe_excerpt(name, 80)!r}.")
     return BoardAnswer(parts, files)
-
-
-def boot_of(answer: BoardAnswer) -> str:
-    """Return the identifier of the board's boot; empty if the kernel has none."""
-    found = answer.file("/proc/sys/kernel/random/boot_id")
-    return found if _BOOT.fullmatch(found) else ""
 
 
 def former_governors(answer: BoardAnswer) -> str:
@@ -257,18 +257,6 @@ class BoardFolder(SshAddress, frozen=True, kw_only=True):
         return self.own_target or f"ssh:{self.name}"
 
 
-class Cleaned(FrozenStruct, frozen=True, kw_only=True):
-    """What was removed from a board.
-
-    Attributes:
-        folder: its path there.
-        kib: its size in KiB; None if there was nothing.
-    """
-
-    folder: str
-    kib: int | None
-
-
 class Board:
     """A connection to a board.
 
@@ -353,11 +341,6 @@ class Board:
         """
         data = self.connection.ask(step_script(step), ending(self._word), MOST_ANSWER_BYTES, beside_s)
         return decode_board_answer(b"\n" + data, self._word)
-
-    @property
-    def boot(self) -> str:
-        """Return the identifier of the board's boot."""
-        return boot_of(self.answer)
 
     def put(self, path: Path, *, name: str = "", folder_digest: str = "") -> str:
         """Copy a file, unless it is there.
@@ -456,8 +439,11 @@ def _in_sh(command: str) -> str:
     return f"exec /bin/sh -c '{command}'"
 
 
-def clean_board(place: BoardFolder) -> Cleaned:
+def clean_board(place: BoardFolder) -> tuple[str, int | None]:
     """Remove the files of Swapstone from a board.
+
+    Returns:
+        The folder's path there, and its size in KiB; None if there was nothing.
 
     Raises:
         UserError: it can't be reached, is in use, or they can't be removed.
@@ -475,7 +461,7 @@ def clean_board(place: BoardFolder) -> Cleaned:
     if "failed" in answer.parts:
         raise UserError(f"The files on {place.name} can't be removed: {answer.text('failed')}")
     size = re.match("[0-9]{1,12}", answer.text("size"))
-    return Cleaned(folder=answer.text("folder"), kib=(int(size[0]) if size else 0) if "size" in answer.parts else None)
+    return answer.text("folder"), (int(size[0]) if size else 0) if "size" in answer.parts else None
 
 
 def check_answer(answer: BoardAnswer, place: BoardFolder) -> None:

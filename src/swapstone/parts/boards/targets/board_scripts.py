@@ -279,6 +279,9 @@ NEEDED = ("cat", "chmod", "env", "mkdir", "mv", "rm", "uname")
 
 _PATH = re.compile(r"/[A-Za-z0-9_.,+=@/-]{1,400}", re.ASCII)
 
+_DEFAULT_FOLDER = '"${XDG_CACHE_HOME:-${HOME:-}/.cache}/swapstone-board"'
+"""The shell's words for the folder on a board that the user did not name."""
+
 _GOVERNOR = re.compile(r"[a-z][a-z0-9_]{1,14}", re.ASCII)
 
 LOCKS = "${SWAPSTONE_BOARD_LOCKS:-/tmp}/swapstone-board-lock"
@@ -446,11 +449,6 @@ part end
 """
 
 
-def default_folder() -> str:
-    """Return the shell's words for the folder on a board that the user did not name."""
-    return '"${XDG_CACHE_HOME:-${HOME:-}/.cache}/swapstone-board"'
-
-
 def is_governor(name: str) -> bool:
     """Return whether a text can be the name of a frequency governor (CPUFREQ_NAME_LEN is 16)."""
     return bool(_GOVERNOR.fullmatch(name))
@@ -494,7 +492,7 @@ def open_script(word: str, session: str, owner: str, folder: str, governor: str 
         "@WORD@": word,
         "@SESSION@": session,
         "@OWNER@": re.sub(r"[^A-Za-z0-9@._-]", "_", owner)[:100],
-        "@FOLDER@": folder or default_folder(),
+        "@FOLDER@": folder or _DEFAULT_FOLDER,
     }
     text = _OPEN
     for name, value in replaced.items():
@@ -512,7 +510,7 @@ def clean_script(word: str, folder: str) -> bytes:
     text = f"""
 word={word}
 {_FUNCTIONS.replace("@SENSORS@", "").replace("@CPUFREQ@", CPUFREQ)}{swap_functions()}
-folder={folder or default_folder()}
+folder={folder or _DEFAULT_FOLDER}
 case $folder in /*) ;; *) folder=/tmp/swapstone-$(id -u) ;; esac
 locks={LOCKS}
 for lock in "$locks"-*-*; do

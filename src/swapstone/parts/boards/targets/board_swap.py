@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from typing import Literal
 
 import msgspec
 
@@ -89,7 +90,15 @@ class BoardSwap:
         stop()
         self._set(level)
         try:
-            return self._finish(level, run(_limited(request)))
+            answer = run(_limited(request))
+            shown = self._board.ask(swap_step("show", level))
+            if not all(f"/{GROUP}" in value for what, value in answer.observed if what == _CGROUP):
+                raise TargetError("The program left the memory cgroup in which it was started.")
+            if (limit := limit_in_force(shown)) != BOARD_MEMORY_BYTES:
+                raise TargetError(
+                    f"The limit of the trial's memory was {limit} bytes, and {BOARD_MEMORY_BYTES} had been set."
+                )
+            return msgspec.structs.replace(answer, machine=(*answer.machine, *swap_texts(shown)))
         finally:
             self.group = ""
             stop()
@@ -104,20 +113,10 @@ class BoardSwap:
             UserError: the answer is not valid.
         """
         self.group = ""
-        answer = self._board.ask(set_step(level), SWAP_WAIT_S)
+        answer = self._board.ask(swap_step("set", level), SWAP_WAIT_S)
         self.group = check_set(answer, self._board.place.name, self._board.place.words)
         lines = answer.parts.get("swap-former", b"").decode(errors="replace").splitlines()[:_MOST_DEVICES]
         self.former = ", ".join(sorted(safe_excerpt(line.partition(" ")[0], 100) for line in lines)) or self.former
-
-    def _finish(self, level: str, answer: AgentAnswer) -> AgentAnswer:
-        shown = self._board.ask(show_step(level))
-        if not all(f"/{GROUP}" in value for what, value in answer.observed if what == _CGROUP):
-            raise TargetError("The program left the memory cgroup in which it was started.")
-        if (limit := limit_in_force(shown)) != BOARD_MEMORY_BYTES:
-            raise TargetError(
-                f"The limit of the trial's memory was {limit} bytes, and {BOARD_MEMORY_BYTES} had been set."
-            )
-        return msgspec.structs.replace(answer, machine=(*answer.machine, *swap_texts(shown)))
 
 
 def _limited(request: TrialRequest) -> TrialRequest:
@@ -130,8 +129,8 @@ def _limited(request: TrialRequest) -> TrialRequest:
     )
 
 
-def set_step(level: str) -> str:
-    """Return the step of `swapstone.parts.boards.targets.board_scripts.step_script` that sets a level.
+def swap_step(what: Literal["set", "show"], level: str) -> str:
+    """Return the step of `swapstone.parts.boards.targets.board_scripts.step_script` that sets a level, or reads back what was set.
 
     Raises:
         UserError: it is no level of a board.
@@ -140,19 +139,14 @@ def set_step(level: str) -> str:
         raise UserError(
             f"{safe_excerpt(level, 60)!r} is no swap device of a board.", "For example: swap=file,zram:lzo-rle"
         )
-    return f"swap_set {level}"
-
-
-def show_step(level: str) -> str:
-    """Return the step that reads back what `set_step` set."""
-    return set_step(level).replace("swap_set", "swap_show")
+    return f"swap_{what} {level}"
 
 
 def check_set(answer: BoardAnswer, board: str, words: str) -> str:
     """Return the folder of the memory cgroup that a board made for a trial.
 
     Args:
-        answer: to `set_step`.
+        answer: to the step ``set`` of `swap_step`.
         board: its name.
         words: of the ssh command that reaches it.
 
@@ -206,16 +200,11 @@ def missing_for_swap(answer: BoardAnswer, *, is_root: bool) -> tuple[str, str]:
     return reason.format_map(values), hint.format_map(values)
 
 
-def has_zram(answer: BoardAnswer) -> bool:
-    """Return whether the board's kernel has zram without loading a module; `answer` is to `PROBE_STEP`."""
-    return "probe-zram" in answer.parts
-
-
 def swap_texts(answer: BoardAnswer) -> tuple[tuple[str, str], ...]:
     """Return what a board showed after a trial, by the names that the factor `swap` reads; see `Evidence.machine`.
 
     Args:
-        answer: to `show_step`.
+        answer: to the step ``show`` of `swap_step`.
     """
     parts = {name: content[:_MOST_TEXT].decode(errors="replace") for name, content in answer.parts.items()}
     found = [(BOARD_SWAPS, parts.get("swap-devices", "")), ("board memory limit", parts.get("swap-limit", "").strip())]

@@ -98,11 +98,6 @@ class LabBoard(FrozenStruct, frozen=True, kw_only=True):
     roots: Mapping[str, str] = {}
 
 
-class _Problem(FrozenStruct, frozen=True, kw_only=True):
-    error: str
-    hint: str = ""
-
-
 class LabSession:
     """A place that is held: acquired at the start, and released by `close`, at the end of this program, and after its death by SIGKILL.
 
@@ -149,7 +144,7 @@ class LabSession:
                 self.close()
             raise
 
-    def boot(self, kernel: str = "", root: str = "") -> LabBoard:
+    def boot(self, kernel: str = "", root: str = "") -> None:
         """Switch the board off, and boot it.
 
         Args:
@@ -160,7 +155,6 @@ class LabSession:
             UserError: it does not boot.
         """
         self.board = self._ask("boot", {"kernel": kernel, "root": root})
-        return self.board
 
     def close(self) -> None:
         """Release the place. May be called twice.
@@ -219,10 +213,10 @@ def decode_answer(line: bytes) -> LabBoard:
         found = msgspec.json.decode(line, type=dict[str, object])
         if "error" not in found:
             return msgspec.convert(found, LabBoard)
-        problem = msgspec.convert(found, _Problem)
+        problem = msgspec.convert(found, dict[str, str])
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise UserError(f"labgrid's answer is invalid: {safe_excerpt(str(error), 200)}") from error
-    raise UserError(safe(problem.error), safe(problem.hint))
+    raise UserError(safe(problem["error"]), safe(problem.get("hint", "")))
 
 
 def require_labgrid() -> None:

@@ -142,11 +142,8 @@ class RootLevels:
 
     def level_of(self, found: RootIdentity) -> str:
         """Return the level whose root a board runs on; a description if it is of none."""
-        if found.sha256:
-            for level, seen in self._seen.items():
-                if seen.sha256 == found.sha256:
-                    return level
-        return f"another root: {found.shown}"
+        same = (level for level, seen in self._seen.items() if seen.sha256 == found.sha256)
+        return next(same, f"another root: {found.shown}")
 
 
 def root_file_digest(path: str) -> str:
@@ -477,8 +474,8 @@ def _require_different(files: Mapping[str, KernelIdentity], paths: Mapping[str, 
             )
 
 
-def parse_lab(detail: str) -> LabgridSpec:
-    """Parse what follows ``labgrid:`` in a target.
+def parse_lab(detail: str, options: TargetOptions) -> LabgridSpec:
+    """Parse what follows ``labgrid:`` in a target; see `TargetKind`.
 
     Raises:
         UserError: it has another form, or names no environment and `ENVIRONMENT` does not either.
@@ -501,7 +498,12 @@ def parse_lab(detail: str) -> LabgridSpec:
             f"Name it: --target labgrid:{place} --lg-env lab.yaml (or set {ENVIRONMENT}).",
         )
     lab = LabPlace(place=place, environment=str(Path(path).expanduser().absolute()), state=named.pop("state", "shell"))
-    return LabgridSpec(lab=lab, folder=named.get("folder", ""), governor=named.get("governor", ""))
+    return LabgridSpec(
+        lab=lab,
+        folder=named.get("folder", ""),
+        governor=named.get("governor", ""),
+        architecture=recipe_architecture(options.architecture),
+    )
 
 
 def with_environment(target: str, path: str = "") -> str:
@@ -529,15 +531,11 @@ def with_environment(target: str, path: str = "") -> str:
     return f"{target},env={whole}"
 
 
-def _parse(detail: str, options: TargetOptions) -> LabgridSpec:
-    return msgspec.structs.replace(parse_lab(detail), architecture=recipe_architecture(options.architecture))
-
-
 LABGRID = TargetKind(
     name="labgrid",
     description="a board of a lab, which labgrid acquires and boots",
     opens=LabgridTarget,
-    parse=_parse,
+    parse=parse_lab,
     usage="labgrid:PLACE",
     usages=(("labgrid:PLACE", "a board of a labgrid lab: it is acquired, booted by its strategy, and released"),),
     has_architectures=True,

@@ -112,7 +112,7 @@ class SshTarget(AgentTarget):
         self.board = Board(place)
         self._swap = BoardSwap(self.board)
         try:
-            self._boot = self.board.boot
+            self._boot = self.board.answer.boot
             if architecture:
                 check_machine(self.board.answer, architecture)
             self._architecture = architecture or machine_of(self.board.answer)
@@ -345,8 +345,8 @@ class SshTarget(AgentTarget):
                 f"The connection to {self.board.place.name} ended, and can't be made again: {error.message}",
                 f"Wait until this works: ssh {self.board.place.words} true.",
             ) from cause
-        if self.board.boot != self._boot:
-            self._boot = self.board.boot
+        if self.board.answer.boot != self._boot:
+            self._boot = self.board.answer.boot
             self._boots += 1
         now = self._describe_now()
         if (now.kernel, now.architecture, now.cpus) != (before.kernel, before.architecture, before.cpus):
@@ -366,7 +366,7 @@ class SshTarget(AgentTarget):
 
     def _expect_boot(self) -> None:
         """Expect the board as it is now: its boot and its kernel."""
-        self._boot = self.board.boot
+        self._boot = self.board.answer.boot
         self._expected = self._describe_now()
 
     def _before_connecting(self) -> None:

@@ -9,7 +9,7 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 import msgspec
@@ -67,13 +67,16 @@ def _newer() -> str:
     return f"Install Rust {OLDEST_RUST[0]}.{OLDEST_RUST[1]} or newer: {rust_command(OLDEST_RUST)}"
 
 
-def require_crate() -> None:
+def require_crate(stacks: Sequence[str] | None = None) -> None:
     """Check that trials of a crate can run on this machine.
+
+    Args:
+        stacks: of the guest that they boot, as of `missing_guest_requirement`; None without one.
 
     Raises:
         UnavailableError: a requirement is missing.
     """
-    if trouble := missing_crate_requirement():
+    if trouble := missing_crate_requirement() if stacks is None else missing_guest_requirement(stacks):
         raise UnavailableError(*trouble)
 
 
@@ -352,19 +355,6 @@ def _library_command() -> str:
     if shutil.which("rustup") is not None:
         return f"rustup target add {GUEST_TARGET}"
     return f"{install_command('rust-web-src')} (beside rustc-web; rust-src beside rustc)"
-
-
-def require_guest(stacks: Iterable[str]) -> None:
-    """Check that the guest can be built and booted on this machine.
-
-    Args:
-        stacks: as of `missing_guest_requirement`.
-
-    Raises:
-        UnavailableError: a requirement is missing.
-    """
-    if trouble := missing_guest_requirement(stacks):
-        raise UnavailableError(*trouble)
 
 
 @functools.cache

@@ -40,9 +40,6 @@ class Clients:
         Raises:
             UserError: the number is not from 1 to `MOST`.
         """
-        for level in (*self.levels, *self.forms):
-            if level.name == text:
-                return level
         if _NUMBER.fullmatch(text) is None or int(text) > MOST:
             raise UserError(
                 f"The number of clients is 1 to {MOST}, and not {text!r}.",

@@ -33,34 +33,12 @@ class StackOption(FrozenStruct, frozen=True, kw_only=True):
 
     name: str
     listed: tuple[tuple[int, str], ...]
-    least: int
+    least: int = 0
     most: int
     or_zero: bool = False
     default: int | None
     unit: str = ""
     variable: str = ""
-
-    def allows(self, value: int) -> bool:
-        """Return whether it can have a value."""
-        return self.least <= value <= self.most or (self.or_zero and value == 0)
-
-    def range_text(self) -> str:
-        """Return the values that it can have."""
-        return f"{'0, or ' if self.or_zero else ''}{self.least} to {self.most}{' ' if self.unit else ''}{self.unit}"
-
-
-def _compiled(
-    name: str, variable: str, most: int, default: int, listed: dict[int, str], *, least: int = 0, or_zero: bool = False
-) -> StackOption:
-    return StackOption(
-        name=name,
-        listed=tuple(listed.items()),
-        least=least,
-        most=most,
-        or_zero=or_zero,
-        default=default,
-        variable=variable,
-    )
 
 
 _BUFFERS = StackOption(
@@ -84,52 +62,56 @@ _SOCKETS = StackOption(
 
 OPTIONS: dict[str, tuple[StackOption, ...]] = {
     "lwip": (
-        _compiled(
-            "checksum-on-copy",
-            "LWIP_CHECKSUM_ON_COPY",
-            1,
-            0,
-            {1: "LWIP_CHECKSUM_ON_COPY: payload is summed when it is queued, not when it is sent"},
+        StackOption(
+            name="checksum-on-copy",
+            variable="LWIP_CHECKSUM_ON_COPY",
+            most=1,
+            default=0,
+            listed=((1, "LWIP_CHECKSUM_ON_COPY: payload is summed when it is queued, not when it is sent"),),
         ),
-        _compiled(
-            "oversize",
-            "LWIP_OVERSIZE",
-            1460,
-            1460,
-            {
-                0: "TCP_OVERSIZE: a small write gets a buffer of its size, so small writes share no segment buffer",
-                256: "room for 256 bytes more behind a small write; 0 to 1460, by default 1460",
-            },
+        StackOption(
+            name="oversize",
+            variable="LWIP_OVERSIZE",
+            most=1460,
+            default=1460,
+            listed=(
+                (0, "TCP_OVERSIZE: a small write gets a buffer of its size, so small writes share no segment buffer"),
+                (256, "room for 256 bytes more behind a small write; 0 to 1460, by default 1460"),
+            ),
         ),
-        _compiled(
-            "ooseq", "LWIP_OOSEQ", 1, 1, {0: "TCP_QUEUE_OOSEQ: data out of order is dropped, and there is no SACK"}
+        StackOption(
+            name="ooseq",
+            variable="LWIP_OOSEQ",
+            most=1,
+            default=1,
+            listed=((0, "TCP_QUEUE_OOSEQ: data out of order is dropped, and there is no SACK"),),
         ),
         # The pools hold listeners and connections of clients too: with few control blocks no connection is accepted.
-        _compiled(
-            "pools",
-            "LWIP_POOLS",
-            16000,
-            0,
-            {
-                64: "MEMP_MEM_MALLOC=0: lwIP's fixed pools with MEMP_NUM_TCP_PCB 64, including TIME-WAIT",
-                1024: "the same with 1024 TCP connections; up to 16000, 0: one allocator for all",
-            },
+        StackOption(
+            name="pools",
+            variable="LWIP_POOLS",
+            most=16000,
+            default=0,
             least=16,
             or_zero=True,
+            listed=(
+                (64, "MEMP_MEM_MALLOC=0: lwIP's fixed pools with MEMP_NUM_TCP_PCB 64, including TIME-WAIT"),
+                (1024, "the same with 1024 TCP connections; up to 16000, 0: one allocator for all"),
+            ),
         ),
         _BUFFERS,
     ),
     "smoltcp": (
-        _compiled(
-            "ooseq",
-            "SMOLTCP_ASSEMBLER_MAX_SEGMENT_COUNT",
-            32,
-            32,
-            {
-                1: "ASSEMBLER_MAX_SEGMENT_COUNT: a receive buffer keeps one piece of data out of order",
-                4: "4 pieces, smoltcp's own default; 1 to 32, here 32",
-            },
+        StackOption(
+            name="ooseq",
+            variable="SMOLTCP_ASSEMBLER_MAX_SEGMENT_COUNT",
+            most=32,
+            default=32,
             least=1,
+            listed=(
+                (1, "ASSEMBLER_MAX_SEGMENT_COUNT: a receive buffer keeps one piece of data out of order"),
+                (4, "4 pieces, smoltcp's own default; 1 to 32, here 32"),
+            ),
         ),
         _SOCKETS,
         _BUFFERS,
@@ -169,9 +151,10 @@ def parse_options(stack: str, texts: tuple[str, ...]) -> dict[str, int]:
 def _value(stack: str, option: StackOption, text: str) -> int:
     number = text.removesuffix(option.unit)
     value = int(number) if _NUMBER.fullmatch(number) and text == f"{number}{option.unit}" else -1
-    if not option.allows(value):
+    if not (option.least <= value <= option.most or (option.or_zero and value == 0)):
         raise UserError(
-            f"{option.name} of {stack} is {option.range_text()}, and not {text!r}.",
+            f"{option.name} of {stack} is {'0, or ' if option.or_zero else ''}{option.least} to {option.most}"
+            f"{' ' if option.unit else ''}{option.unit}, and not {text!r}.",
             f"For example: netstack={stack},{stack}:{_first(option)}",
         )
     return value

@@ -17,10 +17,10 @@ from swapstone.core.model.frozen_struct import FrozenStruct
 from swapstone.core.model.safe_text import safe
 from swapstone.core.report.printed_json import printed_json
 from swapstone.parts.net.artifacts.crates import build_package, missing_crate_requirement
-from swapstone.parts.net.factors.netstack import NETSTACK
+from swapstone.parts.net.factors.netstack import KERNEL, NETSTACK
 
-STACKS = ("lwip", "smoltcp", "kernel")
-STACK_TITLES = {"lwip": "lwIP", "smoltcp": "smoltcp", "kernel": "the kernel"}
+STACK_TITLES = {"lwip": "lwIP", "smoltcp": "smoltcp", KERNEL: "the kernel"}
+STACKS = tuple(STACK_TITLES)
 
 PASSED, FAILED, REFUSED = "passed", "failed", "bad-script"
 
@@ -31,11 +31,9 @@ def stack_title(stack: str) -> str:
     Args:
         stack: one of `STACKS`, perhaps with ``:shipped`` or ``:without-FIX``.
     """
-    name, _, fixes = stack.partition(":")
-    if not fixes:
-        return STACK_TITLES[name]
+    name, colon, fixes = stack.partition(":")
     without = "its fixes" if fixes == "shipped" else fixes.removeprefix("without-")
-    return f"{STACK_TITLES[name]} without {without}"
+    return f"{STACK_TITLES[name]} without {without}" if colon else STACK_TITLES[name]
 
 
 def in_order(stacks: Iterable[str]) -> list[str]:
@@ -215,7 +213,6 @@ def rfc_table(scripts: Iterable[str], known: Mapping[str, Mapping[str, str]]) ->
 
 PACKAGE = "swapstone-net-packetdrill"
 KNOWN_FILE = "known-failures.toml"
-_KERNEL = "kernel"
 _JOBS = 8  # scripts over the kernel wait for most of their time
 
 
@@ -268,7 +265,7 @@ def conform(
     chosen = _stacks(stacks)
     names = _named(scripts) if scripts else shipped_scripts()
     known = known_failures() if not scripts or set(names) <= set(shipped_scripts()) else {}
-    if _KERNEL in chosen and (missing := missing_crate_requirement()) is not None:
+    if KERNEL in chosen and (missing := missing_crate_requirement()) is not None:
         raise UnavailableError(missing[0], f"{missing[1]} Or leave the kernel out: --stack lwip,smoltcp")
     if kind == "markdown" and not scripts:
         return documented_table(), 0
@@ -298,7 +295,7 @@ def _stacks(text: str) -> list[str]:
         stack, colon, _ = name.partition(":")
         # A level of the factor, but none of the kernel's congestion controls: scripts run with cubic.
         # Nor options that tune a stack: the scripts have those of the conformance suite.
-        if stack not in STACKS or "=" in name or (colon and (stack == _KERNEL or NETSTACK.level_of_text(name) is None)):
+        if stack not in STACKS or "=" in name or (colon and (stack == KERNEL or NETSTACK.level_of_text(name) is None)):
             raise UserError(
                 f"There is no stack {name!r}.",
                 f"There are {', '.join(STACKS)}; smoltcp:shipped and smoltcp:without-FIX, and the same of lwip.",
@@ -331,7 +328,7 @@ def _run(
     paths: Sequence[str], stacks: Sequence[str], notify: Callable[[str], None], *, skip_code: bool
 ) -> tuple[ScriptOutcome, ...]:
     program = build_package(PACKAGE, notify=notify).path
-    jobs = _JOBS if _KERNEL in stacks else 2
+    jobs = _JOBS if KERNEL in stacks else 2
     command = (str(program), "--stack", ",".join(stacks), "--jobs", str(jobs), *(["--skip-code"] * skip_code), *paths)
     found: list[ScriptOutcome] = []
     total = len(paths) * len(stacks)

@@ -12,13 +12,12 @@ from swapstone.core.model import Copy, Experiment, UnavailableError, Variant
 from swapstone.core.run.declared_program import BuiltProgram
 from swapstone.core.run.subject import BuildContext
 from swapstone.core.targets import Capabilities
-from swapstone.parts.net.artifacts.crates import build_bare, build_crate, require_crate, require_guest
+from swapstone.parts.net.artifacts.crates import build_bare, build_crate, require_crate
 from swapstone.parts.net.factors.netstack import NETSTACK, build_variables, missing_control, needs_system
 from swapstone.parts.net.model.crate import Crate
 
-_require_crate_once = functools.cache(require_crate)
-_require_guest_once = functools.cache(require_guest)
-"""They start rustc, and an experiment has several workloads."""
+_require_once = functools.cache(require_crate)
+"""It starts rustc, and an experiment has several workloads."""
 
 
 class CrateProgram(BuiltProgram):
@@ -42,11 +41,8 @@ class CrateProgram(BuiltProgram):
             )
         if experiment.layouts:
             raise UnavailableError(f"{name} is built by cargo, which makes one link only.", "Leave --layouts out.")
-        if not self.workload.bare:
-            _require_crate_once()
-            return
-        levels = experiment.levels_of(NETSTACK.name)
-        _require_guest_once(tuple(sorted({level.partition(":")[0] for level in levels})))
+        stacks = {level.partition(":")[0] for level in experiment.levels_of(NETSTACK.name)}
+        _require_once(tuple(sorted(stacks)) if self.workload.bare else None)
 
     def compile(self, variant: Variant, recipe: Recipe, context: BuildContext) -> Built:
         """Build with cargo. The recipe has no influence; a level of ``netstack`` may set options that are compiled in."""

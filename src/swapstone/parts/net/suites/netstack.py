@@ -257,5 +257,3 @@ BARE = Suite(
         ),
     ),
 )
-
-SUITES = (SUITE, COUNTS, FIXES, CLIENTS, LINK, BARE)

@@ -90,24 +90,8 @@ _PLACEHOLDERS: tuple[tuple[str, tuple[str, ...], tuple[str, ...]], ...] = (
 """Each placeholder, others that have the same effect, and the fields of a recipe that reach a build through it."""
 
 
-def check_sources(own: OwnProgram, every: Sequence[OwnProgram], experiment: Experiment) -> None:
-    """Raise if an own program can't be built.
-
-    Args:
-        own: with its placeholders.
-        every: `as_run`, for each variant.
-        experiment: its factors are used.
-
-    Raises:
-        UserError: the message states what is wrong, and the hint what to try.
-    """
-    for each in every:
-        _check_source(each)
-    _check_placeholders(own, experiment.factors)
-
-
 def check_carried(own: OwnProgram, every: Sequence[OwnProgram], experiment: Experiment) -> None:
-    """Raise if the files of an own program can't be carried to a machine without this one's; arguments and errors as `check_sources`."""
+    """Raise if the files of an own program can't be carried to a machine without this one's; see `SourceProgram.check_program`."""
     architecture = machine_of(experiment.architecture)
     check_files(own)
     different = {(each.arguments[0], each.stdin, each.files, each.environment): each for each in every}
@@ -317,7 +301,9 @@ class SourceProgram(UserProgram):
     def check_program(self, every: Sequence[OwnProgram], experiment: Experiment, target: Capabilities) -> None:
         """Raise if the program can't be built, or carried to the target."""
         if self._own.build:
-            check_sources(self._own, every, experiment)
+            for each in every:
+                _check_source(each)
+            _check_placeholders(self._own, experiment.factors)
         else:
             check_built(self._own, every, experiment)
         if "shares_files" not in target.offers:
@@ -360,7 +346,8 @@ class SourceProgram(UserProgram):
         """Return what to try after a failure, if that is known."""
         uncarried = self._build.uncarried
         if uncarried is not None and answer.outcome is ProcessOutcome.EXITED and answer.code:
-            return _missing_files_hint(uncarried)
+            named = " ".join(f"--files {shlex.quote(safe(name))}" for name in uncarried)
+            return f"; the machine has the program, its libraries and what --files names{f': add {named}' if named else ''}"
         return super().advice(answer)
 
     def explain_wrong_level(self, program: Program) -> str:
@@ -378,9 +365,3 @@ class SourceProgram(UserProgram):
     def wrong_files(self, trial: TrialSpec, evidence: Evidence) -> str:
         """Return a sentence if the process used another build of a library than ``--with`` requested."""
         return wrong_library(trial.program.recipe, evidence)
-
-
-def _missing_files_hint(uncarried: tuple[str, ...]) -> str:
-    """Return what to try if a program failed in a machine, which has few files."""
-    named = " ".join(f"--files {shlex.quote(safe(name))}" for name in uncarried)
-    return f"; the machine has the program, its libraries and what --files names{f': add {named}' if named else ''}"

@@ -6,15 +6,14 @@ from __future__ import annotations
 import dataclasses
 import random
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, TypeVar, cast
 
 import msgspec
 
 from swapstone.core.factors import Recipe
 from swapstone.core.model import Cpus, Experiment, LoadGenerator, OwnProgram, UnavailableError, UserError, Variant
-from swapstone.core.model.load import ADDRESS, FOLDER, LOOPBACK, PORT, TEMPLATE, filled
+from swapstone.core.model.load import FOLDER, LOOPBACK, TEMPLATE, filled
 from swapstone.core.model.temporary_folder import TemporaryFolder
 from swapstone.core.run.subject import BuildContext, Subject, TrialSpec
 from swapstone.core.run.variant_program import Program
@@ -32,8 +31,6 @@ from swapstone.parts.build.subjects.own_program_carried import carried_files
 
 _PORTS = range(20_000, 32_768)
 """Five digits each, so that the address of the stack does not depend on the port; below the kernel's ephemeral ports."""
-
-Method = TypeVar("Method", bound=Callable[..., Any])
 
 _TRIES = 200
 
@@ -67,11 +64,12 @@ def _is_free(address: str, port: int) -> bool:
         return True
 
 
-def _of_program(method: Method) -> Method:
-    """Return a method that the subject of the server's program answers."""
-    return cast(
-        "Method", lambda server, *arguments, **named: getattr(server._inner, method.__name__)(*arguments, **named)
-    )
+_OF_PROGRAM = (
+    *("needs_compiler", "empty_programs", "aborts_early", "carries_files"),
+    *("notes", "base_recipe", "check_recipes", "equalize", "build_failure", "before", "after", "kept", "advice"),
+    *("file_change", "evidence", "explain_wrong_level", "wrong_files"),
+)
+"""The attributes and methods of a server that are those of its program."""
 
 
 class Server(Subject):
@@ -88,29 +86,13 @@ class Server(Subject):
         super().__init__(inner.workload)
         self._inner = inner
         self._generator = generator
-        self.needs_compiler = inner.needs_compiler
-        self.empty_programs = inner.empty_programs
-        self.aborts_early = inner.aborts_early
-        self.carries_files = inner.carries_files
+        for name in _OF_PROGRAM:
+            setattr(self, name, getattr(inner, name))
         self._in_guest = False
         self._driver: LoadDriver | None = None
         self._remote = RemoteProgram(path="", sha256="")
         """The load generator on the driver's machine."""
         self._folder: TemporaryFolder | None = None
-
-    notes = _of_program(Subject.notes)
-    base_recipe = _of_program(Subject.base_recipe)
-    check_recipes = _of_program(Subject.check_recipes)
-    equalize = _of_program(Subject.equalize)
-    build_failure = _of_program(Subject.build_failure)
-    before = _of_program(Subject.before)
-    after = _of_program(Subject.after)
-    kept = _of_program(Subject.kept)
-    advice = _of_program(Subject.advice)
-    file_change = _of_program(Subject.file_change)
-    evidence = _of_program(Subject.evidence)
-    explain_wrong_level = _of_program(Subject.explain_wrong_level)
-    wrong_files = _of_program(Subject.wrong_files)
 
     def check(self, experiment: Experiment, target: Capabilities) -> None:
         """Raise also if the target has no load generators."""
@@ -231,10 +213,9 @@ class Server(Subject):
         if self._folder is None:
             self._folder = TemporaryFolder("server")
         path = self._folder.path / "filled.conf"
-        for placeholder, value in ((PORT, str(port)), (ADDRESS, address), (FOLDER, str(self._folder.path))):
-            text = text.replace(placeholder, value)
+        (text,) = filled((text,), port, address)
         try:
-            path.write_text(text)
+            path.write_text(text.replace(FOLDER, str(self._folder.path)))
         except OSError as error:
             raise UserError(f"{path} can't be written: {error.strerror}.", "Free space in its folder.") from error
         return str(path)

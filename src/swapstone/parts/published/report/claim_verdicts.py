@@ -16,8 +16,7 @@ from swapstone.core.report.document import BulletList, Document, Item, Paragraph
 from swapstone.core.report.printed_json import printed_json
 from swapstone.core.report.ratios import WALL
 from swapstone.core.report.tables import Range
-from swapstone.parts.published.claims import ClaimTest, PageClaim
-from swapstone.parts.published.data import sources
+from swapstone.parts.published.data import ClaimTest, PageClaim, sources
 from swapstone.parts.published.report.measured import Analysed, effect_of, values
 from swapstone.parts.published.report.published_differences import ratio_text
 

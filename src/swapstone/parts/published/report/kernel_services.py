@@ -13,8 +13,7 @@ from swapstone.core.report.ratios import LOADS_NOTE, SOURCE_NOTE, Ratios, measur
 from swapstone.core.report.tables import Field, known, section_of
 from swapstone.core.report.topics.topic import Topic
 from swapstone.parts.published.data import MeasuredRow, measured_rows
-from swapstone.parts.published.report.service_tables import INDEX_NOTE
-from swapstone.parts.published.report.service_values import means_of, rows_of
+from swapstone.parts.published.report.service_tables import INDEX_NOTE, means_of, rows_of
 from swapstone.parts.published.report.throughput import (
     COLUMNS,
     Row,

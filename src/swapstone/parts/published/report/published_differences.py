@@ -18,8 +18,7 @@ from swapstone.core.report.document import BulletList, Cell, Document, Heading, 
 from swapstone.core.report.printed_json import printed_json
 from swapstone.core.report.ratios import LOADS_NOTE
 from swapstone.core.report.tables import Field, table_of
-from swapstone.parts.published.data import shipped
-from swapstone.parts.published.joins import Joined, PublishedPlace, joined
+from swapstone.parts.published.data import Joined, PublishedPlace, joined, shipped
 from swapstone.parts.published.report.measured import Analysed, Effect, damaged, effect_of, like_the_pages, sign_of
 
 FACTOR = 1.5

@@ -20,8 +20,7 @@ from swapstone.core.report.ratios import LOADS_NOTE, Column, Ratio, Ratios, mean
 from swapstone.core.report.tables import Field, known, quotient, section_of, unit
 from swapstone.core.report.topics.comparison_groups import SAME_SIZE, same_size, size_note
 from swapstone.core.report.topics.topic import Topic
-from swapstone.parts.published.data import MeasuredRow
-from swapstone.parts.published.joins import joined
+from swapstone.parts.published.data import MeasuredRow, joined
 from swapstone.parts.published.report.measured import sign_of
 
 SUITE = "throughput"

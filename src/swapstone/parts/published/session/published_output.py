@@ -13,8 +13,7 @@ from swapstone.core.record import find_records
 from swapstone.core.report.document import Document
 from swapstone.core.report.tables import stored_evidence
 from swapstone.core.session.record_handle import Record, open_record
-from swapstone.parts.published.claims import page_claims
-from swapstone.parts.published.data import shipped
+from swapstone.parts.published.data import page_claims, shipped
 from swapstone.parts.published.report import claim_verdicts, published_differences
 from swapstone.parts.published.report.claim_verdicts import judge
 from swapstone.parts.published.report.measured import Analysed, damaged, like_the_pages

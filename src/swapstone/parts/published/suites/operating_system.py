@@ -6,6 +6,8 @@ docs/os-suite.md describes what one operation of each does: system calls, bytes 
 
 from __future__ import annotations
 
+import functools
+
 from swapstone.core.model import Metric, Source, Suite, Workload
 from swapstone.core.workloads.metrics import BANDWIDTH, COMPUTING, MESSAGES, WAITING
 
@@ -35,8 +37,14 @@ def _work(
     )
 
 
-def _call(call: str, description: str) -> Workload:
-    return _work(f"lat_syscall({call})", "lat_syscall.c", description, argument=call, parameters=(("call", call),))
+def _part(program: str, key: str, value: str, description: str, metrics: tuple[Metric, ...] = COMPUTING) -> Workload:
+    name, file = f"{program}({value})", f"{program}.c"
+    return _work(name, file, description, argument=value, parameters=((key, value),), metrics=metrics)
+
+
+_call = functools.partial(_part, "lat_syscall", "call")
+_signal = functools.partial(_part, "lat_sig", "what")
+_process = functools.partial(_part, "lat_proc", "what", metrics=WAITING)
 
 
 def _select(kind: str, what: str) -> Workload:
@@ -46,21 +54,6 @@ def _select(kind: str, what: str) -> Workload:
         f"select() of 100 {what} for writing, all of them ready; those below 100 are examined",
         argument=f"{kind}:100",
         parameters=(("kind", kind), ("descriptors", "100")),
-    )
-
-
-def _signal(what: str, description: str) -> Workload:
-    return _work(f"lat_sig({what})", "lat_sig.c", description, argument=what, parameters=(("what", what),))
-
-
-def _process(what: str, description: str) -> Workload:
-    return _work(
-        f"lat_proc({what})",
-        "lat_proc.c",
-        description,
-        argument=what,
-        parameters=(("what", what),),
-        metrics=WAITING,
     )
 
 
