@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import shutil
@@ -12,6 +13,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from swapstone.core.model import RecordError
 from swapstone.core.record import Manifest, RecordWriter, foreign_reason, load, origin
 from tests.unit import builders
 
@@ -124,6 +126,24 @@ def test_marks_are_those_of_the_file_that_is_there_and_of_the_next_one(tmp_path:
     assert sorted(names) == ["experiment.json", "experiment.json", "manifest.json"]
     (record / "experiment.json").write_bytes(first)
     assert "experiment.json" in foreign_reason(record)
+
+
+def test_a_record_whose_folder_could_not_be_synced_stays_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The new file is there then, so nothing else changed it."""
+    real, refused = os.fsync, list[Path]()
+
+    def fsync(descriptor: int) -> None:
+        name = Path(f"/proc/self/fd/{descriptor}").readlink()
+        if name == tmp_path / "r" and len(refused) < 2:  # of the marks, and of the manifest
+            refused.append(name)
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        real(descriptor)
+
+    with RecordWriter.create(tmp_path / "r", builders.experiment()) as writer:
+        monkeypatch.setattr(os, "fsync", fsync)
+        with pytest.raises(RecordError, match="can't be written"):
+            writer.write_manifest(Manifest(machine=(), tools=(), artifacts=(), passes=()))
+    assert len(refused) == 2 and foreign_reason(tmp_path / "r") == "" and load(tmp_path / "r").damages == ()
 
 
 @pytest.mark.parametrize("kind", ["readable", "link", "short", "folder", "unwritable"])

@@ -186,9 +186,11 @@ class RecordWriter(Closing):
             self._write(name, noun)
 
     def _write(self, name: str, noun: FrozenStruct) -> None:
-        _write_bytes(self.path / name, origin.file_bytes(noun))
-        self._files.note(name)
-        self._files.note(origin.ORIGIN)
+        try:
+            _write_bytes(self.path / name, origin.file_bytes(noun))
+        finally:  # what a full disk left is no change by something else
+            self._files.note(name)
+            self._files.note(origin.ORIGIN)
 
     def keep_raw(self, output: bytes) -> str:
         """Keep the raw output of a trial, or the agent's answer to it: in the line of the next run, or a long one in a file.
