@@ -46,7 +46,7 @@ def _run(copy: Path, records: Path, *arguments: str, expect: int = 0) -> str:
 def test_the_recipe_adds_one_file_and_one_entry() -> None:
     source, entry, *_ = code_blocks("Add a workload")
     assert source.count("WORKLOAD(.name") == 1
-    assert entry.startswith("        _work(") and entry.endswith("),\n")
+    assert entry.startswith("        program(") and entry.endswith("),\n")
 
 
 @pytest.mark.slow
