@@ -61,6 +61,8 @@ def test_other_arguments_are_another_level(text: str) -> None:
         ("/x/p\0work\x004000\0", (("/x/p", "work", "4000"),), False),
         ("/x/p\0work\x005000\0", (), False),
         ("/x/p\0work\x0040000\0", (), False),
+        ("/x/p\0" + 10 * "\0", (), False),
+        ("/x/p\0wor\0:4000\0", (), False),
     ],
 )
 def test_a_program_may_divide_its_arguments_in_place(

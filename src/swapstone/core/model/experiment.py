@@ -177,7 +177,7 @@ class Experiment(FrozenStruct, frozen=True, kw_only=True):
         module_files: absolute paths of kernel modules that the virtual machine loads before the work.
         rules: version of the rules by which rows are judged. 1: records before 0.2, on medians alone. 2: means, tails, carry-over, outputs
             and processors are checked too. 3: a direction needs the ratio of medians too, outputs are compared token by token, and the
-            values of discarded runs count in the tail.
+            values of discarded runs count in the tail. 4: all variants of a block discard equally many runs.
         correction: `REPORT_CORRECTION` or `FAMILY_CORRECTION`: which rows share one rate of false differences.
         prime: how many runs of the same variant are made and discarded directly before each measured run. By rules 3 up to 2
             more, at random (`swapstone.core.plan.extra_runs`), so that what happens in each n-th run is not always discarded, or never.

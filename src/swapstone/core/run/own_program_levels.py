@@ -121,9 +121,14 @@ def _is_command(seen: tuple[str, ...], expected: Expected, evidence: Evidence) -
 
 
 def _is_divided(seen: tuple[str, ...], arguments: tuple[str, ...]) -> bool:
-    """Return whether words are the arguments with zero bytes in the place of some characters, as strtok(3) and strsep(3) leave them."""
+    """Return whether words are the arguments with zero bytes in the place of separators, as strtok(3) and strsep(3) leave them.
+
+    Letters and digits are none: a program that erases its arguments shows nothing.
+    """
     found, whole = "\0".join(seen), "\0".join(arguments)
-    return len(found) == len(whole) and all(each in ("\0", other) for each, other in zip(found, whole, strict=True))
+    return len(found) == len(whole) and all(
+        each == other or (each == "\0" and not other.isalnum()) for each, other in zip(found, whole, strict=True)
+    )
 
 
 def _is_executable(program: str, expected: Expected, evidence: Evidence) -> bool:
