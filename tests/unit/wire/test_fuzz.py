@@ -139,8 +139,8 @@ def test_changed_checksums_are_repaired() -> None:
 
 @pytest.mark.slow
 def test_a_run_prints_the_answer_and_a_table(exhaustive: bool) -> None:
-    command = [sys.executable, str(TOP / "tools" / "fuzz.py"), "--seed", "5", "--seconds", "60" if exhaustive else "1"]
-    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    command = [sys.executable, "-m", "tools", "fuzz", "--seed", "5", "--seconds", "60" if exhaustive else "1"]
+    result = subprocess.run(command, capture_output=True, text=True, check=False, cwd=TOP)
     assert result.returncode == 0, result.stdout + result.stderr
     lines = result.stdout.splitlines()
     assert re.fullmatch(rf"0 defects in {len(DECODERS)} decoders: [0-9,]+ executions in [0-9]+ s, seed 5\.", lines[0])
