@@ -11,6 +11,7 @@ import pytest
 
 from swapstone.core.comparison import precision
 from swapstone.core.comparison.outputs import Agreement, agreement, variations
+from swapstone.core.comparison.run_table import EXIT_STATUS
 from swapstone.core.model import CURRENT_RULES, Caveat, CaveatKind, Experiment, Run, Sample, Status, Trial, Verdict
 from swapstone.core.plan import variants
 from swapstone.core.wire.own_program_output import OutputDigests, columns_of
@@ -192,6 +193,21 @@ def test_a_rate_that_both_sides_may_have_is_stated_as_such() -> None:
     runs = runs_of(experiment(), *OTHER_WORK["words for numbers in one run"])
     text = "1 of 51 runs differ in what all the baseline's 51 runs have in common, so rarely that the other side may have such"
     assert text in verdict(experiment(), runs)[1]
+
+
+def test_in_few_runs_a_part_that_varies_on_one_side_shows_nothing() -> None:
+    pair: tuple[Print, Print] = (lambda *_: "a, b", lambda _, n: ("a, b", "b, a")[n % 2])  # of an order that varies
+    for count, expected in ((2, Agreement.UNKNOWN), (4, Agreement.UNKNOWN), (5, Agreement.DIFFERENT)):
+        runs = runs_of(experiment(), *pair, count=count)
+        assert agreement(experiment(), PLACE, BASE, CANDIDATE, runs)["stdout"].agreement is expected
+        assert (verdict(experiment(), runs)[0] is Verdict.INVALID) is (expected is Agreement.DIFFERENT)
+    numbers = runs_of(experiment(), *OTHER_WORK["a wrong number"], count=4)
+    found = agreement(experiment(), PLACE, BASE, CANDIDATE, numbers)["stdout"]
+    assert found.agreement is Agreement.UNKNOWN, "nor that they are equal but for it"
+    failing = experiment(ignore_failure=True)
+    runs = runs_of(failing, *([lambda *_: ""] * 2), statuses=(lambda _: 0, lambda n: int(n == 1)), count=4)
+    assert agreement(failing, PLACE, BASE, CANDIDATE, runs)[EXIT_STATUS].agreement is Agreement.UNKNOWN
+    assert verdict(experiment(), runs_of(experiment(), lambda *_: "5", lambda *_: "6", count=2))[0] is Verdict.INVALID
 
 
 def test_earlier_rules_compare_what_is_constant_on_both_sides() -> None:

@@ -22,6 +22,7 @@ from swapstone.core.comparison.findings import Findings, Place, shortened
 from swapstone.core.comparison.run_table import EXIT_STATUS, OK, Ints, Runs, as_table, by_number
 from swapstone.core.model import (
     DIRECTION_RULES,
+    EQUAL_EXTRA_RULES,
     Caveat,
     CaveatKind,
     Experiment,
@@ -35,6 +36,9 @@ from swapstone.core.wire.own_program_output import COLUMNS, KEY_DIGITS, SHAPE, S
 
 FEWEST_RUNS = 2
 """A content counts as constant if it is the same in so many runs, all of that side."""
+
+FEWEST_BESIDE_VARYING = 5
+"""In fewer runs a part that varies on both sides may be constant on one by chance, so it shows neither other work nor the same."""
 
 MANY_RUNS = 30
 """A measurement ends because one side varies only after so many runs of each: in fewer, a rounded time may be constant by chance."""
@@ -302,6 +306,8 @@ def _exit_status(experiment: Experiment, baseline: _Side, candidate: _Side, fewe
         return Relation(Agreement.DIFFERENT, text)
     if text := _different_parts(experiment, baseline, candidate, [part], fewest):
         return Relation(Agreement.DIFFERENT, f"exits with another status: {text}{REMEDY}")
+    if part.other.size and _too_few(experiment, baseline, candidate):
+        return Relation(Agreement.UNKNOWN)
     return Relation(Agreement.EQUAL if old.keys() == new.keys() else Agreement.SIMILAR)
 
 
@@ -327,9 +333,9 @@ def _content(experiment: Experiment, baseline: _Side, candidate: _Side, name: st
         known = len(old) == len(new) == 1 and None not in old
         text = "in every run, its text without numbers differs from the baseline's" if known and old != new else ""
         if not text and (known or _by_column(experiment)):
-            text = _different_parts(
-                experiment, baseline, candidate, _variations(experiment, baseline, candidate, name), fewest
-            )
+            parts = _variations(experiment, baseline, candidate, name)
+            text = _different_parts(experiment, baseline, candidate, parts, fewest)
+            known = known and not (any(each.other.size for each in parts) and _too_few(experiment, baseline, candidate))
         if not text:
             return Relation(Agreement.SIMILAR if known else Agreement.UNKNOWN)
     head = HEADS.get(name, f"writes another file {name!r}: ")
@@ -419,7 +425,8 @@ def _different_parts(
     """Return how parts of an output show other work; empty if they don't."""
     if any(each.constant for each in parts):
         return "a part that is the same in all runs differs from the baseline's"
-    if not _by_column(experiment) or min(baseline.rows.size, candidate.rows.size) < fewest:
+    few = min(baseline.rows.size, candidate.rows.size) < fewest or _too_few(experiment, baseline, candidate)
+    if few or not _by_column(experiment):
         return ""
     every = np.unique(np.concatenate([each.other for each in parts] or [np.zeros(0, dtype=np.int64)]))
     for side, whose, reference, common in (
@@ -432,6 +439,12 @@ def _different_parts(
             rare = f", so rarely that the other side may have such runs too (p {p_value:.1g})"
             return text + rare if p_value > _CHANCE else text
     return ""
+
+
+def _too_few(experiment: Experiment, baseline: _Side, candidate: _Side) -> bool:
+    return (
+        experiment.rules >= EQUAL_EXTRA_RULES and min(baseline.rows.size, candidate.rows.size) < FEWEST_BESIDE_VARYING
+    )
 
 
 def _shown(digest: str) -> str:
@@ -451,14 +464,15 @@ def _discarded(experiment: Experiment) -> Iterator[Caveat]:
 
 
 def _not_compared(unknown: Mapping[str, Sequence[str]]) -> Iterator[Caveat]:
+    shown = {STDOUT: "standard output", EXIT_STATUS: "the exit status"}
     for name, workloads in unknown.items():
         if name == STDERR:  # messages and progress often vary
             continue
-        what = "standard output" if name == STDOUT else f"the file {name!r}"
         yield Caveat(
             kind=CaveatKind.OUTPUT_NOT_COMPARED,
-            message=f"Whether the variants do the same work is not known for {shortened(workloads, 3)}: {what} varies from run to "
-            "run, and not in numbers alone, or could not be read.",
+            message=f"Whether the variants do the same work is not known for {shortened(workloads, 3)}: "
+            f"{shown.get(name) or f'the file {name!r}'} varies from run to run in more than numbers or in fewer than "
+            f"{FEWEST_BESIDE_VARYING} runs, or could not be read.",
             hint="Let the program write its result to a file, without times or random data, and name it: --artifact FILE. "
             "If the outputs are meant to differ: --output-may-differ",
         )

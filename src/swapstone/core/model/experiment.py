@@ -143,7 +143,8 @@ DIRECTION_RULES = 3
 """The first rules whose direction needs the ratio of medians, whose outputs are compared token by token, and whose discarded runs count."""
 
 EQUAL_EXTRA_RULES = 4
-"""The first rules by which all variants of a block discard equally many runs more, so that what each run leaves grows alike."""
+"""The first rules by which all variants of a block discard equally many runs more, so that what each run leaves grows alike,
+and by which a part of an output that varies on one side shows other work only in five runs of each."""
 
 CURRENT_RULES = EQUAL_EXTRA_RULES
 """The rules of new experiments."""
