@@ -189,6 +189,22 @@ def test_files_that_runs_leave_and_storage_are_caveats(tmp_path: Path) -> None:
     assert not any("leave files" in each["message"] for each in analysis["caveats"])
 
 
+def test_a_log_outside_the_working_folder_is_named(tmp_path: Path) -> None:
+    log = Path(f"/var/tmp/swapstone-test-{os.getpid()}.log")
+    for name in "ab":
+        script(tmp_path, name, f"echo run >> {log}")
+    try:
+        analysis = compare(tmp_path, blocks=6)
+        lines = log.read_text().count("\n")
+    finally:
+        log.unlink(missing_ok=True)
+    assert lines >= 12
+    assert [each["message"] for each in analysis["caveats"] if str(log) in each["message"]]
+    assert not any(each["message"].startswith("Runs of a leave") for each in analysis["caveats"])
+    text = " ".join(swapstone(tmp_path, "show", "r").stdout.split())
+    assert "files outside their working folder grew (who wrote to them is not observed): " + repr(str(log)) in text
+
+
 def test_an_edited_record_is_no_way_to_other_files(tmp_path: Path) -> None:
     """The names of raw outputs come from the record."""
     script(tmp_path, "a", "echo 1")

@@ -305,3 +305,7 @@ def test_files_that_runs_leave_are_a_caveat() -> None:
     runs = side(BASE, [b"1"] * 20, 1000.0) + side(CANDIDATE, [b"1"] * 20, 1000.0, found_files=("a\x1b[31m", "b", "..."))
     (found,) = (c.message for c in analysed(experiment(), runs).caveats if c.kind is CaveatKind.WRITES_FILES)
     assert "leave files in their working folder" in found and r"'a\x1b[31m', 'b', ..." in found
+    runs[:20] = side(BASE, [b"1"] * 20, 1000.0, found_files=("c", "/dev/shm/\x1b[31m"))
+    inside, outside = (c.message for c in analysed(experiment(), runs).caveats if c.kind is CaveatKind.WRITES_FILES)
+    assert inside.endswith(r": 'c', 'a\x1b[31m', 'b', ....")
+    assert "outside their working folder grew" in outside and outside.endswith(r"'/dev/shm/\x1b[31m'.")

@@ -16,7 +16,7 @@ NONE: frozenset[str] = frozenset()
 def test_files_that_earlier_runs_left_are_named(tmp_path: Path) -> None:
     (tmp_path / "old").write_text("same")
     (tmp_path / "log").write_text("1\n")
-    watch = FolderWatch()
+    watch = FolderWatch(())
     assert watch.before_run(str(tmp_path), NONE) == ()
     assert watch.before_run(str(tmp_path), NONE) == ()
     (tmp_path / "old").write_text("SAME")  # another content of the same size
@@ -30,7 +30,7 @@ def test_files_that_earlier_runs_left_are_named(tmp_path: Path) -> None:
 
 
 def test_three_files_are_named_and_hostile_names_are_text(tmp_path: Path) -> None:
-    watch = FolderWatch()
+    watch = FolderWatch(())
     watch.before_run(str(tmp_path), NONE)
     for name in (b"a\xff", b"b\n\x1b[31m", b"c", b"d"):
         Path(os.fsdecode(os.fsencode(tmp_path) + b"/" + name)).write_text("")
@@ -40,8 +40,28 @@ def test_three_files_are_named_and_hostile_names_are_text(tmp_path: Path) -> Non
         each.encode()
 
 
+def test_files_that_grow_in_shared_folders_are_named(tmp_path: Path) -> None:
+    work, shared = tmp_path / "work", tmp_path / "shared"
+    for folder in (work, shared / "folder"):
+        folder.mkdir(parents=True)
+    watch = FolderWatch((str(shared), str(tmp_path / "absent")))
+    (shared / "link").symlink_to(shared / "new")
+    found = []
+    for number in range(EXAMINED_RUNS + 1):
+        (shared / "still").write_text(f"{number:02}")
+        (shared / "again").unlink() if number % 2 else (shared / "again").write_text("")
+        (shared / "declared").write_text("x" * number)
+        (shared / "folder" / "inner").write_text("x" * number)
+        (shared / f"new{number}").write_text("")
+        if number % 2:  # the log of one of two variants
+            with (shared / "log").open("a") as log:
+                log.write("run\n")
+        found.append(watch.before_run(str(work), frozenset({str(shared / "declared")})))
+    assert found == [()] * 7 + [(str(shared / "log"),)] * 2 + [()]
+
+
 def test_only_the_first_runs_are_examined(tmp_path: Path) -> None:
-    watch = FolderWatch()
+    watch = FolderWatch(())
     for number in range(EXAMINED_RUNS):
         assert bool(watch.before_run(str(tmp_path), NONE)) == (number > 0)
         (tmp_path / f"left{number}").write_text("")
@@ -65,7 +85,7 @@ def test_records_and_links_are_left_out_and_large_folders_are_not_examined(tmp_p
 def test_a_folder_that_is_too_large_at_first_is_never_compared(tmp_path: Path) -> None:
     for number in range(10_001):
         os.link(__file__, tmp_path / str(number)) if number == 0 else os.link(tmp_path / "0", tmp_path / str(number))
-    watch = FolderWatch()
+    watch = FolderWatch(())
     assert watch.before_run(str(tmp_path), NONE) == ()
     for number in range(1, 10_001):
         (tmp_path / str(number)).unlink()

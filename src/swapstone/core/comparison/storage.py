@@ -69,10 +69,22 @@ def _left(workload: str, table: RunTable, rows: Ints) -> Iterator[Caveat]:
     found, first = np.unique(table.found[rows], return_index=True)
     lists = [table.left[number] for number in found[np.argsort(first)].tolist()]
     names = list(dict.fromkeys(name for files in lists for name in files))
-    if names:
-        shown = ", ".join(repr(name[:80]) for name in names if name != "...") + (", ..." if "..." in names else "")
-        yield Caveat(
-            kind=CaveatKind.WRITES_FILES,
-            message=f"Runs of {workload} leave files in their working folder, which later runs of all variants find: {shown}.",
-            hint="Remove or restore them before each run: --prepare 'rm -f FILE'",
-        )
+    outside = [name for name in names if name.startswith("/")]
+    for chosen, what, hint in (
+        (
+            [name for name in names if name not in outside],
+            f"Runs of {workload} leave files in their working folder, which later runs of all variants find",
+            "Remove or restore them before each run: --prepare 'rm -f FILE'",
+        ),
+        (
+            outside,
+            f"While runs of {workload} were measured, files outside their working folder grew (who wrote to them is not observed)",
+            "If the program writes to them, each run finds another state than the one before. Restore it: --prepare COMMAND",
+        ),
+    ):
+        if shown := [repr(name[:80]) for name in chosen if name != "..."]:
+            yield Caveat(
+                kind=CaveatKind.WRITES_FILES,
+                message=f"{what}: {', '.join(shown)}{', ...' if '...' in chosen else ''}.",
+                hint=hint,
+            )

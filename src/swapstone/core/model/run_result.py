@@ -79,8 +79,9 @@ class Run(FrozenStruct, frozen=True, kw_only=True):
             with ``sections:``, of successive parts of the content (`swapstone.core.wire.own_program_output`).
         answer: SHA-256 of the agent's answer, stored beside the raw output: what it measured, observed and noted, and how the program
             ended. Empty if there was no answer, and in records before 0.2.
-        found_files: of an own program, files in its working folder that earlier runs left and this run found, by their paths in it: at
-            most three, and ``...`` if there are more. Examined in the first runs only.
+        found_files: of an own program, files in its working folder that earlier runs left and this run found, by their paths in it, and
+            files that grew in `/dev/shm`, `/tmp` and `/var/tmp`, by their whole paths: at most three of each, and ``...`` if there are
+            more. Examined in the first runs only.
         seen: pairs (name, text) that the workload's program reports of what it measured, such as the congestion control in force
             (docs/wire.md, section 4).
     """

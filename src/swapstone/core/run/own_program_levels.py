@@ -3,7 +3,10 @@
 
 from __future__ import annotations
 
+import collections
+import contextlib
 import functools
+import itertools
 import os
 import re
 import shlex
@@ -11,7 +14,7 @@ import shutil
 import stat
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import msgspec
@@ -161,6 +164,12 @@ EXAMINED_RUNS = 9
 NAMED = 3
 """How many files are named."""
 
+SHARED_FOLDERS = ("/dev/shm", "/tmp", "/var/tmp")  # noqa: S108 # they are listed
+"""Where programs keep what outlives them, beside their working folder."""
+
+OFTEN = 3
+"""A file that is new, and then grew so often between two runs, may be what runs leave; once or twice, it may be another program's."""
+
 _RECORD = frozenset({"record.json", "experiment.json", "runs.jsonl"})
 """A folder with one of these is a record, which the session itself writes."""
 
@@ -220,12 +229,33 @@ def listing(folder: str, most_entries: int = MOST_ENTRIES, most_seconds: float =
     return found
 
 
-class FolderWatch:
-    """Finds the files that earlier runs left in a folder, by listing it before each of the first runs. One for each session."""
+def _grown(before: Listing, folders: Sequence[str]) -> Listing:
+    """Return this user's regular files directly in folders that programs share, if they are longer than ever before, or new."""
+    found: Listing = {}
+    for folder in folders:
+        with contextlib.suppress(OSError), os.scandir(folder) as scanned:
+            for entry in itertools.islice(scanned, MOST_ENTRIES):
+                with contextlib.suppress(OSError):  # gone since
+                    status = entry.stat(follow_symlinks=False)
+                    if stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid():
+                        found[entry.path] = status.st_size
+    return {path: size for path, size in found.items() if size > before.get(path, -1)}
 
-    def __init__(self) -> None:
+
+def _named(paths: Iterable[str]) -> tuple[str, ...]:
+    names = [os.fsencode(path).decode(errors="backslashreplace") for path in sorted(paths)]
+    return (*names[:NAMED], *(("...",) if len(names) > NAMED else ()))
+
+
+class FolderWatch:
+    """Finds the files that earlier runs left, by listing folders before each of the first runs. One for each session."""
+
+    def __init__(self, shared: Sequence[str] = SHARED_FOLDERS) -> None:
+        self._folders = shared
         self._first: dict[str, Listing | None] = {}
         self._runs: dict[str, int] = {}
+        self._shared: Listing = {}
+        self._grew: collections.Counter[str] = collections.Counter()
         self._lock = threading.Lock()
 
     def before_run(self, folder: str, declared: frozenset[str]) -> tuple[str, ...]:
@@ -236,23 +266,24 @@ class FolderWatch:
             declared: paths of files that the user named as outputs.
 
         Returns:
-            Up to `NAMED` files that are new or have another size, as text without bytes that are not UTF-8, and ``...`` if there are
-            more; empty for the first run and after `EXAMINED_RUNS`.
+            Up to `NAMED` files that are new or have another size, and as many in `SHARED_FOLDERS` that grew `OFTEN` times between two
+            runs, as text without bytes that are not UTF-8, and ``...`` for more; none after `EXAMINED_RUNS`. The former are relative
+            to the folder, the latter whole paths.
         """
         with self._lock:
             number = self._runs[folder] = self._runs.get(folder, 0) + 1
-            if number > EXAMINED_RUNS or (number > 1 and self._first[folder] is None):
+            if number > EXAMINED_RUNS:
                 return ()
-            now = listing(folder)
-            if number == 1:
-                self._first[folder] = now
-            first = self._first[folder]
-        if number == 1 or now is None or first is None:
-            return ()
-        new = sorted(
+            now = listing(folder) if number == 1 or self._first[folder] is not None else None
+            first = self._first.setdefault(folder, now)
+            grown = _grown(self._shared, self._folders)
+            self._shared |= grown
+            self._grew.update(grown.keys())
+            often = [path for path, times in self._grew.items() if times > OFTEN and path not in declared]
+        new = [
             path
-            for path, size in now.items()
-            if first.get(path) != size and os.path.join(folder, path) not in declared  # noqa: PTH118
-        )
-        names = [os.fsencode(path).decode(errors="backslashreplace") for path in new[:NAMED]]
-        return (*names, *(("...",) if len(new) > NAMED else ()))
+            for path, size in (now or {}).items()
+            if first is not None and first.get(path) != size and os.path.join(folder, path) not in declared  # noqa: PTH118
+        ]
+        inside = os.path.join(folder, "")  # noqa: PTH118
+        return (*_named(new), *_named(path for path in often if not path.startswith(inside)))
