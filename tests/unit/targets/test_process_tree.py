@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.core.targets.host import HostTarget, had_children
+from swapstone.core.targets.host import COUNTED_RUNS, HostTarget, had_children
 from swapstone.core.targets.memory_cgroup import Place, TreeCgroup, tree_places, usable_place
 from swapstone.core.wire import ProcessOutcome, TrialRequest
 
@@ -64,6 +64,17 @@ def test_one_process_has_its_own_time_only(target: HostTarget) -> None:
     found = facts(target, BURN)
     assert abs(found["tree_cpu_us"] - found["user_us"] - found["system_us"]) < 50_000
     assert found["children"] == 0
+
+
+@pytest.mark.usefixtures("target")
+def test_only_first_runs_are_counted_until_one_has_several_processes() -> None:
+    with HostTarget() as opened:
+        found = [facts(opened, "") for _ in range(COUNTED_RUNS + 1)]
+        assert ["tree_cpu_us" in each for each in found] == [True] * COUNTED_RUNS + [False]
+        assert "tree_cpu_us" in facts(opened, "pass"), "another command line"
+        found = [facts(opened, "import os\nif os.fork() == 0: os._exit(0)\nos.wait()") for _ in range(COUNTED_RUNS + 1)]
+        assert all("tree_cpu_us" in each and each["children"] for each in found)
+        assert "tree_cpu_us" in facts(opened, ""), "so that all variants run alike"
 
 
 def test_no_group_is_left(target: HostTarget) -> None:
