@@ -20,7 +20,7 @@ from pathlib import Path
 
 from swapstone.core.model import UnavailableError
 from swapstone.parts.explain.instruments import requirements
-from swapstone.parts.explain.instruments.instrument_result import ProfileBuilder, ReferenceRuns, recorded, result
+from swapstone.parts.explain.instruments.instrument_result import ProfileBuilder, RecordedRuns, ReferenceRuns, result
 from swapstone.parts.explain.instruments.perf import Recording, TooLargeError, need, record
 from swapstone.parts.explain.instruments.perf_script import mapped
 from swapstone.parts.explain.instruments.symbol_tables import Table
@@ -276,7 +276,7 @@ def _counted(
                 ),
                 size,
             )
-    runs = recorded(recording, tracee, by_event)
+    runs = RecordedRuns().add(recording, tracee, by_event)
     operations = runs.operations
     found = tuple(
         Amount(group=group, name=name, value=value / operations) for (group, name), value in sorted(amounts.items())

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from swapstone.core.artifacts.distribution_packages import install_command
 from swapstone.core.model import UnavailableError, UserError
 from swapstone.parts.explain.instruments import requirements
-from swapstone.parts.explain.instruments.instrument_result import ProfileBuilder, ReferenceRuns, recorded, result
+from swapstone.parts.explain.instruments.instrument_result import ProfileBuilder, RecordedRuns, ReferenceRuns, result
 from swapstone.parts.explain.instruments.perf import passes, record
 from swapstone.parts.explain.instruments.symbolizer import Symbolizer
 from swapstone.parts.explain.instruments.traced_run import Region, Tracee, run
@@ -81,7 +81,7 @@ def _by_tracepoints(tracee: Tracee, reference: ReferenceRuns) -> InstrumentResul
         counted[name] += 1
         user = tuple(frame for frame in symbolizer.stack(event) if frame.object != KERNEL)
         adder.add((*user, Frame(symbol=name, object=KERNEL)), 1.0)
-    runs = recorded(recording, tracee, [_EVENT])
+    runs = RecordedRuns().add(recording, tracee, [_EVENT])
     amounts = _amounts(counted, tracee, len(recording.windows.pieces), runs.operations)
     profile = adder.profile(NAME, "1", runs.operations, runs.notes())
     return result(NAME, tracee, reference, runs, amounts=amounts, profile=profile, notes=runs.notes())

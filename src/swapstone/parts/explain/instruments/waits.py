@@ -14,7 +14,7 @@ import msgspec
 
 from swapstone.core.model import UnavailableError
 from swapstone.core.model.safe_text import safe
-from swapstone.parts.explain.instruments.instrument_result import ReferenceRuns, recorded, result
+from swapstone.parts.explain.instruments.instrument_result import RecordedRuns, ReferenceRuns, result
 from swapstone.parts.explain.instruments.perf import COMM_BYTES, MeasuredWindows, Recording, TooLargeError, record
 from swapstone.parts.explain.instruments.perf_script import Event
 from swapstone.parts.explain.instruments.symbolizer import Symbolizer
@@ -442,7 +442,7 @@ def measure(tracee: Tracee, reference: ReferenceRuns) -> InstrumentResult:
     driver = Path(generator.arguments[0]).name[:COMM_BYTES] if generator is not None else ""
     chains = WaitChains(recording.windows, recording.ended.pid, driver, Symbolizer(tracee).stack)
     chains.follow(recording.events)
-    runs = recorded(recording, tracee, [SWITCH, WAKING])
+    runs = RecordedRuns().add(recording, tracee, [SWITCH, WAKING])
     found = result(NAME, tracee, reference, runs, notes=(*notes, *chains.notes(), *runs.notes()))
     return msgspec.structs.replace(found, waits=chains.ended(runs.operations), taken=chains.taken(runs.operations))
 
