@@ -11,8 +11,7 @@ import pytest
 from swapstone.core.model import UserError
 from swapstone.core.wire import TrialRequest
 from swapstone.parts.explain.instruments import instrument_result, oncpu
-from swapstone.parts.explain.instruments.instrument_result import ReferenceRuns
-from swapstone.parts.explain.instruments.traced_run import Region, Tracee
+from swapstone.parts.explain.instruments.traced_run import ReferenceRuns, Region, Tracee
 
 INITIAL, CONTAINER = "         0          0 4294967295\n", "         0     100000      65536\n"
 

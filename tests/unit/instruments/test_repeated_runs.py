@@ -14,12 +14,11 @@ from swapstone.parts.explain.instruments.instrument_result import (
     FEW_RUNS,
     RUNS,
     ProfileBuilder,
-    ReferenceRuns,
     RunPlan,
     planned_runs,
     repeat,
 )
-from swapstone.parts.explain.instruments.traced_run import Region, Tracee
+from swapstone.parts.explain.instruments.traced_run import ReferenceRuns, Region, Tracee
 from swapstone.parts.explain.model.explanation import OWN_OBJECT, Frame
 
 REQUEST = TrialRequest(id="x", arguments=("/bin/true", "3"), cwd="/", timeout_ms=1)

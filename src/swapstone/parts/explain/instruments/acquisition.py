@@ -28,8 +28,7 @@ from swapstone.core.run.variant_program import Program
 from swapstone.core.targets import Target, TargetError, driver_of, find_target_kind
 from swapstone.core.wire import AgentAnswer, TrialRequest, decode_workload_report
 from swapstone.parts.explain.instruments import hardware, heap, instructions, offcpu, oncpu, pages, syscalls, waits
-from swapstone.parts.explain.instruments.instrument_result import ReferenceRuns
-from swapstone.parts.explain.instruments.traced_run import Region, Tracee
+from swapstone.parts.explain.instruments.traced_run import ReferenceRuns, Region, Tracee
 from swapstone.parts.explain.model.explanation import (
     Amount,
     InstrumentCost,

@@ -4,8 +4,8 @@
 The sizes of the simulated caches are stated explicitly: valgrind would take those of this machine, and a last-level cache of hundreds of
 MiB hides every miss.
 
-A run has the limit of every instrument (`RunLimit`). Where callgrind would exceed it, cachegrind counts the instructions alone, which
-takes about a seventh of the time, and has no calls, no objects of functions and no simulation.
+A run has the limit of every instrument (`ReferenceRuns.limit_s`). Where callgrind would exceed it, cachegrind counts the instructions alone,
+which takes about a seventh of the time, and has no calls, no objects of functions and no simulation.
 
 Valgrind's processor has no AVX-512, so a C library may select other functions under it.
 """
@@ -22,9 +22,8 @@ from typing import TypeVar
 
 from swapstone.core.model import UnavailableError, UserError
 from swapstone.parts.explain.instruments import requirements
-from swapstone.parts.explain.instruments.instrument_result import ReferenceRuns
 from swapstone.parts.explain.instruments.symbolizer import Symbolizer
-from swapstone.parts.explain.instruments.traced_run import Region, TracedRun, Tracee, inner_command, run
+from swapstone.parts.explain.instruments.traced_run import ReferenceRuns, Region, TracedRun, Tracee, inner_command, run
 from swapstone.parts.explain.model.explanation import LISTED_FUNCTIONS, OWN_OBJECT, Amount, InstrumentResult
 
 _NAMED = re.compile(r"(fn|cfn|ob|cob|fl|fi|fe|cfi|cfl)=(?:\(([0-9]+)\)(?: (.*))?|(.+))$")
@@ -285,7 +284,7 @@ def expected_excess(tracee: Tracee, reference: ReferenceRuns, counter: Counter) 
     passes = 3 if tracee.region is Region.PASSES else 1
     cpu_ns = reference.metrics.get("cpu", reference.wall_ns)
     whole_s = (reference.wall_ns + cpu_ns * counter.slowdown) * tracee.operations * passes / 1e9
-    most_s = reference.limit().run_s
+    most_s = reference.limit_s
     if whole_s <= most_s:
         return ""
     return (
@@ -310,7 +309,7 @@ def _run(tracee: Tracee, reference: ReferenceRuns, counter: Counter) -> tuple[Ta
     tool = ("valgrind", f"--tool={counter.tool}", "--vgdb=no", "-q", *options)
     arguments = tracee.request.arguments
     helpers = inner_command(tracee)[: -len(arguments)]
-    ended = run((*helpers, *tool, *arguments), tracee, reference.folder, reference.limit(), complete=True)
+    ended = run((*helpers, *tool, *arguments), tracee, reference, complete=True)
     found = Tally()
     for file in sorted(files.iterdir()):
         with file.open(errors="replace") as lines:

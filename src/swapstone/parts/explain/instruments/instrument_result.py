@@ -7,48 +7,12 @@ import collections
 import dataclasses
 import math
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Callable, Collection, Iterator, Sequence
 
 from swapstone.parts.explain.instruments import requirements
 from swapstone.parts.explain.instruments.perf import Recording, record, require_kernel_samples
-from swapstone.parts.explain.instruments.traced_run import Region, RunLimit, Tracee, limit_of
+from swapstone.parts.explain.instruments.traced_run import ReferenceRuns, Region, Tracee
 from swapstone.parts.explain.model.explanation import Amount, ElapsedTime, Frame, InstrumentResult, Profile, ProfileRun
-
-
-@dataclasses.dataclass(frozen=True)
-class ReferenceRuns:
-    """What the reference runs of a variant gave.
-
-    Attributes:
-        metrics: medians by name: ``wall``, ``cpu`` per operation in ns, ``nvcsw`` and others per pass.
-        objects: files that the process had mapped executable.
-        preload: of these, the objects that the loader preloaded.
-        folder: a scratch folder.
-        longest_s: duration of the longest reference run, with the start and the end of its processes.
-        notify: called with a line when a wait takes long.
-    """
-
-    metrics: Mapping[str, float]
-    objects: tuple[str, ...]
-    preload: tuple[str, ...]
-    folder: Path
-    longest_s: float = 1.0
-    notify: Callable[[str], None] = lambda _: None
-
-    @property
-    def wall_ns(self) -> float:
-        """Return the elapsed time of an operation in ns."""
-        return self.metrics.get("wall", 0.0)
-
-    def limit(self) -> RunLimit:
-        """Return how long a run under an instrument may take."""
-        return limit_of(self.longest_s, self.notify)
-
-    def passes_for(self, tracee: Tracee, work_ns: float, most: int = 20_000) -> Tracee:
-        """Return the tracee with the number of passes that takes about this long without an instrument."""
-        one = max(1.0, self.wall_ns * tracee.operations)
-        return tracee.with_passes(max(1, min(most, round(work_ns / one))))
 
 
 @dataclasses.dataclass
@@ -232,7 +196,7 @@ def recordings(
         UserError: a run failed.
     """
     for number in repeat(plan, enough):
-        recording = record(tracee, options, reference.folder, limit=reference.limit(), mapped=reference.objects)
+        recording = record(tracee, options, reference, mapped=reference.objects)
         require_kernel_samples(recording.events, kind)
         runs.add(recording, tracee, [kind])
         yield number * plan.parts, recording

@@ -10,7 +10,6 @@ from swapstone.parts.explain.instruments.instrument_result import (
     RUNS,
     ProfileBuilder,
     RecordedRuns,
-    ReferenceRuns,
     planned_runs,
     recordings,
     result,
@@ -18,7 +17,7 @@ from swapstone.parts.explain.instruments.instrument_result import (
 from swapstone.parts.explain.instruments.perf import Recording
 from swapstone.parts.explain.instruments.perf_script import Event
 from swapstone.parts.explain.instruments.symbolizer import Symbolizer
-from swapstone.parts.explain.instruments.traced_run import Region, Tracee
+from swapstone.parts.explain.instruments.traced_run import ReferenceRuns, Region, Tracee
 from swapstone.parts.explain.model.explanation import (
     KERNEL,
     KERNEL_LOCKS,

@@ -12,13 +12,12 @@ from swapstone.parts.explain.instruments.instrument_result import (
     RUNS,
     ProfileBuilder,
     RecordedRuns,
-    ReferenceRuns,
     planned_runs,
     recordings,
     result,
 )
 from swapstone.parts.explain.instruments.symbolizer import Symbolizer
-from swapstone.parts.explain.instruments.traced_run import Tracee
+from swapstone.parts.explain.instruments.traced_run import ReferenceRuns, Tracee
 from swapstone.parts.explain.model.explanation import InstrumentResult
 
 NAME = "on-cpu"

@@ -12,8 +12,15 @@ from pathlib import Path
 
 from swapstone.core.model import UnavailableError, UserError
 from swapstone.core.model.memory_phases import HUGE, MEMORY, RESIDENT
-from swapstone.parts.explain.instruments.instrument_result import ReferenceRuns
-from swapstone.parts.explain.instruments.traced_run import PID_FILE, QUIET_S, Region, Tracee, run, session_members
+from swapstone.parts.explain.instruments.traced_run import (
+    PID_FILE,
+    QUIET_S,
+    ReferenceRuns,
+    Region,
+    Tracee,
+    run,
+    session_members,
+)
 from swapstone.parts.explain.model.explanation import Amount, InstrumentResult
 
 NAME = "pages"
@@ -100,7 +107,7 @@ def measure(tracee: Tracee, reference: ReferenceRuns) -> InstrumentResult:
     reader = _Reader(reference.folder / PID_FILE)
     reader.start()
     try:
-        ended = run(("env",), tracee, reference.folder, reference.limit(), note_pid=True)
+        ended = run(("env",), tracee, reference, note_pid=True)
     finally:
         reader.stop()
     if ended.status != 0 and ended.driven is None:

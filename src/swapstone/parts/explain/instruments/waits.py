@@ -14,11 +14,11 @@ import msgspec
 
 from swapstone.core.model import UnavailableError
 from swapstone.core.model.safe_text import safe
-from swapstone.parts.explain.instruments.instrument_result import RecordedRuns, ReferenceRuns, result
+from swapstone.parts.explain.instruments.instrument_result import RecordedRuns, result
 from swapstone.parts.explain.instruments.perf import COMM_BYTES, MeasuredWindows, Recording, TooLargeError, record
 from swapstone.parts.explain.instruments.perf_script import Event
 from swapstone.parts.explain.instruments.symbolizer import Symbolizer
-from swapstone.parts.explain.instruments.traced_run import Tracee
+from swapstone.parts.explain.instruments.traced_run import ReferenceRuns, Tracee
 from swapstone.parts.explain.model.explanation import KERNEL, Frame, InstrumentResult
 from swapstone.parts.explain.model.wait_causes import (
     COMPUTING,
@@ -464,10 +464,9 @@ def _record(tracee: Tracee, reference: ReferenceRuns, stacks: str, most_bytes: i
     return record(
         tracee,
         (*options, *delayed_ack_options()),
-        reference.folder,
+        reference,
         tracepoints=True,
         most_bytes=most_bytes,
-        limit=reference.limit(),
         whole_machine=True,
         mapped=reference.objects,
     )
