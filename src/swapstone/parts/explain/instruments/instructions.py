@@ -4,7 +4,7 @@
 The sizes of the simulated caches are stated explicitly: valgrind would take those of this machine, and a last-level cache of hundreds of
 MiB hides every miss.
 
-A run has the limit of every instrument (`ReferenceRuns.limit_s`). Where callgrind would exceed it, cachegrind counts the instructions alone,
+A run has the limit of every instrument (`ReferenceRuns.limit_s`). Where callgrind would exceed it, cachegrind counts instructions alone,
 which takes about a seventh of the time, and has no calls, no objects of functions and no simulation.
 
 Valgrind's processor has no AVX-512, so a C library may select other functions under it.

@@ -18,7 +18,7 @@ from urllib.parse import quote
 import msgspec
 
 from swapstone.core.model import UserError
-from swapstone.core.model.frozen_struct import amount_problem
+from swapstone.core.model.frozen_struct import FrozenStruct, amount_problem
 from swapstone.core.model.safe_text import utf8_path
 from swapstone.core.record import FileProblemError, RecordFolder, RecordView, open_folder, replace_in
 from swapstone.core.report.context import ExplanationSummary
@@ -110,12 +110,13 @@ PAGES = (
 
 Decoded = TypeVar("Decoded")
 Stored = TypeVar("Stored", RowMeasurements, InstructionExplanation, InstructionPaths, WakeupExplanation)
-_FILES = {
+_FILES: dict[type[FrozenStruct], str] = {
     RowMeasurements: SEEN,
     InstructionExplanation: COUNTS,
     InstructionPaths: PATHS,
     WakeupExplanation: WAKEUPS,
 }
+_INDENTED = {MANIFEST, COUNTS, WAKEUPS}
 
 
 class _ExplanationFile(msgspec.Struct):
@@ -276,18 +277,22 @@ def write(
     return written
 
 
-def evidence_files(view: RecordView, seen: RowMeasurements) -> dict[str, bytes]:
-    """Return the evidence of a row and its manifest as they are stored."""
-    data = seen.encoded()
-    manifest = EvidenceManifest(
-        record=view.meta.id,
-        chain=view.last_chain,
-        swapstone=__version__,
-        created=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        place=seen.place,
-        seen=hashlib.sha256(data).hexdigest(),
-    )
-    return {SEEN: data, MANIFEST: msgspec.json.format(msgspec.json.encode(manifest, order="sorted"), indent=1)}
+def evidence_files(view: RecordView, *observed: FrozenStruct | None) -> dict[str, bytes]:
+    """Return what was observed of a row as it is stored: content by name. Measurements have a manifest."""
+    found = [each for each in observed if each is not None]
+    files = {_FILES[type(each)]: each.encoded() for each in found}
+    for each in found:
+        if isinstance(each, RowMeasurements):
+            manifest = EvidenceManifest(
+                record=view.meta.id,
+                chain=view.last_chain,
+                swapstone=__version__,
+                created=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+                place=each.place,
+                seen=hashlib.sha256(files[SEEN]).hexdigest(),
+            )
+            files[MANIFEST] = msgspec.json.encode(manifest, order="sorted")
+    return {name: msgspec.json.format(data, indent=1) if name in _INDENTED else data for name, data in files.items()}
 
 
 def evidence_pages(seen: RowMeasurements, explanation: Explanation, classes: CostClasses) -> Iterator[tuple[str, str]]:
