@@ -140,7 +140,7 @@ def _strace(data: bytes) -> object:
 def _callgrind(data: bytes) -> object:
     text = text_of(data)
     found = instructions.tally(text.splitlines(keepends=True))
-    return dict(found.instructions), dict(found.calls), instructions.total(text)
+    return dict(found), instructions.total(text)
 
 
 def _stack_heights(data: bytes) -> object:
