@@ -217,7 +217,7 @@ def _findings(
     for line in split.lines:
         of.setdefault(line.cause, []).append(line)
     parts = {cause: sum(line.difference for line in lines) / split.difference for cause, lines in of.items()}
-    facts, spans = RowFacts(pair, split.difference, counts, function_times(seen, classes), classes), _shares(split)
+    facts, spans = RowFacts(pair, abs(split.difference), counts, function_times(seen, classes), classes), _shares(split)
     found: list[Finding] = []
     # Time without a processor comes last, and never alone: on a busy machine it is large, and foreign load is no property of a variant.
     for cause in sorted(parts, key=lambda cause: (cause == READY, -parts[cause])):
