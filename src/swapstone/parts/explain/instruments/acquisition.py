@@ -308,14 +308,12 @@ class RowContext:
     """What the rows of a record share.
 
     Attributes:
-        experiment: of the record.
-        prepared: its programs, found or built again.
+        prepared: the record's programs, found or built again.
         target: this machine.
         passes: of each reference run, as in the record.
         scratch: a folder for files that only the instruments read.
     """
 
-    experiment: Experiment
     prepared: Prepared
     target: Target
     passes: int

@@ -196,10 +196,9 @@ def stop(process: subprocess.Popen[bytes], pid_file: Path, within_s: float, noti
     Raises:
         UserError: the number of the process can't be read, or the instrument does not end either.
     """
-    try:
-        server = int(pid_file.read_text())
-    except (OSError, ValueError) as error:
-        raise UserError("The number of the server's process can't be read.") from error
+    server = _noted(pid_file)
+    if not server:
+        raise UserError("The number of the server's process can't be read.")
     for number in (signal.SIGTERM, signal.SIGKILL):
         members = [server] if number == signal.SIGTERM else _descendants(process.pid, below=server)
         for pid in members:

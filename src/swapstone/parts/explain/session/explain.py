@@ -171,12 +171,11 @@ def _explained(
 
 def _stored_measurements(row: ExplainedRow) -> RowMeasurements | None:
     """Return the stored evidence, if no instrument was left out of it and none is left out now."""
-    found = None if row.options.without else explanation_files.read(row.folder, row.view, RowMeasurements)
-    if found is not None and not any(each.reason == EXCLUDED for each in found.missing):
-        return found
-    if problem := explanation_files.unusable(row.folder, row.view):
-        row.progress.note(safe(f"{problem}: it is measured again"))
-    return None
+    found = explanation_files.read(
+        row.folder, row.view, RowMeasurements, lambda reason: row.progress.note(safe(f"{reason}: it is measured again"))
+    )
+    whole = found is not None and not any(each.reason == EXCLUDED for each in found.missing)
+    return found if whole and not row.options.without else None
 
 
 def _measure(row: ExplainedRow) -> RowMeasurements:
@@ -241,7 +240,7 @@ def _prepared_pair(row: ExplainedRow) -> Iterator[tuple[tuple[RowVariant, RowVar
         prepared = prepare(view.experiment, target, lambda *_: None, row.progress.note)
         _note_other_programs(row, prepared.programs)
         number = passes.get((row.place.suite, row.place.workload), 1)
-        context = RowContext(view.experiment, prepared, target, number, Path(scratch))
+        context = RowContext(prepared, target, number, Path(scratch))
         yield prepare_row(context, row.comparison), Path(scratch)
 
 
