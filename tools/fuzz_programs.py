@@ -29,8 +29,8 @@ from swapstone.parts.build.artifacts.library_table import (
     needs_cxx_library,
 )
 from swapstone.parts.build.artifacts.replaced_flags import replaced_flags_warning
-from swapstone.parts.explain.explanation import folded, folded_difference
 from swapstone.parts.explain.explanation.cost_classes import CostClasses, decode_classes
+from swapstone.parts.explain.explanation.profile_formats import folded, folded_difference
 from swapstone.parts.explain.instruments import (
     call_paths,
     code_files,

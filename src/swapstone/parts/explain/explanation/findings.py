@@ -391,7 +391,8 @@ def _mapping(counts: Sequence[Count], pair: Sides) -> str:
     return (
         f"The counts are consistent with an allocator that maps and unmaps each buffer of 131072 B or more: with "
         f"{short_label(pair.slow.variant)}, {amount(large[0])} such buffers, {amount(maps)} mmap, {amount(unmaps)} munmap and "
-        f"{amount(faults[0])} page faults per operation; with {short_label(pair.fast.variant)}, {amount(others)} mmap and {amount(faults[1])} page faults."
+        f"{amount(faults[0])} page faults per operation; with {short_label(pair.fast.variant)}, {amount(others)} mmap and "
+        f"{amount(faults[1])} page faults."
     )
 
 

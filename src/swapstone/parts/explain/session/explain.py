@@ -30,10 +30,17 @@ from swapstone.core.session.explainer import RowExplanation
 from swapstone.core.session.machines import open_experiment_target
 from swapstone.core.session.progress import NO_PROGRESS, Progress
 from swapstone.core.targets import find_target_kind, open_target
-from swapstone.parts.explain.explanation import CostClasses, load_classes
-from swapstone.parts.explain.explanation import explain as split_difference
-from swapstone.parts.explain.instruments import INSTRUMENTS, RowVariant, run_instruments
-from swapstone.parts.explain.instruments.acquisition import RowContext, ledger_metric, prepare_row, require_host_record
+from swapstone.parts.explain.explanation.cost_classes import CostClasses, load_classes
+from swapstone.parts.explain.explanation.findings import explain as split_difference
+from swapstone.parts.explain.instruments.acquisition import (
+    INSTRUMENTS,
+    RowContext,
+    RowVariant,
+    ledger_metric,
+    prepare_row,
+    require_host_record,
+    run_instruments,
+)
 from swapstone.parts.explain.instruments.counted_runs import CountContext, count_run, machine_target, notes_of, paired
 from swapstone.parts.explain.instruments.debug_files import DebugFiles
 from swapstone.parts.explain.instruments.model_counts import require_modelled
@@ -65,8 +72,6 @@ from swapstone.parts.explain.session.explain_row import (
     measures_wakeups,
 )
 from swapstone.version import __version__
-
-__all__ = ["INSTRUMENTS", "explain_record"]
 
 EXCLUDED = "it was left out by --without"
 Counted = tuple[InstructionExplanation, InstructionPaths | None]

@@ -25,8 +25,9 @@ from swapstone.core.report.context import ExplanationSummary
 from swapstone.core.report.document import Document
 from swapstone.core.report.render import html, markdown
 from swapstone.core.session.explainer import PAGE
-from swapstone.parts.explain.explanation import CostClasses, folded, folded_difference, load_classes, speedscope
+from swapstone.parts.explain.explanation.cost_classes import CostClasses, load_classes
 from swapstone.parts.explain.explanation.ledger import run_of
+from swapstone.parts.explain.explanation.profile_formats import folded, folded_difference, speedscope
 from swapstone.parts.explain.model.explanation import Explanation, Profile, RowKey, RowMeasurements
 from swapstone.parts.explain.model.instruction_counts import InstructionExplanation, InstructionPaths
 from swapstone.parts.explain.model.wakeup_paths import WakeupExplanation
