@@ -11,6 +11,7 @@ import msgspec
 import numpy as np
 
 from swapstone.core.model.number_text import fixed
+from swapstone.core.report.variant_values import grouped
 from swapstone.parts.explain.explanation.call_names import common_counts
 from swapstone.parts.explain.explanation.cost_classes import (
     ALLOCATOR,
@@ -213,9 +214,7 @@ def _findings(
         return _from_counts(pair, counts)
     if not split.difference:
         return ()
-    of: dict[str, list[LedgerLine]] = {}
-    for line in split.lines:
-        of.setdefault(line.cause, []).append(line)
+    of = grouped(split.lines, lambda line: line.cause)
     parts = {cause: sum(line.difference for line in lines) / split.difference for cause, lines in of.items()}
     facts, spans = RowFacts(pair, abs(split.difference), counts, function_times(seen, classes), classes), _shares(split)
     found: list[Finding] = []
