@@ -24,6 +24,7 @@ import msgspec
 
 from swapstone.core.model import LoadGenerator, UnavailableError, UserError
 from swapstone.core.model.directories import cache_dir
+from swapstone.core.model.regular_file import text_of
 from swapstone.core.wire import LoadGeneratorRequest, TrialRequest
 from swapstone.core.workloads.load_generators import read_load_report
 
@@ -221,8 +222,7 @@ def _with_children(pid: int) -> set[int]:
     """Return a process and its descendants, which each of its threads may have forked."""
     found = {pid}
     for task in Path(f"/proc/{pid}/task").glob("*/children"):
-        with contextlib.suppress(OSError):
-            found.update(*(map(_with_children, map(int, task.read_text().split()))))
+        found.update(*map(_with_children, map(int, text_of(task).split())))
     return found
 
 
@@ -496,9 +496,8 @@ def run(
 
 def _noted(pid_file: Path | None) -> int:
     """Return the number of a process in a file; 0 for none."""
-    with contextlib.suppress(OSError, ValueError):
-        return int(pid_file.read_text()) if pid_file is not None else 0
-    return 0
+    number = text_of(pid_file) if pid_file is not None else ""
+    return int(number) if number.isdecimal() else 0
 
 
 def _instrument(before: Sequence[str]) -> str:
