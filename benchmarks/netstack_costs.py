@@ -102,8 +102,8 @@ def read_callgrind(lines: Iterable[str]) -> Iterator[Cost]:
         lines: of a callgrind output file that was written with `--separate-callers`.
     """
     for record in instructions.records(lines):
-        if isinstance(record, instructions.OwnCost):
-            yield Cost(_context(record.function), record.file, record.instructions)
+        if record.group == instructions.NAME:
+            yield Cost(_context(record.function), record.file, record.number)
 
 
 def _context(text: str) -> tuple[str, ...]:

@@ -29,8 +29,8 @@ from swapstone.parts.build.artifacts.library_table import (
     needs_cxx_library,
 )
 from swapstone.parts.build.artifacts.replaced_flags import replaced_flags_warning
-from swapstone.parts.explain.explanation import folded, folded_difference
 from swapstone.parts.explain.explanation.cost_classes import CostClasses, decode_classes
+from swapstone.parts.explain.explanation.profile_formats import folded, folded_difference
 from swapstone.parts.explain.instruments import (
     call_paths,
     code_files,
@@ -140,7 +140,7 @@ def _strace(data: bytes) -> object:
 def _callgrind(data: bytes) -> object:
     text = text_of(data)
     found = instructions.tally(text.splitlines(keepends=True))
-    return dict(found.instructions), dict(found.calls), instructions.total(text)
+    return dict(found), instructions.total(text)
 
 
 def _stack_heights(data: bytes) -> object:

@@ -62,7 +62,8 @@ from swapstone.core.workloads.named_figures import decode_named_figures
 from swapstone.core.workloads.output_readers import decode_cyclictest
 from swapstone.parts.boards.targets.labgrid_session import decode_answer
 from swapstone.parts.cluster.content_store import decode_trial
-from swapstone.parts.explain.explanation import explain, load_classes
+from swapstone.parts.explain.explanation.cost_classes import load_classes
+from swapstone.parts.explain.explanation.findings import explain
 from swapstone.parts.explain.model.explanation import RowMeasurements
 from swapstone.parts.explain.session import explanation_files
 from swapstone.parts.explain.session.explanation_files import is_usable

@@ -11,8 +11,8 @@ import pytest
 
 from swapstone.core.model import Comparison, UnavailableError, UserError, Verdict
 from swapstone.core.wire import TrialRequest
-from swapstone.parts.explain.instruments import requirements, run_instruments
-from swapstone.parts.explain.instruments.acquisition import INSTRUMENTS, ReferenceRun, RowVariant
+from swapstone.parts.explain.instruments import requirements
+from swapstone.parts.explain.instruments.acquisition import INSTRUMENTS, ReferenceRun, RowVariant, run_instruments
 from swapstone.parts.explain.instruments.traced_run import Region, Tracee
 from swapstone.parts.explain.model.explanation import InstrumentResult, RowKey
 from swapstone.parts.explain.session.explain_row import ExplainOptions, choose_row

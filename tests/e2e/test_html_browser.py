@@ -21,7 +21,7 @@ from typing import Any
 
 import pytest
 
-from swapstone.parts.explain.explanation import load_classes
+from swapstone.parts.explain.explanation.cost_classes import load_classes
 from swapstone.parts.explain.report import flame_graph
 from tests.golden import crossed, latency, reports, servers, synthetic, verdicts
 from tests.programs import require

@@ -342,7 +342,8 @@ class Explain(Records):
 
 def _explain(record: Path) -> None:
     from swapstone.core.record import load
-    from swapstone.parts.explain.explanation import explain, load_classes
+    from swapstone.parts.explain.explanation.cost_classes import load_classes
+    from swapstone.parts.explain.explanation.findings import explain
     from swapstone.parts.explain.model.explanation import RowMeasurements
     from swapstone.parts.explain.session import explanation_files
     from tests.unit.explanation.test_ledger import ONE_THREAD, PLACE

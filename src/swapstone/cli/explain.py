@@ -13,7 +13,7 @@ from swapstone.cli.output import echo, plain
 from swapstone.cli.record_options import RECORD, TRUST
 from swapstone.cli.shell_completion import complete_workloads
 from swapstone.core.session.record_handle import open_record
-from swapstone.parts.explain.session.explain import INSTRUMENTS
+from swapstone.parts.explain.instruments.acquisition import INSTRUMENTS
 
 
 @click.command()

@@ -8,7 +8,7 @@ import re
 
 import pytest
 
-from swapstone.parts.explain.explanation import load_classes
+from swapstone.parts.explain.explanation.cost_classes import load_classes
 from swapstone.parts.explain.explanation.profile_formats import aligned, aligned_label, canonical
 from swapstone.parts.explain.model.explanation import KERNEL, OWN_OBJECT, Frame, Ledger, Profile, Stack
 from swapstone.parts.explain.report import flame_graph

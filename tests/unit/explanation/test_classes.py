@@ -9,8 +9,12 @@ from pathlib import Path
 import pytest
 
 from swapstone.core.model import UserError
-from swapstone.parts.explain.explanation import CostClasses, load_classes
-from swapstone.parts.explain.explanation.cost_classes import decode_classes, without_clone_suffixes
+from swapstone.parts.explain.explanation.cost_classes import (
+    CostClasses,
+    decode_classes,
+    load_classes,
+    without_clone_suffixes,
+)
 from swapstone.parts.explain.instruments.symbol_tables import table_of
 from swapstone.parts.explain.model.explanation import KERNEL, OWN_OBJECT, Count, Frame, Profile, Stack
 

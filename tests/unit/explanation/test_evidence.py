@@ -6,10 +6,10 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from swapstone.parts.explain.explanation import explain, load_classes
 from swapstone.parts.explain.explanation.call_names import plain_name
+from swapstone.parts.explain.explanation.cost_classes import load_classes
 from swapstone.parts.explain.explanation.evidence import Sides
-from swapstone.parts.explain.explanation.findings import counts_of
+from swapstone.parts.explain.explanation.findings import counts_of, explain
 from swapstone.parts.explain.explanation.instruction_work import instruction_work
 from swapstone.parts.explain.instruments.perf import MeasuredWindows
 from swapstone.parts.explain.instruments.waits import WaitChains

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.parts.explain.explanation import difference, folded, folded_difference, load_classes, speedscope
+from swapstone.parts.explain.explanation.cost_classes import load_classes
+from swapstone.parts.explain.explanation.profile_formats import difference, folded, folded_difference, speedscope
 from swapstone.parts.explain.model.explanation import KERNEL, OWN_OBJECT, Frame, Profile, Stack
 from swapstone.parts.explain.report import flame_graph
 from tests.programs import needs

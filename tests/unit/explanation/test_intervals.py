@@ -8,7 +8,8 @@ import random
 import msgspec
 import pytest
 
-from swapstone.parts.explain.explanation import explain, load_classes
+from swapstone.parts.explain.explanation.cost_classes import load_classes
+from swapstone.parts.explain.explanation.findings import explain
 from swapstone.parts.explain.explanation.intervals import LEAST_RUNS
 from swapstone.parts.explain.explanation.ledger import ledger
 from swapstone.parts.explain.model.explanation import (

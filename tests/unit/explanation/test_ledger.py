@@ -6,9 +6,8 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from swapstone.parts.explain.explanation import explain, load_classes
-from swapstone.parts.explain.explanation.cost_classes import wait_class
-from swapstone.parts.explain.explanation.findings import counts_of
+from swapstone.parts.explain.explanation.cost_classes import load_classes, wait_class
+from swapstone.parts.explain.explanation.findings import counts_of, explain
 from swapstone.parts.explain.explanation.ledger import ledger
 from swapstone.parts.explain.model.explanation import (
     KERNEL,

@@ -11,8 +11,7 @@ from swapstone.core.model import UnavailableError
 from swapstone.core.wire import TrialRequest
 from swapstone.parts.explain.instruments import requirements
 from swapstone.parts.explain.instruments.instructions import COUNTERS, Counter, count_with, expected_excess, measure
-from swapstone.parts.explain.instruments.instrument_result import ReferenceRuns
-from swapstone.parts.explain.instruments.traced_run import Region, Tracee
+from swapstone.parts.explain.instruments.traced_run import ReferenceRuns, Region, Tracee
 from swapstone.parts.explain.model.explanation import Amount, InstrumentResult
 
 REQUEST = TrialRequest(id="x", arguments=("/bin/true",), cwd="/", timeout_ms=10_000)
@@ -39,7 +38,7 @@ def test_what_would_exceed_the_limit_is_not_begun(seconds: float, cpu_s: float, 
 
 
 def test_the_duration_that_exceeds_the_limit_is_not_rounded_to_it() -> None:
-    limit_s, slowdown = reference(20.0).limit().run_s, COUNTERS[0].slowdown
+    limit_s, slowdown = reference(20.0).limit_s, COUNTERS[0].slowdown
     text = expected_excess(
         Tracee("v", REQUEST, Region.PROGRAM), reference(20.0, cpu_s=(limit_s - 19.6) / slowdown), COUNTERS[0]
     )

@@ -150,16 +150,13 @@ fn=(3)
 
 
 def test_callgrind_is_added_up_by_function_without_what_callees_took() -> None:
-    found = tally(CALLGRIND)
-    assert dict(found.instructions) == {
-        ("/lib/libc.so", "malloc"): 121,
-        ("/lib/libc.so", "0x288a0"): 11,
-        ("/a/prog", "main"): 4,
-    }
-    assert dict(found.calls) == {
-        ("/lib/libc.so", "0x288a0"): 7,
-        ("/a/prog", "main"): 2,
-        ("/lib/libc.so", "malloc"): 1,
+    assert tally(CALLGRIND) == {
+        ("instructions", "/lib/libc.so", "malloc"): 121,
+        ("instructions", "/lib/libc.so", "0x288a0"): 11,
+        ("instructions", "/a/prog", "main"): 4,
+        ("calls", "/lib/libc.so", "0x288a0"): 7,
+        ("calls", "/a/prog", "main"): 2,
+        ("calls", "/lib/libc.so", "malloc"): 1,
     }
 
 
@@ -168,7 +165,7 @@ def test_callgrind_is_added_up_by_function_without_what_callees_took() -> None:
 )
 def test_what_is_not_understood_is_skipped(text: str) -> None:
     assert list(events(text.splitlines(keepends=True))) == []
-    assert not tally(text.splitlines()).instructions
+    assert not tally(text.splitlines())
 
 
 @pytest.mark.parametrize(
@@ -236,7 +233,11 @@ def test_simulated_events_are_summed_by_their_names() -> None:
         "totals: 157 22 11 6 8 4",
     )
     found = tally(lines)
-    assert found.instructions == {("", "work"): 150, ("", "other"): 7}
-    assert found.events == {"Dr": 22, "Dw": 11, "D1mr": 6, "Bc": 8, "Bcm": 4}
-    assert found.calls == {("", "other"): 4}
+    events = {"Dr": 22, "Dw": 11, "D1mr": 6, "Bc": 8, "Bcm": 4}
+    assert found == {
+        ("instructions", "", "work"): 150,
+        ("instructions", "", "other"): 7,
+        ("calls", "", "other"): 4,
+        **{("simulated", "", name): number for name, number in events.items()},
+    }
     assert total("\n".join(lines)) == 157

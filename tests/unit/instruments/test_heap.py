@@ -14,9 +14,8 @@ import pytest
 from swapstone.core.wire import TrialRequest
 from swapstone.parts.explain.instruments import heap, requirements
 from swapstone.parts.explain.instruments.heap import breakpoint_after_vectors
-from swapstone.parts.explain.instruments.instrument_result import ReferenceRuns
 from swapstone.parts.explain.instruments.requirements import missing_uprobes
-from swapstone.parts.explain.instruments.traced_run import Region, Tracee
+from swapstone.parts.explain.instruments.traced_run import ReferenceRuns, Region, Tracee
 from tests.programs import missing
 
 MOV = bytes.fromhex("4889f8")  # mov %rdi,%rax

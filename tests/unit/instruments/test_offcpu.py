@@ -8,12 +8,11 @@ from pathlib import Path
 import pytest
 
 from swapstone.core.wire import TrialRequest
-from swapstone.parts.explain.instruments.instrument_result import ReferenceRuns
 from swapstone.parts.explain.instruments.offcpu import PREEMPTED, Timeline, contends, stacks_of
 from swapstone.parts.explain.instruments.perf import MeasuredWindows, Recording
 from swapstone.parts.explain.instruments.perf_script import Event
 from swapstone.parts.explain.instruments.symbolizer import Symbolizer
-from swapstone.parts.explain.instruments.traced_run import Region, TracedRun, Tracee, with_long_timeout
+from swapstone.parts.explain.instruments.traced_run import ReferenceRuns, Region, TracedRun, Tracee, with_long_timeout
 from swapstone.parts.explain.model.explanation import KERNEL, ElapsedTime, Frame
 
 
@@ -56,16 +55,15 @@ def test_which_waits_are_for_locks(frames: tuple[str, ...], main: bool, expected
 REQUEST = TrialRequest(id="x", arguments=("/nowhere/prog",), cwd="/", timeout_ms=1)
 
 
-def _timeline(*events: Event) -> Timeline:
-    tracee = Tracee("v", REQUEST, Region.PROGRAM)
+def _timeline(*events: Event, parts: int = 1) -> Timeline:
+    timeline = Timeline(Symbolizer(Tracee("v", REQUEST, Region.PROGRAM)))
     recording = Recording(list(events), MeasuredWindows(((0, 1000),)), TracedRun(b"", "", 0, 1), 0, "")
-    return Timeline(recording, Symbolizer(tracee))
+    timeline.follow(recording, parts=parts)
+    return timeline
 
 
 def _passing(*events: Event) -> ElapsedTime:
-    timeline = _timeline(*events)
-    timeline.follow()
-    return timeline.sums.elapsed(1.0, ())
+    return _timeline(*events).elapsed(1.0, ())
 
 
 def _at(time_ns: int, what: str, tid: int = 1, *names: str) -> Event:
@@ -89,6 +87,20 @@ def test_one_thread_runs_and_sleeps() -> None:
     (waits,) = found.waits.stacks
     assert waits.weight == 500
     assert [found.waits.frames[number].symbol for number in waits.frames] == ["__x64_sys_clock_nanosleep", "schedule"]
+
+
+def test_the_parts_of_a_run_are_kept_apart() -> None:
+    events = (
+        _at(1, "exec"),
+        _at(201, "context-switches", 1, "__x64_sys_clock_nanosleep[k]", "schedule[k]"),
+        _at(201, "out"),
+        _at(601, "in"),
+        _at(1000, "exit"),
+    )
+    found = _timeline(*events, parts=4).elapsed(1.0, (), 4)
+    assert [run.running_ns for run in found.runs] == [200, 0, 399, 0]
+    assert [[weight for _, weight in run.weights] for run in found.waits.runs] == [[], [], [400], []]
+    assert (found.running_ns, found.cpu_ns, found.ready_ns) == (599, 599, 0)
 
 
 def test_a_contended_lock_takes_its_share_though_another_thread_runs() -> None:
@@ -149,10 +161,9 @@ def test_the_graph_shows_what_a_thread_was_at_when_its_processor_was_taken() -> 
         _at(401, "in"),
         _at(1000, "exit"),
     )
-    timeline.follow()
-    elapsed = timeline.sums.elapsed(1.0, ())
+    elapsed = timeline.elapsed(1.0, ())
     assert (elapsed.ready_ns, elapsed.waits.stacks) == (300, ())  # it waited for nothing
-    profile = timeline.sums.off.profile("off-cpu", "ns", 1.0)
+    profile = timeline.off.profile("off-cpu", "ns", 1.0)
     (stack_,) = profile.stacks
     assert stack_.weight == 300
     names = [profile.frames[number].symbol for number in stack_.frames]

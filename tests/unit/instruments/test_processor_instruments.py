@@ -12,8 +12,7 @@ from swapstone.core.model import UnavailableError
 from swapstone.core.model.memory_phases import HUGE, RESIDENT
 from swapstone.core.wire import TrialRequest
 from swapstone.parts.explain.instruments import hardware, pages
-from swapstone.parts.explain.instruments.instrument_result import ReferenceRuns
-from swapstone.parts.explain.instruments.traced_run import Region, Tracee
+from swapstone.parts.explain.instruments.traced_run import ReferenceRuns, Region, Tracee
 from swapstone.parts.explain.model.explanation import CYCLES, SLOTS
 
 RECORDED = Path(__file__).parents[2] / "recorded" / "perf-stat-unsupported.txt"

@@ -14,12 +14,11 @@ from swapstone.parts.explain.instruments.instrument_result import (
     FEW_RUNS,
     RUNS,
     ProfileBuilder,
-    ReferenceRuns,
     RunPlan,
     planned_runs,
     repeat,
 )
-from swapstone.parts.explain.instruments.traced_run import Region, Tracee
+from swapstone.parts.explain.instruments.traced_run import ReferenceRuns, Region, Tracee
 from swapstone.parts.explain.model.explanation import OWN_OBJECT, Frame
 
 REQUEST = TrialRequest(id="x", arguments=("/bin/true", "3"), cwd="/", timeout_ms=1)
@@ -80,12 +79,15 @@ def test_a_profile_keeps_its_runs_apart() -> None:
     one, other = (Frame(symbol="a", object=OWN_OBJECT),), (Frame(symbol="b", object=OWN_OBJECT),)
     builder = ProfileBuilder()
     builder.add(one, 2.0)
-    builder.begin_run()
-    builder.add(other, 5.0)
-    builder.add(one, 1.0)
-    profile = builder.profile("on-cpu", "ns", 2.0)
+    builder.add(other, 5.0, 1)
+    builder.add(one, 1.0, 1)
+    profile = builder.profile("on-cpu", "ns", 2.0, parts=3)
     assert [stack.weight for stack in profile.stacks] == [5.0, 3.0]
-    assert [(run.samples, run.weights) for run in profile.runs] == [(1, ((1, 2.0),)), (2, ((0, 5.0), (1, 1.0)))]
+    assert [(run.samples, run.weights) for run in profile.runs] == [
+        (1, ((1, 2.0),)),
+        (2, ((0, 5.0), (1, 1.0))),
+        (0, ()),
+    ]
     assert profile.samples == 3
     single = ProfileBuilder()
     single.add(one, 1.0)

@@ -18,10 +18,9 @@ from swapstone.core.wire import LoadGeneratorRequest, TrialRequest
 from swapstone.parts.explain.instruments.traced_run import (
     LONGEST_S,
     SHORTEST_S,
+    ReferenceRuns,
     Region,
-    RunLimit,
     Tracee,
-    limit_of,
     noted,
     run,
     session_members,
@@ -38,6 +37,10 @@ while True:
     peer.close()
 """
 CLIENT = "print('100 requests')"
+
+
+def reference(folder: Path, longest_s: float = 60.0) -> ReferenceRuns:
+    return ReferenceRuns({}, (), (), folder, longest_s)
 
 
 def free_port() -> int:
@@ -90,7 +93,7 @@ def ended_within(folder: Path, seconds: float) -> bool:
 @pytest.mark.slow
 @pytest.mark.parametrize("script", ["exec SERVER", "SERVER", "SERVER & wait"])
 def test_a_server_that_a_script_starts_is_stopped(tmp_path: Path, script: str) -> None:
-    ended = run(("/usr/bin/env",), server(tmp_path, script), tmp_path, limit_of(60.0, lambda _: None))
+    ended = run(("/usr/bin/env",), server(tmp_path, script), reference(tmp_path))
     assert ended.driven is not None and ended.driven.requests == 100
     assert ended_within(tmp_path, 30), "a server was left over"
 
@@ -98,7 +101,7 @@ def test_a_server_that_a_script_starts_is_stopped(tmp_path: Path, script: str) -
 @pytest.mark.slow
 def test_a_server_that_ignores_sigterm_is_killed(tmp_path: Path) -> None:
     deaf = server(tmp_path, "exec SERVER", "signal.signal(signal.SIGTERM, signal.SIG_IGN)", stop_ms=50)
-    ended = run(("/usr/bin/env",), deaf, tmp_path, limit_of(60.0, lambda _: None))
+    ended = run(("/usr/bin/env",), deaf, reference(tmp_path))
     assert ended.driven is not None
     assert ended_within(tmp_path, 30)
 
@@ -106,16 +109,18 @@ def test_a_server_that_ignores_sigterm_is_killed(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_server_that_ends_at_once_is_not_waited_for(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="ended before it accepted a connection"):
-        run(("/usr/bin/env",), server(tmp_path, "exit 3"), tmp_path, limit_of(60.0, lambda _: None))
+        run(("/usr/bin/env",), server(tmp_path, "exit 3"), reference(tmp_path))
 
 
-def test_a_run_that_reaches_its_limit_is_given_up_with_the_reason(tmp_path: Path) -> None:
+def test_a_run_that_reaches_its_limit_is_given_up_with_the_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("swapstone.parts.explain.instruments.traced_run.SHORTEST_S", 0.19)
     request = TrialRequest(id="x", arguments=("/bin/sleep", "1000"), cwd="/", timeout_ms=100_000)
-    limit = RunLimit(0.2, 0.01, lambda _: None)
     with pytest.raises(
         UnavailableError, match=r"a run took longer than 0 s under env; without it the longest took 0\.01 s"
     ):
-        run(("/usr/bin/env",), Tracee("v", request, Region.PROGRAM), tmp_path, limit)
+        run(("/usr/bin/env",), Tracee("v", request, Region.PROGRAM), reference(tmp_path, 0.01))
 
 
 def test_processes_that_a_program_leaves_behind_are_killed(tmp_path: Path) -> None:
@@ -123,7 +128,7 @@ def test_processes_that_a_program_leaves_behind_are_killed(tmp_path: Path) -> No
     request = TrialRequest(
         id="x", arguments=arguments, cwd="/", timeout_ms=1000, environment=(("PATH", os.environ["PATH"]),)
     )
-    run(("/usr/bin/env",), Tracee("v", request, Region.PROGRAM), tmp_path, limit_of(60.0, lambda _: None))
+    run(("/usr/bin/env",), Tracee("v", request, Region.PROGRAM), reference(tmp_path))
     left = int((tmp_path / "left").read_text())
     assert ends(left)
 
@@ -172,9 +177,9 @@ def test_without_the_servers_number_it_can_not_be_stopped(tmp_path: Path) -> Non
 
 
 def test_limits_follow_from_the_runs_without_an_instrument() -> None:
-    assert limit_of(0.001, print).run_s == pytest.approx(0.001 + SHORTEST_S)
-    assert limit_of(4.0, print).run_s == pytest.approx(80.0)
-    assert limit_of(1000.0, print).run_s == pytest.approx(1000.0 + LONGEST_S)
+    assert reference(Path(), 0.001).limit_s == pytest.approx(0.001 + SHORTEST_S)
+    assert reference(Path(), 4.0).limit_s == pytest.approx(80.0)
+    assert reference(Path(), 1000.0).limit_s == pytest.approx(1000.0 + LONGEST_S)
 
 
 def test_members_of_a_session_are_found_without_its_first() -> None:

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from tools.fuzz_seeds import COUNTED_ROW, PATHS_OF_ROW
 
-from swapstone.parts.explain.explanation import folded, folded_difference
+from swapstone.parts.explain.explanation.profile_formats import folded, folded_difference
 from swapstone.parts.explain.model.instruction_counts import (
     MOST_CALLS,
     MOST_DEPTH,

@@ -12,7 +12,8 @@ from tests.unit.recipes.extending import code_blocks, copy_source, run_python
 
 SCRIPT = """
 import json
-from swapstone.parts.explain.explanation import explain, load_classes
+from swapstone.parts.explain.explanation.cost_classes import load_classes
+from swapstone.parts.explain.explanation.findings import explain
 from swapstone.core.model import *
 from swapstone.parts.explain.model.explanation import *
 

@@ -11,8 +11,9 @@ from tools.fuzz_seeds import COUNTED_ROW, MODELLED_ROW
 
 from swapstone.core.report.render import html, markdown, terminal
 from swapstone.parts.explain.model.instruction_counts import InstructionExplanation
-from swapstone.parts.explain.report.instruction_explanation import document_of, notes, summary_of, to_json
+from swapstone.parts.explain.report.instruction_explanation import document_of, notes, summary_of
 from swapstone.parts.explain.report.modelled_cycles_table import model_notes, model_rows, model_sentence
+from swapstone.parts.explain.report.row_explanation import traced_json
 
 PLAIN = msgspec.json.decode(COUNTED_ROW, type=InstructionExplanation)
 FOUND = msgspec.json.decode(MODELLED_ROW, type=InstructionExplanation)
@@ -81,8 +82,8 @@ def test_every_format_has_the_table_only_if_there_is_a_model() -> None:
     assert document_of(FOUND).answer.endswith("(__x64_sys_brk). A modelled processor takes 3.8 times the cycles.")
     assert "takes 3.8 times the cycles" in summary_of(FOUND, []).paragraph
     assert "modelled" not in " ".join([document_of(PLAIN).answer, *notes(PLAIN)])
-    assert check_printed(to_json(FOUND)) == "swapstone-instruction-explanation"
-    whole = json.loads(to_json(FOUND))
+    assert check_printed(traced_json("instruction-explanation", FOUND)) == "swapstone-instruction-explanation"
+    whole = json.loads(traced_json("instruction-explanation", FOUND))
     fields = {name: value for name, value in whole.items() if name not in {"format", "schema"}}
     assert msgspec.convert(fields, InstructionExplanation) == FOUND
 

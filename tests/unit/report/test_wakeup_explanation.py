@@ -21,6 +21,7 @@ from swapstone.parts.explain.model.wakeup_paths import (
     totals_by_function,
     totals_by_path,
 )
+from swapstone.parts.explain.report.row_explanation import traced_json
 from swapstone.parts.explain.report.wakeup_explanation import (
     document_of,
     ended_by,
@@ -31,7 +32,6 @@ from swapstone.parts.explain.report.wakeup_explanation import (
     sentence,
     side_sentence,
     summary_of,
-    to_json,
 )
 
 FOUND = msgspec.json.decode(WAKEUP_ROW, type=WakeupExplanation)
@@ -131,8 +131,11 @@ def test_every_format_has_the_path() -> None:
         text = find_renderer(name).render(document_of(FOUND)).replace("\\", "")
         assert "tlb_batch_pages_flush" in text and "wake-up 1 of 9" in text
     assert summary_of(FOUND, [("a", "b")]).ledger[-1] == ("reported by the program", "1 us", "9 us")
-    assert check_printed(to_json(FOUND)) == "swapstone-wakeup-explanation"
-    assert json.loads(to_json(FOUND))["sides"][1]["ended_by"] == ["__cond_resched", "tlb_batch_pages_flush"]
+    assert check_printed(traced_json("wakeup-explanation", FOUND)) == "swapstone-wakeup-explanation"
+    assert json.loads(traced_json("wakeup-explanation", FOUND))["sides"][1]["ended_by"] == [
+        "__cond_resched",
+        "tlb_batch_pages_flush",
+    ]
 
 
 def test_text_from_a_record_is_not_printed_raw() -> None:

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 import swapstone
-from swapstone.parts.explain.explanation import load_classes
+from swapstone.parts.explain.explanation.cost_classes import load_classes
 from swapstone.parts.explain.model.explanation import RowMeasurements, Stack
 from swapstone.parts.explain.report.flame_graph import page
 from swapstone.parts.explain.session.explanation_files import (
@@ -23,7 +23,6 @@ from swapstone.parts.explain.session.explanation_files import (
     is_usable,
     read,
     store,
-    unusable,
 )
 from tests.e2e.cli import fake
 from tests.small_records import compared
@@ -61,24 +60,30 @@ def test_a_link_is_not_followed(record: swapstone.Record, tmp_path: Path) -> Non
     assert explained_rows(record.view) == ((), ())
 
 
+def problem(folder: Path, record: swapstone.Record) -> str:
+    reasons: list[str] = []
+    read(folder, record.view, RowMeasurements, reasons.append)
+    return " ".join(reasons)
+
+
 def test_why_stored_evidence_is_measured_again(record: swapstone.Record) -> None:
     seen = row((1.0, 2.0), ({OWN: 1.0}, {OWN: 2.0}))
     folder = folder_of(record.view, seen.place)
-    assert unusable(folder, record.view) == ""  # there is none
+    assert problem(folder, record) == ""  # there is none
     store(folder, evidence_files(record.view, seen))
-    assert (unusable(folder, record.view), read(folder, record.view, RowMeasurements)) == ("", seen)
+    assert (problem(folder, record), read(folder, record.view, RowMeasurements)) == ("", seen)
     whole = (folder / SEEN).read_bytes()
     for damage in (whole[:-9], b"", whole.replace(b"2.0", b"3.0")):
         (folder / SEEN).write_bytes(damage)
         assert read(folder, record.view, RowMeasurements) is None
-        assert unusable(folder, record.view) == "the stored evidence of this row is damaged, or was edited"
+        assert problem(folder, record) == "the stored evidence of this row is damaged, or was edited"
     (folder / SEEN).write_bytes(whole)
     manifest = folder / MANIFEST
     manifest.write_text(manifest.read_text().replace(record.view.last_chain, "0" * len(record.view.last_chain)))
-    assert unusable(folder, record.view) == "the record was continued since its evidence was stored"
+    assert problem(folder, record) == "the record was continued since its evidence was stored"
     (folder / SEEN).unlink()
     (folder / SEEN).symlink_to("/etc/passwd")
-    assert unusable(folder, record.view).startswith("the stored evidence of this row can't be read")
+    assert problem(folder, record).startswith("the stored evidence of this row can't be read")
 
 
 def with_stack(depth: int, number: int = 1) -> RowMeasurements:

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 
 from swapstone.core.model import FrozenStruct
+from swapstone.core.report.variant_values import grouped
 from swapstone.parts.explain.model.explanation import LISTED_FUNCTIONS, OWN_OBJECT, Count, Frame
 
 _SAME: Mapping[str, str] = {
@@ -63,10 +64,9 @@ def common_counts(counts: Iterable[Count]) -> tuple[Count, ...]:
 
     The sum has all names, as ``open or openat``. It takes the place of the first count. Others do not change.
     """
-    found: dict[tuple[str, str], list[Count]] = {}
-    for count in counts:
-        name = common_call(count.name) if count.group == "system calls" else count.name
-        found.setdefault((count.group, name), []).append(count)
+    found = grouped(
+        counts, lambda count: (count.group, common_call(count.name) if count.group == "system calls" else count.name)
+    )
     return tuple(_sum(each) for each in found.values())
 
 

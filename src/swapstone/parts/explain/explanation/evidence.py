@@ -49,6 +49,12 @@ class Sides:
         """Return two values, the slower variant's first."""
         return (baseline, candidate) if self.swapped else (candidate, baseline)
 
+    def counted(self, count: Count | None) -> tuple[float, float] | None:
+        """Return a count of both variants, the slower variant's first; None unless both were counted."""
+        if count is None or count.baseline is None or count.candidate is None:
+            return None
+        return self.order(count.baseline, count.candidate)
+
 
 @dataclasses.dataclass(frozen=True)
 class Named:
@@ -100,7 +106,7 @@ class RowFacts:
 
     Attributes:
         pair: the variants.
-        difference: of the row, in ns.
+        difference: of the row, in ns, without its sign.
         counts: of both variants.
         times: CPU time by function.
         classes: the classes of cost, which decide to which class a counted function belongs.
@@ -123,13 +129,11 @@ class ClassEvidence:
     """
 
     def __init__(self, kind: CostClass, lines: Sequence[LedgerLine], facts: RowFacts) -> None:
-        pair, times = facts.pair, facts.times
-        self._kind, self._pair, self._counts, self._classes = kind, pair, facts.counts, facts.classes
-        self._difference = abs(facts.difference) or 1.0
+        self._kind, self._facts, pair = kind, facts, facts.pair
         sign = -1.0 if pair.swapped else 1.0
         self._lines = [line for line in lines if line.difference * sign > 0 and is_shown(line)]
-        self._share = abs(sum(line.difference for line in lines)) / self._difference
-        slow, fast = times.get(pair.slow.variant, {}), times.get(pair.fast.variant, {})
+        self._share = abs(sum(line.difference for line in lines)) / facts.difference
+        slow, fast = (facts.times.get(side.variant, {}) for side in (pair.slow, pair.fast))
         found = {
             name: (slow.get((of, name), 0.0), fast.get((of, name), 0.0))
             for of, name in [*slow, *fast]
@@ -160,10 +164,10 @@ class ClassEvidence:
     def _of_lines(self) -> list[Evidence]:
         found = []
         for line in sorted(self._lines, key=lambda one: -abs(one.difference))[:MOST_NAMES]:
-            more, less = self._pair.order(line.baseline, line.candidate)
+            more, less = self._facts.pair.order(line.baseline, line.candidate)
             name = f"{self._kind.name} {line.detail}".strip()
             text = f"{name}: {duration(more)} per operation (other variant: {duration(less)})"
-            found.append((text, abs(line.difference) / self._difference))
+            found.append((text, abs(line.difference) / self._facts.difference))
         return found
 
     def _of_functions(self) -> list[Evidence]:
@@ -171,42 +175,37 @@ class ClassEvidence:
         if not named:
             return []
         text = ", ".join(f"{name} {duration(more)} (other variant: {duration(less)})" for name, more, less in named)
-        return [(f"CPU time by function: {text}", sum(more - less for _, more, less in named) / self._difference)]
+        return [(f"CPU time by function: {text}", sum(more - less for _, more, less in named) / self._facts.difference)]
 
     def _of_counts(self) -> list[Evidence]:
         found = []
         by_detail = {line.detail.rpartition("in ")[2]: abs(line.difference) for line in self._lines}
-        for count in self._counts:
-            if not self._kind.has_count(count, by_detail) or not self._exceeds(count):
-                continue
-            more, less = self._pair.order(count.baseline or 0.0, count.candidate or 0.0)
-            share = by_detail.get(common_call(count.name), self._share * self._difference) / self._difference
-            found.append((_count_words(count, more, less), share * (more - less) / more))
+        for count in self._facts.counts:
+            values = self._facts.pair.counted(count) if self._kind.has_count(count, by_detail) else None
+            if values is not None and _is_more(*values) and not self._contradicts(count):
+                (more, less), whole = values, self._facts.difference
+                share = by_detail.get(common_call(count.name), self._share * whole) / whole
+                found.append((_count_words(count, more, less), share * (more - less) / more))
         found += self._of_calls()
         return sorted(found, key=lambda one: -one[1])[:MOST_NAMES]
 
     def _of_calls(self) -> list[Evidence]:
         """Return the calls of functions of this class that the slower variant makes more often."""
         found = []
-        for each in calls(self._counts) if self._kind.functions else ():
-            more, less = self._pair.order(each.baseline, each.candidate)
-            if self._classes.of([each.frame])[0] != self._kind.name or not _is_more(more, less):
+        for each in calls(self._facts.counts) if self._kind.functions else ():
+            more, less = self._facts.pair.order(each.baseline, each.candidate)
+            if self._facts.classes.of([each.frame])[0] != self._kind.name or not _is_more(more, less):
                 continue
             other = f"{'at most ' if each.bounded else ''}{amount(less)}"
             text = f"{amount(more)} calls of {each.name} per operation (other variant: {other})"
             found.append((text, self._share * (more - less) / more))
         return found
 
-    def _exceeds(self, count: Count) -> bool:
-        """Return whether the slower variant has more, by what can be read and is possible."""
-        if count.baseline is None or count.candidate is None:
-            return False
-        enough = _is_more(*self._pair.order(count.baseline, count.candidate))
-        return enough and (count.name != "voluntary switches" or not self._contradicts(count))
-
     def _contradicts(self, count: Count) -> bool:
-        """Return whether the recording of switches has many more or many fewer than the kernel's counter of a process."""
-        recorded = [each for each in self._counts if each.group == RECORDED_SWITCHES and each.name == count.name]
+        """Return whether a count is of switches, and their recording has many more or many fewer than this counter of the kernel."""
+        if count.name != "voluntary switches":
+            return False
+        recorded = [each for each in self._facts.counts if each.group == RECORDED_SWITCHES and each.name == count.name]
         pairs = [
             sorted((counted or 0.0, other or 0.0))
             for each in recorded

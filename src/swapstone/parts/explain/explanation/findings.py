@@ -11,6 +11,7 @@ import msgspec
 import numpy as np
 
 from swapstone.core.model.number_text import fixed
+from swapstone.core.report.variant_values import grouped
 from swapstone.parts.explain.explanation.call_names import common_counts
 from swapstone.parts.explain.explanation.cost_classes import (
     ALLOCATOR,
@@ -139,14 +140,15 @@ def explain(seen: RowMeasurements, classes: CostClasses) -> Explanation:
     split = ledger(seen, classes)
     if seen.no_result and not _is_repeated(split):
         seen = msgspec.structs.replace(seen, differs=False)
-    findings = _findings(seen, split, common_counts(counts), classes)
+    pair = _sides(seen, split)
+    findings = _findings(seen, split, pair, common_counts(counts), classes)
     return Explanation(
         place=seen.place,
         counts=counts,
         ledger=split,
         findings=findings,
-        paragraph=_paragraph(seen, split, findings),
-        caveats=tuple(_caveats(seen, split, findings)),
+        paragraph=_paragraph(seen, split, pair, counts, findings),
+        caveats=tuple(_caveats(seen, split, pair, findings)),
         differs=seen.differs,
         no_result=seen.no_result,
     )
@@ -204,20 +206,17 @@ def _sides(seen: RowMeasurements, split: Ledger | None) -> Sides:
 
 
 def _findings(
-    seen: RowMeasurements, split: Ledger | None, counts: tuple[Count, ...], classes: CostClasses
+    seen: RowMeasurements, split: Ledger | None, pair: Sides, counts: tuple[Count, ...], classes: CostClasses
 ) -> tuple[Finding, ...]:
-    pair = _sides(seen, split)
     if not seen.differs:
         return ()
     if split is None:
         return _from_counts(pair, counts)
     if not split.difference:
         return ()
-    of: dict[str, list[LedgerLine]] = {}
-    for line in split.lines:
-        of.setdefault(line.cause, []).append(line)
+    of = grouped(split.lines, lambda line: line.cause)
     parts = {cause: sum(line.difference for line in lines) / split.difference for cause, lines in of.items()}
-    facts, spans = RowFacts(pair, split.difference, counts, function_times(seen, classes), classes), _shares(split)
+    facts, spans = RowFacts(pair, abs(split.difference), counts, function_times(seen, classes), classes), _shares(split)
     found: list[Finding] = []
     # Time without a processor comes last, and never alone: on a busy machine it is large, and foreign load is no property of a variant.
     for cause in sorted(parts, key=lambda cause: (cause == READY, -parts[cause])):
@@ -322,8 +321,9 @@ def _details(lines: list[LedgerLine], pair: Sides) -> str:
     return ", ".join(line.detail for line in mine[:3])
 
 
-def _paragraph(seen: RowMeasurements, split: Ledger | None, findings: tuple[Finding, ...]) -> str:
-    pair = _sides(seen, split)
+def _paragraph(
+    seen: RowMeasurements, split: Ledger | None, pair: Sides, counts: Sequence[Count], findings: tuple[Finding, ...]
+) -> str:
     slow, fast = short_label(pair.slow.variant), short_label(pair.fast.variant)
     work = seen.place.workload
     if not seen.differs and seen.no_result:
@@ -352,7 +352,7 @@ def _paragraph(seen: RowMeasurements, split: Ledger | None, findings: tuple[Find
         return f"{nothing} The counts are consistent with: {more}." if more else nothing
     shares = [f"({_share_text(finding)}) {finding.sentence}" for finding in findings[:3]]
     text = f"{head} The difference is consistent with: {'. '.join(shares)}."
-    if extra := _mapping(seen, pair):
+    if extra := _mapping(counts, pair):
         text += f" {extra}"
     for tried in seen.remedies or ():
         gap = closed_gap(tried)
@@ -373,29 +373,25 @@ def _share_text(finding: Finding) -> str:
     return percent(finding.share) + ("" if finding.interval is None else f", {span(finding.interval)}")
 
 
-def _mapping(seen: RowMeasurements, pair: Sides) -> str:
+def _mapping(counts: Sequence[Count], pair: Sides) -> str:
     """Return a sentence if the slower variant maps and unmaps each large buffer: as many system calls as large allocations."""
-
-    def value(variant: str, group: str, name: str) -> float:
-        found = (
-            a.value
-            for run in seen.runs
-            if run.variant == variant
-            for a in run.amounts
-            if (a.group, a.name) == (group, name)
+    values = {(each.group, each.name): pair.order(each.baseline or 0.0, each.candidate or 0.0) for each in counts}
+    large, (maps, others), (unmaps, _), faults = (
+        values.get(key, (0.0, 0.0))
+        for key in (
+            ("allocations", _LARGE),
+            ("system calls", "mmap"),
+            ("system calls", "munmap"),
+            ("faults", "minor faults"),
         )
-        return next(found, 0.0)
-
-    slow, fast = pair.slow.variant, pair.fast.variant
-    large, others = value(slow, "allocations", _LARGE), value(fast, "system calls", "mmap")
-    maps, unmaps = (value(slow, "system calls", name) for name in ("mmap", "munmap"))
-    if large < 0.5 or not all(0.8 * large <= count for count in (maps, unmaps)) or others > 0.5 * maps:
+    )
+    if large[0] < 0.5 or min(maps, unmaps) < 0.8 * large[0] or others > 0.5 * maps:
         return ""
-    faults = [value(variant, "faults", "minor faults") for variant in (slow, fast)]
     return (
-        f"The counts are consistent with an allocator that maps and unmaps each buffer of 131072 B or more: with {short_label(slow)}, "
-        f"{amount(large)} such buffers, {amount(maps)} mmap, {amount(unmaps)} munmap and {amount(faults[0])} page faults per "
-        f"operation; with {short_label(fast)}, {amount(others)} mmap and {amount(faults[1])} page faults."
+        f"The counts are consistent with an allocator that maps and unmaps each buffer of 131072 B or more: with "
+        f"{short_label(pair.slow.variant)}, {amount(large[0])} such buffers, {amount(maps)} mmap, {amount(unmaps)} munmap and "
+        f"{amount(faults[0])} page faults per operation; with {short_label(pair.fast.variant)}, {amount(others)} mmap and "
+        f"{amount(faults[1])} page faults."
     )
 
 
@@ -403,7 +399,7 @@ _LIMITS = ("lost", "strace", "wanted", "cachegrind", "recorded no event")
 """Words of those notes of instruments that are caveats: something was not measured, or by other means."""
 
 
-def _caveats(seen: RowMeasurements, split: Ledger | None, findings: Sequence[Finding]) -> Iterable[str]:
+def _caveats(seen: RowMeasurements, split: Ledger | None, pair: Sides, findings: Sequence[Finding]) -> Iterable[str]:
     if seen.no_result:
         yield (
             f"The record has no result of this row: {seen.no_result.rstrip('.')}. The difference is that of {seen.references[0].runs} runs "
@@ -415,7 +411,7 @@ def _caveats(seen: RowMeasurements, split: Ledger | None, findings: Sequence[Fin
         yield f"{missing.instrument} is unavailable: {missing.reason.rstrip('.')}." + (
             f" To enable it: {missing.remedy}." if missing.remedy else ""
         )
-    yield from _foreign_load(seen, split)
+    yield from _foreign_load(seen, split, pair)
     if split is not None:
         base, candidate = (dict(reference.metrics).get(seen.ledger_metric, 0.0) for reference in seen.references)
         now = candidate - base
@@ -439,12 +435,12 @@ def _caveats(seen: RowMeasurements, split: Ledger | None, findings: Sequence[Fin
             yield f"{run.instrument} on {short_label(run.variant)}: {'; '.join(notes)}."
 
 
-def _foreign_load(seen: RowMeasurements, split: Ledger | None) -> Iterable[str]:
+def _foreign_load(seen: RowMeasurements, split: Ledger | None, pair: Sides) -> Iterable[str]:
     """Return a caveat if other programs account for a relevant part of a difference."""
     lost = sum(line.difference for line in split.lines if line.cause == READY) if split is not None else 0.0
     if split is None or not seen.differs or not split.difference or lost / split.difference < LEAST_SHARE:
         return
-    name = wait_name(seen, _sides(seen, split), READY)
+    name = wait_name(seen, pair, READY)
     if name.how in {FOREIGN, ""}:
         who = f"; {name.texts[0]}" if name.texts else ", and it is unknown who had it"
         yield (

@@ -61,13 +61,13 @@ def instruction_work(seen: RowMeasurements, counts: Sequence[Count], pair: Sides
         differ.
     """
     found = {(each.group, each.name): each for each in counts}
-    whole = found.get(("instructions", "all"))
+    whole = pair.counted(found.get(("instructions", "all")))
     slow_ns, fast_ns = (_user_ns(seen, each) for each in (pair.slow, pair.fast))
-    if whole is None or not whole.baseline or not whole.candidate:
+    if whole is None or not all(whole):
         return None
     if slow_ns is None or not fast_ns or slow_ns / fast_ns < 1 + SLOWER:
         return None
-    more, less = pair.order(whole.baseline, whole.candidate)
+    more, less = whole
     excess, slower = more / less - 1, slow_ns / fast_ns - 1
     between = f"{amount(more)} per operation (other variant: {amount(less)})"
     if excess >= slower / 2:
@@ -97,9 +97,7 @@ def _events(
         counted: whether the processor's own counters were read, which show some of what the simulation has no model of.
     """
     simulated = {
-        name: pair.order(count.baseline, count.candidate)
-        for name in _COST_NS
-        if (count := counts.get(("simulated", name))) and count.baseline is not None and count.candidate is not None
+        name: values for name in _COST_NS if (values := pair.counted(counts.get(("simulated", name)))) is not None
     }
     named = [
         ((less - more) * _COST_NS[name], f"{amount(more)} {name} per operation (other variant: {amount(less)})")
@@ -124,15 +122,10 @@ def _events(
 
 def _pages(counts: Mapping[tuple[str, str], Count], pair: Sides) -> str:
     """Return how much memory is in huge pages if the slower variant has a relevant part of its memory less in them; else nothing."""
-    resident, huge = counts.get((MEMORY, RESIDENT)), counts.get((MEMORY, HUGE))
-    if (
-        resident is None
-        or huge is None
-        or None in (resident.baseline, resident.candidate, huge.baseline, huge.candidate)
-    ):
+    resident, huge = (pair.counted(counts.get((MEMORY, name))) for name in (RESIDENT, HUGE))
+    if resident is None or huge is None:
         return ""
-    slow, fast = pair.order(huge.baseline or 0.0, huge.candidate or 0.0)
-    whole, other = pair.order(resident.baseline or 0.0, resident.candidate or 0.0)
+    (slow, fast), (whole, other) = huge, resident
     if fast - slow < max(LEAST_HUGE_BYTES, LEAST_HUGE * other):
         return ""
     return (

@@ -42,13 +42,11 @@ def split_problem(seen: RowMeasurements) -> str:
 
 
 def _problem(seen: RowMeasurements, reference: Reference) -> str:
-    wanted = ("on-cpu", reference.variant)
-    profile = next((run.profile for run in seen.runs if (run.instrument, run.variant) == wanted), None)
-    counted = system_share(reference)
-    if profile is None or counted is None or not profile.samples:
+    run, counted = run_of(seen, "on-cpu", reference.variant), system_share(reference)
+    if run is None or run.profile is None or counted is None or not run.profile.samples:
         return ""
-    (share, ticks), sampled = counted, kernel_share(profile)
-    spread = math.sqrt(0.25 * (1 / profile.samples + 1 / ticks))  # of a share of a half, the largest
+    (share, ticks), sampled = counted, kernel_share(run.profile)
+    spread = math.sqrt(0.25 * (1 / run.profile.samples + 1 / ticks))  # of a share of a half, the largest
     if abs(sampled - share) <= ALLOWED + DEVIATIONS * spread:
         return ""
     return (

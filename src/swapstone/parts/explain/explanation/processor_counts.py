@@ -30,7 +30,7 @@ def processor_text(counts: Counts, pair: Sides) -> str:
         counts: of both variants, by group and name.
         pair: the variants.
     """
-    cycles, instructions = _values(counts, CYCLES, pair), _values(counts, INSTRUCTIONS, pair)
+    cycles, instructions = (pair.counted(counts.get((HARDWARE, name))) for name in (CYCLES, INSTRUCTIONS))
     if cycles is None or instructions is None or not all(cycles):
         return ""
     rates = [fixed(number / time, 2) for number, time in zip(instructions, cycles, strict=True)]
@@ -38,26 +38,18 @@ def processor_text(counts: Counts, pair: Sides) -> str:
     if lost := _lost(counts, pair):
         parts.append(lost)
     for name in _MISSES:
-        found = _values(counts, name, pair)
+        found = pair.counted(counts.get((HARDWARE, name)))
         if found is not None and found[0] >= _LEAST_RATIO * found[1] and amount(found[0]) != amount(found[1]):
             parts.append(f"{amount(found[0])} {name} per operation (other variant: {amount(found[1])})")
     return ", ".join(parts)
 
 
-def _values(counts: Counts, name: str, pair: Sides) -> tuple[float, float] | None:
-    """Return the slower variant's count, and the other's; None without both."""
-    count = counts.get((HARDWARE, name))
-    if count is None or count.baseline is None or count.candidate is None:
-        return None
-    return pair.order(count.baseline, count.candidate)
-
-
 def _lost(counts: Counts, pair: Sides) -> str:
     """Return for what the slower variant loses most slots more, by the top-down method."""
-    slots = _values(counts, SLOTS, pair)
+    slots = pair.counted(counts.get((HARDWARE, SLOTS)))
     if slots is None or not all(slots):
         return ""
-    values = ((name, _values(counts, name, pair)) for name in LOST)
+    values = ((name, pair.counted(counts.get((HARDWARE, name)))) for name in LOST)
     shares = ((name, found[0] / slots[0], found[1] / slots[1]) for name, found in values if found is not None)
     most, slow, fast = max(shares, key=lambda one: one[1] - one[2], default=("", 0.0, 0.0))
     if slow - fast < LEAST_LOST:

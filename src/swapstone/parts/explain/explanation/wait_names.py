@@ -163,8 +163,8 @@ def _locks(slow: Sequence[EndedWaits], fast: Sequence[EndedWaits]) -> Named:
     """
     futex = [each for each in slow if each.reason in {LOCK, HAND_OFF, FUTEX}]
     others = {(each.reason, each.whose): each for each in fast}
-    before = {key: each.waits for key, each in others.items()}
-    more = {each: max(0.0, each.waits - before.get((each.reason, each.whose), 0.0)) for each in futex}
+    pairs = {each: others.get((each.reason, each.whose)) for each in futex}
+    more = {each: max(0.0, each.waits - (other.waits if other else 0.0)) for each, other in pairs.items()}
     number, whole = sum(more.values()), sum(each.total_ns for each in futex)
     turns = [each for each in futex if each.reason == HAND_OFF]
     name = _named(_excess(slow, fast, set(_WORDS) - {LOCK, HAND_OFF, FUTEX}))
@@ -174,7 +174,7 @@ def _locks(slow: Sequence[EndedWaits], fast: Sequence[EndedWaits]) -> Named:
         and sum(more[each] for each in turns) >= _HAND_OFFS * number
         and sum(each.total_ns for each in turns) >= _HAND_OFFS * whole
     ):
-        texts = tuple(_Excess(each, others.get((each.reason, each.whose)), 0.0).text() for each in turns[:1])
+        texts = tuple(_Excess(each, pairs[each], 0.0).text() for each in turns[:1])
         return Named(_NAMES[HAND_OFF], (*texts, *(text for text in name.texts if text not in texts)))
     return name
 

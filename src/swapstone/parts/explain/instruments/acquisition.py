@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -28,8 +29,7 @@ from swapstone.core.run.variant_program import Program
 from swapstone.core.targets import Target, TargetError, driver_of, find_target_kind
 from swapstone.core.wire import AgentAnswer, TrialRequest, decode_workload_report
 from swapstone.parts.explain.instruments import hardware, heap, instructions, offcpu, oncpu, pages, syscalls, waits
-from swapstone.parts.explain.instruments.instrument_result import ReferenceRuns
-from swapstone.parts.explain.instruments.traced_run import Region, Tracee
+from swapstone.parts.explain.instruments.traced_run import ReferenceRuns, Region, Tracee
 from swapstone.parts.explain.model.explanation import (
     Amount,
     InstrumentCost,
@@ -157,7 +157,8 @@ def run_instruments(
         start = time.monotonic()
         try:
             found += [
-                _measured(INSTRUMENTS[name], variant, reference, each, notify)
+                # A busy machine may stop a load generator or a recording.
+                _retried(functools.partial(_measured, INSTRUMENTS[name], variant, reference, each, notify), UserError)
                 for variant, reference, each in zip(pair, medians, runs, strict=True)
             ]
         except UserError as error:
@@ -205,21 +206,11 @@ def references_for(seconds: float) -> int:
 def _run_plain(
     pair: Sequence[RowVariant], runs: list[list[ReferenceRun]], numbers: range, of: int, notify: Callable[[str], None]
 ) -> None:
+    """Make reference runs. A failure of the target is retried once, because a busy machine may cause it."""
     for number in numbers:
         notify(f"running both variants without an instrument, {number + 1} of {of}")
         for side, variant in zip(runs, pair, strict=True):
-            side.append(_plain(variant, number))
-
-
-def _plain(variant: RowVariant, number: int) -> ReferenceRun:
-    """Make a reference run. A failure of the target is retried once, because a busy machine may cause it."""
-
-    def once() -> ReferenceRun:
-        start = time.monotonic()
-        run = variant.run(number, unchanged)
-        return dataclasses.replace(run, took_s=time.monotonic() - start)
-
-    return _retried(once, TargetError)
+            side.append(_retried(functools.partial(variant.run, number, unchanged), TargetError))
 
 
 def _medians(runs: Sequence[ReferenceRun]) -> dict[str, float]:
@@ -234,24 +225,20 @@ def _measured(
     runs: Sequence[ReferenceRun],
     notify: Callable[[str], None],
 ) -> InstrumentResult:
-    """Measure one variant. A failure is retried once, because a busy machine may stop a load generator or a recording."""
-
-    def once() -> InstrumentResult:
-        with TemporaryFolder("explain") as folder:
-            longest_s = max(run.took_s for run in runs)
-            reference = ReferenceRuns(medians, runs[0].objects, variant.preload, Path(folder), longest_s, notify)
-            return measure(variant.tracee, reference)
-
-    return _retried(once, UserError)
+    """Measure one variant."""
+    with TemporaryFolder("explain") as folder:
+        longest_s = max(run.took_s for run in runs)
+        reference = ReferenceRuns(medians, runs[0].objects, variant.preload, Path(folder), longest_s, notify)
+        return measure(variant.tracee, reference)
 
 
 def _retried(once: Callable[[], Made], failure: type[UserError]) -> Made:
     """Return what a function returns, in its second call if the first one fails; what is unavailable stays so."""
     try:
         return once()
-    except failure as error:
-        if isinstance(error, UnavailableError):
-            raise
+    except UnavailableError:
+        raise
+    except failure:
         return once()
 
 
@@ -309,14 +296,12 @@ class RowContext:
     """What the rows of a record share.
 
     Attributes:
-        experiment: of the record.
-        prepared: its programs, found or built again.
+        prepared: the record's programs, found or built again.
         target: this machine.
         passes: of each reference run, as in the record.
         scratch: a folder for files that only the instruments read.
     """
 
-    experiment: Experiment
     prepared: Prepared
     target: Target
     passes: int
@@ -431,6 +416,7 @@ def _runnable(
         return subject.request(spec(0))
 
     def run(number: int, change: Change) -> ReferenceRun:
+        start = time.monotonic()
         outcome = subject.run(spec(number), context.target, change)
         if outcome.judgement.status is not Status.OK or outcome.answer is None:
             raise UserError(
@@ -438,7 +424,8 @@ def _runnable(
             )
         samples = outcome.judgement.measured.samples
         medians = {sample.metric: statistics.median(sample.values) for sample in samples}
-        return _reference_run(region, medians, outcome.answer)
+        made = _reference_run(region, medians, outcome.answer)
+        return dataclasses.replace(made, took_s=time.monotonic() - start)
 
     operations = run(0, unchanged).metrics["operations"] if region is Region.PASSES else 1.0
     symbols = None

@@ -78,11 +78,8 @@ class CodeMap:
     """
 
     def __init__(self, files: Sequence[CodeFile], blocks: Sequence[Block]) -> None:
-        self._files = files
-        self._bases: dict[int, tuple[int, ...]] = {}
         wanted = _long_blocks(blocks)
-        for number, file in enumerate(files):
-            self._bases[number] = (0,) if file.fixed else _bases_of(file, wanted)
+        self._files = [(file, (0,) if file.fixed else _bases_of(file, wanted)) for file in files]
 
     def owners(self, block: Block) -> list[tuple[CodeFile, int]]:
         """Return pairs (file, base) of the files that have a block's bytes at its address.
@@ -90,13 +87,11 @@ class CodeMap:
         Returns:
             Nothing for an unknown block, several for an ambiguous one.
         """
-        found = [
-            (number, base)
-            for number, file in enumerate(self._files)
-            for base in self._bases[number]
-            if file.has(block.address - base, block.code)
-        ]
-        return [(self._files[number], base) for number, base in {one[0]: one for one in found}.values()]
+        found = (
+            (file, [base for base in bases if file.has(block.address - base, block.code)])
+            for file, bases in self._files
+        )
+        return [(file, bases[-1]) for file, bases in found if bases]
 
 
 def _long_blocks(blocks: Iterable[Block]) -> list[Block]:

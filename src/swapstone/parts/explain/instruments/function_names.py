@@ -33,17 +33,16 @@ class KernelSymbols:
 
     def __init__(self, functions: Iterable[tuple[int, str, str]]) -> None:
         best_last = sorted(functions, key=lambda one: _rank(one[1]), reverse=True)
-        best = {address: (name, module) for address, name, module in best_last}
-        self._starts = sorted(best)
-        self._names = [best[address] for address in self._starts]
-        self._addresses = {best[address][0]: address for address in reversed(self._starts)}
+        self._best = {address: (name, module) for address, name, module in best_last}
+        self._starts = sorted(self._best)
+        self._addresses = {self._best[address][0]: address for address in reversed(self._starts)}
 
     def name_at(self, address: int) -> tuple[str, str, int] | None:
         """Return name, module and start of the function that contains an address; None if there is none."""
         at = bisect.bisect_right(self._starts, address) - 1
         if at < 0 or address - self._starts[at] >= _LONGEST:
             return None
-        return (*self._names[at], self._starts[at])
+        return (*self._best[self._starts[at]], self._starts[at])
 
     def address(self, name: str) -> int | None:
         """Return the address of a function."""

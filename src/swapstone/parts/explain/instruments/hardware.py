@@ -9,8 +9,7 @@ from pathlib import Path
 
 from swapstone.core.model import UnavailableError, UserError
 from swapstone.parts.explain.instruments import requirements
-from swapstone.parts.explain.instruments.instrument_result import ReferenceRuns
-from swapstone.parts.explain.instruments.traced_run import Region, Tracee, run
+from swapstone.parts.explain.instruments.traced_run import ReferenceRuns, Region, Tracee, run
 from swapstone.parts.explain.model.explanation import CYCLES, EVENTS, HARDWARE, TOP_DOWN, Amount, InstrumentResult
 
 NAME = "hardware"
@@ -61,7 +60,7 @@ def measure(tracee: Tracee, reference: ReferenceRuns) -> InstrumentResult:
     tracee = reference.passes_for(tracee, WORK_NS)
     file = reference.folder / "perf-stat"
     before = ("perf", "stat", "-x", ";", "-o", str(file), *event_options(), "--")
-    ended = run(before, tracee, reference.folder, reference.limit())
+    ended = run(before, tracee, reference)
     if ended.status != 0 or not file.is_file():
         raise UserError(f"perf stat ended with status {ended.status}: {ended.stderr.strip()[-200:]}")
     with file.open("rb") as opened:

@@ -20,12 +20,12 @@ from pathlib import Path
 
 from swapstone.core.model import UnavailableError
 from swapstone.parts.explain.instruments import requirements
-from swapstone.parts.explain.instruments.instrument_result import ProfileBuilder, ReferenceRuns, recorded, result
+from swapstone.parts.explain.instruments.instrument_result import ProfileBuilder, RecordedRuns, result
 from swapstone.parts.explain.instruments.perf import Recording, TooLargeError, need, record
 from swapstone.parts.explain.instruments.perf_script import mapped
 from swapstone.parts.explain.instruments.symbol_tables import Table
 from swapstone.parts.explain.instruments.symbolizer import UNKNOWN, Symbolizer
-from swapstone.parts.explain.instruments.traced_run import Region, Tracee
+from swapstone.parts.explain.instruments.traced_run import ReferenceRuns, Region, Tracee
 from swapstone.parts.explain.model.explanation import Amount, Frame, InstrumentResult
 
 NAME = "allocations"
@@ -191,11 +191,10 @@ def measure(tracee: Tracee, reference: ReferenceRuns) -> InstrumentResult:
         return record(
             one,
             (*events, "-m", "16384", *stacks),
-            reference.folder,
+            reference,
             tracepoints=True,
             before=before,
             most_bytes=most_bytes,
-            limit=reference.limit(),
             mapped=mapped,
         )
 
@@ -276,7 +275,7 @@ def _counted(
                 ),
                 size,
             )
-    runs = recorded(recording, tracee, by_event)
+    runs = RecordedRuns().add(recording, tracee, by_event)
     operations = runs.operations
     found = tuple(
         Amount(group=group, name=name, value=value / operations) for (group, name), value in sorted(amounts.items())

@@ -4,8 +4,8 @@
 The sizes of the simulated caches are stated explicitly: valgrind would take those of this machine, and a last-level cache of hundreds of
 MiB hides every miss.
 
-A run has the limit of every instrument (`RunLimit`). Where callgrind would exceed it, cachegrind counts the instructions alone, which
-takes about a seventh of the time, and has no calls, no objects of functions and no simulation.
+A run has the limit of every instrument (`ReferenceRuns.limit_s`). Where callgrind would exceed it, cachegrind counts instructions alone,
+which takes about a seventh of the time, and has no calls, no objects of functions and no simulation.
 
 Valgrind's processor has no AVX-512, so a C library may select other functions under it.
 """
@@ -18,13 +18,12 @@ import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TypeVar
+from typing import NamedTuple
 
 from swapstone.core.model import UnavailableError, UserError
 from swapstone.parts.explain.instruments import requirements
-from swapstone.parts.explain.instruments.instrument_result import ReferenceRuns
 from swapstone.parts.explain.instruments.symbolizer import Symbolizer
-from swapstone.parts.explain.instruments.traced_run import Region, TracedRun, Tracee, inner_command, run
+from swapstone.parts.explain.instruments.traced_run import ReferenceRuns, Region, TracedRun, Tracee, inner_command, run
 from swapstone.parts.explain.model.explanation import LISTED_FUNCTIONS, OWN_OBJECT, Amount, InstrumentResult
 
 _NAMED = re.compile(r"(fn|cfn|ob|cob|fl|fi|fe|cfi|cfl)=(?:\(([0-9]+)\)(?: (.*))?|(.+))$")
@@ -44,41 +43,27 @@ _TABLE = {
 _CALLEE = ("cfn", "cob", "cfi", "cfl")
 
 
-@dataclasses.dataclass(frozen=True)
-class OwnCost:
-    """Instructions of a line of a function, without those of the functions that it calls.
+class Cost(NamedTuple):
+    """Instructions of a line of a function, without those of the functions that it calls; or calls of a function from one place.
 
     Attributes:
-        object: path of the object; empty if unknown.
+        group: ``instructions`` or ``calls``.
+        object: path of the function's object; empty if unknown.
         function: its name, followed by its callers after apostrophes with ``--separate-callers``.
-        file: source file; of inlined code, that of the inlined function. Empty if unknown.
-        instructions: their number; the first event of the file.
+        number: of instructions, the first event of the file.
+        file: source file; of inlined code, that of the inlined function. Empty if unknown, and of calls.
         others: numbers of the other events, by the names in the file's line ``events:``; those that are 0 may be missing.
     """
 
+    group: str
     object: str
     function: str
-    file: str
-    instructions: int
-    others: Mapping[str, int]
+    number: int
+    file: str = ""
+    others: Mapping[str, int] = {}
 
 
-@dataclasses.dataclass(frozen=True)
-class Calls:
-    """Calls of a function from one place.
-
-    Attributes:
-        object: path of the called function's object.
-        function: name of the called function.
-        count: number of calls.
-    """
-
-    object: str
-    function: str
-    count: int
-
-
-def records(lines: Iterable[str]) -> Iterator[OwnCost | Calls]:
+def records(lines: Iterable[str]) -> Iterator[Cost]:
     """Decode the lines of a callgrind output file.
 
     Args:
@@ -111,12 +96,12 @@ def records(lines: Iterable[str]) -> Iterator[OwnCost | Calls]:
             calls = _CALLS.match(line)
             if calls is None:
                 raise UserError(f"callgrind's output is damaged: {line[:60]!r} has no number of calls.")
-            yield Calls(now["cob"] or now["ob"], now["cfn"], int(calls[1]))
+            yield Cost("calls", now["cob"] or now["ob"], now["cfn"], int(calls[1]))
             inclusive, now["cob"] = True, ""
         elif (cost := _COST.match(line)) is not None:
             if not inclusive:
                 others = dict(zip(events, map(int, cost[2].split()), strict=False))
-                yield OwnCost(now["ob"], now["fn"], now["fl"], int(cost[1]), others)
+                yield Cost("instructions", now["ob"], now["fn"], int(cost[1]), now["fl"], others)
             inclusive = False
 
 
@@ -183,32 +168,16 @@ EVENTS = {
 _ADDRESS = re.compile(r"^0x[0-9a-f]{6,}$")
 
 
-@dataclasses.dataclass
-class Tally:
-    """Instructions and calls by (object's path, function), and all other events by callgrind's name."""
-
-    instructions: collections.Counter[tuple[str, str]] = dataclasses.field(default_factory=collections.Counter)
-    calls: collections.Counter[tuple[str, str]] = dataclasses.field(default_factory=collections.Counter)
-    events: collections.Counter[str] = dataclasses.field(default_factory=collections.Counter)
+Tally = collections.Counter[tuple[str, str, str]]
+"""Instructions and calls by (group, object's path, function), and all other events by (`SIMULATED`, "", callgrind's name)."""
 
 
-def tally(lines: Iterable[str], found: Tally | None = None) -> Tally:
-    """Sum up a callgrind output file.
-
-    Args:
-        lines: of the file.
-        found: the sums of other files, to which this one is added.
-
-    Returns:
-        Each function's own instructions, the number of its calls, and the sums of the other events.
-    """
-    found = Tally() if found is None else found
-    for record in records(lines):
-        if isinstance(record, OwnCost):
-            found.instructions[record.object, record.function] += record.instructions
-            found.events.update(record.others)
-        else:
-            found.calls[record.object, record.function] += record.count
+def tally(lines: Iterable[str]) -> Tally:
+    """Sum up a callgrind output file: each function's own instructions, the number of its calls, and the other events."""
+    found = Tally()
+    for cost in records(lines):
+        found[cost.group, cost.object, cost.function] += cost.number
+        found.update({(SIMULATED, "", name): number for name, number in cost.others.items()})
     return found
 
 
@@ -223,11 +192,7 @@ def count_with(tracee: Tracee, reference: ReferenceRuns, counter: Counter) -> In
     counted, ended = _run(tracee.with_passes(passes), reference, counter)
     if passes == 3:
         one, _ = _run(tracee.with_passes(1), reference, counter)
-        counted = Tally(
-            _half(counted.instructions, one.instructions),
-            _half(counted.calls, one.calls),
-            _half(counted.events, one.events),
-        )
+        counted = Tally({key: (count - one[key]) // 2 for key, count in counted.items() if count > one[key] + 1})
     took = ended.elapsed_ns / (passes * tracee.operations)
     return InstrumentResult(
         instrument=NAME,
@@ -285,21 +250,12 @@ def expected_excess(tracee: Tracee, reference: ReferenceRuns, counter: Counter) 
     passes = 3 if tracee.region is Region.PASSES else 1
     cpu_ns = reference.metrics.get("cpu", reference.wall_ns)
     whole_s = (reference.wall_ns + cpu_ns * counter.slowdown) * tracee.operations * passes / 1e9
-    most_s = reference.limit().run_s
+    most_s = reference.limit_s
     if whole_s <= most_s:
         return ""
     return (
         f"a run would take about {math.ceil(whole_s)} s under {counter.tool}, more than {math.floor(most_s)} s; "
         f"without it the longest took {reference.longest_s:.3g} s"
-    )
-
-
-Place = TypeVar("Place")
-
-
-def _half(three: collections.Counter[Place], one: collections.Counter[Place]) -> collections.Counter[Place]:
-    return collections.Counter(
-        {place: (count - one[place]) // 2 for place, count in three.items() if count > one[place] + 1}
     )
 
 
@@ -310,35 +266,32 @@ def _run(tracee: Tracee, reference: ReferenceRuns, counter: Counter) -> tuple[Ta
     tool = ("valgrind", f"--tool={counter.tool}", "--vgdb=no", "-q", *options)
     arguments = tracee.request.arguments
     helpers = inner_command(tracee)[: -len(arguments)]
-    ended = run((*helpers, *tool, *arguments), tracee, reference.folder, reference.limit(), complete=True)
+    ended = run((*helpers, *tool, *arguments), tracee, reference, complete=True)
     found = Tally()
     for file in sorted(files.iterdir()):
         with file.open(errors="replace") as lines:
-            tally(lines, found)
+            found.update(tally(lines))
         file.unlink()
-    if ended.status != 0 or not found.instructions:
+    if ended.status != 0 or not any(group == NAME for group, _, _ in found):
         raise UserError(f"valgrind ended with status {ended.status}; its last words: {ended.stderr.strip()[-200:]}")
     return found, ended
 
 
 def _amounts(tracee: Tracee, counted: Tally) -> tuple[Amount, ...]:
     symbolizer = Symbolizer(tracee)
-    instructions: collections.Counter[str] = collections.Counter()
-    calls: collections.Counter[str] = collections.Counter()
-    for place, count in counted.instructions.items():
-        instructions[_name(symbolizer, *place)] += count
-    for place, count in counted.calls.items():
-        if "'" not in place[1]:
-            calls[_name(symbolizer, *place)] += count
+    named = {group: collections.Counter[str]() for group in (NAME, "calls")}
+    for (group, path, function), count in counted.items():
+        if group == NAME or (group == "calls" and "'" not in function):
+            named[group][_name(symbolizer, path, function)] += count
+    simulated = any(group == SIMULATED for group, _, _ in counted)
     rows = [
-        ("instructions", "all", instructions.total()),
+        (NAME, "all", named[NAME].total()),
         *(
-            (SIMULATED, words, sum(counted.events[name] for name in names))
+            (SIMULATED, words, sum(counted[SIMULATED, "", name] for name in names))
             for words, names in EVENTS.items()
-            if counted.events
+            if simulated
         ),
-        *(("instructions", *each) for each in instructions.most_common(LISTED_FUNCTIONS)),
-        *(("calls", *each) for each in calls.most_common(LISTED_FUNCTIONS)),
+        *((group, *each) for group, counts in named.items() for each in counts.most_common(LISTED_FUNCTIONS)),
     ]
     return tuple(Amount(group=group, name=name, value=count / tracee.operations) for group, name, count in rows)
 

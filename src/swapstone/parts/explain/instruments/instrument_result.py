@@ -7,48 +7,12 @@ import collections
 import dataclasses
 import math
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
-from pathlib import Path
+from collections.abc import Callable, Collection, Iterator, Sequence
 
 from swapstone.parts.explain.instruments import requirements
-from swapstone.parts.explain.instruments.perf import Recording
-from swapstone.parts.explain.instruments.traced_run import Region, RunLimit, Tracee, limit_of
+from swapstone.parts.explain.instruments.perf import Recording, record, require_kernel_samples
+from swapstone.parts.explain.instruments.traced_run import ReferenceRuns, Region, Tracee
 from swapstone.parts.explain.model.explanation import Amount, ElapsedTime, Frame, InstrumentResult, Profile, ProfileRun
-
-
-@dataclasses.dataclass(frozen=True)
-class ReferenceRuns:
-    """What the reference runs of a variant gave.
-
-    Attributes:
-        metrics: medians by name: ``wall``, ``cpu`` per operation in ns, ``nvcsw`` and others per pass.
-        objects: files that the process had mapped executable.
-        preload: of these, the objects that the loader preloaded.
-        folder: a scratch folder.
-        longest_s: duration of the longest reference run, with the start and the end of its processes.
-        notify: called with a line when a wait takes long.
-    """
-
-    metrics: Mapping[str, float]
-    objects: tuple[str, ...]
-    preload: tuple[str, ...]
-    folder: Path
-    longest_s: float = 1.0
-    notify: Callable[[str], None] = lambda _: None
-
-    @property
-    def wall_ns(self) -> float:
-        """Return the elapsed time of an operation in ns."""
-        return self.metrics.get("wall", 0.0)
-
-    def limit(self) -> RunLimit:
-        """Return how long a run under an instrument may take."""
-        return limit_of(self.longest_s, self.notify)
-
-    def passes_for(self, tracee: Tracee, work_ns: float, most: int = 20_000) -> Tracee:
-        """Return the tracee with the number of passes that takes about this long without an instrument."""
-        one = max(1.0, self.wall_ns * tracee.operations)
-        return tracee.with_passes(max(1, min(most, round(work_ns / one))))
 
 
 @dataclasses.dataclass
@@ -70,8 +34,8 @@ class RecordedRuns:
     command: str = ""
     number: int = 0
 
-    def add(self, recording: Recording, tracee: Tracee, kinds: Collection[str]) -> None:
-        """Add a recording, in which the events of some kinds are counted."""
+    def add(self, recording: Recording, tracee: Tracee, kinds: Collection[str]) -> RecordedRuns:
+        """Add a recording, in which the events of some kinds are counted; return the sums."""
         passes = len(recording.windows.pieces) if tracee.region is Region.PASSES else 1
         driven = recording.ended.driven
         self.operations += passes * tracee.operations if driven is None else driven.requests
@@ -80,18 +44,12 @@ class RecordedRuns:
         self.kept += sum(event.what in kinds for event in recording.events)
         self.command = recording.command
         self.number += 1
+        return self
 
     def notes(self) -> tuple[str, ...]:
         """Return a note on lost records; none if no record was lost."""
         text = f"{self.lost} records were lost because the kernel's buffer was full; {self.kept} were kept"
         return (text,) if self.lost else ()
-
-
-def recorded(recording: Recording, tracee: Tracee, kinds: Collection[str]) -> RecordedRuns:
-    """Return the sums of a single recording."""
-    found = RecordedRuns()
-    found.add(recording, tracee, kinds)
-    return found
 
 
 def result(
@@ -209,43 +167,78 @@ def repeat(plan: RunPlan, enough: Callable[[], bool] = lambda: True) -> Iterator
             break
 
 
+def recordings(
+    tracee: Tracee,
+    reference: ReferenceRuns,
+    options: Sequence[str],
+    kind: str,
+    *,
+    plan: RunPlan,
+    runs: RecordedRuns,
+    enough: Callable[[], bool] = lambda: True,
+) -> Iterator[tuple[int, Recording]]:
+    """Record one run after another.
+
+    Args:
+        tracee: what to run.
+        reference: its runs without an instrument.
+        options: of ``perf record``.
+        kind: the event, with stacks.
+        plan: how many runs.
+        runs: to which each recording is added.
+        enough: whether there are enough samples.
+
+    Yields:
+        The number of the recording's first part among the parts of all runs, and the recording.
+
+    Raises:
+        UnavailableError: perf can't be used.
+        UserError: a run failed.
+    """
+    for number in repeat(plan, enough):
+        recording = record(tracee, options, reference, mapped=reference.objects)
+        require_kernel_samples(recording.events, kind)
+        runs.add(recording, tracee, [kind])
+        yield number * plan.parts, recording
+
+
 class ProfileBuilder:
     """Sums up weights by stack, of one run or of several."""
 
     def __init__(self) -> None:
-        self._runs: list[collections.Counter[tuple[Frame, ...]]] = [collections.Counter()]
-        self._samples = [0]
+        self._runs = collections.defaultdict[int, collections.Counter[tuple[Frame, ...]]](collections.Counter)
+        self._samples = collections.Counter[int]()
 
-    def begin_run(self) -> None:
-        """Begin another run; the first one has begun already."""
-        self._runs.append(collections.Counter())
-        self._samples.append(0)
-
-    def add(self, frames: tuple[Frame, ...], weight: float) -> None:
-        """Add a weight to a stack, given from the outermost frame."""
-        self._runs[-1][frames] += weight  # type: ignore[assignment]  # a Counter adds floats as well
-        self._samples[-1] += 1
+    def add(self, frames: tuple[Frame, ...], weight: float, run: int = 0) -> None:
+        """Add a weight to a stack, given from the outermost frame, in a run, or a part of one, by its number."""
+        self._runs[run][frames] += weight  # type: ignore[assignment]  # a Counter adds floats as well
+        self._samples[run] += 1
 
     @property
     def total(self) -> float:
         """Return the sum of all weights."""
-        return float(sum(sum(run.values()) for run in self._runs))
+        return float(sum(sum(run.values()) for run in self._runs.values()))
 
     @property
     def samples(self) -> int:
         """Return the number of weights that were added."""
-        return sum(self._samples)
+        return self._samples.total()
 
-    def profile(self, kind: str, unit: str, operations: float, notes: tuple[str, ...] = ()) -> Profile:
-        """Return the profile, heaviest stacks first."""
+    def profile(
+        self, kind: str, unit: str, operations: float, notes: tuple[str, ...] = (), *, parts: int = 1
+    ) -> Profile:
+        """Return the profile, heaviest stacks first. It keeps the parts of runs apart, if there are several."""
         whole: collections.Counter[tuple[Frame, ...]] = collections.Counter()
-        for run in self._runs:
+        for run in self._runs.values():
             whole.update(run)
         ordered = dict(sorted(whole.items(), key=lambda one: (-one[1], [frame.symbol for frame in one[0]])))
         places = {frames: place for place, frames in enumerate(ordered)}
         runs = tuple(
-            ProfileRun(samples=count, weights=tuple(sorted((places[frames], float(w)) for frames, w in run.items())))
-            for count, run in zip(self._samples, self._runs, strict=True)
+            ProfileRun(
+                samples=self._samples[part],
+                weights=tuple(sorted((places[frames], float(weight)) for frames, weight in self._runs[part].items())),
+            )
+            for part in range(parts)
         )
         facts = {"kind": kind, "unit": unit, "operations": operations, "notes": notes}
-        return Profile.of(ordered, **facts, runs=runs if len(runs) > 1 else ())
+        return Profile.of(ordered, **facts, runs=runs if parts > 1 else ())

@@ -3,21 +3,21 @@
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 
 from swapstone.parts.explain.instruments.instrument_result import (
     RUNS,
     ProfileBuilder,
     RecordedRuns,
-    ReferenceRuns,
     planned_runs,
-    repeat,
+    recordings,
     result,
 )
-from swapstone.parts.explain.instruments.perf import Recording, record, require_kernel_samples
+from swapstone.parts.explain.instruments.perf import Recording
 from swapstone.parts.explain.instruments.perf_script import Event
 from swapstone.parts.explain.instruments.symbolizer import Symbolizer
-from swapstone.parts.explain.instruments.traced_run import Region, Tracee
+from swapstone.parts.explain.instruments.traced_run import ReferenceRuns, Region, Tracee
 from swapstone.parts.explain.model.explanation import (
     KERNEL,
     KERNEL_LOCKS,
@@ -107,107 +107,78 @@ def contends(stack: tuple[Frame, ...], *, main_of_several: bool) -> bool:
     return not main_of_several
 
 
-class ElapsedSums:
-    """Sums up the elapsed time of several recordings, by run.
-
-    Attributes:
-        waits: stacks of waiting threads, with their share of the time.
-        off: the same, and stacks of preempted threads, each below `PREEMPTED`.
-        wall_ns: elapsed time.
-        most: maximum number of threads active at the same time.
-        blocked: number of times that a thread gave up its processor.
-        runs: time of each run in ns: ``run``, ``ready`` and ``cpu``.
-    """
-
-    def __init__(self) -> None:
-        self.waits = ProfileBuilder()
-        self.off = ProfileBuilder()
-        self.wall_ns = 0
-        self.most = 0
-        self.blocked = 0
-        self.runs = [{"run": 0.0, "ready": 0.0, "cpu": 0.0}]
-
-    def begin_run(self) -> None:
-        """Begin another run, or another part of a run; the first one has begun already."""
-        self.waits.begin_run()
-        self.off.begin_run()
-        self.runs.append({"run": 0.0, "ready": 0.0, "cpu": 0.0})
-
-    def elapsed(self, operations: float, notes: tuple[str, ...]) -> ElapsedTime:
-        """Return the division of the elapsed time."""
-        runs = tuple(ElapsedRun(running_ns=run["run"], ready_ns=run["ready"], cpu_ns=run["cpu"]) for run in self.runs)
-        return ElapsedTime(
-            wall_ns=float(self.wall_ns),
-            running_ns=sum(run["run"] for run in self.runs),
-            ready_ns=sum(run["ready"] for run in self.runs),
-            waits=self.waits.profile(NAME, "ns", operations, notes),
-            most_threads=self.most,
-            cpu_ns=sum(run["cpu"] for run in self.runs),
-            runs=runs if len(runs) > 1 else (),
-        )
-
-
 class Timeline:
-    """Divides the elapsed time of a recording among the active threads.
+    """Divides the elapsed time of recordings among the active threads, and sums it up by part of a run.
 
     Args:
-        recording: with samples of context switches and the switches themselves.
-        symbolizer: names its stacks.
-        sums: to which the recording is added.
-        parts: into which the recording is divided.
+        symbolizer: names their stacks.
+
+    Attributes:
+        off: stacks of waiting threads, with their share of the time, and of preempted threads, each below `PREEMPTED`.
+        blocked: number of times that a thread gave up its processor.
     """
 
-    def __init__(
-        self, recording: Recording, symbolizer: Symbolizer, sums: ElapsedSums | None = None, parts: int = 1
-    ) -> None:
-        self._recording = recording
+    def __init__(self, symbolizer: Symbolizer) -> None:
         self._namer = symbolizer
+        self._waits, self.off = ProfileBuilder(), ProfileBuilder()
+        self._wall_ns = self._most = self.blocked = 0
+        self._spent = collections.defaultdict[tuple[str, int], float](float)
+
+    def elapsed(self, operations: float, notes: tuple[str, ...], parts: int = 1) -> ElapsedTime:
+        """Return the division of the elapsed time, by part if there are several."""
+        running, ready, cpu = ([self._spent[what, part] for part in range(parts)] for what in ("run", "ready", "cpu"))
+        runs = (ElapsedRun(running_ns=a, ready_ns=b, cpu_ns=c) for a, b, c in zip(running, ready, cpu, strict=True))
+        return ElapsedTime(
+            wall_ns=float(self._wall_ns),
+            running_ns=sum(running),
+            ready_ns=sum(ready),
+            waits=self._waits.profile(NAME, "ns", operations, notes, parts=parts),
+            most_threads=self._most,
+            cpu_ns=sum(cpu),
+            runs=tuple(runs) if parts > 1 else (),
+        )
+
+    def follow(self, recording: Recording, first: int = 0, parts: int = 1) -> None:
+        """Add a recording.
+
+        Args:
+            recording: with samples of context switches and the switches themselves.
+            first: number of its first part.
+            parts: of equal length, into which it is divided.
+        """
         self._threads: dict[int, _Thread] = {}
         self._leaving: dict[int, tuple[Frame, ...]] = {}
-        self._idle_ns = 0.0
-        self._parts, self._part = parts, 0
-        self.sums = ElapsedSums() if sums is None else sums
-
-    def follow(self) -> None:
-        """Add the recording to the sums."""
-        before, windows = 0, self._recording.windows
-        self.sums.wall_ns += windows.total_ns
-        for event in self._recording.events:
+        self._idle_ns, self._part = 0.0, first
+        before, windows = 0, recording.windows
+        self._wall_ns += windows.total_ns
+        for event in recording.events:
             if before and event.time_ns > before:
                 self._divide(windows.overlap_ns(before, event.time_ns))
-            before = event.time_ns
-            while self._parts > 1 and self._part < windows.part_of(event.time_ns, self._parts):
-                self._next_part()
-            if event.what == "out" and event.tid != windows.pid and windows.contains(event.time_ns):
-                self.sums.blocked += 1
-            self._take(event)
+            before, self._part = event.time_ns, first + windows.part_of(event.time_ns, parts)
+            if event.tid != windows.pid:
+                self.blocked += event.what == "out" and windows.contains(event.time_ns)
+                self._take(event)
         self._charge_idle([thread for thread in self._threads.values() if thread.doing == "wait"])
-        while self._part < self._parts - 1:
-            self._next_part()
-
-    def _next_part(self) -> None:
-        self._part += 1
-        self.sums.begin_run()
 
     def _divide(self, length_ns: int) -> None:
         if not length_ns or not self._threads:
             return
-        self.sums.runs[-1]["cpu"] += length_ns * sum(thread.doing == "run" for thread in self._threads.values())
+        self._spent["cpu", self._part] += length_ns * sum(thread.doing == "run" for thread in self._threads.values())
         working = [thread for thread in self._threads.values() if thread.counts]
-        self.sums.most = max(self.sums.most, len(working))
+        self._most = max(self._most, len(working))
         if not working:
             self._idle_ns += length_ns
         for thread in working:
             if thread.doing == "wait":
                 self._charge(thread, length_ns / len(working))
             else:
-                self.sums.runs[-1][thread.doing] += length_ns / len(working)
+                self._spent[thread.doing, self._part] += length_ns / len(working)
                 if thread.doing == "ready":
-                    self.sums.off.add((*thread.stack, PREEMPTED), length_ns / len(working))
+                    self.off.add((*thread.stack, PREEMPTED), length_ns / len(working), self._part)
 
     def _charge(self, thread: _Thread, length_ns: float) -> None:
-        self.sums.waits.add(thread.stack, length_ns)
-        self.sums.off.add(thread.stack, length_ns)
+        for sums in (self._waits, self.off):
+            sums.add(thread.stack, length_ns, self._part)
 
     def _charge_idle(self, threads: list[_Thread]) -> None:
         """Attribute time in which no thread was active to the thread that ended it, or to all threads equally if none did."""
@@ -219,7 +190,7 @@ class Timeline:
 
     def _take(self, event: Event) -> None:
         tid, what = event.tid, event.what
-        if tid == self._recording.windows.pid or tid <= 0:
+        if tid <= 0:
             return
         if what == "exit":
             self._threads.pop(tid, None)
@@ -268,16 +239,11 @@ def measure(tracee: Tracee, reference: ReferenceRuns) -> InstrumentResult:
     terms, limits = stacks_of(tracee, reference)
     options = ("-e", f"{_EVENT}/period=1,{terms},name={_EVENT}/", "--switch-events", "-m", "4096")
     plan = planned_runs(tracee, reference, switches=True)
-    symbolizer, sums, runs = Symbolizer(tracee), ElapsedSums(), RecordedRuns()
-    for number in repeat(plan):
-        if number:
-            sums.begin_run()
-        recording = record(tracee, options, reference.folder, limit=reference.limit(), mapped=reference.objects)
-        require_kernel_samples(recording.events, _EVENT)
-        runs.add(recording, tracee, [_EVENT])
-        Timeline(recording, symbolizer, sums, plan.parts).follow()
-    notes = (_NOTE, *limits, *runs.notes())
-    elapsed = sums.elapsed(runs.operations, notes)
-    profile = sums.off.profile(NAME, "ns", runs.operations, notes) if sums.off.total else None
-    blocked = Amount(group=RECORDED_SWITCHES, name="voluntary switches", value=sums.blocked / runs.operations)
+    timeline, runs = Timeline(Symbolizer(tracee)), RecordedRuns()
+    for first, recording in recordings(tracee, reference, options, _EVENT, plan=plan, runs=runs):
+        timeline.follow(recording, first, plan.parts)
+    notes, parts = (_NOTE, *limits, *runs.notes()), runs.number * plan.parts
+    elapsed = timeline.elapsed(runs.operations, notes, parts)
+    profile = timeline.off.profile(NAME, "ns", runs.operations, notes, parts=parts) if timeline.off.total else None
+    blocked = Amount(group=RECORDED_SWITCHES, name="voluntary switches", value=timeline.blocked / runs.operations)
     return result(NAME, tracee, reference, runs, amounts=(blocked,), profile=profile, elapsed=elapsed, notes=notes)

@@ -12,14 +12,12 @@ from swapstone.parts.explain.instruments.instrument_result import (
     RUNS,
     ProfileBuilder,
     RecordedRuns,
-    ReferenceRuns,
     planned_runs,
-    repeat,
+    recordings,
     result,
 )
-from swapstone.parts.explain.instruments.perf import Recording, record, require_kernel_samples
 from swapstone.parts.explain.instruments.symbolizer import Symbolizer
-from swapstone.parts.explain.instruments.traced_run import Tracee
+from swapstone.parts.explain.instruments.traced_run import ReferenceRuns, Tracee
 from swapstone.parts.explain.model.explanation import InstrumentResult
 
 NAME = "on-cpu"
@@ -50,18 +48,18 @@ def measure(tracee: Tracee, reference: ReferenceRuns) -> InstrumentResult:
     options = ("-e", terms, *(("-m", str(BUFFER_PAGES)) if may_lock_memory() else ()))
     plan = planned_runs(tracee, reference, samples=SAMPLES, rate_hz=RATE_HZ)
     symbolizer, adder, runs = Symbolizer(tracee), ProfileBuilder(), RecordedRuns()
-    for number in repeat(plan, lambda: adder.samples >= SAMPLES):
-        if number:
-            adder.begin_run()
-        recording = record(tracee, options, reference.folder, limit=reference.limit(), mapped=reference.objects)
-        require_kernel_samples(recording.events, _EVENT)
-        runs.add(recording, tracee, [_EVENT])
-        _add_samples(recording, adder, symbolizer, plan.parts)
+    made = recordings(tracee, reference, options, _EVENT, plan=plan, runs=runs, enough=lambda: adder.samples >= SAMPLES)
+    for first, recording in made:
+        windows = recording.windows
+        for event in recording.events:
+            if event.what.startswith(_EVENT) and event.pid != windows.pid and windows.contains(event.time_ns):
+                part = first + windows.part_of(event.time_ns, plan.parts)
+                adder.add(symbolizer.stack(event), 1e9 / RATE_HZ, part)
     if not adder.samples:
         raise UserError("The work was too short for a single sample.")
     few = f"{adder.samples} samples in {runs.number} run{'s' * (runs.number != 1)}; {SAMPLES} are wanted, but would take too long"
     notes = (_STACKS, *runs.notes(), *((few,) if adder.samples < SAMPLES else ()))
-    profile = adder.profile(NAME, "ns", runs.operations, notes)
+    profile = adder.profile(NAME, "ns", runs.operations, notes, parts=runs.number * plan.parts)
     return result(NAME, tracee, reference, runs, profile=profile, notes=notes)
 
 
@@ -74,17 +72,3 @@ def may_lock_memory(process: Path = Path("/proc/self")) -> bool:
     status, users = text_of(process / "status"), text_of(process / "uid_map").split()
     effective = re.search(r"^CapEff:\s*([0-9a-f]{1,16})$", status, re.MULTILINE)
     return users == ["0", "0", "4294967295"] and effective is not None and bool(int(effective[1], 16) & 1 << _IPC_LOCK)
-
-
-def _add_samples(recording: Recording, adder: ProfileBuilder, symbolizer: Symbolizer, parts: int) -> None:
-    """Add the samples of a recording, divided into parts of equal length."""
-    now = 0
-    for event in recording.events:
-        windows = recording.windows
-        if event.what.startswith(_EVENT) and event.pid != windows.pid and windows.contains(event.time_ns):
-            while parts > 1 and now < windows.part_of(event.time_ns, parts):
-                now += 1
-                adder.begin_run()
-            adder.add(symbolizer.stack(event), 1e9 / RATE_HZ)
-    for _ in range(now, parts - 1):
-        adder.begin_run()

@@ -12,8 +12,16 @@ from pathlib import Path
 
 from swapstone.core.model import UnavailableError, UserError
 from swapstone.core.model.memory_phases import HUGE, MEMORY, RESIDENT
-from swapstone.parts.explain.instruments.instrument_result import ReferenceRuns
-from swapstone.parts.explain.instruments.traced_run import PID_FILE, QUIET_S, Region, Tracee, run, session_members
+from swapstone.core.model.regular_file import text_of
+from swapstone.parts.explain.instruments.traced_run import (
+    PID_FILE,
+    QUIET_S,
+    ReferenceRuns,
+    Region,
+    Tracee,
+    run,
+    session_members,
+)
 from swapstone.parts.explain.model.explanation import Amount, InstrumentResult
 
 NAME = "pages"
@@ -66,7 +74,8 @@ class _Reader(threading.Thread):
         while not self._ended.wait(_INTERVAL_S if time.monotonic() - start < _LONG_S else _LONGER_S):
             with contextlib.suppress(OSError, ValueError):
                 pid = int(self._pid_file.read_text())
-                self._add([_read(each) for each in (pid, *session_members(pid))])
+                files = (Path(f"/proc/{each}/smaps_rollup") for each in (pid, *session_members(pid)))
+                self._add([sizes(text_of(file).splitlines()) for file in files])
 
     def _add(self, found: list[Mapping[str, int]]) -> None:
         self.readings += any(each[RESIDENT] for each in found)
@@ -77,12 +86,6 @@ class _Reader(threading.Thread):
         """Stop reading, and wait for the last one, which the kernel may delay."""
         self._ended.set()
         self.join(QUIET_S)
-
-
-def _read(pid: int) -> Mapping[str, int]:
-    with contextlib.suppress(OSError):
-        return sizes(Path(f"/proc/{pid}/smaps_rollup").read_text(errors="replace").splitlines())
-    return {RESIDENT: 0, HUGE: 0}
 
 
 def measure(tracee: Tracee, reference: ReferenceRuns) -> InstrumentResult:
@@ -100,7 +103,7 @@ def measure(tracee: Tracee, reference: ReferenceRuns) -> InstrumentResult:
     reader = _Reader(reference.folder / PID_FILE)
     reader.start()
     try:
-        ended = run(("env",), tracee, reference.folder, reference.limit(), note_pid=True)
+        ended = run(("env",), tracee, reference, note_pid=True)
     finally:
         reader.stop()
     if ended.status != 0 and ended.driven is None:

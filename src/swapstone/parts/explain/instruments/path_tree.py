@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import collections
 import itertools
-from collections.abc import Sequence
 
 from swapstone.core.model.safe_text import safe
 from swapstone.parts.explain.instruments.call_paths import CallPaths, completed
@@ -94,45 +93,30 @@ def tree_of(paths: CallPaths, names_of: NamesOf, most: int = MOST_NODES) -> Path
             functions[number, began] = [(key, len([*group])) for key, group in itertools.groupby(keys)]
         for key, instructions in functions[number, began]:
             tree.own[tree.below(nodes[path + 1], key)] += times * instructions
-    own, least = _bounded(tree.above, tree.own, most)
-    return _kept(tree, own, least, paths)
+    return _kept(tree, most, paths)
 
 
-def _totals(above: Sequence[int], own: Sequence[int]) -> list[int]:
-    """Return the instructions of each node, with those of the nodes below it."""
-    totals = list(own)
+def _kept(tree: _Tree, most: int, paths: CallPaths) -> PathTree:
+    """Return few enough nodes that have instructions, with their callers, to which those of the others are added."""
+    totals, least = list(tree.own), 0
     for node in range(len(totals) - 1, -1, -1):
-        if above[node] >= 0:
-            totals[above[node]] += totals[node]
-    return totals
-
-
-def _bounded(above: Sequence[int], own: Sequence[int], most: int) -> tuple[list[int], int]:
-    """Return the instructions of each node, such that few enough nodes have any, and the least total of a kept node."""
-    totals, least = _totals(above, own), 0
+        if tree.above[node] >= 0:
+            totals[tree.above[node]] += totals[node]
     while sum(total > least for total in totals) > most:
         least = 2 * least + 1
-    kept = list(own)
-    for node in range(len(kept) - 1, -1, -1):
-        if totals[node] <= least and above[node] >= 0:
-            kept[above[node]] += kept[node]
-            kept[node] = 0
-    return kept, least
-
-
-def _kept(tree: _Tree, own: Sequence[int], least: int, paths: CallPaths) -> PathTree:
-    """Return the nodes that have instructions, with their callers."""
-    totals = _totals(tree.above, own)
     numbers: dict[int, int] = {-1: -1}
     frames: dict[Frame, int] = {}
     found: collections.defaultdict[str, list[int]] = collections.defaultdict(list)
     for node, total in enumerate(totals):
-        if not total:
+        above = tree.above[node]
+        if not total or (total <= least and above >= 0):
             continue
         numbers[node] = len(found["own"])
-        found["above"].append(numbers[tree.above[node]])
+        found["above"].append(numbers[above])
         found["frame"].append(frames.setdefault(frame_of(tree.keys[node]), len(frames)))
-        found["own"].append(own[node])
+        found["own"].append(total)
+        if above >= 0:
+            found["own"][numbers[above]] -= total
     return PathTree(
         frames=tuple(frames),
         above=tuple(found["above"]),

@@ -14,7 +14,15 @@ from pathlib import Path
 from swapstone.core.model import UnavailableError, UserError
 from swapstone.parts.explain.instruments import perf_script, requirements
 from swapstone.parts.explain.instruments.perf_script import Event
-from swapstone.parts.explain.instruments.traced_run import LONGEST_S, Region, RunLimit, TracedRun, Tracee, noted, run
+from swapstone.parts.explain.instruments.traced_run import (
+    LONGEST_S,
+    ReferenceRuns,
+    Region,
+    TracedRun,
+    Tracee,
+    noted,
+    run,
+)
 from swapstone.parts.explain.instruments.unwind_tables import root_with_tables
 
 MARKER = "syscalls:sys_enter_getrusage"
@@ -147,12 +155,11 @@ def need(*, tracepoints: bool) -> tuple[str, ...]:
 def record(
     tracee: Tracee,
     options: Sequence[str],
-    folder: Path,
+    reference: ReferenceRuns,
     *,
     tracepoints: bool = False,
     before: Sequence[str] = (),
     most_bytes: int | None = None,
-    limit: RunLimit | None = None,
     whole_machine: bool = False,
     mapped: Sequence[str] = (),
 ) -> Recording:
@@ -161,11 +168,10 @@ def record(
     Args:
         tracee: what to run.
         options: of ``perf record``: events, stacks.
-        folder: a scratch folder.
+        reference: has a scratch folder, and limits the run's duration.
         tracepoints: whether one of the events is a tracepoint.
         before: command prefix to use in place of that of `need`.
         most_bytes: limit of the recording's size.
-        limit: of the run's duration.
         whole_machine: whether the options record all processes; events then have their processor.
         mapped: files that the program maps; those without unwind tables get derived ones.
 
@@ -177,18 +183,18 @@ def record(
     wrapper = tuple(before) or need(tracepoints=tracepoints or tracee.region is Region.PASSES)
     # The clock of a server's recording is that of the load generator's start and end.
     markers = {Region.PASSES: ("-e", MARKER), Region.DRIVEN: ("-k", "CLOCK_MONOTONIC")}.get(tracee.region, ())
-    data = folder / _DATA
+    data = reference.folder / _DATA
     command = (*wrapper, "perf", "record", "-q", "-N", "-o", str(data), *options, *markers, "--")
-    ended = run(command, tracee, folder, limit, note_pid=whole_machine)
+    ended = run(command, tracee, reference, note_pid=whole_machine)
     if (ended.status != 0 and ended.driven is None) or not data.is_file():
         *_, last_line = ("nothing", *ended.stderr.strip().splitlines())
         raise UserError(f"perf record ended with status {ended.status}: {last_line[:200]}")
     try:
         if most_bytes is not None and (size := data.stat().st_size) > most_bytes:
             raise TooLargeError(size / most_bytes)
-        root = root_with_tables((tracee.program, *mapped), folder) if mapped else None
+        root = root_with_tables((tracee.program, *mapped), reference.folder) if mapped else None
         fields = perf_script.WITH_PROCESSORS if whole_machine else perf_script.FIELDS
-        events = read(data, fields, root, limit.notify if limit is not None else lambda _: None)
+        events = read(data, fields, root, reference.notify)
     finally:
         data.unlink()
     name = Path(tracee.program).name[:COMM_BYTES]

@@ -18,9 +18,10 @@ from elftools.elf.elffile import ELFFile
 from elftools.elf.relocation import RelocationSection
 from elftools.elf.sections import NoteSection
 
-from swapstone.core.factors.elf_file import DamagedElfError, ElfSymbol, content_of, open_elf, symbols_of
+from swapstone.core.factors.elf_file import DamagedElfError, content_of, open_elf, symbols_of
 from swapstone.core.model import UserError
 from swapstone.core.model.directories import cache_dir, write_whole
+from swapstone.core.report.variant_values import grouped
 
 _MAGIC = b"!<arch>\n"
 _METHOD = b"swapstone-archive 1"  # changes with what `matches` finds
@@ -89,14 +90,10 @@ def _of_object(elf: ELFFile, code: bytes, base: int) -> list[tuple[int, int, str
     table = elf.get_section_by_name(".symtab")
     if table is None:
         return []
-    functions: dict[int, list[ElfSymbol]] = {}
-    for one in symbols_of(elf, table, (_FUNCTION,)):
-        functions.setdefault(one.section, []).append(one)
+    functions = grouped(symbols_of(elf, table, (_FUNCTION,)), lambda one: one.section)
     sections = list(elf.iter_sections())
-    relocated: dict[int, list[RelocationSection]] = {}
-    for section in sections:
-        if isinstance(section, RelocationSection):
-            relocated.setdefault(section["sh_info"], []).append(section)
+    relocations = (section for section in sections if isinstance(section, RelocationSection))
+    relocated = grouped(relocations, lambda section: int(section["sh_info"]))
     found: list[tuple[int, int, str]] = []
     for number, section in enumerate(sections):
         if section["sh_type"] != "SHT_PROGBITS" or not section["sh_flags"] & _EXECUTABLE:

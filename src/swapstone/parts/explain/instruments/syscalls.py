@@ -12,10 +12,10 @@ from collections.abc import Iterable
 from swapstone.core.artifacts.distribution_packages import install_command
 from swapstone.core.model import UnavailableError, UserError
 from swapstone.parts.explain.instruments import requirements
-from swapstone.parts.explain.instruments.instrument_result import ProfileBuilder, ReferenceRuns, recorded, result
+from swapstone.parts.explain.instruments.instrument_result import ProfileBuilder, RecordedRuns, result
 from swapstone.parts.explain.instruments.perf import passes, record
 from swapstone.parts.explain.instruments.symbolizer import Symbolizer
-from swapstone.parts.explain.instruments.traced_run import Region, Tracee, run
+from swapstone.parts.explain.instruments.traced_run import ReferenceRuns, Region, Tracee, run
 from swapstone.parts.explain.model.explanation import KERNEL, Amount, Frame, InstrumentResult
 
 NAME = "syscalls"
@@ -67,11 +67,10 @@ def measure(tracee: Tracee, reference: ReferenceRuns) -> InstrumentResult:
 
 def _by_tracepoints(tracee: Tracee, reference: ReferenceRuns) -> InstrumentResult:
     options: tuple[str, ...] = ("-e", _EVENT, "-c", "1", "-m", "8192")
-    limit = reference.limit()
-    recording = record(tracee, options, reference.folder, tracepoints=True, limit=limit)
+    recording = record(tracee, options, reference, tracepoints=True)
     if len(recording.events) < MOST_STACKS:  # reading a stack takes a hundred times as long as a count
         options = (*options, "--call-graph", f"dwarf,{STACK_BYTES}")
-        recording = record(tracee, options, reference.folder, tracepoints=True, limit=limit, mapped=reference.objects)
+        recording = record(tracee, options, reference, tracepoints=True, mapped=reference.objects)
     symbolizer, adder, counted = Symbolizer(tracee), ProfileBuilder(), collections.Counter[str]()
     known_names = names()
     for event in recording.work([_EVENT]):
@@ -81,7 +80,7 @@ def _by_tracepoints(tracee: Tracee, reference: ReferenceRuns) -> InstrumentResul
         counted[name] += 1
         user = tuple(frame for frame in symbolizer.stack(event) if frame.object != KERNEL)
         adder.add((*user, Frame(symbol=name, object=KERNEL)), 1.0)
-    runs = recorded(recording, tracee, [_EVENT])
+    runs = RecordedRuns().add(recording, tracee, [_EVENT])
     amounts = _amounts(counted, tracee, len(recording.windows.pieces), runs.operations)
     profile = adder.profile(NAME, "1", runs.operations, runs.notes())
     return result(NAME, tracee, reference, runs, amounts=amounts, profile=profile, notes=runs.notes())
@@ -101,7 +100,7 @@ def _amounts(counted: collections.Counter[str], tracee: Tracee, pieces: int, ope
 def _by_ptrace(tracee: Tracee, reference: ReferenceRuns, why: str) -> InstrumentResult:
     file = reference.folder / "strace"
     before = ("strace", "-f", "-qq", "-ttt", "-s", "0", "-e", "signal=none", "-o", str(file))
-    ended = run(before, tracee, reference.folder, reference.limit())
+    ended = run(before, tracee, reference)
     if ended.status != 0:
         raise UserError(f"strace ended with status {ended.status}: {ended.stderr.strip()[-200:]}")
     counted, pieces, span_ns = counted_by_strace(

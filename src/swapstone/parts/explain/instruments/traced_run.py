@@ -16,7 +16,7 @@ import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO
 
@@ -24,6 +24,7 @@ import msgspec
 
 from swapstone.core.model import LoadGenerator, UnavailableError, UserError
 from swapstone.core.model.directories import cache_dir
+from swapstone.core.model.regular_file import text_of
 from swapstone.core.wire import LoadGeneratorRequest, TrialRequest
 from swapstone.core.workloads.load_generators import read_load_report
 
@@ -38,38 +39,6 @@ SHORTEST_S = 30.0
 
 QUIET_S = 5.0
 """A longer wait prints what it waits for."""
-
-
-@dataclasses.dataclass(frozen=True)
-class RunLimit:
-    """Limit of a run's duration.
-
-    Attributes:
-        run_s: the limit.
-        reference_s: the longest run without an instrument.
-        notify: called with a line when a wait takes longer than `QUIET_S`.
-    """
-
-    run_s: float
-    reference_s: float
-    notify: Callable[[str], None]
-
-    def reason(self, instrument: str) -> str:
-        """Return why a run that reaches the limit is given up."""
-        return (
-            f"a run took longer than {self.run_s:.0f} s under {instrument}; without it the longest took "
-            f"{self.reference_s:.3g} s"
-        )
-
-
-def limit_of(longest_s: float, notify: Callable[[str], None]) -> RunLimit:
-    """Return the limit of a run under an instrument.
-
-    Args:
-        longest_s: duration of the longest run without it.
-        notify: called with a line when a wait takes long.
-    """
-    return RunLimit(longest_s + min(LONGEST_S, max(SHORTEST_S, (MOST_TIMES - 1) * longest_s)), longest_s, notify)
 
 
 @contextlib.contextmanager
@@ -120,7 +89,7 @@ def drive_server(
     pid_file: Path,
     request: LoadGeneratorRequest,
     generator: LoadGenerator,
-    limit: RunLimit,
+    reference: ReferenceRuns,
 ) -> ServerRun:
     """Send a server its load, then stop it.
 
@@ -129,37 +98,41 @@ def drive_server(
         pid_file: has the number of the server's first process.
         request: port, load generator and times.
         generator: names the reader of the load generator's output.
-        limit: of each wait.
+        reference: limits each wait.
 
     Raises:
         UserError: the server accepts no connection in time, or does not end, or the load generator fails.
     """
-    _wait_for_port(process, request, limit)
+    _wait_for_port(process, request, reference)
     pinned = ("/usr/bin/taskset", "-c", ",".join(map(str, request.cpus))) if request.cpus else ()
     command = [*pinned, *with_long_timeout(request.arguments)]
     if request.warm_ms:
         with contextlib.suppress(subprocess.TimeoutExpired):
             _end_of(command, request, request.warm_ms / 1000)
     start = time.monotonic_ns()
-    output = _drive(command, request, limit)
+    output = _drive(command, request, reference)
     end = time.monotonic_ns()
     answered = read_load_report(generator.reader, output)
     requests = answered.requests or (answered.per_second or 0.0) * (end - start) / 1e9
     if not requests:
         raise UserError("The load generator got no response.")
-    stop(process, pid_file, min(limit.run_s, request.stop_ms * TIMEOUT_FACTOR / 1000), limit.notify)
+    stop(process, pid_file, min(reference.limit_s, request.stop_ms * TIMEOUT_FACTOR / 1000), reference.notify)
     return ServerRun(start, end, float(requests))
 
 
-def _drive(command: list[str], request: LoadGeneratorRequest, limit: RunLimit) -> bytes:
+def _drive(command: list[str], request: LoadGeneratorRequest, reference: ReferenceRuns) -> bytes:
     """Run the load generator to its end, and return its output.
 
     Raises:
         UserError: it can't be started, does not end in time, or fails.
     """
-    name, within_s = Path(request.arguments[0]).name, min(DRIVER_S, limit.run_s)
+    name, within_s = Path(request.arguments[0]).name, min(DRIVER_S, reference.limit_s)
     what = f"for the end of the load generator {name}"
-    with tempfile.TemporaryFile() as stdout, tempfile.TemporaryFile() as stderr, noted(what, within_s, limit.notify):
+    with (
+        tempfile.TemporaryFile() as stdout,
+        tempfile.TemporaryFile() as stderr,
+        noted(what, within_s, reference.notify),
+    ):
         try:
             status = _end_of(command, request, within_s, stdout, stderr)
         except OSError as error:
@@ -198,9 +171,9 @@ def with_long_timeout(arguments: tuple[str, ...]) -> tuple[str, ...]:
     return (arguments[0], *LONG_TIMEOUT_OPTIONS.get(Path(arguments[0]).name, ()), *arguments[1:])
 
 
-def _wait_for_port(process: subprocess.Popen[bytes], request: LoadGeneratorRequest, limit: RunLimit) -> None:
-    start, within_s = time.monotonic(), min(limit.run_s, request.ready_ms * TIMEOUT_FACTOR / 1000)
-    with noted(f"until the server accepts a connection on port {request.port}", within_s, limit.notify):
+def _wait_for_port(process: subprocess.Popen[bytes], request: LoadGeneratorRequest, reference: ReferenceRuns) -> None:
+    start, within_s = time.monotonic(), min(reference.limit_s, request.ready_ms * TIMEOUT_FACTOR / 1000)
+    with noted(f"until the server accepts a connection on port {request.port}", within_s, reference.notify):
         while time.monotonic() - start < within_s and process.poll() is None:
             with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", request.port), 1):
                 return
@@ -224,10 +197,9 @@ def stop(process: subprocess.Popen[bytes], pid_file: Path, within_s: float, noti
     Raises:
         UserError: the number of the process can't be read, or the instrument does not end either.
     """
-    try:
-        server = int(pid_file.read_text())
-    except (OSError, ValueError) as error:
-        raise UserError("The number of the server's process can't be read.") from error
+    server = _noted(pid_file)
+    if not server:
+        raise UserError("The number of the server's process can't be read.")
     for number in (signal.SIGTERM, signal.SIGKILL):
         members = [server] if number == signal.SIGTERM else _descendants(process.pid, below=server)
         for pid in members:
@@ -250,8 +222,7 @@ def _with_children(pid: int) -> set[int]:
     """Return a process and its descendants, which each of its threads may have forked."""
     found = {pid}
     for task in Path(f"/proc/{pid}/task").glob("*/children"):
-        with contextlib.suppress(OSError):
-            found.update(*(map(_with_children, map(int, task.read_text().split()))))
+        found.update(*map(_with_children, map(int, text_of(task).split())))
     return found
 
 
@@ -385,6 +356,42 @@ class Tracee:
         return dataclasses.replace(self, request=msgspec.structs.replace(self.request, arguments=arguments))
 
 
+@dataclasses.dataclass(frozen=True)
+class ReferenceRuns:
+    """What the reference runs of a variant gave.
+
+    Attributes:
+        metrics: medians by name: ``wall``, ``cpu`` per operation in ns, ``nvcsw`` and others per pass.
+        objects: files that the process had mapped executable.
+        preload: of these, the objects that the loader preloaded.
+        folder: a scratch folder.
+        longest_s: duration of the longest reference run, with the start and the end of its processes.
+        notify: called with a line when a wait takes longer than `QUIET_S`.
+    """
+
+    metrics: Mapping[str, float]
+    objects: tuple[str, ...]
+    preload: tuple[str, ...]
+    folder: Path
+    longest_s: float = 1.0
+    notify: Callable[[str], None] = lambda _: None
+
+    @property
+    def wall_ns(self) -> float:
+        """Return the elapsed time of an operation in ns."""
+        return self.metrics.get("wall", 0.0)
+
+    @property
+    def limit_s(self) -> float:
+        """Return how long a run under an instrument may take."""
+        return self.longest_s + min(LONGEST_S, max(SHORTEST_S, (MOST_TIMES - 1) * self.longest_s))
+
+    def passes_for(self, tracee: Tracee, work_ns: float, most: int = 20_000) -> Tracee:
+        """Return the tracee with the number of passes that takes about this long without an instrument."""
+        one = max(1.0, self.wall_ns * tracee.operations)
+        return tracee.with_passes(max(1, min(most, round(work_ns / one))))
+
+
 _KILL_S = 5.0
 """How long killed processes may take to end."""
 
@@ -424,8 +431,7 @@ def inner_command(tracee: Tracee, pid_file: Path | None = None) -> tuple[str, ..
 def run(
     before: Sequence[str],
     tracee: Tracee,
-    folder: Path,
-    limit: RunLimit | None = None,
+    reference: ReferenceRuns,
     *,
     note_pid: bool = False,
     complete: bool = False,
@@ -435,8 +441,7 @@ def run(
     Args:
         before: the instrument's command; the tracee's command is appended.
         tracee: what to run.
-        folder: a scratch folder for its output. It runs in the folder that its request names.
-        limit: of the run's duration; None for one that follows from the request's time-out.
+        reference: has the scratch folder for its output, and limits its duration. It runs in the folder that its request names.
         note_pid: whether the result has the number of the program's first process.
         complete: whether `before` has the tracee's command, too.
 
@@ -450,8 +455,7 @@ def run(
     if tracee.renew is not None:
         tracee = dataclasses.replace(tracee, request=tracee.renew())
     request, driven = tracee.request, None
-    limit = limit_of(request.timeout_ms / 1000, lambda _: None) if limit is None else limit
-    pid_file = folder / PID_FILE if note_pid or request.load_generator is not None else None
+    pid_file = reference.folder / PID_FILE if note_pid or request.load_generator is not None else None
     command = [*before]
     if not complete:
         by_launcher = launched(tracee.request, pid_file) if "perf" in before else None
@@ -459,8 +463,8 @@ def run(
     start = time.monotonic_ns()
     with (
         Path(request.stdin or os.devnull).open("rb") as stdin,
-        tempfile.TemporaryFile(dir=folder) as stdout,
-        tempfile.TemporaryFile(dir=folder) as stderr,
+        tempfile.TemporaryFile(dir=reference.folder) as stdout,
+        tempfile.TemporaryFile(dir=reference.folder) as stderr,
     ):
         try:
             process = subprocess.Popen(
@@ -472,11 +476,14 @@ def run(
         what = f"for the end of {Path(tracee.program).name} under {under}"
         try:
             if request.load_generator is not None and tracee.load_generator is not None and pid_file is not None:
-                driven = drive_server(process, pid_file, request.load_generator, tracee.load_generator, limit)
-            with noted(what, limit.run_s, limit.notify):
-                status = process.wait(limit.run_s)
+                driven = drive_server(process, pid_file, request.load_generator, tracee.load_generator, reference)
+            with noted(what, reference.limit_s, reference.notify):
+                status = process.wait(reference.limit_s)
         except subprocess.TimeoutExpired as error:
-            raise UnavailableError(limit.reason(under)) from error
+            raise UnavailableError(
+                f"a run took longer than {reference.limit_s:.0f} s under {under}; without it the longest took "
+                f"{reference.longest_s:.3g} s"
+            ) from error
         finally:
             _end(process)
         elapsed = time.monotonic_ns() - start
@@ -489,9 +496,8 @@ def run(
 
 def _noted(pid_file: Path | None) -> int:
     """Return the number of a process in a file; 0 for none."""
-    with contextlib.suppress(OSError, ValueError):
-        return int(pid_file.read_text()) if pid_file is not None else 0
-    return 0
+    number = text_of(pid_file) if pid_file is not None else ""
+    return int(number) if number.isdecimal() else 0
 
 
 def _instrument(before: Sequence[str]) -> str:

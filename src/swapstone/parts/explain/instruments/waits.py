@@ -14,11 +14,11 @@ import msgspec
 
 from swapstone.core.model import UnavailableError
 from swapstone.core.model.safe_text import safe
-from swapstone.parts.explain.instruments.instrument_result import ReferenceRuns, recorded, result
+from swapstone.parts.explain.instruments.instrument_result import RecordedRuns, result
 from swapstone.parts.explain.instruments.perf import COMM_BYTES, MeasuredWindows, Recording, TooLargeError, record
 from swapstone.parts.explain.instruments.perf_script import Event
 from swapstone.parts.explain.instruments.symbolizer import Symbolizer
-from swapstone.parts.explain.instruments.traced_run import Tracee
+from swapstone.parts.explain.instruments.traced_run import ReferenceRuns, Tracee
 from swapstone.parts.explain.model.explanation import KERNEL, Frame, InstrumentResult
 from swapstone.parts.explain.model.wait_causes import (
     COMPUTING,
@@ -412,7 +412,7 @@ _DELAYED_ACK = "tcp_delack_timer"
 _SHORT = "call-graph=fp,max-stack=1"
 """Without any stack perf prints an event's address on the line of the event's own fields."""
 
-_STACKS = ("call-graph=dwarf,stack-size=1024", "call-graph=fp")
+_STACKS = {"call-graph=dwarf,stack-size=1024": MOST_UNWOUND_BYTES, "call-graph=fp": MOST_BYTES}
 """How the stack of the code that wakes is taken: by unwind tables, also derived ones, or by frame pointers if that is too much to read."""
 
 
@@ -425,52 +425,35 @@ def measure(tracee: Tracee, reference: ReferenceRuns) -> InstrumentResult:
     """
     tracee = reference.passes_for(tracee, WORK_NS)
     notes: tuple[str, ...] = ()
-    try:
-        recording = _record(tracee, reference, _STACKS[0], MOST_UNWOUND_BYTES)
-    except TooLargeError:
-        notes = (
-            "threads are woken so often that their stacks are taken by frame pointers, and callers may be missing",
-        )
+    for stacks, most_bytes in _STACKS.items():
+        events = ("-a", "-e", f"{SWITCH}/{_SHORT}/", "-e", f"{WAKING}/{stacks}/", "-m", "2048", *delayed_ack_options())
         try:
-            recording = _record(tracee, reference, _STACKS[1], MOST_BYTES)
+            recording = record(
+                tracee,
+                events,
+                reference,
+                tracepoints=True,
+                most_bytes=most_bytes,
+                whole_machine=True,
+                mapped=reference.objects,
+            )
         except TooLargeError as error:
-            raise UnavailableError(
-                f"threads are switched too often to read all of it: the recording is {error}"
-            ) from error
+            problem = f"threads are switched too often to read all of it: the recording is {error}"
+            notes = (
+                "threads are woken so often that their stacks are taken by frame pointers, and callers may be missing",
+            )
+        else:
+            break
+    else:
+        raise UnavailableError(problem)
     require_same_numbers(recording)
     generator = tracee.request.load_generator
     driver = Path(generator.arguments[0]).name[:COMM_BYTES] if generator is not None else ""
     chains = WaitChains(recording.windows, recording.ended.pid, driver, Symbolizer(tracee).stack)
     chains.follow(recording.events)
-    runs = recorded(recording, tracee, [SWITCH, WAKING])
+    runs = RecordedRuns().add(recording, tracee, [SWITCH, WAKING])
     found = result(NAME, tracee, reference, runs, notes=(*notes, *chains.notes(), *runs.notes()))
     return msgspec.structs.replace(found, waits=chains.ended(runs.operations), taken=chains.taken(runs.operations))
-
-
-def _record(tracee: Tracee, reference: ReferenceRuns, stacks: str, most_bytes: int) -> Recording:
-    """Record one run.
-
-    Args:
-        tracee: what to run.
-        reference: the reference runs.
-        stacks: one of `_STACKS`.
-        most_bytes: limit of the recording.
-
-    Raises:
-        TooLargeError: the recording is larger.
-    """
-    switches = f"{SWITCH}/{_SHORT}/"
-    options = ("-a", "-e", switches, "-e", f"{WAKING}/{stacks}/", "-m", "2048")
-    return record(
-        tracee,
-        (*options, *delayed_ack_options()),
-        reference.folder,
-        tracepoints=True,
-        most_bytes=most_bytes,
-        limit=reference.limit(),
-        whole_machine=True,
-        mapped=reference.objects,
-    )
 
 
 def delayed_ack_options(symbols: Path = Path("/proc/kallsyms")) -> tuple[str, ...]:

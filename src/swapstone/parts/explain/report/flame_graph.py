@@ -13,7 +13,7 @@ from markupsafe import Markup
 
 from swapstone.core.model.number_text import quantity
 from swapstone.core.report.render.html import page_script, template
-from swapstone.parts.explain.explanation import CostClasses
+from swapstone.parts.explain.explanation.cost_classes import CostClasses
 from swapstone.parts.explain.explanation.profile_formats import aligned, aligned_label, label
 from swapstone.parts.explain.model.explanation import Frame, Ledger, Profile
 

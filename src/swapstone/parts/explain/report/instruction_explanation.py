@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Where the instructions of a row on the exact clock went: a document, a summary, and JSON."""
+"""Where the instructions of a row on the exact clock went: a document and a summary."""
 
 from __future__ import annotations
 
@@ -7,14 +7,11 @@ import collections
 import re
 from collections.abc import Callable, Sequence
 
-import msgspec
-
 from swapstone.core.model.number_text import fixed
 from swapstone.core.report.answer.wording import listed
 from swapstone.core.report.context import ExplanationSummary
 from swapstone.core.report.document import BulletList, Document, Item, Section
 from swapstone.core.report.formatting import safe
-from swapstone.core.report.printed_json import printed_json
 from swapstone.core.report.tables import text_table
 from swapstone.parts.explain.explanation.arm_costs import PROCESSORS, Bounds, ModelledRow, modelled
 from swapstone.parts.explain.explanation.evidence import amount
@@ -48,9 +45,6 @@ GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("branches and calls", ("branch",)),
 )
 """Pairs (what is printed, kinds), in the order of the table."""
-
-KINDS_HEAD = ("instructions of an operation, outside the kernel", "baseline", "candidate", "difference")
-ARM_MODEL_HEAD = ("cycles of an operation by a model", "baseline", "candidate", "candidate / baseline")
 
 
 def arm_sides(found: InstructionExplanation) -> tuple[ArmCounts, ArmCounts] | None:
@@ -181,8 +175,6 @@ def _row(found: InstructionExplanation, name: Sequence[str], before: int, after:
 
 
 KIND_HEAD = ("instructions of an operation in", "baseline", "candidate", "difference", "share")
-FUNCTION_HEAD = ("function", "file", "baseline", "candidate", "difference", "share")
-EVENT_HEAD = ("in one operation", "baseline", "candidate")
 
 
 def kind_rows(found: InstructionExplanation) -> Rows:
@@ -229,11 +221,6 @@ def _event(function: FunctionCount) -> str:
     return f"system call {call[1] or call[2]}" if call else ""
 
 
-def cycle_rows(found: InstructionExplanation) -> Rows:
-    """Return the events of a modelled processor; none if they were not counted."""
-    return model_rows(found.model, _operations(found)) if found.model else []
-
-
 def _operations(found: InstructionExplanation) -> tuple[float, float]:
     baseline, candidate = found.sides
     return baseline.operations, candidate.operations
@@ -262,11 +249,31 @@ def document_of(found: InstructionExplanation) -> Document:
     """Return the explanation as a document."""
     tables: tuple[tuple[str, Callable[[InstructionExplanation], Rows], Sequence[str], int], ...] = (
         ("Instructions by file", kind_rows, KIND_HEAD, 1),
-        ("Modelled cycles", cycle_rows, MODEL_HEAD, 1),
-        ("Instructions by kind", arm_kind_rows, KINDS_HEAD, 1),
-        ("Cycles by models of processors", arm_model_table, ARM_MODEL_HEAD, 1),
-        ("Instructions by function", function_rows, FUNCTION_HEAD, 2),
-        ("System calls and faults", event_rows, EVENT_HEAD, 1),
+        (
+            "Modelled cycles",
+            lambda each: model_rows(each.model, _operations(each)) if each.model else [],
+            MODEL_HEAD,
+            1,
+        ),
+        (
+            "Instructions by kind",
+            arm_kind_rows,
+            ("instructions of an operation, outside the kernel", "baseline", "candidate", "difference"),
+            1,
+        ),
+        (
+            "Cycles by models of processors",
+            arm_model_table,
+            ("cycles of an operation by a model", "baseline", "candidate", "candidate / baseline"),
+            1,
+        ),
+        (
+            "Instructions by function",
+            function_rows,
+            ("function", "file", "baseline", "candidate", "difference", "share"),
+            2,
+        ),
+        ("System calls and faults", event_rows, ("in one operation", "baseline", "candidate"), 1),
     )
     sections = [
         Section(title=name, blocks=(text_table(name, head, rows, keys=keys),))
@@ -295,8 +302,3 @@ def summary_of(found: InstructionExplanation, pages: Sequence[tuple[str, str]]) 
         ledger=(KIND_HEAD, *kind_rows(found)),
         pages=tuple(pages),
     )
-
-
-def to_json(found: InstructionExplanation) -> str:
-    """Return the explanation as JSON, with all functions."""
-    return printed_json("instruction-explanation", **msgspec.structs.asdict(found))

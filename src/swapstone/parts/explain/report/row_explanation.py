@@ -36,6 +36,7 @@ from swapstone.parts.explain.model.explanation import (
     LedgerLine,
     RowKey,
     RowMeasurements,
+    TracedExplanation,
 )
 from swapstone.parts.explain.model.variant_label import short_label
 
@@ -224,12 +225,6 @@ def instrument_rows(seen: RowMeasurements) -> Rows:
     ]
 
 
-COUNT_HEAD = ("group", "in one operation", "baseline", "candidate", "ratio")
-WAIT_HEAD = ("waits, all threads", "whose", "baseline", "time", "candidate", "time")
-FUNCTION_HEAD = ("side", "function", "instructions")
-INSTRUMENT_HEAD = ("instrument", "variant", "operations", "time / without", "tool")
-
-
 def summary_of(explanation: Explanation, pages: Sequence[tuple[str, str]]) -> ExplanationSummary:
     """Return an explanation as the record's report prints it.
 
@@ -292,14 +287,44 @@ def _parts(
     if explanation.ledger is not None:
         rows = ledger_rows(explanation.ledger, differs=explanation.differs)
         yield "Ledger", (text_table("Ledger", ledger_head(explanation.ledger), rows),)
-    yield "Counts in one operation", (text_table("Counts", COUNT_HEAD, count_rows(explanation), keys=2),)
+    yield (
+        "Counts in one operation",
+        (
+            text_table(
+                "Counts",
+                ("group", "in one operation", "baseline", "candidate", "ratio"),
+                count_rows(explanation),
+                keys=2,
+            ),
+        ),
+    )
     if waits := wait_rows(seen):
-        yield "Waits in one operation", (text_table("Waits", WAIT_HEAD, waits, keys=2),)
+        yield (
+            "Waits in one operation",
+            (
+                text_table(
+                    "Waits", ("waits, all threads", "whose", "baseline", "time", "candidate", "time"), waits, keys=2
+                ),
+            ),
+        )
     if functions := function_rows(seen):
-        yield "Instructions by function", (text_table("Functions", FUNCTION_HEAD, functions, keys=2),)
+        yield (
+            "Instructions by function",
+            (text_table("Functions", ("side", "function", "instructions"), functions, keys=2),),
+        )
     if pages:
         yield "Flame graphs of the difference", (Links(links=tuple((kind, file) for file, kind in pages)),)
-    yield "Instruments", (text_table("Instruments", INSTRUMENT_HEAD, instrument_rows(seen), keys=2),)
+    yield (
+        "Instruments",
+        (
+            text_table(
+                "Instruments",
+                ("instrument", "variant", "operations", "time / without", "tool"),
+                instrument_rows(seen),
+                keys=2,
+            ),
+        ),
+    )
 
 
 def to_json(seen: RowMeasurements, explanation: Explanation) -> str:
@@ -313,3 +338,8 @@ def to_json(seen: RowMeasurements, explanation: Explanation) -> str:
         costs=seen.costs,
         remedies=seen.remedies,
     )
+
+
+def traced_json(kind: str, found: TracedExplanation) -> str:
+    """Return all of an explanation on the exact clock as JSON of a kind of document."""
+    return printed_json(kind, **msgspec.structs.asdict(found))

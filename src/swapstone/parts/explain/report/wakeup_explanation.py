@@ -1,17 +1,14 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""The path of the worst wake-up of a row on the exact clock: a document, a summary, and JSON."""
+"""The path of the worst wake-up of a row on the exact clock: a document and a summary."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-import msgspec
-
 from swapstone.core.report.context import ExplanationSummary
 from swapstone.core.report.document import Block, BulletList, Document, Item, Section
 from swapstone.core.report.formatting import count, safe
-from swapstone.core.report.printed_json import printed_json
 from swapstone.core.report.tables import text_table
 from swapstone.parts.explain.explanation.evidence import duration
 from swapstone.parts.explain.explanation.findings import percent
@@ -135,8 +132,6 @@ def grown_sentence(found: WakeupExplanation) -> str:
 
 
 PHASE_HEAD = ("instructions of the worst wake-up", "baseline", "candidate", "meaning")
-PATH_HEAD = ("function, below its callers", "instructions, with all that it calls", "share")
-GROWN_HEAD = ("function itself", "baseline", "candidate", "difference")
 
 
 def phase_rows(found: WakeupExplanation) -> Rows:
@@ -234,8 +229,21 @@ def document_of(found: WakeupExplanation) -> Document:
     names = [f"The path of {safe(short_label(side.variant))}" for side in found.sides]
     sections: tuple[tuple[str, Block], ...] = (
         ("From the timer to the thread", text_table("Phases", PHASE_HEAD, phase_rows(found), last=2)),
-        *((name, text_table(name, PATH_HEAD, path_rows(side))) for name, side in zip(names, found.sides, strict=True)),
-        ("What differs", text_table("Functions", GROWN_HEAD, grown_rows(found))),
+        *(
+            (
+                name,
+                text_table(
+                    name,
+                    ("function, below its callers", "instructions, with all that it calls", "share"),
+                    path_rows(side),
+                ),
+            )
+            for name, side in zip(names, found.sides, strict=True)
+        ),
+        (
+            "What differs",
+            text_table("Functions", ("function itself", "baseline", "candidate", "difference"), grown_rows(found)),
+        ),
         ("How it was found", BulletList(items=tuple(map(Item, notes(found))))),
     )
     return Document(
@@ -259,8 +267,3 @@ def summary_of(found: WakeupExplanation, pages: Sequence[tuple[str, str]]) -> Ex
         ledger=tuple(row[:3] for row in (PHASE_HEAD, *phase_rows(found))),
         pages=tuple(pages),
     )
-
-
-def to_json(found: WakeupExplanation) -> str:
-    """Return the explanation as JSON, with all functions."""
-    return printed_json("wakeup-explanation", **msgspec.structs.asdict(found))

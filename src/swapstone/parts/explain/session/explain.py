@@ -11,9 +11,9 @@ import contextlib
 import datetime
 import functools
 import shlex
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -22,6 +22,7 @@ from swapstone.core.model.metric import TIMES
 from swapstone.core.model.safe_text import safe
 from swapstone.core.model.temporary_folder import TemporaryFolder
 from swapstone.core.record import RecordView
+from swapstone.core.report.document import Document
 from swapstone.core.run.prepare import prepare
 from swapstone.core.run.variant_program import Program
 from swapstone.core.session.analysis import named_record
@@ -29,16 +30,29 @@ from swapstone.core.session.explainer import RowExplanation
 from swapstone.core.session.machines import open_experiment_target
 from swapstone.core.session.progress import NO_PROGRESS, Progress
 from swapstone.core.targets import find_target_kind, open_target
-from swapstone.parts.explain.explanation import explain as split_difference
-from swapstone.parts.explain.explanation import load_classes
-from swapstone.parts.explain.instruments import INSTRUMENTS, RowVariant, run_instruments
-from swapstone.parts.explain.instruments.acquisition import RowContext, ledger_metric, prepare_row, require_host_record
+from swapstone.parts.explain.explanation.cost_classes import CostClasses, load_classes
+from swapstone.parts.explain.explanation.findings import explain as split_difference
+from swapstone.parts.explain.instruments.acquisition import (
+    INSTRUMENTS,
+    RowContext,
+    RowVariant,
+    ledger_metric,
+    prepare_row,
+    require_host_record,
+    run_instruments,
+)
 from swapstone.parts.explain.instruments.counted_runs import CountContext, count_run, machine_target, notes_of, paired
 from swapstone.parts.explain.instruments.debug_files import DebugFiles
 from swapstone.parts.explain.instruments.model_counts import require_modelled
 from swapstone.parts.explain.instruments.remedies import remedies_for, try_remedies
 from swapstone.parts.explain.instruments.traced_wakeups import WakeupTracer
-from swapstone.parts.explain.model.explanation import Explanation, MissingInstrument, RemedyRuns, RowMeasurements
+from swapstone.parts.explain.model.explanation import (
+    Explanation,
+    MissingInstrument,
+    RemedyRuns,
+    RowMeasurements,
+    TracedExplanation,
+)
 from swapstone.parts.explain.model.instruction_counts import (
     Costs,
     InstructionExplanation,
@@ -59,37 +73,10 @@ from swapstone.parts.explain.session.explain_row import (
 )
 from swapstone.version import __version__
 
-__all__ = ["INSTRUMENTS", "HostInstruments", "InstructionCounts", "RowInstrument", "WakeupPaths", "explain_record"]
-
 EXCLUDED = "it was left out by --without"
 Counted = tuple[InstructionExplanation, InstructionPaths | None]
 Observed = TypeVar("Observed")
-
-
-class RowInstrument(Protocol[Observed]):
-    """How rows of one kind are explained.
-
-    Attributes:
-        needs: what runs again, as `swapstone.core.session.trust.UntrustedRecordError` lists it.
-    """
-
-    needs: str
-
-    def stored(self, row: ExplainedRow) -> Observed | None:
-        """Return what was observed before; None if nothing is stored, or not all that the options require."""
-
-    def observe(self, row: ExplainedRow) -> Observed:
-        """Run both variants again.
-
-        Raises:
-            UserError: the row is one that can't be observed, or its variants can't be run again.
-        """
-
-    def files(self, row: ExplainedRow, observed: Observed) -> Mapping[str, bytes]:
-        """Return what was observed as it is stored: content by name."""
-
-    def explain(self, row: ExplainedRow, observed: Observed) -> RowExplanation:
-        """Return the explanation that follows, whose pages are written."""
+_ALL_INSTRUMENTS = f"run all of it under: {', '.join(INSTRUMENTS)}"
 
 
 def explain_record(
@@ -110,15 +97,20 @@ def explain_record(
         view, choose_row(analysis, options, undecided=measures_wakeups(view.experiment)), options, progress
     )
     if not machine:
-        return _explained(row, HostInstruments(Path(options.classes) if options.classes else None))
+        explain = functools.partial(
+            _explain_measurements, classes=load_classes(Path(options.classes) if options.classes else None)
+        )
+        return _explained(row, _ALL_INSTRUMENTS, _stored_measurements, _measure, explain)
     if not has_wakeups(row.workload):
-        return _explained(row, InstructionCounts())
+        needs = "run both variants again under the emulator's plugin"
+        return _explained(row, needs, _stored_counts, _count, _explain_counts)
     if options.modelled_cycles:
         raise UserError(
             "Cycles are modelled for rows of elapsed time and CPU time; latencies are explained by the path of the worst wake-up.",
             "Leave --modelled-cycles out.",
         )
-    return _explained(row, WakeupPaths())
+    needs = "run a replicate of both variants again under the emulator's plugin"
+    return _explained(row, needs, _stored_wakeups, _trace, _explain_wakeups)
 
 
 def _check_options(view: RecordView, options: ExplainOptions, *, machine: bool) -> None:
@@ -159,109 +151,113 @@ def _check_options(view: RecordView, options: ExplainOptions, *, machine: bool) 
             raise error
 
 
-def _explained(row: ExplainedRow, instrument: RowInstrument[Observed]) -> RowExplanation:
-    observed = None if row.options.again else instrument.stored(row)
-    if observed is None:
-        row.require_runnable(instrument.needs)
-        observed = instrument.observe(row)
-        explanation_files.store(row.folder, instrument.files(row, observed))
-    return instrument.explain(row, observed)
-
-
-class HostInstruments:
-    """The instruments of this machine.
+def _explained(
+    row: ExplainedRow,
+    needs: str,
+    stored: Callable[[ExplainedRow], Observed | None],
+    observe: Callable[[ExplainedRow], Observed],
+    explain: Callable[[ExplainedRow, Observed], RowExplanation],
+) -> RowExplanation:
+    """Explain a row of one kind.
 
     Args:
-        classes: a TOML file with rules that come before the bundled table of cost classes.
+        row: of the record.
+        needs: what runs again, as `swapstone.core.session.trust.UntrustedRecordError` lists it.
+        stored: returns what was observed before; None if nothing is stored, or not all that the options require.
+        observe: runs both variants again, and stores what is observed.
+        explain: returns the explanation that follows, whose pages are written.
     """
+    observed = None if row.options.again else stored(row)
+    if observed is None:
+        row.require_runnable(needs)
+        observed = observe(row)
+    return explain(row, observed)
 
-    needs = f"run all of it under: {', '.join(INSTRUMENTS)}"
 
-    def __init__(self, classes: Path | None = None) -> None:
-        self._classes = load_classes(classes)
+def _stored_measurements(row: ExplainedRow) -> RowMeasurements | None:
+    """Return the stored evidence, if no instrument was left out of it and none is left out now."""
+    found = explanation_files.read(
+        row.folder, row.view, RowMeasurements, lambda reason: row.progress.note(safe(f"{reason}: it is measured again"))
+    )
+    whole = found is not None and not any(each.reason == EXCLUDED for each in found.missing)
+    return found if whole and not row.options.without else None
 
-    def stored(self, row: ExplainedRow) -> RowMeasurements | None:
-        """Return the stored evidence, if no instrument was left out of it and none is left out now."""
-        found = None if row.options.without else explanation_files.read(row.folder, row.view, RowMeasurements)
-        if found is not None and not any(each.reason == EXCLUDED for each in found.missing):
-            return found
-        if problem := explanation_files.unusable(row.folder, row.view):
-            row.progress.note(safe(f"{problem}: it is measured again"))
-        return None
 
-    def observe(self, row: ExplainedRow) -> RowMeasurements:
-        """Run both variants under every instrument that is not left out.
+def _measure(row: ExplainedRow) -> RowMeasurements:
+    """Run both variants under every instrument that is not left out.
 
-        Raises:
-            UserError: the row can't be run again.
-        """
-        comparison, without = row.comparison, row.options.without
-        only = [name for name in INSTRUMENTS if name not in without]
-        with self._prepared_pair(row) as (pair, _):
-            metric = ledger_metric(comparison)
-            seen = run_instruments(row.place, comparison.metric.unit, metric, pair, row.progress.note, only=only)
-        excluded = tuple(MissingInstrument(instrument=name, reason=EXCLUDED) for name in without)
-        no_result = f"{comparison.verdict.value}: {comparison.reason}" if comparison.effect is None else ""
-        differs = comparison.verdict in DIFFERENT or bool(no_result)
-        return msgspec.structs.replace(seen, differs=differs, no_result=no_result, missing=(*seen.missing, *excluded))
+    Raises:
+        UserError: the row can't be run again.
+    """
+    comparison, without = row.comparison, row.options.without
+    only = [name for name in INSTRUMENTS if name not in without]
+    with _prepared_pair(row) as (pair, _):
+        metric = ledger_metric(comparison)
+        seen = run_instruments(row.place, comparison.metric.unit, metric, pair, row.progress.note, only=only)
+    excluded = tuple(MissingInstrument(instrument=name, reason=EXCLUDED) for name in without)
+    no_result = f"{comparison.verdict.value}: {comparison.reason}" if comparison.effect is None else ""
+    differs = comparison.verdict in DIFFERENT or bool(no_result)
+    missing = (*seen.missing, *excluded)
+    seen = msgspec.structs.replace(seen, differs=differs, no_result=no_result, missing=missing)
+    explanation_files.store(row.folder, explanation_files.evidence_files(row.view, seen))
+    return seen
 
-    def files(self, row: ExplainedRow, observed: RowMeasurements) -> Mapping[str, bytes]:
-        """Return the evidence and its manifest."""
-        return explanation_files.evidence_files(row.view, observed)
 
-    def explain(self, row: ExplainedRow, observed: RowMeasurements) -> RowExplanation:
-        """Split the difference into causes; if the options require it, remedies for them are tried first."""
-        with named_record(row.view.path):  # stored evidence is untrusted
-            explanation = split_difference(observed, self._classes)
-        if row.options.confirm and observed.remedies is None:
-            observed = msgspec.structs.replace(observed, remedies=self._tried(row, explanation))
-            explanation_files.store(row.folder, self.files(row, observed))
-        with named_record(row.view.path):
-            explanation = split_difference(observed, self._classes)
-            pages = explanation_files.evidence_pages(observed, explanation, self._classes)
-            files = tuple(explanation_files.write(row.folder, pages))
-        printed = row_explanation.document_of(observed, explanation)
-        json = row_explanation.to_json(observed, explanation)
+def _explain_measurements(row: ExplainedRow, observed: RowMeasurements, classes: CostClasses) -> RowExplanation:
+    """Split the difference into causes; if the options require it, remedies for them are tried first."""
+    with named_record(row.view.path):  # stored evidence is untrusted
+        explanation = split_difference(observed, classes)
+    if row.options.confirm and observed.remedies is None:
+        observed = msgspec.structs.replace(observed, remedies=_tried(row, explanation))
+        explanation_files.store(row.folder, explanation_files.evidence_files(row.view, observed))
+    with named_record(row.view.path):
+        explanation = split_difference(observed, classes)
+        pages = explanation_files.evidence_pages(observed, explanation, classes)
+        files = tuple(explanation_files.write(row.folder, pages))
+    printed = row_explanation.document_of(observed, explanation)
+    json = row_explanation.to_json(observed, explanation)
 
-        def no_profile(kind: str) -> UserError:
-            missing = next((each for each in observed.missing if each.instrument == kind), None)
-            reason = missing.reason if missing else "neither side has any stack"
-            if kind == "instructions":
-                reason = "callgrind counts them without their callers"
-            return UserError(f"There is no profile {kind}: {reason}.", missing.remedy if missing else "")
+    def no_profile(kind: str) -> UserError:
+        missing = next((each for each in observed.missing if each.instrument == kind), None)
+        reason = missing.reason if missing else "neither side has any stack"
+        if kind == "instructions":
+            reason = "callgrind counts them without their callers"
+        return UserError(f"There is no profile {kind}: {reason}.", missing.remedy if missing else "")
 
-        return RowExplanation(row.folder, explanation, files, printed, json, no_profile, observed)
+    return RowExplanation(row.folder, explanation, files, printed, json, no_profile, observed)
 
-    @contextlib.contextmanager
-    def _prepared_pair(self, row: ExplainedRow) -> Iterator[tuple[tuple[RowVariant, RowVariant], Path]]:
-        """Prepare both variants of a row to run again.
 
-        Yields:
-            The variants, and a scratch folder that programs can read.
+@contextlib.contextmanager
+def _prepared_pair(row: ExplainedRow) -> Iterator[tuple[tuple[RowVariant, RowVariant], Path]]:
+    """Prepare both variants of a row to run again.
 
-        Raises:
-            UnavailableError: the row's programs did not run directly on this machine.
-        """
-        require_host_record(row.view.experiment, row.place.load)
-        view = row.view
-        assert view.manifest is not None
-        passes = {(suite, name): count for suite, name, count in view.manifest.passes}
-        with open_target("host") as target, TemporaryFolder("symbols") as scratch:
-            prepared = prepare(view.experiment, target, lambda *_: None, row.progress.note)
-            _note_other_programs(row, prepared.programs)
-            number = passes.get((row.place.suite, row.place.workload), 1)
-            context = RowContext(view.experiment, prepared, target, number, Path(scratch))
-            yield prepare_row(context, row.comparison), Path(scratch)
+    Yields:
+        The variants, and a scratch folder that programs can read.
 
-    def _tried(self, row: ExplainedRow, explanation: Explanation) -> tuple[RemedyRuns, ...]:
-        """Try the remedies that belong to what is named."""
-        if not (remedies := remedies_for(explanation)):
-            return ()
-        row.require_runnable(self.needs)
-        slow = int(explanation.ledger is None or explanation.ledger.difference >= 0)
-        with self._prepared_pair(row) as (pair, scratch):
-            metric = ledger_metric(row.comparison)
-            return try_remedies(remedies, (pair[slow], pair[1 - slow]), metric, scratch, row.progress.note)
+    Raises:
+        UnavailableError: the row's programs did not run directly on this machine.
+    """
+    require_host_record(row.view.experiment, row.place.load)
+    view = row.view
+    assert view.manifest is not None
+    passes = {(suite, name): count for suite, name, count in view.manifest.passes}
+    with open_target("host") as target, TemporaryFolder("symbols") as scratch:
+        prepared = prepare(view.experiment, target, lambda *_: None, row.progress.note)
+        _note_other_programs(row, prepared.programs)
+        number = passes.get((row.place.suite, row.place.workload), 1)
+        context = RowContext(prepared, target, number, Path(scratch))
+        yield prepare_row(context, row.comparison), Path(scratch)
+
+
+def _tried(row: ExplainedRow, explanation: Explanation) -> tuple[RemedyRuns, ...]:
+    """Try the remedies that belong to what is named."""
+    if not (remedies := remedies_for(explanation)):
+        return ()
+    row.require_runnable(_ALL_INSTRUMENTS)
+    slow = int(explanation.ledger is None or explanation.ledger.difference >= 0)
+    with _prepared_pair(row) as (pair, scratch):
+        metric = ledger_metric(row.comparison)
+        return try_remedies(remedies, (pair[slow], pair[1 - slow]), metric, scratch, row.progress.note)
 
 
 def _note_other_programs(row: ExplainedRow, programs: Mapping[tuple[str, str, str], Program]) -> None:
@@ -317,120 +313,127 @@ def _both(row: ExplainedRow, runs: tuple[Run, Run], observe: Callable[[Run], Obs
     return observed(runs[0]), observed(runs[1])
 
 
-class InstructionCounts:
-    """Counts the instructions of a trial of each variant by function and by call path."""
+def _stored_counts(row: ExplainedRow) -> Counted | None:
+    """Return the stored counts; None without a modelled processor if one is required, and without call paths that could be had."""
+    found = explanation_files.read(row.folder, row.view, InstructionExplanation)
+    if found is None or (row.options.modelled_cycles and found.model is None):
+        return None
+    paths = explanation_files.read(row.folder, row.view, InstructionPaths)
+    fitting = paths if paths is not None and paths.is_of(found) else None
+    return (found, fitting) if fitting is not None or found.no_graph else None
 
-    needs = "run both variants again under the emulator's plugin"
 
-    def stored(self, row: ExplainedRow) -> Counted | None:
-        """Return the stored counts; None without a modelled processor if one is required, and without call paths that could be had."""
-        found = explanation_files.read(row.folder, row.view, InstructionExplanation)
-        if found is None or (row.options.modelled_cycles and found.model is None):
-            return None
-        paths = explanation_files.read(row.folder, row.view, InstructionPaths)
-        fitting = paths if paths is not None and paths.is_of(found) else None
-        return (found, fitting) if fitting is not None or found.no_graph else None
+def _count(row: ExplainedRow) -> Counted:
+    """Count the instructions of a trial of each variant, of the first replicate that has both.
 
-    def observe(self, row: ExplainedRow) -> Counted:
-        """Count the instructions of a trial of each variant, of the first replicate that has both.
-
-        Raises:
-            UnavailableError: the row is of a server, or of another metric than a time.
-            UserError: no replicate has both, or the runs are other ones than in the record.
-        """
-        if row.workload.load_generator:
-            raise UnavailableError(
-                "Instructions don't explain servers: the runs of two variants answer different numbers of requests.",
-                "Compare the servers on this machine, without --target, and explain that record.",
-            )
-        if row.place.metric not in TIMES:
-            raise UnavailableError(
-                f"Instructions explain elapsed time and CPU time; this row is of {row.place.metric}.",
-                f"Name one of these: swapstone explain {shlex.quote(str(row.view.path))} wall",
-            )
-        runs = _pair(row)
-        with _machines(row) as (context, facts):
-            before, after = _both(row, runs, functools.partial(count_run, context))
-        paths = model = None
-        if before.paths is not None and after.paths is not None:
-            paths = InstructionPaths(chain=row.view.last_chain, sides=(before.paths, after.paths))
-        if before.model is not None and after.model is not None:
-            events = (before.model.events, after.model.events)
-            model = ModelledCycles(caches=before.model.caches, costs=Costs(), sides=events)
-        found = InstructionExplanation(
-            **facts,
-            region=before.region,
-            sides=(before.side, after.side),
-            functions=paired(before, after),
-            notes=(*notes_of(before), *context.debug.notes()),
-            model=model,
-            no_graph="" if paths else before.no_paths or after.no_paths,
+    Raises:
+        UnavailableError: the row is of a server, or of another metric than a time.
+        UserError: no replicate has both, or the runs are other ones than in the record.
+    """
+    if row.workload.load_generator:
+        raise UnavailableError(
+            "Instructions don't explain servers: the runs of two variants answer different numbers of requests.",
+            "Compare the servers on this machine, without --target, and explain that record.",
         )
-        return found, paths
-
-    def files(self, _row: ExplainedRow, observed: Counted) -> Mapping[str, bytes]:
-        """Return the counts by function and by call path."""
-        found, paths = observed
-        counts = {explanation_files.COUNTS: msgspec.json.format(found.encoded(), indent=1)}
-        return counts if paths is None else counts | {explanation_files.PATHS: paths.encoded()}
-
-    def explain(self, row: ExplainedRow, observed: Counted) -> RowExplanation:
-        """Write the pages and flame graphs."""
-        found, paths = observed
-        written = explanation_files.write(row.folder, explanation_files.count_pages(found, paths))
-        files = (*(row.folder / name for name in self.files(row, observed)), *written)
-
-        def no_profile(kind: str) -> UserError:
-            if kind != "instructions":
-                reason = "records on the exact clock have instructions by call path"
-                return _no_profile(kind, reason, "Write those: swapstone profile RECORD --instructions")
-            hint = "Print the instructions by function: swapstone explain RECORD"
-            return _no_profile(kind, safe(found.no_graph), hint)
-
-        printed, json = instruction_explanation.document_of(found), instruction_explanation.to_json(found)
-        return RowExplanation(row.folder, found, files, printed, json, no_profile)
-
-
-class WakeupPaths:
-    """Derives the path of the worst wake-up of each variant."""
-
-    needs = "run a replicate of both variants again under the emulator's plugin"
-
-    def stored(self, row: ExplainedRow) -> WakeupExplanation | None:
-        """Return the stored paths."""
-        return explanation_files.read(row.folder, row.view, WakeupExplanation)
-
-    def observe(self, row: ExplainedRow) -> WakeupExplanation:
-        """Run the worst replicate of each variant again.
-
-        Raises:
-            UnavailableError: the row is of another metric.
-            UserError: a replicate can't be run again, or its path can't be derived.
-        """
-        if row.place.metric != EXPLAINED_LATENCY:
-            raise UnavailableError(
-                f"The path of the worst wake-up explains {EXPLAINED_LATENCY}; this row is of {row.place.metric}.",
-                f"Name that one: swapstone explain {shlex.quote(str(row.view.path))} {EXPLAINED_LATENCY}",
-            )
-        runs = _worst(row, row.place.baseline), _worst(row, row.place.candidate)
-        with _machines(row) as (context, facts):
-            tracer = WakeupTracer(context, row.view.experiment.ns_per_instruction)
-            return WakeupExplanation(**facts, sides=_both(row, runs, tracer.trace))
-
-    def files(self, _row: ExplainedRow, observed: WakeupExplanation) -> Mapping[str, bytes]:
-        """Return the paths."""
-        return {explanation_files.WAKEUPS: msgspec.json.format(observed.encoded(), indent=1)}
-
-    def explain(self, row: ExplainedRow, observed: WakeupExplanation) -> RowExplanation:
-        """Write the pages."""
-        printed, json = wakeup_explanation.document_of(observed), wakeup_explanation.to_json(observed)
-        written = explanation_files.write(row.folder, explanation_files.document_pages(printed))
-        files = (*(row.folder / name for name in self.files(row, observed)), *written)
-        why, hint = (
-            "a row of latencies is explained by the path of its worst wake-up",
-            "Print it: swapstone explain RECORD",
+    if row.place.metric not in TIMES:
+        raise UnavailableError(
+            f"Instructions explain elapsed time and CPU time; this row is of {row.place.metric}.",
+            f"Name one of these: swapstone explain {shlex.quote(str(row.view.path))} wall",
         )
-        return RowExplanation(row.folder, observed, files, printed, json, lambda kind: _no_profile(kind, why, hint))
+    runs = _pair(row)
+    with _machines(row) as (context, facts):
+        before, after = _both(row, runs, functools.partial(count_run, context))
+    paths = model = None
+    if before.paths is not None and after.paths is not None:
+        paths = InstructionPaths(chain=row.view.last_chain, sides=(before.paths, after.paths))
+    if before.model is not None and after.model is not None:
+        events = (before.model.events, after.model.events)
+        model = ModelledCycles(caches=before.model.caches, costs=Costs(), sides=events)
+    found = InstructionExplanation(
+        **facts,
+        region=before.region,
+        sides=(before.side, after.side),
+        functions=paired(before, after),
+        notes=(*notes_of(before), *context.debug.notes()),
+        model=model,
+        no_graph="" if paths else before.no_paths or after.no_paths,
+    )
+    explanation_files.store(row.folder, explanation_files.evidence_files(row.view, found, paths))
+    return found, paths
+
+
+def _explain_counts(row: ExplainedRow, observed: Counted) -> RowExplanation:
+    """Write the pages and flame graphs."""
+    found, paths = observed
+
+    def no_profile(kind: str) -> UserError:
+        if kind != "instructions":
+            reason = "records on the exact clock have instructions by call path"
+            return _no_profile(kind, reason, "Write those: swapstone profile RECORD --instructions")
+        hint = "Print the instructions by function: swapstone explain RECORD"
+        return _no_profile(kind, safe(found.no_graph), hint)
+
+    printed, pages = instruction_explanation.document_of(found), explanation_files.count_pages(found, paths)
+    return _written(row, (found, paths), printed, pages, kind="instruction-explanation", no_profile=no_profile)
+
+
+def _stored_wakeups(row: ExplainedRow) -> WakeupExplanation | None:
+    """Return the stored paths."""
+    return explanation_files.read(row.folder, row.view, WakeupExplanation)
+
+
+def _trace(row: ExplainedRow) -> WakeupExplanation:
+    """Run the worst replicate of each variant again.
+
+    Raises:
+        UnavailableError: the row is of another metric.
+        UserError: a replicate can't be run again, or its path can't be derived.
+    """
+    if row.place.metric != EXPLAINED_LATENCY:
+        raise UnavailableError(
+            f"The path of the worst wake-up explains {EXPLAINED_LATENCY}; this row is of {row.place.metric}.",
+            f"Name that one: swapstone explain {shlex.quote(str(row.view.path))} {EXPLAINED_LATENCY}",
+        )
+    runs = _worst(row, row.place.baseline), _worst(row, row.place.candidate)
+    with _machines(row) as (context, facts):
+        tracer = WakeupTracer(context, row.view.experiment.ns_per_instruction)
+        found = WakeupExplanation(**facts, sides=_both(row, runs, tracer.trace))
+    explanation_files.store(row.folder, explanation_files.evidence_files(row.view, found))
+    return found
+
+
+def _explain_wakeups(row: ExplainedRow, observed: WakeupExplanation) -> RowExplanation:
+    """Write the pages."""
+    printed = wakeup_explanation.document_of(observed)
+    why, hint = (
+        "a row of latencies is explained by the path of its worst wake-up",
+        "Print it: swapstone explain RECORD",
+    )
+    pages = explanation_files.document_pages(printed)
+    return _written(
+        row,
+        (observed,),
+        printed,
+        pages,
+        kind="wakeup-explanation",
+        no_profile=lambda kind: _no_profile(kind, why, hint),
+    )
+
+
+def _written(
+    row: ExplainedRow,
+    observed: tuple[TracedExplanation, InstructionPaths | None] | tuple[TracedExplanation],
+    printed: Document,
+    pages: Iterable[tuple[str, str]],
+    *,
+    kind: str,
+    no_profile: Callable[[str], UserError],
+) -> RowExplanation:
+    """Write the pages of a row on the exact clock, and return its explanation, which is what was observed first."""
+    names = [*explanation_files.evidence_files(row.view, *observed)]
+    files = (*(row.folder / name for name in names), *explanation_files.write(row.folder, pages))
+    json = row_explanation.traced_json(kind, observed[0])
+    return RowExplanation(row.folder, observed[0], files, printed, json, no_profile)
 
 
 def _no_profile(kind: str, reason: str, hint: str) -> UnavailableError:

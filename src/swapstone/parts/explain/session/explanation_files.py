@@ -10,7 +10,7 @@ import hashlib
 import os
 import re
 import shlex
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TypeVar
 from urllib.parse import quote
@@ -18,16 +18,17 @@ from urllib.parse import quote
 import msgspec
 
 from swapstone.core.model import UserError
-from swapstone.core.model.frozen_struct import amount_problem
+from swapstone.core.model.frozen_struct import FrozenStruct, amount_problem
 from swapstone.core.model.safe_text import utf8_path
 from swapstone.core.record import FileProblemError, RecordFolder, RecordView, open_folder, replace_in
 from swapstone.core.report.context import ExplanationSummary
 from swapstone.core.report.document import Document
 from swapstone.core.report.render import html, markdown
 from swapstone.core.session.explainer import PAGE
-from swapstone.parts.explain.explanation import CostClasses, folded, folded_difference, load_classes, speedscope
+from swapstone.parts.explain.explanation.cost_classes import CostClasses, load_classes
 from swapstone.parts.explain.explanation.ledger import run_of
-from swapstone.parts.explain.model.explanation import Explanation, InstrumentResult, Profile, RowKey, RowMeasurements
+from swapstone.parts.explain.explanation.profile_formats import folded, folded_difference, speedscope
+from swapstone.parts.explain.model.explanation import Explanation, Profile, RowKey, RowMeasurements
 from swapstone.parts.explain.model.instruction_counts import InstructionExplanation, InstructionPaths
 from swapstone.parts.explain.model.wakeup_paths import WakeupExplanation
 from swapstone.parts.explain.report import flame_graph, instruction_explanation, row_explanation, wakeup_explanation
@@ -60,16 +61,18 @@ class EvidenceManifest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def is_usable(seen: RowMeasurements) -> bool:
-    """Return whether stored measurements can be computed with: they are consistent, and of no more runs than any version makes."""
-    bounded = all(len(values) <= MOST_RUNS for reference in seen.references for _, values in reference.values)
-    return bounded and all(map(_usable, seen.runs))
+    """Return whether stored measurements can be computed with: they are consistent, and of no more runs than any version makes.
 
-
-def _usable(run: InstrumentResult) -> bool:
-    """Return whether an instrument's result can be computed with: it has operations, and its stacks are of its frames."""
-    profiles = [profile for profile in (run.profile, run.elapsed.waits if run.elapsed else None) if profile is not None]
-    parts = run.elapsed is None or len(run.elapsed.runs) == len(run.elapsed.waits.runs)
-    return run.operations > 0 and parts and all(map(_is_consistent, profiles))
+    Each run has operations; its parts are those of its waits, and its stacks are of its frames.
+    """
+    divisions = [run.elapsed for run in seen.runs if run.elapsed is not None]
+    profiles = [run.profile for run in seen.runs if run.profile is not None] + [each.waits for each in divisions]
+    return (
+        all(len(values) <= MOST_RUNS for reference in seen.references for _, values in reference.values)
+        and all(run.operations > 0 for run in seen.runs)
+        and all(len(each.runs) == len(each.waits.runs) for each in divisions)
+        and all(map(_is_consistent, profiles))
+    )
 
 
 def _is_consistent(profile: Profile) -> bool:
@@ -110,12 +113,13 @@ PAGES = (
 
 Decoded = TypeVar("Decoded")
 Stored = TypeVar("Stored", RowMeasurements, InstructionExplanation, InstructionPaths, WakeupExplanation)
-_FILES = {
+_FILES: dict[type[FrozenStruct], str] = {
     RowMeasurements: SEEN,
     InstructionExplanation: COUNTS,
     InstructionPaths: PATHS,
     WakeupExplanation: WAKEUPS,
 }
+_INDENTED = {MANIFEST, COUNTS, WAKEUPS}
 
 
 class _ExplanationFile(msgspec.Struct):
@@ -131,60 +135,55 @@ def folder_of(view: RecordView, place: RowKey) -> Path:
     return view.path / FOLDER / f"{slug}-{place.digest()[:6]}"
 
 
-def read(folder: Path, view: RecordView, kind: type[Stored]) -> Stored | None:
+def read(
+    folder: Path, view: RecordView, kind: type[Stored], note: Callable[[str], None] = lambda _: None
+) -> Stored | None:
     """Return what was observed of a row.
 
     Args:
         folder: of the row.
         view: the record.
         kind: of which type it is.
+        note: called with the reason why measurements that are stored can't be used.
 
     Returns:
         None if there is none, if the record was resumed since, or if its files can't be read or contradict themselves.
     """
-    with contextlib.suppress(FileProblemError), RecordFolder(view.path) as record:
-        return _stored(record, f"{FOLDER}/{folder.name}", view, kind)
+    try:
+        with RecordFolder(view.path) as record:
+            return _stored(record, f"{FOLDER}/{folder.name}", view, kind, note)
+    except FileProblemError as error:
+        note(f"the stored evidence of this row can't be read: {error}")
     return None
 
 
-def _stored(record: RecordFolder, folder: str, view: RecordView, kind: type[Stored]) -> Stored | None:
-    """Return what was observed, from a folder of the record; None if there is none, or none that can be used."""
+def _stored(
+    record: RecordFolder,
+    folder: str,
+    view: RecordView,
+    kind: type[Stored],
+    note: Callable[[str], None] = lambda _: None,
+) -> Stored | None:
+    """Return what was observed, from a folder of the record; as `read`."""
+    stamp = record.read(f"{folder}/{MANIFEST}") if kind is RowMeasurements else None
+    if kind is RowMeasurements and stamp is None:
+        return None
     data = record.read(f"{folder}/{_FILES[kind]}")
-    found = _decoded(data, kind)
-    if isinstance(found, RowMeasurements):
-        manifest = _decoded(record.read(f"{folder}/{MANIFEST}"), EvidenceManifest)
-        if (
-            manifest is None
-            or data is None
-            or manifest.seen != hashlib.sha256(data).hexdigest()
-            or not is_usable(found)
-        ):
-            return None
-        chain = manifest.chain
-    elif found is not None:
-        chain = "" if found.problem() else found.chain
-    return found if found is not None and chain == view.last_chain else None
-
-
-def unusable(folder: Path, view: RecordView) -> str:
-    """Return why stored evidence of a row is measured again; empty if it is not, or if there is none.
-
-    Args:
-        folder: of the row's evidence.
-        view: the record.
-    """
-    try:
-        with RecordFolder(view.path) as record:
-            place = f"{FOLDER}/{folder.name}"
-            data = record.read(f"{place}/{MANIFEST}")
-            if data is None or _stored(record, place, view, RowMeasurements) is not None:
-                return ""
-            manifest = _decoded(data, EvidenceManifest)
-    except FileProblemError as error:
-        return f"the stored evidence of this row can't be read: {error}"
+    found, manifest = _decoded(data, kind), _decoded(stamp, EvidenceManifest)
+    if found is not None and not isinstance(found, RowMeasurements):
+        return found if not found.problem() and found.chain == view.last_chain else None
     if manifest is not None and manifest.chain != view.last_chain:
-        return "the record was continued since its evidence was stored"
-    return "the stored evidence of this row is damaged, or was edited"
+        note("the record was continued since its evidence was stored")
+    elif (
+        manifest is None
+        or found is None
+        or not is_usable(found)
+        or hashlib.sha256(data or b"").hexdigest() != manifest.seen
+    ):
+        note("the stored evidence of this row is damaged, or was edited")
+    else:
+        return found
+    return None
 
 
 def _decoded(data: bytes | None, kind: type[Decoded]) -> Decoded | None:
@@ -276,18 +275,22 @@ def write(
     return written
 
 
-def evidence_files(view: RecordView, seen: RowMeasurements) -> dict[str, bytes]:
-    """Return the evidence of a row and its manifest as they are stored."""
-    data = seen.encoded()
-    manifest = EvidenceManifest(
-        record=view.meta.id,
-        chain=view.last_chain,
-        swapstone=__version__,
-        created=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        place=seen.place,
-        seen=hashlib.sha256(data).hexdigest(),
-    )
-    return {SEEN: data, MANIFEST: msgspec.json.format(msgspec.json.encode(manifest, order="sorted"), indent=1)}
+def evidence_files(view: RecordView, *observed: FrozenStruct | None) -> dict[str, bytes]:
+    """Return what was observed of a row as it is stored: content by name. Measurements have a manifest."""
+    found = [each for each in observed if each is not None]
+    files = {_FILES[type(each)]: each.encoded() for each in found}
+    for each in found:
+        if isinstance(each, RowMeasurements):
+            manifest = EvidenceManifest(
+                record=view.meta.id,
+                chain=view.last_chain,
+                swapstone=__version__,
+                created=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+                place=each.place,
+                seen=hashlib.sha256(files[SEEN]).hexdigest(),
+            )
+            files[MANIFEST] = msgspec.json.encode(manifest, order="sorted")
+    return {name: msgspec.json.format(data, indent=1) if name in _INDENTED else data for name, data in files.items()}
 
 
 def evidence_pages(seen: RowMeasurements, explanation: Explanation, classes: CostClasses) -> Iterator[tuple[str, str]]:
