@@ -97,9 +97,6 @@ class ImageProgram(DeclaredProgram):
         arguments = tuple(_filled(word, cpus) for word in self._origin.several)
         return msgspec.structs.replace(request, arguments=(request.arguments[0], *arguments), cpus=cpus)
 
-    def _output_bytes(self, trial: TrialSpec) -> int:
-        return MOST_TOOL_BYTES if trial.program.carried else self.reader.output_bytes
-
     def machine_config(self, trial: TrialSpec) -> MachineConfig:
         """Return the machine that a trial runs in; one that is not booted is not prepared."""
         if not trial.program.carried:
