@@ -17,7 +17,7 @@ from swapstone.core.targets import TargetError
 from swapstone.core.wire import ProcessOutcome, TrialRequest, encode_plan_header, encode_request
 from swapstone.parts.vm.machine import guest, qemu
 from swapstone.parts.vm.machine.emulator import EmulatedMachine, find_emulator
-from swapstone.parts.vm.machine.guest import Perturbation, encode_order
+from swapstone.parts.vm.machine.guest import encode_order
 from swapstone.parts.vm.machine.qemu import GuestEnd, Limits, Setup
 from swapstone.parts.vm.machine.vm_target import VmOptions, VmTarget
 from tests.contract.vm_fixture import VmFixture, vm_fixture
@@ -72,7 +72,7 @@ def test_a_layout_changes_memory_and_processes_and_is_reproducible(
     vm: VmFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def machine(layout: int) -> dict[str, str]:
-        monkeypatch.setattr(guest, "perturbation", lambda _: Perturbation(layout=layout))
+        monkeypatch.setattr(guest, "perturbation", lambda _: {"layout": layout, "idle-ns": 0, "delay-ns": 0})
         return dict(vm.run("empty", no_cache=True).machine)
 
     def forks_and_kept_pages(found: dict[str, str]) -> tuple[int, int]:

@@ -43,7 +43,7 @@ from swapstone.parts.vm.factors.kernel import (
 from swapstone.parts.vm.machine import guest, qemu
 from swapstone.parts.vm.machine.boot_image import BootImage, Parts, VmImage, build_init
 from swapstone.parts.vm.machine.emulator import EmulatedMachine, Emulator, find_emulator
-from swapstone.parts.vm.machine.guest import GuestCommands, GuestReport, block_of, find, placed, resolve
+from swapstone.parts.vm.machine.guest import GuestReport, block_of, find, placed, resolve
 from swapstone.parts.vm.machine.machine_runner import MachineRunner
 from swapstone.parts.vm.machine.qemu import GuestEnd, GuestRun, Limits, Setup
 from swapstone.parts.vm.machine.run_cache import NamedRun, RunCache, RunSource, digest_of, run_inputs
@@ -385,16 +385,18 @@ class VmTarget(ObservedTarget):
     def _named(self, plan: bytes, *, limit_ms: int, replicate: int, config: MachineConfig) -> NamedRun:
         boot_image = self._boot_image(config)
         machine = boot_image.source.machine
-        commands = GuestCommands(
+        if config.memory_bytes:
+            machine = msgspec.structs.replace(machine, memory_bytes=config.memory_bytes)
+        order = guest.encode_order(
+            plan,
+            replicate=replicate,
+            limit_ms=limit_ms,
             reports=(*((_ONLINE,) if machine.processors > 1 else ()), *files_that_show(machine.parameters)),
             files=tuple((f"/{name}.ko", boot_image.source.own_modules[name]) for name in config.own_modules),
             prepare=config.prepare,
             beside=config.beside,
             settle_ms=config.settle_ms * machine.ns_per_instruction,  # as many instructions on each clock
         )
-        if config.memory_bytes:
-            machine = msgspec.structs.replace(machine, memory_bytes=config.memory_bytes)
-        order = guest.encode_order(plan, replicate=replicate, limit_ms=limit_ms, commands=commands)
         initrd, digest, parts = self._initrd(boot_image)
         setup = Setup(self._emulator, machine, boot_image.source.kernel, initrd, order)
         inputs = run_inputs(setup, kernel=boot_image.kernel_digest, initrd=digest)
