@@ -349,6 +349,12 @@ def test_an_image_that_only_looks_like_one_is_a_root(tmp_path: Path) -> None:
     assert unpacked(tmp_path, tar(("manifest.json", "file", "{}"), ("a", "file", "1")))["a"] == "1"
 
 
+def test_only_the_beginning_of_a_large_manifest_is_read(tmp_path: Path) -> None:
+    (tmp_path / "sparse").touch()
+    os.truncate(tmp_path / "sparse", 1 << 40)
+    assert root_archives.layers_of({"manifest.json": tmp_path / "sparse"}.get, "x86_64") is None
+
+
 def test_a_folder_is_read_without_following_links(tmp_path: Path) -> None:
     (tmp_path / "secret").write_text("secret")
     (tmp_path / "folder/sub").mkdir(parents=True)

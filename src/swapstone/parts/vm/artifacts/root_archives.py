@@ -248,11 +248,6 @@ class _Saved(msgspec.Struct):
     config: str = msgspec.field(name="Config", default="")
 
 
-def _docker(find: FindFile) -> Path | None:
-    found = find(_DOCKER)
-    return found if found is not None and found.read_bytes()[:64].lstrip().startswith(b"[") else None
-
-
 def layers_of(find: FindFile, architecture: str) -> tuple[Layer, ...] | None:
     """Return the layers of a container image, the lowest first; None for an archive that is a root file system itself.
 
@@ -265,7 +260,11 @@ def layers_of(find: FindFile, architecture: str) -> tuple[Layer, ...] | None:
     """
     if find(_INDEX) is not None and find(_LAYOUT) is not None:
         return _oci_layers(find, _ARCHITECTURES.get(architecture, architecture))
-    return _docker_layers(find) if _docker(find) is not None else None
+    saved = find(_DOCKER)
+    if saved is None:
+        return None
+    with saved.open("rb") as file:
+        return _docker_layers(find, saved) if file.read(64).lstrip().startswith(b"[") else None
 
 
 def _oci_layers(find: FindFile, architecture: str) -> tuple[Layer, ...]:
@@ -294,8 +293,8 @@ def _choose(manifests: list[_Descriptor], architecture: str) -> _Descriptor:
     return fits[0]
 
 
-def _docker_layers(find: FindFile) -> tuple[Layer, ...]:
-    saved = _decode(_docker(find), _DOCKER, list[_Saved])
+def _docker_layers(find: FindFile, manifest: Path) -> tuple[Layer, ...]:
+    saved = _decode(manifest, _DOCKER, list[_Saved])
     if len(saved) != 1:
         raise ArchiveError(f"has {len(saved)} images: it must have one")
     config = _decode(_named(find, saved[0].config), saved[0].config[:80], _Config) if saved[0].config else _Config()
