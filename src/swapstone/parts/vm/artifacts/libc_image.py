@@ -121,7 +121,7 @@ def build_libc_image(request: LibcImageRequest, notify: Callable[[str], None]) -
     )
     plan_image(wanted, None)  # checks the kernel and the packages before the other files are made; nothing is fetched
     files = make_libc_files(architecture.name, request.libc, request.compiler, request.programs, notify)
-    sdk, every = files.sdk.sdk, files.entries
+    sdk, every = files.sdk.sdk, [entry for overlay in files.overlays for entry in overlay.entries.values()]
     built = build_image(msgspec.structs.replace(wanted, overlays=files.overlays), progress=notify)
     root = root_archive(files.overlays)
     description = LibcImage(
@@ -137,8 +137,8 @@ def build_libc_image(request: LibcImageRequest, notify: Callable[[str], None]) -
         sdk_packages=sdk.packages,
         programs=files.programs,
         files=files.observed,
-        links=sum(stat.S_ISLNK(entry.mode) for entry in every.values()),
-        root_bytes=sum(len(entry.content) for entry in every.values() if stat.S_ISREG(entry.mode)),
+        links=sum(stat.S_ISLNK(entry.mode) for entry in every),
+        root_bytes=sum(len(entry.content) for entry in every if stat.S_ISREG(entry.mode)),
         initrd_bytes=built.initrd.stat().st_size,
         kernel_bytes=built.kernel.stat().st_size,
         sha256={
