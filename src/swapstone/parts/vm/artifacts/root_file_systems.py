@@ -163,16 +163,13 @@ class RootTree:
         if key := self._place(path):
             self._put(key, dataclasses.replace(node, layer=self.layer))
 
-    def remove(self, path: str) -> None:
-        """Remove what the layers below have at a path: a whiteout of the OCI image specification."""
+    def remove(self, path: str, *, itself: bool) -> None:
+        """Remove what the layers below have in a folder, and the folder or file itself: the whiteouts of the OCI image specification."""
         key = self._place(path)
-        node = self.nodes.get(key)
-        if key and node is not None:
+        if not itself:
+            self._remove(self._below(key))
+        elif key in self.nodes:
             self._remove((key, *self._below(key)))
-
-    def hide(self, path: str) -> None:
-        """Remove what the layers below have in a folder: an opaque whiteout."""
-        self._remove(tuple(self._below(self._place(path))))
 
     def blob(self, path: str) -> Path | None:
         """Return where the content of a file is, following links; None if there is none at a path."""
@@ -452,9 +449,9 @@ def _add(tree: RootTree, entries: Iterable[TarEntry], *, layered: bool) -> None:
     for entry, content in entries:
         folder, _, name = entry.name.rstrip("/").rpartition("/")
         if layered and name == _OPAQUE:
-            tree.hide(folder)
+            tree.remove(folder, itself=False)
         elif layered and name.startswith(_WHITEOUT):
-            tree.remove(f"{folder}/{name.removeprefix(_WHITEOUT)}")
+            tree.remove(f"{folder}/{name.removeprefix(_WHITEOUT)}", itself=True)
         elif entry.isdir():
             tree.add_folder(entry.name, sticky=bool(entry.mode & stat.S_ISVTX))
         elif entry.isreg():
