@@ -83,20 +83,14 @@ def read_kernel(path: Path) -> Kernel:
             data = decompress(data, "gzip")
         except CompressionError as error:
             raise UserError(f"The kernel {path} is a damaged gzip file: {error}.") from error
-    architecture = next((name for at, magic, name in _SIGNATURES if data[at : at + len(magic)] == magic), "")
-    if len(data) < (needed := _needed_bytes(data, architecture)):
+    boot_image = next((name for at, magic, name in _SIGNATURES if data[at : at + len(magic)] == magic), "")
+    if len(data) < (needed := _needed_bytes(data, boot_image)):
         raise UserError(
             f"The kernel {path} is truncated: it has {len(data)} bytes, and its headers describe {needed}.",
             "Copy it again from the build's output.",
         )
-    if not architecture and data[:4] == b"\x7fELF":
-        return _elf_kernel(path, data)
-    if not architecture:
-        raise UserError(
-            f"{path} is not a supported kernel file.",
-            "Supported are bzImage, Image, Image.gz, zImage and uncompressed vmlinux.",
-        )
-    plain, banner = (_plain_x86(data), _banner_of_x86(data)) if architecture == "x86_64" else (data, _banner(data))
+    architecture = boot_image or _elf_architecture(path, data)
+    plain, banner = (_plain_x86(data), _banner_of_x86(data)) if boot_image == "x86_64" else (data, _banner(data))
     _check_initrd(path, plain)
     return Kernel(architecture=architecture, image=plain, banner=banner)
 
@@ -186,15 +180,20 @@ def _text(data: bytes) -> str:
     return data.partition(b"\0")[0].partition(b"\n")[0].decode("ascii", "backslashreplace")
 
 
-def _elf_kernel(path: Path, data: bytes) -> Kernel:
+def _elf_architecture(path: Path, data: bytes) -> str:
+    """Return the architecture of a kernel that is no boot image but an ELF file which the emulator boots."""
+    if data[:4] != b"\x7fELF":
+        raise UserError(
+            f"{path} is not a supported kernel file.",
+            "Supported are bzImage, Image, Image.gz, zImage and uncompressed vmlinux.",
+        )
     try:
         with open_elf(data) as elf:
             machine = elf["e_machine"]
             collections.deque(elf.iter_segments(), maxlen=0)  # raises if one is not inside the file
     except DamagedElfError as error:
         raise UserError(f"{path} is a damaged ELF file: {error}.", "Copy it again from the build's output.") from error
-    banner = _banner(data)
-    if machine not in ELF_MACHINES or not banner:
+    if machine not in ELF_MACHINES or not _banner(data):
         raise UserError(
             f"{path} is an ELF file, but not a supported kernel.", "An uncompressed kernel is called vmlinux."
         )
@@ -203,5 +202,4 @@ def _elf_kernel(path: Path, data: bytes) -> Kernel:
             f"{path} is an uncompressed kernel without PVH, which the emulator can't boot.",
             "Use the bzImage (arch/x86/boot/bzImage), or build it with CONFIG_PVH=y.",
         )
-    _check_initrd(path, data)
-    return Kernel(architecture=ELF_MACHINES[machine], image=data, banner=banner)
+    return ELF_MACHINES[machine]
