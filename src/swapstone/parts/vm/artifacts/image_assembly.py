@@ -137,6 +137,15 @@ class Tree:
         self.entries[path] = entry
         self.parts[path] = part
 
+    def include(self, overlay: Overlay) -> None:
+        """Add the files of a part.
+
+        Raises:
+            UserError: as `add`.
+        """
+        for path, entry in overlay.entries.items():
+            self.add(path, entry, overlay.part)
+
     def files(self) -> dict[str, ImageFile]:
         """Return the files for image comparisons."""
         return {
@@ -155,16 +164,15 @@ def add_base(tree: Tree, *, shell: bool) -> None:
 
     ``/usr`` links to the root, so that the paths in packages are valid.
     """
-    for name in ("dev", "mnt", "proc", "root", "run", "sys", "tmp", "var"):
-        tree.add(name, cpio.folder(), BASE_PART)
-    tree.add("dev/console", cpio.device(5, 1), BASE_PART)
-    tree.add("dev/null", cpio.device(1, 3), BASE_PART)
-    tree.add("usr", cpio.link("."), BASE_PART)
-    tree.add("etc/passwd", cpio.file(b"root:x:0:0:root:/root:/bin/sh\n"), BASE_PART)
-    tree.add("etc/group", cpio.file(b"root:x:0:\n"), BASE_PART)
-    tree.add("etc/hosts", cpio.file(b"127.0.0.1 localhost\n"), BASE_PART)
-    if shell:
-        tree.add("bin/sh", cpio.link("busybox"), BASE_PART)
+    entries = {name: cpio.folder() for name in ("dev", "mnt", "proc", "root", "run", "sys", "tmp", "var")} | {
+        "dev/console": cpio.device(5, 1),
+        "dev/null": cpio.device(1, 3),
+        "usr": cpio.link("."),
+        "etc/passwd": cpio.file(b"root:x:0:0:root:/root:/bin/sh\n"),
+        "etc/group": cpio.file(b"root:x:0:\n"),
+        "etc/hosts": cpio.file(b"127.0.0.1 localhost\n"),
+    }
+    tree.include(Overlay(part=BASE_PART, entries=entries | ({"bin/sh": cpio.link("busybox")} if shell else {})))
 
 
 def add_modules(tree: Tree, modules: Sequence[Module]) -> tuple[str, ...]:

@@ -360,8 +360,7 @@ def _build(plan: ImagePlan, home: Path, progress: Progress) -> Image:
         progress(f"assembling {len(plan.packages)} packages")
         image_assembly.add_parts(tree, plan.parts, plan.packages, work)
         for overlay in plan.request.overlays:
-            for path, entry in overlay.entries.items():
-                tree.add(path, entry, overlay.part)
+            tree.include(overlay)
         initrd = cpio.archive(tree.entries)
         kernel_file = ImageFile(sha256=_digest(kernel.image), mode=0o100644, part=KERNEL_PART)
         used = (*plan.packages, *([plan.package] if plan.package else []))

@@ -103,8 +103,7 @@ def root_archive(overlays: Iterable[Overlay]) -> bytes:
     tree = Tree()
     add_base(tree, shell=False)
     for overlay in overlays:
-        for path, entry in overlay.entries.items():
-            tree.add(path, entry, overlay.part)
+        tree.include(overlay)
     written = io.BytesIO()
     with tarfile.open(fileobj=written, mode="w", format=tarfile.USTAR_FORMAT) as archive:
         for path, entry in sorted(cpio.with_parents(tree.entries).items()):
