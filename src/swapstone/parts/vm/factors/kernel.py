@@ -143,13 +143,9 @@ def parameters_in_force(cmdline: str, kept: str, dropped: str, only: str | None 
         dropped: keys of the base options that were left out.
         only: parameters to return, of a user's kernel, whose build may have added words to the command line; None to return all.
     """
-    rest = cmdline.split()
-    missing = []
-    for word in kept.split():
-        if word in rest:
-            rest.remove(word)
-        else:
-            missing.append(word)
+    words, expected = cmdline.split(), kept.split()
+    missing = [word for word in expected if word not in words]
+    rest = [word for word in words if word not in expected]
     keys = set(map(key_of, rest))
     gone = [key for key in dropped.split() if key not in keys]
     added = [word for word in rest if key_of(word) != "preempt" and (only is None or word in only.split())]
