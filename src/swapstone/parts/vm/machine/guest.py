@@ -321,7 +321,6 @@ def overlay(
     init: bytes,
     agent: bytes,
     programs: Mapping[str, Mapping[str, Entry]],
-    modules: Iterable[str],
     carried: Mapping[str, Entry] | None = None,
 ) -> bytes:
     """Return the archive that is appended to an image: first process, agent, scripts and programs.
@@ -330,13 +329,10 @@ def overlay(
         init: the first process.
         agent: the agent.
         programs: entries of each program's folder, by the folder's path in the guest.
-        modules: paths in the image of the modules to load, in this order; empty to use the image's list.
         carried: files of this machine at their own paths, relative to the root.
     """
     entries = {name: folder() for name in _FOLDERS}
     entries |= {"dev/console": device(5, 1), "init": file(init, executable=True), "agent": file(agent, executable=True)}
-    if names := tuple(modules):
-        entries["modules"] = file("".join(f"{name}\n" for name in names).encode())
     scripts = sorted((share_dir() / "native" / "guest").glob("*.sh"))
     entries |= {_SCRIPTS: folder()} if scripts else {}
     entries |= {f"{_SCRIPTS}/{path.name}": file(path.read_bytes(), executable=True) for path in scripts}

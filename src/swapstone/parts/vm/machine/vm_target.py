@@ -446,6 +446,5 @@ class VmTarget(ObservedTarget):
             self._init.read_bytes(),
             self._agent.read_bytes(),
             {place: self._folders[place] for place in sorted(self._folders)},
-            boot_image.source.modules,
             placed(boot_image.entries or {}, self._carried),
         )
