@@ -377,9 +377,7 @@ def decode_channel(output: bytes) -> tuple[GuestReport, tuple[AgentAnswer, ...]]
     answers, after, last = answers.rpartition(_AFTER)
     if not mark:
         raise WireError("The guest did not describe itself.")
-    if not end:
-        raise WireError("The guest's output is truncated.")
-    if agent and (not after or not answers.endswith(b"\n"[: len(answers)])):
+    if not end or (agent and (not after or not answers.endswith(b"\n"[: len(answers)]))):
         raise WireError("The guest's output is truncated.")
     guest_report = _decode_report(report + last)
     if any(ended.kind == "prepare" for ended in guest_report.ended) and not agent:
