@@ -30,8 +30,8 @@ from swapstone.parts.vm.run.memory_fit import (
     MIB,
     MemoryRule,
     MemorySearch,
-    MemoryTrials,
     Resolution,
+    memory_trials,
     search_all,
 )
 
@@ -82,8 +82,8 @@ def fit_memory(
         with events(experiment, made.options, progress):
             prepared = prepare(experiment, target, progress.building, progress.note, rebuild=made.options.rebuild)
         rule = _rule(experiment, own, target, nearness)
-        trials = MemoryTrials(prepared, target)
-        searches = [MemorySearch(key, rule, trials.run) for key in prepared.programs]
+        run = memory_trials(prepared, target)
+        searches = [MemorySearch(key, rule, run) for key in prepared.programs]
         report = functools.partial(_report, progress, prepared)
         complete = search_all(searches, target, report)
         return MemoryFit(
