@@ -28,7 +28,7 @@ from tools.fuzz_outcome import FOLDER, Defect, Outcome, show
 from swapstone.core.model import Observation, ObservationKind, UnavailableError, UserError
 from swapstone.core.wire import LoadGeneratorRequest, TrialRequest, encode_plan_header, encode_request
 from swapstone.core.wire.protocol_words import ORDER_WORDS, PLAN_WORDS
-from swapstone.parts.vm.machine.guest import GuestCommands, encode_order
+from swapstone.parts.vm.machine.guest import encode_order
 
 NATIVE = TOP / "native"
 _FLAGS = (
@@ -75,10 +75,15 @@ def _plan() -> tuple[bytes, ...]:
 
 
 def _order() -> tuple[bytes, ...]:
-    commands = GuestCommands(prepare=("/swapstone/swap.sh zram lz4",), beside=("stress a b",), settle_ms=250)
-    return (
-        encode_order(b"swapstone-plan 5\nquit\n", replicate=1, limit_ms=5, commands=commands).rstrip(b"\n") + b"\n",
+    order = encode_order(
+        b"swapstone-plan 5\nquit\n",
+        replicate=1,
+        limit_ms=5,
+        prepare=("/swapstone/swap.sh zram lz4",),
+        beside=("stress a b",),
+        settle_ms=250,
     )
+    return (order.rstrip(b"\n") + b"\n",)
 
 
 _STAT = b"11 (a (b) c) S 10 11 11 0 -1 4194560 100 20 3 4 5 6 7 8 20 0 1 0 5 4096 1\n"

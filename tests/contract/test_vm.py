@@ -17,11 +17,11 @@ from swapstone.core.targets import TargetError
 from swapstone.core.wire import ProcessOutcome, TrialRequest, encode_plan_header, encode_request
 from swapstone.parts.vm.machine import guest, qemu
 from swapstone.parts.vm.machine.emulator import EmulatedMachine, find_emulator
-from swapstone.parts.vm.machine.guest import Perturbation, encode_order
+from swapstone.parts.vm.machine.guest import encode_order
 from swapstone.parts.vm.machine.qemu import GuestEnd, Limits, Setup
 from swapstone.parts.vm.machine.vm_target import VmOptions, VmTarget
 from tests.contract.vm_fixture import VmFixture, vm_fixture
-from tests.contract.vm_images import image_parts
+from tests.contract.vm_images import image_parts, with_modules
 from tests.shared import Shared
 
 pytestmark = pytest.mark.slow
@@ -72,7 +72,7 @@ def test_a_layout_changes_memory_and_processes_and_is_reproducible(
     vm: VmFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def machine(layout: int) -> dict[str, str]:
-        monkeypatch.setattr(guest, "perturbation", lambda _: Perturbation(layout=layout))
+        monkeypatch.setattr(guest, "perturbation", lambda _: {"layout": layout, "idle-ns": 0, "delay-ns": 0})
         return dict(vm.run("empty", no_cache=True).machine)
 
     def forks_and_kept_pages(found: dict[str, str]) -> tuple[int, int]:
@@ -157,7 +157,7 @@ def test_a_machine_is_stopped_at_the_guest_time_limit_if_the_agent_does_not_end(
 
 
 def test_a_missing_module_is_named(tmp_path: Path) -> None:
-    parts = dataclasses.replace(image_parts("arm64"), modules=("/lib/none.ko",))  # boots in less time than x86_64
+    parts = with_modules(image_parts("arm64"), b"/lib/none.ko\n", tmp_path / "initrd")  # boots in less time than x86_64
     with (
         VmTarget(parts, VmOptions(cache=tmp_path)) as target,
         pytest.raises(TargetError, match=r"load the module /lib/none\.ko: error 2"),

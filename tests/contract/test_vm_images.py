@@ -24,7 +24,7 @@ from swapstone.parts.vm.machine.vm_target import VmOptions, VmTarget
 from tests.contract.poking import poked
 from tests.contract.test_vm import hog
 from tests.contract.vm_fixture import vm_fixture
-from tests.contract.vm_images import image_parts, need_emulator
+from tests.contract.vm_images import image_parts, need_emulator, with_modules
 from tests.shared import Shared
 from tests.uncompared_snapshots import leave_out_cold_starts
 
@@ -161,7 +161,7 @@ def test_a_run_without_a_console_succeeds_and_loses_only_messages(
     answer = run(parts, options_cold, COPIES)
     assert (answer.outcome, answer.code) == (ProcessOutcome.EXITED, 0)
     with pytest.raises(TargetError, match="it ended without a reason") as caught:
-        run(dataclasses.replace(parts, modules=("/lib/none.ko",)), options_cold, COPIES)
+        run(with_modules(parts, b"/lib/none.ko\n", tmp_path / "initrd"), options_cold, COPIES)
     assert caught.value.hint == "Its console is empty."
 
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import re
 import subprocess
@@ -73,6 +74,12 @@ def image_parts(architecture: str, kernel: str = "generic") -> VmImage:
     except UserError as error:
         pytest.skip(f"no image: {error.message}")
     return VmImage(built.kernel, built.initrd, EmulatedMachine(architecture=known.machine), banner=built.image.banner)
+
+
+def with_modules(parts: VmImage, text: bytes, initrd: Path) -> VmImage:
+    """Return a machine whose image lists other modules to load; `initrd` is where it is written."""
+    initrd.write_bytes(parts.initrd.read_bytes() + archive({"modules": file(text)}))
+    return dataclasses.replace(parts, initrd=initrd)
 
 
 def initrd_for(program: Path, path: Path) -> Path:

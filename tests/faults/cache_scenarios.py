@@ -125,7 +125,6 @@ def _build_libc_image(lock: Lock) -> None:
     )
     made = LibcFiles(
         overlays=(Overlay(part="init", entries=init_entries()),),
-        entries=init_entries(),
         observed={},
         programs=(),
         sdk=BuiltSdk(sdk=sdk, folder=Path()),

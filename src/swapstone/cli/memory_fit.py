@@ -79,7 +79,7 @@ def run_fit(context: click.Context, options: Mapping[str, object]) -> int:
         rows,
         wrapped,
     )
-    from swapstone.parts.vm.session.memory_fit import encode_fit, fit_options  # noqa: PLC0415
+    from swapstone.parts.vm.session.memory_fit import encode_fit, fit_memory  # noqa: PLC0415
 
     if (given := typed_option(context, _NOT_HERE.__contains__)) is not None:
         raise UserError(
@@ -87,7 +87,7 @@ def run_fit(context: click.Context, options: Mapping[str, object]) -> int:
         )
     resolution, out = options["fit_resolution"], Path(str(options["out"])) if options.get("out") else None
     check_output(out)
-    fit = fit_options({**options, "out": None}, program_of(context), str(resolution) if resolution else None, display())
+    fit = fit_memory({**options, "out": None}, program_of(context), str(resolution) if resolution else None, display())
     if options["as_json"]:
         echo(encode_fit(fit), nl=False)
     else:

@@ -22,7 +22,7 @@ from swapstone.parts.vm.artifacts import images
 from swapstone.parts.vm.artifacts.image_assembly import Overlay, compare_images
 from swapstone.parts.vm.artifacts.image_catalog import MachineArchitecture, find_machine_architecture
 from swapstone.parts.vm.artifacts.images import BuiltImage, ImageRequest, build_image, images_dir
-from swapstone.parts.vm.artifacts.kernel_modules import ModuleFile, build_module, read_module_file
+from swapstone.parts.vm.artifacts.kernel_modules import Module, build_module, read_module_file
 from tests.unit.artifacts.archive import RELEASE, Archive, kernel_files, lock_of, module, named
 from tests.unit.artifacts.test_cpio import read
 from tests.unit.artifacts.test_kernels import bzimage, elf
@@ -291,7 +291,7 @@ def test_the_user_s_c_file_is_built_for_each_packaged_kernel(
     source.write_text("int x;\n")
     built: list[tuple[Path, str, str]] = []
 
-    def build(path: Path, architecture: MachineArchitecture, kernel: str, *_: object) -> ModuleFile:
+    def build(path: Path, architecture: MachineArchitecture, kernel: str, *_: object) -> Module:
         built.append((path, architecture.name, kernel))
         made = tmp_path / "mine.ko"
         made.write_bytes(module(tmp_path, "mine", depends="base", release=RELEASE))

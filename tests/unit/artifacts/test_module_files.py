@@ -13,7 +13,7 @@ from swapstone.parts.build.artifacts.packages import read_lock
 from swapstone.parts.vm.artifacts import kernel_modules
 from swapstone.parts.vm.artifacts.image_catalog import find_machine_architecture
 from swapstone.parts.vm.artifacts.kernel_modules import (
-    ModuleFile,
+    Module,
     build_module_source,
     module_source_name,
     modules_for,
@@ -22,7 +22,7 @@ from swapstone.parts.vm.artifacts.kernel_modules import (
 from tests.unit.artifacts.archive import module
 
 
-def _file(folder: Path, name: str, release: str, depends: str = "") -> ModuleFile:
+def _file(folder: Path, name: str, release: str, depends: str = "") -> Module:
     path = folder / f"{name}-{release}.ko"
     path.write_bytes(module(folder, name, depends=depends, release=release))
     return read_module_file(path)
@@ -30,10 +30,10 @@ def _file(folder: Path, name: str, release: str, depends: str = "") -> ModuleFil
 
 def test_a_module_is_read_also_compressed(tmp_path: Path) -> None:
     found = _file(tmp_path, "mine", "6.1.0-test", depends="configfs,null-blk")
-    assert (found.module.name, found.module.release, found.architecture) == ("mine", "6.1.0-test", "x86_64")
+    assert (found.name, found.release, found.architecture) == ("mine", "6.1.0-test", "x86_64")
     assert found.needs == ("configfs", "null_blk")
-    (tmp_path / "packed.ko.xz").write_bytes(lzma.compress(found.module.content))
-    assert read_module_file(tmp_path / "packed.ko.xz").module == found.module
+    (tmp_path / "packed.ko.xz").write_bytes(lzma.compress(found.content))
+    assert read_module_file(tmp_path / "packed.ko.xz").content == found.content
 
 
 def test_each_kernel_gets_the_file_that_was_built_for_it(tmp_path: Path) -> None:
@@ -104,5 +104,5 @@ def test_another_text_or_name_of_a_c_file_is_built_anew(tmp_path: Path, monkeypa
         found = build_module_source(
             tmp_path / f"{name}.c", find_machine_architecture("x86_64"), "generic", read_lock(), lambda _: None
         )
-        assert found.module.name == name
+        assert found.name == name
     assert built == ["one: int a;", "one: int b;", "two: int b;"]

@@ -117,8 +117,7 @@ def test_devices_are_left_out_and_privileged_bits_are_removed(tmp_path: Path) ->
         modes={"bin/su": 0o6755, "tmp": 0o1777},
     )
     root = unpack(tmp_path, data)
-    assert (root.devices, root.privileged) == (3, 1)
-    assert "dev/sda" not in files_of(Path(root.folder))
+    assert set(files_of(Path(root.folder))) == {"bin", "bin/su", "tmp"}
     assert (Path(root.folder) / "bin/su").stat().st_mode == stat.S_IFREG | 0o755
     assert (Path(root.folder) / "tmp").stat().st_mode == stat.S_IFDIR | 0o1777
 
@@ -182,7 +181,7 @@ def test_the_last_of_several_entries_of_a_path_counts(tmp_path: Path) -> None:
 
 def test_hard_links_share_their_content(tmp_path: Path) -> None:
     root = unpack(tmp_path, tar(("a", "file", "12345"), ("b", "hard", "a"), ("c", "hard", "b")))
-    assert root.size_bytes == 5
+    assert (Path(root.folder) / "a").stat().st_nlink == 3
     assert root.memory_bytes == 3 * (4096 + 1024)  # in a machine each name has its own pages
     assert (Path(root.folder) / "c").read_text() == "12345"
 
@@ -350,6 +349,12 @@ def test_an_image_that_only_looks_like_one_is_a_root(tmp_path: Path) -> None:
     assert unpacked(tmp_path, tar(("manifest.json", "file", "{}"), ("a", "file", "1")))["a"] == "1"
 
 
+def test_only_the_beginning_of_a_large_manifest_is_read(tmp_path: Path) -> None:
+    (tmp_path / "sparse").touch()
+    os.truncate(tmp_path / "sparse", 1 << 40)
+    assert root_archives.layers_of({"manifest.json": tmp_path / "sparse"}.get, "x86_64") is None
+
+
 def test_a_folder_is_read_without_following_links(tmp_path: Path) -> None:
     (tmp_path / "secret").write_text("secret")
     (tmp_path / "folder/sub").mkdir(parents=True)
@@ -359,7 +364,6 @@ def test_a_folder_is_read_without_following_links(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "folder/pipe")
     os.link(tmp_path / "folder/sub/a", tmp_path / "folder/b")
     root = unpack_root(str(tmp_path / "folder"))
-    assert root.devices == 1
     assert files_of(Path(root.folder)) == {
         "b": "a",
         "link": f"-> {tmp_path / 'secret'}",

@@ -91,11 +91,7 @@ def _root(source: str, folder: str = "/c/root") -> RootFileSystem:
         sha256="a" * 64,
         folder=folder,
         layer="",
-        size_bytes=0,
         memory_bytes=0,
-        files=0,
-        devices=0,
-        privileged=0,
     )
 
 

@@ -21,9 +21,9 @@ from swapstone.parts.vm.run.memory_fit import (
     MemoryRule,
     MemoryRun,
     MemorySearch,
-    MemoryTrials,
     Resolution,
     expected_of,
+    memory_trials,
     next_size,
     one_line,
     run_of_outcome,
@@ -208,9 +208,9 @@ def test_a_run_is_asked_for_with_its_memory_and_its_time() -> None:
     prepared = SimpleNamespace(
         variants={KEY[2]: "variant"}, programs={KEY: "program"}, subjects={KEY[:2]: SimpleNamespace(run=run)}
     )
-    trials = MemoryTrials(cast("Prepared", prepared), cast("Target", target))
-    assert trials.run(KEY, 4096, 70).wall_ns == 5
-    trials.run(KEY, 8192, 0)
+    run_once = memory_trials(cast("Prepared", prepared), cast("Target", target))
+    assert run_once(KEY, 4096, 70).wall_ns == 5
+    run_once(KEY, 8192, 0)
     (first, where), (second, _) = asked
     assert where is target
     assert (first.identity, second.identity) == ("memory-1", "memory-2")

@@ -13,7 +13,7 @@ from swapstone.core.run.prepare import Prepared
 from swapstone.core.run.subject import Judgement, Outcome
 from swapstone.core.targets import MachineConfigError, Target, TargetError
 from swapstone.core.wire import AgentAnswer, ProcessOutcome
-from swapstone.parts.vm.run.memory_fit import MemoryRun, MemoryTrials, run_of_outcome
+from swapstone.parts.vm.run.memory_fit import MemoryRun, memory_trials, run_of_outcome
 
 OK = Judgement(Status.OK)
 KILLED = Judgement(Status.FAILED, "it was killed by SIGKILL (signal 9); its last line: 'x'")
@@ -97,7 +97,7 @@ def run_with(error: Exception) -> MemoryRun:
     key = ("own", "prog", "a")
     machine = Machine(error)
     prepared = SimpleNamespace(variants={"a": None}, programs={key: None}, subjects={key[:2]: machine})
-    return MemoryTrials(cast("Prepared", prepared), cast("Target", machine)).run(key, 1 << 20, 0)
+    return memory_trials(cast("Prepared", prepared), cast("Target", machine))(key, 1 << 20, 0)
 
 
 @pytest.mark.parametrize("kind", [TargetError, MachineConfigError])
@@ -140,9 +140,9 @@ def test_each_run_has_its_own_number_and_all_that_is_asked_of_it() -> None:
     subjects = {key[:2]: SimpleNamespace(run=run)}
     prepared: Any = SimpleNamespace(variants={"a": "variant"}, programs={key: "program"}, subjects=subjects)
     machine: Any = Machine(ValueError())
-    trials = MemoryTrials(prepared, machine)
+    run_once = memory_trials(prepared, machine)
     for memory, timeout in ((1 << 20, 0), (2 << 20, 500)):
-        assert trials.run(key, memory, timeout).peak_bytes == 4096
+        assert run_once(key, memory, timeout).peak_bytes == 4096
     assert [spec.identity for spec, _ in asked] == ["memory-1", "memory-2"]
     (spec, target) = asked[1]
     assert (spec.variant, spec.program, spec.scratch, spec.cpus) == ("variant", "program", "/", (0,))

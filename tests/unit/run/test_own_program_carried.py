@@ -136,11 +136,7 @@ def test_roots_leave_room_for_the_image(below: int, refused: bool) -> None:
         sha256="",
         folder="/",
         layer="/",
-        size_bytes=1,
         memory_bytes=room_bytes(memory) - image + below,
-        files=1,
-        devices=0,
-        privileged=0,
     )
     own = OwnProgram(name="p", arguments=("p",), memory_bytes=memory)
     if not refused:

@@ -16,74 +16,59 @@ from tests.unit import builders
 
 module: Any = importlib.import_module("swapstone.parts.vm.run.placed_loads")
 
-CARRIED: Any = SimpleNamespace(
-    files={"stress-ng": "/cache/stress-ng", "ld.so": "/cache/ld.so"},
-    packages=(("stress-ng", "0.15"), ("rt-tests", "2.5")),
-    what="packaged stress-ng",
-    command=lambda program, folder: f"{folder}/start {program}",
-)
-
 
 @pytest.fixture
 def carried(monkeypatch: pytest.MonkeyPatch) -> list[tuple[list[str], str]]:
-    """What programs were carried, and for which architecture."""
+    """What programs were carried, and to a machine of which architecture."""
     asked: list[tuple[list[str], str]] = []
 
-    def carry(programs: list[str], architecture: str, notify: Any) -> Any:
+    def carry(programs: list[str], place: Any, notify: Any) -> Any:
         notify("a download")
-        asked.append((programs, architecture))
-        return CARRIED
+        asked.append((programs, place.architecture))
+        return {each: f"/there/start {each}" for each in programs}, (("stress-ng", "0.15"), ("rt-tests", "2.5"))
 
     monkeypatch.setattr(module, "carried_programs", carry)
     return asked
 
 
-def target(cpus: int = 2, **changes: Any) -> tuple[Any, list[object]]:
-    """Return a target that is not booted, and what is put there."""
-    put: list[object] = []
-
-    def install(files: object, what: str) -> str:
-        put.append((files, what))
-        return "/there"
-
+def target(cpus: int = 2, **changes: Any) -> Any:
+    """Return a target that is not booted."""
     fields = {
         "offers": frozenset({"runs_loads"}),
         "architecture": "aarch64",
-        "install": install,
         "describe": lambda: SimpleNamespace(cpus=tuple(range(cpus))),
         "load_folder": lambda: "/there/load",
         "scratch": lambda: "/scratch",
         "name": "ssh:board",
     }
-    return SimpleNamespace(**{**fields, **changes}), put
+    return SimpleNamespace(**{**fields, **changes})
 
 
 @pytest.mark.parametrize("offers", [{"boots", "runs_loads"}, set(), {"boots"}])
 def test_a_machine_that_is_booted_has_the_loads_of_its_image(
     carried: list[tuple[list[str], str]], offers: set[str]
 ) -> None:
-    place, put = target(offers=offers)
+    place = target(offers=offers)
     found = placed_loads(builders.experiment(loads=("idle", "cpu")), place, lambda _: None)
     assert found == {"idle": find_load("idle"), "cpu": find_load("cpu")}
-    assert (put, carried) == ([], [])
+    assert carried == []
 
 
 def test_without_loads_nothing_is_carried(carried: list[tuple[list[str], str]]) -> None:
-    place, put = target()
+    place = target()
     found = placed_loads(builders.experiment(loads=("idle",)), place, lambda _: None)
     assert found == {"idle": shared_machine_load("idle")} and found["idle"].indicators == ()
-    assert (put, carried) == ([], [])
+    assert carried == []
 
 
 @pytest.mark.parametrize(("cpus", "processes"), [(2, 4), (16, 16)])
 def test_the_programs_of_all_loads_are_carried_once_and_their_commands_have_no_placeholders(
     carried: list[tuple[list[str], str]], cpus: int, processes: int
 ) -> None:
-    place, put = target(cpus)
+    place = target(cpus)
     lines: list[str] = []
     found = placed_loads(builders.experiment(loads=("cpu", "memory", "network")), place, lines.append)
     assert carried == [(["iperf3", "memtester", "stress-ng"], "aarch64")]
-    assert put == [(CARRIED.files, CARRIED.what)]
     assert lines == ["a download", "stress-ng 0.15, rt-tests 2.5: programs of Debian for loads"]
     assert set(found) == {"idle", "cpu", "memory", "network"} and found["idle"] is IDLE
     assert found["cpu"].beside == (
@@ -95,7 +80,7 @@ def test_the_programs_of_all_loads_are_carried_once_and_their_commands_have_no_p
 
 
 def test_a_load_that_is_idle_keeps_its_place_beside_others(carried: list[tuple[list[str], str]]) -> None:
-    place, _ = target()
+    place = target()
     found = placed_loads(builders.experiment(loads=("idle", "io")), place, lambda _: None)
     assert found["idle"] == shared_machine_load("idle") and found["idle"].beside == ()
     assert [programs for programs, _ in carried] == [["stress-ng"]]
@@ -103,7 +88,7 @@ def test_a_load_that_is_idle_keeps_its_place_beside_others(carried: list[tuple[l
 
 def test_a_load_that_needs_a_machine_of_its_own_is_left_out(carried: list[tuple[list[str], str]]) -> None:
     """Such an experiment was refused before."""
-    place, _ = target()
+    place = target()
     assert set(placed_loads(builders.experiment(loads=("idle", "none")), place, lambda _: None)) == {"idle"}
     assert carried == []
 
@@ -119,7 +104,7 @@ def test_a_load_of_the_highest_priority_is_tried_before_anything_is_measured(
         raise UnavailableError("no real-time priority.")
 
     monkeypatch.setattr(module, "require_real_time", require)
-    place, _ = target()
+    place = target()
     if not probed:
         placed_loads(builders.experiment(loads=loads), place, lambda _: None)
         assert asked == []

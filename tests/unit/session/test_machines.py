@@ -56,7 +56,8 @@ def images(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> tuple[list[ImageR
         return BuiltImage(image, tmp_path)
 
     def module(name: str, _architecture: object, kernel: str, *_: object) -> Module:
-        return Module(name=name, content=f"{name} for {kernel}".encode(), release="6.1.0")
+        content = f"{name} for {kernel}".encode()
+        return Module(path="", name=name, content=content, release="6.1.0", architecture="", needs=(), wishes=())
 
     monkeypatch.setattr(vm_images, "build_image", build)
     monkeypatch.setattr(vm_images, "check_kernel_file", lambda _: None)

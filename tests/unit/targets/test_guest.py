@@ -14,7 +14,6 @@ from swapstone.core.wire import encode_answer
 from swapstone.parts.vm.machine.guest import (
     MAX_ORDER_BYTES,
     EndedCommand,
-    GuestCommands,
     decode_channel,
     encode_order,
     find,
@@ -39,8 +38,14 @@ def test_an_order_is_padded_to_whole_pages() -> None:
 
 
 def test_an_order_lists_the_commands_around_the_plan() -> None:
-    commands = GuestCommands(prepare=("mount -t ext4 a", "b"), beside=("c 100%",), settle_ms=20)
-    order = encode_order(b"swapstone-plan 1\nquit\n", replicate=0, limit_ms=5, commands=commands)
+    order = encode_order(
+        b"swapstone-plan 1\nquit\n",
+        replicate=0,
+        limit_ms=5,
+        prepare=("mount -t ext4 a", "b"),
+        beside=("c 100%",),
+        settle_ms=20,
+    )
     assert order.rstrip(b"\n").splitlines()[5:-2] == [
         b"settle-ms 20",
         b"prepare mount%20-t%20ext4%20a",
@@ -50,8 +55,10 @@ def test_an_order_lists_the_commands_around_the_plan() -> None:
 
 
 def test_an_order_has_the_files_that_are_written_before_its_commands() -> None:
-    commands = GuestCommands(reports=("/a",), files=(("/m.ko", b"\x7fE\0 \n"),), prepare=("b",))
-    order = encode_order(b"swapstone-plan 1\nquit\n", replicate=0, limit_ms=5, commands=commands)
+    files = (("/m.ko", b"\x7fE\0 \n"),)
+    order = encode_order(
+        b"swapstone-plan 1\nquit\n", replicate=0, limit_ms=5, reports=("/a",), files=files, prepare=("b",)
+    )
     assert order.rstrip(b"\n").splitlines()[6:-2] == [b"report /a", b"write /m.ko 7f4500200a", b"prepare b"]
 
 
@@ -90,19 +97,14 @@ def test_a_folder_that_is_too_large_is_refused(tmp_path: Path) -> None:
 
 
 def test_an_overlay_holds_the_files_that_a_guest_needs() -> None:
-    entries = unpack(
-        overlay(b"init", b"agent", {"/programs/d": {"p": file(b"p", executable=True)}}, ("/a.ko", "/b.ko"))
-    )
+    entries = unpack(overlay(b"init", b"agent", {"/programs/d": {"p": file(b"p", executable=True)}}))
     assert entries is not None
     assert entries["init"].content == b"init"
     assert entries["agent"].mode & 0o111
     assert entries["programs/d/p"].content == b"p"
-    assert entries["modules"].content == b"/a.ko\n/b.ko\n"
+    assert "modules" not in entries  # the image's own list stays
     assert entries["dev/console"].device == (5, 1)
     assert {"proc", "sys", "dev", "tmp", "scratch"} <= entries.keys()
-    bare = unpack(overlay(b"init", b"agent", {}, ()))
-    assert bare is not None
-    assert "modules" not in bare  # the image's own list stays
 
 
 IMAGE = {

@@ -5,30 +5,30 @@ from __future__ import annotations
 
 import itertools
 
-from swapstone.parts.vm.machine.guest import Perturbation, block_of, encode_order, perturbation
+from swapstone.parts.vm.machine.guest import block_of, encode_order, perturbation
 
 REPLICATES = range(1, 200)
 
 
 def test_replicate_0_is_not_perturbed() -> None:
-    assert perturbation(0) == Perturbation(layout=0, idle_ns=0, delay_ns=0)
+    assert perturbation(0) == {"layout": 0, "idle-ns": 0, "delay-ns": 0}
 
 
 def test_a_replicate_is_always_the_same_and_each_is_another_one() -> None:
     found = [perturbation(replicate) for replicate in REPLICATES]
     assert found == [perturbation(replicate) for replicate in REPLICATES]
-    for values in zip(*((each.layout, each.idle_ns, each.delay_ns) for each in found), strict=True):
+    for values in zip(*(each.values() for each in found), strict=True):
         assert len(set(values)) == len(REPLICATES)
 
 
 def test_the_seed_of_a_layout_is_positive_and_fits_into_the_guest() -> None:
-    assert all(0 < perturbation(replicate).layout < 1 << 62 for replicate in REPLICATES)
+    assert all(0 < perturbation(replicate)["layout"] < 1 << 62 for replicate in REPLICATES)
 
 
 def test_delays_meet_each_part_of_a_tick_and_idle_times_each_part_of_four_seconds() -> None:
     for values, period, longest in (
-        ([perturbation(replicate).delay_ns for replicate in REPLICATES], 4_000_000, 100_000_000),
-        ([perturbation(replicate).idle_ns for replicate in REPLICATES], 4_000_000_000, 4_000_000_000),
+        ([perturbation(replicate)["delay-ns"] for replicate in REPLICATES], 4_000_000, 100_000_000),
+        ([perturbation(replicate)["idle-ns"] for replicate in REPLICATES], 4_000_000_000, 4_000_000_000),
     ):
         assert all(0 <= value < longest for value in values)
         phases = sorted(value % period for value in values)
@@ -36,10 +36,8 @@ def test_delays_meet_each_part_of_a_tick_and_idle_times_each_part_of_four_second
 
 
 def test_an_order_names_what_its_replicate_changes() -> None:
-    made = perturbation(7)
     lines = encode_order(b"swapstone-plan 1\nquit\n", replicate=7, limit_ms=5).splitlines()
-    expected = [f"layout {made.layout}", f"idle-ns {made.idle_ns}", f"delay-ns {made.delay_ns}"]
-    assert lines[1:4] == [line.encode() for line in expected]
+    assert lines[1:4] == [f"{name} {number}".encode() for name, number in perturbation(7).items()]
 
 
 def test_the_replicate_of_a_trial_is_its_block() -> None:

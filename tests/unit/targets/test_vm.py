@@ -123,8 +123,6 @@ def test_every_input_changes_the_run_name(bench: Bench) -> None:
     ):
         bench.parts = dataclasses.replace(bench.parts, machine=machine)
         names.append(bench.name())
-    bench.parts = dataclasses.replace(bench.parts, modules=("/m.ko",))
-    names.append(bench.name())
     bench.acts = 'echo another build; cat /dev/null >"$channel"; exit 65'
     names.append(bench.name())
     names += [bench.name("4-1"), bench.name(replicate=9)]

@@ -69,15 +69,19 @@ def archive(entries: Mapping[str, Entry]) -> bytes:
     Raises:
         UserError: a path is outside the root, or a file exceeds the format's limit of 4 GiB.
     """
-    every = dict(entries)
     for name in entries:
         parts = PurePosixPath(name).parts
         if not parts or name.startswith("/") or ".." in parts or str(PurePosixPath(name)) != name:
             raise UserError(f"{name!r} is no valid path in an image: it must be relative, without '.' or '..'.")
-        for depth in range(1, len(parts)):
-            every.setdefault("/".join(parts[:depth]), folder())
+    every = with_parents(entries)
     found = [_encoded(number, name, every[name]) for number, name in enumerate(sorted(every), start=1)]
     return b"".join((*found, _encoded(0, _END, Entry(mode=0))))
+
+
+def with_parents(entries: Mapping[str, Entry]) -> dict[str, Entry]:
+    """Return entries with the parent folders that they lack."""
+    paths = (name.split("/") for name in entries)
+    return {"/".join(path[:depth]): folder() for path in paths for depth in range(1, len(path))} | dict(entries)
 
 
 def _encoded(number: int, name: str, entry: Entry) -> bytes:

@@ -10,12 +10,11 @@ import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
-import msgspec
-
 from swapstone.core.artifacts.cache_folder import locked, new_folder, writable_folder
 from swapstone.core.model import FrozenStruct, ImageDifference, UnavailableError, UserError, cpio
 from swapstone.core.model.architectures import ARCHITECTURES
 from swapstone.core.model.directories import cache_dir
+from swapstone.core.targets import Target
 from swapstone.parts.build.artifacts.loader_files import read_dependencies
 from swapstone.parts.build.artifacts.packages import (
     Contents,
@@ -138,6 +137,15 @@ class Tree:
         self.entries[path] = entry
         self.parts[path] = part
 
+    def include(self, overlay: Overlay) -> None:
+        """Add the files of a part.
+
+        Raises:
+            UserError: as `add`.
+        """
+        for path, entry in overlay.entries.items():
+            self.add(path, entry, overlay.part)
+
     def files(self) -> dict[str, ImageFile]:
         """Return the files for image comparisons."""
         return {
@@ -156,16 +164,15 @@ def add_base(tree: Tree, *, shell: bool) -> None:
 
     ``/usr`` links to the root, so that the paths in packages are valid.
     """
-    for name in ("dev", "mnt", "proc", "root", "run", "sys", "tmp", "var"):
-        tree.add(name, cpio.folder(), BASE_PART)
-    tree.add("dev/console", cpio.device(5, 1), BASE_PART)
-    tree.add("dev/null", cpio.device(1, 3), BASE_PART)
-    tree.add("usr", cpio.link("."), BASE_PART)
-    tree.add("etc/passwd", cpio.file(b"root:x:0:0:root:/root:/bin/sh\n"), BASE_PART)
-    tree.add("etc/group", cpio.file(b"root:x:0:\n"), BASE_PART)
-    tree.add("etc/hosts", cpio.file(b"127.0.0.1 localhost\n"), BASE_PART)
-    if shell:
-        tree.add("bin/sh", cpio.link("busybox"), BASE_PART)
+    entries = {name: cpio.folder() for name in ("dev", "mnt", "proc", "root", "run", "sys", "tmp", "var")} | {
+        "dev/console": cpio.device(5, 1),
+        "dev/null": cpio.device(1, 3),
+        "usr": cpio.link("."),
+        "etc/passwd": cpio.file(b"root:x:0:0:root:/root:/bin/sh\n"),
+        "etc/group": cpio.file(b"root:x:0:\n"),
+        "etc/hosts": cpio.file(b"127.0.0.1 localhost\n"),
+    }
+    tree.include(Overlay(part=BASE_PART, entries=entries | ({"bin/sh": cpio.link("busybox")} if shell else {})))
 
 
 def add_modules(tree: Tree, modules: Sequence[Module]) -> tuple[str, ...]:
@@ -268,46 +275,25 @@ _BASE = ("glibc", "libgcc")
 _KEY_DIGITS = 32
 
 
-class CarriedPrograms(msgspec.Struct, frozen=True):
-    """Programs with their loader and shared objects.
-
-    Attributes:
-        loader: its name.
-        files: of this machine by their names: the loader and shared objects.
-        packages: pairs (package, version) of the programs, without those of their libraries.
-    """
-
-    loader: str
-    files: Mapping[str, Path]
-    packages: tuple[tuple[str, str], ...]
-
-    @property
-    def what(self) -> str:
-        """What is carried, for `swapstone.core.targets.Target.install`: the names of the programs."""
-        return f"packaged {', '.join(sorted(name for name in self.files if '.so' not in name))}"
-
-    def command(self, program: str, folder: str) -> str:
-        """Return the words of a shell that start a program.
-
-        Args:
-            program: its name.
-            folder: of the files, on the machine where it runs.
-        """
-        return " ".join(map(shlex.quote, (f"{folder}/{self.loader}", "--library-path", folder, f"{folder}/{program}")))
-
-
-def carried_programs(parts: Iterable[str], machine: str, progress: Progress) -> CarriedPrograms:
-    """Return the programs of parts of an image, unpacked in the cache.
+def carried_programs(
+    parts: Sequence[str], target: Target, progress: Progress
+) -> tuple[dict[str, str], tuple[tuple[str, str], ...]]:
+    """Carry the programs of parts of an image to a machine, with their loader and shared objects, unpacked in the cache.
 
     Args:
-        parts: names of `swapstone.parts.vm.artifacts.image_catalog.PARTS` that are built for glibc.
-        machine: their architecture, as ``uname -m`` prints it; a 32-bit ARM is ``arm``.
+        parts: names of `swapstone.parts.vm.artifacts.image_catalog.PARTS` that are built for glibc, each with a program of that name.
+        target: where they are put.
         progress: called with a line before downloads.
+
+    Returns:
+        For each part the words of a shell that start its program there, and pairs (package, version) of the programs, without those of
+        their libraries.
 
     Raises:
         UnavailableError: there are no packages for the architecture.
-        UserError: they can't be fetched, or a package is damaged.
+        UserError: they can't be fetched or copied, or a package is damaged.
     """
+    machine = target.architecture
     debian = next((each.debian for each in ARCHITECTURES if each.machine == machine), "")
     if not debian:
         raise UnavailableError(f"There are no packages of cyclictest and stress-ng for the architecture {machine}.")
@@ -326,14 +312,19 @@ def carried_programs(parts: Iterable[str], machine: str, progress: Progress) -> 
                     path,
                     entry,
                 ) in tree.entries.items():  # each is executable: boards try that before a program is there
-                    target = done / PurePosixPath(path).name
-                    if not target.exists():
-                        target.write_bytes(entry.content)
-                        target.chmod(0o755)
+                    place = done / PurePosixPath(path).name
+                    if not place.exists():
+                        place.write_bytes(entry.content)
+                        place.chmod(0o755)
                 (done / _SEAL).touch()
     files = {path.name: path for path in sorted(home.iterdir()) if path.name != _SEAL}
     loader = next((name for name in files if name.startswith("ld-linux")), "")
     if not loader:
         raise UnavailableError(f"The packages for {machine} have no loader of glibc.")
+    folder = target.install(files, f"packaged {', '.join(sorted(name for name in files if '.so' not in name))}")
+    start = f"{shlex.quote(f'{folder}/{loader}')} --library-path {shlex.quote(folder)}"
     names = {part.package for part in wanted}
-    return CarriedPrograms(loader, files, tuple((each.name, each.version) for each in packages if each.name in names))
+    return (
+        {program: f"{start} {shlex.quote(f'{folder}/{program}')}" for program in parts},
+        tuple((each.name, each.version) for each in packages if each.name in names),
+    )

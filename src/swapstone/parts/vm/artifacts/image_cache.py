@@ -15,6 +15,8 @@ from swapstone.core.model.directories import cache_dir
 from swapstone.parts.vm.artifacts.images import Image, images_dir, read_image
 
 _MADE = {
+    "apt": "package lists",
+    "packages": "package",
     "snapshots": "saved machine",
     "runs": "run",
     "inputs": "input of a run",
@@ -26,7 +28,7 @@ _MADE = {
     "image-programs": "program of an image",
     "image-roots": "root of an image",
 }
-"""Cache folders for virtual machines and root file systems, with the kind of their entries."""
+"""Cache folders of packages, and for virtual machines and root file systems, with the kind of their entries."""
 
 _TEMPORARY = re.compile(r"\.(building|damaged|fetching|linking|making|reading|sources|unpacking)-.+")
 """The temporary folder of a build or a download, in any folder of the cache."""
@@ -68,17 +70,13 @@ def cached_images() -> tuple[CacheEntry, ...]:
 
 def other_entries() -> tuple[CacheEntry, ...]:
     """Return all other entries: packages and their lists, saved machines, runs, builds for machines, leftovers."""
-    folders = (images_dir(), *(cache_dir() / name for name in ("packages", *_MADE)))
+    folders = (images_dir(), *(cache_dir() / name for name in _MADE))
     left = {path for folder in folders for path in folder.glob(".*-*")}
     below = (*cache_dir().glob("*/.*-*"), *cache_dir().glob("*/*/.*-*"))
     left |= {path for path in below if _TEMPORARY.fullmatch(path.name) and path.is_dir()}
     found = [_entry("leftover", path) for path in left]
     for name, kind in _MADE.items():
         found += [_entry(kind, path) for path in _inside(cache_dir() / name) if _is_made(path)]
-    found += [_entry("package", path) for path in (cache_dir() / "packages").glob("*.deb")]
-    found += [
-        CacheEntry("package lists", path, _size(path), _used(path / "state")) for path in _inside(cache_dir() / "apt")
-    ]
     return tuple(sorted(found, key=lambda kept: (kept.kind, kept.path)))
 
 
@@ -136,5 +134,4 @@ def _size(path: Path) -> int:
 
 
 def _used(path: Path) -> float:
-    seal = path / "seal"
-    return (seal if seal.is_file() else path).stat().st_mtime
+    return next((mark for name in ("seal", "state") if (mark := path / name).exists()), path).stat().st_mtime

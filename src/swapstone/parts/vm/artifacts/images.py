@@ -33,7 +33,6 @@ from swapstone.parts.vm.artifacts.image_catalog import (
 )
 from swapstone.parts.vm.artifacts.kernel_modules import (
     Module,
-    ModuleFile,
     Modules,
     build_module_source,
     modules_for,
@@ -245,7 +244,7 @@ def plan_image(request: ImageRequest, lock: Lock | None, progress: Progress = la
         name = Path(request.kernel).name
     packages = image_assembly.needed_packages(wanted, [package for package in locked_packages if package.in_images])
     release = package.name.removeprefix(_PACKAGE) if package else _release(own[0]) if own else ""
-    loaded = tuple(each.module for each in modules_for(files, release, request.kernel, architecture.machine))
+    loaded = modules_for(files, release, request.kernel, architecture.machine)
     return ImagePlan(
         request,
         architecture,
@@ -261,7 +260,7 @@ def plan_image(request: ImageRequest, lock: Lock | None, progress: Progress = la
 
 def _user_modules(
     request: ImageRequest, architecture: MachineArchitecture, lock: Lock, progress: Progress
-) -> list[ModuleFile]:
+) -> list[Module]:
     """Return the user's modules. Those of C files are built first."""
     sources = [path for path in request.module_files if path.endswith(MODULE_SOURCE)]
     if sources and request.kernel not in KERNELS:
@@ -277,15 +276,15 @@ def _user_modules(
     ]
 
 
-def _modules(request: ImageRequest, architecture: MachineArchitecture, files: Sequence[ModuleFile]) -> tuple[str, ...]:
+def _modules(request: ImageRequest, architecture: MachineArchitecture, files: Sequence[Module]) -> tuple[str, ...]:
     """Return the names of the kernel's own modules to load: with those that the user's modules need."""
     wanted = architecture.modules if request.modules is None else request.modules
-    own = {each.module.name for each in files}
+    own = {each.name for each in files}
     return tuple(dict.fromkeys((*wanted, *(name for each in files for name in each.needs if name not in own))))
 
 
 def _own_kernel(
-    request: ImageRequest, architecture: MachineArchitecture, files: Sequence[ModuleFile]
+    request: ImageRequest, architecture: MachineArchitecture, files: Sequence[Module]
 ) -> tuple[Kernel, tuple[Module, ...]]:
     path = Path(request.kernel)
     if not path.exists():
@@ -361,8 +360,7 @@ def _build(plan: ImagePlan, home: Path, progress: Progress) -> Image:
         progress(f"assembling {len(plan.packages)} packages")
         image_assembly.add_parts(tree, plan.parts, plan.packages, work)
         for overlay in plan.request.overlays:
-            for path, entry in overlay.entries.items():
-                tree.add(path, entry, overlay.part)
+            tree.include(overlay)
         initrd = cpio.archive(tree.entries)
         kernel_file = ImageFile(sha256=_digest(kernel.image), mode=0o100644, part=KERNEL_PART)
         used = (*plan.packages, *([plan.package] if plan.package else []))

@@ -7,7 +7,6 @@ of the modules: ``depends`` and ``softdep``.
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import os
 import posixpath
@@ -23,7 +22,7 @@ from swapstone.core.artifacts.tool_versions import compiler_version
 from swapstone.core.factors.elf_file import DamagedElfError, content_of, open_elf
 from swapstone.core.model import FrozenStruct, UnavailableError, UserError
 from swapstone.core.model.compression import CompressionError, decompress
-from swapstone.core.model.directories import cache_dir, share_dir
+from swapstone.core.model.directories import cache_dir, mark_used, share_dir
 from swapstone.core.model.regular_file import read_regular_file, readable
 from swapstone.parts.build.artifacts.build_command import run_tool
 from swapstone.parts.build.artifacts.packages import Lock, Package, Progress, fetch, package_file
@@ -39,14 +38,22 @@ class Module(FrozenStruct, frozen=True, kw_only=True):
     """A kernel module.
 
     Attributes:
+        path: of its file.
         name: with underscores, as in ``/proc/modules``.
         content: the uncompressed ELF file.
-        release: of the kernel that it was built for.
+        release: of the kernel that it was built for; empty if unknown.
+        architecture: as ``uname -m`` prints it; empty if unknown.
+        needs: names of the modules on which it depends.
+        wishes: names that are loaded before it where there are such modules.
     """
 
+    path: str
     name: str
     content: bytes
     release: str
+    architecture: str
+    needs: tuple[str, ...]
+    wishes: tuple[str, ...]
 
 
 class Modules:
@@ -101,59 +108,31 @@ class Modules:
                 "Build the kernel with it, or build the image without it (--modules).",
             )
         found[name] = None  # being visited; a cycle is possible in damaged modules only
-        content = _unpacked(path, self._read(path))
-        facts = _facts(path, content)
-        for before in _split(facts.get("depends", [])):
-            self._visit(_plain(before), found, name)
-        for before in _wished(facts.get("softdep", [])):
-            if before in self._paths:
-                self._visit(before, found, name)
+        module = _module(path, self._read(path), name)
+        for before in (*module.needs, *filter(self._paths.__contains__, module.wishes)):
+            self._visit(before, found, name)
         del found[name]
-        found[name] = Module(name=name, content=content, release=(facts.get("vermagic", [""])[0].split() or [""])[0])
-
-
-class ModuleFile(FrozenStruct, frozen=True, kw_only=True):
-    """A module of the user.
-
-    Attributes:
-        path: its file.
-        module: its content.
-        architecture: as ``uname -m`` prints it; empty if unknown.
-        needs: names of the modules on which it depends.
-    """
-
-    path: str
-    module: Module
-    architecture: str
-    needs: tuple[str, ...]
+        found[name] = module
 
 
 _LARGEST_MODULE = 64 << 20
 
 
-def read_module_file(path: Path) -> ModuleFile:
-    """Read a module's file, which may be compressed.
+def read_module_file(path: Path) -> Module:
+    """Read a module of the user, which may be compressed.
 
     Raises:
         UserError: it can't be read, or is no module.
     """
     with readable(f"The module {path}"):
         data = read_regular_file(path, _LARGEST_MODULE)
-    content = _unpacked(str(path), data)
-    facts = _facts(str(path), content)
-    match = _MODULE.search(path.name)
-    named = (facts.get("name") or [match["name"] if match else ""])[0]
-    release = facts.get("vermagic", [""])[0].partition(" ")[0]
-    if not re.fullmatch(r"[A-Za-z0-9_-]{1,60}", named, re.ASCII) or not release:
+    module = _module(str(path), data)
+    if not re.fullmatch(r"[A-Za-z0-9_]{1,60}", module.name, re.ASCII) or not module.release:
         raise UserError(f"The file {path} is no kernel module: its .modinfo has no name or no vermagic.")
-    with open_elf(content) as elf:
-        architecture = ELF_MACHINES.get(elf["e_machine"], "")
-    module = Module(name=_plain(named), content=content, release=release)
-    needs = tuple(map(_plain, _split(facts.get("depends", []))))
-    return ModuleFile(path=str(path), module=module, architecture=architecture, needs=needs)
+    return module
 
 
-def modules_for(files: Sequence[ModuleFile], release: str, kernel: str, architecture: str) -> tuple[ModuleFile, ...]:
+def modules_for(files: Sequence[Module], release: str, kernel: str, architecture: str) -> tuple[Module, ...]:
     """Choose those of the user's modules that belong to a kernel. Each module must have a file for each kernel.
 
     Args:
@@ -166,11 +145,11 @@ def modules_for(files: Sequence[ModuleFile], release: str, kernel: str, architec
         UserError: a module has no file for this kernel or machine, or several.
     """
     found = []
-    for name in dict.fromkeys(each.module.name for each in files):
-        same = [each for each in files if each.module.name == name]
-        fit = [each for each in same if each.module.release == release or not release]
+    for name in dict.fromkeys(each.name for each in files):
+        same = [each for each in files if each.name == name]
+        fit = [each for each in same if each.release == release or not release]
         if not fit:
-            others = ", ".join(f"{each.path} is for {each.module.release}" for each in same)
+            others = ", ".join(f"{each.path} is for {each.release}" for each in same)
             raise UserError(
                 f"The module {name} does not belong to the kernel {kernel}, which is {release}: {others}.",
                 f"Build it with that kernel's headers, and name both files: --module {same[0].path} --module OTHER."
@@ -190,10 +169,6 @@ def modules_for(files: Sequence[ModuleFile], release: str, kernel: str, architec
 
 def _plain(name: str) -> str:
     return name.replace("-", "_")
-
-
-def _split(values: Iterable[str]) -> list[str]:
-    return [name for value in values for name in value.split(",") if name]
 
 
 def _wished(values: Iterable[str]) -> list[str]:
@@ -224,21 +199,32 @@ def _unpacked(path: str, data: bytes) -> bytes:
     return data
 
 
-def _facts(path: str, content: bytes) -> dict[str, list[str]]:
-    """Read the pairs ``name=value`` of a module's ``.modinfo``."""
+def _module(path: str, data: bytes, name: str = "") -> Module:
+    """Read a module by the pairs ``name=value`` of its ``.modinfo``; `name` is its name if that is known."""
+    content = _unpacked(path, data)
     try:
         with open_elf(content) as elf:
-            data = content_of(elf.get_section_by_name(".modinfo"))
+            pairs = content_of(elf.get_section_by_name(".modinfo"))
+            architecture = ELF_MACHINES.get(elf["e_machine"], "")
     except DamagedElfError as error:
         raise UserError(f"The module {path} is damaged: {error}.") from error
-    if not data:
+    if not pairs:
         raise UserError(f"The module {path} is damaged: it has no .modinfo.")
     facts: dict[str, list[str]] = {}
-    for pair in data.split(b"\0"):
-        name, equals, value = pair.decode(errors="replace").partition("=")
+    for pair in pairs.split(b"\0"):
+        key, equals, value = pair.decode(errors="replace").partition("=")
         if equals:
-            facts.setdefault(name, []).append(value)
-    return facts
+            facts.setdefault(key, []).append(value)
+    match = _MODULE.search(path)
+    return Module(
+        path=path,
+        name=name or _plain((facts.get("name") or [match["name"] if match else ""])[0]),
+        content=content,
+        release=facts.get("vermagic", [""])[0].partition(" ")[0],
+        architecture=architecture,
+        needs=tuple(_plain(name) for value in facts.get("depends", []) for name in value.split(",") if name),
+        wishes=tuple(_wished(facts.get("softdep", []))),
+    )
 
 
 OWN_MODULES: tuple[str, ...] = ("planted",)
@@ -270,12 +256,12 @@ def build_module(name: str, architecture: MachineArchitecture, kernel: str, lock
             f"The module {name} is unavailable for the kernel {kernel}: it is built with the headers of a packaged kernel."
         )
     kernel = KERNELS[kernel][0]
-    return build_module_source(share_dir() / "native" / name / f"{name}.c", architecture, kernel, lock, progress).module
+    return build_module_source(share_dir() / "native" / name / f"{name}.c", architecture, kernel, lock, progress)
 
 
 def build_module_source(
     source: Path, architecture: MachineArchitecture, kernel: str, lock: Lock, progress: Progress
-) -> ModuleFile:
+) -> Module:
     """Build a module of one C file for a packaged kernel, or return it from the cache.
 
     Args:
@@ -307,8 +293,7 @@ def build_module_source(
         progress(f"building the module {name} for the kernel {kernel} for {architecture.name}")
         with writable_folder(home.parent), new_folder(home) as done:
             _build(name, text, packages, prefix, done)
-    with contextlib.suppress(OSError):  # a read-only cache can be used
-        os.utime(home)  # `swapstone image gc` uses the time of the last use
+    mark_used(home)
     return read_module_file(file)
 
 

@@ -11,22 +11,28 @@ import re
 import struct
 from pathlib import Path
 
-from swapstone.core.factors.elf_file import DamagedElfError, open_elf
+from elftools.elf.notes import iter_notes
+
+from swapstone.core.factors.elf_file import DamagedElfError, limited, open_elf
 from swapstone.core.model import FrozenStruct, UserError
 from swapstone.core.model.compression import CompressionError, decompress
 from swapstone.core.model.regular_file import read_regular_file, readable
 
-_X86_SIGNATURE = (0x202, b"HdrS")  # Documentation/arch/x86/boot.rst
+_SIGNATURES = (
+    (0x202, b"HdrS", "x86_64"),  # Documentation/arch/x86/boot.rst
+    (0x38, b"ARM\x64", "aarch64"),  # Documentation/arch/arm64/booting.rst
+    (0x38, b"RSC\x05", "riscv64"),  # Documentation/arch/riscv/boot-image-header.rst
+    (0x24, b"\x18\x28\x6f\x01", "arm"),  # the zImage magic, arch/arm/boot/compressed/head.S
+)
+"""Where a boot image of an architecture has which bytes."""
+
 _X86_HEADER_BYTES = 0x250  # up to and with payload_length
-_ARM64_SIGNATURE = (0x38, b"ARM\x64")  # Documentation/arch/arm64/booting.rst
-_RISCV_SIGNATURE = (0x38, b"RSC\x05")  # Documentation/arch/riscv/boot-image-header.rst
-_ARM_SIGNATURE = (0x24, b"\x18\x28\x6f\x01")  # the zImage magic, arch/arm/boot/compressed/head.S
 _ARM_HEADER_BYTES = 0x30  # up to and with the end of the image
 _TALKS = b"Kernel command line: "  # printed by init/main.c; missing without CONFIG_PRINTK
 _UNPACKS = b"nitramfs unpacking failed"  # from init/initramfs.c, built with CONFIG_BLK_DEV_INITRD only
 _VERSION = "Linux version "
 _LONGEST_BANNER = 512
-_XEN_PVH_NOTE = 18  # XEN_ELFNOTE_PHYS32_ENTRY
+_XEN_PVH_NOTE = "Xen 18"  # name and type: XEN_ELFNOTE_PHYS32_ENTRY
 _LARGEST_KERNEL = 1 << 30  # bytes; a vmlinux with debugging information is about half as large
 _PE_SECTION_BYTES = 40  # of a section's header: Microsoft's PE format, "Section table"
 _MOST_PE_SECTIONS = 96  # as the PE format permits
@@ -77,48 +83,27 @@ def read_kernel(path: Path) -> Kernel:
             data = decompress(data, "gzip")
         except CompressionError as error:
             raise UserError(f"The kernel {path} is a damaged gzip file: {error}.") from error
-    _check_whole(path, data)
-    if _signed(data, _X86_SIGNATURE):
-        plain = _plain_x86(data)
-        _check_initrd(path, plain)
-        return Kernel(architecture="x86_64", image=plain, banner=_banner_of_x86(data))
-    for signature, architecture in (
-        (_ARM64_SIGNATURE, "aarch64"),
-        (_RISCV_SIGNATURE, "riscv64"),
-        (_ARM_SIGNATURE, "arm"),
-    ):
-        if _signed(data, signature):
-            _check_initrd(path, data)
-            return Kernel(architecture=architecture, image=data, banner=_banner(data))
-    if data[:4] == b"\x7fELF":
-        return _elf_kernel(path, data)
-    raise UserError(
-        f"{path} is not a supported kernel file.",
-        "Supported are bzImage, Image, Image.gz, zImage and uncompressed vmlinux.",
-    )
-
-
-def _check_whole(path: Path, data: bytes) -> None:
-    """Reject a boot image that is shorter than its own headers state."""
-    if len(data) < (needed := _needed_bytes(data)):
+    boot_image = next((name for at, magic, name in _SIGNATURES if data[at : at + len(magic)] == magic), "")
+    if len(data) < (needed := _needed_bytes(data, boot_image)):
         raise UserError(
             f"The kernel {path} is truncated: it has {len(data)} bytes, and its headers describe {needed}.",
             "Copy it again from the build's output.",
         )
+    architecture = boot_image or _elf_architecture(path, data)
+    plain, banner = (_plain_x86(data), _banner_of_x86(data)) if boot_image == "x86_64" else (data, _banner(data))
+    _check_initrd(path, plain)
+    return Kernel(architecture=architecture, image=plain, banner=banner)
 
 
-def _needed_bytes(data: bytes) -> int:
+def _needed_bytes(data: bytes, architecture: str) -> int:
     """Return how many bytes the headers of a boot image describe: its set-up code and payload (x86), its end (arm), its PE sections.
 
     An Image without the EFI stub (CONFIG_EFI) has no header that gives the length of its file.
     """
     needed = _pe_bytes(data) if data[:2] == b"MZ" else 0
-    if _signed(data, _X86_SIGNATURE):
-        needed = max(needed, ((data[0x1F1] or 4) + 1) * 512)
-        if len(data) >= _X86_HEADER_BYTES:
-            offset, length = struct.unpack_from("<II", data, 0x248)
-            needed = max(needed, ((data[0x1F1] or 4) + 1) * 512 + offset + length)
-    elif _signed(data, _ARM_SIGNATURE) and len(data) >= _ARM_HEADER_BYTES:
+    if architecture == "x86_64":
+        needed = max(needed, _x86_payload(data).stop)
+    elif architecture == "arm" and len(data) >= _ARM_HEADER_BYTES:
         start, end = struct.unpack_from("<II", data, 0x28)
         needed = max(needed, end - start)
     return needed
@@ -147,47 +132,35 @@ def _check_initrd(path: Path, plain: bytes) -> None:
         )
 
 
-def _signed(data: bytes, signature: tuple[int, bytes]) -> bool:
-    at, magic = signature
-    return data[at : at + len(magic)] == magic
+def _x86_payload(data: bytes) -> slice:
+    """Return where the compressed kernel of a bzImage is: after its set-up code. A header without that has none."""
+    start = ((data[0x1F1] or 4) + 1) * 512
+    if len(data) < _X86_HEADER_BYTES:
+        return slice(start, start)
+    offset, length = struct.unpack_from("<II", data, 0x248)
+    return slice(start + offset, start + offset + length)
 
 
 def _plain_x86(data: bytes) -> bytes:
     """Return the ELF kernel in a bzImage if it can be extracted and boots by PVH; else the bzImage."""
-    if len(data) < _X86_HEADER_BYTES:
+    payload = data[_x86_payload(data)]
+    kind = next((kind for magic, kind in _PAYLOADS if payload.startswith(magic)), "")
+    try:
+        plain = decompress(payload, kind, whole=False) if kind else b""
+    except CompressionError:
         return data
-    sectors = data[0x1F1] or 4
-    offset, length = struct.unpack_from("<II", data, 0x248)
-    start = (sectors + 1) * 512 + offset
-    payload = data[start : start + length]
-    for magic, kind in _PAYLOADS:
-        if payload.startswith(magic):
-            try:
-                plain = decompress(payload, kind, whole=False)
-            except CompressionError:
-                return data
-            return plain if _starts_by_pvh(plain) else data
-    return data
+    return plain if _starts_by_pvh(plain) else data
 
 
 def _starts_by_pvh(data: bytes) -> bool:
     """Return whether an ELF kernel has the PVH entry note (CONFIG_PVH)."""
     try:
         with open_elf(data) as elf:
-            notes = (note for segment in elf.iter_segments("PT_NOTE") for note in _notes(segment.data()))
-            return any(name == b"Xen\0" and kind == _XEN_PVH_NOTE for name, kind in notes)
+            places = ((segment["p_offset"], segment["p_filesz"]) for segment in elf.iter_segments("PT_NOTE"))
+            notes = limited(note for place in places for note in iter_notes(elf, *place))
+            return any(f"{note['n_name']} {note['n_type']}" == _XEN_PVH_NOTE for note in notes)
     except DamagedElfError:
         return False
-
-
-def _notes(data: bytes) -> list[tuple[bytes, int]]:
-    """Return (name, type) of each note of a segment."""
-    found, at = [], 0
-    while at + 12 <= len(data):
-        name_size, size, kind = struct.unpack_from("<III", data, at)
-        found.append((data[at + 12 : at + 12 + name_size], kind))
-        at += 12 + (name_size + 3) // 4 * 4 + (size + 3) // 4 * 4
-    return found
 
 
 def _banner_of_x86(data: bytes) -> str:
@@ -207,15 +180,20 @@ def _text(data: bytes) -> str:
     return data.partition(b"\0")[0].partition(b"\n")[0].decode("ascii", "backslashreplace")
 
 
-def _elf_kernel(path: Path, data: bytes) -> Kernel:
+def _elf_architecture(path: Path, data: bytes) -> str:
+    """Return the architecture of a kernel that is no boot image but an ELF file which the emulator boots."""
+    if data[:4] != b"\x7fELF":
+        raise UserError(
+            f"{path} is not a supported kernel file.",
+            "Supported are bzImage, Image, Image.gz, zImage and uncompressed vmlinux.",
+        )
     try:
         with open_elf(data) as elf:
             machine = elf["e_machine"]
             collections.deque(elf.iter_segments(), maxlen=0)  # raises if one is not inside the file
     except DamagedElfError as error:
         raise UserError(f"{path} is a damaged ELF file: {error}.", "Copy it again from the build's output.") from error
-    banner = _banner(data)
-    if machine not in ELF_MACHINES or not banner:
+    if machine not in ELF_MACHINES or not _banner(data):
         raise UserError(
             f"{path} is an ELF file, but not a supported kernel.", "An uncompressed kernel is called vmlinux."
         )
@@ -224,5 +202,4 @@ def _elf_kernel(path: Path, data: bytes) -> Kernel:
             f"{path} is an uncompressed kernel without PVH, which the emulator can't boot.",
             "Use the bzImage (arch/x86/boot/bzImage), or build it with CONFIG_PVH=y.",
         )
-    _check_initrd(path, data)
-    return Kernel(architecture=ELF_MACHINES[machine], image=data, banner=banner)
+    return ELF_MACHINES[machine]

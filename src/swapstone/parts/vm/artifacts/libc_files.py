@@ -27,7 +27,6 @@ from swapstone.parts.vm.artifacts.image_programs import (
 )
 from swapstone.parts.vm.artifacts.libc_check import ObservedFile, observe_files
 from swapstone.parts.vm.artifacts.libc_root import (
-    Entries,
     init_entries,
     libc_entries,
     libc_packages,
@@ -43,7 +42,6 @@ class LibcFiles(msgspec.Struct, frozen=True):
 
     Attributes:
         overlays: the files of each part.
-        entries: all files by path.
         observed: what each program and shared object shows, by path.
         programs: built from source.
         sdk: that built them.
@@ -51,7 +49,6 @@ class LibcFiles(msgspec.Struct, frozen=True):
     """
 
     overlays: tuple[Overlay, ...]
-    entries: Entries
     observed: dict[str, ObservedFile]
     programs: tuple[BuiltProgram, ...]
     sdk: BuiltSdk
@@ -96,7 +93,7 @@ def make_libc_files(
     overlays = tuple(Overlay(part=name, entries=entries) for name, entries in (own | parts).items())
     of_package = frozenset(path for entries in own.values() for path in entries)
     every = {path: entry for overlay in overlays for path, entry in overlay.entries.items()}
-    return LibcFiles(overlays, every, observe_files(every, of_package, libc, compiler), programs, sdk, packages[0])
+    return LibcFiles(overlays, observe_files(every, of_package, libc, compiler), programs, sdk, packages[0])
 
 
 class LibcRoot(msgspec.Struct, frozen=True):

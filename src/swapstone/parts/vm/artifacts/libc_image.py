@@ -16,7 +16,6 @@ import msgspec
 
 from swapstone.core.artifacts.tool_versions import compiler_version
 from swapstone.core.model import FrozenStruct, UserError
-from swapstone.core.model.architectures import find_architecture
 from swapstone.core.record.replace_file import replace_file
 from swapstone.parts.vm.artifacts.image_programs import PROGRAMS, BuiltProgram
 from swapstone.parts.vm.artifacts.images import BuiltImage, ImageRequest, build_image, plan_image
@@ -27,26 +26,20 @@ from swapstone.parts.vm.artifacts.libc_root import root_archive
 KERNEL_FILE, INITRD_FILE, ROOT_FILE, IMAGE_FILE = "kernel", "initrd", "root.tar", "image.json"
 
 
-class LibcImageRequest(FrozenStruct, frozen=True, kw_only=True):
-    """The requested image.
+class LibcImageRequest(ImageRequest, frozen=True, kw_only=True):
+    """The requested image. Its parts are none, and its modules none by default.
 
     Attributes:
-        architecture: a name of the image catalog.
         libc: ``glibc`` or ``musl``.
         compiler: ``gcc`` or ``clang``.
-        kernel: as in `ImageRequest`.
-        modules_folder: as in `ImageRequest`.
-        modules: names of modules to load; none by default.
         programs: names of `PROGRAMS`.
     """
 
-    architecture: str
     libc: str
     compiler: str = "gcc"
-    kernel: str = "generic"
-    modules_folder: str = ""
-    modules: tuple[str, ...] = ()
     programs: tuple[str, ...] = tuple(PROGRAMS)
+    modules: tuple[str, ...] = ()
+    parts: tuple[str, ...] = ()
 
 
 class LibcImage(FrozenStruct, frozen=True, kw_only=True):
@@ -111,23 +104,15 @@ def build_libc_image(request: LibcImageRequest, notify: Callable[[str], None]) -
         UserError: a name is unknown, a download or a build fails, or a binary is of another C library.
         UnavailableError: a tool is missing; the hint names its package.
     """
-    architecture = find_architecture(request.architecture)
-    wanted = ImageRequest(
-        architecture=architecture.name,
-        kernel=request.kernel,
-        modules_folder=request.modules_folder,
-        modules=request.modules,
-        parts=(),
-    )
-    plan_image(wanted, None)  # checks the kernel and the packages before the other files are made; nothing is fetched
-    files = make_libc_files(architecture.name, request.libc, request.compiler, request.programs, notify)
-    sdk, every = files.sdk.sdk, files.entries
-    built = build_image(msgspec.structs.replace(wanted, overlays=files.overlays), progress=notify)
+    plan_image(request, None)  # checks the kernel and the packages before the other files are made; nothing is fetched
+    files = make_libc_files(request.architecture, request.libc, request.compiler, request.programs, notify)
+    sdk, every = files.sdk.sdk, [entry for overlay in files.overlays for entry in overlay.entries.values()]
+    built = build_image(msgspec.structs.replace(request, overlays=files.overlays), progress=notify)
     root = root_archive(files.overlays)
     description = LibcImage(
         format=1,
         image=built.image.digest(),
-        architecture=architecture.name,
+        architecture=request.architecture,
         libc=request.libc,
         libc_version=files.library.version,
         compiler=sdk.compiler if request.compiler == "gcc" else compiler_version((request.compiler,)),
@@ -137,8 +122,8 @@ def build_libc_image(request: LibcImageRequest, notify: Callable[[str], None]) -
         sdk_packages=sdk.packages,
         programs=files.programs,
         files=files.observed,
-        links=sum(stat.S_ISLNK(entry.mode) for entry in every.values()),
-        root_bytes=sum(len(entry.content) for entry in every.values() if stat.S_ISREG(entry.mode)),
+        links=sum(stat.S_ISLNK(entry.mode) for entry in every),
+        root_bytes=sum(len(entry.content) for entry in every if stat.S_ISREG(entry.mode)),
         initrd_bytes=built.initrd.stat().st_size,
         kernel_bytes=built.kernel.stat().st_size,
         sha256={

@@ -7,16 +7,19 @@ import io
 import posixpath
 import stat
 import tarfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
+
+import msgspec
 
 from swapstone.core.model import UserError, cpio
 from swapstone.core.model.directories import share_dir
 from swapstone.core.model.temporary_folder import TemporaryFolder
 from swapstone.parts.build.artifacts.cross_compilers import MUSL
 from swapstone.parts.build.artifacts.loader_files import read_dependencies
-from swapstone.parts.build.artifacts.packages import Contents, Package, package_file, plain_path, read_lock
-from swapstone.parts.vm.artifacts.image_assembly import Overlay, Tree, add_base
+from swapstone.parts.build.artifacts.packages import Package, plain_path, read_lock
+from swapstone.parts.vm.artifacts.image_assembly import Overlay, Tree, add_base, add_parts
+from swapstone.parts.vm.artifacts.image_catalog import find_part
 
 _PACKAGES = {"glibc": ("libc6", "libgcc-s1"), MUSL: (MUSL,)}
 _KEPT = ("bin/", "etc/", "lib/", "sbin/", "srv/", "var/")
@@ -51,35 +54,22 @@ def libc_entries(packages: tuple[Package, ...], libc: str, programs: Iterable[En
     Returns:
         The files by path, for each package that has any.
     """
-    wanted = {soname for entries in programs for path, entry in entries.items() for soname in _needs(path, entry)}
-    found: dict[str, Entries] = {}
+    named = {
+        soname
+        for entries in programs
+        for path, entry in entries.items()
+        if stat.S_ISREG(entry.mode)
+        for soname in read_dependencies(path, entry.content).names()
+    }
+    objects = named & {soname for package in packages for soname in package.objects}
+    part = msgspec.structs.replace(find_part(libc), objects=tuple(sorted(objects)))
+    tree = Tree()
     with TemporaryFolder("root") as work:
-        for package in packages:
-            with Contents(package_file(package.sha256), work) as contents:
-                chosen = _musl_files(contents) if libc == MUSL else _closure(contents, package, wanted)
-            if chosen:
-                found[package.name] = chosen
+        add_parts(tree, [part], packages, work)
+    found: dict[str, Entries] = {}
+    for path, entry in tree.entries.items():
+        found.setdefault(tree.parts[path], {})[path] = entry
     return found
-
-
-def _musl_files(contents: Contents) -> Entries:
-    path = contents.find("lib/ld-musl-*.so.1")
-    return {path: cpio.file(contents.read(path)[0], executable=True)}
-
-
-def _closure(contents: Contents, package: Package, wanted: set[str]) -> Entries:
-    """Return the wanted shared objects of a package, with those that they need in turn, which are added to `wanted`."""
-    found: Entries = {}
-    while names := [name for name in sorted(wanted) if name in package.objects and package.objects[name] not in found]:
-        path = package.objects[names[0]]
-        content, executable = contents.read(path)
-        found[path] = cpio.file(content, executable=executable)
-        wanted.update(_needs(path, found[path]))
-    return found
-
-
-def _needs(path: str, entry: cpio.Entry) -> tuple[str, ...]:
-    return read_dependencies(path, entry.content).names() if stat.S_ISREG(entry.mode) else ()
 
 
 def program_entries(root: Path) -> Entries:
@@ -113,11 +103,10 @@ def root_archive(overlays: Iterable[Overlay]) -> bytes:
     tree = Tree()
     add_base(tree, shell=False)
     for overlay in overlays:
-        for path, entry in overlay.entries.items():
-            tree.add(path, entry, overlay.part)
+        tree.include(overlay)
     written = io.BytesIO()
     with tarfile.open(fileobj=written, mode="w", format=tarfile.USTAR_FORMAT) as archive:
-        for path, entry in sorted(_with_parents(tree.entries).items()):
+        for path, entry in sorted(cpio.with_parents(tree.entries).items()):
             member = tarfile.TarInfo(path)
             member.mode = stat.S_IMODE(entry.mode)
             if stat.S_ISDIR(entry.mode):
@@ -130,12 +119,3 @@ def root_archive(overlays: Iterable[Overlay]) -> bytes:
                 continue
             archive.addfile(member, io.BytesIO(entry.content))
     return written.getvalue()
-
-
-def _with_parents(entries: Mapping[str, cpio.Entry]) -> Entries:
-    found = dict(entries)
-    for path in entries:
-        parts = path.split("/")
-        for depth in range(1, len(parts)):
-            found.setdefault("/".join(parts[:depth]), cpio.folder())
-    return found

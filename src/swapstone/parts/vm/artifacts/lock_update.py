@@ -7,8 +7,7 @@ import dataclasses
 import tempfile
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-
-import msgspec
+from typing import Any
 
 from swapstone.core.artifacts.cache_folder import sha256_of, writable_folder
 from swapstone.core.model import UserError
@@ -94,15 +93,14 @@ class _LockUpdate:
         ):
             programs = self._programs(Path(work))
         fetch(kernels, self._progress)
-        beside = [msgspec.structs.replace(one, builds=MUSL) for one in self._beside(programs, MUSL, _MUSL_HEADERS)]
-        glibc = self._beside(programs, _GLIBC, _GLIBC_SYMBOLS)
-        beside += [msgspec.structs.replace(one, debug=_GLIBC) for one in glibc]
+        beside = self._beside(programs, MUSL, _MUSL_HEADERS, "builds")
+        beside += self._beside(programs, _GLIBC, _GLIBC_SYMBOLS, "debug")
         return [*kernels, *headers, *programs, *beside], unavailable
 
-    def _beside(self, programs: Sequence[Package], name: str, wanted: str) -> list[Package]:
-        """Return the package `wanted` in the version of the package `name`; none if the archive lacks it."""
+    def _beside(self, programs: Sequence[Package], name: str, wanted: str, field: str) -> list[Package]:
+        """Return the package `wanted` in the version of the package `name`, which `field` names; none if the archive lacks it."""
         found = [
-            self._package(offer)
+            self._package(offer, **{field: name})
             for package in programs
             if package.name == name
             for offer in self._same_version(wanted, package.version)
@@ -115,18 +113,14 @@ class _LockUpdate:
         offers = self._apt.offers(name)
         return oldest(offers) if offers else None
 
-    def _package(
-        self, offer: PackageVersion, kernel: str = "", needs: Iterable[str] = (), objects: dict[str, str] | None = None
-    ) -> Package:
+    def _package(self, offer: PackageVersion, **fields: Any) -> Package:  # noqa: ANN401 - of a package
         return Package(
             architecture=self._architecture.debian,
             name=offer.name,
             version=offer.version,
             sha256=offer.sha256,
             size_bytes=offer.size_bytes,
-            kernel=kernel,
-            needs=tuple(sorted(needs)),
-            objects=objects or {},
+            **fields,
         )
 
     def _kernels(self) -> tuple[list[Package], dict[str, str]]:
@@ -156,9 +150,7 @@ class _LockUpdate:
             for offer in offers:
                 found[offer.name] = offer
                 used.setdefault(offer.name, []).append(kernel.kernel)
-        return [
-            msgspec.structs.replace(self._package(offer), headers=tuple(used[name])) for name, offer in found.items()
-        ]
+        return [self._package(offer, headers=tuple(used[name])) for name, offer in found.items()]
 
     def _same_version(self, name: str, version: str) -> list[PackageVersion]:
         return [offer for offer in self._apt.offers(name) if offer.version == version][:1]
@@ -184,7 +176,9 @@ class _LockUpdate:
             asked = read_dependencies(path, content).names()
             needs.setdefault(holder, set()).update(asked)
             wanted += [(holder, name) for name in asked]
-        return [self._package(self._offers[name], "", needs[name], used[name]) for name in used]
+        return [
+            self._package(self._offers[name], needs=tuple(sorted(needs[name])), objects=used[name]) for name in used
+        ]
 
     def _holder(self, package: str, soname: str, work: Path) -> tuple[str, str, bytes]:
         """Return the package that contains a shared object: the dependent package itself, or one of its direct dependencies."""

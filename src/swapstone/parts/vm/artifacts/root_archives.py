@@ -32,6 +32,7 @@ _MOST_HEADER_BYTES = 1 << 17
 _EXTENDED = (tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK, tarfile.XHDTYPE, tarfile.XGLTYPE)
 _KINDS = frozenset({*_EXTENDED, *tarfile.SUPPORTED_TYPES}) - {tarfile.GNUTYPE_SPARSE}
 _MOST_SIZE_BYTES = 1 << 60
+_MOST_TRAILER_BYTES = 64 << 20
 _DAMAGED, _SPARSE = "is no tar archive, or is damaged", "has a sparse file"
 _DECOMPRESSORS = (
     (b"\x1f\x8b", "gzip", ("--decompress", "--stdout")),
@@ -58,16 +59,21 @@ class Source(Protocol):
         ...
 
 
+TarEntry = tuple[TarInfo, Iterator[bytes]]
+"""An entry of an archive, with the content of a file."""
+
+
 class _Whole(io.RawIOBase):
     """A source whose end is an error: `tarfile` takes it as the end of the archive."""
 
-    def __init__(self, source: Source) -> None:
-        self._source, self._at_end = source, "is empty"
+    def __init__(self, source: Source, seen: Callable[[bytes], object]) -> None:
+        self._source, self._seen, self._at_end = source, seen, "is empty"
 
     def read(self, size: int = -1, /) -> bytes:
         if not (data := self._source.read(size)):
             raise ArchiveError(self._at_end)
         self._at_end = "is truncated"
+        self._seen(data)
         return data
 
 
@@ -100,17 +106,20 @@ class _Member(tarfile.TarInfo):
         raise ArchiveError(_SPARSE)
 
 
-def read_tar(source: Source) -> Iterator[tuple[TarInfo, Iterator[bytes]]]:
+def read_tar(source: Source, seen: Callable[[bytes], object] = lambda _: None) -> Iterator[TarEntry]:
     """Yield the entries of an archive in their order, each with the content of a file. A content is read before the next entry.
+
+    What follows the last entry is read too, so that damage there is found.
 
     Args:
         source: the archive, decompressed.
+        seen: called with all that is read, in its order.
 
     Raises:
         ArchiveError: the archive is damaged.
     """
     try:
-        with tarfile.open(fileobj=_Whole(source), mode="r|", tarinfo=_Member, encoding="utf-8") as archive:
+        with tarfile.open(fileobj=_Whole(source, seen), mode="r|", tarinfo=_Member, encoding="utf-8") as archive:
             while (member := archive.next()) is not None:
                 archive.members.clear()  # type: ignore[attr-defined]  # typeshed lacks it; half a million entries take much memory
                 if any(name.startswith("GNU.sparse.") for name in member.pax_headers):
@@ -123,6 +132,11 @@ def read_tar(source: Source) -> Iterator[tuple[TarInfo, Iterator[bytes]]]:
         raise
     except (tarfile.TarError, ValueError, RecursionError) as error:
         raise ArchiveError(_DAMAGED) from error
+    left = _MOST_TRAILER_BYTES
+    while data := source.read(_CHUNK):
+        seen(data)
+        if (left := left - len(data)) < 0:
+            raise ArchiveError("has data after its end")
 
 
 class _Piped:
@@ -234,11 +248,6 @@ class _Saved(msgspec.Struct):
     config: str = msgspec.field(name="Config", default="")
 
 
-def _docker(find: FindFile) -> Path | None:
-    found = find(_DOCKER)
-    return found if found is not None and found.read_bytes()[:64].lstrip().startswith(b"[") else None
-
-
 def layers_of(find: FindFile, architecture: str) -> tuple[Layer, ...] | None:
     """Return the layers of a container image, the lowest first; None for an archive that is a root file system itself.
 
@@ -251,7 +260,11 @@ def layers_of(find: FindFile, architecture: str) -> tuple[Layer, ...] | None:
     """
     if find(_INDEX) is not None and find(_LAYOUT) is not None:
         return _oci_layers(find, _ARCHITECTURES.get(architecture, architecture))
-    return _docker_layers(find) if _docker(find) is not None else None
+    saved = find(_DOCKER)
+    if saved is None:
+        return None
+    with saved.open("rb") as file:
+        return _docker_layers(find, saved) if file.read(64).lstrip().startswith(b"[") else None
 
 
 def _oci_layers(find: FindFile, architecture: str) -> tuple[Layer, ...]:
@@ -280,8 +293,8 @@ def _choose(manifests: list[_Descriptor], architecture: str) -> _Descriptor:
     return fits[0]
 
 
-def _docker_layers(find: FindFile) -> tuple[Layer, ...]:
-    saved = _decode(_docker(find), _DOCKER, list[_Saved])
+def _docker_layers(find: FindFile, manifest: Path) -> tuple[Layer, ...]:
+    saved = _decode(manifest, _DOCKER, list[_Saved])
     if len(saved) != 1:
         raise ArchiveError(f"has {len(saved)} images: it must have one")
     config = _decode(_named(find, saved[0].config), saved[0].config[:80], _Config) if saved[0].config else _Config()

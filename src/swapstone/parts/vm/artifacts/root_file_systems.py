@@ -13,6 +13,7 @@ import os
 import re
 import shutil
 import stat
+import tarfile
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -24,7 +25,7 @@ from swapstone.core.model import FrozenStruct, UserError
 from swapstone.core.model.directories import cache_dir, write_whole
 from swapstone.core.model.regular_file import readable
 from swapstone.core.model.safe_text import safe
-from swapstone.parts.vm.artifacts.root_archives import ArchiveError, Source, decompressed, layers_of, read_tar
+from swapstone.parts.vm.artifacts.root_archives import ArchiveError, TarEntry, decompressed, layers_of, read_tar
 
 MOST_ENTRIES = 500_000
 MOST_BYTES = 4 << 30
@@ -106,8 +107,6 @@ class RootTree:
         self.nodes: dict[str, Node] = {}
         self.layer = 0
         self.size_bytes = 0
-        self.devices = 0
-        self.privileged = 0
         self._name = name
         self._work = work
         self._blobs = 0
@@ -164,16 +163,13 @@ class RootTree:
         if key := self._place(path):
             self._put(key, dataclasses.replace(node, layer=self.layer))
 
-    def remove(self, path: str) -> None:
-        """Remove what the layers below have at a path: a whiteout of the OCI image specification."""
+    def remove(self, path: str, *, itself: bool) -> None:
+        """Remove what the layers below have in a folder, and the folder or file itself: the whiteouts of the OCI image specification."""
         key = self._place(path)
-        node = self.nodes.get(key)
-        if key and node is not None:
+        if not itself:
+            self._remove(self._below(key))
+        elif key in self.nodes:
             self._remove((key, *self._below(key)))
-
-    def hide(self, path: str) -> None:
-        """Remove what the layers below have in a folder: an opaque whiteout."""
-        self._remove(tuple(self._below(self._place(path))))
 
     def blob(self, path: str) -> Path | None:
         """Return where the content of a file is, following links; None if there is none at a path."""
@@ -305,35 +301,19 @@ _INODE_BYTES = 1024
 _VERSION = b"swapstone-root-archive 1"
 
 
-class UnpackedRoot(FrozenStruct, frozen=True, kw_only=True):
-    """What the cache keeps of a source.
-
-    Attributes:
-        sha256: of its content, 64 hexadecimal digits. Equal content from another source has the same.
-        size_bytes: of all its files; one with several names counts once.
-        memory_bytes: what it takes in a file system in memory, where each name of a file has its own pages: an upper bound.
-        files: how many files, folders and links it has.
-        devices: how many devices, FIFOs and sockets were left out.
-        privileged: how many files lost a set-user-ID or set-group-ID bit.
-    """
-
-    sha256: str
-    size_bytes: int
-    memory_bytes: int
-    files: int
-    devices: int
-    privileged: int
-
-
-class RootFileSystem(UnpackedRoot, frozen=True, kw_only=True):
+class RootFileSystem(FrozenStruct, frozen=True, kw_only=True):
     """An unpacked root file system.
 
     Attributes:
+        sha256: of its content, 64 hexadecimal digits. Equal content from another source has the same.
+        memory_bytes: what it takes in a file system in memory, where each name of a file has its own pages: an upper bound.
         source: path of the folder or archive.
         folder: the unpacked root. Nothing writes to it.
         layer: an empty folder, over which the agent mounts a layer.
     """
 
+    sha256: str
+    memory_bytes: int
     source: str
     folder: str
     layer: str
@@ -383,22 +363,18 @@ def _unpack(source: str, architecture: str, *, archive: bool) -> RootFileSystem:
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         note = archives / _archive_digest(Path(source), architecture) if archive else None
         with locked(roots / "lock"):
-            found = read_description(note, UnpackedRoot) if note else None
+            found = read_description(note, RootFileSystem) if note else None
             if found is None or not (roots / found.sha256 / _SEAL).is_file():
                 found = _collect(source, architecture, roots, archive=archive)
                 if note:
                     write_whole(note, msgspec.json.encode(found))
         home = roots / found.sha256
         os.utime(home / _SEAL)
+        # The description in the cache is of the first source with this content, and the cache may have been moved.
+        return msgspec.structs.replace(found, source=source, folder=str(home / _ROOT), layer=str(home / _LAYER))
     except OSError as error:
         name = error.filename if isinstance(error.filename, str) else source
         raise UserError(f"{safe(source)} can't be unpacked: {safe(name)}: {error.strerror}.") from error
-    return RootFileSystem(
-        source=source,
-        folder=str(home / _ROOT),
-        layer=str(home / _LAYER),
-        **msgspec.structs.asdict(found),
-    )
 
 
 def _archive_digest(path: Path, architecture: str) -> str:
@@ -406,22 +382,13 @@ def _archive_digest(path: Path, architecture: str) -> str:
         return hashlib.file_digest(handle, lambda: hashlib.sha256(_VERSION + architecture.encode())).hexdigest()
 
 
-def _collect(source: str, architecture: str, roots: Path, *, archive: bool) -> UnpackedRoot:
+def _collect(source: str, architecture: str, roots: Path, *, archive: bool) -> RootFileSystem:
     """Unpack into a temporary folder, and move the root to its digest."""
     with tempfile.TemporaryDirectory(prefix=".unpacking-", dir=roots) as temporary:
         tree = read_tree(source, architecture, Path(temporary), archive=archive)
         tree.check()
         digest = tree.sha256()
-        found = UnpackedRoot(
-            sha256=digest,
-            size_bytes=sum({node.blob: node.size_bytes for node in tree.nodes.values()}.values()),
-            memory_bytes=sum(
-                _INODE_BYTES + -(-node.size_bytes // _PAGE_BYTES) * _PAGE_BYTES for node in tree.nodes.values()
-            ),
-            files=len(tree.nodes),
-            devices=tree.devices,
-            privileged=tree.privileged,
-        )
+        pages = sum(-(-node.size_bytes // _PAGE_BYTES) for node in tree.nodes.values())
         home = roots / digest
         if not (home / _SEAL).is_file():
             shutil.rmtree(home, ignore_errors=True)
@@ -429,7 +396,13 @@ def _collect(source: str, architecture: str, roots: Path, *, archive: bool) -> U
                 tree.write(made / _ROOT)
                 (made / _LAYER).mkdir()
                 (made / _SEAL).write_bytes(b"")
-        return found
+    return RootFileSystem(
+        sha256=digest,
+        memory_bytes=_INODE_BYTES * len(tree.nodes) + _PAGE_BYTES * pages,
+        source=source,
+        folder=str(home / _ROOT),
+        layer=str(home / _LAYER),
+    )
 
 
 def read_tree(source: str, architecture: str, work: Path, *, archive: bool) -> RootTree:
@@ -444,7 +417,7 @@ def read_tree(source: str, architecture: str, work: Path, *, archive: bool) -> R
         if archive:
             _add_archive(first, Path(source), layered=False)
         else:
-            _add_folder(first, Path(source))
+            _add(first, _folder_entries(Path(source)), layered=False)
         if (layers := layers_of(first.blob, architecture)) is None:
             return first
         image = RootTree(source, _made(work / "2"))
@@ -463,83 +436,57 @@ def _made(folder: Path) -> Path:
     return folder
 
 
-class _Digested:
-    """Computes the digest of what is read."""
-
-    def __init__(self, source: Source) -> None:
-        self._source = source
-        self._digest = hashlib.sha256()
-        self._size = 0
-
-    def read(self, size: int, /) -> bytes:
-        data = self._source.read(size)
-        self._digest.update(data)
-        self._size += len(data)
-        return data
-
-    def finish(self) -> str:
-        """Read what follows the last entry, so that damage there is found too; return the digest, 64 hexadecimal digits."""
-        until = self._size + _MOST_TRAILER_BYTES
-        while self.read(_CHUNK):
-            if self._size > until:
-                raise ArchiveError("has data after its end")
-        return self._digest.hexdigest()
-
-
-_MOST_TRAILER_BYTES = 64 << 20
-
-
 def _add_archive(tree: RootTree, file: Path, *, layered: bool) -> str:
-    """Add the entries of an archive; return the SHA-256 of the archive without its compression."""
-    with decompressed(file) as opened:
-        source = _Digested(opened)
-        for entry, content in read_tar(source):
-            folder, _, name = entry.name.rstrip("/").rpartition("/")
-            if layered and name == _OPAQUE:
-                tree.hide(folder)
-            elif layered and name.startswith(_WHITEOUT):
-                tree.remove(f"{folder}/{name.removeprefix(_WHITEOUT)}")
-            elif entry.isdir():
-                tree.add_folder(entry.name, sticky=bool(entry.mode & stat.S_ISVTX))
-            elif entry.isreg():
-                tree.privileged += bool(entry.mode & (stat.S_ISUID | stat.S_ISGID))
-                tree.add_file(entry.name, content, executable=bool(entry.mode & 0o111))
-            elif entry.issym():
-                tree.add_link(entry.name, entry.linkname)
-            elif entry.islnk():
-                tree.add_hard_link(entry.name, entry.linkname)
-            else:
-                tree.devices += 1
-        return source.finish()
+    """Add the entries of an archive; return the SHA-256 of the archive without its compression, 64 hexadecimal digits."""
+    digest = hashlib.sha256()
+    with decompressed(file) as source:
+        _add(tree, read_tar(source, digest.update), layered=layered)
+    return digest.hexdigest()
 
 
-def _add_folder(tree: RootTree, top: Path) -> None:
-    """Read a folder without following links and without leaving its file system."""
+def _add(tree: RootTree, entries: Iterable[TarEntry], *, layered: bool) -> None:
+    """Add entries, but devices, FIFOs and sockets."""
+    for entry, content in entries:
+        folder, _, name = entry.name.rstrip("/").rpartition("/")
+        if layered and name == _OPAQUE:
+            tree.remove(folder, itself=False)
+        elif layered and name.startswith(_WHITEOUT):
+            tree.remove(f"{folder}/{name.removeprefix(_WHITEOUT)}", itself=True)
+        elif entry.isdir():
+            tree.add_folder(entry.name, sticky=bool(entry.mode & stat.S_ISVTX))
+        elif entry.isreg():
+            tree.add_file(entry.name, content, executable=bool(entry.mode & 0o111))
+        elif entry.issym():
+            tree.add_link(entry.name, entry.linkname)
+        elif entry.islnk():
+            tree.add_hard_link(entry.name, entry.linkname)
+
+
+_TYPES = {stat.S_IFDIR: tarfile.DIRTYPE, stat.S_IFREG: tarfile.REGTYPE, stat.S_IFLNK: tarfile.SYMTYPE}
+
+
+def _folder_entries(top: Path) -> Iterator[TarEntry]:
+    """Yield what an archive of a folder has, without following links and without leaving its file system."""
     device = top.stat().st_dev
-    linked: dict[int, str] = {}
-    waiting = [""]
-    while waiting:
-        here = waiting.pop()
-        with os.scandir(top / here) as entries:
-            children = sorted(entries, key=lambda entry: entry.name)
-        for child in children:
-            path, status = f"{here}/{child.name}".lstrip("/"), child.stat(follow_symlinks=False)
-            mode = status.st_mode
-            if stat.S_ISDIR(mode):
-                tree.add_folder(path, sticky=bool(mode & stat.S_ISVTX))
-                if status.st_dev == device:
-                    waiting.append(path)
-            elif stat.S_ISLNK(mode):
-                tree.add_link(path, os.readlink(child.path))  # noqa: PTH115 - a text, which pathlib would normalise
-            elif not stat.S_ISREG(mode):
-                tree.devices += 1
-            elif status.st_ino in linked:
-                tree.add_hard_link(path, linked[status.st_ino])
-            else:
-                tree.privileged += bool(mode & (stat.S_ISUID | stat.S_ISGID))
-                tree.add_file(path, _file_chunks(child.path), executable=bool(mode & 0o111))
-                if status.st_nlink > 1:
-                    linked[status.st_ino] = path
+    names: dict[tuple[int, int], str] = {}  # the first name of each file, by device and inode
+
+    def failed(error: OSError) -> None:
+        raise error
+
+    for here, folders, files in os.walk(top, onerror=failed):
+        for name in sorted((*folders, *files)):
+            path = Path(here, name)
+            status = path.lstat()
+            entry = tarfile.TarInfo(path.relative_to(top).as_posix())
+            entry.mode, entry.type = status.st_mode, _TYPES.get(stat.S_IFMT(status.st_mode), tarfile.FIFOTYPE)
+            if entry.issym():
+                entry.linkname = os.readlink(path)  # noqa: PTH115 - a text, which pathlib would normalise
+            elif (
+                entry.isreg() and (first := names.setdefault((status.st_dev, status.st_ino), entry.name)) != entry.name
+            ):
+                entry.type, entry.linkname = tarfile.LNKTYPE, first
+            yield entry, _file_chunks(str(path)) if entry.isreg() else iter(())
+        folders[:] = [name for name in folders if Path(here, name).lstat().st_dev == device]
 
 
 def _file_chunks(path: str) -> Iterator[bytes]:

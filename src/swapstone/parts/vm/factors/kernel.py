@@ -143,13 +143,9 @@ def parameters_in_force(cmdline: str, kept: str, dropped: str, only: str | None 
         dropped: keys of the base options that were left out.
         only: parameters to return, of a user's kernel, whose build may have added words to the command line; None to return all.
     """
-    rest = cmdline.split()
-    missing = []
-    for word in kept.split():
-        if word in rest:
-            rest.remove(word)
-        else:
-            missing.append(word)
+    words, expected = cmdline.split(), kept.split()
+    missing = [word for word in expected if word not in words]
+    rest = [word for word in words if word not in expected]
     keys = set(map(key_of, rest))
     gone = [key for key in dropped.split() if key not in keys]
     added = [word for word in rest if key_of(word) != "preempt" and (only is None or word in only.split())]
@@ -159,18 +155,16 @@ def parameters_in_force(cmdline: str, kept: str, dropped: str, only: str | None 
 
 def files_that_show(parameters: Sequence[str]) -> tuple[str, ...]:
     """Return the files of a guest that show whether its kernel accepted the parameters; `why_ignored` reads them. None for none."""
-    found: list[str] = []
-    for word in parameters:
-        key = word.partition("=")[0]
-        shown = _MASK if key == _INTERRUPTS else _OF_PROCESSORS.get(key)
-        found += [path for path in (shown, _module_file(key)) if path]
-    return (ARGUMENTS, ENVIRONMENT, *found) if parameters else ()
+    return (ARGUMENTS, ENVIRONMENT, *filter(None, map(_file_of, parameters))) if parameters else ()
 
 
-def _module_file(key: str) -> str:
-    """Return the file of a module's parameter; empty for other parameters."""
+def _file_of(parameter: str) -> str:
+    """Return the file of a guest that shows the value in force; empty for most parameters."""
+    key = parameter.partition("=")[0]
     module, dot, name = key.replace("-", "_").partition(".")
-    return f"/sys/module/{module}/parameters/{name}" if dot else ""
+    if dot:
+        return f"/sys/module/{module}/parameters/{name}"
+    return _MASK if key == _INTERRUPTS else _OF_PROCESSORS.get(key, "")
 
 
 def why_ignored(parameters: Iterable[str], files: Mapping[str, str]) -> str:
@@ -194,17 +188,16 @@ def why_ignored(parameters: Iterable[str], files: Mapping[str, str]) -> str:
                 else ""
             )
             return f"the kernel ignored the boot parameter {word}: it does not know it, or not this value{one}"
-        if path := _module_file(key):
-            shown = files.get(path)
-            if shown is None:
-                return f"the boot parameter {word} has no effect: the guest has no file {path}"
-            if not _equal(shown.strip(), value, flag=not equals):
-                return f"the kernel ignored the boot parameter {word}: the value in force is {shown.strip()[:40]}"
-        if key == _INTERRUPTS and (mask := files.get(_MASK, "").strip()) != _mask_of(value):
-            return f"the kernel ignored the boot parameter {word}: {_MASK} has {mask[:40] or 'no mask'}"
-        listed = _OF_PROCESSORS.get(key)
-        if listed and listed in files and files[listed].strip() in {"", "(null)"}:
-            return f"the kernel ignored the boot parameter {word}: {listed} lists no processor"
+        path = _file_of(word)
+        shown = files.get(path, "").strip()
+        if "." in key and path not in files:
+            return f"the boot parameter {word} has no effect: the guest has no file {path}"
+        if "." in key and not _equal(shown, value, flag=not equals):
+            return f"the kernel ignored the boot parameter {word}: the value in force is {shown[:40]}"
+        if key == _INTERRUPTS and shown != _mask_of(value):
+            return f"the kernel ignored the boot parameter {word}: {_MASK} has {shown[:40] or 'no mask'}"
+        if key in _OF_PROCESSORS and path in files and shown in {"", "(null)"}:
+            return f"the kernel ignored the boot parameter {word}: {path} lists no processor"
     return ""
 
 

@@ -27,7 +27,6 @@ class VmImage:
         kernel: its file in a form that QEMU boots.
         initrd: a cpio archive of the file system, to which agent, first process and programs are appended.
         machine: the emulated machine.
-        modules: paths in the initrd of modules to load, in this order; empty to use the initrd's ``/modules``.
         agent, init: the agent and the first process; None to build them when they are needed.
         own_modules: this project's modules for this kernel by name, for trials that need them.
         banner: the kernel's version text in its file, with or without ``Linux version``; empty if it has none.
@@ -36,7 +35,6 @@ class VmImage:
     kernel: Path
     initrd: Path
     machine: EmulatedMachine = dataclasses.field(default_factory=EmulatedMachine)
-    modules: tuple[str, ...] = ()
     agent: Path | None = None
     init: Path | None = None
     own_modules: Mapping[str, bytes] = dataclasses.field(default_factory=dict)

@@ -28,35 +28,24 @@ _MAX_DELAY_NS = 100_000_000
 _LAYOUTS = (1 << 62) - 1
 
 
-class Perturbation(FrozenStruct, frozen=True, kw_only=True):
-    """The inputs of a run that its replicate determines. They are lines of the order, and so part of the run's name.
+def perturbation(replicate: int) -> dict[str, int]:
+    """Return the inputs that make a replicate differ from others: lines of the order, and so part of the run's name.
 
-    Attributes:
-        layout: seed of the memory layout (native/guest/layout.c), below 2^62; 0 leaves it as it is.
-        idle_ns: how long the machine is idle before the order's commands: up to 4 s, the longest period of what an idle kernel does
-            regularly (its watchdog for soft lockups).
-        delay_ns: delay before the agent starts, after the commands: less than 100 ms, several ticks of a kernel's clock and any fraction
-            of one.
-    """
-
-    layout: int = 0
-    idle_ns: int = 0
-    delay_ns: int = 0
-
-
-def perturbation(replicate: int) -> Perturbation:
-    """Return the inputs that make a replicate differ from others. Replicate 0 has no perturbation.
+    They are ``layout``, the seed of the memory layout (native/guest/layout.c), below 2^62, of which 0 leaves it as it is; ``idle-ns``, how
+    long the machine is idle before the order's commands: up to 4 s, the longest period of what an idle kernel does regularly (its watchdog
+    for soft lockups); and ``delay-ns``, the delay before the agent starts, after the commands: less than 100 ms, several ticks of a
+    kernel's clock and any fraction of one.
 
     Args:
-        replicate: its number.
+        replicate: its number. Replicate 0 has no perturbation.
     """
     if replicate == 0:
-        return Perturbation()
-    return Perturbation(
-        layout=1 + _number(f"layout {replicate}") % _LAYOUTS,
-        idle_ns=_number(f"idle {replicate}") % _MAX_IDLE_NS,
-        delay_ns=_number(f"draw {replicate}") % _MAX_DELAY_NS,
-    )
+        return {"layout": 0, "idle-ns": 0, "delay-ns": 0}
+    return {
+        "layout": 1 + _number(f"layout {replicate}") % _LAYOUTS,
+        "idle-ns": _number(f"idle {replicate}") % _MAX_IDLE_NS,
+        "delay-ns": _number(f"draw {replicate}") % _MAX_DELAY_NS,
+    }
 
 
 def _number(text: str) -> int:
@@ -206,50 +195,37 @@ class GuestReport(FrozenStruct, frozen=True, kw_only=True):
         return dict(self.files).get(path, "")
 
 
-class GuestCommands(FrozenStruct, frozen=True, kw_only=True):
-    """The commands of an order, besides its plan.
-
-    Attributes:
-        files: pairs (absolute path, content), written before the commands run.
-        prepare: shell commands that run one after another before the plan.
-        beside: shell commands that run during the plan.
-        settle_ms: how long those run before the plan begins.
-        reports: paths of files that the guest reports before all of that.
-    """
-
-    reports: tuple[str, ...] = ()
-    files: tuple[tuple[str, bytes], ...] = ()
-    prepare: tuple[str, ...] = ()
-    beside: tuple[str, ...] = ()
-    settle_ms: int = 0
-
-
-NO_COMMANDS = GuestCommands()
-
-
-def encode_order(plan: bytes, *, replicate: int, limit_ms: int, commands: GuestCommands = NO_COMMANDS) -> bytes:
+def encode_order(
+    plan: bytes,
+    *,
+    replicate: int,
+    limit_ms: int,
+    reports: Iterable[str] = (),
+    files: Iterable[tuple[str, bytes]] = (),
+    prepare: Iterable[str] = (),
+    beside: Iterable[str] = (),
+    settle_ms: int = 0,
+) -> bytes:
     """Return an order, padded to whole pages, so that reading it always takes equally long.
 
     Args:
         plan: for the agent; it ends with ``quit``.
         replicate: number of the replicate.
         limit_ms: limit of the agent's time, in guest time.
-        commands: what runs before and during the plan.
+        reports: paths of files that the guest reports before all commands.
+        files: pairs (absolute path, content), written before the commands run.
+        prepare: shell commands that run one after another before the plan.
+        beside: shell commands that run during the plan.
+        settle_ms: how long those run before the plan begins.
 
     Raises:
         WireError: it is larger than a guest can read, or a text can't be encoded.
     """
-    differs = perturbation(replicate)
-    order = ORDER_HEADER + b"\nlayout %d\nidle-ns %d\ndelay-ns %d\nlimit-ms %d\nsettle-ms %d\n" % (
-        differs.layout,
-        differs.idle_ns,
-        differs.delay_ns,
-        limit_ms,
-        commands.settle_ms,
-    )
-    order += b"".join(b"report " + encode_text(path) + b"\n" for path in commands.reports)
-    order += b"".join(b"write %s %s\n" % (path.encode(), data.hex().encode()) for path, data in commands.files)
-    for word, texts in ((b"prepare ", commands.prepare), (b"beside ", commands.beside)):
+    numbers = {**perturbation(replicate), "limit-ms": limit_ms, "settle-ms": settle_ms}
+    order = ORDER_HEADER + b"\n" + b"".join(b"%s %d\n" % (name.encode(), number) for name, number in numbers.items())
+    order += b"".join(b"report " + encode_text(path) + b"\n" for path in reports)
+    order += b"".join(b"write %s %s\n" % (path.encode(), data.hex().encode()) for path, data in files)
+    for word, texts in ((b"prepare ", prepare), (b"beside ", beside)):
         order += b"".join(word + encode_text(command) + b"\n" for command in texts)
     order += plan
     if len(order) > MAX_ORDER_BYTES - _PAGE_BYTES:
@@ -345,7 +321,6 @@ def overlay(
     init: bytes,
     agent: bytes,
     programs: Mapping[str, Mapping[str, Entry]],
-    modules: Iterable[str],
     carried: Mapping[str, Entry] | None = None,
 ) -> bytes:
     """Return the archive that is appended to an image: first process, agent, scripts and programs.
@@ -354,13 +329,10 @@ def overlay(
         init: the first process.
         agent: the agent.
         programs: entries of each program's folder, by the folder's path in the guest.
-        modules: paths in the image of the modules to load, in this order; empty to use the image's list.
         carried: files of this machine at their own paths, relative to the root.
     """
     entries = {name: folder() for name in _FOLDERS}
     entries |= {"dev/console": device(5, 1), "init": file(init, executable=True), "agent": file(agent, executable=True)}
-    if names := tuple(modules):
-        entries["modules"] = file("".join(f"{name}\n" for name in names).encode())
     scripts = sorted((share_dir() / "native" / "guest").glob("*.sh"))
     entries |= {_SCRIPTS: folder()} if scripts else {}
     entries |= {f"{_SCRIPTS}/{path.name}": file(path.read_bytes(), executable=True) for path in scripts}
@@ -405,9 +377,7 @@ def decode_channel(output: bytes) -> tuple[GuestReport, tuple[AgentAnswer, ...]]
     answers, after, last = answers.rpartition(_AFTER)
     if not mark:
         raise WireError("The guest did not describe itself.")
-    if not end:
-        raise WireError("The guest's output is truncated.")
-    if agent and (not after or not answers.endswith(b"\n"[: len(answers)])):
+    if not end or (agent and (not after or not answers.endswith(b"\n"[: len(answers)]))):
         raise WireError("The guest's output is truncated.")
     guest_report = _decode_report(report + last)
     if any(ended.kind == "prepare" for ended in guest_report.ended) and not agent:

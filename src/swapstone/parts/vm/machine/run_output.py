@@ -39,11 +39,11 @@ def check_run(config: MachineConfig, report: guest.GuestReport, answers: Sequenc
         MachineConfigError: one of these commands failed, or ended too early.
         TargetError: it wrote another number of answers.
     """
-    if failed := next((ended for ended in report.ended if ended.kind == "prepare"), None):
-        raise MachineConfigError(
-            f"The machine can't be prepared: {config.prepare[failed.number]!r} {failed.description()}."
-        )
-    if early := next((ended for ended in report.ended if ended.kind == "beside"), None):
-        raise MachineConfigError(f"The load ended too early: {config.beside[early.number]!r} {early.description()}.")
+    for kind, commands, words in (
+        ("prepare", config.prepare, "The machine can't be prepared"),
+        ("beside", config.beside, "The load ended too early"),
+    ):
+        if ended := next((ended for ended in report.ended if ended.kind == kind), None):
+            raise MachineConfigError(f"{words}: {commands[ended.number]!r} {ended.description()}.")
     if len(answers) != 1 or answers[0].id != TRIAL:
         raise TargetError(f"The guest wrote {len(answers)} answers to one trial.", console, console)

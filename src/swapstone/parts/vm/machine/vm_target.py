@@ -9,7 +9,7 @@ import hashlib
 import os
 import re
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -43,7 +43,7 @@ from swapstone.parts.vm.factors.kernel import (
 from swapstone.parts.vm.machine import guest, qemu
 from swapstone.parts.vm.machine.boot_image import BootImage, Parts, VmImage, build_init
 from swapstone.parts.vm.machine.emulator import EmulatedMachine, Emulator, find_emulator
-from swapstone.parts.vm.machine.guest import GuestCommands, GuestReport, block_of, find, placed, resolve
+from swapstone.parts.vm.machine.guest import GuestReport, block_of, find, placed, resolve
 from swapstone.parts.vm.machine.machine_runner import MachineRunner
 from swapstone.parts.vm.machine.qemu import GuestEnd, GuestRun, Limits, Setup
 from swapstone.parts.vm.machine.run_cache import NamedRun, RunCache, RunSource, digest_of, run_inputs
@@ -76,29 +76,6 @@ def missing_features(machine: EmulatedMachine, cpuinfo: str) -> str:
     listed = re.search(r"^(?:flags|Features)[ \t]*: (.*)$", cpuinfo, re.MULTILINE)
     missing = [flag for flag in machine.model.cpu_flags if flag not in listed[1].split()] if listed else []
     return f"; no variants of C libraries that need {', '.join(missing)}" if missing else ""
-
-
-def boot_options(levels: Mapping[str, EmulatedMachine], machine: EmulatedMachine) -> Iterator[tuple[str, str]]:
-    """Yield the base options of all machines, and the options of each level that changes them, for the manifest."""
-    yield "base boot options", " ".join(qemu.base_options(machine))
-    for level, own in levels.items():
-        if own.parameters or own.dropped:
-            yield f"boot options of {level}", " ".join(qemu.kernel_command_line(own))
-
-
-def boot_digests(level: str, kernel: bytes, initrd: bytes) -> tuple[tuple[str, str], ...]:
-    """Return the digests of one image, for the manifest.
-
-    Args:
-        level: of the factor ``kernel``; empty for the only one.
-        kernel: digest of its file.
-        initrd: the archive without programs.
-    """
-    which = f" of {level}" if level else ""
-    return (
-        (f"kernel{which}", f"SHA-256 {kernel.hex()}"),
-        (f"initrd{which}", f"SHA-256 {hashlib.sha256(initrd).hexdigest()}"),
-    )
 
 
 def is_running(report: GuestReport, banner: str) -> bool:
@@ -218,13 +195,21 @@ class VmTarget(ObservedTarget):
             ("agent", f"{self._agent.parent.name}, SHA-256 {sha256_of(self._agent)}"),
             ("guest init", f"{self._init.parent.name}, SHA-256 {sha256_of(self._init)}"),
             *(
-                pair
+                (f"{what} of {level}" if level else what, f"SHA-256 {digest}")
                 for level, image in self._boot_images.items()
-                for pair in boot_digests(level, image.kernel_digest, image.base)
+                for what, digest in (
+                    ("kernel", image.kernel_digest.hex()),
+                    ("initrd", hashlib.sha256(image.base).hexdigest()),
+                )
             ),
             *self._carried_digest(),
             *((("emulated processor", self._machine.cpu or self._machine.model.cpu),) if self._exact else ()),
-            *boot_options({level: image.source.machine for level, image in self._boot_images.items()}, self._machine),
+            ("base boot options", " ".join(qemu.base_options(self._machine))),
+            *(
+                (f"boot options of {level}", " ".join(qemu.kernel_command_line(machine)))
+                for level, machine in ((level, image.source.machine) for level, image in self._boot_images.items())
+                if machine.parameters or machine.dropped
+            ),
             *((f"certificate of {difference.between[1]}", difference.summary()) for difference in self._differences),
         )
 
@@ -324,8 +309,7 @@ class VmTarget(ObservedTarget):
 
     def run(self, request: TrialRequest, config: MachineConfig = DEFAULT_MACHINE) -> AgentAnswer:
         """Run one trial in a machine of its own, or return an equal run from the cache; see `Target.run`."""
-        named = self.named_run(request, config)
-        return self._answer_of(request, config, named, self._run_or_cached(named))
+        return self.run_observed(request, config)[0]
 
     def run_observed(
         self, request: TrialRequest, config: MachineConfig, plugin: tuple[str, ...] = ()
@@ -334,19 +318,6 @@ class VmTarget(ObservedTarget):
         named = self.named_run(request, config)
         observed = dataclasses.replace(named.setup, plugin=plugin)
         run = self._runner.make(observed, named.inputs) if plugin else self._run_or_cached(named)
-        return self._answer_of(request, config, named, run), run
-
-    def debug_file(self, name: str, folder: Path, notify: Callable[[str], None]) -> tuple[str, bytes | None]:
-        """Return a debug file of the image's glibc; see `ObservedTarget.debug_file`."""
-        return read_debug_file(self.architecture, name, folder, notify)
-
-    def files(self, config: MachineConfig = DEFAULT_MACHINE) -> dict[str, Entry]:
-        """Return the files of the machines of a configuration, by their paths without the first slash."""
-        image = self._boot_image(config)
-        return {**(image.entries or {}), **(unpack(self._overlay(image)) or {})}
-
-    def _answer_of(self, request: TrialRequest, config: MachineConfig, named: NamedRun, run: GuestRun) -> AgentAnswer:
-        """Return the agent's answer to a trial."""
         asked = named.setup.machine
         report, answers = decode_run(run)
         check_run(config, report, answers, run.console)
@@ -362,7 +333,17 @@ class VmTarget(ObservedTarget):
             (PARAMETERS, " ".join(asked.parameters)),
             *report.pairs(),
         )
-        return msgspec.structs.replace(answers[0], id=request.id, machine=machine, name=named.name)
+        answer = msgspec.structs.replace(answers[0], id=request.id, machine=machine, name=named.name)
+        return answer, run
+
+    def debug_file(self, name: str, folder: Path, notify: Callable[[str], None]) -> tuple[str, bytes | None]:
+        """Return a debug file of the image's glibc; see `ObservedTarget.debug_file`."""
+        return read_debug_file(self.architecture, name, folder, notify)
+
+    def files(self, config: MachineConfig = DEFAULT_MACHINE) -> dict[str, Entry]:
+        """Return the files of the machines of a configuration, by their paths without the first slash."""
+        image = self._boot_image(config)
+        return {**(image.entries or {}), **(unpack(self._overlay(image)) or {})}
 
     def run_plan(
         self, plan: bytes, *, limit_ms: int, replicate: int, config: MachineConfig = DEFAULT_MACHINE
@@ -404,16 +385,18 @@ class VmTarget(ObservedTarget):
     def _named(self, plan: bytes, *, limit_ms: int, replicate: int, config: MachineConfig) -> NamedRun:
         boot_image = self._boot_image(config)
         machine = boot_image.source.machine
-        commands = GuestCommands(
+        if config.memory_bytes:
+            machine = msgspec.structs.replace(machine, memory_bytes=config.memory_bytes)
+        order = guest.encode_order(
+            plan,
+            replicate=replicate,
+            limit_ms=limit_ms,
             reports=(*((_ONLINE,) if machine.processors > 1 else ()), *files_that_show(machine.parameters)),
             files=tuple((f"/{name}.ko", boot_image.source.own_modules[name]) for name in config.own_modules),
             prepare=config.prepare,
             beside=config.beside,
             settle_ms=config.settle_ms * machine.ns_per_instruction,  # as many instructions on each clock
         )
-        if config.memory_bytes:
-            machine = msgspec.structs.replace(machine, memory_bytes=config.memory_bytes)
-        order = guest.encode_order(plan, replicate=replicate, limit_ms=limit_ms, commands=commands)
         initrd, digest, parts = self._initrd(boot_image)
         setup = Setup(self._emulator, machine, boot_image.source.kernel, initrd, order)
         inputs = run_inputs(setup, kernel=boot_image.kernel_digest, initrd=digest)
@@ -463,6 +446,5 @@ class VmTarget(ObservedTarget):
             self._init.read_bytes(),
             self._agent.read_bytes(),
             {place: self._folders[place] for place in sorted(self._folders)},
-            boot_image.source.modules,
             placed(boot_image.entries or {}, self._carried),
         )

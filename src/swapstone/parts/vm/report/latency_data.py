@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from swapstone.core.model import Analysis, FrozenStruct, Latency, Variant
 from swapstone.core.report import formatting
 from swapstone.core.report.context import ReportContext
+from swapstone.core.report.variant_values import grouped
 from swapstone.core.report.verdict_groups import NO_NUMBERS
 
 STUDY = "preempt-rt"
@@ -63,10 +64,7 @@ def sign(ratio: float, margin: float) -> int:
 def groups(context: ReportContext, analysis: Analysis) -> tuple[LatencyGroup, ...]:
     """Return the latencies by workload."""
     copies = {null.copy for null in analysis.nulls}
-    kept: dict[tuple[str, str], list[Latency]] = {}
-    for each in analysis.latencies:
-        if each.variant not in copies and each.maxima:
-            kept.setdefault((each.suite, each.workload), []).append(each)
+    kept = (each for each in analysis.latencies if each.variant not in copies and each.maxima)
     return tuple(
         LatencyGroup(
             suite=suite,
@@ -80,7 +78,7 @@ def groups(context: ReportContext, analysis: Analysis) -> tuple[LatencyGroup, ..
                 if (row.suite, row.workload, row.metric.name) == (suite, workload, "max") and row.verdict in NO_NUMBERS
             },
         )
-        for (suite, workload), mine in kept.items()
+        for (suite, workload), mine in grouped(kept, lambda each: (each.suite, each.workload)).items()
     )
 
 

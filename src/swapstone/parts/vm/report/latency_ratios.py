@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -13,7 +14,7 @@ from swapstone.core.model.references import Reference, references
 from swapstone.core.report import formatting
 from swapstone.core.report.context import ReportContext
 from swapstone.core.report.document import Section
-from swapstone.core.report.ratios import Column, Ratio, Ratios
+from swapstone.core.report.ratios import Column, Ratios
 from swapstone.core.report.tables import Field, section_of
 from swapstone.parts.vm.report.latency_data import (
     IDLE,
@@ -34,16 +35,17 @@ _KERNELS = ("generic", "rt")
 _ISOLATION = "isolated CPU"
 
 
-class _Beside(NamedTuple):
-    """A published ratio of one board, as a number and as printed."""
-
-    board: str
-    ratio: float
-    printed: str
+_REFUSED = "The maxima can't be compared."
 
 
-def _figures(context: ReportContext, section: str) -> tuple[Reference, ...]:
-    return references(STUDY, section) if context.published == STUDY else ()
+def _figures(
+    context: ReportContext, section: str, load: str, baseline: Variant, variant: Variant
+) -> tuple[Reference, ...]:
+    """Return the published figures under a load; none where more than the kernel is varied."""
+    varied = {name for name, _ in {*baseline.levels} ^ {*variant.levels}}
+    if context.published != STUDY or not varied <= {"kernel"}:
+        return ()
+    return tuple(each for each in references(STUDY, section) if each.place.side.load == load)
 
 
 def _ranged(middle: str, found: MaximumRatios, low: float, high: float) -> str:
@@ -57,13 +59,13 @@ def _verdict(line: _Line, margin: float) -> tuple[str, int | None]:
         return "", None
     if line.sign is None:
         return "undecided", None
-    same = sum(sign(each.ratio, margin) == line.sign for each in line.beside)
+    same = sum(sign(ratio, margin) == line.sign for ratio, _ in line.beside.values())
     return f"{same} of {len(line.beside)}", same
 
 
 def _apart(line: _Line) -> tuple[float, ...]:
     """Return the smallest and the largest factor between the ratio here and a board's, of which the larger one is divided."""
-    pairs = [(line.found.median, each.ratio) for each in line.beside if each.ratio > 0] if line.found else []
+    pairs = [(line.found.median, ratio) for ratio, _ in line.beside.values() if ratio > 0] if line.found else []
     factors = [max(pair) / min(pair) for pair in pairs if min(pair) > 0]
     return (min(factors), max(factors)) if factors else ()
 
@@ -75,6 +77,7 @@ class _Line(NamedTuple):
         load, baseline, candidate: which ratio, by the variants' labels.
         shown: both variants for readers.
         found: None where it is unavailable, for the reason `unavailable`.
+        beside: by board, the published ratio as a number and as printed.
         text: the ratio as readers see it.
         sign: of the ratio `found`, as of `sign`; None where it is not decided.
     """
@@ -84,18 +87,10 @@ class _Line(NamedTuple):
     candidate: str | None
     shown: str
     found: MaximumRatios | None
-    beside: tuple[_Beside, ...]
+    beside: dict[str, tuple[float, str]]
     text: str
     sign: int | None = None
     unavailable: str | None = None
-
-    def printed(self, board: str) -> str:
-        """Return a board's ratio as printed; empty without one."""
-        return next((each.printed for each in self.beside if each.board == board), "")
-
-    def ratio(self, board: str) -> float | None:
-        """Return a board's ratio; None without one."""
-        return next((each.ratio for each in self.beside if each.board == board), None)
 
 
 def _of(name: str) -> Callable[[_Line], float | None]:
@@ -105,8 +100,8 @@ def _of(name: str) -> Callable[[_Line], float | None]:
 def _board_fields(platform: str) -> tuple[Field[_Line], ...]:
     board = platform.partition(" (")[0]  # without its number of cores
     return (
-        Field(board, "", lambda line: line.printed(platform)),
-        Field("", f"page_{plain_name(board).replace('-', '_')}", lambda line: line.ratio(platform)),
+        Field(board, "", lambda line: line.beside.get(platform, (None, ""))[1]),
+        Field("", f"page_{plain_name(board).replace('-', '_')}", lambda line: line.beside.get(platform, (None, ""))[0]),
     )
 
 
@@ -159,24 +154,13 @@ def between_kernels(context: ReportContext, analysis: Analysis, group: LatencyGr
 
     For programs, the data have the page's direction.
     """
-    figures, baseline = _figures(context, BETWEEN), group.variants[0]
-    compared = Ratios(analysis)
+    baseline = group.variants[0]
     # With one candidate the title names both variants.
     one = len(group.variants) == 2
-    lines = []
-    for load in group.loads:
-        for variant in group.variants[1:]:
-            found = ratios(group.found.get((load, baseline)), group.found.get((load, variant)))
-            if found is not None:
-                sides = Column(load, baseline), Column(load, variant)
-                ratio = compared.ratio((group.suite, group.workload), *sides, "max")
-                beside = _between_beside(figures, load, baseline, variant)
-                shown = f"{variant.short_label} / {baseline.short_label}"
-                keys = (load, baseline.label, variant.label, shown)
-                lines.append(_between_line(keys, found, ratio, beside, context.experiment.margin))
+    lines = list(_between(context, analysis, group))
     boards = _boards(lines)
     reason = _no_isolation(context)
-    lines.append(_Line(_ISOLATION, None, None, "", None, (), "unavailable", None, reason))
+    lines.append(_Line(_ISOLATION, None, None, "", None, {}, "unavailable", None, reason))
     return _section(
         f"{BETWEEN}{suffix}",
         f"Maximum of {group.variants[1].short_label if one else 'the others'} over that of {baseline.short_label}, by load",
@@ -200,49 +184,40 @@ def between_kernels(context: ReportContext, analysis: Analysis, group: LatencyGr
     )
 
 
-def _between_line(
-    keys: tuple[str, str, str, str],
-    found: MaximumRatios,
-    ratio: Ratio | None,
-    beside: tuple[_Beside, ...],
-    margin: float,
-) -> _Line:
-    """Return a row with the comparison's ratio and the range over the replicates; without a number where the comparison has none.
+def _between(context: ReportContext, analysis: Analysis, group: LatencyGroup) -> Iterator[_Line]:
+    """Yield a row for each load and candidate: the comparison's ratio, candidate / baseline, with the range over the replicates.
 
-    Args:
-        keys: load, baseline, candidate, and both variants for readers.
-        found: baseline / candidate of each replicate.
-        ratio: candidate / baseline.
-        beside: the published ratios.
-        margin: as of `sign`.
+    The ratios for programs are baseline / candidate. There is no number where the comparison has none.
     """
-    if ratio is None or ratio.value is None:
-        return _Line(
-            *keys, None, beside, ratio.text() if ratio else "unavailable", None, "The maxima can't be compared."
-        )
-    text = ratio.text()
-    if min(found.low, found.high) > 0:
-        text = _ranged(text, found, 1 / found.high, 1 / found.low)
-    # Too few replicates for an interval still have a range.
-    here = found.sign(margin) if ratio.bounds is None else 0 if ratio.within(margin) else ratio.inverse.sign
-    return _Line(*keys, msgspec.structs.replace(found, median=1 / ratio.value), beside, text, here)
+    compared, margin, (baseline, *others) = Ratios(analysis), context.experiment.margin, group.variants
+    for load, variant in itertools.product(group.loads, others):
+        found = ratios(group.found.get((load, baseline)), group.found.get((load, variant)))
+        if found is None:
+            continue
+        kernels = (kernel_of(baseline), kernel_of(variant))
+        beside = {
+            each.figure.platform: (each.figure.value, formatting.ratio(1 / each.figure.value))
+            if kernels == _KERNELS
+            else (1 / each.figure.value, each.figure.printed)
+            for each in _figures(context, BETWEEN, load, baseline, variant)
+            if kernels in {_KERNELS, _KERNELS[::-1]}
+        }
+        keys = (load, baseline.label, variant.label, f"{variant.short_label} / {baseline.short_label}")
+        ratio = compared.ratio((group.suite, group.workload), Column(load, baseline), Column(load, variant), "max")
+        if ratio is None or ratio.value is None:
+            yield _Line(*keys, None, beside, ratio.text() if ratio else "unavailable", None, _REFUSED)
+            continue
+        text = ratio.text()
+        if min(found.low, found.high) > 0:
+            text = _ranged(text, found, 1 / found.high, 1 / found.low)
+        # Too few replicates for an interval still have a range.
+        here = found.sign(margin) if ratio.bounds is None else 0 if ratio.within(margin) else ratio.inverse.sign
+        yield _Line(*keys, msgspec.structs.replace(found, median=1 / ratio.value), beside, text, here)
 
 
 def loaded_over_idle(context: ReportContext, group: LatencyGroup, suffix: str) -> Section:
     """Return the page's table 8: the maximum under a load over the idle one."""
-    figures, baseline = _figures(context, LOADED), group.variants[0]
-    lines = []
-    for load in group.loads:
-        for variant in group.variants if load != IDLE else ():
-            found = ratios(group.found.get((load, variant)), group.found.get((IDLE, variant)))
-            if found is not None:
-                beside = _loaded_beside(figures, load, baseline, variant)
-                keys = (load, None, variant.label, variant.short_label)
-                if refused := group.refused.get((load, variant)) or group.refused.get((IDLE, variant)):
-                    lines.append(_Line(*keys, None, beside, refused, None, "The maxima can't be compared."))
-                    continue
-                text = _ranged(formatting.ratio(found.median), found, found.low, found.high)
-                lines.append(_Line(*keys, found, beside, text, found.sign(context.experiment.margin)))
+    lines = list(_loaded(context, group))
     return _section(
         f"{LOADED}{suffix}",
         "Maximum under load over the idle one",
@@ -265,39 +240,28 @@ def loaded_over_idle(context: ReportContext, group: LatencyGroup, suffix: str) -
     )
 
 
+def _loaded(context: ReportContext, group: LatencyGroup) -> Iterator[_Line]:
+    """Yield a row for each load and variant: the maximum over the idle one."""
+    for load, variant in itertools.product(group.loads, group.variants):
+        found = ratios(group.found.get((load, variant)), group.found.get((IDLE, variant)))
+        if load == IDLE or found is None:
+            continue
+        beside = {
+            each.figure.platform: (each.figure.value, each.figure.printed)
+            for each in _figures(context, LOADED, load, group.variants[0], variant)
+            if dict(each.place.side.levels)["kernel"] == kernel_of(variant)
+        }
+        keys = (load, None, variant.label, variant.short_label)
+        if refused := group.refused.get((load, variant)) or group.refused.get((IDLE, variant)):
+            yield _Line(*keys, None, beside, refused, None, _REFUSED)
+        else:
+            text = _ranged(formatting.ratio(found.median), found, found.low, found.high)
+            yield _Line(*keys, found, beside, text, found.sign(context.experiment.margin))
+
+
 def _boards(lines: Iterable[_Line]) -> tuple[str, ...]:
     """Return the boards that have a published figure for any row."""
-    return tuple(dict.fromkeys(each.board for line in lines for each in line.beside))
-
-
-def _only_kernel_differs(baseline: Variant, variant: Variant) -> bool:
-    return {name for name, _ in {*baseline.levels} ^ {*variant.levels}} <= {"kernel"}
-
-
-def _between_beside(
-    figures: Iterable[Reference], load: str, baseline: Variant, variant: Variant
-) -> tuple[_Beside, ...]:
-    """Return the published ratios of two kernels: the ratio baseline / candidate, printed as candidate / baseline."""
-    kernels = (kernel_of(baseline), kernel_of(variant))
-    if set(kernels) != set(_KERNELS) or not _only_kernel_differs(baseline, variant):
-        return ()
-    return tuple(
-        _Beside(each.figure.platform, 1 / each.figure.value, each.figure.printed)
-        if kernels != _KERNELS
-        else _Beside(each.figure.platform, each.figure.value, formatting.ratio(1 / each.figure.value))
-        for each in figures
-        if each.place.side.load == load
-    )
-
-
-def _loaded_beside(figures: Iterable[Reference], load: str, baseline: Variant, variant: Variant) -> tuple[_Beside, ...]:
-    if not _only_kernel_differs(baseline, variant):
-        return ()
-    return tuple(
-        _Beside(each.figure.platform, each.figure.value, each.figure.printed)
-        for each in figures
-        if (each.place.side.load, dict(each.place.side.levels)["kernel"]) == (load, kernel_of(variant))
-    )
+    return tuple(dict.fromkeys(board for line in lines for board in line.beside))
 
 
 _OTHER_LOADS = (

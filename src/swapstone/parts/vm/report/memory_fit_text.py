@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from swapstone.core.model.number_text import size_text
 from swapstone.core.model.safe_text import safe
+from swapstone.core.report.variant_values import grouped
 from swapstone.parts.vm.model.memory_fit import MemoryFit, VariantMemory
 
 HEAD = ("variant", "survived", "failed", "peak RSS", "runs", "how it failed")
@@ -15,13 +16,10 @@ HEAD = ("variant", "survived", "failed", "peak RSS", "runs", "how it failed")
 
 def answer(fit: MemoryFit) -> str:
     """Return the answer: a sentence for each workload."""
-    workloads = tuple(dict.fromkeys(each.workload for each in fit.variants))
-    sentences = []
-    for workload in workloads:
-        which = [each for each in fit.variants if each.workload == workload]
-        prefix = f"{workload}: " if len(workloads) > 1 else ""
-        sentences.append(f"{prefix}{_sentence(which)}")
-    return "\n".join(sentences)
+    found = grouped(fit.variants, lambda each: each.workload)
+    return "\n".join(
+        (f"{workload}: " if len(found) > 1 else "") + _sentence(which) for workload, which in found.items()
+    )
 
 
 def _sentence(variants: Sequence[VariantMemory]) -> str:

@@ -26,46 +26,6 @@ SUMMARY, SECONDS, PAGE = "swap-summary", "swap-seconds", "swap-published"
 
 _SECOND = re.compile(r".*, second ([0-9]{1,9})", re.ASCII)
 
-Place = tuple[str, str, str, Variant]
-"""(workload, load, metric, variant)"""
-
-
-class Values(NamedTuple):
-    """The values of the suite by place.
-
-    Attributes:
-        variants: the baseline first; copies of it are left out.
-        fills: pairs (workload that fills memory, share of random bytes in per cent).
-        touches: (workload that touches swapped pages, order, amount written as a multiple of the memory).
-        medians: over the replicates, by place.
-        ratios: of the analysis.
-    """
-
-    variants: tuple[Variant, ...]
-    fills: tuple[tuple[str, ...], ...]
-    touches: tuple[tuple[str, ...], ...]
-    medians: dict[Place, float]
-    ratios: Ratios
-
-
-def values_of(context: ReportContext, analysis: Analysis) -> Values:
-    """Return the values of all variants in an analysis, each once."""
-    found = sides(analysis, lambda each: each.suite == SUITE)
-    parameters = {each.workload: context.parameters(SUITE, each.workload) for each in found}
-
-    def works(*names: str) -> tuple[tuple[str, ...], ...]:
-        return tuple(
-            (work, *(known[name] for name in names)) for work, known in parameters.items() if names[0] in known
-        )
-
-    return Values(
-        variants=variants_of(analysis, lambda each: each.suite == SUITE),
-        fills=works("random_percent"),
-        touches=works("order", "memory_ratio"),
-        medians={(each.workload, each.load, each.metric.name, each.variant): each.median for each in found},
-        ratios=Ratios(analysis),
-    )
-
 
 def level_of(variant: Variant) -> str:
     """Return the variant's row label: its level of swap where nothing else is varied, else its label."""
@@ -147,25 +107,18 @@ def sections(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:
         context: gives the order of loads and the workloads' parameters.
         analysis: holds the comparisons and the time series.
     """
-    values = values_of(context, analysis)
+    loads = context.experiment.loads if any(each.suite == SUITE for each in analysis.comparisons) else ()
+    every = [_Tables(context, analysis, number) for number in range(len(loads))]
     sampled = [each for each in analysis.time_series if each.suite == SUITE and "so" in dict(each.series)]
     made: list[Section] = []
-    loads = context.experiment.loads
-    for number, load in enumerate(loads):
-        tables = _Tables(
-            values,
-            load,
-            tag="" if number == 0 else f"-{number + 1}",
-            named="" if len(loads) == 1 else f", load {load}",
-            virtual=context.experiment.virtual,
-        )
-        made += [tables.summary()] if values.fills else []
-        made += [tables.compressibility()] if len(values.fills) > 1 else []
-        made += [tables.back()] if values.touches else []
-        for fill, percent in values.fills:
-            mine = [each for each in sampled if (each.workload, each.load) == (fill, load)]
+    for tables in every:
+        made += [tables.summary()] if tables.fills else []
+        made += [tables.compressibility()] if len(tables.fills) > 1 else []
+        made += [tables.back()] if tables.touches else []
+        for fill, percent in tables.fills:
+            mine = [each for each in sampled if (each.workload, each.load) == (fill, tables.load)]
             made += [tables.seconds(mine, percent, fill)] if mine else []
-    made += [_page_section()] if values.fills and context.published == STUDY else []
+    made += [_page_section()] if any(tables.fills for tables in every) and context.published == STUDY else []
     return tuple(made)
 
 
@@ -197,34 +150,58 @@ _VARIANT: Field[_Row] = Field("", "variant", lambda row: row.variant.label)
 
 
 class _Tables:
-    """The tables of one load."""
+    """The tables of one load.
 
-    def __init__(self, values: Values, load: str, *, tag: str, named: str, virtual: bool) -> None:
-        self.values, self.load, self.tag, self.named, self.virtual = values, load, tag, named, virtual
-        self.note = _CLOCK if virtual else _BOARD
+    Args:
+        context: gives the loads and the workloads' parameters.
+        analysis: holds the comparisons.
+        number: of the load.
+
+    Attributes:
+        load: its name.
+        fills: pairs (workload that fills memory, share of random bytes in per cent).
+        touches: (workload that touches swapped pages, order, amount written as a multiple of the memory).
+        variants: the baseline first; copies of it are left out.
+    """
+
+    def __init__(self, context: ReportContext, analysis: Analysis, number: int) -> None:
+        found = sides(analysis, lambda each: each.suite == SUITE)
+        parameters = {each.workload: context.parameters(SUITE, each.workload) for each in found}
+
+        def works(*names: str) -> tuple[tuple[str, ...], ...]:
+            return tuple(
+                (work, *(known[name] for name in names)) for work, known in parameters.items() if names[0] in known
+            )
+
+        self.fills, self.touches = works("random_percent"), works("order", "memory_ratio")
+        self.variants, self._ratios = variants_of(analysis, lambda each: each.suite == SUITE), Ratios(analysis)
+        # The medians over the replicates.
+        self._medians = {(each.workload, each.load, each.metric.name, each.variant): each.median for each in found}
+        loads, self._virtual = context.experiment.loads, context.experiment.virtual
+        self.load, self._tag = loads[number], f"-{number + 1}" if number else ""
+        self._named = f", load {self.load}" if len(loads) > 1 else ""
+        self._note = _CLOCK if self._virtual else _BOARD
 
     def rows(self, works: Iterable[tuple[str, ...]]) -> list[_Row]:
         """Return a row for each workload and variant."""
-        return [_Row(work, variant) for work in works for variant in self.values.variants]
+        return [_Row(work, variant) for work in works for variant in self.variants]
 
     def median(self, metric: str, work: str = "", scale: float = 1.0) -> Callable[[_Row], float | None]:
         """Return the function from a row to the median of a metric: of the row's workload, or of another one."""
-        return lambda row: quotient(
-            self.values.medians.get((work or row.work[0], self.load, metric, row.variant)), scale
-        )
+        return lambda row: quotient(self._medians.get((work or row.work[0], self.load, metric, row.variant)), scale)
 
     def times(self, metric: str, head: str, key: str) -> tuple[Field[_Row], ...]:
         """Return a metric over the baseline's."""
-        first = Column(self.load, self.values.variants[0])
+        first = Column(self.load, self.variants[0])
 
         def of(row: _Row) -> Ratio | None:
-            return self.values.ratios.ratio((SUITE, row.work[0]), first, Column(self.load, row.variant), metric)
+            return self._ratios.ratio((SUITE, row.work[0]), first, Column(self.load, row.variant), metric)
 
         return ratio_fields(head, key, of, "?")
 
     def summary(self) -> Section:
         """Return rates, sizes and compression of each fill."""
-        median, first = self.median, self.values.variants[0]
+        median, first = self.median, self.variants[0]
 
         def page(row: _Row) -> float | None:
             return page_mean(device_of(row.variant))
@@ -233,8 +210,8 @@ class _Tables:
             return quotient(page(row), page_mean(device_of(first)))
 
         return section_of(
-            f"{SUMMARY}{self.tag}",
-            f"Filling memory until the OOM kill{self.named}",
+            f"{SUMMARY}{self._tag}",
+            f"Filling memory until the OOM kill{self._named}",
             (
                 Field("data", "", lambda row: f"{row.work[1]} % random", right=False),
                 Field("", "random_percent", lambda row: int(row.work[1])),
@@ -254,7 +231,7 @@ class _Tables:
                 Field("", "page_mean_kib_s", page),
                 Field("", "page_mean_over_baseline", page_times),
             ),
-            self.rows(self.values.fills),
+            self.rows(self.fills),
             keys=2,
             notes=(
                 "Mean: KiB swapped out a second, from the first swapped page until the OOM kill. Steady: the same while the second and "
@@ -263,7 +240,7 @@ class _Tables:
                 "are medians over the replicates.",
                 "Compressed: the largest amount swapped out over the memory that it took in zram. Flash does not compress.",
                 _PAGE_UNIT,
-                self.note,
+                self._note,
             ),
         )
 
@@ -279,14 +256,14 @@ class _Tables:
             )
 
         return section_of(
-            f"swap-compressibility{self.tag}",
-            f"Effect of the data's compressibility{self.named}",
-            (_LEVEL, _VARIANT, *(field for fill, percent in self.values.fills for field in columns(fill, percent))),
+            f"swap-compressibility{self._tag}",
+            f"Effect of the data's compressibility{self._named}",
+            (_LEVEL, _VARIANT, *(field for fill, percent in self.fills for field in columns(fill, percent))),
             self.rows([()]),
             notes=(
                 "The given share of each page is random. The rest is zeros and the page's number. zram stores random data uncompressed."
-                + (" Swapping then frees no memory, and the kernel kills the program early." if self.virtual else ""),
-                self.note,
+                + (" Swapping then frees no memory, and the kernel kills the program early." if self._virtual else ""),
+                self._note,
             ),
         )
 
@@ -294,10 +271,10 @@ class _Tables:
         """Return the time to read swapped pages back."""
         median = self.median
         size = median("working_set")
-        rows = self.rows(self.values.touches)
+        rows = self.rows(self.touches)
         return section_of(
-            f"swap-back{self.tag}",
-            f"Time to read swapped pages back{self.named}",
+            f"swap-back{self._tag}",
+            f"Time to read swapped pages back{self._named}",
             (
                 Field("order", "order", lambda row: row.work[1], right=False),
                 Field("set", "", lambda row: row.work[2]),
@@ -317,21 +294,21 @@ class _Tables:
                 "Set: the amount written before the touches, as a multiple of the available memory. Pages in: pages that all processes "
                 "read back, readahead included. zram's store takes memory from the working set, so more touches cause major faults. The "
                 "published page has no such figures."
-                if self.virtual
+                if self._virtual
                 else "Set: the amount written before the touches, as a multiple of the available memory, or of its limit on a board. Pages "
                 "in: pages that all processes read back, readahead included. The published page has no such figures.",
-                self.note,
+                self._note,
             ),
             warnings=(
                 f"{touch[0]}: the levels had different amounts of memory, so their working sets differ."
-                for touch in self.values.touches
+                for touch in self.touches
                 if len({size(row) for row in rows if row.work == touch} - {None}) > 1
             ),
         )
 
     def seconds(self, sampled: Sequence[TimeSeries], percent: str, fill: str) -> Section:
         """Return the page's own table: vmstat's columns each second of each level, beside the published swap-out."""
-        variants, title = self.values.variants, f"{fill}{self.named}"
+        variants, title = self.variants, f"{fill}{self._named}"
         ordered = sorted(
             (each for each in sampled if each.variant in variants), key=lambda each: variants.index(each.variant)
         )
@@ -346,7 +323,7 @@ class _Tables:
         ]
         levels = {each.variant.label: formatting.safe(level_of(each.variant)) for each in ordered}
         return section_of(
-            f"{SECONDS}-{percent}{self.tag}",
+            f"{SECONDS}-{percent}{self._tag}",
             f"vmstat each second: {title}",
             (
                 Field("level", "", lambda row: levels[str(row["variant"])], right=False),

@@ -6,7 +6,6 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import re
-import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
@@ -51,49 +50,40 @@ class MemoryRun:
     ended: bool = True
 
 
-class MemoryTrials:
-    """Runs the programs of an experiment with a given memory.
+RunOnce = Callable[[Key, int, int], MemoryRun]
+"""Runs a program with a memory in bytes and a time-out in ms, 0 for its own. Several threads may call it at once."""
+
+
+def memory_trials(prepared: Prepared, target: Target) -> RunOnce:
+    """Return what runs a program of an experiment once with a given memory, as `MachineConfig.memory_bytes`.
 
     Args:
-        prepared: its programs.
+        prepared: the programs.
         target: where they run.
+
+    Raises:
+        UserError: when it is called: no agent can be started, or memory can't be limited here.
     """
+    cpus, numbers = target.describe().cpus, itertools.count(1)  # several threads may take its next number
 
-    def __init__(self, prepared: Prepared, target: Target) -> None:
-        self._prepared = prepared
-        self._target = target
-        self._cpus = target.describe().cpus
-        self._numbers = itertools.count(1)
-        self._lock = threading.Lock()
-
-    def run(self, key: Key, memory_bytes: int, timeout_ms: int) -> MemoryRun:
-        """Run a program once. Several threads may call this at once if the target runs several trials at once.
-
-        Args:
-            key: which.
-            memory_bytes: as `MachineConfig.memory_bytes`.
-            timeout_ms: limit of its time; 0 for its own.
-
-        Raises:
-            UserError: no agent can be started, or memory can't be limited here.
-        """
+    def run(key: Key, memory_bytes: int, timeout_ms: int) -> MemoryRun:
         suite, workload, label = key
-        with self._lock:
-            number = next(self._numbers)
         spec = TrialSpec(
-            identity=f"memory-{number}",
-            variant=self._prepared.variants[label],
-            program=self._prepared.programs[key],
-            scratch=self._target.scratch(),
-            cpus=self._cpus,
+            identity=f"memory-{next(numbers)}",
+            variant=prepared.variants[label],
+            program=prepared.programs[key],
+            scratch=target.scratch(),
+            cpus=cpus,
             load=IDLE,
             memory_bytes=memory_bytes,
             timeout_ms=timeout_ms,
         )
         try:
-            return run_of_outcome(self._prepared.subjects[suite, workload].run(spec, self._target))
+            return run_of_outcome(prepared.subjects[suite, workload].run(spec, target))
         except (TargetError, MachineConfigError) as error:
             return MemoryRun(failure=one_line(error), ended=False)
+
+    return run
 
 
 def run_of_outcome(outcome: Outcome) -> MemoryRun:
@@ -333,10 +323,6 @@ class MemoryRule:
     output_may_differ: bool = False
 
 
-RunOnce = Callable[[Key, int, int], MemoryRun]
-"""Runs a program with a memory in bytes and a time-out in ms: `swapstone.parts.vm.run.memory_fit.MemoryTrials.run`."""
-
-
 class MemorySearch:
     """The search for one variant.
 
@@ -388,23 +374,18 @@ class MemorySearch:
     @property
     def done(self) -> bool:
         """Whether there is nothing left to try."""
-        return self._expected is not None and (bool(self._expected.why_none) or self._next() is None)
+        return self._expected is not None and (bool(self._expected.why_none) or self._ask(next_size) is None)
 
     @property
     def left(self) -> int:
         """An estimate of the sizes that are left."""
-        if self._expected is None:
-            return 10
-        rule = self._rule
-        return sizes_left(
-            self._tried(), first_bytes=self._first(), most_bytes=rule.most_bytes, resolution=rule.resolution
-        )
+        return 10 if self._expected is None else self._ask(sizes_left) or 0
 
     def step(self) -> None:
         """Do the next part: the runs without a limit, or one size."""
         if self._expected is None:
             self._start()
-        elif (size := self._next()) is not None:
+        elif (size := self._ask(next_size)) is not None:
             self._sizes.append(self._try(size, self._expected))
 
     def _start(self) -> None:
@@ -424,13 +405,13 @@ class MemorySearch:
         )
         return known | {each.memory_bytes: each.survived for each in self._sizes}
 
-    def _first(self) -> int:
-        return max(max(run.rss_bytes, run.peak_bytes) for run in self._unlimited)
-
-    def _next(self) -> int | None:
-        rule = self._rule
-        return next_size(
-            self._tried(), first_bytes=self._first(), most_bytes=rule.most_bytes, resolution=rule.resolution
+    def _ask(self, about: Callable[..., int | None]) -> int | None:
+        """Return what `next_size` or `sizes_left` return of what was tried."""
+        return about(
+            self._tried(),
+            first_bytes=max(max(run.rss_bytes, run.peak_bytes) for run in self._unlimited),
+            most_bytes=self._rule.most_bytes,
+            resolution=self._rule.resolution,
         )
 
     def _try(self, size: int, expected: Expected) -> TriedMemory:

@@ -33,10 +33,8 @@ def placed_loads(experiment: Experiment, target: Target, notify: Callable[[str],
     programs = sorted({program for load in loads.values() for program in programs_of(load)})
     if not programs:
         return loads
-    carried = carried_programs(programs, target.architecture, notify)
-    notify(f"{', '.join(f'{name} {version}' for name, version in carried.packages)}: programs of Debian for loads")
-    folder = target.install(carried.files, carried.what)
-    commands = {program: carried.command(program, folder) for program in programs}
+    commands, packages = carried_programs(programs, target, notify)
+    notify(f"{', '.join(f'{name} {version}' for name, version in packages)}: programs of Debian for loads")
     if _CYCLICTEST in commands:
         words = f"{commands[_CYCLICTEST]} --quiet --mlockall --priority=99 --threads=1 --interval=100 --loops=1"
         require_real_time(f"The load {_CYCLICTEST}", target, probe_request(("/bin/sh", "-c", words), target.scratch()))

@@ -20,7 +20,6 @@ from swapstone.core.session.experiment import check_experiment, events
 from swapstone.core.session.machines import open_experiment_target
 from swapstone.core.session.option_values import format_duration
 from swapstone.core.session.progress import Progress
-from swapstone.core.session.run_options import RunOptions
 from swapstone.core.targets import Capabilities, Target, find_target_kind
 from swapstone.core.targets.memory_cgroup import usable_place
 from swapstone.core.targets.target import NO_LIMIT_BYTES
@@ -31,8 +30,8 @@ from swapstone.parts.vm.run.memory_fit import (
     MIB,
     MemoryRule,
     MemorySearch,
-    MemoryTrials,
     Resolution,
+    memory_trials,
     search_all,
 )
 
@@ -47,13 +46,15 @@ _OTHER_MACHINE_BYTES = 64 * MIB
 """On the virtual clock a second run without a limit has so much more memory: an output that depends on the memory is recognized."""
 
 
-def fit_memory(experiment: Experiment, resolution: str | None, *, options: RunOptions, progress: Progress) -> MemoryFit:
-    """Search for the smallest memory in which each variant of an own program survives.
+def fit_memory(
+    options: Mapping[str, object], program: tuple[str, ...] | None, resolution: str | None, progress: Progress
+) -> MemoryFit:
+    """Search for the smallest memory in which each variant survives of the own program that a command line describes.
 
     Args:
-        experiment: of an own program.
+        options: as of `run_options`.
+        program: as of `run_options`.
         resolution: as typed; None for the default.
-        options: how it runs.
         progress: receives events and, as notes, each size that was tried.
 
     Returns:
@@ -63,7 +64,8 @@ def fit_memory(experiment: Experiment, resolution: str | None, *, options: RunOp
         UserError: an option is wrong, or nothing can run here.
     """
     began_ns = time.monotonic_ns()
-    own = experiment.own
+    made = single_comparison(options, program)
+    experiment, own = made.experiment, made.experiment.own
     if own is None:
         raise UserError("--fit-memory needs a program of yours.", f"For example: {EXAMPLE}")
     if own.load_generators:
@@ -75,13 +77,13 @@ def fit_memory(experiment: Experiment, resolution: str | None, *, options: RunOp
     kind = find_target_kind(experiment.target).opens
     nearness = parse_resolution(resolution, machine="boots" in kind.offers)
     _require_limit(kind)
-    with open_experiment_target(experiment, progress.note, options, snapshots=False) as target:
+    with open_experiment_target(experiment, progress.note, made.options, snapshots=False) as target:
         check_levels(experiment, target)
-        with events(experiment, options, progress):
-            prepared = prepare(experiment, target, progress.building, progress.note, rebuild=options.rebuild)
+        with events(experiment, made.options, progress):
+            prepared = prepare(experiment, target, progress.building, progress.note, rebuild=made.options.rebuild)
         rule = _rule(experiment, own, target, nearness)
-        trials = MemoryTrials(prepared, target)
-        searches = [MemorySearch(key, rule, trials.run) for key in prepared.programs]
+        run = memory_trials(prepared, target)
+        searches = [MemorySearch(key, rule, run) for key in prepared.programs]
         report = functools.partial(_report, progress, prepared)
         complete = search_all(searches, target, report)
         return MemoryFit(
@@ -100,24 +102,6 @@ def fit_memory(experiment: Experiment, resolution: str | None, *, options: RunOp
             interrupted=not complete,
             took_ns=time.monotonic_ns() - began_ns,
         )
-
-
-def fit_options(
-    options: Mapping[str, object], program: tuple[str, ...] | None, resolution: str | None, progress: Progress
-) -> MemoryFit:
-    """Search for the smallest memory of each variant that a command line describes.
-
-    Args:
-        options: as of `run_options`.
-        program: as of `run_options`.
-        resolution: as typed; None for the default.
-        progress: receives events.
-
-    Raises:
-        UserError: an option is wrong, or the program can't run here.
-    """
-    made = single_comparison(options, program)
-    return fit_memory(made.experiment, resolution, options=made.options, progress=progress)
 
 
 def _require_limit(target: Capabilities) -> None:

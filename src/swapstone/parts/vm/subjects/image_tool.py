@@ -72,8 +72,7 @@ class ImageProgram(DeclaredProgram):
             raise UnavailableError(
                 f"{self.workload.name} makes no histogram without a real-time priority", "Compare the workload wakeup."
             )
-        carried = carried_programs((self._origin.package,), target.architecture, context.notify)
-        command = carried.command(self._origin.package, target.install(carried.files, carried.what))
+        command = carried_programs((self._origin.package,), target, context.notify)[0][self._origin.package]
         probe = probe_request(("/bin/sh", "-c", _PROBE.replace("{command}", command)), target.scratch())
         require_real_time(self.workload.name, target, probe)
         return Program("/bin/sh", recipe, None, target.inspect("/bin/sh"), carried=command)
@@ -96,9 +95,6 @@ class ImageProgram(DeclaredProgram):
             return request
         arguments = tuple(_filled(word, cpus) for word in self._origin.several)
         return msgspec.structs.replace(request, arguments=(request.arguments[0], *arguments), cpus=cpus)
-
-    def _output_bytes(self, trial: TrialSpec) -> int:
-        return MOST_TOOL_BYTES if trial.program.carried else self.reader.output_bytes
 
     def machine_config(self, trial: TrialSpec) -> MachineConfig:
         """Return the machine that a trial runs in; one that is not booted is not prepared."""

@@ -18,16 +18,15 @@ def _metric(
     return Metric(name=name, unit=unit, quantity=quantity, better=better, meaning=meaning, leads=leads)
 
 
-OUT_STEADY = _metric(
-    "out_steady",
-    "B/s",
-    Quantity.RATE,
-    Direction.HIGHER,
-    "swapped out a second while the second and third quarter of all that went out did",
-    leads=True,
-)
 FILL_METRICS: tuple[Metric, ...] = (
-    OUT_STEADY,
+    _metric(
+        "out_steady",
+        "B/s",
+        Quantity.RATE,
+        Direction.HIGHER,
+        "swapped out a second while the second and third quarter of all that went out did",
+        leads=True,
+    ),
     _metric(
         "out_mean",
         "B/s",
