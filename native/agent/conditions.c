@@ -86,8 +86,7 @@ static void observe_limits(struct facts *facts) {
 
 static void close_quotas(void) {
     for (unsigned i = 0; i < groups.count; i++)
-        if (groups.quotas[i] >= 0)
-            port_close(groups.quotas[i]);
+        close_file(&groups.quotas[i]);
     groups.count = 0;
 }
 
@@ -103,8 +102,7 @@ static int64_t read_quota(const char *group, int *fd) {
     if (*fd < 0)
         return NO_QUOTA;
     if (!reread_text(*fd, content, sizeof content)) { /* its group was removed */
-        port_close(*fd);
-        *fd = -1;
+        close_file(fd);
         return NO_QUOTA;
     }
     if (!text_number(&at, &quota) || *at++ != ' ' || !text_number(&at, &period) || period < 1)
@@ -172,8 +170,7 @@ static void read_conditions(struct facts *facts) {
 
 void begin_conditions(void) {
     close_quotas();
-    if (groups.list >= 0)
-        port_close(groups.list);
+    close_file(&groups.list);
     groups.list = port_open_read("/proc/self/cgroup");
     groups.content[0] = 0;
     read_conditions(&at_start);

@@ -34,8 +34,7 @@ void server_begin(struct server *server, const struct request *request, struct a
 }
 
 static void reopen(struct output *output, int fd) {
-    if (output->fd >= 0)
-        port_close(output->fd);
+    close_file(&output->fd);
     output->fd = fd;
     output->used = 0;
 }

@@ -162,11 +162,8 @@ static void wait_for_session(int pid, int fd) {
 }
 
 static void close_pipes(int pipes[PIPES][2], int end) {
-    for (int i = 0; i < PIPES; i++) {
-        if (pipes[i][end] >= 0)
-            port_close(pipes[i][end]);
-        pipes[i][end] = -1;
-    }
+    for (int i = 0; i < PIPES; i++)
+        close_file(&pipes[i][end]);
 }
 
 /* There is at most one traced process and one that is not. Their memory stays for later ones. */
@@ -198,12 +195,11 @@ static int fork_waiting(struct started *started, const struct request *request, 
     if (pid < 0) {
         close_pipes(pipes, 0);
         close_pipes(pipes, 1);
-        start_release(started);
         return pid;
     }
+    started->launch = launch;
     started->pid = pid;
-    port_close(pipes[SESSION][1]); /* so that the child's death ends the wait */
-    pipes[SESSION][1] = -1;
+    close_file(&pipes[SESSION][1]); /* so that the child's death ends the wait */
     wait_for_session(pid, pipes[SESSION][0]);
     port_close(pipes[SESSION][0]);
     started->trace_failed = traced ? port_trace_exit(pid) : 0;

@@ -77,8 +77,7 @@ static void drain(struct output *output) {
         if (size == -PORT_E_AGAIN)
             return;
         if (size <= 0) {
-            port_close(output->fd);
-            output->fd = -1;
+            close_file(&output->fd);
         } else if (full) {
             return; /* the next call reads the rest */
         } else {
@@ -444,9 +443,7 @@ static void measure(const struct facts *before) {
 }
 
 static void close_output(struct output *output) {
-    if (output->fd >= 0)
-        port_close(output->fd);
-    output->fd = -1;
+    close_file(&output->fd);
     output->used = 0;
 }
 
