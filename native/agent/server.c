@@ -42,20 +42,16 @@ static void reopen(struct output *output, int fd) {
 static bool start_generator(struct server *server, enum server_phase phase, int64_t ms) {
     static struct request
         *request; /* the fields that `start` reads, and zeros, in memory that the child has */
-    const struct server_request *wanted = &server->request->server;
 
     if (!request)
         request = port_mmap(sizeof *request, true);
     if (!request)
         return fail(server, OUTCOME_UNDRIVEN, PORT_E_NOMEM, "the load generator: no memory");
     request->folder = server->request->folder;
-    request->pinned = wanted->pinned;
-    request->cpus = wanted->cpus;
+    request->program = server->request->generator;
     request->disk_bytes = server->request->disk_bytes;
-    __builtin_memcpy(request->arguments, wanted->arguments, sizeof request->arguments);
-    __builtin_memcpy(request->environment, wanted->environment, sizeof request->environment);
     enter(server, phase, ms);
-    if (start_untraced(&server->generator, request) != 0)
+    if (start(&server->generator, request, false) != 0)
         return fail(server, OUTCOME_UNDRIVEN, PORT_E_AGAIN, "the load generator: fork failed");
     server->running = true;
     server->killed = false;

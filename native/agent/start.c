@@ -111,7 +111,7 @@ static int prepare(enum step step, const struct request *request, int pipes[PIPE
     case STEP_LIMITS:
         return port_limit_file_size(request->disk_bytes);
     case STEP_CPUS:
-        return request->pinned ? port_set_affinity(0, &request->cpus) : 0;
+        return request->program.pinned ? port_set_affinity(0, &request->program.cpus) : 0;
     case STEP_NICE:
         return request->has_nice ? port_set_nice(request->nice) : 0;
     case STEP_FILES:
@@ -145,7 +145,8 @@ static _Noreturn void run_child(struct launch *launch, const struct request *req
         launch->step = STEP_EXEC;
         launch->delay_ns = read_run_delay(child_room.memory.schedstat);
         launch->released_ns = port_now_ns();
-        launch->failed = port_exec(request->arguments[0], request->arguments, request->environment);
+        launch->failed = port_exec(request->program.arguments[0], request->program.arguments,
+                                   request->program.environment);
     }
     port_exit(127);
 }
@@ -184,7 +185,6 @@ static int fork_waiting(struct started *started, const struct request *request, 
     int result = 0, pid;
 
     *started = (struct started)NOT_STARTED;
-    started->launch = launch;
     if (!launch)
         return -PORT_E_NOMEM;
     for (int i = 0; i < PIPES && result == 0; i++)
@@ -215,11 +215,10 @@ static int fork_waiting(struct started *started, const struct request *request, 
 }
 
 static void release(struct started *started, const struct request *request) {
-    if (request->pinned) /* moves it while it sleeps; STEP_CPUS reports an error */
-        port_set_affinity(started->pid, &request->cpus);
+    if (request->program.pinned) /* moves it while it sleeps; STEP_CPUS reports an error */
+        port_set_affinity(started->pid, &request->program.cpus);
     port_write(started->release, "", 1);
-    port_close(started->release);
-    started->release = -1;
+    close_file(&started->release);
 }
 
 /* Ends the waiting process if it does not wait any more, because something stopped or killed it. */
@@ -246,7 +245,7 @@ static void check_waiting(void) {
     port_close(waiting.out);
     port_close(waiting.err);
     port_close(waiting.release);
-    start_release(&waiting);
+    close_task_files(&waiting.files);
     waiting = (struct started)NOT_STARTED;
 }
 
@@ -255,28 +254,17 @@ void start_early(const struct request *request) {
         fork_waiting(&waiting, request, true);
 }
 
-int start(struct started *started, const struct request *request) {
+int start(struct started *started, const struct request *request, bool traced) {
     int result = 0;
 
-    if (waiting.pid > 0)
+    if (traced && waiting.pid > 0)
         check_waiting();
-    *started = waiting;
-    waiting = (struct started)NOT_STARTED;
+    *started = traced ? waiting : (struct started)NOT_STARTED;
+    if (traced)
+        waiting = (struct started)NOT_STARTED;
     if (started->pid < 0)
-        result = fork_waiting(started, request, true);
+        result = fork_waiting(started, request, traced);
     if (result == 0)
         release(started, request);
     return result;
-}
-
-int start_untraced(struct started *started, const struct request *request) {
-    int result = fork_waiting(started, request, false);
-    if (result == 0)
-        release(started, request);
-    return result;
-}
-
-void start_release(struct started *started) {
-    close_task_files(&started->files);
-    started->launch = NULL;
 }

@@ -131,9 +131,9 @@ static void observe_memory(void) {
 static bool is_beside_trial(void) {
     enum { BITS = 8 * sizeof(unsigned long) };
     const struct request *request = trial.request;
-    int cpu = request->pinned && !request->server.port ? port_current_cpu() : -1;
+    int cpu = request->program.pinned && !request->server.port ? port_current_cpu() : -1;
 
-    return cpu >= 0 && cpu < PORT_MAX_CPUS && !(request->cpus.bits[cpu / BITS] >> (cpu % BITS) & 1);
+    return cpu >= 0 && cpu < PORT_MAX_CPUS && !(request->program.cpus.bits[cpu / BITS] >> (cpu % BITS) & 1);
 }
 
 static void handle_exit_stop(void) {
@@ -472,7 +472,7 @@ static bool open_output(struct output *output, int fd) {
 static void end_trial(void) {
     for (int i = 0; i < OUTPUTS; i++)
         close_output(&kept.answer.outputs[i]);
-    start_release(&kept.started);
+    close_task_files(&kept.started.files);
 }
 
 static void answer_unstarted(int error) {
@@ -519,7 +519,7 @@ enum agent_state run_trial(const struct request *request, int signal_fd, const s
     *answer = &kept.answer;
     begin(request, signal_fd);
     observe_machine(&before, &machine_files);
-    error = start(&kept.started, request);
+    error = start(&kept.started, request, true);
     if (error) {
         answer_unstarted(error);
         return AGENT_CONTINUES;

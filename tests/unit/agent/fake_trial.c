@@ -506,8 +506,11 @@ static int begin_process(struct started *started, int pid, int error, bool gener
     return 0;
 }
 
-int start(struct started *started, const struct request *request) {
+int start(struct started *started, const struct request *request, bool traced) {
+    static int generators;
     (void)request;
+    if (!traced)
+        return begin_process(started, GENERATOR + generators++, (int)*setting("generator_error"), true);
     int result = begin_process(started, PROGRAM, (int)*setting("start_error"), false);
     if (result)
         return result;
@@ -516,19 +519,8 @@ int start(struct started *started, const struct request *request) {
     return 0;
 }
 
-int start_untraced(struct started *started, const struct request *request) {
-    (void)request;
-    static int generators;
-    return begin_process(started, GENERATOR + generators++, (int)*setting("generator_error"), true);
-}
-
 void start_early(const struct request *request) {
     (void)request;
-}
-
-void start_release(struct started *started) {
-    close_task_files(&started->files);
-    started->launch = NULL;
 }
 
 const char *start_step(int step) {
@@ -613,8 +605,8 @@ int main(int count, char **arguments) {
     request.server.warm_ms = *setting("warm_ms");
     request.server.drain_ms = *setting("drain_ms");
     request.server.stop_ms = *setting("stop_ms");
-    request.pinned = *setting("pinned");
-    request.cpus.bits[0] = 2;
+    request.program.pinned = *setting("pinned");
+    request.program.cpus.bits[0] = 2;
     begin_conditions();
     begin_trials();
     if (!write_header())
