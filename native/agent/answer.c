@@ -94,6 +94,11 @@ static void put_crc(uint32_t crc) {
         put_byte(digits[crc >> shift & 15]);
 }
 
+void set_outcome(struct answer *answer, enum outcome outcome, int64_t code) {
+    answer->outcome = outcome;
+    answer->code = code;
+}
+
 void note(struct answer *answer, const char *format, ...) {
     struct text *notes = &answer->notes;
     va_list values;

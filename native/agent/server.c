@@ -14,8 +14,7 @@ static void enter(struct server *server, enum server_phase phase, int64_t ms) {
 }
 
 static bool fail(struct server *server, enum outcome outcome, int64_t code, const char *why) {
-    server->answer->outcome = outcome;
-    server->answer->code = code;
+    set_outcome(server->answer, outcome, code);
     note(server->answer, "%s", why);
     return false;
 }
@@ -148,8 +147,7 @@ static bool judge_generator(struct server *server, const struct port_event *even
 
     if (launch->failed || launch->released_ns == 0) {
         note(server->answer, "the load generator: could not %s", start_step(launch->step));
-        server->answer->outcome = OUTCOME_UNDRIVEN;
-        server->answer->code = launch->failed ? -launch->failed : PORT_E_INTR;
+        set_outcome(server->answer, OUTCOME_UNDRIVEN, launch->failed ? -launch->failed : PORT_E_INTR);
         return false;
     }
     if (server->killed || (event->change == PORT_EXITED && event->value == 0))

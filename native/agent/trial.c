@@ -374,8 +374,7 @@ static void decide_outcome(void) {
     struct launch *launch = kept.started.launch;
 
     if (!has_run() && !trial.stopped) {
-        answer->outcome = OUTCOME_UNSTARTED;
-        answer->code = launch->failed ? -launch->failed : PORT_E_INTR;
+        set_outcome(answer, OUTCOME_UNSTARTED, launch->failed ? -launch->failed : PORT_E_INTR);
         note(answer, "could not %s", start_step(launch->step));
         return;
     }
@@ -383,21 +382,16 @@ static void decide_outcome(void) {
     if (kept.server.phase != PHASE_NONE && kept.server.phase != PHASE_STOP && !trial.stopped)
         note(answer, "the server ended before %s",
              kept.server.phase == PHASE_CONNECT ? "it accepted connections" : "SIGTERM");
-    if (trial.stopped) {
+    if (trial.stopped)
         answer->code = answer->outcome == OUTCOME_UNDRIVEN ? answer->code : 0;
-    } else if (overflowed()) {
-        answer->outcome = OUTCOME_OVERFLOW;
-        answer->code = 0;
-    } else if (kept.server.phase == PHASE_STOP) {
-        answer->outcome = OUTCOME_DRIVEN;
-        answer->code = 0;
-    } else if (answer->outcome == OUTCOME_SIGNALED && answer->code == PORT_SIG_XFSZ) {
-        answer->outcome = OUTCOME_DISK;
-        answer->code = 0;
-    } else if (answer->outcome == OUTCOME_EXITED && trial.killed > 0) {
-        answer->outcome = OUTCOME_ORPHANS;
-        answer->code = trial.killed;
-    }
+    else if (overflowed())
+        set_outcome(answer, OUTCOME_OVERFLOW, 0);
+    else if (kept.server.phase == PHASE_STOP)
+        set_outcome(answer, OUTCOME_DRIVEN, 0);
+    else if (answer->outcome == OUTCOME_SIGNALED && answer->code == PORT_SIG_XFSZ)
+        set_outcome(answer, OUTCOME_DISK, 0);
+    else if (answer->outcome == OUTCOME_EXITED && trial.killed > 0)
+        set_outcome(answer, OUTCOME_ORPHANS, trial.killed);
 }
 
 /* Keeps the facts of the machine and of the trial only: the program never ran. Those of the agent follow. */
@@ -476,8 +470,7 @@ static void end_trial(void) {
 }
 
 static void answer_unstarted(int error) {
-    kept.answer.outcome = OUTCOME_UNSTARTED;
-    kept.answer.code = -error;
+    set_outcome(&kept.answer, OUTCOME_UNSTARTED, -error);
     note(&kept.answer, "the agent could not fork or map memory");
 }
 
