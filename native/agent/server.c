@@ -21,15 +21,13 @@ static bool fail(struct server *server, enum outcome outcome, int64_t code, cons
 
 void server_begin(struct server *server, const struct request *request, struct answer *answer,
                   const struct started *program) {
-    server->request = request;
-    server->answer = answer;
-    server->pid = program->pid;
-    server->files = &program->files;
-    server->running = server->killed = server->finished = false;
+    *server = (struct server){.request = request,
+                              .answer = answer,
+                              .pid = program->pid,
+                              .files = &program->files,
+                              .generator = NOT_STARTED};
     if (request->server.port)
         enter(server, PHASE_CONNECT, request->server.ready_ms);
-    else
-        server->phase = PHASE_NONE;
 }
 
 static void reopen(struct output *output, int fd) {
