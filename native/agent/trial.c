@@ -230,9 +230,9 @@ static void handle_signals(void) {
 }
 
 static void check_disk(void) {
-    int64_t bytes;
-    if (trial.free_bytes >= 0 && port_available_bytes(trial.request->folder, &bytes) == 0 &&
-        trial.free_bytes - bytes > trial.request->disk_bytes)
+    struct port_file_system now = {0};
+    if (trial.free_bytes >= 0 && port_statfs(trial.request->folder, &now) == 0 &&
+        trial.free_bytes - now.available_bytes > trial.request->disk_bytes)
         stop(OUTCOME_DISK);
 }
 
@@ -476,25 +476,22 @@ static void answer_unstarted(int error) {
 
 static void begin(const struct request *request, int signal_fd) {
     struct answer *answer = &kept.answer;
+    struct port_file_system before = {.available_bytes = -1};
     int64_t least_ns;
 
     end_trial();
-    trial = (struct trial){.request = request,
-                           .signal_fd = signal_fd,
-                           .agent = AGENT_CONTINUES,
-                           .outlived_ns = INT64_MAX,
-                           .free_bytes = -1};
+    trial = (struct trial){
+        .request = request, .signal_fd = signal_fd, .agent = AGENT_CONTINUES, .outlived_ns = INT64_MAX};
     port_suspended_ns(&least_ns, &trial.suspended_ns);
     port_clock_offset_ns(&trial.offset_least_ns, &trial.offset_most_ns);
     trial.agent_cpu_ns = port_process_cpu_ns(port_getpid());
-    kept.server.phase = PHASE_NONE;
-    kept.server.running = false;
+    kept.server = (struct server){.generator = NOT_STARTED};
     if (!request->root) /* its folder is in the root */
-        port_available_bytes(request->folder, &trial.free_bytes);
+        port_statfs(request->folder, &before);
+    trial.free_bytes = before.available_bytes;
     answer->id = request->id;
     answer->nonce = request->nonce;
-    answer->outcome = OUTCOME_EXITED;
-    answer->code = 0;
+    set_outcome(answer, OUTCOME_EXITED, 0);
     answer->has_image = false;
     answer->notes = (struct text){answer->note_bytes, sizeof answer->note_bytes, 0, false};
     __builtin_memset(&answer->facts, 0, sizeof answer->facts);

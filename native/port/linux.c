@@ -142,13 +142,7 @@ const char *port_next_dirent(const void *buffer, size_t *offset) {
     return (const char *)entry + 19;
 }
 
-/* The part of struct statfs that the agent reads. */
-struct file_system {
-    int64_t available_bytes;
-    long flags;
-};
-
-static int read_file_system(const char *path, struct file_system *found) {
+int port_statfs(const char *path, struct port_file_system *found) {
 #ifdef ARCH_STATFS_TAKES_SIZE
     struct __attribute__((packed, aligned(4))) {
         uint32_t type, block_size;
@@ -170,22 +164,6 @@ static int read_file_system(const char *path, struct file_system *found) {
         found->flags = (long)info.flags;
     }
     return (int)result;
-}
-
-int port_available_bytes(const char *path, int64_t *bytes) {
-    struct file_system found = {0};
-    int result = read_file_system(path, &found);
-    if (result == 0)
-        *bytes = found.available_bytes;
-    return result;
-}
-
-int port_mount_flags(const char *path, long *flags) {
-    struct file_system found = {0};
-    int result = read_file_system(path, &found);
-    if (result == 0)
-        *flags = found.flags;
-    return result;
 }
 
 void *port_mmap(size_t size, bool shared) {

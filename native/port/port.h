@@ -91,10 +91,13 @@ int port_close_from(int first);
 /* Reads entries of an open directory. `port_next_dirent` returns the name at `offset` and advances it. */
 long port_getdents(int fd, void *buffer, size_t size);
 const char *port_next_dirent(const void *buffer, size_t *offset);
-/* The space that an unprivileged user can still use in the file system that contains `path` (f_bavail). */
-int port_available_bytes(const char *path, int64_t *bytes);
-/* The flags of the mount that contains `path` (f_flags). */
-int port_mount_flags(const char *path, long *flags);
+/* Of the file system that contains a path: the space that an unprivileged user can still use (f_bavail), and
+ * the flags of the mount (f_flags). A call that fails changes nothing. */
+struct port_file_system {
+    int64_t available_bytes;
+    long flags;
+};
+int port_statfs(const char *path, struct port_file_system *found);
 
 /* Anonymous memory in whole pages, zeroed. `shared`: MAP_SHARED, else MAP_PRIVATE. NULL on failure. */
 void *port_mmap(size_t size, bool shared);

@@ -330,10 +330,10 @@ long port_write(int fd, const void *data, size_t size) {
     return write(fd, data, size < (size_t)*setting("write_bytes") ? size : (size_t)*setting("write_bytes"));
 }
 
-int port_available_bytes(const char *path, int64_t *bytes) {
+int port_statfs(const char *path, struct port_file_system *found) {
     (void)path;
-    *bytes = *setting("free");
-    return *bytes < 0 ? -PORT_E_NOENT : 0;
+    found->available_bytes = *setting("free");
+    return found->available_bytes < 0 ? -PORT_E_NOENT : 0;
 }
 
 static struct {
