@@ -239,17 +239,22 @@ static enum plan_result refuse(struct plan *plan, const char *error) {
 
 /* Reads a line. */
 static enum plan_result read_line(struct plan *plan, char **line) {
-    enum line_result result = next_line(&plan->lines, line);
+    static const struct {
+        enum plan_result result;
+        const char *error;
+    } meanings[] = {
+        [LINE] = {PLAN_TRIAL, NULL},
+        [LINE_NONE] = {PLAN_END, NULL},
+        [LINE_UNFINISHED] = {PLAN_MALFORMED, "the last line has no newline"},
+        [LINE_TOO_LONG] = {PLAN_MALFORMED, "the line is longer than 400 KiB"},
+        [LINE_STOPPED] = {PLAN_STOPPED, NULL},
+        [LINE_FAILED] = {PLAN_MALFORMED, "the plan can't be read"},
+    };
+    enum line_result found = next_line(&plan->lines, line);
+
     plan->line++;
-    if (result == LINE_TOO_LONG)
-        return refuse(plan, "the line is longer than 400 KiB");
-    if (result == LINE_UNFINISHED)
-        return refuse(plan, "the last line has no newline");
-    if (result == LINE_FAILED)
-        return refuse(plan, "the plan can't be read");
-    if (result == LINE_STOPPED)
-        return PLAN_STOPPED;
-    return result == LINE ? PLAN_TRIAL : PLAN_END;
+    plan->error = meanings[found].error;
+    return meanings[found].result;
 }
 
 enum plan_result plan_open(struct plan *plan) {
