@@ -64,8 +64,8 @@ static void end_window(struct server *server, const struct port_event *event) {
     fact_set(facts, FACT_DRIVEN_NS, port_now_ns() - server->generator.launch->released_ns);
     count_server(&server->after);
     set_window_facts(facts, &server->before, &server->after);
-    fact_set(facts, FACT_DRIVER_USER_US, event->usage.user_us);
-    fact_set(facts, FACT_DRIVER_SYSTEM_US, event->usage.system_us);
+    fact_set(facts, FACT_DRIVER_USER_US, event->usage[PORT_USER_US]);
+    fact_set(facts, FACT_DRIVER_SYSTEM_US, event->usage[PORT_SYSTEM_US]);
     observe_image(&server->answer->image, server->files, server->pid);
     observe_values(&server->answer->observations, server->pid, server->request->observations,
                    server->request->observation_count);

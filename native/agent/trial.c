@@ -155,27 +155,31 @@ static void handle_exit_stop(void) {
 }
 
 static void handle_end(const struct port_event *event) {
+    static const enum fact used[PORT_USAGES] = {
+        [PORT_USER_US] = FACT_USER_US,
+        [PORT_SYSTEM_US] = FACT_SYSTEM_US,
+        [PORT_MAXRSS_BYTES] = FACT_MAXRSS_BYTES,
+        [PORT_MINFLT] = FACT_MINFLT,
+        [PORT_MAJFLT] = FACT_MAJFLT,
+        [PORT_NVCSW] = FACT_NVCSW,
+        [PORT_NIVCSW] = FACT_NIVCSW,
+        [PORT_READ_BYTES] = FACT_READ_BYTES,
+        [PORT_WRITE_BYTES] = FACT_WRITE_BYTES,
+    };
     struct facts *facts = &kept.answer.facts;
 
     trial.ended = true;
     trial.ended_ns = port_now_ns();
     trial.asleep_ns = 0;
-    if (!trial.stopped) {
-        kept.answer.outcome = event->change == PORT_EXITED ? OUTCOME_EXITED : OUTCOME_SIGNALED;
-        kept.answer.code = event->value;
-    }
-    fact_set(facts, FACT_USER_US, event->usage.user_us);
-    fact_set(facts, FACT_SYSTEM_US, event->usage.system_us);
-    fact_set(facts, FACT_MAXRSS_BYTES, event->usage.maxrss_bytes);
-    fact_set(facts, FACT_MINFLT, event->usage.minflt);
-    fact_set(facts, FACT_MAJFLT, event->usage.majflt);
-    fact_set(facts, FACT_NVCSW, event->usage.nvcsw);
-    fact_set(facts, FACT_NIVCSW, event->usage.nivcsw);
-    fact_set(facts, FACT_READ_BYTES, event->usage.read_bytes);
-    fact_set(facts, FACT_WRITE_BYTES, event->usage.write_bytes);
-    int64_t counted = kept.server.after.nvcsw + kept.server.after.nivcsw;
-    if (facts->known[FACT_SERVER_NVCSW] && event->usage.nvcsw + event->usage.nivcsw >= counted)
-        fact_set(facts, FACT_SERVER_UNSEEN_SWITCHES, event->usage.nvcsw + event->usage.nivcsw - counted);
+    if (!trial.stopped)
+        set_outcome(&kept.answer, event->change == PORT_EXITED ? OUTCOME_EXITED : OUTCOME_SIGNALED,
+                    event->value);
+    for (int i = 0; i < PORT_USAGES; i++)
+        fact_set(facts, used[i], event->usage[i]);
+    int64_t switches = event->usage[PORT_NVCSW] + event->usage[PORT_NIVCSW];
+    int64_t counted = kept.server.after.sums[COUNT_NVCSW] + kept.server.after.sums[COUNT_NIVCSW];
+    if (facts->known[FACT_SERVER_NVCSW] && switches >= counted)
+        fact_set(facts, FACT_SERVER_UNSEEN_SWITCHES, switches - counted);
 }
 
 static void handle_event(const struct port_event *event) {
@@ -184,7 +188,7 @@ static void handle_event(const struct port_event *event) {
     bool good = true;
 
     if (gone)
-        trial.cpu_us += event->usage.user_us + event->usage.system_us;
+        trial.cpu_us += event->usage[PORT_USER_US] + event->usage[PORT_SYSTEM_US];
     if (server_handle_event(&kept.server, event, &good)) {
         if (!good)
             stop(kept.answer.outcome);

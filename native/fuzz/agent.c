@@ -146,7 +146,7 @@ static bool read_server(const uint8_t *data, size_t size) {
     set_files(data, size);
     count_server(&after);
     set_window_facts(&facts, &before, &after);
-    return after.processes > 0;
+    return after.sums[COUNT_PROCESSES] > 0;
 }
 
 /* What a trial inherits: governors, and the quota of cgroups. */

@@ -392,19 +392,20 @@ struct usage_words {
     long minflt, majflt, swaps, blocks_in, blocks_out, sent, received, signals, nvcsw, nivcsw;
 };
 
-static struct port_usage convert_usage(const struct usage_words *words) {
+static void convert_usage(const struct usage_words *words, int64_t usage[PORT_USAGES]) {
     enum { BLOCK_BYTES = 512 }; /* include/linux/task_io_accounting_ops.h */
-    return (struct port_usage){
-        .user_us = (int64_t)words->user_s * 1000000 + words->user_us,
-        .system_us = (int64_t)words->system_s * 1000000 + words->system_us,
-        .maxrss_bytes = (int64_t)words->maxrss_kib * 1024,
-        .minflt = words->minflt,
-        .majflt = words->majflt,
-        .nvcsw = words->nvcsw,
-        .nivcsw = words->nivcsw,
-        .read_bytes = (int64_t)words->blocks_in * BLOCK_BYTES,
-        .write_bytes = (int64_t)words->blocks_out * BLOCK_BYTES,
+    const int64_t converted[PORT_USAGES] = {
+        [PORT_USER_US] = (int64_t)words->user_s * 1000000 + words->user_us,
+        [PORT_SYSTEM_US] = (int64_t)words->system_s * 1000000 + words->system_us,
+        [PORT_MAXRSS_BYTES] = (int64_t)words->maxrss_kib * 1024,
+        [PORT_MINFLT] = words->minflt,
+        [PORT_MAJFLT] = words->majflt,
+        [PORT_NVCSW] = words->nvcsw,
+        [PORT_NIVCSW] = words->nivcsw,
+        [PORT_READ_BYTES] = (int64_t)words->blocks_in * BLOCK_BYTES,
+        [PORT_WRITE_BYTES] = (int64_t)words->blocks_out * BLOCK_BYTES,
     };
+    __builtin_memcpy(usage, converted, sizeof converted);
 }
 
 /* waitid(2) with WNOWAIT: finds a child whose state changed and does not consume the change. Returns its pid,
@@ -441,7 +442,7 @@ int port_wait(int kept, struct port_event *event) {
 
     int low = status & 0x7f, high = (status >> 8) & 0xff, trace_event = status >> 16;
     event->pid = (int)pid;
-    event->usage = convert_usage(&usage);
+    convert_usage(&usage, event->usage);
     event->value = high;
     if ((status & 0xff) != 0x7f) {
         event->change = low ? PORT_SIGNALED : PORT_EXITED;

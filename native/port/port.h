@@ -44,9 +44,17 @@ struct port_cpu_set {
 };
 
 /* The fields of struct rusage that the agent reports. */
-struct port_usage {
-    int64_t user_us, system_us, maxrss_bytes, minflt, majflt, nvcsw, nivcsw;
-    int64_t read_bytes, write_bytes; /* of storage: ru_inblock and ru_oublock */
+enum port_usage {
+    PORT_USER_US,
+    PORT_SYSTEM_US,
+    PORT_MAXRSS_BYTES,
+    PORT_MINFLT,
+    PORT_MAJFLT,
+    PORT_NVCSW,
+    PORT_NIVCSW,
+    PORT_READ_BYTES, /* of storage: ru_inblock and ru_oublock */
+    PORT_WRITE_BYTES,
+    PORT_USAGES,
 };
 
 /* A change of state of a child, from `port_wait`. */
@@ -63,7 +71,7 @@ struct port_event {
     int pid;
     enum port_change change;
     int value; /* exit status or signal */
-    struct port_usage usage;
+    int64_t usage[PORT_USAGES];
 };
 
 /* struct pollfd of poll(2), and its events. */

@@ -395,7 +395,8 @@ int port_wait(int kept, struct port_event *event) {
             return event->pid;
         event->change = (enum port_change)actions[i].b;
         event->value = (int)actions[i].c;
-        event->usage = (struct port_usage){1, 2, 3, 4, 5, 6, 7, 8, 9};
+        for (int field = 0; field < PORT_USAGES; field++)
+            event->usage[field] = field + 1;
         actions[i].done = true;
         for (int j = 0; j < process_count; j++)
             if (gone && processes[j].pid == event->pid)
