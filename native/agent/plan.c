@@ -67,7 +67,7 @@ static const char *parse_nonce(struct request *request, char *value, const struc
     bool valid = length == PLAN_NONCE;
 
     for (size_t i = 0; i < length; i++)
-        valid &= (value[i] >= '0' && value[i] <= '9') || (value[i] >= 'a' && value[i] <= 'f');
+        valid &= text_digit(value[i], 'a') >= 0;
     if (!kept) {
         kept = port_mmap(PLAN_NONCE + 1, false);
         if (!kept)

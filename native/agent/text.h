@@ -17,6 +17,9 @@ const char *text_after(const char *text, const char *start);
  * if there is no number, or if it is greater than 2^63 - 1. */
 bool text_number(const char **text, int64_t *number);
 
+/* Returns the value of a hexadecimal digit, or -1; `ten` is A or a. */
+int text_digit(char digit, char ten);
+
 /* CRC-32 of IEEE 802.3, the same as zlib's: begin with CRC_START, add each byte, and invert the result. */
 #define CRC_START UINT32_MAX
 uint32_t crc_add(uint32_t crc, unsigned char byte);

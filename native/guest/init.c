@@ -292,11 +292,6 @@ static void write_whole_file(const char *path, const char *bytes, size_t size) {
     port_close(fd);
 }
 
-/* Returns the value of a hexadecimal digit, or -1. */
-static int hex_value(char digit) {
-    return digit >= '0' && digit <= '9' ? digit - '0' : digit >= 'a' && digit <= 'f' ? digit - 'a' + 10 : -1;
-}
-
 /* Writes the file of a line "write PATH HEX", whose text after "write " is given. */
 static void write_file(char *line) {
     char *content = line, *from, *to;
@@ -307,7 +302,7 @@ static void write_file(char *line) {
         fail("the order has no valid line ", "write", 0);
     *content++ = '\0';
     for (from = to = content; *from; from += 2) {
-        int high = hex_value(from[0]), low = hex_value(from[1]);
+        int high = text_digit(from[0], 'a'), low = text_digit(from[1], 'a');
         if (high < 0 || low < 0)
             fail("the order has no valid line ", "write", 0);
         *to++ = (char)(high * 16 + low);
