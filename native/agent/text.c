@@ -106,14 +106,20 @@ const char *text_end(struct text *text) {
     return text->bytes;
 }
 
-static bool is_plain(unsigned char byte) {
-    return byte > ' ' && byte < 0x7f && byte != '%';
+void text_print(void (*put)(char byte), const char *format, ...) {
+    char bytes[8192];
+    struct text text = {bytes, sizeof bytes, 0, false};
+    va_list values;
+
+    va_start(values, format);
+    text_add_list(&text, format, values);
+    va_end(values);
+    for (const char *at = text_end(&text); *at; at++)
+        put(*at);
 }
 
-static int digit(char c) {
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+static bool is_plain(unsigned char byte) {
+    return byte > ' ' && byte < 0x7f && byte != '%';
 }
 
 bool text_decode(char *text) {

@@ -35,6 +35,8 @@ void text_add(struct text *text, const char *more);
 /* Adds what printf would print. The format has no conversions other than %s, %d and %lld. */
 void text_add_list(struct text *text, const char *format, va_list values);
 void text_format(struct text *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Gives what printf would print, up to 8 KiB, to `put`, byte by byte. */
+void text_print(void (*put)(char byte), const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Terminates the text with a zero byte, for which there is always room, and returns it. */
 const char *text_end(struct text *text);
 
