@@ -45,7 +45,6 @@ enum {
     PTRACE_EVENT_STOP = 128,
     PTRACE_O_TRACEEXIT = 0x40,
     PTRACE_O_EXITKILL = 0x100000,
-    RND_ADD_ENTROPY = 0x40085203,
     AF_INET_ID = 2,
     SOCK_STREAM_ID = 1,
     E_IN_PROGRESS = 115,
@@ -467,20 +466,4 @@ int port_trace_continue(int pid, int signal) {
 
 int port_trace_listen(int pid) {
     return (int)SYSCALL4(NR_PTRACE, PTRACE_LISTEN, pid, 0, 0);
-}
-
-int port_seed_random(const char seed[PORT_SEED_BYTES]) {
-    struct {
-        int bits, size;
-        char seed[PORT_SEED_BYTES];
-    } entropy = {PORT_SEED_BYTES * 8, PORT_SEED_BYTES, {0}};
-    int fd = port_open_read("/dev/urandom");
-
-    if (fd < 0)
-        return fd;
-    for (int i = 0; i < PORT_SEED_BYTES; i++)
-        entropy.seed[i] = seed[i];
-    int result = (int)SYSCALL3(NR_IOCTL, fd, RND_ADD_ENTROPY, &entropy);
-    port_close(fd);
-    return result;
 }

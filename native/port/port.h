@@ -185,10 +185,6 @@ int port_get_limit(int resource, uint64_t both[2]);
  * other field set, and /proc/PID stays readable. */
 int port_wait(int kept, struct port_event *event);
 
-/* Adds a seed to the kernel's random number generator and credits all its bits (RNDADDENTROPY). */
-enum { PORT_SEED_BYTES = 32 };
-int port_seed_random(const char seed[PORT_SEED_BYTES]);
-
 /* Tracing (ptrace(2)) that stops a process only at its exit: PTRACE_SEIZE with PTRACE_O_TRACEEXIT and
  * PTRACE_O_EXITKILL. */
 int port_trace_exit(int pid);
