@@ -92,26 +92,21 @@ struct fw_cfg_file {
     char name[FW_CFG_NAME];
 };
 
-static bool equal(const char *left, const char *right) {
-    while (*left && *left == *right)
-        left++, right++;
-    return *left == *right;
-}
-
 long port_read_order(char *buffer, size_t size) {
-    char signature[5] = {0};
+    static const char path[] = "opt/swapstone/order";
+    char signature[4];
     uint32_t count;
     struct fw_cfg_file file;
 
     fw_cfg_select(FW_CFG_SIGNATURE);
-    fw_cfg_read(signature, 4);
-    if (!equal(signature, "QEMU"))
+    fw_cfg_read(signature, sizeof signature);
+    if (__builtin_memcmp(signature, "QEMU", sizeof signature) != 0)
         return -PORT_E_NOENT;
     fw_cfg_select(FW_CFG_DIRECTORY);
     fw_cfg_read(&count, sizeof count);
     for (count = __builtin_bswap32(count); count; count--) {
         fw_cfg_read(&file, sizeof file);
-        if (!equal(file.name, "opt/swapstone/order"))
+        if (__builtin_memcmp(file.name, path, sizeof path) != 0)
             continue;
         uint32_t bytes = __builtin_bswap32(file.size);
         if (bytes > size)
