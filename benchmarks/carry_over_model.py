@@ -53,13 +53,9 @@ class Machine:
     position: float = 0.0
 
 
-def left_by_baseline(size: float, runs: int = 1, itself: bool = False) -> Callable[[int, Sequence[int]], float]:
-    """Return a carry-over: the baseline slows the next `runs` runs of the other variants, and of its own if `itself`."""
-
-    def carried(mine: int, earlier: Sequence[int]) -> float:
-        return size if 0 in earlier[:runs] and (itself or mine != 0) else 0.0
-
-    return carried
+def left_by_baseline(size: float, runs: int = 1) -> Callable[[int, Sequence[int]], float]:
+    """Return a carry-over: the baseline slows the next `runs` runs of the other variants."""
+    return lambda mine, earlier: size if mine and 0 in earlier[:runs] else 0.0
 
 
 def left_by_all(size: float) -> Callable[[int, Sequence[int]], float]:

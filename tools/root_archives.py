@@ -9,7 +9,6 @@ import io
 import json
 import tarfile
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 
 TYPES = {
     "file": tarfile.REGTYPE,
@@ -79,14 +78,3 @@ def docker_image(layers: Iterable[bytes]) -> bytes:
 
 def _descriptor(blob: bytes) -> dict[str, object]:
     return {"digest": f"sha256:{sha256(blob)}", "size": len(blob)}
-
-
-def files_of(folder: Path) -> dict[str, str]:
-    """Return the files of a folder: the content of a file, ``-> target`` of a link, ``/`` of a folder."""
-    found = {}
-    for path in sorted(folder.rglob("*")):
-        name = path.relative_to(folder).as_posix()
-        found[name] = (
-            f"-> {path.readlink()}" if path.is_symlink() else "/" if path.is_dir() else path.read_text(errors="replace")
-        )
-    return found

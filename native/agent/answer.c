@@ -39,20 +39,8 @@ static void put_byte(char byte) {
     writer.lines += byte == '\n';
 }
 
-__attribute__((format(printf, 1, 2))) static void put(const char *format, ...) {
-    char bytes[256];
-    struct text text = {bytes, sizeof bytes, 0, false};
-    va_list values;
-
-    va_start(values, format);
-    text_add_list(&text, format, values);
-    va_end(values);
-    for (const char *at = text_end(&text); *at; at++)
-        put_byte(*at);
-}
-
 static void put_line(const char *word, const char *bytes, size_t size) {
-    put("%s ", word);
+    text_print(put_byte, "%s ", word);
     text_encode(bytes, size, put_byte);
     put_byte('\n');
 }
@@ -77,8 +65,8 @@ static void put_observations(const struct observations *observations) {
         const struct observation *one = &observations->list[i];
         if (one->result == OBSERVATION_FAILED)
             continue;
-        put("%s %s ", one->result == OBSERVATION_ABSENT ? WORD_ABSENT : WORD_OBSERVED,
-            observation_names[one->what.kind]);
+        text_print(put_byte, "%s %s ", one->result == OBSERVATION_ABSENT ? WORD_ABSENT : WORD_OBSERVED,
+                   observation_names[one->what.kind]);
         text_encode(one->what.name, text_length(one->what.name), put_byte);
         if (one->result == OBSERVATION_READ) {
             put_byte(' ');
@@ -94,6 +82,11 @@ static void put_crc(uint32_t crc) {
         put_byte(digits[crc >> shift & 15]);
 }
 
+void set_outcome(struct answer *answer, enum outcome outcome, int64_t code) {
+    answer->outcome = outcome;
+    answer->code = code;
+}
+
 void note(struct answer *answer, const char *format, ...) {
     struct text *notes = &answer->notes;
     va_list values;
@@ -106,13 +99,13 @@ void note(struct answer *answer, const char *format, ...) {
 }
 
 bool write_header(void) {
-    put("%s\n", AGENT_HEADER);
+    text_print(put_byte, "%s\n", AGENT_HEADER);
     flush();
     return !writer.failed;
 }
 
 bool write_plan_error(int64_t line, const char *error) {
-    put("%s %lld ", WORD_ERROR, (long long)line);
+    text_print(put_byte, "%s %lld ", WORD_ERROR, (long long)line);
     text_encode(error, text_length(error), put_byte);
     put_byte('\n');
     flush();
@@ -123,16 +116,16 @@ bool write_plan_error(int64_t line, const char *error) {
 static void put_facts(const struct facts *facts, int first, int end) {
     for (int fact = first; fact < end; fact++)
         if (facts->known[fact])
-            put("%s %s %lld\n", WORD_FACT, fact_names[fact], (long long)facts->values[fact]);
+            text_print(put_byte, "%s %s %lld\n", WORD_FACT, fact_names[fact], (long long)facts->values[fact]);
 }
 
 void begin_answer(const struct answer *answer) {
     writer.begun = true;
     writer.lines = 0;
     writer.crc = CRC_START;
-    put("%s %s\n", WORD_BEGIN, answer->id);
+    text_print(put_byte, "%s %s\n", WORD_BEGIN, answer->id);
     if (answer->nonce)
-        put("%s %s\n", WORD_NONCE, answer->nonce);
+        text_print(put_byte, "%s %s\n", WORD_NONCE, answer->nonce);
     put_facts(&answer->facts, 0, FIRST_CONDITION);
     flush();
 }
@@ -155,8 +148,8 @@ bool write_answer(const struct answer *answer) {
     put_list(WORD_NOTE, &answer->notes);
 
     int64_t lines = writer.lines;
-    put("%s %s %s %lld %lld ", WORD_END, answer->id, outcome_names[answer->outcome], (long long)answer->code,
-        (long long)lines);
+    text_print(put_byte, "%s %s %s %lld %lld ", WORD_END, answer->id, outcome_names[answer->outcome],
+               (long long)answer->code, (long long)lines);
     put_crc(~writer.crc);
     put_byte('\n');
     flush();

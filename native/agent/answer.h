@@ -34,6 +34,7 @@ struct answer {
     char note_bytes[NOTE_BYTES];
 };
 
+void set_outcome(struct answer *answer, enum outcome outcome, int64_t code);
 /* Adds a note; the format is as in `text_format`. */
 void note(struct answer *answer, const char *format, ...) __attribute__((format(printf, 2, 3)));
 

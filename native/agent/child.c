@@ -9,16 +9,8 @@ static bool read_address(const char **text, uintptr_t *address) {
     const char *at = *text;
     uintptr_t value = 0;
 
-    for (;; at++) {
-        unsigned digit = (unsigned char)*at;
-        if (digit >= '0' && digit <= '9')
-            digit -= '0';
-        else if (digit >= 'a' && digit <= 'f')
-            digit -= 'a' - 10;
-        else
-            break;
-        value = value << 4 | digit;
-    }
+    for (int digit; (digit = text_digit(*at, 'a')) >= 0; at++)
+        value = value << 4 | (unsigned)digit;
     bool found = at > *text;
     *text = at;
     *address = value;

@@ -59,35 +59,23 @@ static void observe_processors(struct facts *facts) {
 }
 
 static void observe_limits(struct facts *facts) {
-    static uint64_t limits[PORT_LIMITS][2];
-    static uint32_t crc; /* of these limits */
-    bool changed = crc == 0;
+    uint32_t crc = CRC_START;
 
     for (int resource = 0; resource < PORT_LIMITS; resource++) {
         uint64_t both[2];
+        char bytes[48];
+        struct text numbers = {bytes, sizeof bytes, 0, false};
         if (port_get_limit(resource, both) < 0)
             return;
-        for (int i = 0; i < 2; i++) {
-            changed |= limits[resource][i] != both[i];
-            limits[resource][i] = both[i];
-        }
-    }
-    if (changed) {
-        crc = CRC_START;
-        for (int i = 0; i < 2 * PORT_LIMITS; i++) {
-            char bytes[24];
-            struct text number = {bytes, sizeof bytes, 0, false};
-            text_format(&number, "%lld\n", (long long)limits[i / 2][i % 2]);
-            crc = crc_add_text(crc, text_end(&number));
-        }
+        text_format(&numbers, "%lld\n%lld\n", (long long)both[0], (long long)both[1]);
+        crc = crc_add_text(crc, text_end(&numbers));
     }
     fact_set(facts, FACT_AGENT_LIMITS_CRC, ~crc);
 }
 
 static void close_quotas(void) {
     for (unsigned i = 0; i < groups.count; i++)
-        if (groups.quotas[i] >= 0)
-            port_close(groups.quotas[i]);
+        close_file(&groups.quotas[i]);
     groups.count = 0;
 }
 
@@ -103,8 +91,7 @@ static int64_t read_quota(const char *group, int *fd) {
     if (*fd < 0)
         return NO_QUOTA;
     if (!reread_text(*fd, content, sizeof content)) { /* its group was removed */
-        port_close(*fd);
-        *fd = -1;
+        close_file(fd);
         return NO_QUOTA;
     }
     if (!text_number(&at, &quota) || *at++ != ' ' || !text_number(&at, &period) || period < 1)
@@ -172,8 +159,7 @@ static void read_conditions(struct facts *facts) {
 
 void begin_conditions(void) {
     close_quotas();
-    if (groups.list >= 0)
-        port_close(groups.list);
+    close_file(&groups.list);
     groups.list = port_open_read("/proc/self/cgroup");
     groups.content[0] = 0;
     read_conditions(&at_start);

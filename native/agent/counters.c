@@ -51,13 +51,12 @@ static bool count_threads(struct counters *counters, int pid) {
                 continue;
             if (!read_text(open_proc_file((int)thread, "status"), status, sizeof status))
                 continue; /* it has just ended */
-            whole &= add_status(status, "\nvoluntary_ctxt_switches:", 1, &counters->nvcsw);
-            whole &= add_status(status, "\nnonvoluntary_ctxt_switches:", 1, &counters->nivcsw);
-            counters->threads++;
+            whole &= add_status(status, "\nvoluntary_ctxt_switches:", 1, &counters->sums[COUNT_NVCSW]);
+            whole &= add_status(status, "\nnonvoluntary_ctxt_switches:", 1, &counters->sums[COUNT_NIVCSW]);
+            counters->sums[COUNT_THREADS]++;
         }
     }
-    if (fd >= 0)
-        port_close(fd);
+    close_file(&fd);
     return whole;
 }
 
@@ -69,20 +68,23 @@ static bool count_process(struct counters *counters, int pid) {
     if (cpu_ns < 0 || !read_text(open_proc_file(pid, "stat"), stat, sizeof stat) ||
         !read_text(open_proc_file(pid, "status"), status, sizeof status))
         return false;
-    bool whole =
-        add_field(stat, MINFLT, &counters->minflt) && add_field(stat, CMINFLT, &counters->minflt) &&
-        add_field(stat, MAJFLT, &counters->majflt) && add_field(stat, CMAJFLT, &counters->majflt) &&
-        add_field(stat, UTIME, &counters->user_ticks) && add_field(stat, CUTIME, &counters->user_ticks) &&
-        add_field(stat, STIME, &counters->system_ticks) && add_field(stat, CSTIME, &counters->system_ticks) &&
-        add_field(stat, CUTIME, &children_ticks) && add_field(stat, CSTIME, &children_ticks);
+    bool whole = add_field(stat, MINFLT, &counters->sums[COUNT_MINFLT]) &&
+                 add_field(stat, CMINFLT, &counters->sums[COUNT_MINFLT]) &&
+                 add_field(stat, MAJFLT, &counters->sums[COUNT_MAJFLT]) &&
+                 add_field(stat, CMAJFLT, &counters->sums[COUNT_MAJFLT]) &&
+                 add_field(stat, UTIME, &counters->sums[COUNT_USER_TICKS]) &&
+                 add_field(stat, CUTIME, &counters->sums[COUNT_USER_TICKS]) &&
+                 add_field(stat, STIME, &counters->sums[COUNT_SYSTEM_TICKS]) &&
+                 add_field(stat, CSTIME, &counters->sums[COUNT_SYSTEM_TICKS]) &&
+                 add_field(stat, CUTIME, &children_ticks) && add_field(stat, CSTIME, &children_ticks);
     if (children_ticks > MOST_TICKS) {
         children_ticks = 0;
         whole = false;
     }
-    counters->cpu_ns += cpu_ns + children_ticks * TICK_NS;
-    whole &= add_status(status, "\nVmRSS:", 1024, &counters->rss_bytes);
-    whole &= add_status(status, "\nVmHWM:", 1024, &counters->peak_bytes);
-    counters->processes++;
+    counters->sums[COUNT_CPU_NS] += cpu_ns + children_ticks * TICK_NS;
+    whole &= add_status(status, "\nVmRSS:", 1024, &counters->sums[COUNT_RSS_BYTES]);
+    whole &= add_status(status, "\nVmHWM:", 1024, &counters->sums[COUNT_PEAK_BYTES]);
+    counters->sums[COUNT_PROCESSES]++;
     return count_threads(counters, pid) && whole;
 }
 
@@ -98,25 +100,28 @@ void count_server(struct counters *counters) {
     counters->whole &= !too_many && found > 0;
 }
 
-static void set_growth(struct facts *facts, enum fact fact, int64_t before, int64_t after, int64_t scale) {
-    if (after >= before)
-        fact_set(facts, fact, (after - before) * scale);
-}
-
 void set_window_facts(struct facts *facts, const struct counters *before, const struct counters *after) {
     enum { TICK_US = 1000000 / USER_HZ };
+    static const struct {
+        enum fact fact;
+        int64_t scale;
+    } rows[COUNTERS] = {
+        [COUNT_CPU_NS] = {FACT_SERVER_CPU_NS, 1},
+        [COUNT_USER_TICKS] = {FACT_SERVER_USER_US, TICK_US},
+        [COUNT_SYSTEM_TICKS] = {FACT_SERVER_SYSTEM_US, TICK_US},
+        [COUNT_MINFLT] = {FACT_SERVER_MINFLT, 1},
+        [COUNT_MAJFLT] = {FACT_SERVER_MAJFLT, 1},
+        [COUNT_NVCSW] = {FACT_SERVER_NVCSW, 1},
+        [COUNT_NIVCSW] = {FACT_SERVER_NIVCSW, 1},
+        [COUNT_RSS_BYTES] = {FACT_SERVER_RSS_BYTES, 1},
+        [COUNT_PEAK_BYTES] = {FACT_SERVER_PEAK_BYTES, 1},
+        [COUNT_PROCESSES] = {FACT_SERVER_PROCESSES, 1},
+        [COUNT_THREADS] = {FACT_SERVER_THREADS, 1},
+    };
 
-    fact_set(facts, FACT_SERVER_PROCESSES, after->processes);
-    fact_set(facts, FACT_SERVER_THREADS, after->threads);
-    if (!before->whole || !after->whole)
-        return;
-    set_growth(facts, FACT_SERVER_CPU_NS, before->cpu_ns, after->cpu_ns, 1);
-    set_growth(facts, FACT_SERVER_USER_US, before->user_ticks, after->user_ticks, TICK_US);
-    set_growth(facts, FACT_SERVER_SYSTEM_US, before->system_ticks, after->system_ticks, TICK_US);
-    set_growth(facts, FACT_SERVER_MINFLT, before->minflt, after->minflt, 1);
-    set_growth(facts, FACT_SERVER_MAJFLT, before->majflt, after->majflt, 1);
-    set_growth(facts, FACT_SERVER_NVCSW, before->nvcsw, after->nvcsw, 1);
-    set_growth(facts, FACT_SERVER_NIVCSW, before->nivcsw, after->nivcsw, 1);
-    fact_set(facts, FACT_SERVER_RSS_BYTES, after->rss_bytes);
-    fact_set(facts, FACT_SERVER_PEAK_BYTES, after->peak_bytes);
+    for (int i = 0; i < COUNTERS; i++) {
+        int64_t value = after->sums[i] - (i < COUNT_RSS_BYTES ? before->sums[i] : 0);
+        if (i >= COUNT_PROCESSES || (before->whole && after->whole && value >= 0))
+            fact_set(facts, rows[i].fact, value * rows[i].scale);
+    }
 }

@@ -5,11 +5,23 @@
 
 #include "observe.h"
 
+enum counter {
+    COUNT_CPU_NS, /* this and the next four include threads that have ended */
+    COUNT_USER_TICKS,
+    COUNT_SYSTEM_TICKS,
+    COUNT_MINFLT,
+    COUNT_MAJFLT,
+    COUNT_NVCSW, /* of existing threads */
+    COUNT_NIVCSW,
+    COUNT_RSS_BYTES, /* from here on the state at the end of a window, not its growth */
+    COUNT_PEAK_BYTES,
+    COUNT_PROCESSES, /* these two also if not everything could be read */
+    COUNT_THREADS,
+    COUNTERS,
+};
+
 struct counters {
-    int64_t cpu_ns, user_ticks, system_ticks, minflt, majflt; /* includes threads that have ended */
-    int64_t nvcsw, nivcsw;                                    /* of existing threads */
-    int64_t rss_bytes, peak_bytes;
-    int64_t processes, threads;
+    int64_t sums[COUNTERS];
     bool whole; /* everything could be read */
 };
 

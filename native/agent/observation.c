@@ -31,86 +31,45 @@ const char *parse_observation(struct observation_request *request, char *value) 
     return NULL;
 }
 
-/* A value that is being read. */
-struct value {
-    struct observations *observations;
-    size_t start;
-    bool full;
-};
-
-static struct value value_start(struct observations *observations) {
-    return (struct value){observations, observations->used, false};
-}
-
-static void value_add(struct value *value, char byte) {
-    struct observations *observations = value->observations;
-
-    if (observations->used - value->start == OBSERVATION_VALUE_BYTES ||
-        observations->used == sizeof observations->bytes)
-        value->full = true;
-    else
-        observations->bytes[observations->used++] = byte;
-}
-
-static void value_end(const struct value *value, struct observation *observation) {
-    struct observations *observations = value->observations;
-
-    if (value->full) {
-        observations->used = value->start;
-        observation->result = OBSERVATION_FAILED;
-        return;
-    }
-    observation->result = OBSERVATION_READ;
-    observation->value = observations->bytes + value->start;
-    observation->size = observations->used - value->start;
-}
-
-static void set_error(struct observation *observation, int error) {
-    observation->result = error == -PORT_E_NOENT ? OBSERVATION_ABSENT : OBSERVATION_FAILED;
-    observation->error = error;
+/* Adds a byte to a value, which begins behind the values before it. Returns false if there is no room. */
+static bool add_byte(struct observations *observations, struct observation *observation, char byte) {
+    if (observation->size == OBSERVATION_VALUE_BYTES ||
+        observations->used + observation->size == sizeof observations->bytes)
+        return false;
+    observations->bytes[observations->used + observation->size++] = byte;
+    return true;
 }
 
 /* Reads a whole file. */
 static void read_value(struct observations *observations, struct observation *observation, int fd) {
     static char bytes[4096];
-    struct value value = value_start(observations);
-    long size;
+    bool room = true;
+    long size = fd;
 
-    if (fd < 0) {
-        set_error(observation, fd);
-        return;
-    }
-    while ((size = port_read(fd, bytes, sizeof bytes)) > 0 && !value.full)
-        for (long i = 0; i < size; i++)
-            value_add(&value, bytes[i]);
-    port_close(fd);
-    value_end(&value, observation);
-    if (size < 0) {
-        observations->used = value.start;
-        set_error(observation, (int)size);
-    }
+    while (fd >= 0 && room && (size = port_read(fd, bytes, sizeof bytes)) > 0)
+        for (long i = 0; i < size && room; i++)
+            room = add_byte(observations, observation, bytes[i]);
+    close_file(&fd);
+    observation->error = size < 0 ? (int)size : 0;
+    observation->result = size == -PORT_E_NOENT ? OBSERVATION_ABSENT
+                          : size < 0 || !room   ? OBSERVATION_FAILED
+                                                : OBSERVATION_READ;
 }
 
 /* Finds NAME=VALUE in /proc/PID/environ, where each entry ends with a zero byte. The first one counts, as for
  * getenv(3). */
 static void read_variable(struct observations *observations, struct observation *observation, int pid) {
     static char bytes[4096];
-    struct value value = value_start(observations);
     const char *name = observation->what.name,
                *at = name; /* the next byte of the name, or NULL: another entry */
-    bool found = false, done = false;
+    bool room = true, found = false, done = false;
     int fd = open_proc_file(pid, "environ");
-    long size = 0;
+    long size = fd;
 
-    if (fd < 0) {
-        observation->result = OBSERVATION_FAILED;
-        observation->error = fd;
-        return;
-    }
-    while (!done && (size = port_read(fd, bytes, sizeof bytes)) > 0)
+    while (fd >= 0 && !done && (size = port_read(fd, bytes, sizeof bytes)) > 0)
         for (long i = 0; i < size && !done; i++) {
             if (found && bytes[i])
-                value_add(&value, bytes[i]);
+                room &= add_byte(observations, observation, bytes[i]);
             else if (!bytes[i]) {
                 done = found;
                 at = name;
@@ -119,16 +78,11 @@ static void read_variable(struct observations *observations, struct observation 
             else
                 at = at && *at == bytes[i] ? at + 1 : NULL;
         }
-    port_close(fd);
-    if (size < 0) {
-        observations->used = value.start;
-        observation->result = OBSERVATION_FAILED;
-        observation->error = (int)size;
-    } else if (found) {
-        value_end(&value, observation);
-    } else {
-        observation->result = OBSERVATION_ABSENT;
-    }
+    close_file(&fd);
+    observation->error = size < 0 ? (int)size : 0;
+    observation->result = size < 0 || !room ? OBSERVATION_FAILED
+                          : found           ? OBSERVATION_READ
+                                            : OBSERVATION_ABSENT;
 }
 
 /* Opens a file of the process's cgroup. The line "0::PATH" of /proc/PID/cgroup is that of version 2; the file
@@ -142,8 +96,7 @@ static int open_cgroup_file(int pid, const char *name) {
 
     while (lines.fd >= 0 && version_2 >= 0 && !group && next_line(&lines, &line) == LINE)
         group = text_after(line, "0::");
-    if (version_2 >= 0)
-        port_close(version_2);
+    close_file(&version_2);
     if (lines.fd < 0)
         return lines.fd;
     port_close(lines.fd);
@@ -156,7 +109,7 @@ void observe_values(struct observations *observations, int pid, const struct obs
     observations->used = 0;
     for (unsigned i = 0; i < count; i++) {
         struct observation *one = &observations->list[i];
-        *one = (struct observation){.what = requests[i]};
+        *one = (struct observation){.what = requests[i], .value = observations->bytes + observations->used};
         switch (requests[i].kind) {
         case OBSERVE_ENV:
             read_variable(observations, one, pid);
@@ -173,5 +126,7 @@ void observe_values(struct observations *observations, int pid, const struct obs
         case OBSERVE_COUNT:
             break;
         }
+        if (one->result == OBSERVATION_READ)
+            observations->used += one->size;
     }
 }

@@ -21,6 +21,12 @@ int open_proc_file(int pid, const char *name) {
     return open_path("/proc/%d/%s", pid, name);
 }
 
+void close_file(int *fd) {
+    if (*fd >= 0)
+        port_close(*fd);
+    *fd = -1;
+}
+
 static bool take_text(int fd, char *bytes, size_t room) {
     long size = port_read(fd, bytes, room - 1);
     bytes[size > 0 ? size : 0] = 0;
@@ -33,8 +39,7 @@ bool reread_text(int fd, char *bytes, size_t room) {
 
 bool read_text(int fd, char *bytes, size_t room) {
     bool found = fd >= 0 && take_text(fd, bytes, room);
-    if (fd >= 0)
-        port_close(fd);
+    close_file(&fd);
     return found;
 }
 
@@ -140,12 +145,6 @@ void facts_grow(struct facts *after, const struct facts *before) {
 void open_task_files(struct task_files *files, int pid) {
     files->comm = open_proc_file(pid, "comm");
     files->schedstat = open_proc_file(pid, "schedstat");
-}
-
-static void close_file(int *fd) {
-    if (*fd >= 0)
-        port_close(*fd);
-    *fd = -1;
 }
 
 void close_task_files(struct task_files *files) {
@@ -303,7 +302,6 @@ int for_each_child(int parent, void (*found)(int pid, int group)) {
             }
         }
     }
-    if (fd >= 0)
-        port_close(fd);
+    close_file(&fd);
     return count;
 }

@@ -17,14 +17,16 @@ int open_proc_file(int pid, const char *name);
 /* Opens a file for reading, whose path is formatted as in `text_format`. Returns a negative errno on
  * failure. */
 int open_path(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* Closes a file if it is open, and marks it as closed. */
+void close_file(int *fd);
 /* Reads the beginning of a file as text and closes it. Returns false if it is empty or can't be read; `bytes`
  * may then be unchanged. */
 bool read_text(int fd, char *bytes, size_t room);
 /* Reads the beginning of a file that stays open, as it is now. */
 bool reread_text(int fd, char *bytes, size_t room);
-/* Reads the number after the first `mark`, and after blanks. */
 /* Reads field `number` of /proc/PID/stat, counted from 1 as in proc(5), after the name in field 2. */
 bool stat_field(const char *stat, int number, int64_t *value);
+/* Reads the number after the first `mark`, and after blanks. */
 bool number_after(const char *text, const char *mark, int64_t *number);
 
 void fact_set(struct facts *facts, enum fact fact, int64_t value);

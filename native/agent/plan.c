@@ -14,13 +14,11 @@ struct key {
     bool repeats;
     enum need need;
     size_t field;            /* offset of what it sets in the request */
-    unsigned *count;         /* of the words of a list */
     int64_t lowest, highest; /* of a number */
 };
 
 static char *store; /* of PLAN_BYTES */
 static size_t stored;
-static unsigned arguments, variables, generator_arguments, generator_variables;
 
 /* Stores a text until the trial has ended. */
 static const char *keep_text(const char *text, const char **kept) {
@@ -69,7 +67,7 @@ static const char *parse_nonce(struct request *request, char *value, const struc
     bool valid = length == PLAN_NONCE;
 
     for (size_t i = 0; i < length; i++)
-        valid &= (value[i] >= '0' && value[i] <= '9') || (value[i] >= 'a' && value[i] <= 'f');
+        valid &= text_digit(value[i], 'a') >= 0;
     if (!kept) {
         kept = port_mmap(PLAN_NONCE + 1, false);
         if (!kept)
@@ -84,29 +82,31 @@ static const char *parse_nonce(struct request *request, char *value, const struc
 }
 
 static const char *parse_argument(struct request *request, char *value, const struct key *key) {
+    struct program *program = field_of(request, key);
     const char *kept, *error;
 
-    if (*key->count == PLAN_WORDS)
+    if (program->argument_count == PLAN_WORDS)
         return "there are more than 4096 arguments";
-    error = *key->count ? store_text(value, &kept) : store_path(value, &kept);
+    error = program->argument_count ? store_text(value, &kept) : store_path(value, &kept);
     if (!error)
-        ((char **)field_of(request, key))[(*key->count)++] = (char *)kept;
+        program->arguments[program->argument_count++] = (char *)kept;
     return error;
 }
 
 static const char *parse_variable(struct request *request, char *value, const struct key *key) {
+    struct program *program = field_of(request, key);
     const char *kept, *error = store_text(value, &kept);
 
     if (error)
         return error;
-    if (*key->count == PLAN_WORDS)
+    if (program->variable_count == PLAN_WORDS)
         return "there are more than 4096 environment variables";
     const char *equals = kept;
     while (*equals && *equals != '=')
         equals++;
     if (!*equals || equals == kept)
         return "an environment variable is NAME=VALUE";
-    ((char **)field_of(request, key))[(*key->count)++] = (char *)kept;
+    program->environment[program->variable_count++] = (char *)kept;
     return NULL;
 }
 
@@ -123,35 +123,26 @@ static const char *parse_option(struct request *request, char *value, const stru
     return error;
 }
 
-static const char *read_cpus(struct port_cpu_set *cpus, bool *pinned, const char *value) {
+static const char *parse_cpus(struct request *request, char *value, const struct key *key) {
+    struct program *program = field_of(request, key);
     const char *at = value;
     int64_t cpu;
 
-    if (text_equal(value, "all"))
-        return NULL;
-    *pinned = true;
-    for (;; at++) {
+    __builtin_memset(&program->cpus, 0, sizeof program->cpus);
+    program->pinned = !text_equal(value, "all");
+    for (; program->pinned; at++) {
         if (!text_number(&at, &cpu))
             return "processors are a comma list of numbers, or `all`";
         if (cpu >= PORT_MAX_CPUS)
             return "a processor's number is at most 4095";
         enum { BITS = 8 * sizeof(unsigned long) };
-        cpus->bits[cpu / BITS] |= 1UL << (cpu % BITS);
+        program->cpus.bits[cpu / BITS] |= 1UL << (cpu % BITS);
         if (!*at)
             return NULL;
         if (*at != ',')
             return "processors are a comma list of numbers, or `all`";
     }
-}
-
-static const char *parse_cpus(struct request *request, char *value, const struct key *key) {
-    (void)key;
-    return read_cpus(&request->cpus, &request->pinned, value);
-}
-
-static const char *parse_generator_cpus(struct request *request, char *value, const struct key *key) {
-    (void)key;
-    return read_cpus(&request->server.cpus, &request->server.pinned, value);
+    return NULL;
 }
 
 static const char *parse_nice(struct request *request, char *value, const struct key *key) {
@@ -215,13 +206,13 @@ static const int64_t YEAR_MS = 365 * 24LL * HOUR_MS;
 static const struct key keys[] = {
     {WORD_TRIAL, parse_trial, .need = MUST},
     {WORD_NONCE, parse_nonce, .need = MAY},
-    {WORD_ARG, parse_argument, .repeats = true, .need = MUST, FIELD(arguments), .count = &arguments},
-    {WORD_ENV, parse_variable, .repeats = true, .need = MAY, FIELD(environment), .count = &variables},
+    {WORD_ARG, parse_argument, .repeats = true, .need = MUST, FIELD(program)},
+    {WORD_ENV, parse_variable, .repeats = true, .need = MAY, FIELD(program)},
     {WORD_CWD, parse_path, .need = MUST, FIELD(folder)},
     {WORD_ROOT, parse_option, .need = MAY, FIELD(root)},
     {WORD_ROOT_LAYER, parse_option, .need = MAY, FIELD(layer)},
     {WORD_ROOT_FILES, parse_path, .need = MAY, FIELD(files)},
-    {WORD_CPUS, parse_cpus, .need = MUST},
+    {WORD_CPUS, parse_cpus, .need = MUST, FIELD(program)},
     {WORD_NICE, parse_nice, .need = MAY},
     {WORD_TIMEOUT_MS, .need = MUST, NUMBER(timeout_ms, 1, YEAR_MS)},
     {WORD_OUTPUT_BYTES, .need = MUST, NUMBER(output_bytes, 1, 16 << 20)},
@@ -235,11 +226,9 @@ static const struct key keys[] = {
     {WORD_WARM_MS, .need = MUST_OF_SERVER, NUMBER(server.warm_ms, 0, HOUR_MS)},
     {WORD_DRAIN_MS, .need = MUST_OF_SERVER, NUMBER(server.drain_ms, 0, HOUR_MS)},
     {WORD_STOP_MS, .need = MUST_OF_SERVER, NUMBER(server.stop_ms, 1, HOUR_MS)},
-    {WORD_DRIVER_ARG, parse_argument, .repeats = true, .need = MUST_OF_SERVER, FIELD(server.arguments),
-     .count = &generator_arguments},
-    {WORD_DRIVER_ENV, parse_variable, .repeats = true, .need = MAY_OF_SERVER, FIELD(server.environment),
-     .count = &generator_variables},
-    {WORD_DRIVER_CPUS, parse_generator_cpus, .need = MUST_OF_SERVER},
+    {WORD_DRIVER_ARG, parse_argument, .repeats = true, .need = MUST_OF_SERVER, FIELD(generator)},
+    {WORD_DRIVER_ENV, parse_variable, .repeats = true, .need = MAY_OF_SERVER, FIELD(generator)},
+    {WORD_DRIVER_CPUS, parse_cpus, .need = MUST_OF_SERVER, FIELD(generator)},
 };
 enum { KEYS = sizeof keys / sizeof *keys };
 
@@ -250,17 +239,22 @@ static enum plan_result refuse(struct plan *plan, const char *error) {
 
 /* Reads a line. */
 static enum plan_result read_line(struct plan *plan, char **line) {
-    enum line_result result = next_line(&plan->lines, line);
+    static const struct {
+        enum plan_result result;
+        const char *error;
+    } meanings[] = {
+        [LINE] = {PLAN_TRIAL, NULL},
+        [LINE_NONE] = {PLAN_END, NULL},
+        [LINE_UNFINISHED] = {PLAN_MALFORMED, "the last line has no newline"},
+        [LINE_TOO_LONG] = {PLAN_MALFORMED, "the line is longer than 400 KiB"},
+        [LINE_STOPPED] = {PLAN_STOPPED, NULL},
+        [LINE_FAILED] = {PLAN_MALFORMED, "the plan can't be read"},
+    };
+    enum line_result found = next_line(&plan->lines, line);
+
     plan->line++;
-    if (result == LINE_TOO_LONG)
-        return refuse(plan, "the line is longer than 400 KiB");
-    if (result == LINE_UNFINISHED)
-        return refuse(plan, "the last line has no newline");
-    if (result == LINE_FAILED)
-        return refuse(plan, "the plan can't be read");
-    if (result == LINE_STOPPED)
-        return PLAN_STOPPED;
-    return result == LINE ? PLAN_TRIAL : PLAN_END;
+    plan->error = meanings[found].error;
+    return meanings[found].result;
 }
 
 enum plan_result plan_open(struct plan *plan) {
@@ -312,16 +306,14 @@ static const char *missing_line(unsigned seen) {
 }
 
 enum plan_result plan_next(struct plan *plan, struct request *request) {
+    struct program *program = &request->program, *generator = &request->generator;
+    size_t zeroed = offsetof(struct request, id);
     unsigned seen = 0;
 
-    stored = arguments = variables = generator_arguments = generator_variables = 0;
-    __builtin_memset(&request->cpus, 0, sizeof request->cpus);
-    __builtin_memset(&request->server.cpus, 0, sizeof request->server.cpus);
-    request->pinned = request->has_nice = request->server.pinned = false;
-    request->server.port = 0;
-    request->nonce = request->in = request->out = NULL;
-    request->root = request->layer = request->files = NULL;
-    request->observation_count = request->group_count = 0;
+    stored = 0;
+    program->argument_count = program->variable_count = 0;
+    generator->argument_count = generator->variable_count = 0;
+    __builtin_memset((char *)request + zeroed, 0, sizeof *request - zeroed);
     for (;;) {
         char *line;
         enum plan_result result = read_line(plan, &line);
@@ -345,7 +337,8 @@ enum plan_result plan_next(struct plan *plan, struct request *request) {
         return refuse(plan, "the trial has root-layer or root-files without root");
     if (request->root && request->server.port)
         return refuse(plan, "a server can't have a root file system of its own");
-    request->server.arguments[generator_arguments] = request->server.environment[generator_variables] = NULL;
-    request->arguments[arguments] = request->environment[variables] = NULL;
+    program->arguments[program->argument_count] = program->environment[program->variable_count] = NULL;
+    generator->arguments[generator->argument_count] = generator->environment[generator->variable_count] =
+        NULL;
     return PLAN_TRIAL;
 }

@@ -16,32 +16,34 @@ enum {
     PLAN_LINE = 400 << 10
 };
 
+/* A program to start: that of the trial, or a server's load generator. */
+struct program {
+    char *arguments[PLAN_WORDS + 1], *environment[PLAN_WORDS + 1]; /* each ends with NULL */
+    unsigned argument_count, variable_count;
+    bool pinned; /* to `cpus` */
+    struct port_cpu_set cpus;
+};
+
 /* How a server is measured. `port` is 0 if the program is no server. */
 struct server_request {
-    int64_t port;
-    char *arguments[PLAN_WORDS + 1],
-        *environment[PLAN_WORDS + 1]; /* of the load generator; each ends with NULL */
-    bool pinned;
-    struct port_cpu_set cpus;
-    int64_t ready_ms, warm_ms, drain_ms, stop_ms;
+    int64_t port, ready_ms, warm_ms, drain_ms, stop_ms;
 };
 
 struct request {
+    struct program program, generator;
+    struct observation_request observations[MOST_OBSERVATIONS];
+    /* What follows is zero unless the trial has a line for it. */
     char id[PLAN_ID + 1];
     const char *nonce; /* in memory that no child has; NULL if the trial has none */
-    char *arguments[PLAN_WORDS + 1], *environment[PLAN_WORDS + 1]; /* each ends with NULL */
     const char *folder;
     const char *root, *layer, *files; /* folders of its root file system; NULL: that of the agent */
     const char *in, *out;             /* paths; NULL: /dev/null, and the agent's pipe */
-    bool pinned, has_nice;
-    struct port_cpu_set cpus;
+    bool has_nice;
     int nice;
     int64_t timeout_ms, output_bytes, disk_bytes;
     struct server_request server;
     const char *groups[PLAN_GROUPS]; /* files of cgroups by which a process enters them */
-    unsigned group_count;
-    struct observation_request observations[MOST_OBSERVATIONS];
-    unsigned observation_count;
+    unsigned group_count, observation_count;
     int64_t read_ns; /* time at which `run` was read */
 };
 

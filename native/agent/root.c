@@ -98,7 +98,5 @@ void root_keep(int pid) {
 }
 
 void root_drop(void) {
-    if (kept >= 0)
-        port_close(kept);
-    kept = -1;
+    close_file(&kept);
 }

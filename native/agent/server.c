@@ -14,28 +14,24 @@ static void enter(struct server *server, enum server_phase phase, int64_t ms) {
 }
 
 static bool fail(struct server *server, enum outcome outcome, int64_t code, const char *why) {
-    server->answer->outcome = outcome;
-    server->answer->code = code;
+    set_outcome(server->answer, outcome, code);
     note(server->answer, "%s", why);
     return false;
 }
 
 void server_begin(struct server *server, const struct request *request, struct answer *answer,
                   const struct started *program) {
-    server->request = request;
-    server->answer = answer;
-    server->pid = program->pid;
-    server->files = &program->files;
-    server->running = server->killed = server->finished = false;
+    *server = (struct server){.request = request,
+                              .answer = answer,
+                              .pid = program->pid,
+                              .files = &program->files,
+                              .generator = NOT_STARTED};
     if (request->server.port)
         enter(server, PHASE_CONNECT, request->server.ready_ms);
-    else
-        server->phase = PHASE_NONE;
 }
 
 static void reopen(struct output *output, int fd) {
-    if (output->fd >= 0)
-        port_close(output->fd);
+    close_file(&output->fd);
     output->fd = fd;
     output->used = 0;
 }
@@ -43,20 +39,16 @@ static void reopen(struct output *output, int fd) {
 static bool start_generator(struct server *server, enum server_phase phase, int64_t ms) {
     static struct request
         *request; /* the fields that `start` reads, and zeros, in memory that the child has */
-    const struct server_request *wanted = &server->request->server;
 
     if (!request)
         request = port_mmap(sizeof *request, true);
     if (!request)
         return fail(server, OUTCOME_UNDRIVEN, PORT_E_NOMEM, "the load generator: no memory");
     request->folder = server->request->folder;
-    request->pinned = wanted->pinned;
-    request->cpus = wanted->cpus;
+    request->program = server->request->generator;
     request->disk_bytes = server->request->disk_bytes;
-    __builtin_memcpy(request->arguments, wanted->arguments, sizeof request->arguments);
-    __builtin_memcpy(request->environment, wanted->environment, sizeof request->environment);
     enter(server, phase, ms);
-    if (start_untraced(&server->generator, request) != 0)
+    if (start(&server->generator, request, false) != 0)
         return fail(server, OUTCOME_UNDRIVEN, PORT_E_AGAIN, "the load generator: fork failed");
     server->running = true;
     server->killed = false;
@@ -72,8 +64,8 @@ static void end_window(struct server *server, const struct port_event *event) {
     fact_set(facts, FACT_DRIVEN_NS, port_now_ns() - server->generator.launch->released_ns);
     count_server(&server->after);
     set_window_facts(facts, &server->before, &server->after);
-    fact_set(facts, FACT_DRIVER_USER_US, event->usage.user_us);
-    fact_set(facts, FACT_DRIVER_SYSTEM_US, event->usage.system_us);
+    fact_set(facts, FACT_DRIVER_USER_US, event->usage[PORT_USER_US]);
+    fact_set(facts, FACT_DRIVER_SYSTEM_US, event->usage[PORT_SYSTEM_US]);
     observe_image(&server->answer->image, server->files, server->pid);
     observe_values(&server->answer->observations, server->pid, server->request->observations,
                    server->request->observation_count);
@@ -153,8 +145,7 @@ static bool judge_generator(struct server *server, const struct port_event *even
 
     if (launch->failed || launch->released_ns == 0) {
         note(server->answer, "the load generator: could not %s", start_step(launch->step));
-        server->answer->outcome = OUTCOME_UNDRIVEN;
-        server->answer->code = launch->failed ? -launch->failed : PORT_E_INTR;
+        set_outcome(server->answer, OUTCOME_UNDRIVEN, launch->failed ? -launch->failed : PORT_E_INTR);
         return false;
     }
     if (server->killed || (event->change == PORT_EXITED && event->value == 0))

@@ -111,7 +111,7 @@ static int prepare(enum step step, const struct request *request, int pipes[PIPE
     case STEP_LIMITS:
         return port_limit_file_size(request->disk_bytes);
     case STEP_CPUS:
-        return request->pinned ? port_set_affinity(0, &request->cpus) : 0;
+        return request->program.pinned ? port_set_affinity(0, &request->program.cpus) : 0;
     case STEP_NICE:
         return request->has_nice ? port_set_nice(request->nice) : 0;
     case STEP_FILES:
@@ -145,7 +145,8 @@ static _Noreturn void run_child(struct launch *launch, const struct request *req
         launch->step = STEP_EXEC;
         launch->delay_ns = read_run_delay(child_room.memory.schedstat);
         launch->released_ns = port_now_ns();
-        launch->failed = port_exec(request->arguments[0], request->arguments, request->environment);
+        launch->failed = port_exec(request->program.arguments[0], request->program.arguments,
+                                   request->program.environment);
     }
     port_exit(127);
 }
@@ -162,11 +163,8 @@ static void wait_for_session(int pid, int fd) {
 }
 
 static void close_pipes(int pipes[PIPES][2], int end) {
-    for (int i = 0; i < PIPES; i++) {
-        if (pipes[i][end] >= 0)
-            port_close(pipes[i][end]);
-        pipes[i][end] = -1;
-    }
+    for (int i = 0; i < PIPES; i++)
+        close_file(&pipes[i][end]);
 }
 
 /* There is at most one traced process and one that is not. Their memory stays for later ones. */
@@ -187,7 +185,6 @@ static int fork_waiting(struct started *started, const struct request *request, 
     int result = 0, pid;
 
     *started = (struct started)NOT_STARTED;
-    started->launch = launch;
     if (!launch)
         return -PORT_E_NOMEM;
     for (int i = 0; i < PIPES && result == 0; i++)
@@ -198,12 +195,11 @@ static int fork_waiting(struct started *started, const struct request *request, 
     if (pid < 0) {
         close_pipes(pipes, 0);
         close_pipes(pipes, 1);
-        start_release(started);
         return pid;
     }
+    started->launch = launch;
     started->pid = pid;
-    port_close(pipes[SESSION][1]); /* so that the child's death ends the wait */
-    pipes[SESSION][1] = -1;
+    close_file(&pipes[SESSION][1]); /* so that the child's death ends the wait */
     wait_for_session(pid, pipes[SESSION][0]);
     port_close(pipes[SESSION][0]);
     started->trace_failed = traced ? port_trace_exit(pid) : 0;
@@ -219,11 +215,10 @@ static int fork_waiting(struct started *started, const struct request *request, 
 }
 
 static void release(struct started *started, const struct request *request) {
-    if (request->pinned) /* moves it while it sleeps; STEP_CPUS reports an error */
-        port_set_affinity(started->pid, &request->cpus);
+    if (request->program.pinned) /* moves it while it sleeps; STEP_CPUS reports an error */
+        port_set_affinity(started->pid, &request->program.cpus);
     port_write(started->release, "", 1);
-    port_close(started->release);
-    started->release = -1;
+    close_file(&started->release);
 }
 
 /* Ends the waiting process if it does not wait any more, because something stopped or killed it. */
@@ -250,7 +245,7 @@ static void check_waiting(void) {
     port_close(waiting.out);
     port_close(waiting.err);
     port_close(waiting.release);
-    start_release(&waiting);
+    close_task_files(&waiting.files);
     waiting = (struct started)NOT_STARTED;
 }
 
@@ -259,28 +254,17 @@ void start_early(const struct request *request) {
         fork_waiting(&waiting, request, true);
 }
 
-int start(struct started *started, const struct request *request) {
+int start(struct started *started, const struct request *request, bool traced) {
     int result = 0;
 
-    if (waiting.pid > 0)
+    if (traced && waiting.pid > 0)
         check_waiting();
-    *started = waiting;
-    waiting = (struct started)NOT_STARTED;
+    *started = traced ? waiting : (struct started)NOT_STARTED;
+    if (traced)
+        waiting = (struct started)NOT_STARTED;
     if (started->pid < 0)
-        result = fork_waiting(started, request, true);
+        result = fork_waiting(started, request, traced);
     if (result == 0)
         release(started, request);
     return result;
-}
-
-int start_untraced(struct started *started, const struct request *request) {
-    int result = fork_waiting(started, request, false);
-    if (result == 0)
-        release(started, request);
-    return result;
-}
-
-void start_release(struct started *started) {
-    close_task_files(&started->files);
-    started->launch = NULL;
 }

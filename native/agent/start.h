@@ -32,13 +32,11 @@ struct started {
  * shares with the agent, also what is written there later. */
 void start_early(const struct request *request);
 
-/* Starts the program, in the waiting process if there is one. Returns 0, or a negative errno when there is no
- * process; `started` then owns nothing. If the program can't be executed there is a process, which ends at
- * once and leaves the error in `launch`. */
-int start(struct started *started, const struct request *request);
-/* The same without tracing, in a new process; the request may be in any memory. */
-int start_untraced(struct started *started, const struct request *request);
-void start_release(struct started *started);
+/* Starts the program: traced, in the waiting process if there is one; or else in a new process, and then the
+ * request may be in any memory. Returns 0, or a negative errno when there is no process; `started` then owns
+ * nothing. If the program can't be executed there is a process, which ends at once and leaves the error in
+ * `launch`. */
+int start(struct started *started, const struct request *request, bool traced);
 
 /* Describes a step, for a note. */
 const char *start_step(int step);

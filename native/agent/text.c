@@ -36,6 +36,12 @@ bool text_number(const char **text, int64_t *number) {
     return true;
 }
 
+int text_digit(char digit, char ten) {
+    if (digit >= '0' && digit <= '9')
+        return digit - '0';
+    return digit >= ten && digit <= ten + 5 ? digit - ten + 10 : -1;
+}
+
 uint32_t crc_add(uint32_t crc, unsigned char byte) { /* reflected, four bits at a time */
     static const uint32_t table[16] = {
         0x00000000, 0x1db71064, 0x3b6e20c8, 0x26d930ac, 0x76dc4190, 0x6b6b51f4, 0x4db26158, 0x5005713c,
@@ -100,14 +106,20 @@ const char *text_end(struct text *text) {
     return text->bytes;
 }
 
-static bool is_plain(unsigned char byte) {
-    return byte > ' ' && byte < 0x7f && byte != '%';
+void text_print(void (*put)(char byte), const char *format, ...) {
+    char bytes[8192];
+    struct text text = {bytes, sizeof bytes, 0, false};
+    va_list values;
+
+    va_start(values, format);
+    text_add_list(&text, format, values);
+    va_end(values);
+    for (const char *at = text_end(&text); *at; at++)
+        put(*at);
 }
 
-static int digit(char c) {
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+static bool is_plain(unsigned char byte) {
+    return byte > ' ' && byte < 0x7f && byte != '%';
 }
 
 bool text_decode(char *text) {
@@ -124,8 +136,8 @@ bool text_decode(char *text) {
             *to++ = *from;
             continue;
         }
-        int high = *from == '%' ? digit(from[1]) : -1;
-        int low = high < 0 ? -1 : digit(from[2]);
+        int high = *from == '%' ? text_digit(from[1], 'A') : -1;
+        int low = high < 0 ? -1 : text_digit(from[2], 'A');
         if (low < 0 || high * 16 + low == 0 || is_plain((unsigned char)(high * 16 + low)))
             return false;
         *to++ = (char)(high * 16 + low);

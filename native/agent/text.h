@@ -17,6 +17,9 @@ const char *text_after(const char *text, const char *start);
  * if there is no number, or if it is greater than 2^63 - 1. */
 bool text_number(const char **text, int64_t *number);
 
+/* Returns the value of a hexadecimal digit, or -1; `ten` is A or a. */
+int text_digit(char digit, char ten);
+
 /* CRC-32 of IEEE 802.3, the same as zlib's: begin with CRC_START, add each byte, and invert the result. */
 #define CRC_START UINT32_MAX
 uint32_t crc_add(uint32_t crc, unsigned char byte);
@@ -32,6 +35,8 @@ void text_add(struct text *text, const char *more);
 /* Adds what printf would print. The format has no conversions other than %s, %d and %lld. */
 void text_add_list(struct text *text, const char *format, va_list values);
 void text_format(struct text *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Gives what printf would print, up to 8 KiB, to `put`, byte by byte. */
+void text_print(void (*put)(char byte), const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Terminates the text with a zero byte, for which there is always room, and returns it. */
 const char *text_end(struct text *text);
 

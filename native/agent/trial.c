@@ -77,8 +77,7 @@ static void drain(struct output *output) {
         if (size == -PORT_E_AGAIN)
             return;
         if (size <= 0) {
-            port_close(output->fd);
-            output->fd = -1;
+            close_file(&output->fd);
         } else if (full) {
             return; /* the next call reads the rest */
         } else {
@@ -132,9 +131,9 @@ static void observe_memory(void) {
 static bool is_beside_trial(void) {
     enum { BITS = 8 * sizeof(unsigned long) };
     const struct request *request = trial.request;
-    int cpu = request->pinned && !request->server.port ? port_current_cpu() : -1;
+    int cpu = request->program.pinned && !request->server.port ? port_current_cpu() : -1;
 
-    return cpu >= 0 && cpu < PORT_MAX_CPUS && !(request->cpus.bits[cpu / BITS] >> (cpu % BITS) & 1);
+    return cpu >= 0 && cpu < PORT_MAX_CPUS && !(request->program.cpus.bits[cpu / BITS] >> (cpu % BITS) & 1);
 }
 
 static void handle_exit_stop(void) {
@@ -156,27 +155,31 @@ static void handle_exit_stop(void) {
 }
 
 static void handle_end(const struct port_event *event) {
+    static const enum fact used[PORT_USAGES] = {
+        [PORT_USER_US] = FACT_USER_US,
+        [PORT_SYSTEM_US] = FACT_SYSTEM_US,
+        [PORT_MAXRSS_BYTES] = FACT_MAXRSS_BYTES,
+        [PORT_MINFLT] = FACT_MINFLT,
+        [PORT_MAJFLT] = FACT_MAJFLT,
+        [PORT_NVCSW] = FACT_NVCSW,
+        [PORT_NIVCSW] = FACT_NIVCSW,
+        [PORT_READ_BYTES] = FACT_READ_BYTES,
+        [PORT_WRITE_BYTES] = FACT_WRITE_BYTES,
+    };
     struct facts *facts = &kept.answer.facts;
 
     trial.ended = true;
     trial.ended_ns = port_now_ns();
     trial.asleep_ns = 0;
-    if (!trial.stopped) {
-        kept.answer.outcome = event->change == PORT_EXITED ? OUTCOME_EXITED : OUTCOME_SIGNALED;
-        kept.answer.code = event->value;
-    }
-    fact_set(facts, FACT_USER_US, event->usage.user_us);
-    fact_set(facts, FACT_SYSTEM_US, event->usage.system_us);
-    fact_set(facts, FACT_MAXRSS_BYTES, event->usage.maxrss_bytes);
-    fact_set(facts, FACT_MINFLT, event->usage.minflt);
-    fact_set(facts, FACT_MAJFLT, event->usage.majflt);
-    fact_set(facts, FACT_NVCSW, event->usage.nvcsw);
-    fact_set(facts, FACT_NIVCSW, event->usage.nivcsw);
-    fact_set(facts, FACT_READ_BYTES, event->usage.read_bytes);
-    fact_set(facts, FACT_WRITE_BYTES, event->usage.write_bytes);
-    int64_t counted = kept.server.after.nvcsw + kept.server.after.nivcsw;
-    if (facts->known[FACT_SERVER_NVCSW] && event->usage.nvcsw + event->usage.nivcsw >= counted)
-        fact_set(facts, FACT_SERVER_UNSEEN_SWITCHES, event->usage.nvcsw + event->usage.nivcsw - counted);
+    if (!trial.stopped)
+        set_outcome(&kept.answer, event->change == PORT_EXITED ? OUTCOME_EXITED : OUTCOME_SIGNALED,
+                    event->value);
+    for (int i = 0; i < PORT_USAGES; i++)
+        fact_set(facts, used[i], event->usage[i]);
+    int64_t switches = event->usage[PORT_NVCSW] + event->usage[PORT_NIVCSW];
+    int64_t counted = kept.server.after.sums[COUNT_NVCSW] + kept.server.after.sums[COUNT_NIVCSW];
+    if (facts->known[FACT_SERVER_NVCSW] && switches >= counted)
+        fact_set(facts, FACT_SERVER_UNSEEN_SWITCHES, switches - counted);
 }
 
 static void handle_event(const struct port_event *event) {
@@ -185,7 +188,7 @@ static void handle_event(const struct port_event *event) {
     bool good = true;
 
     if (gone)
-        trial.cpu_us += event->usage.user_us + event->usage.system_us;
+        trial.cpu_us += event->usage[PORT_USER_US] + event->usage[PORT_SYSTEM_US];
     if (server_handle_event(&kept.server, event, &good)) {
         if (!good)
             stop(kept.answer.outcome);
@@ -231,9 +234,9 @@ static void handle_signals(void) {
 }
 
 static void check_disk(void) {
-    int64_t bytes;
-    if (trial.free_bytes >= 0 && port_available_bytes(trial.request->folder, &bytes) == 0 &&
-        trial.free_bytes - bytes > trial.request->disk_bytes)
+    struct port_file_system now = {0};
+    if (trial.free_bytes >= 0 && port_statfs(trial.request->folder, &now) == 0 &&
+        trial.free_bytes - now.available_bytes > trial.request->disk_bytes)
         stop(OUTCOME_DISK);
 }
 
@@ -375,8 +378,7 @@ static void decide_outcome(void) {
     struct launch *launch = kept.started.launch;
 
     if (!has_run() && !trial.stopped) {
-        answer->outcome = OUTCOME_UNSTARTED;
-        answer->code = launch->failed ? -launch->failed : PORT_E_INTR;
+        set_outcome(answer, OUTCOME_UNSTARTED, launch->failed ? -launch->failed : PORT_E_INTR);
         note(answer, "could not %s", start_step(launch->step));
         return;
     }
@@ -384,21 +386,16 @@ static void decide_outcome(void) {
     if (kept.server.phase != PHASE_NONE && kept.server.phase != PHASE_STOP && !trial.stopped)
         note(answer, "the server ended before %s",
              kept.server.phase == PHASE_CONNECT ? "it accepted connections" : "SIGTERM");
-    if (trial.stopped) {
+    if (trial.stopped)
         answer->code = answer->outcome == OUTCOME_UNDRIVEN ? answer->code : 0;
-    } else if (overflowed()) {
-        answer->outcome = OUTCOME_OVERFLOW;
-        answer->code = 0;
-    } else if (kept.server.phase == PHASE_STOP) {
-        answer->outcome = OUTCOME_DRIVEN;
-        answer->code = 0;
-    } else if (answer->outcome == OUTCOME_SIGNALED && answer->code == PORT_SIG_XFSZ) {
-        answer->outcome = OUTCOME_DISK;
-        answer->code = 0;
-    } else if (answer->outcome == OUTCOME_EXITED && trial.killed > 0) {
-        answer->outcome = OUTCOME_ORPHANS;
-        answer->code = trial.killed;
-    }
+    else if (overflowed())
+        set_outcome(answer, OUTCOME_OVERFLOW, 0);
+    else if (kept.server.phase == PHASE_STOP)
+        set_outcome(answer, OUTCOME_DRIVEN, 0);
+    else if (answer->outcome == OUTCOME_SIGNALED && answer->code == PORT_SIG_XFSZ)
+        set_outcome(answer, OUTCOME_DISK, 0);
+    else if (answer->outcome == OUTCOME_EXITED && trial.killed > 0)
+        set_outcome(answer, OUTCOME_ORPHANS, trial.killed);
 }
 
 /* Keeps the facts of the machine and of the trial only: the program never ran. Those of the agent follow. */
@@ -444,9 +441,7 @@ static void measure(const struct facts *before) {
 }
 
 static void close_output(struct output *output) {
-    if (output->fd >= 0)
-        port_close(output->fd);
-    output->fd = -1;
+    close_file(&output->fd);
     output->used = 0;
 }
 
@@ -475,36 +470,32 @@ static bool open_output(struct output *output, int fd) {
 static void end_trial(void) {
     for (int i = 0; i < OUTPUTS; i++)
         close_output(&kept.answer.outputs[i]);
-    start_release(&kept.started);
+    close_task_files(&kept.started.files);
 }
 
 static void answer_unstarted(int error) {
-    kept.answer.outcome = OUTCOME_UNSTARTED;
-    kept.answer.code = -error;
+    set_outcome(&kept.answer, OUTCOME_UNSTARTED, -error);
     note(&kept.answer, "the agent could not fork or map memory");
 }
 
 static void begin(const struct request *request, int signal_fd) {
     struct answer *answer = &kept.answer;
+    struct port_file_system before = {.available_bytes = -1};
     int64_t least_ns;
 
     end_trial();
-    trial = (struct trial){.request = request,
-                           .signal_fd = signal_fd,
-                           .agent = AGENT_CONTINUES,
-                           .outlived_ns = INT64_MAX,
-                           .free_bytes = -1};
+    trial = (struct trial){
+        .request = request, .signal_fd = signal_fd, .agent = AGENT_CONTINUES, .outlived_ns = INT64_MAX};
     port_suspended_ns(&least_ns, &trial.suspended_ns);
     port_clock_offset_ns(&trial.offset_least_ns, &trial.offset_most_ns);
     trial.agent_cpu_ns = port_process_cpu_ns(port_getpid());
-    kept.server.phase = PHASE_NONE;
-    kept.server.running = false;
+    kept.server = (struct server){.generator = NOT_STARTED};
     if (!request->root) /* its folder is in the root */
-        port_available_bytes(request->folder, &trial.free_bytes);
+        port_statfs(request->folder, &before);
+    trial.free_bytes = before.available_bytes;
     answer->id = request->id;
     answer->nonce = request->nonce;
-    answer->outcome = OUTCOME_EXITED;
-    answer->code = 0;
+    set_outcome(answer, OUTCOME_EXITED, 0);
     answer->has_image = false;
     answer->notes = (struct text){answer->note_bytes, sizeof answer->note_bytes, 0, false};
     __builtin_memset(&answer->facts, 0, sizeof answer->facts);
@@ -522,7 +513,7 @@ enum agent_state run_trial(const struct request *request, int signal_fd, const s
     *answer = &kept.answer;
     begin(request, signal_fd);
     observe_machine(&before, &machine_files);
-    error = start(&kept.started, request);
+    error = start(&kept.started, request, true);
     if (error) {
         answer_unstarted(error);
         return AGENT_CONTINUES;

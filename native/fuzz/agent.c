@@ -37,9 +37,10 @@ static bool read_plan(const uint8_t *data, size_t size) {
         result = plan_next(&plan, &request);
         if (result != PLAN_TRIAL)
             break;
-        require(request.arguments[0] && request.arguments[0][0] == '/' && request.folder[0] == '/');
+        const char *path = request.program.arguments[0];
+        require(path && path[0] == '/' && request.folder[0] == '/');
         require(text_length(request.id) >= 1 && text_length(request.id) <= PLAN_ID);
-        for (char **word = request.arguments; *word; word++)
+        for (char **word = request.program.arguments; *word; word++)
             require(text_length(*word) < PLAN_BYTES);
         for (unsigned i = 0; i < request.observation_count; i++)
             require(text_length(request.observations[i].name) > 0);
@@ -145,7 +146,7 @@ static bool read_server(const uint8_t *data, size_t size) {
     set_files(data, size);
     count_server(&after);
     set_window_facts(&facts, &before, &after);
-    return after.processes > 0;
+    return after.sums[COUNT_PROCESSES] > 0;
 }
 
 /* What a trial inherits: governors, and the quota of cgroups. */

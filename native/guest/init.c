@@ -75,18 +75,6 @@ static void write_byte(char byte) {
     output.bytes[output.used++] = byte;
 }
 
-__attribute__((format(printf, 1, 2))) static void write_text(const char *format, ...) {
-    char bytes[2 * CHUNK]; /* also for a path */
-    struct text text = {bytes, sizeof bytes, 0, false};
-    va_list values;
-
-    va_start(values, format);
-    text_add_list(&text, format, values);
-    va_end(values);
-    for (const char *at = text_end(&text); *at; at++)
-        write_byte(*at);
-}
-
 /* Returns whether a folder is empty. Own programs may have files in /tmp, which then stay visible. */
 static bool is_empty(const char *path) {
     static char entries[CHUNK] __attribute__((aligned(8)));
@@ -211,7 +199,7 @@ static void write_file_content(const char *word, const char *path, size_t max) {
     while (used < sizeof room && (result = port_read(fd, room + used, sizeof room - used)) > 0)
         used += (size_t)result;
     port_close(fd);
-    write_text("%s %s ", word, path);
+    text_print(write_byte, "%s %s ", word, path);
     text_encode(room + (used > max ? used - max : 0), used > max ? max : used, write_byte);
     write_byte('\n');
 }
@@ -242,21 +230,12 @@ static void write_counters(const char *word) {
     flush();
 }
 
-/* Writes the exact time. It differs between two machines if one executed one more instruction or slept
- * longer. */
-static void write_clock(int64_t now_ns) {
-    write_text("clock %lld\n", (long long)now_ns);
-}
-
 static void write_identity(int64_t now_ns) {
     static struct port_utsname identity;
-    static const struct {
-        int which;
-        const char *word;
-    } words[] = {{PORT_SYSTEM, "system"},
-                 {PORT_RELEASE, "release"},
-                 {PORT_VERSION, "version"},
-                 {PORT_MACHINE, "machine"}};
+    static const char *const words[PORT_UTSNAME_FIELDS] = {[PORT_SYSTEM] = "system",
+                                                           [PORT_RELEASE] = "release",
+                                                           [PORT_VERSION] = "version",
+                                                           [PORT_MACHINE] = "machine"};
     static const char *const files[] = {
         "/proc/cmdline",
         "/proc/cpuinfo",
@@ -267,14 +246,16 @@ static void write_identity(int64_t now_ns) {
     };
 
     require_success(port_uname(&identity), "can't identify ", "the kernel");
-    write_text(GUEST_HEADER "\n");
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
-        const char *text = identity.texts[words[i].which];
-        write_text("%s ", words[i].word);
-        text_encode(text, text_length(text), write_byte);
+    text_print(write_byte, GUEST_HEADER "\n");
+    for (int i = 0; i < PORT_UTSNAME_FIELDS; i++) {
+        if (!words[i])
+            continue;
+        text_print(write_byte, "%s ", words[i]);
+        text_encode(identity.texts[i], text_length(identity.texts[i]), write_byte);
         write_byte('\n');
     }
-    write_clock(now_ns);
+    /* It differs between two machines if one executed one more instruction or slept longer. */
+    text_print(write_byte, "clock %lld\n", (long long)now_ns);
     for (size_t i = 0; i < sizeof files / sizeof *files; i++)
         write_file_content("file", files[i], FILE_BYTES);
     flush();
@@ -292,11 +273,6 @@ static void write_whole_file(const char *path, const char *bytes, size_t size) {
     port_close(fd);
 }
 
-/* Returns the value of a hexadecimal digit, or -1. */
-static int hex_value(char digit) {
-    return digit >= '0' && digit <= '9' ? digit - '0' : digit >= 'a' && digit <= 'f' ? digit - 'a' + 10 : -1;
-}
-
 /* Writes the file of a line "write PATH HEX", whose text after "write " is given. */
 static void write_file(char *line) {
     char *content = line, *from, *to;
@@ -307,7 +283,7 @@ static void write_file(char *line) {
         fail("the order has no valid line ", "write", 0);
     *content++ = '\0';
     for (from = to = content; *from; from += 2) {
-        int high = hex_value(from[0]), low = hex_value(from[1]);
+        int high = text_digit(from[0], 'a'), low = text_digit(from[1], 'a');
         if (high < 0 || low < 0)
             fail("the order has no valid line ", "write", 0);
         *to++ = (char)(high * 16 + low);
@@ -337,24 +313,27 @@ static int start_command(char *command, const char *log) {
     port_exit(EXEC_FAILED);
 }
 
-/* Waits for one process. Returns its exit status, or 256 plus the signal that killed it. */
-static int wait_for_exit(int pid) {
+/* Reaps a child that has ended; waits for one if `waits`. Returns its process ID, 0 if none has ended, or a
+ * negative number if none is left. Its status is its exit status, or 256 plus the signal that killed it. */
+static int reap(bool waits, int *status) {
     struct port_event event;
     int result;
 
-    while ((result = port_wait(0, &event)) >= 0) {
-        if (result == 0)
+    while ((result = port_wait(0, &event)) > 0 || (result == 0 && waits)) {
+        if (result == 0) {
             port_poll(NULL, 0, 1000000);
-        else if (event.pid == pid && event.change == PORT_EXITED)
-            return event.value;
-        else if (event.pid == pid && event.change == PORT_SIGNALED)
-            return 256 + event.value;
+        } else if (event.change == PORT_EXITED || event.change == PORT_SIGNALED) {
+            *status = event.change == PORT_EXITED ? event.value : 256 + event.value;
+            return result;
+        }
     }
-    fail("can't wait for ", "a process", result);
+    if (waits)
+        fail("can't wait for ", "a process", result);
+    return result;
 }
 
 static void write_command_end(const char *word, int number, int status, const char *log) {
-    write_text("%s %d %d\n", word, number, status);
+    text_print(write_byte, "%s %d %d\n", word, number, status);
     write_file_content("words", log, LOG_TAIL_BYTES);
     flush();
 }
@@ -362,8 +341,10 @@ static void write_command_end(const char *word, int number, int status, const ch
 /* Runs a `prepare` command. Writes its end and returns false if its status is not 0. */
 static bool prepare(char *command, int number) {
     static const char log[] = "/tmp/prepare.log";
-    int status = wait_for_exit(start_command(command, log));
+    int pid = start_command(command, log), status;
 
+    while (reap(true, &status) != pid)
+        ;
     if (status)
         write_command_end("prepare", number, status, log);
     return !status;
@@ -424,29 +405,18 @@ static void copy_to_channel(int fd, int64_t until_ns) {
 }
 
 /* Waits for the agent; its status must be 0. Writes which `beside` commands ended before. */
-static void reap(int agent) {
-    struct port_event event;
-    int result;
+static void end_agent(int agent) {
     bool over = false;
 
-    while ((result = port_wait(0, &event)) > 0 || !over) {
-        if (result < 0)
-            fail("can't wait for ", "the agent", result);
-        if (result == 0) {
-            port_poll(NULL, 0, 1000000);
-            continue;
-        }
-        if (event.change != PORT_EXITED && event.change != PORT_SIGNALED)
-            continue;
-        if (event.pid == agent && event.change == PORT_SIGNALED)
-            fail("the agent was killed by ", "a signal", -event.value);
-        if (event.pid == agent && event.value)
-            fail("the agent exited with a non-zero ", "status", -event.value);
-        over |= event.pid == agent;
+    for (int pid, status; (pid = reap(!over, &status)) > 0;) {
+        if (pid == agent && status > 256)
+            fail("the agent was killed by ", "a signal", 256 - status);
+        if (pid == agent && status)
+            fail("the agent exited with a non-zero ", "status", -status);
+        over |= pid == agent;
         for (int i = 0; i < beside.count; i++)
-            if (beside.pids[i] == event.pid)
-                write_command_end("beside", i, event.change == PORT_EXITED ? event.value : 256 + event.value,
-                                  beside_log(i));
+            if (beside.pids[i] == pid)
+                write_command_end("beside", i, status, beside_log(i));
     }
 }
 
@@ -460,7 +430,7 @@ static void allow_snapshot(void) {
     port_request_pause();
     while (port_now_ns() - start_ns < PAUSE_NS)
         ;
-    write_text("swapstone-goes-on\n");
+    text_print(write_byte, "swapstone-goes-on\n");
     flush();
 }
 
@@ -491,8 +461,8 @@ static void measure(const char *plan, size_t size, int64_t limit_ms) {
     write_counters("before");
     int answers, agent = start_agent(&answers);
     copy_to_channel(answers, port_now_ns() + limit_ms * 1000000);
-    write_text("swapstone-after 1\n");
-    reap(agent);
+    text_print(write_byte, "swapstone-after 1\n");
+    end_agent(agent);
     write_counters("after");
 }
 
@@ -534,7 +504,7 @@ int port_main(int count, char **arguments) {
         wait_before(settle_ms * 1000000, delay_ns);
         measure(at, (size_t)(order + size - at), limit_ms);
     }
-    write_text("swapstone-end\n");
+    text_print(write_byte, "swapstone-end\n");
     flush();
     port_stop_machine(false);
 }

@@ -121,27 +121,22 @@ bool is_return(const unsigned char *code, size_t size) {
 static enum divide divide_arm64(uint32_t word) {
     static const struct {
         uint32_t mask, value;
-        bool root;
-        unsigned size_bit; /* which bit is set for 64 bits */
+        enum divide small, large;
+        unsigned size_bit; /* is set where it is the large one */
     } encodings[] = {
-        {0xffa0fc00, 0x1e201800, false, 22}, /* FDIV, scalar: single and double */
-        {0xffe0fc00, 0x1ee01800, false, 0},  /* half */
-        {0xbfa0fc00, 0x2e20fc00, false, 22}, /* FDIV, vector */
-        {0xbfe0fc00, 0x2e403c00, false, 0},  /* half */
-        {0xffbffc00, 0x1e21c000, true, 22},  /* FSQRT, scalar */
-        {0xfffffc00, 0x1ee1c000, true, 0},   /* half */
-        {0xbfbffc00, 0x2ea1f800, true, 22},  /* FSQRT, vector */
-        {0xbffffc00, 0x2ef9f800, true, 0},   /* half */
+        {0x7fe0f800, 0x1ac00800, DIVIDE_32, DIVIDE_64, 31},         /* UDIV and SDIV */
+        {0xffa0fc00, 0x1e201800, DIVIDE_SINGLE, DIVIDE_DOUBLE, 22}, /* FDIV, scalar */
+        {0xffe0fc00, 0x1ee01800, DIVIDE_SINGLE, DIVIDE_SINGLE, 0},  /* half */
+        {0xbfa0fc00, 0x2e20fc00, DIVIDE_SINGLE, DIVIDE_DOUBLE, 22}, /* FDIV, vector */
+        {0xbfe0fc00, 0x2e403c00, DIVIDE_SINGLE, DIVIDE_SINGLE, 0},  /* half */
+        {0xffbffc00, 0x1e21c000, ROOT_SINGLE, ROOT_DOUBLE, 22},     /* FSQRT, scalar */
+        {0xfffffc00, 0x1ee1c000, ROOT_SINGLE, ROOT_SINGLE, 0},      /* half */
+        {0xbfbffc00, 0x2ea1f800, ROOT_SINGLE, ROOT_DOUBLE, 22},     /* FSQRT, vector */
+        {0xbffffc00, 0x2ef9f800, ROOT_SINGLE, ROOT_SINGLE, 0},      /* half */
     };
-    if ((word & 0x7fe0f800) == 0x1ac00800) /* UDIV and SDIV */
-        return word >> 31 ? DIVIDE_64 : DIVIDE_32;
     for (size_t i = 0; i < sizeof encodings / sizeof *encodings; i++)
-        if ((word & encodings[i].mask) == encodings[i].value) {
-            bool is_double = encodings[i].size_bit && word >> encodings[i].size_bit & 1;
-            if (encodings[i].root)
-                return is_double ? ROOT_DOUBLE : ROOT_SINGLE;
-            return is_double ? DIVIDE_DOUBLE : DIVIDE_SINGLE;
-        }
+        if ((word & encodings[i].mask) == encodings[i].value)
+            return word >> encodings[i].size_bit & 1 ? encodings[i].large : encodings[i].small;
     return DIVIDES;
 }
 
@@ -151,19 +146,12 @@ static int64_t signed_field(uint32_t word, unsigned from, unsigned bits) {
 }
 
 static bool conditional_arm64(uint32_t word, uint64_t address, uint64_t *target) {
-    int64_t offset;
-    if ((word & 0xff000000) == 0x54000000) { /* B.cond and BC.cond; conditions 14 and 15 are always */
-        if ((word & 15) >= 14)
-            return false;
-        offset = signed_field(word, 5, 19);
-    } else if ((word & 0x7e000000) == 0x34000000) { /* CBZ and CBNZ */
-        offset = signed_field(word, 5, 19);
-    } else if ((word & 0x7e000000) == 0x36000000) { /* TBZ and TBNZ */
-        offset = signed_field(word, 5, 14);
-    } else {
+    bool on_condition = (word & 0xff000000) == 0x54000000;          /* B.cond and BC.cond */
+    bool on_bit = (word & 0x7e000000) == 0x36000000;                /* TBZ and TBNZ */
+    bool on_zero = (word & 0x7e000000) == 0x34000000;               /* CBZ and CBNZ */
+    if (!(on_condition && (word & 15) < 14) && !on_bit && !on_zero) /* conditions 14 and 15 are always */
         return false;
-    }
-    *target = address + (uint64_t)(offset * 4);
+    *target = address + (uint64_t)(signed_field(word, 5, on_bit ? 14 : 19) * 4);
     return true;
 }
 

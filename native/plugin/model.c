@@ -117,8 +117,8 @@ static void entered(unsigned number, void *data) {
     finished_before = now[FINISHED];
     for (unsigned page = 0; page < 2; page++)
         for (uint32_t i = 0; i < block->facts.lines[page]; i++)
-            count_level(processor_fetch(&processor, block->facts.first_lines[page] + i), L1I_ACCESSES,
-                        L2_CODE_MISSES);
+            count_level(processor_access(&processor, &processor.l1i, block->facts.first_lines[page] + i),
+                        L1I_ACCESSES, L2_CODE_MISSES);
 }
 
 static void accessed(unsigned number, qemu_plugin_meminfo_t access, uint64_t address, void *data) {
@@ -133,10 +133,10 @@ static void accessed(unsigned number, qemu_plugin_meminfo_t access, uint64_t add
     uint64_t line = qemu_plugin_hwaddr_phys_addr(place) >> LINE_BITS;
     unsigned size = 1u << qemu_plugin_mem_size_shift(access);
     now[qemu_plugin_mem_is_store(access) ? STORES : LOADS]++;
-    count_level(processor_access(&processor, line), L1D_ACCESSES, L2_DATA_MISSES);
+    count_level(processor_access(&processor, &processor.l1d, line), L1D_ACCESSES, L2_DATA_MISSES);
     bool crosses = (address & (LINE_BYTES - 1)) + size > LINE_BYTES;
     if (crosses && (address & (PAGE_BYTES - 1)) + size <= PAGE_BYTES) /* the next page may be anywhere */
-        count_level(processor_access(&processor, line + 1), L1D_ACCESSES, L2_DATA_MISSES);
+        count_level(processor_access(&processor, &processor.l1d, line + 1), L1D_ACCESSES, L2_DATA_MISSES);
 }
 
 /* ==== Translation ==== */

@@ -11,7 +11,7 @@
  *
  * A path is a list of blocks that end with a call and have not been returned to. Below user code, the last
  * block before the kernel was entered is a part of it too. Paths are nodes of a tree: each is a block below a
- * path.
+ * path. A leaf is one, too: a block below the path that led to it, of which some instructions began.
  *
  * Instructions are counted when they begin. One that faults begins again when it is repeated, but QEMU's
  * clock counts it once. So an instruction counts as completed when the next one of its block begins; of the
@@ -38,9 +38,8 @@
 #include <stdlib.h>
 
 enum {
-    BUCKETS = 1 << 18,
-    MOST_PATHS = 1 << 20,
-    MOST_LEAVES = 1 << 20,
+    BUCKETS = 1 << 19,
+    MOST_OF_EACH = 1 << 20, /* paths, and leaves */
     MOST_SINGLES = 1 << 20,
     MOST_DEPTH = 200,
     FULL = 1 /* the path that stands for those that found no room */
@@ -55,15 +54,11 @@ struct site {
     uint32_t leaf;         /* the last one that was executed whole */
 };
 
-struct path {
+/* A path, or a leaf. */
+struct node {
+    uint64_t times; /* that the leaf was executed */
     uint32_t above, block, same_bucket, number;
-    unsigned depth;
-};
-
-struct leaf {
-    uint64_t times;
-    uint32_t path, block, same_bucket;
-    unsigned began;
+    unsigned began, depth; /* instructions of the leaf that began, 0 of a path; blocks of the path */
 };
 
 /* A translation of a block of one instruction. */
@@ -78,10 +73,9 @@ static enum architecture architecture = OTHER_ARCHITECTURE; /* whose calls are f
 
 /* The first of each stands for none. */
 static struct site *sites; /* by the number of a block */
-static struct path *paths;
-static struct leaf *leaves;
-static uint32_t path_count = FULL + 1, leaf_count = 1, single_count;
-static uint32_t path_buckets[BUCKETS], leaf_buckets[BUCKETS];
+static struct node *nodes;
+static uint32_t node_count = FULL + 1, counts[] = {FULL + 1, 1}; /* all; paths and leaves, with 0 */
+static uint32_t buckets[BUCKETS], single_count;
 
 static uint64_t executed; /* incremented before each instruction */
 static uint64_t lost, full, deep, accesses;
@@ -98,21 +92,22 @@ static struct {
 
 /* ==== Tables ==== */
 
-static uint32_t *bucket_of(uint32_t *buckets, const uint32_t *key, size_t words) {
-    return &buckets[hash(HASH_START, key, words * sizeof *key) % BUCKETS];
-}
-
-static uint32_t find_path(uint32_t above, uint32_t block) {
-    const uint32_t key[] = {above, block};
-    uint32_t *bucket = bucket_of(path_buckets, key, 2);
-    for (uint32_t one = *bucket; one; one = paths[one].same_bucket)
-        if (paths[one].above == above && paths[one].block == block)
+/* Returns a path or a leaf; 0 if there is no room. */
+static uint32_t find_node(uint32_t above, uint32_t block, unsigned began) {
+    const uint32_t key[] = {above, block, began};
+    uint32_t *bucket = &buckets[hash(HASH_START, key, sizeof key) % BUCKETS];
+    for (uint32_t one = *bucket; one; one = nodes[one].same_bucket)
+        if (nodes[one].above == above && nodes[one].block == block && nodes[one].began == began)
             return one;
-    if (path_count == MOST_PATHS)
+    if (counts[began != 0] == MOST_OF_EACH)
         return 0;
-    paths[path_count] = (struct path){
-        .above = above, .block = block, .same_bucket = *bucket, .depth = paths[above].depth + 1};
-    return *bucket = path_count++;
+    counts[began != 0]++;
+    nodes[node_count] = (struct node){.above = above,
+                                      .block = block,
+                                      .same_bucket = *bucket,
+                                      .began = began,
+                                      .depth = nodes[above].depth + 1};
+    return *bucket = node_count++;
 }
 
 /* Returns the path of what a block calls. */
@@ -122,11 +117,11 @@ static uint32_t extend(uint32_t path, uint32_t block) {
         return FULL;
     if (site->path && site->caller == path)
         return site->path;
-    if (paths[path].depth == MOST_DEPTH) {
+    if (nodes[path].depth == MOST_DEPTH) {
         deep++;
         return path;
     }
-    uint32_t found = find_path(path, block);
+    uint32_t found = find_node(path, block, 0);
     if (!found) {
         full++;
         return FULL;
@@ -136,32 +131,17 @@ static uint32_t extend(uint32_t path, uint32_t block) {
     return found;
 }
 
-static struct leaf *find_leaf(uint32_t path, uint32_t block, unsigned began) {
-    bool whole = began == blocks[block].count;
-    if (whole && sites[block].leaf && leaves[sites[block].leaf].path == path)
-        return &leaves[sites[block].leaf];
-    const uint32_t key[] = {path, block, began};
-    uint32_t *bucket = bucket_of(leaf_buckets, key, 3), one = *bucket;
-    while (one && (leaves[one].path != path || leaves[one].block != block || leaves[one].began != began))
-        one = leaves[one].same_bucket;
-    if (!one) {
-        if (leaf_count == MOST_LEAVES)
-            return NULL;
-        one = leaf_count++;
-        leaves[one] = (struct leaf){.path = path, .block = block, .same_bucket = *bucket, .began = began};
-        *bucket = one;
-    }
-    if (whole)
-        sites[block].leaf = one;
-    return &leaves[one];
-}
-
 /* ==== Execution ==== */
 
 static void count_leaf(uint32_t path, uint32_t block, unsigned began) {
-    struct leaf *leaf = block ? find_leaf(path, block, began) : NULL;
+    struct site *site = &sites[block];
+    bool whole = began == blocks[block].count;
+    bool known = whole && site->leaf && nodes[site->leaf].above == path;
+    uint32_t leaf = known ? site->leaf : block ? find_node(path, block, began) : 0;
+    if (whole)
+        site->leaf = leaf;
     if (leaf)
-        leaf->times++;
+        nodes[leaf].times++;
     else
         lost += began;
 }
@@ -174,8 +154,8 @@ static void finish(void) {
 
 /* Returns whether an address is behind the call that a path ends with. */
 static bool is_behind(uint32_t path, uint64_t address) {
-    const struct block *site = &blocks[paths[path].block];
-    return paths[path].block && site->address + site->code_size == address;
+    const struct block *site = &blocks[nodes[path].block];
+    return nodes[path].block && site->address + site->code_size == address;
 }
 
 static bool is_whole(void) {
@@ -360,9 +340,8 @@ static const char *start(const char *target) {
     if (architecture == ARM64 && !(paths_switch && paths_switch_end && paths_vectors))
         return "on arm64 it needs switch=ADDRESS,switch_end=ADDRESS,vectors=ADDRESS";
     sites = calloc(MOST_BLOCKS, sizeof *sites);
-    paths = calloc(MOST_PATHS, sizeof *paths);
-    leaves = calloc(MOST_LEAVES, sizeof *leaves);
-    return blocks_init() && sites && paths && leaves ? NULL : "there is no memory";
+    nodes = calloc(2 * MOST_OF_EACH, sizeof *nodes);
+    return blocks_init() && sites && nodes ? NULL : "there is no memory";
 }
 
 static void open_window(void) {
@@ -378,16 +357,14 @@ static void close_window(void) {
 /* Marks the blocks of all leaves, and numbers their paths; returns how many those are. */
 static uint32_t number_paths(void) {
     uint32_t used = 0;
-    for (uint32_t i = 1; i < leaf_count; i++) {
-        blocks[leaves[i].block].number = 1;
-        for (uint32_t path = leaves[i].path; path && !paths[path].number; path = paths[path].above) {
-            paths[path].number = 1;
-            blocks[paths[path].block].number = 1;
+    for (uint32_t i = 1; i < node_count; i++)
+        for (uint32_t one = nodes[i].began ? i : 0; one && !nodes[one].number; one = nodes[one].above) {
+            nodes[one].number = 1;
+            blocks[nodes[one].block].number = 1;
         }
-    }
-    for (uint32_t i = 1; i < path_count; i++)
-        if (paths[i].number)
-            paths[i].number = ++used;
+    for (uint32_t i = 1; i < node_count; i++)
+        if (nodes[i].number && !nodes[i].began)
+            nodes[i].number = ++used;
     return used;
 }
 
@@ -402,23 +379,24 @@ static void write_paths(FILE *out) {
                                  {"deep", deep},
                                  {"blocks", used_blocks},
                                  {"paths", used_paths},
-                                 {"leaves", leaf_count - 1}};
+                                 {"leaves", counts[1] - 1}};
     fprintf(out, "swapstone-paths 2\n");
     put_lines(out, lines, sizeof lines / sizeof *lines);
     putc('\n', out);
     put_blocks(out);
-    for (uint32_t i = 1; i < path_count; i++)
-        if (paths[i].number) {
-            put(out, paths[paths[i].above].number, 4);
-            put(out, blocks[paths[i].block].number, 4);
+    for (uint32_t i = 1; i < node_count; i++)
+        if (nodes[i].number && !nodes[i].began) {
+            put(out, nodes[nodes[i].above].number, 4);
+            put(out, blocks[nodes[i].block].number, 4);
         }
-    for (uint32_t i = 1; i < leaf_count; i++) {
-        put(out, paths[leaves[i].path].number, 4);
-        put(out, blocks[leaves[i].block].number, 4);
-        put(out, leaves[i].began, 4);
-        put(out, 0, 4);
-        put(out, leaves[i].times, 8);
-    }
+    for (uint32_t i = 1; i < node_count; i++)
+        if (nodes[i].began) {
+            put(out, nodes[nodes[i].above].number, 4);
+            put(out, blocks[nodes[i].block].number, 4);
+            put(out, nodes[i].began, 4);
+            put(out, 0, 4);
+            put(out, nodes[i].times, 8);
+        }
 }
 
 const struct mode paths_mode = {"paths", translated, open_window, close_window, write_paths, start};

@@ -90,35 +90,33 @@ static bool set(const char *argument) {
     static const struct {
         const char *name;
         uint64_t *number;
-    } numbers[] = {
-        {"begin", &window.begin},    {"end", &window.end},      {"cycle", &window.cycle},
-        {"first", &window.first},    {"last", &window.last},    {"low", &watched.low},
-        {"entry", &watched.entry},   {"mark", &watched.mark},   {"keep", &watched.keep},
-        {"exec", &paths_exec},       {"switch", &paths_switch}, {"switch_end", &paths_switch_end},
-        {"vectors", &paths_vectors}, {"follow", &paths_follow},
+        const char **text; /* in place of a number */
+    } known[] = {
+        {"begin", &window.begin, NULL},    {"end", &window.end, NULL},
+        {"cycle", &window.cycle, NULL},    {"first", &window.first, NULL},
+        {"last", &window.last, NULL},      {"low", &watched.low, NULL},
+        {"entry", &watched.entry, NULL},   {"mark", &watched.mark, NULL},
+        {"keep", &watched.keep, NULL},     {"exec", &paths_exec, NULL},
+        {"switch", &paths_switch, NULL},   {"switch_end", &paths_switch_end, NULL},
+        {"vectors", &paths_vectors, NULL}, {"follow", &paths_follow, NULL},
+        {"out", NULL, &out_path},          {"text", NULL, &watched.text},
     };
     const char *value = strchr(argument, '=');
     size_t length = value ? (size_t)(value - argument) : 0;
     if (!value++)
         return false;
-    if (length == 3 && memcmp(argument, "out", length) == 0) {
-        out_path = value;
-        return true;
-    }
-    if (length == 4 && memcmp(argument, "text", length) == 0) {
-        watched.text = value;
-        return true;
-    }
     if (length == 4 && memcmp(argument, "mode", length) == 0) {
         for (size_t i = 0; i < sizeof modes / sizeof *modes; i++)
             if (strcmp(value, modes[i]->name) == 0)
                 mode = modes[i];
         return mode != NULL;
     }
-    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
-        if (length == strlen(numbers[i].name) && memcmp(argument, numbers[i].name, length) == 0) {
-            window.limited |= numbers[i].number == &window.begin;
-            return parse(value, numbers[i].number);
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (length == strlen(known[i].name) && memcmp(argument, known[i].name, length) == 0) {
+            window.limited |= known[i].number == &window.begin;
+            if (known[i].text)
+                *known[i].text = value;
+            return known[i].text || parse(value, known[i].number);
         }
     return false;
 }

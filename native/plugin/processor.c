@@ -36,12 +36,8 @@ bool processor_init(struct processor *processor, struct geometry l1i, struct geo
            cache_init(&processor->l2, l2);
 }
 
-enum level processor_fetch(struct processor *processor, uint64_t line) {
-    return use(&processor->l1i, line) ? L1_HIT : use(&processor->l2, line) ? L2_HIT : L2_MISS;
-}
-
-enum level processor_access(struct processor *processor, uint64_t line) {
-    return use(&processor->l1d, line) ? L1_HIT : use(&processor->l2, line) ? L2_HIT : L2_MISS;
+enum level processor_access(struct processor *processor, struct cache *l1, uint64_t line) {
+    return use(l1, line) ? L1_HIT : use(&processor->l2, line) ? L2_HIT : L2_MISS;
 }
 
 bool processor_mispredicts(struct processor *processor, uint64_t address, bool taken) {

@@ -48,9 +48,8 @@ enum level { L1_HIT, L2_HIT, L2_MISS };
 bool processor_init(struct processor *processor, struct geometry l1i, struct geometry l1d,
                     struct geometry l2);
 
-/* Access a line. Return where it was found. */
-enum level processor_fetch(struct processor *processor, uint64_t line);
-enum level processor_access(struct processor *processor, uint64_t line);
+/* Accesses a line through L1I or L1D. Returns where it was found. */
+enum level processor_access(struct processor *processor, struct cache *l1, uint64_t line);
 
 /* Predicts a branch at an address, and learns its outcome. Returns whether the prediction was wrong. */
 bool processor_mispredicts(struct processor *processor, uint64_t address, bool taken);

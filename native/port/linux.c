@@ -45,7 +45,6 @@ enum {
     PTRACE_EVENT_STOP = 128,
     PTRACE_O_TRACEEXIT = 0x40,
     PTRACE_O_EXITKILL = 0x100000,
-    RND_ADD_ENTROPY = 0x40085203,
     AF_INET_ID = 2,
     SOCK_STREAM_ID = 1,
     E_IN_PROGRESS = 115,
@@ -142,13 +141,7 @@ const char *port_next_dirent(const void *buffer, size_t *offset) {
     return (const char *)entry + 19;
 }
 
-/* The part of struct statfs that the agent reads. */
-struct file_system {
-    int64_t available_bytes;
-    long flags;
-};
-
-static int read_file_system(const char *path, struct file_system *found) {
+int port_statfs(const char *path, struct port_file_system *found) {
 #ifdef ARCH_STATFS_TAKES_SIZE
     struct __attribute__((packed, aligned(4))) {
         uint32_t type, block_size;
@@ -170,22 +163,6 @@ static int read_file_system(const char *path, struct file_system *found) {
         found->flags = (long)info.flags;
     }
     return (int)result;
-}
-
-int port_available_bytes(const char *path, int64_t *bytes) {
-    struct file_system found = {0};
-    int result = read_file_system(path, &found);
-    if (result == 0)
-        *bytes = found.available_bytes;
-    return result;
-}
-
-int port_mount_flags(const char *path, long *flags) {
-    struct file_system found = {0};
-    int result = read_file_system(path, &found);
-    if (result == 0)
-        *flags = found.flags;
-    return result;
 }
 
 void *port_mmap(size_t size, bool shared) {
@@ -414,19 +391,20 @@ struct usage_words {
     long minflt, majflt, swaps, blocks_in, blocks_out, sent, received, signals, nvcsw, nivcsw;
 };
 
-static struct port_usage convert_usage(const struct usage_words *words) {
+static void convert_usage(const struct usage_words *words, int64_t usage[PORT_USAGES]) {
     enum { BLOCK_BYTES = 512 }; /* include/linux/task_io_accounting_ops.h */
-    return (struct port_usage){
-        .user_us = (int64_t)words->user_s * 1000000 + words->user_us,
-        .system_us = (int64_t)words->system_s * 1000000 + words->system_us,
-        .maxrss_bytes = (int64_t)words->maxrss_kib * 1024,
-        .minflt = words->minflt,
-        .majflt = words->majflt,
-        .nvcsw = words->nvcsw,
-        .nivcsw = words->nivcsw,
-        .read_bytes = (int64_t)words->blocks_in * BLOCK_BYTES,
-        .write_bytes = (int64_t)words->blocks_out * BLOCK_BYTES,
+    const int64_t converted[PORT_USAGES] = {
+        [PORT_USER_US] = (int64_t)words->user_s * 1000000 + words->user_us,
+        [PORT_SYSTEM_US] = (int64_t)words->system_s * 1000000 + words->system_us,
+        [PORT_MAXRSS_BYTES] = (int64_t)words->maxrss_kib * 1024,
+        [PORT_MINFLT] = words->minflt,
+        [PORT_MAJFLT] = words->majflt,
+        [PORT_NVCSW] = words->nvcsw,
+        [PORT_NIVCSW] = words->nivcsw,
+        [PORT_READ_BYTES] = (int64_t)words->blocks_in * BLOCK_BYTES,
+        [PORT_WRITE_BYTES] = (int64_t)words->blocks_out * BLOCK_BYTES,
     };
+    __builtin_memcpy(usage, converted, sizeof converted);
 }
 
 /* waitid(2) with WNOWAIT: finds a child whose state changed and does not consume the change. Returns its pid,
@@ -463,7 +441,7 @@ int port_wait(int kept, struct port_event *event) {
 
     int low = status & 0x7f, high = (status >> 8) & 0xff, trace_event = status >> 16;
     event->pid = (int)pid;
-    event->usage = convert_usage(&usage);
+    convert_usage(&usage, event->usage);
     event->value = high;
     if ((status & 0xff) != 0x7f) {
         event->change = low ? PORT_SIGNALED : PORT_EXITED;
@@ -488,20 +466,4 @@ int port_trace_continue(int pid, int signal) {
 
 int port_trace_listen(int pid) {
     return (int)SYSCALL4(NR_PTRACE, PTRACE_LISTEN, pid, 0, 0);
-}
-
-int port_seed_random(const char seed[PORT_SEED_BYTES]) {
-    struct {
-        int bits, size;
-        char seed[PORT_SEED_BYTES];
-    } entropy = {PORT_SEED_BYTES * 8, PORT_SEED_BYTES, {0}};
-    int fd = port_open_read("/dev/urandom");
-
-    if (fd < 0)
-        return fd;
-    for (int i = 0; i < PORT_SEED_BYTES; i++)
-        entropy.seed[i] = seed[i];
-    int result = (int)SYSCALL3(NR_IOCTL, fd, RND_ADD_ENTROPY, &entropy);
-    port_close(fd);
-    return result;
 }

@@ -44,9 +44,17 @@ struct port_cpu_set {
 };
 
 /* The fields of struct rusage that the agent reports. */
-struct port_usage {
-    int64_t user_us, system_us, maxrss_bytes, minflt, majflt, nvcsw, nivcsw;
-    int64_t read_bytes, write_bytes; /* of storage: ru_inblock and ru_oublock */
+enum port_usage {
+    PORT_USER_US,
+    PORT_SYSTEM_US,
+    PORT_MAXRSS_BYTES,
+    PORT_MINFLT,
+    PORT_MAJFLT,
+    PORT_NVCSW,
+    PORT_NIVCSW,
+    PORT_READ_BYTES, /* of storage: ru_inblock and ru_oublock */
+    PORT_WRITE_BYTES,
+    PORT_USAGES,
 };
 
 /* A change of state of a child, from `port_wait`. */
@@ -63,7 +71,7 @@ struct port_event {
     int pid;
     enum port_change change;
     int value; /* exit status or signal */
-    struct port_usage usage;
+    int64_t usage[PORT_USAGES];
 };
 
 /* struct pollfd of poll(2), and its events. */
@@ -91,10 +99,13 @@ int port_close_from(int first);
 /* Reads entries of an open directory. `port_next_dirent` returns the name at `offset` and advances it. */
 long port_getdents(int fd, void *buffer, size_t size);
 const char *port_next_dirent(const void *buffer, size_t *offset);
-/* The space that an unprivileged user can still use in the file system that contains `path` (f_bavail). */
-int port_available_bytes(const char *path, int64_t *bytes);
-/* The flags of the mount that contains `path` (f_flags). */
-int port_mount_flags(const char *path, long *flags);
+/* Of the file system that contains a path: the space that an unprivileged user can still use (f_bavail), and
+ * the flags of the mount (f_flags). A call that fails changes nothing. */
+struct port_file_system {
+    int64_t available_bytes;
+    long flags;
+};
+int port_statfs(const char *path, struct port_file_system *found);
 
 /* Anonymous memory in whole pages, zeroed. `shared`: MAP_SHARED, else MAP_PRIVATE. NULL on failure. */
 void *port_mmap(size_t size, bool shared);
@@ -173,10 +184,6 @@ int port_get_limit(int resource, uint64_t both[2]);
  * does not reap the child `kept` (0 for none): after its end each call returns PORT_EXITED_UNREAPED, with no
  * other field set, and /proc/PID stays readable. */
 int port_wait(int kept, struct port_event *event);
-
-/* Adds a seed to the kernel's random number generator and credits all its bits (RNDADDENTROPY). */
-enum { PORT_SEED_BYTES = 32 };
-int port_seed_random(const char seed[PORT_SEED_BYTES]);
 
 /* Tracing (ptrace(2)) that stops a process only at its exit: PTRACE_SEIZE with PTRACE_O_TRACEEXIT and
  * PTRACE_O_EXITKILL. */

@@ -76,9 +76,9 @@ int port_make_read_only(const char *where) {
     /* The flags of statfs(2) and of mount(2): nosuid, nodev, noexec, noatime and nodiratime have equal bits;
      * relatime has other ones. */
     enum { EQUAL = 2 | 4 | 8 | 1024 | 2048, ST_RELATIME = 4096, MS_RELATIME = 1 << 21 };
-    long flags = 0;
-    int result = port_mount_flags(where, &flags);
-    unsigned long kept = (flags & EQUAL) | (flags & ST_RELATIME ? MS_RELATIME : 0);
+    struct port_file_system found = {0};
+    int result = port_statfs(where, &found);
+    unsigned long kept = (found.flags & EQUAL) | (found.flags & ST_RELATIME ? MS_RELATIME : 0);
 
     return result ? result : mount(NULL, where, NULL, MS_REMOUNT | MS_BIND | MS_RDONLY | kept, NULL);
 }

@@ -10,6 +10,7 @@ enum {
     AT_FDCWD = -100,
     OPEN_CREATE = 01 | 0100 | 01000 | 02000000, /* O_WRONLY, O_CREAT, O_TRUNC, O_CLOEXEC */
     TCSBRK = 0x5409,
+    RND_ADD_ENTROPY = 0x40085203,
     RND_RESEED = 0x5207, /* RNDRESEEDCRNG */
     SYSLOG_READ_ALL = 3,
     REBOOT_MAGIC = (int)0xfee1dead,
@@ -39,14 +40,28 @@ int port_uname(struct port_utsname *identity) {
     return (int)SYSCALL1(NR_UNAME, identity);
 }
 
-int port_reseed_random(void) {
+static int control_random(int request, const void *argument) {
     int fd = port_open_read("/dev/urandom");
 
     if (fd < 0)
         return fd;
-    int result = (int)SYSCALL3(NR_IOCTL, fd, RND_RESEED, 0);
+    int result = (int)SYSCALL3(NR_IOCTL, fd, request, argument);
     port_close(fd);
     return result;
+}
+
+int port_seed_random(const char seed[PORT_SEED_BYTES]) {
+    struct {
+        int bits, size;
+        char seed[PORT_SEED_BYTES];
+    } entropy = {PORT_SEED_BYTES * 8, PORT_SEED_BYTES, {0}};
+
+    __builtin_memcpy(entropy.seed, seed, PORT_SEED_BYTES);
+    return control_random(RND_ADD_ENTROPY, &entropy);
+}
+
+int port_reseed_random(void) {
+    return control_random(RND_RESEED, NULL);
 }
 
 int port_create_file(const char *path) {
@@ -77,26 +92,21 @@ struct fw_cfg_file {
     char name[FW_CFG_NAME];
 };
 
-static bool equal(const char *left, const char *right) {
-    while (*left && *left == *right)
-        left++, right++;
-    return *left == *right;
-}
-
 long port_read_order(char *buffer, size_t size) {
-    char signature[5] = {0};
+    static const char path[] = "opt/swapstone/order";
+    char signature[4];
     uint32_t count;
     struct fw_cfg_file file;
 
     fw_cfg_select(FW_CFG_SIGNATURE);
-    fw_cfg_read(signature, 4);
-    if (!equal(signature, "QEMU"))
+    fw_cfg_read(signature, sizeof signature);
+    if (__builtin_memcmp(signature, "QEMU", sizeof signature) != 0)
         return -PORT_E_NOENT;
     fw_cfg_select(FW_CFG_DIRECTORY);
     fw_cfg_read(&count, sizeof count);
     for (count = __builtin_bswap32(count); count; count--) {
         fw_cfg_read(&file, sizeof file);
-        if (!equal(file.name, "opt/swapstone/order"))
+        if (__builtin_memcmp(file.name, path, sizeof path) != 0)
             continue;
         uint32_t bytes = __builtin_bswap32(file.size);
         if (bytes > size)

@@ -28,6 +28,9 @@ struct port_utsname {
     char texts[PORT_UTSNAME_FIELDS][PORT_UTSNAME_BYTES];
 };
 int port_uname(struct port_utsname *identity);
+/* Adds a seed to the kernel's random number generator and credits all its bits (RNDADDENTROPY). */
+enum { PORT_SEED_BYTES = 32 };
+int port_seed_random(const char seed[PORT_SEED_BYTES]);
 /* The kernel's random numbers follow from its seeds at once, not later (RNDRESEEDCRNG). */
 int port_reseed_random(void);
 

@@ -6,7 +6,7 @@
  *
  *     start        `start` once; the fork returns 100, then 101 and so on
  *     early        `start_early` twice, then `start` twice
- *     untraced     `start_untraced`
+ *     untraced     `start` without tracing
  *     keep         `root_keep` of 7 and 8, `root_drop` twice, and the same of 9
  *     keeper       `split_from_keeper`; the fork returns 100
  *     main         `port_main`, on "cpus=N" processors, with a plan from standard input; "+path" gives it a
@@ -507,8 +507,8 @@ static void set(struct request *request, const char *rule) {
         if (strncmp(rule, fields[i].name, strlen(fields[i].name)) == 0)
             *fields[i].path = path_of(fields[i].name, rule);
     if (strcmp(rule, "pinned") == 0) {
-        request->pinned = true;
-        request->cpus.bits[0] = 0x15;
+        request->program.pinned = true;
+        request->program.cpus.bits[0] = 0x15;
     }
     if (strcmp(rule, "nice") == 0) {
         request->has_nice = true;
@@ -541,24 +541,22 @@ int main(int count, char **arguments) {
     long first = next_fd;
     find("first", &first);
     next_fd = (int)first;
-    request.arguments[0] = program;
-    request.environment[0] = variable;
+    request.program.arguments[0] = program;
+    request.program.environment[0] = variable;
     for (int i = 0; i < rule_count; i++)
         if (rules[i][0] == '+')
             set(&request, rules[i] + 1);
     if (strcmp(arguments[1], "start") == 0) {
-        print_started(start(&started, &request), &started);
-        start_release(&started);
-        print("released: files %d %d launch %d", started.files.comm, started.files.schedstat,
-              started.launch != NULL);
+        print_started(start(&started, &request, true), &started);
+        close_task_files(&started.files);
     } else if (strcmp(arguments[1], "untraced") == 0) {
-        print_started(start_untraced(&started, &request), &started);
+        print_started(start(&started, &request, false), &started);
     } else if (strcmp(arguments[1], "early") == 0) {
         start_early(&request);
         start_early(&request);
         print("start");
-        print_started(start(&started, &request), &started);
-        print_started(start(&second, &request), &second);
+        print_started(start(&started, &request, true), &started);
+        print_started(start(&second, &request, true), &second);
     } else if (strcmp(arguments[1], "keep") == 0) {
         root_keep(7);
         root_keep(8);

@@ -330,10 +330,10 @@ long port_write(int fd, const void *data, size_t size) {
     return write(fd, data, size < (size_t)*setting("write_bytes") ? size : (size_t)*setting("write_bytes"));
 }
 
-int port_available_bytes(const char *path, int64_t *bytes) {
+int port_statfs(const char *path, struct port_file_system *found) {
     (void)path;
-    *bytes = *setting("free");
-    return *bytes < 0 ? -PORT_E_NOENT : 0;
+    found->available_bytes = *setting("free");
+    return found->available_bytes < 0 ? -PORT_E_NOENT : 0;
 }
 
 static struct {
@@ -395,7 +395,8 @@ int port_wait(int kept, struct port_event *event) {
             return event->pid;
         event->change = (enum port_change)actions[i].b;
         event->value = (int)actions[i].c;
-        event->usage = (struct port_usage){1, 2, 3, 4, 5, 6, 7, 8, 9};
+        for (int field = 0; field < PORT_USAGES; field++)
+            event->usage[field] = field + 1;
         actions[i].done = true;
         for (int j = 0; j < process_count; j++)
             if (gone && processes[j].pid == event->pid)
@@ -506,8 +507,11 @@ static int begin_process(struct started *started, int pid, int error, bool gener
     return 0;
 }
 
-int start(struct started *started, const struct request *request) {
+int start(struct started *started, const struct request *request, bool traced) {
+    static int generators;
     (void)request;
+    if (!traced)
+        return begin_process(started, GENERATOR + generators++, (int)*setting("generator_error"), true);
     int result = begin_process(started, PROGRAM, (int)*setting("start_error"), false);
     if (result)
         return result;
@@ -516,19 +520,8 @@ int start(struct started *started, const struct request *request) {
     return 0;
 }
 
-int start_untraced(struct started *started, const struct request *request) {
-    (void)request;
-    static int generators;
-    return begin_process(started, GENERATOR + generators++, (int)*setting("generator_error"), true);
-}
-
 void start_early(const struct request *request) {
     (void)request;
-}
-
-void start_release(struct started *started) {
-    close_task_files(&started->files);
-    started->launch = NULL;
 }
 
 const char *start_step(int step) {
@@ -613,8 +606,8 @@ int main(int count, char **arguments) {
     request.server.warm_ms = *setting("warm_ms");
     request.server.drain_ms = *setting("drain_ms");
     request.server.stop_ms = *setting("stop_ms");
-    request.pinned = *setting("pinned");
-    request.cpus.bits[0] = 2;
+    request.program.pinned = *setting("pinned");
+    request.program.cpus.bits[0] = 2;
     begin_conditions();
     begin_trials();
     if (!write_header())

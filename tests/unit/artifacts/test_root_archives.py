@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from tools.root_archives import docker_image, files_of, oci_image, sha256, tar
+from tools.root_archives import docker_image, oci_image, sha256, tar
 
 from swapstone.core.model import UserError
 from swapstone.parts.vm.artifacts import root_archives, root_file_systems
@@ -34,6 +34,17 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 def unpack(tmp_path: Path, data: bytes, name: str = "root.tar") -> RootFileSystem:
     (tmp_path / name).write_bytes(data)
     return unpack_root(str(tmp_path / name), "x86_64")
+
+
+def files_of(folder: Path) -> dict[str, str]:
+    """Return the files of a folder: the content of a file, ``-> target`` of a link, ``/`` of a folder."""
+    found = {}
+    for path in sorted(folder.rglob("*")):
+        name = path.relative_to(folder).as_posix()
+        found[name] = (
+            f"-> {path.readlink()}" if path.is_symlink() else "/" if path.is_dir() else path.read_text(errors="replace")
+        )
+    return found
 
 
 def unpacked(tmp_path: Path, data: bytes) -> dict[str, str]:

@@ -53,9 +53,9 @@ int main(int count, char **arguments) {
     unsigned taken;
     while (fgets(line, sizeof line, stdin))
         if (sscanf(line, "f %" SCNu64, &number) == 1)
-            printf("%d\n", processor_fetch(&processor, number));
+            printf("%d\n", processor_access(&processor, &processor.l1i, number));
         else if (sscanf(line, "a %" SCNu64, &number) == 1)
-            printf("%d\n", processor_access(&processor, number));
+            printf("%d\n", processor_access(&processor, &processor.l1d, number));
         else if (sscanf(line, "b %" SCNu64 " %u", &number, &taken) == 2)
             printf("%d\n", processor_mispredicts(&processor, number, taken != 0));
         else if (sscanf(line, "i %15s %" SCNu64 " %63s", target, &number, digits) == 3)

@@ -138,7 +138,7 @@ def test_the_agent_takes_its_words_from_the_table() -> None:
     keys = re.findall(r"(?m)^    \{(\w+), (?:parse_|\.need)", (agent / "plan.c").read_text())
     assert len(keys) == len(PLAN_WORDS) - 2, "all but run and quit"
     assert all(key.startswith("WORD_") for key in keys)
-    written = re.findall(r'put(?:_\w+)?\(("[^"]*"|\w+)', (agent / "answer.c").read_text())
+    written = re.findall(r'(?:put_\w+\(|text_print\(put_byte, )("[^"]*"|\w+)', (agent / "answer.c").read_text())
     texts = [text for text in written if text.startswith('"')]
     assert texts and not [text for text in texts if re.search("[a-z]", re.sub(r"\\n|%s|%lld", "", text))]
 
@@ -146,7 +146,7 @@ def test_the_agent_takes_its_words_from_the_table() -> None:
 def test_the_guest_has_words_of_the_table_only() -> None:
     text = (TOP / "native" / "guest" / "init.c").read_text()
     words = set(re.findall(r'write_(?:file|counters|command_end)\("([a-z-]+)"', text))
-    words |= set(re.findall(r'\{PORT_\w+, "([a-z-]+)"\}', text))
+    words |= set(re.findall(r'\[PORT_\w+\] = "([a-z-]+)"', text))
     assert words and words <= set(GUEST_WORDS)
     orders = set(re.findall(r'take_(?:text|number|line)\(&\w+, "([a-z-]+) "\)', text))
     assert orders == set(ORDER_WORDS)
