@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -281,57 +281,59 @@ def forest_lines(plot: ForestPlot, width: int, paint: Paint, *, details: bool = 
         paint: applies tones.
         details: whether each row's detail stands below it.
     """
-    bars, references = width >= _NARROW, bool(plot.reference_name)
-    beside = references and width >= _WIDE
     # The bars reach to a power of two.
     most_bits = max((abs(math.log2(row.ratio)) for row in plot.rows if row.ratio is not None), default=0.0)
     reach = float(2 ** max(1, math.ceil(most_bits - 1e-9)))
-    bare = width < _NO_VALUES
-    head = ["", safe(plot.before_name), safe(plot.after_name), "ratio (interval)"]
-    head += [f"1/{reach:.0f}".ljust(6) + "1" + f"{reach:.0f}".rjust(6)] * bars
-    head += ["verdict", *([safe(plot.reference_name), "sign"] if beside else [])]
-    body = [[Styled(text, Tone.NOTE) for text in head]]
-    for row in plot.rows:
-        cells = [Styled(safe(text)) for text in (row.name, row.before, row.after, _ratio(row))]
-        drawn = "" if row.ratio is None else bar(row.ratio, reach)
-        cells += [*[Styled(drawn, row.mark.tone)] * bars, Styled(row.mark.name, row.mark.tone)]
-        body.append([*cells, *(_reference(row) if beside else ())])
-    right = [False, True, True, False, *([False] * bars), False, *([True, False] * beside)]
-    if bare:
-        body, right = [[row[0], *row[3:]] for row in body], [right[0], *right[3:]]
+    scale = f"1/{reach:.0f}".ljust(6) + "1" + f"{reach:.0f}".rjust(6)
     value = _VALUE if width < _NARROW else _WIDE_VALUE
-    limit = [0, *([] if bare else [value, value]), *([0] * (len(right) - (1 if bare else 3)))]
-    limit[0] = _name_limit(body, width, limit)
-    laid = columns(body, right, limit, paint, width)
+    references: tuple[_RowColumn, ...] = (
+        (safe(plot.reference_name), True, 0, lambda row: Styled(safe(row.reference_text))),
+        ("sign", False, 0, lambda row: Styled(safe(row.reference_note), row.reference_tone)),
+    )
+    every: tuple[tuple[bool, _RowColumn], ...] = (
+        (True, ("", False, 0, lambda row: Styled(safe(row.name)))),
+        (width >= _NO_VALUES, (safe(plot.before_name), True, value, lambda row: Styled(safe(row.before)))),
+        (width >= _NO_VALUES, (safe(plot.after_name), True, value, lambda row: Styled(safe(row.after)))),
+        (True, ("ratio (interval)", False, 0, lambda row: Styled(safe(_ratio(row))))),
+        (
+            width >= _NARROW,
+            (
+                scale,
+                False,
+                0,
+                lambda row: Styled(bar(row.ratio, reach) if row.ratio is not None else "", row.mark.tone),
+            ),
+        ),
+        (True, ("verdict", False, 0, lambda row: Styled(row.mark.name, row.mark.tone))),
+        *((bool(plot.reference_name) and width >= _WIDE, column) for column in references),
+    )
+    laid = _laid([column for fits, column in every if fits], plot.rows, width, paint)
     for lines, row in zip(laid[1:], plot.rows if details else (), strict=details):
         below = wrap(f"  {safe(row.detail)}", width, "  ") if row.detail else []
         lines += [paint(text, Tone.NOTE) for text in below]
-    return _with_gap(laid, plot, 1, paint) + (_reference_lines(plot, width, paint) if references and not beside else [])
+    found = _with_gap(laid, plot, 1, paint)
+    if plot.reference_name and width < _WIDE:  # then they are a table of their own
+        name: _RowColumn = (f"beside the {safe(plot.reference_name)}", False, 40, lambda row: Styled(safe(row.name)))
+        here: _RowColumn = ("here", True, 0, lambda row: Styled(safe(row.effect)))
+        rows = [row for row in plot.rows if row.reference is not None]
+        found += ["", *(line for lines in _laid((name, here, *references), rows, width, paint) for line in lines)]
+    return found
+
+
+_RowColumn = tuple[str, bool, int, Callable[[ForestRow], Styled]]
+"""(heading, whether it is flush right, the widest that it may be, or 0, and its cell) of a forest plot."""
+
+
+def _laid(shown: Sequence[_RowColumn], rows: Sequence[ForestRow], width: int, paint: Paint) -> list[list[str]]:
+    """Lay rows out in columns. The first one gives way to the others, unless it has a limit of its own."""
+    heads, right, most, cells = zip(*shown, strict=True)
+    body = [[Styled(head, Tone.NOTE) for head in heads], *([cell(row) for cell in cells] for row in rows)]
+    widest = [max(cell_len(line[i].text) for line in body) for i in range(len(shown))]
+    others = sum(min(size, limit) if limit else size for size, limit in zip(widest[1:], most[1:], strict=True))
+    first = most[0] or max(_LEAST_NAME, width - others - (len(shown) - 1))
+    return columns(body, right, (first, *most[1:]), paint, width)
 
 
 def _ratio(row: ForestRow) -> str:
     interval = row.interval if row.interval == "exact" else f"({row.interval})"
     return f"{row.effect} {interval}" if row.interval else row.effect
-
-
-def _reference(row: ForestRow) -> tuple[Styled, Styled]:
-    return Styled(safe(row.reference_text)), Styled(safe(row.reference_note), row.reference_tone)
-
-
-def _reference_lines(plot: ForestPlot, width: int, paint: Paint) -> list[str]:
-    """Return the reference ratios as a table of their own."""
-    name = safe(plot.reference_name)
-    body = [[Styled(text, Tone.NOTE) for text in (f"beside the {name}", "here", name, "sign")]]
-    body += [
-        [Styled(safe(row.name)), Styled(safe(row.effect)), *_reference(row)]
-        for row in plot.rows
-        if row.reference is not None
-    ]
-    laid = columns(body, [False, True, True, False], [40, 0, 0, 0], paint, width)
-    return ["", *(line for lines in laid for line in lines)]
-
-
-def _name_limit(body: Sequence[Sequence[Styled]], width: int, limit: Sequence[int]) -> int:
-    widest = [max(cell_len(line[i].text) for line in body) for i in range(len(limit))]
-    others = sum(min(size, most) if most else size for size, most in zip(widest[1:], limit[1:], strict=True))
-    return max(_LEAST_NAME, width - others - (len(limit) - 1))
