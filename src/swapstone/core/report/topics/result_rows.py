@@ -24,7 +24,6 @@ from swapstone.core.report.document import (
 )
 from swapstone.core.report.topics import sentences
 from swapstone.core.report.topics.comparison_groups import (
-    GRIDS,
     ComparisonGroup,
     Row,
     by_metric,
@@ -104,16 +103,11 @@ def _by_metric(
     context: ReportContext, groups: tuple[ComparisonGroup, ...]
 ) -> list[tuple[str, Metric, list[tuple[ComparisonGroup, Row]]]]:
     """Return (title, metric, rows): each metric that is read first, then other times and rates, then memory, events and sizes."""
-    ranks = {quantity: rank for rank, (quantity, _) in enumerate(GRIDS, start=2)}
     every = (
         (rank, metric, group, rows)
         for group in groups
-        for rank, pairs in (
-            (0, group.times),
-            (1, group.others),
-            *((ranks[grid.quantity], by_metric(grid.rows)) for grid in group.grids),
-        )
-        for metric, rows in pairs
+        for rank, (_, kind) in enumerate((("", group.rows), *group.others))
+        for metric, rows in by_metric(kind)
         if context.selection.admits(metric)
     )
     found = grouped(every, lambda each: (each[0], each[1].name))
