@@ -91,7 +91,7 @@ class ComparisonGroup(FrozenStruct, frozen=True, kw_only=True):
     @property
     def title(self) -> str:
         """Return the suite, and the load unless it is ``idle``."""
-        return self.suite if self.load == "idle" else f"{self.suite}, load {self.load}"
+        return formatting.place(self.suite, self.load)
 
 
 def shown(comparison: Comparison) -> float | None:

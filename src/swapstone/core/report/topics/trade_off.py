@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from swapstone.core.model import Analysis, Quantity
 from swapstone.core.report import formatting, svg
-from swapstone.core.report.answer.means import IDLE, Mean, Place, places_of
+from swapstone.core.report.answer.means import Mean, Place, places_of
 from swapstone.core.report.context import ReportContext
 from swapstone.core.report.document import Drawing, Section
 from swapstone.core.report.plot import Panel, Point, Scale, Series, plot, ratio_label
@@ -53,7 +53,7 @@ def page(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:
 def _plot(costs: Sequence[_Costs], margin: float) -> Drawing:
     """Return the drawing of a suite under a load."""
     (first, time, memory), shown = costs[0], costs[:_MOST]
-    title = first.suite if first.load == IDLE else f"{first.suite}, load {first.load}"
+    title = formatting.place(first.suite, first.load)
     baseline = first.baseline.short_label
     dots = tuple(_dots(costs[0])) if len(costs) == 1 else ()
     series = tuple(_series(colour, each) for colour, each in enumerate(shown))
