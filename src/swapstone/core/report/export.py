@@ -153,9 +153,8 @@ def to_hyperfine(context: ReportContext, analysis: Analysis) -> str:
     those metrics where they were measured, else null; `stddev` is null for one run, as hyperfine has it. Workloads without elapsed
     time are left out, and so are runs that failed: every exit code is 0, unless other ones were accepted.
     """
-    measured: dict[_Place, dict[str, Side]] = {}
-    for side in sides(analysis, copies=True):
-        measured.setdefault((side.suite, side.workload, side.load, side.variant), {})[side.metric.name] = side
+    found = grouped(sides(analysis, copies=True), lambda side: (side.suite, side.workload, side.load, side.variant))
+    measured = {place: {side.metric.name: side for side in of} for place, of in found.items()}
     results = [_result(context, place, metrics) for place, metrics in measured.items() if "wall" in metrics]
     return json.dumps({"results": results}, indent=2, allow_nan=False) + "\n"
 

@@ -264,11 +264,13 @@ def pair(change: LevelChange, by: LevelChange) -> str:
 
 def dependences(table: EstimateTable[FactorEffect]) -> str:
     """Return the sentence about main effects that depend on other factors; empty without any."""
-    found: dict[str, dict[str, None]] = {}
-    for cell in table.cells:
-        for factor in cell.depends_on:
-            found.setdefault(formatting.safe(cell.change.label), {})[formatting.safe(factor)] = None
-    parts = [f"{label} depends on {', '.join(names)}" for label, names in found.items()]
+    found = dict.fromkeys(
+        (formatting.safe(cell.change.label), formatting.safe(factor))
+        for cell in table.cells
+        for factor in cell.depends_on
+    )
+    of_label = grouped(found, lambda pair: pair[0])
+    parts = [f"{label} depends on {', '.join(name for _, name in of)}" for label, of in of_label.items()]
     return f"These main effects alone are misleading: {'; '.join(parts)}." if parts else ""
 
 
