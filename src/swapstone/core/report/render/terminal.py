@@ -12,7 +12,6 @@ from typing import NamedTuple, assert_never
 import msgspec
 from rich.cells import cell_len
 
-from swapstone.core.model import FrozenStruct
 from swapstone.core.report.document import (
     Block,
     BulletList,
@@ -34,8 +33,10 @@ from swapstone.core.report.document import (
     Tone,
 )
 from swapstone.core.report.formatting import safe
-from swapstone.core.report.render.terminal_layout import Paint, forest_lines, marks_of, table_lines, wrap
+from swapstone.core.report.render.terminal_layout import Terminal, forest_lines, marks_of, table_lines, wrap
 from swapstone.core.report.simple_blocks import simplified
+
+__all__ = ["Terminal", "command_lines", "render", "render_whole"]
 
 
 class Brevity(NamedTuple):
@@ -176,24 +177,6 @@ MOST_LINES = 40
 """Lines of a brief rendering, unless the answer and the texts that it has to keep are longer."""
 
 
-class Terminal(FrozenStruct, frozen=True, kw_only=True):
-    """What a terminal shows.
-
-    Attributes:
-        width: its columns.
-        colour: whether text gets terminal codes; without, the output holds none, whatever names contain.
-        ascii_only: whether to keep to ASCII.
-        every: whether to print the sections of a document that has an overview, and all that a brief rendering leaves out.
-        lines: its lines: if the output has more, the answer is repeated at its end. 0 for any number, such as in a pipe.
-    """
-
-    width: int = 80
-    colour: bool = False
-    ascii_only: bool = False
-    every: bool = False
-    lines: int = 0
-
-
 def render(document: Document, terminal: Terminal | None = None) -> str:
     """Print a document as text.
 
@@ -205,7 +188,8 @@ def render(document: Document, terminal: Terminal | None = None) -> str:
         The text, ending in a newline. No line is wider than the terminal (at least `LEAST_WIDTH` columns), and no text is cut. A document
         with an overview has at most `MOST_LINES` lines, from 80 columns on, unless `every` is set or single texts are long.
     """
-    shown = terminal or Terminal()
+    asked = terminal or Terminal()
+    shown = msgspec.structs.replace(asked, width=max(LEAST_WIDTH, asked.width))
     for brevity in (None,) if shown.every or not document.overview else BREVITIES:
         printer = _Printer(shown, brevity)
         lines = printer.document(document) if brevity is None else printer.overview(document)
@@ -213,7 +197,7 @@ def render(document: Document, terminal: Terminal | None = None) -> str:
             break
     if shown.lines and document.answer and len(lines) >= shown.lines:
         lines += ["", *printer.wrapped(document.answer, Tone.STRONG, indent="")]
-    return "\n".join(map(printer.paint.final, lines)) + "\n"
+    return "\n".join(map(shown.final, lines)) + "\n"
 
 
 class _Printer:
@@ -221,9 +205,7 @@ class _Printer:
 
     def __init__(self, terminal: Terminal, brevity: Brevity | None) -> None:
         self.brevity = brevity
-        self.width = max(LEAST_WIDTH, terminal.width)
-        self.every = terminal.every
-        self.paint = Paint(colour=terminal.colour, ascii_only=terminal.ascii_only)
+        self.terminal = terminal
         self.letters: dict[Mark, None] = {}
 
     def overview(self, document: Document) -> list[str]:
@@ -259,7 +241,7 @@ class _Printer:
         return lines
 
     def _section(self, section: Section) -> list[str]:
-        body = self._blocks(section.blocks) if section.brief or self.every else []
+        body = self._blocks(section.blocks) if section.brief or self.terminal.every else []
         if not body:
             return []
         head: tuple[Block, ...] = (
@@ -282,12 +264,12 @@ class _Printer:
                 return self._list(block)
             case Table():
                 self.letters |= dict.fromkeys(marks_of(block))
-                return table_lines(block, self.width, self.paint)
+                return table_lines(block, self.terminal)
             case ResultTable() | PairedRuns():
                 return self._blocks(simplified(block))
             case ForestPlot():
                 details = self.brevity is None or self.brevity.rows >= _LEAST_DETAILED
-                return forest_lines(block, self.width, self.paint, details=details)
+                return forest_lines(block, self.terminal, details=details)
             case Drawing():
                 return []
             case Facts():
@@ -295,22 +277,22 @@ class _Printer:
             case Commands():
                 room = max((len(what) for what, _ in block.commands), default=0)
                 pairs = [(safe(what), safe(command)) for what, command in block.commands]
-                return [line for pair in pairs for line in command_lines(*pair, room, self.width)]
+                return [line for pair in pairs for line in command_lines(*pair, room, self.terminal.width)]
             case Links():
                 return [
                     line
                     for what, where in block.links
-                    for line in command_lines(f"{safe(what)}:", safe(where), 0, self.width)
+                    for line in command_lines(f"{safe(what)}:", safe(where), 0, self.terminal.width)
                 ]
             case Fold():
-                if not (block.brief or self.every):
+                if not (block.brief or self.terminal.every):
                     return []
                 return self._blocks((Heading(block.summary), *block.blocks))
             case _:
                 assert_never(block)
 
     def _list(self, block: BulletList) -> list[str]:
-        most = block.most if block.most and not self.every else len(block.items)
+        most = block.most if block.most and not self.terminal.every else len(block.items)
         lines = self.wrapped(block.title) if block.title else []
         for item in block.items[:most]:
             lines += self._item(item, "- ")
@@ -325,7 +307,7 @@ class _Printer:
 
     def wrapped(self, text: str, tone: Tone = Tone.PLAIN, indent: str = "  ") -> list[str]:
         """Return the lines of a text of the document."""
-        return [self.paint(line, tone) for line in wrap(safe(text), self.width, indent)]
+        return [self.terminal.paint(line, tone) for line in wrap(safe(text), self.terminal.width, indent)]
 
 
 def render_whole(document: Document) -> str:
