@@ -195,13 +195,13 @@ def baseline_text(line: Iterable[Comparison | Index | None]) -> str:
     return formatting.quantity(statistics.median(longest.baseline_values), longest.metric.unit) if longest else ""
 
 
+def size(each: Interaction) -> float:
+    """Return the absolute logarithm of an interaction; 0 on the scale of differences."""
+    return abs(math.log(each.effect)) if each.scale is Scale.RATIO and each.effect and each.effect > 0 else 0.0
+
+
 def present_interactions(interactions: Iterable[Interaction]) -> list[Interaction]:
     """Return the present interactions: those of the index, then those of workloads, the largest first."""
-
-    def size(each: Interaction) -> float:
-        """Return the absolute logarithm; those on the scale of differences come last."""
-        return abs(math.log(each.effect)) if each.scale is Scale.RATIO and each.effect and each.effect > 0 else 0.0
-
     found = [each for each in interactions if each.presence is Presence.PRESENT and each.effect is not None]
     return sorted(found, key=lambda each: (bool(each.workload), -size(each)))
 
