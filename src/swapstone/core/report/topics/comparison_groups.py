@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import enum
 import math
-from collections import Counter
 from collections.abc import Iterable
 
-from swapstone.core.model import Analysis, Comparison, FrozenStruct, Metric, Quantity, Scale, Variant, Verdict
+from swapstone.core.model import Analysis, Comparison, FrozenStruct, Metric, Quantity, Scale, Variant
 from swapstone.core.model.references import beside
 from swapstone.core.report import formatting
 from swapstone.core.report.answer.means import time_rows
@@ -182,9 +181,3 @@ def memory_rows(found: Iterable[ComparisonGroup]) -> tuple[Row, ...]:
     """Return every row about memory."""
     others = (row for group in found for _, rows in group.others for row in rows)
     return tuple(row for row in others if row.comparison.metric.quantity is Quantity.MEMORY)
-
-
-def tally(rows: Iterable[Row]) -> tuple[tuple[Verdict, int], ...]:
-    """Count verdicts in the order of `Verdict`, without those that don't occur."""
-    counted = Counter(row.comparison.verdict for row in rows)
-    return tuple((verdict, counted[verdict]) for verdict in Verdict if counted[verdict])

@@ -28,7 +28,6 @@ from swapstone.core.report.topics.comparison_groups import (
     Row,
     by_metric,
     comparison_groups,
-    tally,
 )
 from swapstone.core.report.topics.comparisons import direction, forest_row
 from swapstone.core.report.topics.topic import Topic, nothing
@@ -85,7 +84,7 @@ def _read_first(groups: tuple[ComparisonGroup, ...]) -> Iterator[Block]:
     """Yield the sentence about the rows to read first."""
     counted = [row for group in groups for row in group.rows]
     workloads = formatting.count(len({(row.comparison.suite, row.comparison.workload) for row in counted}), "workload")
-    if counted and tally(counted):
+    if counted:
         yield Paragraph(
             f"The rows to read first are one time or rate for each of {workloads}: {sentences.verdicts(counted)}. They stand first; "
             "every other metric follows. A row with + has a drawing of its runs. Detectable: the smallest change that so many runs "
