@@ -168,7 +168,13 @@ def _result(context: ReportContext, key: _Place, metrics: dict[str, Side]) -> di
     def mean_seconds(name: str) -> float | None:
         return statistics.mean(v / 1e9 for v in metrics[name].values) if name in metrics else None
 
-    result: dict[str, object] = {
+    whole = {
+        name: [round(value) for value in metrics[name].values]
+        for name in ("maxrss", "exit_status")
+        if name in metrics and len(metrics[name].values) == len(times)
+    }
+    place = {"suite": suite, "workload": workload, "load": load, "variant": variant.label}
+    return {
         "command": f"{command} [{variant.label}]" if load == "idle" else f"{command} [{variant.label}, load {load}]",
         "mean": statistics.mean(times),
         "stddev": statistics.stdev(times) if len(times) > 1 else None,
@@ -178,16 +184,10 @@ def _result(context: ReportContext, key: _Place, metrics: dict[str, Side]) -> di
         "min": min(times),
         "max": max(times),
         "times": times,
+        **({"memory_usage_byte": whole["maxrss"]} if "maxrss" in whole else {}),
+        "exit_codes": whole.get("exit_status", [0] * len(times)),
+        "parameters": {**place, **parameters, **{name.strip("{}"): level for name, level in variant.levels}},
     }
-    peak = metrics.get("maxrss")
-    if peak is not None and len(peak.values) == len(times):
-        result["memory_usage_byte"] = [round(value) for value in peak.values]
-    status = metrics.get("exit_status")
-    known = status is not None and len(status.values) == len(times)
-    result["exit_codes"] = [round(value) for value in status.values] if status and known else [0] * len(times)
-    where = {"suite": suite, "workload": workload, "load": load, "variant": variant.label}
-    result["parameters"] = {**where, **parameters, **{name.strip("{}"): level for name, level in variant.levels}}
-    return result
 
 
 def _own_command(own: OwnProgram, variant: Variant, parameters: Mapping[str, str]) -> tuple[str, ...]:
