@@ -193,17 +193,18 @@ def _drawings(context: ReportContext, each: CrossedMetric) -> tuple[Drawing, ...
 
 
 def _estimates(each: CrossedMetric) -> Iterator[tuple[str, dict[Variant, _Estimate]]]:
-    """Yield (title, ratio to the baseline of each variant)."""
+    """Yield (title, ratio to the baseline of each variant, and of the baseline itself)."""
+    itself: dict[Variant, _Estimate] = {each.baseline: (1.0, None, None)}
     indices = [index for index in each.matrix.cells if isinstance(index, Index)]
     if indices:
         number = max(i.workloads for i in indices)
-        yield f"index of {number} workloads", {i.candidate: (i.effect, i.low, i.high) for i in indices}
+        yield f"index of {number} workloads", itself | {i.candidate: (i.effect, i.low, i.high) for i in indices}
     names = list(dict.fromkeys(i.workload for i in tables.present_interactions(each.interactions.cells) if i.workload))
     if not indices:
         names += [name for name, _ in each.matrix.lines if name not in names]
     for name in names[:_WORKLOADS]:
         line = (c for c in each.matrix.cells if isinstance(c, Comparison) and c.workload == name)
-        yield name, {c.candidate: (c.effect or 1.0, c.low, c.high) for c in line if shown_ratio(c)}
+        yield name, itself | {c.candidate: (c.effect or 1.0, c.low, c.high) for c in line if shown_ratio(c)}
 
 
 def _cells(
@@ -217,9 +218,7 @@ def _cells(
     for level, line in itertools.product(across.levels, lines.levels):
         chosen = {**held, across.factor: level, lines.factor: line}
         variant = Variant(levels=tuple((factor.factor, chosen[factor.factor]) for factor in factors))
-        if (level, line) == (across.levels[0], lines.levels[0]):
-            found[level, line] = (1.0, None, None)
-        elif variant in values:
+        if variant in values:
             found[level, line] = values[variant]
     return found
 
