@@ -69,10 +69,10 @@ def claims(context: ReportContext, analysis: Analysis, places: Sequence[Place]) 
     if not usable:
         return []
     margin = context.experiment.margin
-    found, best = dependences(analysis), fastest(usable, margin)
+    first = [place for place in usable if (place.suite, place.load) == (usable[0].suite, usable[0].load)]
+    found, best = dependences(analysis), fastest(first, margin)
     effects = [_effect_clause(each, margin) for each in _whole_effects(analysis)[:_MOST_NAMED] if each.effect]
     parts = [dependence_clause(found[0]) + _p99(analysis, found[0])] if found else [*_single_rows(analysis), *effects]
-    first = [place for place in usable if (place.suite, place.load) == (usable[0].suite, usable[0].load)]
     beside = [claim for claim in claims_of(usable, margin) if claim not in claims_of(first, margin)]
     if parts:
         beside += _of_other_metrics(first, context)
@@ -234,8 +234,7 @@ def _no_interaction(analysis: Analysis) -> str:
 
 def fastest(places: Sequence[Place], margin: float) -> str:
     """Return the clause about the variant with the best ratio of the time or rate to read first; empty where none is better."""
-    first = [place for place in places if (place.suite, place.load) == (places[0].suite, places[0].load)]
-    leads = [(place, place.lead) for place in first if place.lead is not None]
+    leads = [(place, place.lead) for place in places if place.lead is not None]
     if not leads:
         return ""
     higher = leads[0][1].metric.better is Direction.HIGHER
