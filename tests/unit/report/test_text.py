@@ -30,7 +30,7 @@ from swapstone.core.model import (
 from swapstone.core.report import export, formatting
 from swapstone.core.report.context import ReportContext, Selection
 from swapstone.core.report.render import terminal_layout
-from swapstone.core.report.render.terminal_layout import Paint, Styled
+from swapstone.core.report.render.terminal_layout import Styled, Terminal
 from swapstone.core.report.topics import comparison_groups, sentences
 from swapstone.core.report.topics.comparison_groups import Agreement
 
@@ -230,7 +230,7 @@ def test_safe_text_is_one_printable_line(value: str) -> None:
 @given(st.text(min_size=1), st.integers(2, 40))
 def test_a_cell_keeps_its_text_in_lines_of_its_width(value: str, width: int) -> None:
     text = formatting.safe(value)
-    ((*lines,),) = terminal_layout.columns([[Styled(text)]], [False], [width], Paint(colour=False, ascii_only=False))
+    ((*lines,),) = terminal_layout.columns([[Styled(text)]], [False], [width], Terminal())
     assert all(cell_len(line) <= width for line in lines)
     assert "".join("".join(lines).split()) == "".join(text.split())
 
@@ -299,7 +299,7 @@ def test_other_levels_have_no_published_figure() -> None:
 
 def test_counts_in_the_summary_are_the_rows() -> None:
     (section,) = comparison_groups.comparison_groups(CONTEXT, ANALYSIS)
-    assert sum(number for _, number in comparison_groups.tally(section.rows)) == len(section.rows) == 12
+    assert len(section.rows) == 12
     assert (
         sentences.summary(section)
         == "musl on 12 workloads: 3 better, 6 worse, 1 equivalent, 1 inconclusive, 1 invalid."

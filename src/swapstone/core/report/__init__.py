@@ -4,7 +4,3 @@
 A report is a `document.Document`. Topics (`topics`) build its sections, renderers (`render`) print it, and `record_report`,
 `study_index`, `row_explanation` and `side_by_side_table` make the documents. `export` has the formats for programs.
 """
-
-from swapstone.core.report.context import ReportContext
-
-__all__ = ["ReportContext"]

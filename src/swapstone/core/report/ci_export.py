@@ -27,10 +27,6 @@ ORIGIN = "swapstone"
 """The name of the system that submits results, in KCIDB."""
 
 
-def _suite(c: Comparison) -> str:
-    return c.suite if c.load == "idle" else f"{c.suite}, load {c.load}"
-
-
 def _sentence(c: Comparison) -> str:
     """Describe a comparison in a line: its effect, its verdict and the reason for it."""
     effect = f"{c.scale.value} {formatting.estimate(c)}: " if formatting.estimate(c) else ""
@@ -66,7 +62,7 @@ def to_junit(context: ReportContext, analysis: Analysis) -> str:
     the schema of Jenkins' xUnit plugin (junit-10.xsd). `time` is left out: no test case has a duration of its own.
     """
     cases = without_copies(analysis)
-    groups = grouped(cases, lambda c: (_suite(c), c.baseline.label, c.candidate.label))
+    groups = grouped(cases, lambda c: (formatting.place(c.suite, c.load), c.baseline.label, c.candidate.label))
     root = ET.Element(
         "testsuites",
         {"name": f"swapstone {formatting.safe(context.record_id)}", **_counts(cases, skipped=False)},
@@ -78,7 +74,7 @@ def to_junit(context: ReportContext, analysis: Analysis) -> str:
             facts["timestamp"] = _moment(context.started_unix_ns).strftime("%Y-%m-%dT%H:%M:%S")
         element = ET.SubElement(root, "testsuite", facts)
         for c in rows:
-            _junit_case(element, f"{ORIGIN}.{_word(_suite(c))}.{_word(candidate)}", c)
+            _junit_case(element, f"{ORIGIN}.{_word(formatting.place(c.suite, c.load))}.{_word(candidate)}", c)
     ET.indent(root)
     return ET.tostring(root, encoding="unicode", xml_declaration=True) + "\n"
 
@@ -188,7 +184,7 @@ def to_lava(context: ReportContext, analysis: Analysis) -> str:
     del context  # every export has this signature
     lines: list[str] = []
     for name, rows in itertools.groupby(
-        without_copies(analysis), lambda c: f"{_word(_suite(c))}.{_word(c.candidate.label)}"
+        without_copies(analysis), lambda c: f"{_word(formatting.place(c.suite, c.load))}.{_word(c.candidate.label)}"
     ):
         lines += [f"<LAVA_SIGNAL_TESTSET START {name}>", *map(_lava_case, rows), "<LAVA_SIGNAL_TESTSET STOP>"]
     # Without a signal, LAVA counts a job as passed.

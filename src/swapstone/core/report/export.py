@@ -153,9 +153,8 @@ def to_hyperfine(context: ReportContext, analysis: Analysis) -> str:
     those metrics where they were measured, else null; `stddev` is null for one run, as hyperfine has it. Workloads without elapsed
     time are left out, and so are runs that failed: every exit code is 0, unless other ones were accepted.
     """
-    measured: dict[_Place, dict[str, Side]] = {}
-    for side in sides(analysis, copies=True):
-        measured.setdefault((side.suite, side.workload, side.load, side.variant), {})[side.metric.name] = side
+    found = grouped(sides(analysis, copies=True), lambda side: (side.suite, side.workload, side.load, side.variant))
+    measured = {place: {side.metric.name: side for side in of} for place, of in found.items()}
     results = [_result(context, place, metrics) for place, metrics in measured.items() if "wall" in metrics]
     return json.dumps({"results": results}, indent=2, allow_nan=False) + "\n"
 
@@ -169,7 +168,13 @@ def _result(context: ReportContext, key: _Place, metrics: dict[str, Side]) -> di
     def mean_seconds(name: str) -> float | None:
         return statistics.mean(v / 1e9 for v in metrics[name].values) if name in metrics else None
 
-    result: dict[str, object] = {
+    whole = {
+        name: [round(value) for value in metrics[name].values]
+        for name in ("maxrss", "exit_status")
+        if name in metrics and len(metrics[name].values) == len(times)
+    }
+    place = {"suite": suite, "workload": workload, "load": load, "variant": variant.label}
+    return {
         "command": f"{command} [{variant.label}]" if load == "idle" else f"{command} [{variant.label}, load {load}]",
         "mean": statistics.mean(times),
         "stddev": statistics.stdev(times) if len(times) > 1 else None,
@@ -179,16 +184,10 @@ def _result(context: ReportContext, key: _Place, metrics: dict[str, Side]) -> di
         "min": min(times),
         "max": max(times),
         "times": times,
+        **({"memory_usage_byte": whole["maxrss"]} if "maxrss" in whole else {}),
+        "exit_codes": whole.get("exit_status", [0] * len(times)),
+        "parameters": {**place, **parameters, **{name.strip("{}"): level for name, level in variant.levels}},
     }
-    peak = metrics.get("maxrss")
-    if peak is not None and len(peak.values) == len(times):
-        result["memory_usage_byte"] = [round(value) for value in peak.values]
-    status = metrics.get("exit_status")
-    known = status is not None and len(status.values) == len(times)
-    result["exit_codes"] = [round(value) for value in status.values] if status and known else [0] * len(times)
-    where = {"suite": suite, "workload": workload, "load": load, "variant": variant.label}
-    result["parameters"] = {**where, **parameters, **{name.strip("{}"): level for name, level in variant.levels}}
-    return result
 
 
 def _own_command(own: OwnProgram, variant: Variant, parameters: Mapping[str, str]) -> tuple[str, ...]:

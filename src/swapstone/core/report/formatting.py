@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import datetime
 
-from swapstone.core.model import Comparison, FactorEffect, Interaction, Scale
+from swapstone.core.model import IDLE, Comparison, FactorEffect, Interaction, Scale
 from swapstone.core.model.number_text import digits, fixed, percent, quantity, ratio, trimmed
 from swapstone.core.model.safe_text import safe
 
@@ -20,6 +20,7 @@ __all__ = [
     "narrower",
     "opposed",
     "percent",
+    "place",
     "quantity",
     "ratio",
     "safe",
@@ -106,6 +107,11 @@ def span(nanoseconds: int) -> str:
 def count(number: int, one: str, many: str = "") -> str:
     """Return ``1 block`` or ``2 blocks``."""
     return f"{number} {one if number == 1 else many or one + 's'}"
+
+
+def place(name: str, load: str) -> str:
+    """Return a suite or a workload, with the load unless that is ``idle``."""
+    return name if load == IDLE.name else f"{name}, load {load}"
 
 
 def opposed(comparison: Comparison) -> str:

@@ -9,6 +9,7 @@ intervals, never from medians. It has wider bounds than needed: they hold the tr
 from __future__ import annotations
 
 import itertools
+import math
 import operator
 import statistics
 from collections.abc import Callable, Iterable, Sequence
@@ -165,17 +166,15 @@ def _computed(
     if refused := next((each for each in known if each.value is None), None):
         return refused
     value = of([each.value or 1.0 for each in known])
-    bounds = [each.bounds for each in known]
-    low = high = None
-    if None not in bounds:
-        pairs = [
-            each[::-1] if fall else each
-            for each, fall in zip(filter(None, bounds), falls or itertools.repeat(False), strict=False)
-        ]
-        low, high = (of(numbers) for numbers in zip(*pairs, strict=True))
     if not _LEAST <= value <= _MOST:
         return None
-    if low is None or high is None or not _LEAST <= low <= high <= _MOST:
+    bounds = [
+        each.bounds[::-1] if fall else each.bounds
+        for each, fall in zip(known, falls or itertools.repeat(False), strict=False)
+        if each.bounds is not None
+    ]
+    low, high = map(of, zip(*bounds, strict=True)) if len(bounds) == len(known) else (math.nan, math.nan)
+    if not _LEAST <= low <= high <= _MOST:
         return Ratio(value=value)
     ranged = any(each.ranged for each in known)
     return Ratio(value=value, low=low, high=high, ranged=ranged, sign=_side_of_1(low, high))

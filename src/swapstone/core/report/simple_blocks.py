@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import assert_never
 
 from swapstone.core.report.document import (
@@ -39,7 +40,7 @@ def simplified(block: Block) -> tuple[SimpleBlock, ...]:
         case PairedRuns():
             return (Paragraph(f"{block.title}: {block.text}" if block.title else block.text),)
         case ForestPlot():
-            return (_forest_table(block),)
+            return (_ratio_table(block, block.title, ((row, ()) for row in block.rows), ()),)
         case ResultTable():
             return tuple(simple for group in block.groups for simple in _result_group(block, group))
         case Facts():
@@ -54,38 +55,33 @@ def simplified(block: Block) -> tuple[SimpleBlock, ...]:
             assert_never(block)
 
 
-def _forest_table(plot: ForestPlot) -> Table:
-    """Return a forest plot as a table: name, both values, ratio, interval and verdict, and the reference ratio."""
-    reference = bool(plot.reference_name)
-    names = ["workload", plot.before_name, plot.after_name, "ratio", "interval", "verdict"]
-    names += [plot.reference_name, "sign"] * reference
-    right = (False, True, True, True, True, False, True, False)
-    columns = tuple(Column((name,), flush) for name, flush in zip(names, right, strict=False))
-    return Table(title=plot.title, columns=columns, rows=tuple(_cells(row, reference=reference) for row in plot.rows))
-
-
 def _result_group(table: ResultTable, group: ResultGroup) -> tuple[SimpleBlock, ...]:
     """Return a heading, the metric's meaning and a table."""
-    plot = ForestPlot(
-        title=f"{table.title}: {group.title}",
-        before_name=table.before_name,
-        after_name=table.after_name,
-        margin=table.margin,
-        rows=tuple(each.row for each in group.rows),
-        reference_name=table.reference_name,
-    )
-    simple = _forest_table(plot)
-    columns = (simple.columns[0], *(Column((name,)) for name in table.key_names), *simple.columns[1:])
-    lines = zip(group.rows, simple.rows, strict=True)
-    keyed = tuple((cells[0], *map(Cell, each.keys), *cells[1:]) for each, cells in lines)
-    return (
-        Heading(group.title),
-        *((Paragraph(group.note, Tone.NOTE),) if group.note else ()),
-        Table(title=simple.title, columns=columns, rows=keyed, keys=1 + len(table.key_names)),
+    lines = ((each.row, each.keys) for each in group.rows)
+    ratios = _ratio_table(table, f"{table.title}: {group.title}", lines, table.key_names)
+    return (Heading(group.title), *([Paragraph(group.note, Tone.NOTE)] if group.note else []), ratios)
+
+
+def _ratio_table(
+    block: ForestPlot | ResultTable,
+    title: str,
+    lines: Iterable[tuple[ForestRow, tuple[str, ...]]],
+    keys: tuple[str, ...],
+) -> Table:
+    """Return ratios as a table: name and further keys, both values, ratio, interval and verdict, and the reference ratio."""
+    reference = bool(block.reference_name)
+    names = ["workload", *keys, block.before_name, block.after_name, "ratio", "interval", "verdict"]
+    names += [block.reference_name, "sign"] * reference
+    right = (*[False] * (1 + len(keys)), True, True, True, True, False, True, False)
+    return Table(
+        title=title,
+        columns=tuple(Column((name,), flush) for name, flush in zip(names, right, strict=False)),
+        rows=tuple(_cells(row, more, reference=reference) for row, more in lines),
+        keys=1 + len(keys),
     )
 
 
-def _cells(row: ForestRow, *, reference: bool) -> tuple[Cell, ...]:
-    values = (Cell(row.name, code=True), *map(Cell, (row.before, row.after, row.effect, row.interval)))
+def _cells(row: ForestRow, keys: tuple[str, ...], *, reference: bool) -> tuple[Cell, ...]:
+    values = map(Cell, (*keys, row.before, row.after, row.effect, row.interval))
     beside = (Cell(row.reference_text), Cell(row.reference_note)) if reference else ()
-    return (*values, Cell(mark=row.mark, note=row.detail), *beside)
+    return (Cell(row.name, code=True), *values, Cell(mark=row.mark, note=row.detail), *beside)

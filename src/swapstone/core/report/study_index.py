@@ -122,14 +122,13 @@ def tally(index: StudyIndex) -> str:
 
 def to_json(index: StudyIndex) -> str:
     """Return everything, as JSON of the format ``study-index``."""
-    known = msgspec.structs.asdict(index)
-    known["parts"] = [
+    parts = [
         {name: value for name, value in msgspec.structs.asdict(part).items() if name != "sections"}
         | {"exhibits": described(part.sections)}
         for part in index.parts
     ]
-    known["clocks"] = [{"answer": side_by_side_table.answer(each), "table": labelled(each)} for each in index.clocks]
-    return printed_json("study-index", index=known)
+    clocks = [{"answer": side_by_side_table.answer(each), "table": labelled(each)} for each in index.clocks]
+    return printed_json("study-index", index=msgspec.structs.asdict(index) | {"parts": parts, "clocks": clocks})
 
 
 def document_of(index: StudyIndex) -> Document:

@@ -33,7 +33,7 @@ class Claim(FrozenStruct, frozen=True, kw_only=True):
         metric: name of what is compared; empty for several metrics.
         quantity: of the metric.
         standing: the direction: where the interval lies, relative to the floor.
-        value, low, high: the ratio and its interval; None where there is none.
+        value: the ratio; None where there is none.
         floor: the margin: smaller differences are of no interest.
     """
 
@@ -51,8 +51,6 @@ class Claim(FrozenStruct, frozen=True, kw_only=True):
     quantity: Quantity = Quantity.TIME
     standing: Standing = Standing.OPEN
     value: float | None = None
-    low: float | None = None
-    high: float | None = None
     floor: float
 
     @property
@@ -71,15 +69,13 @@ class Claim(FrozenStruct, frozen=True, kw_only=True):
         return abs(math.log(self.value)) if self.value is not None and self.value > 0 else 0.0
 
     def of_mean(self, mean: Mean) -> Claim:
-        """Return the claim with the numbers of a mean over its rows."""
+        """Return the claim with the ratio of a mean over its rows."""
         return msgspec.structs.replace(
             self,
             metric=mean.metric.name,
             quantity=mean.metric.quantity,
             standing=mean.standing(self.floor),
             value=mean.effect,
-            low=mean.low,
-            high=mean.high,
         )
 
 

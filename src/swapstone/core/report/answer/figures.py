@@ -13,8 +13,9 @@ from swapstone.core.model import Comparison, Scale
 from swapstone.core.report import formatting
 from swapstone.core.report.answer import tails
 from swapstone.core.report.answer.limits import row_name
-from swapstone.core.report.answer.means import IDLE, Mean, Place, name_of
+from swapstone.core.report.answer.means import Mean, Place, name_of
 from swapstone.core.report.document import Block, Cell, Column, ForestPlot, ForestRow, Paragraph, Table
+from swapstone.core.report.tables import Field, short_table
 from swapstone.core.report.verdict_groups import COUNTED, DECIDED, NO_NUMBERS, TAIL_DIFFERS, VERDICT_MARKS
 
 MOST_ROWS = 8
@@ -105,31 +106,34 @@ def _by_place(places: Sequence[Place]) -> Table:
     names = list(dict.fromkeys(mean.name for place in places for mean in place.means))
     candidates = len({place.candidate for place in places}) > 1
     where = len({(place.suite, place.load) for place in places}) > 1
-    keys = [*(["candidate"] if candidates or not where else []), *(["measured on"] if where else [])]
     lead = places[0].lead.name if places[0].lead else names[0]
-    rows = []
-    for place in places[:MOST_ROWS]:
-        on = place.suite if place.load == IDLE else f"{place.suite}, load {place.load}"
-        texts = {"candidate": formatting.safe(place.candidate.short_label), "measured on": formatting.safe(on)}
-        found = {mean.name: mean for mean in place.means}
-        rows.append(
-            (
-                *(Cell(texts[key]) for key in keys),
-                *(mean_cell(found.get(name), interval=name == lead) for name in names),
-            )
+
+    def ratio(name: str) -> Field[Place]:
+        return Field(
+            _SHORT.get(name, name),
+            "",
+            lambda place: mean_cell({mean.name: mean for mean in place.means}.get(name), interval=name == lead),
+            right=False,
         )
-    left_out = max(0, len(places) - MOST_ROWS)
-    return Table(
-        title=f"Ratios to {places[0].names[1]}",
-        columns=(
-            *(Column((key,)) for key in keys),
-            *(Column((_SHORT.get(name, name),), optional=place > 1) for place, name in enumerate(names)),
+
+    fields: tuple[Field[Place], ...] = (
+        Field(
+            "candidate" if candidates or not where else "",
+            "",
+            lambda place: formatting.safe(place.candidate.short_label),
+            right=False,
         ),
-        rows=tuple(rows),
-        keys=len(keys),
-        left_out=left_out,
-        left_out_after=len(rows) if left_out else 0,
+        Field(
+            "measured on" if where else "",
+            "",
+            lambda place: formatting.safe(formatting.place(place.suite, place.load)),
+            right=False,
+        ),
+        *map(ratio, names),
     )
+    optional = [_SHORT.get(name, name) for name in names[2:]]
+    title, keys = f"Ratios to {places[0].names[1]}", sum(bool(field.head) for field in fields[:2])
+    return short_table(title, fields, places, MOST_ROWS, keys=keys, optional=optional)
 
 
 def _distance(row: Comparison) -> float:

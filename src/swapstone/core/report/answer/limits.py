@@ -49,9 +49,10 @@ def opening(analysis: Analysis) -> str:
 def missing(places: Sequence[Place]) -> str:
     """Return the sentences about candidates without any number and about rows without a valid result; empty without such."""
     gone = [place for place in places if place.leads and not have_numbers(place.leads)]
+    names = grouped(dict.fromkeys((_why_gone(place), place.names[0]) for place in gone), lambda pair: pair[0])
     found = [
-        f"{listed(list(names))} {'has' if len(names) == 1 else 'have'} no result: {reason}."
-        for reason, names in _by_reason(gone).items()
+        f"{listed([name for _, name in of])} {'has' if len(of) == 1 else 'have'} no result: {reason}."
+        for reason, of in names.items()
     ]
     partly = [(place, sum(row.verdict in NO_NUMBERS for row in place.leads)) for place in places if place not in gone]
     lacking = [(place, count) for place, count in partly if count]
@@ -62,19 +63,13 @@ def missing(places: Sequence[Place]) -> str:
     return " ".join(found)
 
 
-def _by_reason(places: Sequence[Place]) -> dict[str, dict[str, None]]:
-    """Return the names of candidates, each once, by the reason why they have no number."""
-    by_reason: dict[str, dict[str, None]] = {}
-    for place in places:
-        row = next(row for row in place.leads if row.verdict in NO_NUMBERS or not row.baseline_values)
-        what = row.verdict.value if row.verdict in NO_NUMBERS else "no complete pair of runs"
-        # The answer begins with the rates of failures.
-        reason = (
-            FAST_ONES if row.reason.endswith(FAST_ONES) else formatting.safe(row.reason.removeprefix("candidate: "))
-        )
-        whole = (f"{what}: {reason}" if reason not in {"", what} else what).rstrip(".")
-        by_reason.setdefault(whole, {})[place.names[0]] = None
-    return by_reason
+def _why_gone(place: Place) -> str:
+    """Return why a candidate has no number."""
+    row = next(row for row in place.leads if row.verdict in NO_NUMBERS or not row.baseline_values)
+    what = row.verdict.value if row.verdict in NO_NUMBERS else "no complete pair of runs"
+    # The answer begins with the rates of failures.
+    reason = FAST_ONES if row.reason.endswith(FAST_ONES) else formatting.safe(row.reason.removeprefix("candidate: "))
+    return (f"{what}: {reason}" if reason not in {"", what} else what).rstrip(".")
 
 
 def nothing_measured(analysis: Analysis) -> str:

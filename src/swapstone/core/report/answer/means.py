@@ -41,6 +41,7 @@ _OF_ALL = "tree_cpu"
 _SERVER = ("requests", "latency_p99", "cpu_per_request")
 _MEMORY = ("tree_memory", "maxrss", "peak", "res", "resident")
 _SIZES = ("file",)
+_TIMED = (Quantity.TIME, Quantity.RATE)
 
 
 class Phrase(NamedTuple):
@@ -177,7 +178,7 @@ def means_of(rows: Sequence[Comparison], indices: Sequence[Index], asked: Sequen
 def leading_metric(rows: Sequence[Comparison]) -> str | None:
     """Return the time or rate to read first for most workloads; None without any."""
     preferred = Counter(row.metric.name for row in rows if row.preferred).most_common(1)
-    timed = (row.metric.name for row in rows if row.metric.quantity in {Quantity.TIME, Quantity.RATE})
+    timed = (row.metric.name for row in rows if row.metric.quantity in _TIMED)
     return next((name for name, _ in preferred), None) or next(timed, None)
 
 
@@ -354,13 +355,8 @@ def places_of(analysis: Analysis, asked: Sequence[str] = ()) -> tuple[Place, ...
 
 def time_rows(rows: Sequence[Comparison]) -> tuple[Comparison, ...]:
     """Return of each workload the time or rate to read first: the preferred one, else the first."""
-    chosen: dict[str, Comparison] = {}
-    for row in rows:
-        if row.metric.quantity not in {Quantity.TIME, Quantity.RATE}:
-            continue
-        if row.workload not in chosen or (row.preferred and not chosen[row.workload].preferred):
-            chosen[row.workload] = row
-    return tuple(chosen.values())
+    timed = grouped((row for row in rows if row.metric.quantity in _TIMED), lambda row: row.workload)
+    return tuple(next((row for row in of if row.preferred), of[0]) for of in timed.values())
 
 
 def have_numbers(rows: Sequence[Comparison]) -> bool:

@@ -22,12 +22,12 @@ from swapstone.core.model import (
     FrozenStruct,
     Quantity,
     Scale,
-    Variant,
     Verdict,
 )
 from swapstone.core.report import formatting
 from swapstone.core.report.answer.limits import share, shown
 from swapstone.core.report.answer.means import bounds_of, have_numbers, places_of
+from swapstone.core.report.variant_values import grouped
 from swapstone.core.report.verdict_groups import NO_NUMBERS
 from swapstone.exit_status import ExitStatus, Finding
 
@@ -149,14 +149,12 @@ def _findings(
 
 def without_result(analysis: Analysis) -> tuple[Comparison, ...]:
     """Return a row of each candidate that has no usable row at all, with the reason. Sizes of programs are no result of a run."""
-    found: dict[Variant, list[Comparison]] = {}
-    for place in places_of(analysis):
-        rows = [row for row in place.rows if row.metric.quantity is not Quantity.SIZE]
-        found.setdefault(place.candidate, []).extend(rows)
+    every = (row for place in places_of(analysis) for row in place.rows)
+    found = grouped((row for row in every if row.metric.quantity is not Quantity.SIZE), lambda row: row.candidate)
     return tuple(
         next((row for row in rows if row.verdict in NO_NUMBERS), rows[0])
         for rows in found.values()
-        if rows and not have_numbers(rows)
+        if not have_numbers(rows)
     )
 
 

@@ -78,11 +78,11 @@ def duration(ratio: float, other: str = "") -> str:
         fast as glibc``.
     """
     if is_near(ratio):
-        return f"is {percent(abs(ratio - 1))} {'slower' if ratio > 1 else 'faster'}{_after('than', other)}"
+        return f"is {percent(abs(ratio - 1))} {'slower' if ratio > 1 else 'faster'}{after('than', other)}"
     if _SPEED < ratio < 1:
-        return f"takes {percent(1 - ratio)} less time{_after('than', other)}"
+        return f"takes {percent(1 - ratio)} less time{after('than', other)}"
     text = f"takes {multiple(ratio)} as long" if ratio > 1 else f"is {multiple(1 / ratio)} as fast"
-    return text + _after("as", other)
+    return text + after("as", other)
 
 
 def amount(ratio: float, noun: str, other: str = "", *, counted: bool = False) -> str:
@@ -100,9 +100,9 @@ def amount(ratio: float, noun: str, other: str = "", *, counted: bool = False) -
     if is_near(ratio):
         word = "more" if ratio > 1 else "fewer" if counted else "less"
         rate = f"a rate {percent(abs(ratio - 1))} {'higher' if ratio > 1 else 'lower'}"
-        return (rate if noun == "rate" else f"{percent(abs(ratio - 1))} {word} {noun}") + _after("than", other)
+        return (rate if noun == "rate" else f"{percent(abs(ratio - 1))} {word} {noun}") + after("than", other)
     words = multiple(ratio) if ratio > 1 else fraction(ratio)
-    return f"{words} {'of ' * (ratio < 1 and words != 'half')}the {noun}{_after('of', other)}"
+    return f"{words} {'of ' * (ratio < 1 and words != 'half')}the {noun}{after('of', other)}"
 
 
 def between(low: float, high: float) -> str:
@@ -135,5 +135,6 @@ def _two_digits(value: float) -> str:
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
-def _after(word: str, other: str) -> str:
+def after(word: str, other: str) -> str:
+    """Return a word and what it leads to, with a blank before them: `` than glibc``; empty without the latter."""
     return f" {word} {other}" if other else ""

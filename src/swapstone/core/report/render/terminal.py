@@ -12,7 +12,6 @@ from typing import NamedTuple, assert_never
 import msgspec
 from rich.cells import cell_len
 
-from swapstone.core.model import FrozenStruct
 from swapstone.core.report.document import (
     Block,
     BulletList,
@@ -34,8 +33,10 @@ from swapstone.core.report.document import (
     Tone,
 )
 from swapstone.core.report.formatting import safe
-from swapstone.core.report.render.terminal_layout import Paint, forest_lines, marks_of, table_lines, wrap
+from swapstone.core.report.render.terminal_layout import Terminal, forest_lines, marks_of, table_lines, wrap
 from swapstone.core.report.simple_blocks import simplified
+
+__all__ = ["Terminal", "command_lines", "render", "render_whole"]
 
 
 class Brevity(NamedTuple):
@@ -176,24 +177,6 @@ MOST_LINES = 40
 """Lines of a brief rendering, unless the answer and the texts that it has to keep are longer."""
 
 
-class Terminal(FrozenStruct, frozen=True, kw_only=True):
-    """What a terminal shows.
-
-    Attributes:
-        width: its columns.
-        colour: whether text gets terminal codes; without, the output holds none, whatever names contain.
-        ascii_only: whether to keep to ASCII.
-        every: whether to print the sections of a document that has an overview, and all that a brief rendering leaves out.
-        lines: its lines: if the output has more, the answer is repeated at its end. 0 for any number, such as in a pipe.
-    """
-
-    width: int = 80
-    colour: bool = False
-    ascii_only: bool = False
-    every: bool = False
-    lines: int = 0
-
-
 def render(document: Document, terminal: Terminal | None = None) -> str:
     """Print a document as text.
 
@@ -205,54 +188,45 @@ def render(document: Document, terminal: Terminal | None = None) -> str:
         The text, ending in a newline. No line is wider than the terminal (at least `LEAST_WIDTH` columns), and no text is cut. A document
         with an overview has at most `MOST_LINES` lines, from 80 columns on, unless `every` is set or single texts are long.
     """
-    shown = terminal or Terminal()
-    if shown.every or not document.overview:
-        text = _Printer(shown).document(document)
-    else:
-        for brevity in BREVITIES:
-            text = _Printer(shown, brevity).overview(document)
-            if text.count("\n") <= MOST_LINES:
-                break
-    scrolled = shown.lines and document.answer and text.count("\n") >= shown.lines
-    return text + _Printer(shown).answer(document) if scrolled else text
+    asked = terminal or Terminal()
+    shown = msgspec.structs.replace(asked, width=max(LEAST_WIDTH, asked.width))
+    for brevity in (None,) if shown.every or not document.overview else BREVITIES:
+        printer = _Printer(shown, brevity)
+        lines = printer.document(document) if brevity is None else printer.overview(document)
+        if len(lines) <= MOST_LINES:
+            break
+    if shown.lines and document.answer and len(lines) >= shown.lines:
+        lines += ["", *printer.wrapped(document.answer, Tone.STRONG, indent="")]
+    return "\n".join(map(shown.final, lines)) + "\n"
 
 
 class _Printer:
     """Collects the lines of a document, and the marks that they show as letters."""
 
-    def __init__(self, terminal: Terminal, brevity: Brevity | None = None) -> None:
+    def __init__(self, terminal: Terminal, brevity: Brevity | None) -> None:
         self.brevity = brevity
-        self.width = max(LEAST_WIDTH, terminal.width)
-        self.every = terminal.every
-        self.paint = Paint(colour=terminal.colour, ascii_only=terminal.ascii_only)
+        self.terminal = terminal
         self.letters: dict[Mark, None] = {}
 
-    def answer(self, document: Document) -> str:
-        """Return the answer once more, below an empty line."""
-        return self._final(["", *self._wrapped(document.answer, Tone.STRONG, indent="")])
-
-    def overview(self, document: Document) -> str:
+    def overview(self, document: Document) -> list[str]:
         """Return the answer, the subject and the overview."""
         lines = self._head(document)
         blocks = (None, *brief_blocks(document.overview, self.brevity or BREVITIES[0]))
         for above, block in itertools.pairwise(blocks):
             gap = isinstance(block, (Table, ForestPlot, Paragraph)) and not isinstance(above, (Heading, Paragraph))
             lines += [""] * gap + self._blocks(filter(None, (block,)))
-        return self._final(lines + self._legend())
+        return lines + self._legend()
 
     def _head(self, document: Document) -> list[str]:
-        lines = [*self._wrapped(document.answer, Tone.STRONG, indent=""), ""] if document.answer else []
-        lines += self._wrapped(document.title, Tone.STRONG if not document.answer else Tone.PLAIN, indent="")
-        return lines + [line for text in document.lead for line in self._wrapped(text)]
+        lines = [*self.wrapped(document.answer, Tone.STRONG, indent=""), ""] if document.answer else []
+        lines += self.wrapped(document.title, Tone.STRONG if not document.answer else Tone.PLAIN, indent="")
+        return lines + [line for text in document.lead for line in self.wrapped(text)]
 
     def _legend(self) -> list[str]:
         legend = ", ".join(f"{mark.letter} {mark.name}" for mark in self.letters)
-        return self._wrapped(legend, Tone.NOTE, indent="") if legend else []
+        return self.wrapped(legend, Tone.NOTE, indent="") if legend else []
 
-    def _final(self, lines: list[str]) -> str:
-        return "\n".join(map(self.paint.final, lines)) + "\n"
-
-    def document(self, document: Document) -> str:
+    def document(self, document: Document) -> list[str]:
         """Return the answer, the subject, and every section."""
         lines = self._head(document)
         indices = tuple(itertools.takewhile(lambda block: not isinstance(block, Heading), document.overview))
@@ -264,16 +238,17 @@ class _Printer:
         lines += ["", *self._legend()] if self.letters else []
         for section in document.closing:
             lines += self._section(section)
-        return self._final(lines)
+        return lines
 
     def _section(self, section: Section) -> list[str]:
-        body = self._blocks(section.blocks) if section.brief or self.every else []
+        body = self._blocks(section.blocks) if section.brief or self.terminal.every else []
         if not body:
             return []
-        lines = ["", *self._wrapped(section.title, Tone.STRONG)]
-        for text in section.warnings:
-            lines += self._wrapped(f"! {text}", Tone.WARNING)
-        return lines + (body[1:] if not body[0] and not section.warnings else body)
+        head: tuple[Block, ...] = (
+            Heading(section.title),
+            *(Paragraph(text, Tone.WARNING) for text in section.warnings),
+        )
+        return self._blocks(head) + (body[1:] if not body[0] and not section.warnings else body)
 
     def _blocks(self, blocks: Iterable[Block]) -> list[str]:
         return [line for block in blocks for line in self._block(block)]
@@ -282,43 +257,43 @@ class _Printer:
         match block:
             case Paragraph():
                 bullet = {Tone.NOTE: "* ", Tone.WARNING: "! "}.get(block.tone, "")
-                return self._wrapped(bullet + block.text, Tone.PLAIN if block.tone is Tone.NOTE else block.tone)
+                return self.wrapped(bullet + block.text, Tone.PLAIN if block.tone is Tone.NOTE else block.tone)
             case Heading():
-                return ["", *self._wrapped(block.text, Tone.STRONG)]
+                return ["", *self.wrapped(block.text, Tone.STRONG)]
             case BulletList():
                 return self._list(block)
             case Table():
                 self.letters |= dict.fromkeys(marks_of(block))
-                return table_lines(block, self.width, self.paint)
+                return table_lines(block, self.terminal)
             case ResultTable() | PairedRuns():
                 return self._blocks(simplified(block))
             case ForestPlot():
                 details = self.brevity is None or self.brevity.rows >= _LEAST_DETAILED
-                return forest_lines(block, self.width, self.paint, details=details)
+                return forest_lines(block, self.terminal, details=details)
             case Drawing():
                 return []
             case Facts():
-                return [line for label, value in block.pairs for line in self._wrapped(f"{label}: {value}")]
+                return [line for label, value in block.pairs for line in self.wrapped(f"{label}: {value}")]
             case Commands():
                 room = max((len(what) for what, _ in block.commands), default=0)
                 pairs = [(safe(what), safe(command)) for what, command in block.commands]
-                return [line for pair in pairs for line in command_lines(*pair, room, self.width)]
+                return [line for pair in pairs for line in command_lines(*pair, room, self.terminal.width)]
             case Links():
                 return [
                     line
                     for what, where in block.links
-                    for line in command_lines(f"{safe(what)}:", safe(where), 0, self.width)
+                    for line in command_lines(f"{safe(what)}:", safe(where), 0, self.terminal.width)
                 ]
             case Fold():
-                if not (block.brief or self.every):
+                if not (block.brief or self.terminal.every):
                     return []
-                return ["", *self._wrapped(block.summary, Tone.STRONG), *self._blocks(block.blocks)]
+                return self._blocks((Heading(block.summary), *block.blocks))
             case _:
                 assert_never(block)
 
     def _list(self, block: BulletList) -> list[str]:
-        most = block.most if block.most and not self.every else len(block.items)
-        lines = self._wrapped(block.title) if block.title else []
+        most = block.most if block.most and not self.terminal.every else len(block.items)
+        lines = self.wrapped(block.title) if block.title else []
         for item in block.items[:most]:
             lines += self._item(item, "- ")
         rest = len(block.items) - most
@@ -327,11 +302,12 @@ class _Printer:
     def _item(self, item: Item, bullet: str) -> list[str]:
         label = f"{item.label}: " if item.label else ""
         inner = item.items if self.brevity is None else ()
-        below = (line for text in inner for line in self._wrapped(f"  - {text}", indent="    "))
-        return [*self._wrapped(f"{bullet}{label}{item.text}", item.tone), *below]
+        below = (line for text in inner for line in self.wrapped(f"  - {text}", indent="    "))
+        return [*self.wrapped(f"{bullet}{label}{item.text}", item.tone), *below]
 
-    def _wrapped(self, text: str, tone: Tone = Tone.PLAIN, indent: str = "  ") -> list[str]:
-        return [self.paint(line, tone) for line in wrap(safe(text), self.width, indent)]
+    def wrapped(self, text: str, tone: Tone = Tone.PLAIN, indent: str = "  ") -> list[str]:
+        """Return the lines of a text of the document."""
+        return [self.terminal.paint(line, tone) for line in wrap(safe(text), self.terminal.width, indent)]
 
 
 def render_whole(document: Document) -> str:

@@ -5,12 +5,13 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import msgspec
 from rich.cells import cell_len, chop_cells
 
+from swapstone.core.model import FrozenStruct
 from swapstone.core.report.document import Cell, ForestPlot, ForestRow, Mark, Table, Tone
 from swapstone.core.report.formatting import safe
 
@@ -38,19 +39,24 @@ class Styled(NamedTuple):
     tone: Tone = Tone.PLAIN
 
 
-class Paint:
-    """Adds terminal codes to text, or none, and replaces characters outside ASCII where a terminal has none.
+class Terminal(FrozenStruct, frozen=True, kw_only=True):
+    """What a terminal shows.
 
-    Args:
-        colour: whether tones become terminal codes.
-        ascii_only: whether every character outside ASCII is replaced.
+    Attributes:
+        width: its columns.
+        colour: whether text gets terminal codes; without, the output holds none, whatever names contain.
+        ascii_only: whether to keep to ASCII.
+        every: whether to print the sections of a document that has an overview, and all that a brief rendering leaves out.
+        lines: its lines: if the output has more, the answer is repeated at its end. 0 for any number, such as in a pipe.
     """
 
-    def __init__(self, *, colour: bool, ascii_only: bool) -> None:
-        self.colour = colour
-        self.ascii_only = ascii_only
+    width: int = 80
+    colour: bool = False
+    ascii_only: bool = False
+    every: bool = False
+    lines: int = 0
 
-    def __call__(self, text: str, tone: Tone = Tone.PLAIN) -> str:
+    def paint(self, text: str, tone: Tone = Tone.PLAIN) -> str:
         """Return text in the colour of a tone."""
         if tone is Tone.PLAIN or not self.colour or not text:
             return text
@@ -63,7 +69,7 @@ class Paint:
 
 
 def columns(
-    rows: Sequence[Sequence[Styled]], right: Sequence[bool], limit: Sequence[int], paint: Paint, width: int = 0
+    rows: Sequence[Sequence[Styled]], right: Sequence[bool], limit: Sequence[int], terminal: Terminal
 ) -> list[list[str]]:
     """Lay rows out in columns, a blank between them. A cell that is wider than its column continues below: nothing is cut.
 
@@ -71,15 +77,14 @@ def columns(
         rows: cells, equally many in each row; the first row is the header.
         right: for each column, whether it is flush right.
         limit: for each column, the widest it may be; 0 for as wide as needed.
-        paint: applies tones.
-        width: of the terminal; the widest columns get narrower until a line fits. 0 for any.
+        terminal: the widest columns get narrower until a line fits it.
 
     Returns:
         The lines of each row.
     """
     needed = [max(cell_len(row[i].text) for row in rows) for i in range(len(right))]
     widths = [min(size, most) if most else size for size, most in zip(needed, limit, strict=True)]
-    while width and sum(widths) + len(widths) - 1 > width and max(widths) > 1:
+    while sum(widths) + len(widths) - 1 > terminal.width and max(widths) > 1:
         widths[widths.index(max(widths))] -= 1
     found = []
     for row in rows:
@@ -87,7 +92,7 @@ def columns(
         lines = []
         for parts in itertools.zip_longest(*cells, fillvalue=""):
             line = [
-                _padded(text, size, paint(text.strip(" "), cell.tone), flush=flush)
+                _padded(text, size, terminal.paint(text.strip(" "), cell.tone), flush=flush)
                 for text, cell, size, flush in zip(parts, row, widths, right, strict=True)
             ]
             lines.append(" ".join(line))
@@ -148,27 +153,26 @@ _WIDE = 116  # from this width on reference ratios fit beside the others
 _VALUE, _WIDE_VALUE = 9, 16  # a column of values is no wider, on a narrow terminal and on others
 
 
-def table_lines(table: Table, width: int, paint: Paint) -> list[str]:
+def table_lines(table: Table, terminal: Terminal) -> list[str]:
     """Lay out a table; where it is too wide, as several that begin with the same key columns.
 
     Args:
         table: what to print.
-        width: columns of the terminal.
-        paint: applies tones.
+        terminal: where to.
     """
-    table = _without_optional_columns(table, width)
+    table = _without_optional_columns(table, terminal.width)
     body = _composed(table, effects=True)
-    if _total(body) > width and any(cell.text and cell.effect for row in table.rows for cell in row):
+    if _total(body) > terminal.width and any(cell.text and cell.effect for row in table.rows for cell in row):
         body = _composed(table, effects=False)
     widths = [max(cell_len(row[i].text) for row in body) for i in range(len(table.columns))]
     keys = range(min(table.keys, len(widths)))
     right = [column.right for column in table.columns]
     found: list[str] = []
-    for chunk in _chunks(widths, len(keys), width):
+    for chunk in _chunks(widths, len(keys), terminal.width):
         shown = [*keys, *chunk]
-        limit = _limits([widths[i] for i in shown], len(keys), width)
-        laid = columns([[row[i] for i in shown] for row in body], [right[i] for i in shown], limit, paint, width)
-        found += ["", *_with_gap(laid, table, len(body) - len(table.rows), paint)]
+        limit = _limits([widths[i] for i in shown], len(keys), terminal.width)
+        laid = columns([[row[i] for i in shown] for row in body], [right[i] for i in shown], limit, terminal)
+        found += ["", *_with_gap(laid, table, len(body) - len(table.rows), terminal)]
     return found[1:]
 
 
@@ -185,9 +189,9 @@ def _without_optional_columns(table: Table, width: int) -> Table:
     return table
 
 
-def _with_gap(rows: list[list[str]], block: Table | ForestPlot, heads: int, paint: Paint) -> list[str]:
+def _with_gap(rows: list[list[str]], block: Table | ForestPlot, heads: int, terminal: Terminal) -> list[str]:
     """Return the lines of a table's rows with the number of rows that are left out, at their place."""
-    gap = [[paint(f"… and {block.left_out} more", Tone.NOTE)]] if block.left_out else []
+    gap = [[terminal.paint(f"… and {block.left_out} more", Tone.NOTE)]] if block.left_out else []
     place = heads + block.left_out_after
     return [line for lines in (*rows[:place], *gap, *rows[place:]) for line in lines]
 
@@ -272,66 +276,65 @@ def marks_of(table: Table) -> tuple[Mark, ...]:
     return tuple(mark for mark in marks if mark.letter not in {"", mark.name})
 
 
-def forest_lines(plot: ForestPlot, width: int, paint: Paint, *, details: bool = True) -> list[str]:
+def forest_lines(plot: ForestPlot, terminal: Terminal, *, details: bool = True) -> list[str]:
     """Lay out one row a ratio: name, both values, ratio, and as the width allows a bar and the reference ratio.
 
     Args:
         plot: what to print.
-        width: columns of the terminal.
-        paint: applies tones.
+        terminal: where to.
         details: whether each row's detail stands below it.
     """
-    bars, references = width >= _NARROW, bool(plot.reference_name)
-    beside = references and width >= _WIDE
     # The bars reach to a power of two.
     most_bits = max((abs(math.log2(row.ratio)) for row in plot.rows if row.ratio is not None), default=0.0)
     reach = float(2 ** max(1, math.ceil(most_bits - 1e-9)))
-    bare = width < _NO_VALUES
-    head = ["", safe(plot.before_name), safe(plot.after_name), "ratio (interval)"]
-    head += [f"1/{reach:.0f}".ljust(6) + "1" + f"{reach:.0f}".rjust(6)] * bars
-    head += ["verdict", *([safe(plot.reference_name), "sign"] if beside else [])]
-    body = [[Styled(text, Tone.NOTE) for text in head]]
-    for row in plot.rows:
-        cells = [Styled(safe(text)) for text in (row.name, row.before, row.after, _ratio(row))]
-        drawn = "" if row.ratio is None else bar(row.ratio, reach)
-        cells += [*[Styled(drawn, row.mark.tone)] * bars, Styled(row.mark.name, row.mark.tone)]
-        body.append([*cells, *(_reference(row) if beside else ())])
-    right = [False, True, True, False, *([False] * bars), False, *([True, False] * beside)]
-    if bare:
-        body, right = [[row[0], *row[3:]] for row in body], [right[0], *right[3:]]
-    value = _VALUE if width < _NARROW else _WIDE_VALUE
-    limit = [0, *([] if bare else [value, value]), *([0] * (len(right) - (1 if bare else 3)))]
-    limit[0] = _name_limit(body, width, limit)
-    laid = columns(body, right, limit, paint, width)
+    scale = f"1/{reach:.0f}".ljust(6) + "1" + f"{reach:.0f}".rjust(6)
+    value = _VALUE if terminal.width < _NARROW else _WIDE_VALUE
+    references: tuple[_RowColumn, ...] = (
+        (_WIDE, safe(plot.reference_name), True, 0, lambda row: Styled(safe(row.reference_text))),
+        (_WIDE, "sign", False, 0, lambda row: Styled(safe(row.reference_note), row.reference_tone)),
+    )
+    every: tuple[_RowColumn, ...] = (
+        (0, "", False, 0, lambda row: Styled(safe(row.name))),
+        (_NO_VALUES, safe(plot.before_name), True, value, lambda row: Styled(safe(row.before))),
+        (_NO_VALUES, safe(plot.after_name), True, value, lambda row: Styled(safe(row.after))),
+        (0, "ratio (interval)", False, 0, lambda row: Styled(safe(_ratio(row)))),
+        (
+            _NARROW,
+            scale,
+            False,
+            0,
+            lambda row: Styled("" if row.ratio is None else bar(row.ratio, reach), row.mark.tone),
+        ),
+        (0, "verdict", False, 0, lambda row: Styled(row.mark.name, row.mark.tone)),
+        *(references if plot.reference_name else ()),
+    )
+    laid = _laid([column for column in every if terminal.width >= column[0]], plot.rows, terminal)
     for lines, row in zip(laid[1:], plot.rows if details else (), strict=details):
-        below = wrap(f"  {safe(row.detail)}", width, "  ") if row.detail else []
-        lines += [paint(text, Tone.NOTE) for text in below]
-    return _with_gap(laid, plot, 1, paint) + (_reference_lines(plot, width, paint) if references and not beside else [])
+        below = wrap(f"  {safe(row.detail)}", terminal.width, "  ") if row.detail else []
+        lines += [terminal.paint(text, Tone.NOTE) for text in below]
+    found = _with_gap(laid, plot, 1, terminal)
+    if plot.reference_name and terminal.width < _WIDE:  # then they are a table of their own
+        name: _RowColumn = (0, f"beside the {safe(plot.reference_name)}", False, 40, lambda row: Styled(safe(row.name)))
+        here: _RowColumn = (0, "here", True, 0, lambda row: Styled(safe(row.effect)))
+        rows = [row for row in plot.rows if row.reference is not None]
+        found += ["", *(line for lines in _laid((name, here, *references), rows, terminal) for line in lines)]
+    return found
+
+
+_RowColumn = tuple[int, str, bool, int, Callable[[ForestRow], Styled]]
+"""A column of a forest plot: the width from which on it fits, heading, whether flush right, the widest it may be or 0, a row's cell."""
+
+
+def _laid(shown: Sequence[_RowColumn], rows: Sequence[ForestRow], terminal: Terminal) -> list[list[str]]:
+    """Lay rows out in columns. The first one gives way to the others, unless it has a limit of its own."""
+    _, heads, right, most, cells = zip(*shown, strict=True)
+    body = [[Styled(head, Tone.NOTE) for head in heads], *([cell(row) for cell in cells] for row in rows)]
+    widest = [max(cell_len(line[i].text) for line in body) for i in range(len(shown))]
+    others = sum(min(size, limit) if limit else size for size, limit in zip(widest[1:], most[1:], strict=True))
+    first = most[0] or max(_LEAST_NAME, terminal.width - others - (len(shown) - 1))
+    return columns(body, right, (first, *most[1:]), terminal)
 
 
 def _ratio(row: ForestRow) -> str:
     interval = row.interval if row.interval == "exact" else f"({row.interval})"
     return f"{row.effect} {interval}" if row.interval else row.effect
-
-
-def _reference(row: ForestRow) -> tuple[Styled, Styled]:
-    return Styled(safe(row.reference_text)), Styled(safe(row.reference_note), row.reference_tone)
-
-
-def _reference_lines(plot: ForestPlot, width: int, paint: Paint) -> list[str]:
-    """Return the reference ratios as a table of their own."""
-    name = safe(plot.reference_name)
-    body = [[Styled(text, Tone.NOTE) for text in (f"beside the {name}", "here", name, "sign")]]
-    body += [
-        [Styled(safe(row.name)), Styled(safe(row.effect)), *_reference(row)]
-        for row in plot.rows
-        if row.reference is not None
-    ]
-    laid = columns(body, [False, True, True, False], [40, 0, 0, 0], paint, width)
-    return ["", *(line for lines in laid for line in lines)]
-
-
-def _name_limit(body: Sequence[Sequence[Styled]], width: int, limit: Sequence[int]) -> int:
-    widest = [max(cell_len(line[i].text) for line in body) for i in range(len(limit))]
-    others = sum(min(size, most) if most else size for size, most in zip(widest[1:], limit[1:], strict=True))
-    return max(_LEAST_NAME, width - others - (len(limit) - 1))

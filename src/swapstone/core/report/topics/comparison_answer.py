@@ -3,9 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-
-import msgspec
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from swapstone.core.model import Analysis, Comparison, Direction, Metric, Scale, Verdict
 from swapstone.core.model.metric import TIMES
@@ -106,29 +104,35 @@ def _by_metric(rows: Iterable[Comparison]) -> Iterable[tuple[str, list[Compariso
 def _claims(place: Place, margin: float) -> Iterator[Claim]:
     """Yield a claim for each metric that an answer states about a place with rows to read first."""
     lead = place.lead
-    for name, rows in _by_metric(place.asked):
-        if claim := _claim(place, name, rows, margin):
-            yield claim
     # The first claim is about each workload's elapsed or CPU time, whichever is read first.
     times = [row for row in place.times if row not in place.asked]
     of_lead = [row for row in times if lead is None or row.metric.name in {*TIMES, lead.metric.name}]
-    first = _claim(place, lead.metric.name if lead else of_lead[0].metric.name, of_lead, margin) if of_lead else None
-    if first is not None:
-        yield first
-    for name, rows in _by_metric(row for row in times if row not in of_lead):
-        claim = _claim(place, name, rows, margin)
-        if claim is not None and (claim.decided or claim.standing is Standing.SAME):
-            yield claim
+    leading = lead.metric.name if lead else next((row.metric.name for row in of_lead), "")
+    first = _claim(place, leading, of_lead, margin)
     named = {row.metric.name for row in (*place.asked, *times)}
-    for name, rows in _by_metric(row for row in place.deciding if row.metric.name not in named):
+    means = (mean for mean in (place.mean(P99), place.memory, place.size) if mean and mean.metric.name not in named)
+    stated: tuple[tuple[str, Sequence[Comparison], Callable[[Claim], bool]], ...] = (
+        *((name, rows, lambda _: True) for name, rows in _by_metric(place.asked)),
+        (leading, of_lead, lambda _: True),
+        *(
+            (name, rows, lambda claim: claim.decided or claim.standing is Standing.SAME)
+            for name, rows in _by_metric(row for row in times if row not in of_lead)
+        ),
+        *(
+            (name, rows, lambda claim: claim.decided and not (first is not None and _repeats(claim, first)))
+            for name, rows in _by_metric(row for row in place.deciding if row.metric.name not in named)
+        ),
+        *(
+            (mean.metric.name, mean.rows, lambda _: True)
+            for mean in means
+            if mean.standing(margin) in _DIFFERENT
+            if mean is not place.size or not 1 / _LARGE < mean.effect < _LARGE
+        ),
+    )
+    for name, rows, holds in stated:
         claim = _claim(place, name, rows, margin)
-        if claim is not None and claim.decided and not (first is not None and _repeats(claim, first)):
+        if claim is not None and holds(claim):
             yield claim
-    for mean in (place.mean(P99), place.memory, place.size):
-        if mean is not None and mean.metric.name not in named and mean.standing(margin) in _DIFFERENT:
-            large = mean is not place.size or not 1 / _LARGE < mean.effect < _LARGE
-            if large and (claim := _claim(place, mean.metric.name, mean.rows, margin)):
-                yield claim
 
 
 def _repeats(claim: Claim, first: Claim) -> bool:
@@ -155,13 +159,11 @@ def _claim(place: Place, name: str, rows: Sequence[Comparison], margin: float) -
     mean = place.mean(name) or mean_of([row for row in rows if row.metric.name == name])
     candidate, baseline = place.names
     alone = len({row.workload for row in usable}) == 1
-    found = Standing.UNKNOWN if mean is None else mean.standing(margin)
+    found = _without_ratio(usable) if mean is None else mean.standing(margin)
     scope = place.scope(len({row.workload for row in usable}) if mean is None else mean.workloads)
     of_each = found is Standing.SAME and not alone and all(row.verdict in SAME_CENTRE for row in rows)
     where = f" on {'each of ' * of_each}{scope}"
-    phrases = [
-        _differences(usable, each) if mean is None else lead_phrase(mean, margin, each) for each in (baseline, "")
-    ]
+    phrases = [_phrase(usable, mean, found, margin, each) for each in (baseline, "")]
     claim = Claim(
         suite=place.suite,
         load=place.load,
@@ -175,9 +177,10 @@ def _claim(place: Place, name: str, rows: Sequence[Comparison], margin: float) -
         names_rows=alone,
         metric=name,
         quantity=rows[0].metric.quantity,
+        standing=found,
         floor=margin,
     )
-    return msgspec.structs.replace(claim, standing=_without_ratio(usable)) if mean is None else claim.of_mean(mean)
+    return claim if mean is None else claim.of_mean(mean)
 
 
 def _special(place: Place, mean: Mean | None, rows: Sequence[Comparison], found: Standing, scope: str) -> str:
@@ -185,10 +188,9 @@ def _special(place: Place, mean: Mean | None, rows: Sequence[Comparison], found:
     candidate, baseline = place.names
     usable = [row for row in rows if row.verdict not in NO_NUMBERS]
     if mean is not None and len(usable) == 1 and usable[0].verdict is Verdict.MIXED:
-        (row,) = usable
         return (
             f"no verdict on {formatting.safe(mean.name)} of {candidate} against {baseline} on {scope}: its median is "
-            f"{formatting.digits(mean.effect)} times, {tails.detail(row) or 'and its mean differs in the opposite direction'}"
+            f"{formatting.digits(mean.effect)} times, {tails.detail(usable[0]) or 'and its mean differs in the opposite direction'}"
         )
     if (
         mean is not None
@@ -209,21 +211,6 @@ def _without_ratio(rows: Sequence[Comparison]) -> Standing:
     return Standing.SAME if row.verdict in SAME_CENTRE else Standing.MORE if (row.effect or 0.0) > 0 else Standing.LESS
 
 
-def _differences(rows: Sequence[Comparison], other: str) -> str:
-    """Return the result of rows without a ratio as a phrase with its verb: ``has errors 3 instead of 0``."""
-    name = formatting.safe(name_of(rows[0].metric))
-    joint = f" from {other}" if other else ""
-    if len(rows) > 1:
-        return f"has no common ratio{joint.replace(' from', ' to')} in {name}"
-    (row,) = rows
-    if row.verdict in MEDIAN_DIFFERS:
-        before, after = figures.values(row)
-        return f"has {name} {after} instead of {before}{f' with {other}' if other else ''}"
-    if row.verdict in SAME_CENTRE:
-        return f"has the same {'median ' * tails.median_only(rows)}{name}{f' as {other}' if other else ''}"
-    return f"may differ{joint} in {'median ' * tails.median_only(rows)}{name} (not decided)"
-
-
 def _details(place: Place, rows: Sequence[Comparison], mean: Mean | None, found: Standing) -> Iterator[str]:
     """Yield which change undecided rows would show, or which groups of workloads have a difference."""
     if all(row.verdict in {Verdict.INCONCLUSIVE, *NO_NUMBERS} for row in rows):
@@ -239,27 +226,33 @@ def _details(place: Place, rows: Sequence[Comparison], mean: Mean | None, found:
         yield f"the {what} is in {wording.listed(list(map(formatting.safe, groups)))}"
 
 
-def lead_phrase(mean: Mean, margin: float, other: str) -> str:
-    """Return a result as a phrase with its verb, e.g. ``takes 2.5 times as long as glibc``.
+def _phrase(usable: Sequence[Comparison], mean: Mean | None, found: Standing, margin: float, other: str) -> str:
+    """Return a result as a phrase with its verb: ``takes 2.5 times as long as glibc``, ``has errors 3 instead of 0 with glibc``.
 
     Args:
-        mean: of the time or rate to read first.
+        usable: the rows with a number.
+        mean: their ratio; None where none of them has one.
+        found: where that stands, or the rows without a ratio.
         margin: ratios within it are no difference.
         other: what it is compared with; empty if the sentence has named it.
     """
-    standing = mean.standing(margin)
-    elapsed = mean.metric.name == "wall"
-    if standing in _DIFFERENT:
+    rows = usable if mean is None else mean.rows
+    name, elapsed = formatting.safe(name_of(rows[0].metric)), mean is not None and mean.metric.name == "wall"
+    median = "median " * tails.median_only(rows)
+    if mean is None and len(rows) > 1:
+        return f"has no common ratio{wording.after('to', other)} in {name}"
+    if found is Standing.SAME:
+        same = f"has the same {median}{name}" if median or not elapsed else "takes as long"
+        within = "" if mean is None else f" (within {wording.percent(margin)})"
+        return f"{same}{wording.after('as', other)}{within}"
+    if mean is None and found is Standing.OPEN:
+        return f"may differ{wording.after('from', other)} in {median}{name} (not decided)"
+    if mean is None:
+        before, after = figures.values(rows[0])
+        return f"has {name} {after} instead of {before}{wording.after('with', other)}"
+    if found in _DIFFERENT:
         return changed(mean.metric, mean.effect, other)
-    if standing is Standing.SAME:
-        median = tails.median_only(mean.rows)
-        same = (
-            f"has the same {'median ' * median}{formatting.safe(mean.name)}"
-            if median or not elapsed
-            else "takes as long"
-        )
-        return f"{same}{f' as {other}' if other else ''} (within {wording.percent(margin)})"
-    if standing is Standing.UNKNOWN:
+    if found is Standing.UNKNOWN:
         return f"ran too few times for an interval; in these runs it {_past(mean)}"
     low, high = mean.low or mean.effect, mean.high or mean.effect
     between = (
@@ -267,13 +260,11 @@ def lead_phrase(mean: Mean, margin: float, other: str) -> str:
         if elapsed
         else f"between {formatting.digits(low)} and {formatting.digits(high)} times"
     )
-    if standing is Standing.SLIGHT:
-        word = ("slower" if mean.effect > 1 else "faster") if elapsed else f"different in {formatting.safe(mean.name)}"
-        joint = f" {'from' if not elapsed else 'than'} {other}" if other else ""
+    if found is Standing.SLIGHT:
+        word = ("slower" if mean.effect > 1 else "faster") if elapsed else f"different in {name}"
+        joint = wording.after("than" if elapsed else "from", other)
         return f"is {word}{joint}, perhaps by less than {wording.percent(margin)} ({between})"
-    joint = f" from {other}" if other else ""
-    what = "median " * tails.median_only(mean.rows)
-    return f"may differ{joint} in {what}{formatting.safe(mean.name)} (not decided: {between})"
+    return f"may differ{wording.after('from', other)} in {median}{name} (not decided: {between})"
 
 
 def changed(metric: Metric, effect: float, other: str) -> str:

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import enum
 import math
-from collections import Counter
 from collections.abc import Iterable
 
-from swapstone.core.model import Analysis, Comparison, FrozenStruct, Metric, Quantity, Scale, Variant, Verdict
+from swapstone.core.model import Analysis, Comparison, FrozenStruct, Metric, Quantity, Scale, Variant
 from swapstone.core.model.references import beside
 from swapstone.core.report import formatting
 from swapstone.core.report.answer.means import time_rows
@@ -33,11 +32,13 @@ def size_note(here: float, on_page: float) -> str:
     return f"size x {formatting.ratio(here / on_page)}"
 
 
-GRIDS = (
-    (Quantity.MEMORY, "Memory"),
-    (Quantity.EVENTS, "Events"),
-    (Quantity.SIZE, "Size of the program"),
+_KINDS = (
+    ("", (Quantity.TIME, Quantity.RATE)),
+    ("Memory", (Quantity.MEMORY,)),
+    ("Events", (Quantity.EVENTS,)),
+    ("Size of the program", (Quantity.SIZE,)),
 )
+"""Pairs (title, quantities) of what is not read first."""
 
 
 class Agreement(enum.Enum):
@@ -71,40 +72,25 @@ class Row(FrozenStruct, frozen=True, kw_only=True):
         return self.another_size or (self.agreement.value if self.agreement else "")
 
 
-class Grid(FrozenStruct, frozen=True, kw_only=True):
-    """Comparisons of one quantity, in the analysis' order."""
-
-    title: str
-    quantity: Quantity
-    rows: tuple[Row, ...]
-
-
 class ComparisonGroup(FrozenStruct, frozen=True, kw_only=True):
     """The comparisons of one suite, load and candidate.
 
     Attributes:
-        times: pairs (metric, rows): what the user asked for, then of each workload the time to read first.
-        others: pairs (metric, rows): other times and rates.
-        grids: memory, events, sizes; empty ones left out.
+        rows: those to read first, by metric: what the user asked for, then of each workload the time to read first.
+        others: pairs (title, rows), in the analysis' order: other times and rates, without a title, then memory, events, sizes.
     """
 
     suite: str
     load: str
     baseline: Variant
     candidate: Variant
-    times: tuple[tuple[Metric, tuple[Row, ...]], ...]
-    others: tuple[tuple[Metric, tuple[Row, ...]], ...]
-    grids: tuple[Grid, ...]
-
-    @property
-    def rows(self) -> tuple[Row, ...]:
-        """Return the rows to read first, in the order in which they are shown."""
-        return tuple(row for _, rows in self.times for row in rows)
+    rows: tuple[Row, ...]
+    others: tuple[tuple[str, tuple[Row, ...]], ...]
 
     @property
     def title(self) -> str:
         """Return the suite, and the load unless it is ``idle``."""
-        return self.suite if self.load == "idle" else f"{self.suite}, load {self.load}"
+        return formatting.place(self.suite, self.load)
 
 
 def shown(comparison: Comparison) -> float | None:
@@ -175,21 +161,16 @@ def comparison_groups(context: ReportContext, analysis: Analysis) -> tuple[Compa
         asked = (c for name in context.experiment.printed_metrics for c in comparisons if c.metric.name == name)
         first = tuple(dict.fromkeys((*asked, *time_rows(comparisons))))
         others = [_row(context, c, leads=False) for c in comparisons if c not in first]
-        quantities = grouped(others, lambda row: row.comparison.metric.quantity)
         found.append(
             ComparisonGroup(
                 suite=suite,
                 load=load,
                 baseline=baseline,
                 candidate=candidate,
-                times=by_metric(_row(context, c, leads=True) for c in first),
-                others=by_metric(
-                    row for row in others if row.comparison.metric.quantity in {Quantity.TIME, Quantity.RATE}
-                ),
-                grids=tuple(
-                    Grid(title=title, quantity=kind, rows=tuple(quantities[kind]))
-                    for kind, title in GRIDS
-                    if kind in quantities
+                rows=tuple(row for _, of in by_metric(_row(context, c, leads=True) for c in first) for row in of),
+                others=tuple(
+                    (title, tuple(row for row in others if row.comparison.metric.quantity in kind))
+                    for title, kind in _KINDS
                 ),
             )
         )
@@ -198,11 +179,5 @@ def comparison_groups(context: ReportContext, analysis: Analysis) -> tuple[Compa
 
 def memory_rows(found: Iterable[ComparisonGroup]) -> tuple[Row, ...]:
     """Return every row about memory."""
-    grids = (grid for group in found for grid in group.grids)
-    return tuple(row for grid in grids if grid.quantity is Quantity.MEMORY for row in grid.rows)
-
-
-def tally(rows: Iterable[Row]) -> tuple[tuple[Verdict, int], ...]:
-    """Count verdicts in the order of `Verdict`, without those that don't occur."""
-    counted = Counter(row.comparison.verdict for row in rows)
-    return tuple((verdict, counted[verdict]) for verdict in Verdict if counted[verdict])
+    others = (row for group in found for _, rows in group.others for row in rows)
+    return tuple(row for row in others if row.comparison.metric.quantity is Quantity.MEMORY)

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
@@ -31,7 +31,6 @@ from swapstone.core.report.topics.comparison_answer import answer
 from swapstone.core.report.topics.comparison_groups import (
     Agreement,
     ComparisonGroup,
-    Grid,
     Row,
     by_metric,
     comparison_groups,
@@ -66,26 +65,19 @@ def _blocks(context: ReportContext, group: ComparisonGroup) -> Iterator[Block]:
     if group.rows and not selection.metrics:
         yield Paragraph(sentences.verdicts(group.rows))
     full = selection.every or bool(selection.metrics)
-    for metric, rows in group.times:
-        if selection.admits(metric):
-            yield Heading(sentences.heading(metric.name))
-            yield from _plot(context, group, metric, rows)
-    for metric, rows in group.others:
-        plot = tuple(_plot(context, group, metric, rows))
-        if full and selection.admits(metric):
-            yield from (Heading(sentences.heading(metric.name)), *plot)
-        elif not full:
-            note = formatting.count(len(rows), "workload")
-            yield Fold(summary=f"Also: {sentences.metric_name(metric.name)}", note=note, blocks=plot, brief=False)
-    for place, grid in enumerate(group.grids):
-        yield from _full_grid(context, group, grid) if full else (_grid(group, grid, first=place == 0),)
-
-
-def _full_grid(context: ReportContext, group: ComparisonGroup, grid: Grid) -> Iterator[Block]:
-    for metric, rows in by_metric(grid.rows):
-        if context.selection.admits(metric):
-            yield Heading(f"{grid.title}: {sentences.metric_name(metric.name)}")
-            yield from _plot(context, group, metric, rows)
+    first = next((title for title, rows in group.others if title and rows), "")
+    for title, rows in (("", group.rows), *group.others):
+        if title and rows and not full:
+            yield _grid(group, title, rows, first=title == first)
+            continue
+        for metric, of in by_metric(rows):
+            name, plot = sentences.metric_name(metric.name), tuple(_plot(context, group, metric, of))
+            if not full and rows is not group.rows:
+                note = formatting.count(len(of), "workload")
+                yield Fold(summary=f"Also: {name}", note=note, blocks=plot, brief=False)
+            elif selection.admits(metric):
+                yield Heading(f"{title}: {name}" if title else sentences.heading(metric.name))
+                yield from plot
 
 
 def _plot(
@@ -228,28 +220,30 @@ def _runs_text(c: Comparison) -> str:
     return " ".join([text, *(sentence for holds, sentence in more if holds)])
 
 
-def _grid(group: ComparisonGroup, grid: Grid, *, first: bool) -> Fold:
+def _grid(group: ComparisonGroup, heading: str, found: Sequence[Row], *, first: bool) -> Fold:
     """Return a table with a row per workload and a column per metric."""
-    metrics = [metric for metric, _ in by_metric(grid.rows)]
-    cells = {(row.comparison.workload, row.comparison.metric.name): row for row in grid.rows}
+    metrics = [metric for metric, _ in by_metric(found)]
+    cells = {(row.comparison.workload, row.comparison.metric.name): row for row in found}
     rows = tuple(
         (Cell(name, code=True), *(grid_cell(cells.get((name, metric.name))) for metric in metrics))
         for name in dict.fromkeys(name for name, _ in cells)
     )
-    title = f"{group.title}, {grid.title}: {group.baseline.label}, then {group.candidate.label}, their ratio and the verdict"
+    title = (
+        f"{group.title}, {heading}: {group.baseline.label}, then {group.candidate.label}, their ratio and the verdict"
+    )
     columns = (
         Column(("workload",)),
         *(Column((metric.name,), right=True, help=metric.meaning) for metric in metrics),
     )
     blocks: list[Block] = [Table(title=title, columns=columns, rows=rows, dense=True)]
-    blocks += [Paragraph(text) for text in sentences.rejected(grid.rows)]
-    varied = [row.comparison for row in grid.rows if varies(row.comparison)]
+    blocks += [Paragraph(text) for text in sentences.rejected(found)]
+    varied = [row.comparison for row in found if varies(row.comparison)]
     runs = tuple(paired_runs(c, f"{c.workload}, {c.metric.name}") for c in varied)
     if runs:
         summary = f"The runs behind the {formatting.count(len(runs), 'value')} that varied"
         blocks.append(Fold(summary=summary, blocks=runs, brief=False))
     note = ", ".join(sentences.metric_name(metric.name) for metric in metrics)
-    summary = f"{grid.title}, {group.baseline.short_label} → {group.candidate.short_label}"
+    summary = f"{heading}, {group.baseline.short_label} → {group.candidate.short_label}"
     return Fold(summary=summary, note=note, blocks=tuple(blocks), open=first)
 
 

@@ -47,7 +47,7 @@ def sections(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:
             title=f"{each.title}: {sentences.metric_name(each.metric.name)}, each variant against the first",
             blocks=tuple(_blocks(each)),
         )
-        for each in tables.crossed_metrics(context, analysis, context.selection.metrics)
+        for each in tables.crossed_metrics(analysis, context.selection.metrics)
     )
 
 
@@ -67,31 +67,15 @@ def _blocks(each: CrossedMetric) -> Iterator[Block]:
 
 
 def _matrix_table(each: CrossedMetric) -> Table:
-    matrix = each.matrix
-    columns = (Column(matrix.factors), *(Column(levels, right=True) for levels in (matrix.baseline, *matrix.variants)))
-    rows = [
-        (Cell(name, code=True), Cell(tables.baseline_text(line)), *map(_comparison_cell, line))
-        for name, line in matrix.lines
-    ]
-    if matrix.indices:
-        rows.append((Cell(tables.INDEX), Cell(), *map(_index_cell, matrix.indices)))
+    factors, baseline = zip(*each.baseline.levels, strict=True)
+    columns = (Column(factors), *(Column(levels, right=True) for levels in (baseline, *each.matrix.heads)))
+    rows = tuple((_name(name), Cell(tables.baseline_text(line)), *map(_cell, line)) for name, line in each.matrix.lines)
     title = f"{each.title}, {sentences.metric_name(each.metric.name)}: the first variant, then the ratio of each other to it"
-    return Table(title=title, columns=columns, rows=tuple(rows), dense=True)
+    return Table(title=title, columns=columns, rows=rows, dense=True)
 
 
-def _comparison_cell(c: Comparison | None) -> Cell:
-    if c is None:
-        return Cell()
-    effect = shown(c)
-    return Cell(effect="" if effect is None else formatting.effect(effect, c), mark=VERDICT_MARKS[c.verdict])
-
-
-def _index_cell(index: Index | None) -> Cell:
-    if index is None:
-        return Cell()
-    known = index.low is not None and index.high is not None
-    between = f"{formatting.ratio(index.low or 0)} to {formatting.ratio(index.high or 0)}" if known else ""
-    return Cell(effect=formatting.ratio(index.effect), note=between)
+def _name(workload: str) -> Cell:
+    return Cell(workload or tables.INDEX, code=bool(workload))
 
 
 def _main_effects(each: CrossedMetric) -> Iterator[Block]:
@@ -108,20 +92,27 @@ def _estimates_table(
 ) -> Table:
     return Table(
         title=f"{each.title}, {what} on {sentences.metric_name(each.metric.name)}",
-        columns=(Column(("workload",)), *(Column((head,)) for head in table.heads)),
-        rows=tuple((Cell(name, code=name != tables.INDEX), *map(_estimate_cell, cells)) for name, cells in table.lines),
+        columns=(Column(("workload",)), *map(Column, table.heads)),
+        rows=tuple((_name(name), *map(_cell, cells)) for name, cells in table.lines),
         dense=True,
     )
 
 
-def _estimate_cell(cell: FactorEffect | Interaction | None) -> Cell:
-    if cell is None:
+def _cell(each: Comparison | Index | FactorEffect | Interaction | None) -> Cell:
+    if each is None:
         return Cell()
-    depends_on = cell.depends_on if isinstance(cell, FactorEffect) else ()
+    if isinstance(each, Index):
+        known = each.low is not None and each.high is not None
+        between = f"{formatting.ratio(each.low or 0)} to {formatting.ratio(each.high or 0)}" if known else ""
+        return Cell(effect=formatting.ratio(each.effect), note=between)
+    if isinstance(each, Comparison):
+        effect = shown(each)
+        return Cell(effect="" if effect is None else formatting.effect(effect, each), mark=VERDICT_MARKS[each.verdict])
+    depends_on = each.depends_on if isinstance(each, FactorEffect) else ()
     return Cell(
-        effect="" if cell.effect is None else formatting.effect(cell.effect, cell),
-        interval="" if cell.effect is None else formatting.interval(cell),
-        mark=VERDICT_MARKS[cell.verdict] if isinstance(cell, FactorEffect) else PRESENCE_MARKS[cell.presence],
+        effect="" if each.effect is None else formatting.effect(each.effect, each),
+        interval="" if each.effect is None else formatting.interval(each),
+        mark=VERDICT_MARKS[each.verdict] if isinstance(each, FactorEffect) else PRESENCE_MARKS[each.presence],
         note=f"depends on {', '.join(depends_on)}" if depends_on else "",
         sign="*" if depends_on else "",
     )
@@ -154,7 +145,7 @@ def _interaction_item(each: Interaction) -> Item:
 
 def page(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:
     """Return the sections of a page: those of `sections`, each with its interaction plots below the matrix."""
-    metrics = tables.crossed_metrics(context, analysis, context.selection.metrics)
+    metrics = tables.crossed_metrics(analysis, context.selection.metrics)
     return tuple(
         Section(title=section.title, blocks=(*section.blocks[:2], *_plots(context, each), *section.blocks[2:]))
         for each, section in zip(metrics, sections(context, analysis), strict=True)
@@ -202,17 +193,18 @@ def _drawings(context: ReportContext, each: CrossedMetric) -> tuple[Drawing, ...
 
 
 def _estimates(each: CrossedMetric) -> Iterator[tuple[str, dict[Variant, _Estimate]]]:
-    """Yield (title, ratio to the baseline of each variant)."""
-    indices = [index for index in each.matrix.indices if index is not None]
+    """Yield (title, ratio to the baseline of each variant, and of the baseline itself)."""
+    itself: dict[Variant, _Estimate] = {each.baseline: (1.0, None, None)}
+    indices = [index for index in each.matrix.cells if isinstance(index, Index)]
     if indices:
         number = max(i.workloads for i in indices)
-        yield f"index of {number} workloads", {i.candidate: (i.effect, i.low, i.high) for i in indices}
+        yield f"index of {number} workloads", itself | {i.candidate: (i.effect, i.low, i.high) for i in indices}
     names = list(dict.fromkeys(i.workload for i in tables.present_interactions(each.interactions.cells) if i.workload))
-    if not each.matrix.indices:
+    if not indices:
         names += [name for name, _ in each.matrix.lines if name not in names]
     for name in names[:_WORKLOADS]:
-        line = next((line for workload, line in each.matrix.lines if workload == name), ())
-        yield name, {c.candidate: (c.effect or 1.0, c.low, c.high) for c in line if c is not None and shown_ratio(c)}
+        line = (c for c in each.matrix.cells if isinstance(c, Comparison) and c.workload == name)
+        yield name, itself | {c.candidate: (c.effect or 1.0, c.low, c.high) for c in line if shown_ratio(c)}
 
 
 def _cells(
@@ -226,9 +218,7 @@ def _cells(
     for level, line in itertools.product(across.levels, lines.levels):
         chosen = {**held, across.factor: level, lines.factor: line}
         variant = Variant(levels=tuple((factor.factor, chosen[factor.factor]) for factor in factors))
-        if (level, line) == (across.levels[0], lines.levels[0]):
-            found[level, line] = (1.0, None, None)
-        elif variant in values:
+        if variant in values:
             found[level, line] = values[variant]
     return found
 

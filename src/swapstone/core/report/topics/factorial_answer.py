@@ -7,11 +7,12 @@ import math
 import statistics
 from collections.abc import Iterator, Sequence
 
+import msgspec
+
 from swapstone.core.model import (
     Analysis,
     Direction,
     FactorEffect,
-    FrozenStruct,
     Interaction,
     LevelChange,
     Presence,
@@ -38,28 +39,10 @@ from swapstone.core.report.context import ReportContext
 from swapstone.core.report.document import Block, Cell, Item
 from swapstone.core.report.tables import Field, short_table
 from swapstone.core.report.topics.comparison_answer import P99, changed, claims_of, ratio_answer
-from swapstone.core.report.topics.factorial_tables import is_crossed, pair, present_interactions
+from swapstone.core.report.topics.factorial_tables import is_crossed, pair, present_interactions, size
 from swapstone.core.report.variant_values import grouped
 
 _MOST_NAMED = 4
-
-
-class Dependence(FrozenStruct, frozen=True, kw_only=True):
-    """How the effect of a level depends on another factor's level, on one suite under one load.
-
-    Attributes:
-        of: an interaction of these levels.
-        without, within: the effect of `change` with the baseline level of `by`, and with its other level, as ratios: of the suite's
-            index, or geometric means over the workloads.
-        workloads: number of workloads.
-        size: absolute logarithm of the interaction.
-    """
-
-    of: Interaction
-    without: float
-    within: float
-    workloads: int
-    size: float
 
 
 def answer(context: ReportContext, analysis: Analysis) -> Answer | None:
@@ -86,10 +69,10 @@ def claims(context: ReportContext, analysis: Analysis, places: Sequence[Place]) 
     if not usable:
         return []
     margin = context.experiment.margin
-    found, best = dependences(analysis), fastest(usable, margin)
+    first = [place for place in usable if (place.suite, place.load) == (usable[0].suite, usable[0].load)]
+    found, best = dependences(analysis), fastest(first, margin)
     effects = [_effect_clause(each, margin) for each in _whole_effects(analysis)[:_MOST_NAMED] if each.effect]
     parts = [dependence_clause(found[0]) + _p99(analysis, found[0])] if found else [*_single_rows(analysis), *effects]
-    first = [place for place in usable if (place.suite, place.load) == (usable[0].suite, usable[0].load)]
     beside = [claim for claim in claims_of(usable, margin) if claim not in claims_of(first, margin)]
     if parts:
         beside += _of_other_metrics(first, context)
@@ -104,14 +87,14 @@ def claims(context: ReportContext, analysis: Analysis, places: Sequence[Place]) 
     rows = tuple(row for place in first for row in place.times)
     differing = [f"against {first[0].names[1]}, {each}" for each in counts(rows, Standing.OPEN)]
     claim = Claim(
-        suite=found[0].of.suite if found else usable[0].suite,
-        load=found[0].of.load if found else usable[0].load,
+        suite=found[0].suite if found else usable[0].suite,
+        load=found[0].load if found else usable[0].load,
         text=text,
         details=tuple(differing),
         rows=rows,
         names_rows=True,
         standing=Standing.MORE if decided else Standing.UNKNOWN,
-        value=math.exp(found[0].size) if found else None,
+        value=math.exp(size(found[0])) if found else None,
         floor=margin,
     )
     return [claim, *beside]
@@ -128,26 +111,31 @@ def _of_other_metrics(places: Sequence[Place], context: ReportContext) -> list[C
     ]
 
 
-def _p99(analysis: Analysis, each: Dependence) -> str:
+def _p99(analysis: Analysis, each: Interaction) -> str:
     """Return the clause about p99 latency beside another metric of the same servers; empty where it has no such interaction."""
     for tail in dependences(analysis, P99):
-        if _place(tail.of) == _place(each.of):
-            within, without = formatting.digits(tail.within), formatting.digits(tail.without)
+        if _place(tail) == _place(each):
+            within, without = _effects(tail)
             return f", and {within} times the p99 latency instead of {without} times"
     return ""
+
+
+def _effects(each: Interaction) -> tuple[str, str]:
+    """Return the effects of an interaction's level with and without the other level, as ratios."""
+    return formatting.digits(each.within or 1.0), formatting.digits(each.without or 1.0)
 
 
 def _place(each: Interaction) -> tuple[str, str, LevelChange, LevelChange]:
     return each.suite, each.load, each.change, each.by
 
 
-def dependences(analysis: Analysis, metric: str = "") -> list[Dependence]:
+def dependences(analysis: Analysis, metric: str = "") -> list[Interaction]:
     """Return the present interactions of whole suites in one metric, or without one in those to read first.
 
     Those of the most workloads come first, among them the largest.
 
     That is the interaction of the suite's index. A metric without an index has one here if all its workloads have a present interaction
-    in the same direction.
+    in the same direction: its effects are geometric means over the workloads.
     """
     chosen = (
         each
@@ -157,10 +145,10 @@ def dependences(analysis: Analysis, metric: str = "") -> list[Dependence]:
     )
     groups = grouped(chosen, lambda each: (_place(each), each.metric.name))
     found = (_dependence(members) for members in groups.values())
-    return sorted((each for each in found if each is not None), key=lambda each: (-each.workloads, -each.size))
+    return sorted((each for each in found if each is not None), key=lambda each: (-each.workloads, -size(each)))
 
 
-def _dependence(members: Sequence[Interaction]) -> Dependence | None:
+def _dependence(members: Sequence[Interaction]) -> Interaction | None:
     index = [each for each in members if not each.workload]
     used = index or list(members)
     values = [(each.effect, each.without, each.within) for each in used]
@@ -169,23 +157,18 @@ def _dependence(members: Sequence[Interaction]) -> Dependence | None:
     if not present or len(ratios) < len(used) or len({effect > 1 for effect, _, _ in ratios}) != 1:
         return None
     effect, without, within = (statistics.geometric_mean(column) for column in zip(*ratios, strict=True))
-    return Dependence(
-        of=used[0],
-        without=without,
-        within=within,
-        workloads=used[0].workloads if index else len(used),
-        size=abs(math.log(effect)),
-    )
+    workloads = used[0].workloads if index else len(used)
+    return msgspec.structs.replace(used[0], effect=effect, without=without, within=within, workloads=workloads)
 
 
-def dependence_clause(found: Dependence) -> str:
+def dependence_clause(each: Interaction) -> str:
     """Return an interaction as a clause, without a full stop."""
-    each, within, without = found.of, formatting.digits(found.within), formatting.digits(found.without)
+    within, without = _effects(each)
     level, baseline = formatting.safe(each.change.level), formatting.safe(each.change.baseline)
     text = f"{level} has {within} times the {formatting.safe(name_of(each.metric))} of {baseline} instead of {without} times"
     if each.metric.name == "wall":
         text = f"{level} takes {within} times as long as {baseline} instead of {without} times"
-    where = f"{formatting.count(found.workloads, 'workload')} of {formatting.safe(each.suite)}"
+    where = f"{formatting.count(each.workloads, 'workload')} of {formatting.safe(each.suite)}"
     load = "" if each.load == IDLE else f" under load {formatting.safe(each.load)}"
     return f"with {formatting.safe(each.by.level)}, on {where}{load}, {text}"
 
@@ -251,8 +234,7 @@ def _no_interaction(analysis: Analysis) -> str:
 
 def fastest(places: Sequence[Place], margin: float) -> str:
     """Return the clause about the variant with the best ratio of the time or rate to read first; empty where none is better."""
-    first = [place for place in places if (place.suite, place.load) == (places[0].suite, places[0].load)]
-    leads = [(place, place.lead) for place in first if place.lead is not None]
+    leads = [(place, place.lead) for place in places if place.lead is not None]
     if not leads:
         return ""
     higher = leads[0][1].metric.better is Direction.HIGHER
@@ -267,7 +249,7 @@ def fastest(places: Sequence[Place], margin: float) -> str:
 
 def interaction_rows(analysis: Analysis) -> tuple[Block, ...]:
     """Return the table of the largest present interactions of the metric to read first; nothing without one."""
-    headline = next((each.of.metric.name for each in dependences(analysis)), "")
+    headline = next((each.metric.name for each in dependences(analysis)), "")
     present = present_interactions(each for each in analysis.interactions if each.preferred)
     found = [each for each in present if each.effect and headline in {"", each.metric.name}]
     if not found:

@@ -12,8 +12,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Generic, TypeVar
 
-import msgspec
-
 from swapstone.core.model import (
     Analysis,
     Comparison,
@@ -27,51 +25,34 @@ from swapstone.core.model import (
     Presence,
     Quantity,
     Scale,
+    Variant,
 )
 from swapstone.core.report import formatting
 from swapstone.core.report.answer.means import time_rows
-from swapstone.core.report.context import ReportContext
 from swapstone.core.report.variant_values import grouped, without_copies
 from swapstone.core.report.verdict_groups import NO_NUMBERS
 
-Found = TypeVar("Found", Comparison, FactorEffect, Interaction)
+Found = TypeVar("Found")
+Key = TypeVar("Key")
 
 INDEX = "index"
 """The name of the row with the geometric mean over a table's workloads."""
 
 
-class Matrix(FrozenStruct, frozen=True, kw_only=True):
-    """Each variant against the baseline: a line per workload, a column per variant.
-
-    Attributes:
-        factors: their names, in order.
-        baseline: levels of the baseline, parallel to `factors`.
-        variants: levels of each column, parallel to `factors`.
-        lines: pairs (workload, comparisons), parallel to `variants`.
-        indices: of the suite, parallel to `variants`; empty without an index.
-    """
-
-    factors: tuple[str, ...]
-    baseline: tuple[str, ...]
-    variants: tuple[tuple[str, ...], ...]
-    lines: tuple[tuple[str, tuple[Comparison | None, ...]], ...]
-    indices: tuple[Index | None, ...]
-
-
 class EstimateTable(FrozenStruct, Generic[Found], frozen=True, kw_only=True):
-    """Main effects or interactions: a line per workload and one for the index.
+    """Results of crossed factors: a line per workload, and one without a name for the index.
 
     Attributes:
-        heads: a column per level, or per pair of levels that was measured on any of them.
-        lines: pairs (workload, estimates), parallel to `heads`.
+        heads: of the columns: a variant's levels, a level, or a pair of levels that was measured on any workload.
+        lines: pairs (workload, results), parallel to `heads`.
     """
 
-    heads: tuple[str, ...]
+    heads: tuple[tuple[str, ...], ...]
     lines: tuple[tuple[str, tuple[Found | None, ...]], ...]
 
     @property
     def cells(self) -> tuple[Found, ...]:
-        """Return the estimates of all rows."""
+        """Return the results of all lines."""
         return tuple(cell for _, cells in self.lines for cell in cells if cell is not None)
 
 
@@ -81,13 +62,16 @@ class CrossedMetric(FrozenStruct, frozen=True, kw_only=True):
     Attributes:
         title: the suite, and the load unless it is ``idle``.
         brief: whether a brief report prints the matrix only.
+        baseline: the first variant.
+        matrix: each other variant against it, without those that have no number.
         rejected: sentences about variants without numbers, each in the first metric of a suite and load only.
     """
 
     title: str
     metric: Metric
     brief: bool
-    matrix: Matrix
+    baseline: Variant
+    matrix: EstimateTable[Comparison | Index]
     main: EstimateTable[FactorEffect]
     interactions: EstimateTable[Interaction]
     rejected: tuple[str, ...]
@@ -98,13 +82,10 @@ def is_crossed(analysis: Analysis) -> bool:
     return bool(analysis.effects or analysis.interactions)
 
 
-def crossed_metrics(
-    context: ReportContext, analysis: Analysis, metrics: Sequence[str] = ()
-) -> tuple[CrossedMetric, ...]:
+def crossed_metrics(analysis: Analysis, metrics: Sequence[str] = ()) -> tuple[CrossedMetric, ...]:
     """Arrange the results of crossed factors by suite, load and metric.
 
     Args:
-        context: names the factors.
         analysis: holds effects and interactions.
         metrics: names of the metrics to show; empty for the time to read first and resident memory, or, without either, the
             programs' size.
@@ -112,42 +93,34 @@ def crossed_metrics(
     Returns:
         One entry per suite, load and metric; none of an experiment with one factor.
     """
-    if not is_crossed(analysis):
-        return ()
     made = []
-    for found in grouped(without_copies(analysis), lambda c: (c.suite, c.load)).values():
+    places = grouped(without_copies(analysis), lambda c: (c.suite, c.load)).values() if is_crossed(analysis) else ()
+    for found in places:
         printed: set[str] = set()
         for rows, brief in _by_metric(found, metrics):
-            section = _section(context, analysis, rows, brief=brief, selected=bool(metrics))
-            news = tuple(text for text in section.rejected if text not in printed)
+            news = tuple(text for text in _rejected(rows) if text not in printed)
             printed.update(news)
-            made.append(msgspec.structs.replace(section, rejected=news))
+            made.append(_section(analysis, rows, news, brief=brief, selected=bool(metrics)))
     return tuple(made)
 
 
 def _by_metric(found: list[Comparison], metrics: Sequence[str]) -> list[tuple[list[Comparison], bool]]:
     """Return pairs (rows, brief) of the metrics to show."""
+    by_name = grouped(found, lambda c: c.metric.name)
     if metrics:
-        names = [name for name in dict.fromkeys(c.metric.name for c in found) if name in metrics]
-        return [([c for c in found if c.metric.name == name], False) for name in names]
+        return [(rows, False) for name, rows in by_name.items() if name in metrics]
     leads = {c.workload: c.metric.name for c in time_rows(found)}
     chosen = [
-        ([c for c in found if leads.get(c.workload) == name == c.metric.name], False)
-        for name in dict.fromkeys(leads.values())
+        ([c for c in by_name[name] if leads.get(c.workload) == name], False) for name in dict.fromkeys(leads.values())
     ]
-    memory = [c for c in found if c.metric.quantity is Quantity.MEMORY]
-    names = list(dict.fromkeys(c.metric.name for c in memory))
-    if names:
-        name = "res" if "res" in names else names[0]
-        chosen.append(([c for c in memory if c.metric.name == name], True))
-    if not chosen:
-        sizes = [c for c in found if c.metric.quantity is Quantity.SIZE]
-        chosen = [([c for c in sizes if c.metric.name == sizes[0].metric.name], True)] if sizes else []
-    return chosen
+    of = {kind: [name for name, rows in by_name.items() if rows[0].metric.quantity is kind] for kind in Quantity}
+    names = of[Quantity.MEMORY] or ([] if chosen else of[Quantity.SIZE])
+    name = "res" if "res" in names else next(iter(names), "")
+    return [*chosen, *([(by_name[name], True)] if name else [])]
 
 
 def _section(
-    context: ReportContext, analysis: Analysis, rows: list[Comparison], *, brief: bool, selected: bool
+    analysis: Analysis, rows: list[Comparison], rejected: tuple[str, ...], *, brief: bool, selected: bool
 ) -> CrossedMetric:
     first = rows[0]
     workloads = list(dict.fromkeys(c.workload for c in rows))
@@ -161,58 +134,47 @@ def _section(
         belongs(each) and not each.workload and (selected or each.preferred) for each in analysis.effects
     )
     names = [*workloads, ""] if index else workloads
-
     effects = [each for each in analysis.effects if belongs(each) and not each.held]
-    changes = tuple(dict.fromkeys(each.change for each in effects))
     interactions = [each for each in analysis.interactions if belongs(each)]
-    pairs = tuple(
-        dict.fromkeys((each.change, each.by) for each in interactions if each.presence is not Presence.UNAVAILABLE)
-    )
-    measurable = {(i.workload, pairs.index((i.change, i.by))): i for i in interactions if (i.change, i.by) in pairs}
+    numbers = {c.candidate for c in rows if c.verdict not in NO_NUMBERS}
+    place = first.suite, first.load, first.metric.name
+    indices: dict[tuple[str, Variant], Comparison | Index] = {
+        ("", each.candidate): each for each in analysis.indices if (each.suite, each.load, each.metric) == place
+    }
     return CrossedMetric(
-        title=first.suite if first.load == "idle" else f"{first.suite}, load {first.load}",
+        title=formatting.place(first.suite, first.load),
         metric=first.metric,
         brief=brief,
-        matrix=_matrix(context, analysis, rows, workloads, index=index),
-        main=EstimateTable(
-            heads=tuple(change.label for change in changes),
-            lines=_lines(names, {(e.workload, changes.index(e.change)): e for e in effects}, len(changes)),
+        baseline=first.baseline,
+        matrix=_table(
+            names,
+            {c.candidate: tuple(level for _, level in c.candidate.levels) for c in rows if c.candidate in numbers},
+            indices | {(c.workload, c.candidate): c for c in rows},
         ),
-        interactions=EstimateTable(
-            heads=tuple(pair(*each) for each in pairs), lines=_lines(names, measurable, len(pairs))
+        main=_table(
+            names,
+            {each.change: (each.change.label,) for each in effects},
+            {(each.workload, each.change): each for each in effects},
         ),
-        rejected=tuple(_rejected(rows)),
+        interactions=_table(
+            names,
+            {
+                (each.change, each.by): (pair(each.change, each.by),)
+                for each in interactions
+                if each.presence is not Presence.UNAVAILABLE
+            },
+            {(each.workload, (each.change, each.by)): each for each in interactions},
+        ),
+        rejected=rejected,
     )
 
 
-def _lines(
-    names: Sequence[str], cells: Mapping[tuple[str, int], Found], width: int
-) -> tuple[tuple[str, tuple[Found | None, ...]], ...]:
-    found = ((name, tuple(cells.get((name, place)) for place in range(width))) for name in names)
-    return tuple((name or INDEX, line) for name, line in found if any(cell is not None for cell in line))
-
-
-def _matrix(
-    context: ReportContext, analysis: Analysis, rows: Sequence[Comparison], names: Sequence[str], *, index: bool
-) -> Matrix:
-    """Return the matrix of comparisons, without columns that have no number."""
-    first = rows[0]
-    variants = [
-        variant
-        for variant in dict.fromkeys(c.candidate for c in rows)
-        if any(c.candidate == variant and c.verdict not in NO_NUMBERS for c in rows)
-    ]
-    cells = {(c.workload, variants.index(c.candidate)): c for c in rows if c.candidate in variants}
-    place = first.suite, first.load, first.metric.name
-    indices = {each.candidate: each for each in analysis.indices if (each.suite, each.load, each.metric) == place}
-    shown = index and any(variant in indices for variant in variants)
-    return Matrix(
-        factors=tuple(each.factor for each in context.experiment.factors),
-        baseline=tuple(level for _, level in first.baseline.levels),
-        variants=tuple(tuple(level for _, level in variant.levels) for variant in variants),
-        lines=_lines(names, cells, len(variants)),
-        indices=tuple(indices.get(variant) for variant in variants) if shown else (),
-    )
+def _table(
+    names: Iterable[str], heads: Mapping[Key, tuple[str, ...]], cells: Mapping[tuple[str, Key], Found]
+) -> EstimateTable[Found]:
+    """Return the table of the columns `heads`, of those workloads that have a cell in one of them."""
+    lines = ((name, tuple(cells.get((name, key)) for key in heads)) for name in names)
+    return EstimateTable(heads=tuple(heads.values()), lines=tuple(each for each in lines if any(each[1])))
 
 
 def _rejected(rows: Iterable[Comparison]) -> Iterator[str]:
@@ -226,20 +188,20 @@ def _rejected(rows: Iterable[Comparison]) -> Iterator[str]:
         yield f"{formatting.safe(candidate.label)}: {verdict.value} on {where}: {formatting.safe(reason) or 'no reason given'}"
 
 
-def baseline_text(line: Sequence[Comparison | None]) -> str:
+def baseline_text(line: Iterable[Comparison | Index | None]) -> str:
     """Return the median of a matrix's line, with its unit: of the longest series of the baseline; empty where there is none."""
-    longest = max((c for c in line if c is not None), key=lambda c: len(c.baseline_values))
-    values = longest.baseline_values
-    return formatting.quantity(statistics.median(values), longest.metric.unit) if values else ""
+    found = (c for c in line if isinstance(c, Comparison) and c.baseline_values)
+    longest = max(found, key=lambda c: len(c.baseline_values), default=None)
+    return formatting.quantity(statistics.median(longest.baseline_values), longest.metric.unit) if longest else ""
+
+
+def size(each: Interaction) -> float:
+    """Return the absolute logarithm of an interaction; 0 on the scale of differences."""
+    return abs(math.log(each.effect)) if each.scale is Scale.RATIO and each.effect and each.effect > 0 else 0.0
 
 
 def present_interactions(interactions: Iterable[Interaction]) -> list[Interaction]:
     """Return the present interactions: those of the index, then those of workloads, the largest first."""
-
-    def size(each: Interaction) -> float:
-        """Return the absolute logarithm; those on the scale of differences come last."""
-        return abs(math.log(each.effect)) if each.scale is Scale.RATIO and each.effect and each.effect > 0 else 0.0
-
     found = [each for each in interactions if each.presence is Presence.PRESENT and each.effect is not None]
     return sorted(found, key=lambda each: (bool(each.workload), -size(each)))
 
@@ -302,11 +264,13 @@ def pair(change: LevelChange, by: LevelChange) -> str:
 
 def dependences(table: EstimateTable[FactorEffect]) -> str:
     """Return the sentence about main effects that depend on other factors; empty without any."""
-    found: dict[str, dict[str, None]] = {}
-    for cell in table.cells:
-        for factor in cell.depends_on:
-            found.setdefault(formatting.safe(cell.change.label), {})[formatting.safe(factor)] = None
-    parts = [f"{label} depends on {', '.join(names)}" for label, names in found.items()]
+    found = dict.fromkeys(
+        (formatting.safe(cell.change.label), formatting.safe(factor))
+        for cell in table.cells
+        for factor in cell.depends_on
+    )
+    of_label = grouped(found, lambda pair: pair[0])
+    parts = [f"{label} depends on {', '.join(name for _, name in of)}" for label, of in of_label.items()]
     return f"These main effects alone are misleading: {'; '.join(parts)}." if parts else ""
 
 

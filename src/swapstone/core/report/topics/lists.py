@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from swapstone.core.model import Analysis, FailureCounts, FailureRates, Status, Variant
 from swapstone.core.report import formatting
 from swapstone.core.report.answer.limits import named_first, share, shown
-from swapstone.core.report.answer.means import IDLE
 from swapstone.core.report.context import ReportContext
 from swapstone.core.report.document import BulletList, Facts, Item, Paragraph, Section
 from swapstone.core.report.tables import Field, section_of
@@ -97,7 +96,7 @@ def sections(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:
             NAME,
             "Failure rates",
             (
-                Field("workload", "", lambda row: _place(row[0]), right=False),
+                Field("workload", "", lambda row: formatting.place(row[0].workload, row[0].load), right=False),
                 Field("variant", "", lambda row: row[1].short_label, right=False),
                 Field("", "suite", lambda row: row[0].suite),
                 Field("", "workload", lambda row: row[0].workload),
@@ -133,27 +132,21 @@ def _sides(found: Sequence[FailureRates]) -> Iterator[_Row]:
         yield from ((each, each.candidate, each.candidate_runs) for each in of_place)
 
 
-def _place(each: FailureRates) -> str:
-    return each.workload if each.load == IDLE else f"{each.workload}, load {each.load}"
-
-
 def _tests(found: Sequence[FailureRates]) -> Iterator[str]:
     """Yield sentences about the tests of equal rates: one for each that rejects, and one for all others."""
+    tested = []
     for each in found:
+        where, p_value = formatting.safe(formatting.place(each.workload, each.load)), formatting.digits(each.p_value, 2)
         if each.fails_more:
             variants = (each.candidate, each.baseline)
             more, less = variants if each.fails_more == "candidate" else variants[::-1]
             yield (
-                f"{formatting.safe(_place(each))}: {formatting.safe(more.short_label)} fails significantly more often than "
-                f"{formatting.safe(less.short_label)} (p {formatting.digits(each.p_value, 2)}, from "
-                f"{formatting.count(each.discordant, 'block')} in which they differ)."
+                f"{where}: {formatting.safe(more.short_label)} fails significantly more often than {formatting.safe(less.short_label)} "
+                f"(p {p_value}, from {formatting.count(each.discordant, 'block')} in which they differ)."
             )
-    rest = [each for each in found if not each.fails_more]
-    if rest:
-        tested = [
-            f"{formatting.safe(_place(each))}, {formatting.safe(each.candidate.short_label)} (p {formatting.digits(each.p_value, 2)})"
-            for each in rest
-        ]
+        else:
+            tested.append(f"{where}, {formatting.safe(each.candidate.short_label)} (p {p_value})")
+    if tested:
         yield f"No significant difference in rates: {named_first(tested)}."
 
 

@@ -24,12 +24,10 @@ from swapstone.core.report.document import (
 )
 from swapstone.core.report.topics import sentences
 from swapstone.core.report.topics.comparison_groups import (
-    GRIDS,
     ComparisonGroup,
     Row,
     by_metric,
     comparison_groups,
-    tally,
 )
 from swapstone.core.report.topics.comparisons import direction, forest_row
 from swapstone.core.report.topics.topic import Topic, nothing
@@ -86,7 +84,7 @@ def _read_first(groups: tuple[ComparisonGroup, ...]) -> Iterator[Block]:
     """Yield the sentence about the rows to read first."""
     counted = [row for group in groups for row in group.rows]
     workloads = formatting.count(len({(row.comparison.suite, row.comparison.workload) for row in counted}), "workload")
-    if counted and tally(counted):
+    if counted:
         yield Paragraph(
             f"The rows to read first are one time or rate for each of {workloads}: {sentences.verdicts(counted)}. They stand first; "
             "every other metric follows. A row with + has a drawing of its runs. Detectable: the smallest change that so many runs "
@@ -104,16 +102,11 @@ def _by_metric(
     context: ReportContext, groups: tuple[ComparisonGroup, ...]
 ) -> list[tuple[str, Metric, list[tuple[ComparisonGroup, Row]]]]:
     """Return (title, metric, rows): each metric that is read first, then other times and rates, then memory, events and sizes."""
-    ranks = {quantity: rank for rank, (quantity, _) in enumerate(GRIDS, start=2)}
     every = (
         (rank, metric, group, rows)
         for group in groups
-        for rank, pairs in (
-            (0, group.times),
-            (1, group.others),
-            *((ranks[grid.quantity], by_metric(grid.rows)) for grid in group.grids),
-        )
-        for metric, rows in pairs
+        for rank, (_, kind) in enumerate((("", group.rows), *group.others))
+        for metric, rows in by_metric(kind)
         if context.selection.admits(metric)
     )
     found = grouped(every, lambda each: (each[0], each[1].name))

@@ -20,7 +20,7 @@ from swapstone.core.model import (
 )
 from swapstone.core.report import formatting
 from swapstone.core.report.context import ReportContext
-from swapstone.core.report.topics.comparison_groups import SAME_SIZE, Agreement, ComparisonGroup, Row, tally
+from swapstone.core.report.topics.comparison_groups import SAME_SIZE, Agreement, ComparisonGroup, Row
 from swapstone.core.report.verdict_groups import NO_NUMBERS
 
 _METRIC_NAMES = {"cpu": "CPU time", "wall": "elapsed time"}
@@ -159,7 +159,8 @@ def null(each: NullResult, analysis: Analysis) -> str:
 
 def verdicts(rows: Iterable[Row]) -> str:
     """Return how many rows have each verdict, e.g. ``3 better, 1 worse``."""
-    return ", ".join(f"{number} {verdict.value}" for verdict, number in tally(rows)) or "nothing compared"
+    counted = Counter(row.comparison.verdict for row in rows)
+    return ", ".join(f"{counted[each]} {each.value}" for each in Verdict if counted[each]) or "nothing compared"
 
 
 def summary(group: ComparisonGroup) -> str:

@@ -4,11 +4,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
 from swapstone.core.model import Analysis, Quantity
 from swapstone.core.report import formatting, svg
-from swapstone.core.report.answer.means import IDLE, Mean, Place, places_of
+from swapstone.core.report.answer.means import Mean, Place, places_of
 from swapstone.core.report.context import ReportContext
 from swapstone.core.report.document import Drawing, Section
 from swapstone.core.report.plot import Panel, Point, Scale, Series, plot, ratio_label
@@ -23,12 +22,8 @@ _FARTHEST = 32.0
 """Dots of workloads with a larger ratio, or a smaller one than its inverse, stand at the edge."""
 
 
-class _Costs(NamedTuple):
-    """What a variant of a place needs."""
-
-    place: Place
-    time: Mean
-    memory: Mean
+_Costs = tuple[Place, Mean, Mean]
+"""What a variant of a place needs: time and memory."""
 
 
 def page(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:
@@ -39,21 +34,21 @@ def page(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:
         analysis: holds comparisons and indices.
     """
     shown = [
-        _Costs(place, time, memory)
+        (place, time, memory)
         for place in places_of(analysis)
         if (time := place.lead) is not None and (memory := place.memory) is not None
     ]
     if not shown:
         return ()
-    found = grouped(shown, lambda each: (each.place.suite, each.place.load))
+    found = grouped(shown, lambda each: (each[0].suite, each[0].load))
     drawings = tuple(_plot(costs, context.experiment.margin) for costs in found.values())
-    return (Section(name=NAME, title=f"Time against {shown[0].memory.name}", blocks=drawings),)
+    return (Section(name=NAME, title=f"Time against {shown[0][2].name}", blocks=drawings),)
 
 
 def _plot(costs: Sequence[_Costs], margin: float) -> Drawing:
     """Return the drawing of a suite under a load."""
     (first, time, memory), shown = costs[0], costs[:_MOST]
-    title = first.suite if first.load == IDLE else f"{first.suite}, load {first.load}"
+    title = formatting.place(first.suite, first.load)
     baseline = first.baseline.short_label
     dots = tuple(_dots(costs[0])) if len(costs) == 1 else ()
     series = tuple(_series(colour, each) for colour, each in enumerate(shown))
@@ -61,7 +56,7 @@ def _plot(costs: Sequence[_Costs], margin: float) -> Drawing:
         f"{title}: each ratio is relative to {baseline}, on logarithmic axes. Left is less time, below is less memory."
     )
     caption += f" Small dots are the {len(dots)} workloads." if dots else ""
-    caption += " The area of a mark is the size of the program." if any(each.place.size for each in shown) else ""
+    caption += " The area of a mark is the size of the program." if any(place.size for place, _, _ in shown) else ""
     more = len(costs) - len(shown)
     caption += f" {formatting.count(more, 'variant')} more: see the tables." if more else ""
     named = f"ratio to {svg.cut(baseline, 22)}"
@@ -103,8 +98,8 @@ def _box(across: tuple[float, float], down: tuple[float, float], fill: str) -> s
 
 def _series(colour: int, costs: _Costs) -> Series:
     """Return a variant as one point: ratios of time and memory with their intervals."""
-    place = costs.place
-    (time, around_time), (memory, around_memory) = map(_ends, (costs.time, costs.memory))
+    place, *means = costs
+    (time, around_time), (memory, around_memory) = map(_ends, means)
     size = "" if place.size is None else f", size {formatting.ratio(place.size.effect)}"
     wide = 1.0 if place.size is None else min(3.0, max(0.35, place.size.effect))
     point = Point(time, memory, around_memory, around_time, round(5.5 * wide**0.5, 1))
@@ -123,7 +118,7 @@ def _ends(mean: Mean) -> tuple[float, tuple[float, float]]:
 
 def _dots(costs: _Costs) -> Iterator[tuple[str, float, float]]:
     """Yield name, time and memory of the workloads that have both ratios, if there are several."""
-    memory, leads = {row.workload: shown_ratio(row) for row in costs.memory.rows}, costs.place.leads
+    memory, leads = {row.workload: shown_ratio(row) for row in costs[2].rows}, costs[0].leads
     for row in leads if len(leads) > 1 else ():
         time, space = shown_ratio(row), memory.get(row.workload)
         if time is not None and space is not None:
