@@ -304,3 +304,10 @@ def test_counts_in_the_summary_are_the_rows() -> None:
         sentences.summary(section)
         == "musl on 12 workloads: 3 better, 6 worse, 1 equivalent, 1 inconclusive, 1 invalid."
     )
+
+
+def test_commands_quote_the_path_of_the_record() -> None:
+    context = msgspec.structs.replace(CONTEXT, record_path="my record; rm x")
+    for made in (reports.as_text(context, ANALYSIS), reports.as_whole_text(context, ANALYSIS)):
+        shown = [line for line in made.splitlines() if "my record" in line and "swapstone" in line]
+        assert shown and all("'my record; rm x'" in line for line in shown)

@@ -220,7 +220,7 @@ def _legend(context: ReportContext, analysis: Analysis) -> Iterator[str]:
 
 
 def _closing(context: ReportContext, analysis: Analysis) -> Iterator[Section]:
-    path = context.record_path
+    path = context.quoted_path
     commands = (
         ("every metric", "" if context.selection.every else f"swapstone show {path} --all"),
         (AS_PAGE, f"swapstone report {path} --html"),

@@ -154,7 +154,8 @@ def document_of(index: StudyIndex) -> Document:
         ),
         closing=(
             Section(
-                title="Files", blocks=(Commands(commands=(("all parts as a page", f"{index.folder}/index.html"),)),)
+                title="Files",
+                blocks=(Commands(commands=(("all parts as a page", shlex.quote(f"{index.folder}/index.html")),)),),
             ),
         ),
         version=index.version,
