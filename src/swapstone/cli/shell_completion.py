@@ -172,8 +172,8 @@ def _session(name: str) -> ModuleType:
 
 
 def _listed(what: str) -> Pairs:
-    head, rows = _session("catalog").all_lists()[what]()
-    return ((str(row[0]), str(row[head.index("what it is")])) for row in rows)
+    found = _session("catalog").all_lists()[what]
+    return ((str(row[0]), str(row[found.head.index("what it is")])) for row in found.rows())
 
 
 def _workloads(ctx: click.Context) -> Pairs:
