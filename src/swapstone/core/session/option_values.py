@@ -33,6 +33,11 @@ def parse_duration_ns(text: str) -> int:
     return nanoseconds
 
 
+def duration_ms(text: str) -> int:
+    """Return a duration in milliseconds, at least one; as `parse_duration_ns`."""
+    return max(1, parse_duration_ns(text) // 1_000_000)
+
+
 Duration: TypeAlias = str | float | datetime.timedelta | None
 """A duration as the Python API accepts it: a text such as ``90s``, a number of seconds, a `timedelta`, or None."""
 
