@@ -339,14 +339,7 @@ def resolve(request: ExperimentRequest) -> Experiment:
         )
         chosen = tuple((OWN_SUITE, name) for name in own_names(request.own))
     else:
-        # Without a target, trials can have a machine that is booted for them.
-        suites = wanted.suites or default_suites(
-            factors,
-            wanted.only,
-            boots=named is None or "boots" in find_target_kind(named).opens.offers,
-            of_target=suites_of(named),
-        )
-        found = find_workloads(suites, wanted.only)
+        found = wanted_workloads(wanted, factors, named)
         chosen = tuple((suite, workload.name) for suite, workload in found)
         works = [workload for _, workload in found]
     loads = check_loads(place.loads)
@@ -447,9 +440,23 @@ def _matches_nothing(pattern: str, asked: list[Suite]) -> UserError:
     return unknown("workload", pattern, (workload.name for suite in asked for workload in suite.workloads))
 
 
-def suites_of(target: str | None) -> tuple[str, ...]:
-    """Return the suites of a request that names a target, and no suite; empty for those of its factors."""
-    return find_target_kind(target).opens.suites if target else ()
+def wanted_workloads(
+    wanted: Workloads, factors: Iterable[FactorLevels], target: str | None
+) -> tuple[tuple[str, Workload], ...]:
+    """Return the workloads of a request, as `find_workloads`: if it names no suites, those of its target or of its factors.
+
+    Args:
+        wanted: of the user.
+        factors: of the request.
+        target: that it names; without one, trials can have a machine that is booted for them.
+
+    Raises:
+        UserError: as `find_workloads`, or there is no such target.
+    """
+    kind = find_target_kind(target).opens if target else None
+    boots, of_target = kind is None or "boots" in kind.offers, kind.suites if kind else ()
+    suites = wanted.suites or default_suites(factors, wanted.only, boots=boots, of_target=of_target)
+    return find_workloads(suites, wanted.only)
 
 
 def _order(measuring: Measuring, target: str, factors: Sequence[FactorLevels], clock: str) -> str:
