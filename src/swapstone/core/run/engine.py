@@ -250,7 +250,7 @@ class Engine:
                 self._progress.block_done(decision, block, self._used_ns(block))
                 still_open, discarded = decision.still_open, decision.discarded
                 if decision.stop or not still_open:
-                    return SessionEnd("complete", why_complete(decision.stop, self._lost, len(everything)))
+                    return SessionEnd("complete", why_complete(decision.stop or "", self._lost, len(everything)))
                 block += 1
 
     def _calibrate(self) -> None:

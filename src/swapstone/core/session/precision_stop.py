@@ -419,27 +419,24 @@ class PrecisionStop:
             since=now.since,
         )
         why = self._why(decision.stop) if decision.stop else ""
-        if experiment.virtual:
-            why = why.replace("blocks", "draws")  # as records of the virtual clock store it
-        decided = sum(each.decided for each in self._last.values()) if self._last else None
-        return StopDecision(
-            decision.still_open,
-            why,
-            decision.remaining_ns,
-            decision.widest,
-            decided,
+        return msgspec.structs.replace(
+            decision,
+            stop=why.replace("blocks", "draws")
+            if experiment.virtual
+            else why,  # as records of the virtual clock store it
+            decided=sum(each.decided for each in self._last.values()) if self._last else None,
             discarded=now.number,
             next_ns=round(sum(now.cost_ns[group] for group in decision.still_open)),
             budget_ns=experiment.budget_ns,
         )
 
-    def _why(self, reason: StopReason) -> str:
+    def _why(self, reason: str) -> str:
         """Return why the experiment stops. Where no workload is precise, because none can get a verdict, that is the reason."""
-        if reason is not StopReason.PRECISE or not self._last:
-            return reason.value
+        if reason != StopReason.PRECISE or not self._last:
+            return str(reason)
         if all(each.lost for each in self._last.values()):
             return StopReason.LOST.value
-        return f"{reason.value}{AT_RESOLUTION if any(each.at_resolution for each in self._last.values()) else ''}"
+        return f"{reason}{AT_RESOLUTION if any(each.at_resolution for each in self._last.values()) else ''}"
 
     def _begin(self, now: _Discarding, used_ns: int) -> None:
         """Set how many runs are discarded from the next block on: none, if only the default asks for them and the budget is too small."""
