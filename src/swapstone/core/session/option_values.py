@@ -228,11 +228,6 @@ def number_list(value: str | int | Sequence[int] | None) -> str | None:
     return ",".join(map(str, value)) or None
 
 
-def path_text(value: str | Path | None) -> str | None:
-    """Return a path as text."""
-    return None if value is None else str(value)
-
-
 def duration_text(value: Duration) -> str | None:
     """Return a duration as text."""
     if value is None or isinstance(value, str):
@@ -243,11 +238,6 @@ def duration_text(value: Duration) -> str | None:
 def share_text(value: str | float) -> str:
     """Return a share as text."""
     return value if isinstance(value, str) else f"{value:.9f}"
-
-
-def optional_share_text(value: str | float | None) -> str | None:
-    """Return a share as text, or None for None."""
-    return None if value is None else share_text(value)
 
 
 def margin_of(value: str | float) -> float:

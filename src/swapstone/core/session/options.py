@@ -28,8 +28,7 @@ from swapstone.core.session.option_values import (
     name_list,
     named_texts,
     number_list,
-    optional_share_text,
-    path_text,
+    share_text,
     text_list,
     value_texts,
 )
@@ -176,7 +175,7 @@ class Program(Piece):
     )
     source: str | None = attrs.field(
         default=None,
-        converter=path_text,
+        converter=attrs.converters.optional(str),
         metadata=declared(
             "--source DIR", _PROGRAM, "Folder that is copied for each variant and built there.", 'source = "src"'
         ),
@@ -278,7 +277,7 @@ class Program(Piece):
     )
     template: str | None = attrs.field(
         default=None,
-        converter=path_text,
+        converter=attrs.converters.optional(str),
         metadata=declared(
             "--template FILE",
             _SERVER,
@@ -288,12 +287,12 @@ class Program(Piece):
     )
     input: str | None = attrs.field(
         default=None,
-        converter=path_text,
+        converter=attrs.converters.optional(str),
         metadata=declared("--input FILE", _RUNS, "Its standard input.  [/dev/null]", 'input = "data.txt"'),
     )
     output: str | None = attrs.field(
         default=None,
-        converter=path_text,
+        converter=attrs.converters.optional(str),
         metadata=declared(
             "--output FILE",
             _RUNS,
@@ -638,7 +637,7 @@ class Sharing(Piece):
 
     store: str | None = attrs.field(
         default=None,
-        converter=path_text,
+        converter=attrs.converters.optional(str),
         metadata=declared(
             "--store URL", _CLUSTER, "Inputs and finished runs are kept in this folder, or s3://, sftp:// ..."
         ),
@@ -649,7 +648,7 @@ class Sharing(Piece):
     )
     recheck: str | None = attrs.field(
         default=None,
-        converter=optional_share_text,
+        converter=attrs.converters.optional(share_text),
         metadata=declared("--recheck SHARE", _CLUSTER, "Make this share of the runs twice, by two workers, e.g. 2%."),
     )
 
