@@ -12,14 +12,13 @@ from swapstone.cli.display import display
 from swapstone.cli.documents import print_document
 from swapstone.cli.options import FAIL_IF, declared
 from swapstone.cli.output import echo
-from swapstone.cli.printing import print_interruption, print_outcomes, print_table
+from swapstone.cli.printing import interruptible, print_outcomes, print_table
 from swapstone.cli.record_options import ALL, TRUST
 from swapstone.cli.shell_completion import complete_parts, complete_studies, complete_study_folders
 from swapstone.core.report.context import Selection
 from swapstone.core.report.study_index import document_of
 from swapstone.core.session import api
 from swapstone.core.session.options import settings_from, typed
-from swapstone.core.session.outcome import Interrupted
 from swapstone.core.session.record_handle import Record
 from swapstone.core.session.request import complete_target
 from swapstone.exit_status import ExitStatus
@@ -52,6 +51,7 @@ from swapstone.exit_status import ExitStatus
 @TRUST
 @ALL
 @FAIL_IF
+@interruptible
 def study_command(
     name: str | None,
     only_parts: tuple[str, ...],
@@ -75,21 +75,18 @@ def study_command(
       swapstone study musl-malloc --driver-target ssh:me@board.example                  # wrk runs there
       swapstone study --resume records/20261121-180000-preempt-rt
     """
-    try:
-        made = settings_from(typed(options))
-        target = complete_target(made.place.target or "", made) or None
-        result = api.study(
-            name,
-            *attrs.evolve(made, place=attrs.evolve(made.place, target=target), of_parts=()).pieces(),
-            only_parts=only_parts,
-            out=out,
-            resume=resume,
-            trust=trust,
-            fail_if=fail_if,
-            progress=display(),
-        )
-    except Interrupted as interrupted:
-        return print_interruption(interrupted)
+    made = settings_from(typed(options))
+    target = complete_target(made.place.target or "", made) or None
+    result = api.study(
+        name,
+        *attrs.evolve(made, place=attrs.evolve(made.place, target=target), of_parts=()).pieces(),
+        only_parts=only_parts,
+        out=out,
+        resume=resume,
+        trust=trust,
+        fail_if=fail_if,
+        progress=display(),
+    )
     if result.index is None:
         print_table(Record(result.path), Selection(every=True) if every else None)
         return print_outcomes([Record(result.path)], fail_if)
