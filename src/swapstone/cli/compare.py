@@ -19,7 +19,7 @@ from swapstone.cli.shell_completion import complete_factors, complete_records
 from swapstone.core.model import UserError
 from swapstone.core.report.context import Selection
 from swapstone.core.session.agreement_output import agreement_of
-from swapstone.core.session.compare_options import resume_named, run_options
+from swapstone.core.session.compare_options import ComparisonRun, resume_named, run_options
 from swapstone.core.session.record_handle import Record
 
 
@@ -105,29 +105,22 @@ def compare_command(
         return run_fit(context, given)
     check_no_fit_options(context)
     records: list[Record] = []
-    beside: list[Record] = []
-    selection = Selection(every=True) if every else None
     if resume:
         _check_no_other_options(context)
-        records = resume_named(resume, given, trust=trust, progress=display())
-        if len(records) > 1:
-            print_document(agreement_of(records).document, every=every)
-        else:
-            print_table(records[0], selection)
+        runs = iter((ComparisonRun(resume_named(resume, given, trust=trust, progress=display())),))
     elif trust:
         raise UserError("Only a record that is resumed can be untrusted.", "Leave --trust out, or add --resume RECORD.")
     else:
-        for run in run_options(given, program_of(context), display()):
-            records.append(run.record)
-            beside = [*beside, run.record] if run.is_beside_others else []
-            if run.architecture and run.last:
-                separator = "\n" if len(records) > 1 else ""
-                echo(f"{separator}Architecture {run.architecture}\n")
-            if not beside:
-                print_table(run.record, selection)
-            elif run.last:
-                print_document(agreement_of(beside).document, every=every)
-                beside = []
+        runs = run_options(given, program_of(context), display())
+    for run in runs:
+        records += run.records
+        if run.architecture:
+            separator = "\n" if len(records) > 1 else ""
+            echo(f"{separator}Architecture {run.architecture}\n")
+        if len(run.records) > 1:
+            print_document(agreement_of(run.records).document, every=every)
+        else:
+            print_table(run.records[0], Selection(every=True) if every else None)
     return print_outcomes(records, fail_if)
 
 
