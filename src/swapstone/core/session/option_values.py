@@ -6,7 +6,7 @@ from __future__ import annotations
 import datetime
 import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
@@ -219,6 +219,26 @@ def value_texts(values: Mapping[str, Values] | Sequence[str]) -> tuple[str, ...]
         if len(parts) == 1 and not isinstance(each, str) and "," in parts[0]:
             raise UserError(f"{name} has only one value.", f"Pass several: {{{name!r}: ['a', 'b']}}")
     return tuple(texts)
+
+
+def pairs_of(texts: Iterable[str], pattern: str, refusal: Callable[[str], UserError]) -> list[tuple[str, str]]:
+    """Split texts in two.
+
+    Args:
+        texts: such as ``NAME=VALUE``.
+        pattern: a regular expression of a whole text with two groups.
+        refusal: returns the error for a text of another form.
+
+    Raises:
+        UserError: a text has another form.
+    """
+    pairs = []
+    for text in texts:
+        match = re.fullmatch(pattern, text, re.ASCII | re.DOTALL)
+        if match is None:
+            raise refusal(text)
+        pairs.append((match[1], match[2]))
+    return pairs
 
 
 def number_list(value: str | int | Sequence[int] | None) -> str | None:

@@ -24,11 +24,12 @@ from swapstone.core.model import (
     placeholders_in,
     refuse,
 )
+from swapstone.core.model.substitution import NAME
 from swapstone.core.run.builder import builder
 from swapstone.core.session.command_lines import command_lines, executable
 from swapstone.core.session.command_text import PROGRAM, command_line
 from swapstone.core.session.option_table import flag_of, given_of
-from swapstone.core.session.option_values import duration_ms
+from swapstone.core.session.option_values import duration_ms, pairs_of
 from swapstone.core.session.options import Program
 from swapstone.core.session.parameters import parse_parameters
 from swapstone.core.session.server_program import SERVER_EXAMPLE, load_generators, split_command
@@ -96,7 +97,13 @@ def own_program(request: Program, directory: str = "", *, rooted: bool = False) 
         shell=request.shell,
         parameters=parse_parameters(request.parameters),
         directory="" if request.build else str(folder),
-        environment=_environment(request.env),
+        environment=tuple(
+            pairs_of(
+                request.env,
+                rf"({NAME})=(.*)",
+                lambda text: UserError(f"--env {text!r} is not NAME=VALUE.", "For example: --env HOME=/tmp"),
+            )
+        ),
         setup=request.setup or "",
         prepare=request.prepare or "",
         conclude=request.conclude or "",
@@ -243,15 +250,15 @@ def _programs(request: Program, folder: Path) -> tuple[tuple[str, str], ...]:
     Raises:
         UserError: one has another form, there is only one, or two are the same.
     """
-    pairs = []
-    for text in request.programs:
-        name, equals, path = text.partition("=")
-        if not equals or not path or not re.fullmatch(r"[A-Za-z0-9_.+-]+", name, re.ASCII):
-            raise UserError(
-                f"--program {text!r} is not NAME=PATH.",
-                "A name has letters, digits and _ . + -: --program baseline=./old",
-            )
-        pairs.append((name, executable(path, folder)))
+    typed = pairs_of(
+        request.programs,
+        r"([A-Za-z0-9_.+-]+)=(.+)",
+        lambda text: UserError(
+            f"--program {text!r} is not NAME=PATH.",
+            "A name has letters, digits and _ . + -: --program baseline=./old",
+        ),
+    )
+    pairs = [(name, executable(path, folder)) for name, path in typed]
     if not pairs:
         return ()
     refuse(
@@ -294,16 +301,6 @@ def _arguments(request: Program, folder: Path, *, named: bool, rooted: bool) -> 
 def _absolute(path: str, folder: Path) -> str:
     """Return an absolute path without following links: some programs act by the name of the link."""
     return os.path.normpath(folder / path)
-
-
-def _environment(texts: Sequence[str]) -> tuple[tuple[str, str], ...]:
-    pairs = []
-    for text in texts:
-        name, equals, value = text.partition("=")
-        if not equals or not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name, re.ASCII):
-            raise UserError(f"--env {text!r} is not NAME=VALUE.", "For example: --env HOME=/tmp")
-        pairs.append((name, value))
-    return tuple(pairs)
 
 
 def _libraries(request: Program) -> tuple[str, ...]:
