@@ -7,12 +7,12 @@ import click
 
 from swapstone.cli.documents import print_document
 from swapstone.cli.output import echo
-from swapstone.cli.shell_completion import complete_records
+from swapstone.cli.shell_completion import COMPLETIONS
 from swapstone.core.session.agreement_output import agreement_of_names
 
 
 @click.command()
-@click.argument("records", metavar="RECORD RECORD...", nargs=-1, required=True, shell_complete=complete_records)
+@click.argument("records", metavar="RECORD RECORD...", nargs=-1, required=True, shell_complete=COMPLETIONS["records"])
 @click.option("--markdown", "kind", flag_value="markdown", help="Print Markdown.")
 @click.option("--csv", "kind", flag_value="csv", help="Print CSV.")
 @click.option("--json", "kind", flag_value="json", help="Print JSON.")

@@ -15,7 +15,7 @@ from swapstone.cli.output import echo
 from swapstone.cli.printing import interruptible, print_outcomes, print_table
 from swapstone.cli.program_command import CompareCommand, program_of, typed_option
 from swapstone.cli.record_options import ALL, TRUST
-from swapstone.cli.shell_completion import complete_factors, complete_records
+from swapstone.cli.shell_completion import COMPLETIONS
 from swapstone.core.model import UserError
 from swapstone.core.report.context import Selection
 from swapstone.core.session.agreement_output import agreement_of
@@ -25,7 +25,7 @@ from swapstone.core.session.record_handle import Record
 
 @click.command(cls=CompareCommand)
 @click.argument(
-    "factors", nargs=-1, metavar="[FACTOR=BASELINE,CANDIDATE[,...] | COMMAND]...", shell_complete=complete_factors
+    "factors", nargs=-1, metavar="[FACTOR=BASELINE,CANDIDATE[,...] | COMMAND]...", shell_complete=COMPLETIONS["factors"]
 )
 @declared()
 @fit_memory_options
@@ -34,7 +34,7 @@ from swapstone.core.session.record_handle import Record
     "--resume",
     metavar="RECORD",
     help="Resume an interrupted record; accepts only --budget, --guest-timeout, --fail-if, --trust and --all beside it.",
-    shell_complete=complete_records,
+    shell_complete=COMPLETIONS["records"],
 )
 @TRUST
 @ALL

@@ -12,7 +12,7 @@ from swapstone.cli.command_name import as_typed
 from swapstone.cli.display import print_note
 from swapstone.cli.listing import print_rows
 from swapstone.cli.output import echo, plain
-from swapstone.cli.shell_completion import complete_architectures
+from swapstone.cli.shell_completion import COMPLETIONS
 from swapstone.core.report.printed_json import printed_json
 from swapstone.core.session.option_values import parse_age_s
 from swapstone.parts.vm.session.image_store import (
@@ -44,7 +44,7 @@ architecture_option = click.option(
     show_default=True,
     help="x86_64, arm64, armhf or riscv64.",
     metavar="NAME",
-    shell_complete=complete_architectures,
+    shell_complete=COMPLETIONS["architectures"],
 )
 kernel_option = click.option(
     "--kernel",

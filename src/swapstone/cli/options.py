@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import click
 
-from swapstone.cli import shell_completion
+from swapstone.cli.shell_completion import COMPLETIONS
 from swapstone.core.session.option_table import Option, options_of
 from swapstone.core.session.options import PIECES
 
@@ -68,6 +68,6 @@ def _click_option(name: str, text: str) -> Callable[[Any], Any]:
         name,
         metavar=option.metavar or None,
         help=text or option.help,
-        shell_complete=getattr(shell_completion, f"complete_{option.complete}") if option.complete else None,
+        shell_complete=COMPLETIONS[option.complete] if option.complete else None,
         **settings,
     )

@@ -14,7 +14,7 @@ from swapstone.cli.options import FAIL_IF, declared
 from swapstone.cli.output import echo
 from swapstone.cli.printing import interruptible, print_outcomes, print_table
 from swapstone.cli.record_options import ALL, TRUST
-from swapstone.cli.shell_completion import complete_parts, complete_studies, complete_study_folders
+from swapstone.cli.shell_completion import COMPLETIONS
 from swapstone.core.report.context import Selection
 from swapstone.core.report.study_index import document_of
 from swapstone.core.session import api
@@ -25,7 +25,7 @@ from swapstone.exit_status import ExitStatus
 
 
 @click.command()
-@click.argument("name", metavar="NAME", required=False, shell_complete=complete_studies)
+@click.argument("name", metavar="NAME", required=False, shell_complete=COMPLETIONS["studies"])
 @declared(
     *("only", "budget", "seed", "blocks", "target", "driver_target", "server_address", "no_cache", "guest_timeout"),
     *("store", "executor", "recheck"),
@@ -39,14 +39,14 @@ from swapstone.exit_status import ExitStatus
     multiple=True,
     metavar="NAME",
     help="Only this part; repeatable.",
-    shell_complete=complete_parts,
+    shell_complete=COMPLETIONS["parts"],
 )
 @click.option("--out", metavar="DIR", help="Folder of the new record, or of the parts' records.  [records/TIME-NAME]")
 @click.option(
     "--resume",
     metavar="FOLDER",
     help="Resume an interrupted study; accepts --budget, --trust and --executor beside it.",
-    shell_complete=complete_study_folders,
+    shell_complete=COMPLETIONS["study_folders"],
 )
 @TRUST
 @ALL
