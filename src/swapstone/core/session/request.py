@@ -38,6 +38,7 @@ from swapstone.core.model import (
     UserError,
     Workload,
     check_distinct,
+    find_named,
     refuse,
     unknown,
 )
@@ -248,23 +249,6 @@ def discarded_runs(
     return int(own is not None and not boots), True
 
 
-def check_order(order: str, layouts: int, clock: str) -> str:
-    """Return a kind of order.
-
-    Raises:
-        UserError: there is no such kind, or balanced orders can't be combined with the layouts or the clock.
-    """
-    if order not in (RANDOM_ORDER, BALANCED_ORDER):
-        raise unknown("order", order, (RANDOM_ORDER, BALANCED_ORDER))
-    if order == BALANCED_ORDER and (layouts or clock == VIRTUAL_CLOCK):
-        what = "--layouts" if layouts else "--clock virtual"
-        raise UserError(
-            f"--order balanced can't be combined with {what}: a cycle of orders would have several layouts or no noise.",
-            "Leave --order out.",
-        )
-    return order
-
-
 def check_loads(names: Iterable[str]) -> tuple[str, ...]:
     """Look up names of loads.
 
@@ -343,7 +327,7 @@ def resolve(request: ExperimentRequest) -> Experiment:
         chosen = tuple((suite, workload.name) for suite, workload in found)
         works = [workload for _, workload in found]
     loads = check_loads(place.loads)
-    confidence = default_confidence(measuring.correction)
+    confidence = find_named("correction", measuring.correction, CONFIDENCES)
     architecture = machine.architecture or default_architecture(factors)
     target = named or default_target_of(factors, loads, works, architecture)
     if not machine.architecture and not find_target_kind(target).has_architectures:
@@ -463,9 +447,15 @@ def _order(measuring: Measuring, target: str, factors: Sequence[FactorLevels], c
     """Return the order of a block: by boot, where a board boots another kernel or root for each variant.
 
     Raises:
-        UserError: the request has another order, or layouts, which would change within a boot.
+        UserError: there is no such order, or it can't be combined with the layouts, the clock or the board.
     """
-    order = check_order(measuring.order, measuring.layouts or 0, clock)
+    order = find_named("order", measuring.order, {each: each for each in (RANDOM_ORDER, BALANCED_ORDER)})
+    if order == BALANCED_ORDER and (measuring.layouts or clock == VIRTUAL_CLOCK):
+        what = "--layouts" if measuring.layouts else "--clock virtual"
+        raise UserError(
+            f"--order balanced can't be combined with {what}: a cycle of orders would have several layouts or no noise.",
+            "Leave --order out.",
+        )
     boots_variants = any(reboots(find_factor(choice.factor)) for choice in factors)
     if "reboots" not in find_target_kind(target).opens.offers or not boots_variants:
         return order
@@ -505,17 +495,6 @@ def _copies(own: OwnProgram | None, clock: str, works: Sequence[Workload]) -> in
         (tools, f"{nothing} and a tool of the image can't be relinked.", "Leave --null out."),
     )
     return 1
-
-
-def default_confidence(correction: str) -> float:
-    """Return the confidence of a request that names none.
-
-    Raises:
-        UserError: there is no such correction.
-    """
-    if correction not in CONFIDENCES:
-        raise unknown("correction", correction, CONFIDENCES)
-    return CONFIDENCES[correction]
 
 
 def default_suites(
