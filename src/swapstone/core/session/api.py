@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
 
 import attrs
@@ -111,7 +110,6 @@ def study(
         ),
     )
     if resume is not None:
-        options = dataclasses.replace(options, fail_if=())
         return _resume_study(str(resume), duration_ns(made.measuring.budget), options, receiver)
     if not name:
         raise UserError("The name of the study is missing.", "`swapstone list studies` shows them all.")
@@ -140,7 +138,7 @@ def study(
         directory=directory,
     )
     folder = Path(out) if out else new_record_path(run.name)
-    return studies.start_study(run, folder, options=dataclasses.replace(options, fail_if=()), progress=receiver)
+    return studies.start_study(run, folder, options=options, progress=receiver)
 
 
 _REPLACED = ("only", "budget", "seed", "blocks", "target")

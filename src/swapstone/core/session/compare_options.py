@@ -21,13 +21,14 @@ from swapstone.core.model.safe_text import safe
 from swapstone.core.record.writer import check_unused
 from swapstone.core.session.agreement_output import records_of
 from swapstone.core.session.command_lines import split_arguments
-from swapstone.core.session.experiment import check_experiment, start
+from swapstone.core.session.experiment import check_experiment, resume, start
+from swapstone.core.session.option_values import duration_ns
 from swapstone.core.session.options import settings_from, typed
 from swapstone.core.session.outcome import Interrupted
 from swapstone.core.session.progress import Progress
 from swapstone.core.session.record_handle import Record
 from swapstone.core.session.request import request_of, resolve
-from swapstone.core.session.run_options import RunOptions, parse_sharing, run_options_of
+from swapstone.core.session.run_options import RunOptions, run_options_of
 from swapstone.core.targets import clock_of, find_target_kind, target_kinds
 
 
@@ -174,7 +175,7 @@ def resume_named(name: str, options: Mapping[str, object], *, trust: bool, progr
         All records, in their order.
 
     Raises:
-        UserError: there is nothing to resume, or as `Record.resume`.
+        UserError: there is nothing to resume, or as `swapstone.core.session.experiment.resume`.
         Interrupted: a signal ended it; the record is sealed.
     """
     given = typed(options)
@@ -186,16 +187,9 @@ def resume_named(name: str, options: Mapping[str, object], *, trust: bool, progr
             f"All records in {name} are complete: there is nothing to resume.",
             f"Give them more time with --budget, or print them: swapstone agree {shlex.quote(name)}",
         )
-    sharing = parse_sharing(settings.sharing.store, settings.sharing.executor, settings.sharing.recheck)
+    how = run_options_of(settings, _texts_of(given, "fail_if"), trust=trust)
     for record in going:
-        record.resume(
-            settings.measuring.budget,
-            guest_timeout=settings.machine.guest_timeout,
-            fail_if=_texts_of(given, "fail_if"),
-            trust=trust,
-            sharing=sharing,
-            progress=progress,
-        )
+        resume(record.path, duration_ns(settings.measuring.budget), options=how, progress=progress)
     return [record.reload() for record in records]
 
 

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import shlex
 from collections.abc import Callable, Sequence
 from functools import cached_property
@@ -325,12 +324,15 @@ class Record:
         """
         from swapstone.core.session.experiment import resume  # noqa: PLC0415 - as above
         from swapstone.core.session.progress import as_progress  # noqa: PLC0415 - as above
-        from swapstone.core.session.run_options import RunOptions  # noqa: PLC0415 - as above
+        from swapstone.core.session.run_options import DEFAULT_OPTIONS, RunOptions  # noqa: PLC0415 - as above
 
-        options = RunOptions(no_cache=no_cache, guest_timeout_s=duration_seconds(guest_timeout), trust=trust)
-        options = dataclasses.replace(options, sharing=sharing) if sharing else options
-        view = load_view(self.path)
-        check_fail_if(parse_fail_if(fail_if), view.experiment, lambda: works_of(view).values())
+        options = RunOptions(
+            no_cache=no_cache,
+            guest_timeout_s=duration_seconds(guest_timeout),
+            fail_if=parse_fail_if(fail_if),
+            trust=trust,
+            sharing=sharing or DEFAULT_OPTIONS.sharing,
+        )
         resume(self.path, duration_ns(budget), options=options, progress=as_progress(progress))
         return Record(self.path)
 

@@ -323,7 +323,7 @@ def _run(
             if states[part.name].state == COMPLETE and not more:
                 continue
             progress.part_started(number, len(parts), part.name, part.title)
-            own = dataclasses.replace(options, label=f"part {number} of {len(parts)}")
+            own = dataclasses.replace(options, fail_if=(), label=f"part {number} of {len(parts)}")
             experiment = planned[part.name]
             if options.sharing and isinstance(experiment, Experiment) and not has_exact_runs(experiment):
                 progress.note(
