@@ -302,7 +302,6 @@ def resolve(request: ExperimentRequest) -> Experiment:
     Raises:
         UserError: a name is unknown, or a value is out of range.
     """
-    works: list[Workload] = []
     named = complete_target(request.settings.place.target or "", request.settings) or None
     wanted, measuring = request.settings.workloads, request.settings.measuring
     place, machine = request.settings.place, request.settings.machine
@@ -321,21 +320,16 @@ def resolve(request: ExperimentRequest) -> Experiment:
                 for name, option in ((each, flag_of(Workloads, each)) for each in ("suites", "only"))
             )
         )
-        chosen = tuple((OWN_SUITE, name) for name in own_names(request.own))
-    else:
-        found = wanted_workloads(wanted, factors, named)
-        chosen = tuple((suite, workload.name) for suite, workload in found)
-        works = [workload for _, workload in found]
+    found = () if request.own else wanted_workloads(wanted, factors, named)
     loads = check_loads(place.loads)
     confidence = find_named("correction", measuring.correction, CONFIDENCES)
     architecture = machine.architecture or default_architecture(factors)
-    target = named or default_target_of(factors, loads, works, architecture)
+    target = named or default_target_of(factors, loads, [work for _, work in found], architecture)
     if not machine.architecture and not find_target_kind(target).has_architectures:
         architecture = ""
     boots = "boots" in find_target_kind(target).opens.offers
-    left_out = set() if wanted.only else {work.name for work in works if _is_left_out(work, factors, boots=boots)}
-    works = [work for work in works if work.name not in left_out]
-    chosen = tuple(each for each in chosen if each[1] not in left_out)
+    kept = [each for each in found if wanted.only or not _is_left_out(each[1], factors, boots=boots)]
+    works = [work for _, work in kept]
     clock = clock_of(target, place.clock or "")
     copies = _copies(request.own, clock, works) if measuring.null else 0
     options = TargetOptions(
@@ -354,7 +348,11 @@ def resolve(request: ExperimentRequest) -> Experiment:
     experiment = Experiment(
         name=request.name,
         factors=tuple(request.factors),
-        workloads=chosen,
+        workloads=(
+            tuple((OWN_SUITE, name) for name in own_names(request.own))
+            if request.own
+            else tuple((suite, work.name) for suite, work in kept)
+        ),
         loads=loads,
         target=target,
         architecture=find_architecture(architecture).name if architecture else "",
