@@ -15,18 +15,6 @@ from swapstone.core.plan.stopping import StopDecision
 from swapstone.core.session.option_values import format_duration
 from swapstone.core.session.precision_stop import first_decisive_look
 
-__all__ = [
-    "MESSAGE_INTERVAL_S",
-    "NO_PROGRESS",
-    "LineProgress",
-    "Progress",
-    "ProgressLike",
-    "ProgressText",
-    "StopDecision",
-    "TextProgress",
-    "as_progress",
-]
-
 MESSAGE_INTERVAL_S = 15.0
 
 
