@@ -8,7 +8,7 @@ import click
 from swapstone.cli.documents import print_document
 from swapstone.cli.output import echo
 from swapstone.cli.shell_completion import COMPLETIONS
-from swapstone.core.session.agreement_output import agreement_of_names
+from swapstone.core.session.agreement_output import agreement_of, records_of
 
 
 @click.command()
@@ -40,7 +40,7 @@ def agree_command(records: tuple[str, ...], kind: str | None) -> None:
       swapstone agree board-1 board-2 board-3
       swapstone agree boards                              # of --target ssh:a,ssh:b,ssh:c --out boards
     """
-    found = agreement_of_names(records)
+    found = agreement_of([record for name in records for record in records_of(name)])
     if kind:
         echo(found.text(kind), nl=False)
         return

@@ -80,7 +80,7 @@ def first_decisive_look(experiment: Experiment) -> int:
     return first + -(-missing // every) * every
 
 
-def check_budget(experiment: Experiment, trial_ns: int = WORK_NS) -> tuple[Experiment, str]:
+def check_budget(experiment: Experiment) -> tuple[Experiment, str]:
     """Compare an experiment's budget with the shortest time that its blocks take, before anything is built.
 
     Own programs and virtual machines pass unchecked: the duration of their trials is unknown until the first block.
@@ -88,7 +88,6 @@ def check_budget(experiment: Experiment, trial_ns: int = WORK_NS) -> tuple[Exper
 
     Args:
         experiment: with a budget.
-        trial_ns: shortest duration of one trial; by default the duration that calibration aims at.
 
     Returns:
         The experiment, with an extended budget if it needs one and has a default budget; and a note, or
@@ -99,7 +98,7 @@ def check_budget(experiment: Experiment, trial_ns: int = WORK_NS) -> tuple[Exper
     """
     if experiment.blocks or experiment.own is not None or experiment.virtual:
         return experiment, ""
-    trial_ns = max(trial_ns, experiment.wakeups * WAKEUP_INTERVAL_US * 1000)
+    trial_ns = max(WORK_NS, experiment.wakeups * WAKEUP_INTERVAL_US * 1000)
     variants, groups = len(plan.variants(experiment)), len(plan.groups(experiment))
     discarded = 0 if experiment.prime_more else experiment.prime  # those that the user did not ask for can be left out
     block_ns = round(variants * groups * trial_ns * plan.runs_each(experiment, discarded))
