@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 import attrs
 
-from swapstone.core.model import FAMILY_CORRECTION, IDLE, RANDOM_ORDER, REPORT_CORRECTION, UserError
+from swapstone.core.model import FAMILY_CORRECTION, IDLE, RANDOM_ORDER, REPORT_CORRECTION, refuse
 from swapstone.core.model.parts import provided
 from swapstone.core.model.run_sharing import EXECUTORS
 from swapstone.core.session.option_table import Piece, between, declared, given_of, options_of
@@ -695,15 +695,14 @@ def settings_of(*pieces: Piece) -> Settings:
         UserError: one is no piece, or two are of the same kind.
     """
     names = {kind: name for name, kind in PIECES.items()}
-    found: dict[str, Any] = {}
-    for piece in pieces:
-        name = names.get(type(piece))
-        if name is None or name in found:
-            known = ", ".join(sorted(kind.__name__ for kind in PIECES.values()))
-            what = f"{type(piece).__name__} is given twice" if name else f"{str(piece)[:40]!a} is no settings"
-            raise UserError(f"{what}.", f"Pass one of each: {known}.")
-        found[name] = piece
-    return _made(found)
+    kinds = [type(piece) for piece in pieces]
+    hint = f"Pass one of each: {', '.join(sorted(kind.__name__ for kind in names))}."
+    for piece, kind in zip(pieces, kinds, strict=True):
+        refuse(
+            (kind not in names, f"{str(piece)[:40]!a} is no settings.", hint),
+            (kinds.count(kind) > 1, f"{kind.__name__} is given twice.", hint),
+        )
+    return _made({names[kind]: piece for piece, kind in zip(pieces, kinds, strict=True)})
 
 
 def _made(pieces: Mapping[str, Any]) -> Settings:
