@@ -144,7 +144,7 @@ def _tables(name: str) -> Schema:
     if name == "images":
         return {"properties": {"rows": _table(image_rows()[0])}}
     rows = [{"$ref": f"#/$defs/{each}"} for each in all_lists()]
-    tables = {each: _table(found()[0]) for each, found in all_lists().items()}
+    tables = {each: _table(found.head) for each, found in all_lists().items()}
     return {"properties": {"list": {"enum": list(all_lists())}, "rows": {"anyOf": rows}}, "$defs": tables}
 
 

@@ -21,12 +21,12 @@ from swapstone.version import __version__
 
 if TYPE_CHECKING:
     from swapstone.core.model import RecordError, UnavailableError, UserError
-    from swapstone.core.session.api import compare, load, query, study
+    from swapstone.core.session.api import compare, load, study
     from swapstone.core.session.explainer import RowExplanation
     from swapstone.core.session.options import Measuring, Place, Program, Sharing, VirtualMachine, Workloads
     from swapstone.core.session.outcome import Interrupted
     from swapstone.core.session.progress import Progress
-    from swapstone.core.session.query import Relation
+    from swapstone.core.session.query import Relation, query
     from swapstone.core.session.record_handle import Record
     from swapstone.core.session.study import StudyResult
     from swapstone.core.session.verification import Verification
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 _MODULES = {
     "compare": "swapstone.core.session.api",
     "load": "swapstone.core.session.api",
-    "query": "swapstone.core.session.api",
+    "query": "swapstone.core.session.query",
     "study": "swapstone.core.session.api",
     "Boards": "swapstone.parts.boards.options",
     "Interrupted": "swapstone.core.session.outcome",

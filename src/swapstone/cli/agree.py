@@ -7,12 +7,12 @@ import click
 
 from swapstone.cli.documents import print_document
 from swapstone.cli.output import echo
-from swapstone.cli.shell_completion import complete_records
-from swapstone.core.session.agreement_output import agreement_of_names
+from swapstone.cli.shell_completion import COMPLETIONS
+from swapstone.core.session.agreement_output import agreement_of, records_of
 
 
 @click.command()
-@click.argument("records", metavar="RECORD RECORD...", nargs=-1, required=True, shell_complete=complete_records)
+@click.argument("records", metavar="RECORD RECORD...", nargs=-1, required=True, shell_complete=COMPLETIONS["records"])
 @click.option("--markdown", "kind", flag_value="markdown", help="Print Markdown.")
 @click.option("--csv", "kind", flag_value="csv", help="Print CSV.")
 @click.option("--json", "kind", flag_value="json", help="Print JSON.")
@@ -40,7 +40,7 @@ def agree_command(records: tuple[str, ...], kind: str | None) -> None:
       swapstone agree board-1 board-2 board-3
       swapstone agree boards                              # of --target ssh:a,ssh:b,ssh:c --out boards
     """
-    found = agreement_of_names(records)
+    found = agreement_of([record for name in records for record in records_of(name)])
     if kind:
         echo(found.text(kind), nl=False)
         return

@@ -12,21 +12,20 @@ from swapstone.cli.documents import print_document
 from swapstone.cli.memory_fit import check_no_fit_options, fit_memory_options, run_fit
 from swapstone.cli.options import FAIL_IF, GROUPS, OUT, declared
 from swapstone.cli.output import echo
-from swapstone.cli.printing import print_interruption, print_outcomes, print_table
+from swapstone.cli.printing import interruptible, print_outcomes, print_table
 from swapstone.cli.program_command import CompareCommand, program_of, typed_option
 from swapstone.cli.record_options import ALL, TRUST
-from swapstone.cli.shell_completion import complete_factors, complete_records
+from swapstone.cli.shell_completion import COMPLETIONS
 from swapstone.core.model import UserError
 from swapstone.core.report.context import Selection
 from swapstone.core.session.agreement_output import agreement_of
-from swapstone.core.session.compare_options import resume_named, run_options
-from swapstone.core.session.outcome import Interrupted
+from swapstone.core.session.compare_options import ComparisonRun, resume_named, run_options
 from swapstone.core.session.record_handle import Record
 
 
 @click.command(cls=CompareCommand)
 @click.argument(
-    "factors", nargs=-1, metavar="[FACTOR=BASELINE,CANDIDATE[,...] | COMMAND]...", shell_complete=complete_factors
+    "factors", nargs=-1, metavar="[FACTOR=BASELINE,CANDIDATE[,...] | COMMAND]...", shell_complete=COMPLETIONS["factors"]
 )
 @declared()
 @fit_memory_options
@@ -35,12 +34,13 @@ from swapstone.core.session.record_handle import Record
     "--resume",
     metavar="RECORD",
     help="Resume an interrupted record; accepts only --budget, --guest-timeout, --fail-if, --trust and --all beside it.",
-    shell_complete=complete_records,
+    shell_complete=COMPLETIONS["records"],
 )
 @TRUST
 @ALL
 @FAIL_IF
 @click.pass_context
+@interruptible
 def compare_command(
     context: click.Context,
     /,
@@ -105,34 +105,22 @@ def compare_command(
         return run_fit(context, given)
     check_no_fit_options(context)
     records: list[Record] = []
-    beside: list[Record] = []
-    selection = Selection(every=True) if every else None
-    try:
-        if resume:
-            _check_no_other_options(context)
-            records = resume_named(resume, given, trust=trust, progress=display())
-            if len(records) > 1:
-                print_document(agreement_of(records).document, every=every)
-            else:
-                print_table(records[0], selection)
-        elif trust:
-            raise UserError(
-                "Only a record that is resumed can be untrusted.", "Leave --trust out, or add --resume RECORD."
-            )
+    if resume:
+        _check_no_other_options(context)
+        runs = iter((ComparisonRun(resume_named(resume, given, trust=trust, progress=display())),))
+    elif trust:
+        raise UserError("Only a record that is resumed can be untrusted.", "Leave --trust out, or add --resume RECORD.")
+    else:
+        runs = run_options(given, program_of(context), display())
+    for run in runs:
+        records += run.records
+        if run.architecture:
+            separator = "\n" if len(records) > 1 else ""
+            echo(f"{separator}Architecture {run.architecture}\n")
+        if len(run.records) > 1:
+            print_document(agreement_of(run.records).document, every=every)
         else:
-            for run in run_options(given, program_of(context), display()):
-                records.append(run.record)
-                beside = [*beside, run.record] if run.is_beside_others else []
-                if run.architecture and run.last:
-                    separator = "\n" if len(records) > 1 else ""
-                    echo(f"{separator}Architecture {run.architecture}\n")
-                if not beside:
-                    print_table(run.record, selection)
-                elif run.last:
-                    print_document(agreement_of(beside).document, every=every)
-                    beside = []
-    except Interrupted as interrupted:
-        return print_interruption(interrupted)
+            print_table(run.records[0], Selection(every=True) if every else None)
     return print_outcomes(records, fail_if)
 
 

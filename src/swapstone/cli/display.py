@@ -14,8 +14,7 @@ from swapstone.core.model import Experiment, Trial
 from swapstone.core.session.progress import (
     LineProgress,
     Progress,
-    ProgressText,
-    StopDecision,
+    TextProgress,
 )
 from swapstone.core.session.record_handle import Record
 
@@ -61,14 +60,13 @@ class PlainDisplay(PartDisplay, LineProgress):
     """Lines on standard error, at most one each fifteen seconds for what repeats."""
 
 
-class TerminalDisplay(PartDisplay):
+class TerminalDisplay(PartDisplay, TextProgress):
     """One moving line on standard error while an experiment runs."""
 
     def __init__(self, console: Console | None = None) -> None:
         from rich.console import Console  # noqa: PLC0415 - takes 40 ms with the bar, which few but terminals need
 
         self._console = console or Console(stderr=True)
-        self._text: ProgressText | None = None
         self._bar: Bar | None = None
         self._task: TaskID
         self._bar_width = 16 if self._console.width >= WIDE else 6
@@ -79,7 +77,7 @@ class TerminalDisplay(PartDisplay):
         from rich.progress import Progress as Bar  # noqa: PLC0415 - as above
         from rich.table import Column  # noqa: PLC0415 - as above
 
-        self._text = ProgressText(experiment, label)
+        super().experiment_started(experiment, label)
         self._bar = Bar(
             BarColumn(bar_width=self._bar_width),
             TimeElapsedColumn(),
@@ -93,9 +91,10 @@ class TerminalDisplay(PartDisplay):
 
     def experiment_ended(self) -> None:
         """Remove the moving line."""
+        super().experiment_ended()
         if self._bar is not None:
             self._bar.stop()
-        self._bar = self._text = None
+        self._bar = None
 
     def note(self, text: str) -> None:
         """Print it, above the moving line if there is one."""
@@ -104,32 +103,19 @@ class TerminalDisplay(PartDisplay):
         else:
             self._bar.console.print(as_typed(plain(text)), markup=False, highlight=False, soft_wrap=True)
 
-    def building(self, done: int, total: int, name: str) -> None:
-        """Move the bar through the programs to build."""
-        self._step("building", done, total, name)
-
-    def calibrating(self, done: int, total: int, workload: str) -> None:
-        """Move the bar through the workloads to calibrate."""
-        self._step("calibrating", done, total, workload)
-
-    def _step(self, what: str, done: int, total: int, name: str) -> None:
-        if self._text is not None:
-            self._move(self._text.step(what, done, total, name), done, total)
+    def step(self, what: str, done: int, total: int, name: str) -> None:
+        """Move the bar through the programs to build, or the workloads to calibrate."""
+        if self.text is not None:
+            self._move(self.text.step(what, done, total, name), done, total)
 
     def trial(self, trial: Trial, done: int, total: int) -> None:
         """Move the bar through the budget."""
-        if self._text is None:
+        if (text := self.text) is None:
             return
-        text = self._text
         share = min(1.0, text.used_ns / text.budget_ns)
         if text.decision is not None and text.decision.remaining_ns is not None:
             share = text.used_ns / max(1, text.used_ns + text.decision.remaining_ns)
         self._move(text.trial(trial, done, total), share, 1.0)
-
-    def block_done(self, decision: StopDecision, block: int, used_ns: int) -> None:
-        """Store the decision."""
-        if self._text is not None:
-            self._text.block_done(decision, block, used_ns)
 
     def _move(self, text: str, done: float, total: float) -> None:
         if self._bar is not None:

@@ -11,7 +11,7 @@ from swapstone.cli.display import display
 from swapstone.cli.documents import print_document
 from swapstone.cli.output import echo, plain
 from swapstone.cli.record_options import RECORD, TRUST
-from swapstone.cli.shell_completion import complete_workloads
+from swapstone.cli.shell_completion import COMPLETIONS
 from swapstone.core.session.record_handle import open_record
 from swapstone.parts.explain.instruments.acquisition import INSTRUMENTS
 
@@ -23,7 +23,7 @@ from swapstone.parts.explain.instruments.acquisition import INSTRUMENTS
     "--only",
     "only",
     metavar="WORKLOAD",
-    shell_complete=complete_workloads,
+    shell_complete=COMPLETIONS["workloads"],
     help="The row's workload, or a pattern.",
 )
 @click.option(
@@ -107,7 +107,7 @@ def explain_command(
 @click.command()
 @RECORD
 @click.argument("metric", required=False)
-@click.option("--only", "only", metavar="WORKLOAD", shell_complete=complete_workloads, help="The row's workload.")
+@click.option("--only", "only", metavar="WORKLOAD", shell_complete=COMPLETIONS["workloads"], help="The row's workload.")
 @click.option("--candidate", metavar="VARIANT", help="The row's candidate.")
 @click.option("--on-cpu", "kind", flag_value="on-cpu", default="on-cpu", help="Where processor time goes.  [default]")
 @click.option("--off-cpu", "kind", flag_value="off-cpu", help="What threads wait for.")

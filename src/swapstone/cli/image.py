@@ -10,9 +10,9 @@ import click
 
 from swapstone.cli.command_name import as_typed
 from swapstone.cli.display import print_note
+from swapstone.cli.listing import print_rows
 from swapstone.cli.output import echo, plain
-from swapstone.cli.shell_completion import complete_architectures
-from swapstone.cli.tables import table, terminal_columns
+from swapstone.cli.shell_completion import COMPLETIONS
 from swapstone.core.report.printed_json import printed_json
 from swapstone.core.session.option_values import parse_age_s
 from swapstone.parts.vm.session.image_store import (
@@ -44,7 +44,7 @@ architecture_option = click.option(
     show_default=True,
     help="x86_64, arm64, armhf or riscv64.",
     metavar="NAME",
-    shell_complete=complete_architectures,
+    shell_complete=COMPLETIONS["architectures"],
 )
 kernel_option = click.option(
     "--kernel",
@@ -125,12 +125,8 @@ def list_images(as_json: bool) -> None:
       swapstone image list
     """
     head, rows = image_rows()
-    if as_json:
-        echo(printed_json("images", rows=[dict(zip(head, row, strict=True)) for row in rows]), nl=False)
-    elif rows:
-        echo(table(head, rows, terminal_columns()), nl=False)
-    else:
-        echo(as_typed("There are no images. Build one: swapstone image build"))
+    empty = as_typed("There are no images. Build one: swapstone image build")
+    print_rows(("images", {}), head, rows, empty, as_json=as_json)
 
 
 @image_command.command("gc")

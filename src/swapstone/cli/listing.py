@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 import click
 
 from swapstone.cli.command_name import as_typed
@@ -28,13 +30,34 @@ def list_command(what: str, as_json: bool) -> None:
 
 def print_list(what: str, as_json: bool) -> None:
     """Print one of the lists as a table or as JSON."""
-    head, rows = all_lists()[what]()
+    found = all_lists()[what]
+    empty = f"There are no {what}."
+    if what == "records":
+        empty = f"There are no records in {default_root()}. {as_typed('Make one: swapstone compare libc=glibc,musl')}"
+    print_rows(("list", {"list": what}), found.head, list(found.rows()), empty, as_json=as_json)
+
+
+def print_rows(
+    document: tuple[str, Mapping[str, object]],
+    head: Sequence[str],
+    rows: Sequence[Sequence[object]],
+    empty: str,
+    *,
+    as_json: bool,
+) -> None:
+    """Print rows as a table or as JSON.
+
+    Args:
+        document: the name of the JSON's format, and its fields beside the rows.
+        head: the names of the columns.
+        rows: each as long as `head`.
+        empty: what is printed instead of a table without rows.
+        as_json: whether JSON is printed.
+    """
     if as_json:
-        found = [dict(zip(head, row, strict=True)) for row in rows]
-        echo(printed_json("list", list=what, rows=found), nl=False)
+        name, fields = document
+        echo(printed_json(name, **fields, rows=[dict(zip(head, row, strict=True)) for row in rows]), nl=False)
     elif rows:
         echo(table(head, rows, terminal_columns()), nl=False)
-    elif what == "records":
-        echo(f"There are no records in {default_root()}. {as_typed('Make one: swapstone compare libc=glibc,musl')}")
     else:
-        echo(f"There are no {what}.")
+        echo(empty)

@@ -12,11 +12,10 @@ from swapstone.cli.compare import compare_command
 from swapstone.cli.display import display
 from swapstone.cli.options import OUT, declared
 from swapstone.cli.output import echo, plain
-from swapstone.cli.printing import print_interruption, print_table
+from swapstone.cli.printing import interruptible, print_table
 from swapstone.cli.program_command import CompareCommand, program_of
 from swapstone.core.report.printed_json import printed_json
 from swapstone.core.session.compare_options import single_comparison
-from swapstone.core.session.outcome import Interrupted
 from swapstone.parts.cluster.many_machines import collect_runs, make_runs, plan_runs
 
 _NOT_PLANNED = {
@@ -84,6 +83,7 @@ def run_trial_command(
 @click.argument("plan")
 @declared("store")
 @OUT
+@interruptible
 def collect_command(plan: str, store: str | None, out: str | None) -> int:
     r"""Make the record of a plan from the runs in a store. It equals a record that was made on this machine alone.
 
@@ -91,8 +91,5 @@ def collect_command(plan: str, store: str | None, out: str | None) -> int:
     Example:
       swapstone collect PLAN --store file:///srv/swapstone
     """
-    try:
-        print_table(collect_runs(plan, store, Path(out) if out else None, display()))
-    except Interrupted as interrupted:
-        return print_interruption(interrupted)
+    print_table(collect_runs(plan, store, Path(out) if out else None, display()))
     return 0

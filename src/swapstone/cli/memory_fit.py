@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from swapstone.cli.display import display
-from swapstone.cli.options import Chain
+from swapstone.cli.options import chain
 from swapstone.cli.output import echo, plain
 from swapstone.cli.program_command import program_of, typed_option
 from swapstone.core.model import UserError
@@ -40,7 +40,7 @@ _NOT_HERE = (
 
 _ONLY_HERE = ("fit_resolution", "as_json")
 
-fit_memory_options = Chain(
+fit_memory_options = chain(
     click.option(
         "--fit-memory",
         is_flag=True,

@@ -8,24 +8,22 @@ from typing import Any, TypeVar
 
 import click
 
-from swapstone.cli import shell_completion
+from swapstone.cli.shell_completion import COMPLETIONS
 from swapstone.core.session.option_table import Option, options_of
 from swapstone.core.session.options import PIECES
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
 
-class Chain:
-    """Applies several click decorators as one, in the order in which help lists them."""
+def chain(*decorators: Callable[[Any], Any]) -> Callable[[Decorated], Decorated]:
+    """Return several click decorators as one, in the order in which help lists them."""
 
-    def __init__(self, *decorators: Callable[[Any], Any]) -> None:
-        self._decorators = decorators
-
-    def __call__(self, function: Decorated) -> Decorated:
-        """Decorate a command."""
-        for decorator in reversed(self._decorators):
+    def decorate(function: Decorated) -> Decorated:
+        for decorator in reversed(decorators):
             function = decorator(function)
         return function
+
+    return decorate
 
 
 FAIL_IF = click.option(
@@ -48,14 +46,14 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
 """The names of the options by the heading of the help."""
 
 
-def declared(*names: str, **helps: str) -> Chain:
+def declared(*names: str, **helps: str) -> Callable[[Decorated], Decorated]:
     """Return a decorator for options of the table.
 
     Args:
         *names: of their fields; without any, all of them. An option of a part that is not installed is left out.
         **helps: another text for an option that means something else here, by its name.
     """
-    return Chain(*(_click_option(name, helps.get(name, "")) for name in names or DECLARED if name in DECLARED))
+    return chain(*(_click_option(name, helps.get(name, "")) for name in names or DECLARED if name in DECLARED))
 
 
 def _click_option(name: str, text: str) -> Callable[[Any], Any]:
@@ -68,6 +66,6 @@ def _click_option(name: str, text: str) -> Callable[[Any], Any]:
         name,
         metavar=option.metavar or None,
         help=text or option.help,
-        shell_complete=getattr(shell_completion, f"complete_{option.complete}") if option.complete else None,
+        shell_complete=COMPLETIONS[option.complete] if option.complete else None,
         **settings,
     )

@@ -4,9 +4,11 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import shlex
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import ParamSpec
 
 from swapstone.cli.command_name import as_typed
 from swapstone.cli.documents import print_document
@@ -17,6 +19,8 @@ from swapstone.core.session.analysis import named_record
 from swapstone.core.session.outcome import Interrupted, outcome_of_all, parse_fail_if
 from swapstone.core.session.record_handle import Record
 from swapstone.exit_status import ExitStatus, Finding
+
+Arguments = ParamSpec("Arguments")
 
 
 def print_table(record: Record, selection: Selection | None = None) -> None:
@@ -50,6 +54,19 @@ def print_outcomes(
         sys.stdout.flush()
         echo(f"Exit status {worst.status}: {plain(worst.reason)}", err=True)
     return worst.status
+
+
+def interruptible(command: Callable[Arguments, int]) -> Callable[Arguments, int]:
+    """Return a command that ends with `print_interruption` if a signal ends its experiment or study."""
+
+    @functools.wraps(command)
+    def run(*args: Arguments.args, **kwargs: Arguments.kwargs) -> int:
+        try:
+            return command(*args, **kwargs)
+        except Interrupted as interrupted:
+            return print_interruption(interrupted)
+
+    return run
 
 
 def print_interruption(interrupted: Interrupted) -> int:

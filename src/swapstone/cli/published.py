@@ -8,7 +8,7 @@ import click
 from swapstone.cli.documents import print_document
 from swapstone.cli.listing import print_list
 from swapstone.cli.output import echo
-from swapstone.cli.shell_completion import complete_records
+from swapstone.cli.shell_completion import COMPLETIONS
 from swapstone.parts.published.session.published_output import Output, check_output, claims_output, differences_output
 
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -50,7 +50,7 @@ def check_figures() -> None:
 
 
 @published_command.command("differences")
-@click.argument("records", metavar="RECORD...", nargs=-1, required=True, shell_complete=complete_records)
+@click.argument("records", metavar="RECORD...", nargs=-1, required=True, shell_complete=COMPLETIONS["records"])
 @_JSON
 def print_differences(records: tuple[str, ...], as_json: bool) -> None:
     r"""Print the published ratios whose sign differs from the records', or whose size does by more than a factor of 1.5.
@@ -64,7 +64,7 @@ def print_differences(records: tuple[str, ...], as_json: bool) -> None:
 
 
 @published_command.command("claims")
-@click.argument("records", metavar="[RECORD...]", nargs=-1, shell_complete=complete_records)
+@click.argument("records", metavar="[RECORD...]", nargs=-1, shell_complete=COMPLETIONS["records"])
 @_JSON
 def print_claims(records: tuple[str, ...], as_json: bool) -> None:
     r"""Print the claims of the pages, the command that measures each, and with records a verdict on each with the evidence.

@@ -9,7 +9,7 @@ from swapstone.cli.output import echo
 from swapstone.cli.tables import table, terminal_columns
 from swapstone.core.report.printed_json import printed_json
 from swapstone.core.report.tables import comma_separated
-from swapstone.core.session.query import query_records
+from swapstone.core.session.query import query
 
 
 @click.command()
@@ -46,7 +46,7 @@ def query_command(sql: str, as_json: bool, as_csv: bool, allow_files: bool) -> N
       swapstone query "SELECT record, workload, variant, median(value) FROM samples WHERE metric = 'wall' AND block > 0 GROUP BY ALL"
       swapstone query "SELECT record, target, candidate, effect FROM comparisons JOIN records USING (record) WHERE metric = 'wall'"
     """
-    result = query_records(sql, allow_files=allow_files)
+    result = query(sql, allow_files=allow_files)
     if result is None:
         return
     if as_json:

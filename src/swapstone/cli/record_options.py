@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import click
 
-from swapstone.cli.shell_completion import complete_records
+from swapstone.cli.shell_completion import COMPLETIONS
 
-RECORD = click.argument("record", shell_complete=complete_records)
+RECORD = click.argument("record", shell_complete=COMPLETIONS["records"])
 ALL = click.option("--all", "every", is_flag=True, help="Every row of every metric, instead of at most 40 lines.")
 TRUST = click.option(
     "--trust",

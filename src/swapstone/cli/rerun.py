@@ -8,11 +8,10 @@ import click
 from swapstone.cli.display import display
 from swapstone.cli.documents import print_document
 from swapstone.cli.output import echo, plain
-from swapstone.cli.printing import print_interruption, print_outcomes, print_table
+from swapstone.cli.printing import interruptible, print_outcomes, print_table
 from swapstone.cli.record_options import RECORD, TRUST
 from swapstone.core.report.side_by_side_table import document_of
 from swapstone.core.session.experiment import rerun_differences
-from swapstone.core.session.outcome import Interrupted
 from swapstone.core.session.record_handle import open_record
 
 
@@ -20,6 +19,7 @@ from swapstone.core.session.record_handle import open_record
 @RECORD
 @click.option("--out", metavar="DIR", help="Folder of the new record.  [records/TIME-NAME]")
 @TRUST
+@interruptible
 def rerun_command(record: str, out: str | None, trust: bool) -> int:
     r"""Run a record's experiment again, with the same plan and the same passes, and compare the two records.
 
@@ -31,10 +31,7 @@ def rerun_command(record: str, out: str | None, trust: bool) -> int:
       swapstone rerun last
     """
     first = open_record(record)
-    try:
-        second = first.rerun(out, display(), trust=trust)
-    except Interrupted as interrupted:
-        return print_interruption(interrupted)
+    second = first.rerun(out, display(), trust=trust)
     print_table(second)
     echo()
     print_document(document_of(first.side_by_side(second)))

@@ -123,7 +123,7 @@ def _matching(names: Pairs, incomplete: str, prefix: str = "") -> list[Completio
     return [CompletionItem(prefix + name, help=text) for name, text in found]
 
 
-def complete_factors(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+def _complete_factors(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Complete ``FACTOR=LEVEL,LEVEL``: factors that are not named yet, then levels that are not in the list yet; or a program's path."""
     factors = _session("catalog").all_factors()
     name, equals, typed = incomplete.partition("=")
@@ -146,7 +146,7 @@ def complete_factors(ctx: click.Context, param: click.Parameter, incomplete: str
     )
 
 
-def complete_targets(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+def _complete_targets(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Complete the name of a target, and the file after its colon."""
     del ctx, param
     name, colon, path = incomplete.partition(":")
@@ -159,7 +159,7 @@ def complete_targets(ctx: click.Context, param: click.Parameter, incomplete: str
     return _matching(((str(file), "") for file in files), path, f"{name}:")
 
 
-def complete_studies(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+def _complete_studies(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Complete the name of a shipped study, or a TOML file."""
     del ctx, param
     found = _matching(((name, "") for name in _session("study_file").study_names()), incomplete)
@@ -172,8 +172,8 @@ def _session(name: str) -> ModuleType:
 
 
 def _listed(what: str) -> Pairs:
-    head, rows = _session("catalog").all_lists()[what]()
-    return ((str(row[0]), str(row[head.index("what it is")])) for row in rows)
+    found = _session("catalog").all_lists()[what]
+    return ((str(row[0]), str(row[found.head.index("what it is")])) for row in found.rows())
 
 
 def _workloads(ctx: click.Context) -> Pairs:
@@ -215,11 +215,17 @@ def _completion(pairs: Callable[[click.Context], Pairs], *, listed: bool = False
     return complete
 
 
-complete_architectures = _completion(lambda _: ((each.name, "") for each in _session("catalog").ARCHITECTURES))
-complete_libraries = _completion(lambda _: _listed("libraries"), listed=True)
-complete_loads = _completion(lambda _: _listed("loads"), listed=True)
-complete_parts = _completion(_parts)
-complete_records = _completion(lambda _: _records())
-complete_study_folders = _completion(lambda _: _study_folders())
-complete_suites = _completion(lambda _: _listed("suites"))
-complete_workloads = _completion(_workloads)
+COMPLETIONS: dict[str, Completion] = {
+    "architectures": _completion(lambda _: ((each.name, "") for each in _session("catalog").ARCHITECTURES)),
+    "factors": _complete_factors,
+    "libraries": _completion(lambda _: _listed("libraries"), listed=True),
+    "loads": _completion(lambda _: _listed("loads"), listed=True),
+    "parts": _completion(_parts),
+    "records": _completion(lambda _: _records()),
+    "studies": _complete_studies,
+    "study_folders": _completion(lambda _: _study_folders()),
+    "suites": _completion(lambda _: _listed("suites")),
+    "targets": _complete_targets,
+    "workloads": _completion(_workloads),
+}
+"""How options and arguments are completed, by what they name."""

@@ -12,21 +12,20 @@ from swapstone.cli.display import display
 from swapstone.cli.documents import print_document
 from swapstone.cli.options import FAIL_IF, declared
 from swapstone.cli.output import echo
-from swapstone.cli.printing import print_interruption, print_outcomes, print_table
+from swapstone.cli.printing import interruptible, print_outcomes, print_table
 from swapstone.cli.record_options import ALL, TRUST
-from swapstone.cli.shell_completion import complete_parts, complete_studies, complete_study_folders
+from swapstone.cli.shell_completion import COMPLETIONS
 from swapstone.core.report.context import Selection
 from swapstone.core.report.study_index import document_of
 from swapstone.core.session import api
 from swapstone.core.session.options import settings_from, typed
-from swapstone.core.session.outcome import Interrupted
 from swapstone.core.session.record_handle import Record
 from swapstone.core.session.request import complete_target
 from swapstone.exit_status import ExitStatus
 
 
 @click.command()
-@click.argument("name", metavar="NAME", required=False, shell_complete=complete_studies)
+@click.argument("name", metavar="NAME", required=False, shell_complete=COMPLETIONS["studies"])
 @declared(
     *("only", "budget", "seed", "blocks", "target", "driver_target", "server_address", "no_cache", "guest_timeout"),
     *("store", "executor", "recheck"),
@@ -40,18 +39,19 @@ from swapstone.exit_status import ExitStatus
     multiple=True,
     metavar="NAME",
     help="Only this part; repeatable.",
-    shell_complete=complete_parts,
+    shell_complete=COMPLETIONS["parts"],
 )
 @click.option("--out", metavar="DIR", help="Folder of the new record, or of the parts' records.  [records/TIME-NAME]")
 @click.option(
     "--resume",
     metavar="FOLDER",
     help="Resume an interrupted study; accepts --budget, --trust and --executor beside it.",
-    shell_complete=complete_study_folders,
+    shell_complete=COMPLETIONS["study_folders"],
 )
 @TRUST
 @ALL
 @FAIL_IF
+@interruptible
 def study_command(
     name: str | None,
     only_parts: tuple[str, ...],
@@ -75,21 +75,18 @@ def study_command(
       swapstone study musl-malloc --driver-target ssh:me@board.example                  # wrk runs there
       swapstone study --resume records/20261121-180000-preempt-rt
     """
-    try:
-        made = settings_from(typed(options))
-        target = complete_target(made.place.target or "", made) or None
-        result = api.study(
-            name,
-            *attrs.evolve(made, place=attrs.evolve(made.place, target=target), of_parts=()).pieces(),
-            only_parts=only_parts,
-            out=out,
-            resume=resume,
-            trust=trust,
-            fail_if=fail_if,
-            progress=display(),
-        )
-    except Interrupted as interrupted:
-        return print_interruption(interrupted)
+    made = settings_from(typed(options))
+    target = complete_target(made.place.target or "", made) or None
+    result = api.study(
+        name,
+        *attrs.evolve(made, place=attrs.evolve(made.place, target=target), of_parts=()).pieces(),
+        only_parts=only_parts,
+        out=out,
+        resume=resume,
+        trust=trust,
+        fail_if=fail_if,
+        progress=display(),
+    )
     if result.index is None:
         print_table(Record(result.path), Selection(every=True) if every else None)
         return print_outcomes([Record(result.path)], fail_if)

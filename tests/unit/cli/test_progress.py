@@ -11,8 +11,9 @@ from rich.console import Console
 
 from swapstone.cli.display import TerminalDisplay
 from swapstone.core.model import CURRENT_RULES, REPORT_CORRECTION, Experiment, Trial
+from swapstone.core.plan.stopping import StopDecision
 from swapstone.core.session.precision_stop import needed_pairs
-from swapstone.core.session.progress import LineProgress, ProgressText, StopDecision
+from swapstone.core.session.progress import LineProgress, ProgressText
 from swapstone.core.workloads import find_suite
 from tests.unit.builders import experiment
 

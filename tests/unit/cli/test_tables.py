@@ -44,8 +44,9 @@ def test_what_comes_from_outside_cannot_steer_the_terminal(rows: list[list[str]]
 
 @pytest.mark.parametrize("what", ["factors", "workloads", "suites", "loads", "targets", "studies"])
 def test_no_list_is_wider_than_the_terminal(what: str) -> None:
-    head, rows = all_lists()[what]()
-    lines = table(head, rows, 60).splitlines()
+    listing = all_lists()[what]
+    rows = list(listing.rows())
+    lines = table(listing.head, rows, 60).splitlines()
     assert max(map(cell_len, lines)) <= 60
     assert len(lines) >= len(rows) + 2
 

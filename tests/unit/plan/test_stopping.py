@@ -10,7 +10,7 @@ from swapstone.core.model import Experiment, FactorLevels, OwnProgram, WorkloadP
 from swapstone.core.plan.stopping import (
     MOST_BLOCKS,
     MOST_SHORT_BLOCKS,
-    Decision,
+    StopDecision,
     StopReason,
     decide,
     due,
@@ -39,7 +39,7 @@ def at(group: tuple[str, str, str], half_width: float | None, pairs: int = 15, l
 
 def decided(
     block: int, *found: WorkloadPrecision, used_s: float = 1, next_s: float = 2, experiment: Experiment = EXPERIMENT
-) -> Decision:
+) -> StopDecision:
     precisions = {(p.suite, p.workload, p.load): p for p in found}
     return decide(
         experiment,

@@ -13,10 +13,10 @@ import pytest
 
 from swapstone.core import plan
 from swapstone.core.model import Run
+from swapstone.core.plan.runs_so_far import MadeRuns
 from swapstone.core.plan.stopping import StopDecision
 from swapstone.core.run import engine
 from swapstone.core.run.engine import Engine
-from swapstone.core.run.runs_so_far import MadeRuns
 from tests.unit import builders
 
 LOSSES: frozenset[plan.Place] = frozenset()

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from swapstone.core.model import UserError
-from swapstone.core.session import query
-from swapstone.core.session.query import NamedRecord, opened_runs, query_records
+from swapstone.core.session import query as query_module
+from swapstone.core.session.query import NamedRecord, opened_runs, query
 from tests.e2e.cli import fake
 from tests.e2e.cli import swapstone as command
 from tests.small_records import compared
@@ -36,7 +36,7 @@ def _root(records: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _rows(sql: str, *, allow_files: bool = False) -> list[tuple[object, ...]]:
-    found = query_records(sql, allow_files=allow_files)
+    found = query(sql, allow_files=allow_files)
     assert found is not None
     return found.fetchall()
 
@@ -91,7 +91,7 @@ def test_nothing_is_written_loaded_or_set(sql: str, records: Path) -> None:
     runs = (records / "r" / "runs.jsonl").read_bytes()
     before = sorted(records.iterdir())
     with pytest.raises(UserError) as caught:
-        query_records(sql)
+        query(sql)
     assert "--allow-files" in caught.value.hint
     assert sorted(records.iterdir()) == before and (records / "r" / "runs.jsonl").read_bytes() == runs
 
@@ -104,7 +104,7 @@ def test_the_database_is_locked() -> None:
 
 def test_files_are_read_and_written_if_they_are_allowed(records: Path) -> None:
     assert _rows("SELECT * FROM read_csv('secret.csv')", allow_files=True) == [(SECRET,)]
-    query_records("COPY (SELECT count(*) AS n FROM runs) TO 'counted.csv'", allow_files=True)
+    query("COPY (SELECT count(*) AS n FROM runs) TO 'counted.csv'", allow_files=True)
     assert (records / "counted.csv").read_text().split() == ["n", "14"]
     (records / "counted.csv").unlink()
 
@@ -150,14 +150,14 @@ def test_a_file_that_is_exchanged_after_its_check_is_not_read(records: Path, mon
     runs = records / "r" / "runs.jsonl"
     data = runs.read_bytes()
     (records / "secret.jsonl").write_bytes(data.splitlines(keepends=True)[0])
-    true_connect = query.connect
+    true_connect = query_module.connect
 
     def exchanging(*arguments: Any) -> Any:
         runs.unlink()
         runs.symlink_to(records / "secret.jsonl")
         return true_connect(*arguments)
 
-    monkeypatch.setattr(query, "connect", exchanging)
+    monkeypatch.setattr(query_module, "connect", exchanging)
     try:
         for allow_files in (False, True):
             assert _rows("SELECT count(*) FROM runs", allow_files=allow_files) == [(14,)]

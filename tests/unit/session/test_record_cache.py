@@ -16,7 +16,7 @@ from swapstone.cli.main import cli
 from swapstone.core.record import RecordView, RecordWriter
 from swapstone.core.report.document import Document
 from swapstone.core.session import record_cache, record_handle, run_store
-from swapstone.core.session.query import query_records
+from swapstone.core.session.query import query
 from swapstone.core.session.record_cache import find, keep
 from tests.unit import builders
 
@@ -49,7 +49,7 @@ def computed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def rows(sql: str) -> list[tuple[object, ...]]:
-    found = query_records(sql)
+    found = query(sql)
     assert found is not None
     return found.fetchall()
 

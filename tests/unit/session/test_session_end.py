@@ -149,22 +149,22 @@ def test_a_study_that_was_killed_before_its_last_index_writes_it(tmp_path: Path)
     whole = (folder / "index.html").read_bytes()
     for damaged in ("{", None):
         (folder / "index.html").write_text("an older one")
-        (folder / ".part-x").write_text("half of an index")
+        (folder / ".index.html.0123456789abcdef").write_text("half of an index")
         if damaged is None:
             (folder / "index.json").unlink()
         else:
             (folder / "index.json").write_text(damaged)
         assert study.resume_study(folder).ok
         assert (folder / "index.html").read_bytes() == whole
-        assert not (folder / ".part-x").exists()
+        assert not (folder / ".index.html.0123456789abcdef").exists()
 
 
 def test_a_study_that_was_killed_before_its_first_file_starts_again(tmp_path: Path) -> None:
     folder = tmp_path / "s"
     folder.mkdir()
-    (folder / ".part-1x").write_text("{")
+    (folder / ".study.json.0123456789abcdef").write_text("{")
     assert study.start_study(_study(tmp_path), folder).ok
-    assert not list(folder.glob(".part-*"))
+    assert not list(folder.glob(".*"))
     with pytest.raises(RecordError, match="is not empty") as caught:
         study.start_study(_study(tmp_path), folder)
     assert caught.value.hint.endswith(f"or continue that study: swapstone study --resume {folder}")

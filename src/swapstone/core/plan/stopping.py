@@ -32,7 +32,7 @@ MOST_SHORT_BLOCKS = 1000
 """The largest number of blocks of such programs."""
 
 
-class StopReason(enum.Enum):
+class StopReason(enum.StrEnum):
     """Why an experiment stops; the value follows "stopped: ".
 
     `decide` gives the first four. `LOST`: no group closed because it is precise. `FAILED`: on every workload no run of the baseline, or
@@ -52,20 +52,29 @@ AT_RESOLUTION = ", or as the resolution of its metric"
 """Follows the value of `StopReason.PRECISE` where that is why an interval is narrow enough."""
 
 
-class Decision(msgspec.Struct, frozen=True):
-    """The decision after a block.
+class StopDecision(msgspec.Struct, frozen=True):
+    """Which groups continue after a block, and whether the session stops.
 
     Attributes:
         still_open: groups that take part in the next block; when stopping, those that are not precise enough.
-        stop: why to stop, or None to continue.
+        stop: why the session stops, of `decide` a `StopReason`; None or empty to continue.
         remaining_ns: estimate of the time that is still needed, at most what the budget leaves; None before the first estimate.
         widest: the widest half-width among the open groups, as a ratio less 1; None when one of them has none yet.
+        decided: how many groups have a verdict now, for displays; None before the first check.
+        discarded: how many runs of the same variant directly precede each measured run from the next block on, and are discarded; by
+            group, 0 for groups that it does not have.
+        next_ns: estimate for the next block, for displays; 0 if unknown.
+        budget_ns: the budget, which may be longer than before, for displays; 0 if unknown.
     """
 
     still_open: tuple[Group, ...]
-    stop: StopReason | None
+    stop: str | None
     remaining_ns: int | None
     widest: float | None
+    decided: int | None = None
+    discarded: Mapping[Group, int] = msgspec.field(default_factory=dict)
+    next_ns: int = 0
+    budget_ns: int = 0
 
 
 def first_block(experiment: Experiment) -> int:
@@ -103,7 +112,7 @@ def decide(
     next_block_ns: int,
     precisions: Mapping[Group, WorkloadPrecision],
     since: Mapping[Group, int] | None = None,
-) -> Decision:
+) -> StopDecision:
     """Decide after a block which groups continue and whether to stop. The result depends on the arguments alone.
 
     Args:
@@ -125,11 +134,11 @@ def decide(
         left = {group: experiment.blocks - (block - since.get(group, 0)) for group in still_open}
         most = min(max(left.values(), default=0), 2 * experiment.blocks - block)
         if most <= 0:
-            return Decision(tuple(still_open), StopReason.BLOCKS, 0, _widest(still_open, precisions))
+            return StopDecision(tuple(still_open), StopReason.BLOCKS, 0, _widest(still_open, precisions))
         open_now = tuple(group for group in still_open if left[group] > 0)
         each = next_block_ns / len(still_open)
         remaining = round(sum(min(most, left[group]) for group in open_now) * each)
-        return Decision(open_now, None, remaining, _widest(open_now, precisions))
+        return StopDecision(open_now, None, remaining, _widest(open_now, precisions))
     going = tuple(still_open)
     if due(block, *looks(experiment)):
         going = tuple(group for group in going if not _closed(precisions.get(group), experiment.margin))
@@ -139,7 +148,7 @@ def decide(
     # A half-width is proportional to 1 / sqrt(pairs).
     blocks = (blocks_needed(experiment, precisions.get(each), block, since.get(each, 0)) - block for each in going)
     remaining_ns = 0 if reason else min(left_ns, round(sum(blocks) * each_ns))
-    return Decision(going, reason, remaining_ns, _widest(going, precisions))
+    return StopDecision(going, reason, remaining_ns, _widest(going, precisions))
 
 
 def _closed(precision: WorkloadPrecision | None, margin: float) -> bool:
@@ -177,28 +186,3 @@ def _widest(going: Sequence[Group], precisions: Mapping[Group, WorkloadPrecision
     widths = [precisions[group].half_width if group in precisions else None for group in going]
     known = [width for width in widths if width is not None]
     return max(known) if known and len(known) == len(widths) else None
-
-
-class StopDecision(msgspec.Struct, frozen=True):
-    """Which groups continue after a block, and whether the session stops.
-
-    Attributes:
-        still_open: groups that continue.
-        stop: why the session stops; empty to continue.
-        remaining_ns: estimate of the time still needed, within the budget; None before the first estimate.
-        widest: half-width of the widest interval of an open group, as a ratio; None if unknown.
-        decided: how many groups have a verdict now, for displays; None before the first check.
-        discarded: how many runs of the same variant directly precede each measured run from the next block on, and are discarded; by
-            group, 0 for groups that it does not have.
-        next_ns: estimate for the next block, for displays; 0 if unknown.
-        budget_ns: the budget, which may be longer than before, for displays; 0 if unknown.
-    """
-
-    still_open: tuple[Group, ...]
-    stop: str
-    remaining_ns: int | None
-    widest: float | None
-    decided: int | None = None
-    discarded: Mapping[Group, int] = msgspec.field(default_factory=dict)
-    next_ns: int = 0
-    budget_ns: int = 0

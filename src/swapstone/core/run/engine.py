@@ -27,12 +27,12 @@ from swapstone.core.model import (
 )
 from swapstone.core.model.observation import describe_conditions, different_conditions
 from swapstone.core.plan import Group
+from swapstone.core.plan.runs_so_far import MadeRuns
 from swapstone.core.plan.stopping import StopDecision, first_block
 from swapstone.core.record import Manifest, RecordWriter
 from swapstone.core.run.manifest import manifest_of
 from swapstone.core.run.mapped_files import RESIDENT, MappedFiles
 from swapstone.core.run.prepare import Key, Prepared
-from swapstone.core.run.runs_so_far import MadeRuns
 from swapstone.core.run.subject import Judgement, Outcome, Subject
 from swapstone.core.run.trial_specs import TrialSpecs
 from swapstone.core.run.trials_ahead import TrialsAhead
@@ -250,7 +250,7 @@ class Engine:
                 self._progress.block_done(decision, block, self._used_ns(block))
                 still_open, discarded = decision.still_open, decision.discarded
                 if decision.stop or not still_open:
-                    return SessionEnd("complete", why_complete(decision.stop, self._lost, len(everything)))
+                    return SessionEnd("complete", why_complete(decision.stop or "", self._lost, len(everything)))
                 block += 1
 
     def _calibrate(self) -> None:

@@ -38,20 +38,12 @@ class AgreementOutput(msgspec.Struct, frozen=True):
         return (side_by_side_table.to_csv if kind == "csv" else side_by_side_table.to_json)({"": self.table})
 
 
-def agreement_of_names(names: Sequence[str]) -> AgreementOutput:
-    """Return the records that names stand for side by side.
+def records_of(name: str) -> list[Record]:
+    """Return one record, or those of a folder of several boards, in their order.
 
     Args:
-        names: as of `swapstone.core.session.record_handle.open_record`, or of folders with the records of several boards.
-
-    Raises:
-        UserError: there is no such record, or the records can't be compared.
+        name: as of `swapstone.core.session.record_handle.open_record`, or of such a folder.
     """
-    return agreement_of([record for name in names for record in records_of(name)])
-
-
-def records_of(name: str) -> list[Record]:
-    """Return one record, or those of a folder of several boards, in their order."""
     paths = find_records(name)
     if len(paths) < 2 or not all(_BOARD.fullmatch(path.name) for path in paths):
         return [open_record(name)]

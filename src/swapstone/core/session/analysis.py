@@ -118,35 +118,33 @@ def _verdict_line(c: Comparison) -> str:
 
 
 def _caveats(view: RecordView) -> tuple[Caveat, ...]:
-    caveats = [
-        Caveat(kind=CaveatKind.DAMAGED_RECORD, message=str(damage), hint="`swapstone verify` lists all damage.")
-        for damage in view.damages
-    ]
-    if view.seal is None or view.seal.state != "complete":
-        caveats.append(
-            Caveat(
-                kind=CaveatKind.INTERRUPTED,
-                message="The experiment was interrupted before it was precise enough or its budget was spent.",
-                hint=f"Resume it: swapstone compare --resume {view.path}",
-            )
-        )
-    # The virtual clock gives the same values in every session.
-    if view.seal is not None and view.seal.sessions > 1 and not view.experiment.virtual:
-        caveats.append(
-            Caveat(
-                kind=CaveatKind.RESUMED,
-                message=f"It was measured in {view.seal.sessions} sessions; a pair that spans two of them is further apart in time.",
-            )
-        )
-    caveats += same_files(view)
-    if _virtual(view):
-        caveats.append(
-            Caveat(
-                kind=CaveatKind.VIRTUAL_MACHINE,
-                message="This is a virtual machine: ratios hold for it, absolute times may not hold on hardware.",
-            )
-        )
-    return tuple(caveats)
+    sessions = view.seal.sessions if view.seal else 0
+    rows = (
+        *(
+            (True, CaveatKind.DAMAGED_RECORD, str(each), "`swapstone verify` lists all damage.")
+            for each in view.damages
+        ),
+        (
+            view.seal is None or view.seal.state != "complete",
+            CaveatKind.INTERRUPTED,
+            "The experiment was interrupted before it was precise enough or its budget was spent.",
+            f"Resume it: swapstone compare --resume {view.path}",
+        ),
+        (
+            sessions > 1 and not view.experiment.virtual,  # the virtual clock gives the same values in every session
+            CaveatKind.RESUMED,
+            f"It was measured in {sessions} sessions; a pair that spans two of them is further apart in time.",
+            "",
+        ),
+        *((True, each.kind, each.message, each.hint) for each in same_files(view)),
+        (
+            _virtual(view),
+            CaveatKind.VIRTUAL_MACHINE,
+            "This is a virtual machine: ratios hold for it, absolute times may not hold on hardware.",
+            "",
+        ),
+    )
+    return tuple(Caveat(kind=kind, message=message, hint=hint) for holds, kind, message, hint in rows if holds)
 
 
 def _virtual(view: RecordView) -> bool:

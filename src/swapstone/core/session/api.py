@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""The functions of the Python API: `compare`, `study`, `load` and `query`. `import swapstone` exports them."""
+"""The functions of the Python API: `compare`, `study` and `load`. `import swapstone` exports them, and `query`."""
 
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
 
 import attrs
@@ -17,7 +16,6 @@ from swapstone.core.session.option_table import Piece, options_of
 from swapstone.core.session.option_values import Levels, duration_ns, name_list
 from swapstone.core.session.options import PIECES, Settings, given_settings, settings_from, settings_of
 from swapstone.core.session.progress import Progress, ProgressLike, as_progress
-from swapstone.core.session.query import Relation, query_records
 from swapstone.core.session.record_handle import Record, open_record
 from swapstone.core.session.request import ExperimentRequest, request_of, resolve
 from swapstone.core.session.run_options import RunOptions, run_options_of
@@ -112,7 +110,6 @@ def study(
         ),
     )
     if resume is not None:
-        options = dataclasses.replace(options, fail_if=())
         return _resume_study(str(resume), duration_ns(made.measuring.budget), options, receiver)
     if not name:
         raise UserError("The name of the study is missing.", "`swapstone list studies` shows them all.")
@@ -141,7 +138,7 @@ def study(
         directory=directory,
     )
     folder = Path(out) if out else new_record_path(run.name)
-    return studies.start_study(run, folder, options=dataclasses.replace(options, fail_if=()), progress=receiver)
+    return studies.start_study(run, folder, options=options, progress=receiver)
 
 
 _REPLACED = ("only", "budget", "seed", "blocks", "target")
@@ -179,19 +176,3 @@ def load(name: str | Path) -> Record:
     record = open_record(str(name))
     _ = record.view
     return record
-
-
-def query(sql: str, *, allow_files: bool = False) -> Relation | None:
-    """Run an SQL query over all records.
-
-    Args:
-        sql: in DuckDB's dialect, on the tables that `swapstone query --help` lists.
-        allow_files: whether it may do more than read these tables: read and write other files, use networks, load extensions.
-
-    Returns:
-        The result; None for a statement that has none.
-
-    Raises:
-        UserError: there are no records, or DuckDB rejects the query.
-    """
-    return query_records(sql, allow_files=allow_files)

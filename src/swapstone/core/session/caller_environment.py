@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 
-from swapstone.core.model import WALL_CLOCK, Experiment, UserError
+from swapstone.core.model import WALL_CLOCK, Experiment, refuse
 from swapstone.core.model.safe_text import safe
 from swapstone.core.targets import find_target_kind
 
@@ -27,9 +27,16 @@ def inherited_environment(target: str, clock: str) -> tuple[tuple[str, str], ...
     if not here or clock != WALL_CLOCK:
         return ()
     found = {_ALL: "", **_of_shell()}
-    for name, value in found.items():
-        if value.encode(errors="ignore").decode() != value:
-            raise UserError(f"{name} is not UTF-8: a record can't store it.", f"Set another one, or none: unset {name}")
+    refuse(
+        *(
+            (
+                value.encode(errors="ignore").decode() != value,
+                f"{name} is not UTF-8: a record can't store it.",
+                f"Set another one, or none: unset {name}",
+            )
+            for name, value in found.items()
+        )
+    )
     return tuple(sorted(found.items()))
 
 

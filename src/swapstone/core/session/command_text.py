@@ -7,7 +7,7 @@ import re
 import shlex
 from collections.abc import Sequence
 
-from swapstone.core.model import CommandLine, Experiment
+from swapstone.core.model import Experiment
 
 PROGRAM = "{program}"
 """In --server: each of the programs that --program names."""
@@ -25,15 +25,13 @@ def command_line(experiment: Experiment) -> str:
         words = (PROGRAM, *own.arguments) if own.programs else own.arguments
         return " ".join(filter(None, (programs, f"--server {shown_command(words)}")))
     if own.commands:
-        shown = (line.words[0] if own.shell else shown_command(line_words(line)) for line in own.commands)
+        shown = (
+            line.words[0] if own.shell else shown_command((*map("=".join, line.environment), *line.words))
+            for line in own.commands
+        )
         return " ".join(map(shlex.quote, shown) if own.shell else shown)
     rest = f"-- {shlex.join(own.arguments)}" if own.arguments else ""
     return " ".join(filter(None, (programs, rest)))
-
-
-def line_words(line: CommandLine) -> tuple[str, ...]:
-    """Return a command line as typed: its variables, its program and its arguments."""
-    return (*(f"{name}={value}" for name, value in line.environment), *line.words)
 
 
 def shown_command(words: Sequence[str]) -> str:

@@ -21,13 +21,14 @@ from swapstone.core.model.safe_text import safe
 from swapstone.core.record.writer import check_unused
 from swapstone.core.session.agreement_output import records_of
 from swapstone.core.session.command_lines import split_arguments
-from swapstone.core.session.experiment import check_experiment, start
+from swapstone.core.session.experiment import check_experiment, resume, start
+from swapstone.core.session.option_values import duration_ns
 from swapstone.core.session.options import settings_from, typed
 from swapstone.core.session.outcome import Interrupted
 from swapstone.core.session.progress import Progress
 from swapstone.core.session.record_handle import Record
 from swapstone.core.session.request import request_of, resolve
-from swapstone.core.session.run_options import RunOptions, parse_sharing, run_options_of
+from swapstone.core.session.run_options import RunOptions, run_options_of
 from swapstone.core.targets import clock_of, find_target_kind, target_kinds
 
 
@@ -46,19 +47,15 @@ class TypedComparison(NamedTuple):
 
 
 class ComparisonRun(NamedTuple):
-    """One of the comparisons of a command line.
+    """Comparisons of a command line that are printed together.
 
     Attributes:
-        record: its record.
-        architecture: of its machine; empty where the command line names at most one.
-        is_beside_others: whether its record is printed beside those of other clocks or boards.
-        last: whether it is the last one of its architecture, or of its boards.
+        records: one, or those of several clocks or boards, which are printed side by side.
+        architecture: of their machine; empty where the command line names at most one.
     """
 
-    record: Record
+    records: list[Record]
     architecture: str = ""
-    is_beside_others: bool = False
-    last: bool = True
 
 
 def run_options(
@@ -72,7 +69,7 @@ def run_options(
         progress: receives events.
 
     Yields:
-        Each comparison when it ends, those of an architecture one after another. All are checked before the first one runs.
+        The comparisons of each architecture when they end, or those of all boards. All are checked before the first one runs.
 
     Raises:
         UserError: an option is wrong, or an experiment can't run here. A board that fails leaves the others to be measured first.
@@ -86,7 +83,7 @@ def run_options(
     seed = options.get("seed")
     if clocks and seed is None:
         seed = secrets.randbelow(2**31)
-    made = []
+    made, ended = [], list[Record]()
     for machine, scale in itertools.product(architectures or ("",), scales or (1,)):
         names = [*([machine] if machines else []), *([f"{scale}ns"] if clocks else [])]
         out = "/".join((str(options["out"]), *names)) if options.get("out") else None
@@ -97,8 +94,10 @@ def run_options(
             texts = [*([machine] if machines else []), *([f"{scale} ns per instruction"] if clocks else [])]
             what = "clock" if clocks else "architecture"
             progress.note(f"{what} {number} of {len(made)}: {' at '.join(texts)}")
-        record = _run(comparison, progress)
-        yield ComparisonRun(record, machine if machines else "", clocks, not clocks or scale == scales[-1])
+        ended.append(_run(comparison, progress))
+        if not clocks or scale == scales[-1]:
+            yield ComparisonRun(ended, machine if machines else "")
+            ended = []
 
 
 def _several(options: Mapping[str, object]) -> tuple[tuple[str, ...], tuple[str, ...], tuple[int, ...]]:
@@ -160,7 +159,7 @@ def _on_boards(
         others = f"The other boards were measured to their end: {ended}." if records else ""
         failed[0].hint = f"{failed[0].hint}\n{others}".strip()
         raise failed[0]
-    yield from (ComparisonRun(each, is_beside_others=True, last=each is records[-1]) for each in records)
+    yield ComparisonRun(records)
 
 
 def resume_named(name: str, options: Mapping[str, object], *, trust: bool, progress: Progress) -> list[Record]:
@@ -176,7 +175,7 @@ def resume_named(name: str, options: Mapping[str, object], *, trust: bool, progr
         All records, in their order.
 
     Raises:
-        UserError: there is nothing to resume, or as `Record.resume`.
+        UserError: there is nothing to resume, or as `swapstone.core.session.experiment.resume`.
         Interrupted: a signal ended it; the record is sealed.
     """
     given = typed(options)
@@ -188,16 +187,9 @@ def resume_named(name: str, options: Mapping[str, object], *, trust: bool, progr
             f"All records in {name} are complete: there is nothing to resume.",
             f"Give them more time with --budget, or print them: swapstone agree {shlex.quote(name)}",
         )
-    sharing = parse_sharing(settings.sharing.store, settings.sharing.executor, settings.sharing.recheck)
+    how = run_options_of(settings, _texts_of(given, "fail_if"), trust=trust)
     for record in going:
-        record.resume(
-            settings.measuring.budget,
-            guest_timeout=settings.machine.guest_timeout,
-            fail_if=_texts_of(given, "fail_if"),
-            trust=trust,
-            sharing=sharing,
-            progress=progress,
-        )
+        resume(record.path, duration_ns(settings.measuring.budget), options=how, progress=progress)
     return [record.reload() for record in records]
 
 

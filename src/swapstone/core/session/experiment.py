@@ -40,6 +40,7 @@ from swapstone.core.session.machines import open_experiment_target
 from swapstone.core.session.outcome import Interrupted, check_fail_if
 from swapstone.core.session.precision_stop import BudgetError, PrecisionStop, check_budget
 from swapstone.core.session.progress import NO_PROGRESS, Progress
+from swapstone.core.session.report_context import works_of
 from swapstone.core.session.run_options import DEFAULT_OPTIONS, RunOptions
 from swapstone.core.session.trust import require_own_record, require_trust
 from swapstone.core.targets import AgentStartError, Target, find_target_kind
@@ -189,6 +190,7 @@ def resume(
         opened.enter_context(writer)
         # What has been read now is checked too: another process may have exchanged a file since.
         require_trust(view, "resume", trust=options.trust)
+        check_fail_if(options.fail_if, view.experiment, lambda: works_of(view).values())
         target = opened.enter_context(open_experiment_target(view.experiment, progress.note, options))
         experiment = _experiment_to_resume(view, budget_ns)
         check_levels(experiment, target)

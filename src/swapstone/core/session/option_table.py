@@ -29,7 +29,7 @@ class Option:
         example: a line of a study file; empty for an option that study files don't have.
         repeats: whether it may be given several times on the command line.
         choices: all its values; empty if they are not a fixed few.
-        complete: what a shell completes: the function `swapstone.cli.shell_completion.complete_NAME`; empty for nothing.
+        complete: what a shell completes: an entry of `swapstone.cli.shell_completion.COMPLETIONS`; empty for nothing.
     """
 
     flags: tuple[str, ...]

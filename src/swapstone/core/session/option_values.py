@@ -6,7 +6,7 @@ from __future__ import annotations
 import datetime
 import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
@@ -31,6 +31,11 @@ def parse_duration_ns(text: str) -> int:
     if nanoseconds <= 0 or nanoseconds > _LONGEST_NS:
         raise UserError(f"{text!r} is not a duration.", "For example: 90s, 2m, 1.5h")
     return nanoseconds
+
+
+def duration_ms(text: str) -> int:
+    """Return a duration in milliseconds, at least one; as `parse_duration_ns`."""
+    return max(1, parse_duration_ns(text) // 1_000_000)
 
 
 Duration: TypeAlias = str | float | datetime.timedelta | None
@@ -216,16 +221,31 @@ def value_texts(values: Mapping[str, Values] | Sequence[str]) -> tuple[str, ...]
     return tuple(texts)
 
 
+def pairs_of(texts: Iterable[str], pattern: str, refusal: Callable[[str], UserError]) -> list[tuple[str, str]]:
+    """Split texts in two.
+
+    Args:
+        texts: such as ``NAME=VALUE``.
+        pattern: a regular expression of a whole text with two groups.
+        refusal: returns the error for a text of another form.
+
+    Raises:
+        UserError: a text has another form.
+    """
+    pairs = []
+    for text in texts:
+        match = re.fullmatch(pattern, text, re.ASCII | re.DOTALL)
+        if match is None:
+            raise refusal(text)
+        pairs.append((match[1], match[2]))
+    return pairs
+
+
 def number_list(value: str | int | Sequence[int] | None) -> str | None:
     """Return numbers as a text with commas; None for none."""
     if value is None or isinstance(value, str | int):
         return None if value is None else str(value)
     return ",".join(map(str, value)) or None
-
-
-def path_text(value: str | Path | None) -> str | None:
-    """Return a path as text."""
-    return None if value is None else str(value)
 
 
 def duration_text(value: Duration) -> str | None:
@@ -238,11 +258,6 @@ def duration_text(value: Duration) -> str | None:
 def share_text(value: str | float) -> str:
     """Return a share as text."""
     return value if isinstance(value, str) else f"{value:.9f}"
-
-
-def optional_share_text(value: str | float | None) -> str | None:
-    """Return a share as text, or None for None."""
-    return None if value is None else share_text(value)
 
 
 def margin_of(value: str | float) -> float:

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 import attrs
 
-from swapstone.core.model import FAMILY_CORRECTION, IDLE, RANDOM_ORDER, REPORT_CORRECTION, UserError
+from swapstone.core.model import FAMILY_CORRECTION, IDLE, RANDOM_ORDER, REPORT_CORRECTION, refuse
 from swapstone.core.model.parts import provided
 from swapstone.core.model.run_sharing import EXECUTORS
 from swapstone.core.session.option_table import Piece, between, declared, given_of, options_of
@@ -28,8 +28,7 @@ from swapstone.core.session.option_values import (
     name_list,
     named_texts,
     number_list,
-    optional_share_text,
-    path_text,
+    share_text,
     text_list,
     value_texts,
 )
@@ -176,7 +175,7 @@ class Program(Piece):
     )
     source: str | None = attrs.field(
         default=None,
-        converter=path_text,
+        converter=attrs.converters.optional(str),
         metadata=declared(
             "--source DIR", _PROGRAM, "Folder that is copied for each variant and built there.", 'source = "src"'
         ),
@@ -278,7 +277,7 @@ class Program(Piece):
     )
     template: str | None = attrs.field(
         default=None,
-        converter=path_text,
+        converter=attrs.converters.optional(str),
         metadata=declared(
             "--template FILE",
             _SERVER,
@@ -288,12 +287,12 @@ class Program(Piece):
     )
     input: str | None = attrs.field(
         default=None,
-        converter=path_text,
+        converter=attrs.converters.optional(str),
         metadata=declared("--input FILE", _RUNS, "Its standard input.  [/dev/null]", 'input = "data.txt"'),
     )
     output: str | None = attrs.field(
         default=None,
-        converter=path_text,
+        converter=attrs.converters.optional(str),
         metadata=declared(
             "--output FILE",
             _RUNS,
@@ -638,7 +637,7 @@ class Sharing(Piece):
 
     store: str | None = attrs.field(
         default=None,
-        converter=path_text,
+        converter=attrs.converters.optional(str),
         metadata=declared(
             "--store URL", _CLUSTER, "Inputs and finished runs are kept in this folder, or s3://, sftp:// ..."
         ),
@@ -649,7 +648,7 @@ class Sharing(Piece):
     )
     recheck: str | None = attrs.field(
         default=None,
-        converter=optional_share_text,
+        converter=attrs.converters.optional(share_text),
         metadata=declared("--recheck SHARE", _CLUSTER, "Make this share of the runs twice, by two workers, e.g. 2%."),
     )
 
@@ -696,15 +695,14 @@ def settings_of(*pieces: Piece) -> Settings:
         UserError: one is no piece, or two are of the same kind.
     """
     names = {kind: name for name, kind in PIECES.items()}
-    found: dict[str, Any] = {}
-    for piece in pieces:
-        name = names.get(type(piece))
-        if name is None or name in found:
-            known = ", ".join(sorted(kind.__name__ for kind in PIECES.values()))
-            what = f"{type(piece).__name__} is given twice" if name else f"{str(piece)[:40]!a} is no settings"
-            raise UserError(f"{what}.", f"Pass one of each: {known}.")
-        found[name] = piece
-    return _made(found)
+    kinds = [type(piece) for piece in pieces]
+    hint = f"Pass one of each: {', '.join(sorted(kind.__name__ for kind in names))}."
+    for piece, kind in zip(pieces, kinds, strict=True):
+        refuse(
+            (kind not in names, f"{str(piece)[:40]!a} is no settings.", hint),
+            (kinds.count(kind) > 1, f"{kind.__name__} is given twice.", hint),
+        )
+    return _made({names[kind]: piece for piece, kind in zip(pieces, kinds, strict=True)})
 
 
 def _made(pieces: Mapping[str, Any]) -> Settings:

@@ -9,7 +9,7 @@ import stat
 import tempfile
 from pathlib import Path
 
-from swapstone.core.model import UserError
+from swapstone.core.model import UserError, refuse
 from swapstone.core.record import replace_file
 
 _DEVICES = ("/dev/", "/proc/")
@@ -45,17 +45,15 @@ def check_output(path: Path | None) -> None:
     Raises:
         UserError: it is a folder, or its folder can't be written.
     """
-    trouble = 0
-    if path is None:
-        return
-    if path.is_dir():
-        trouble = errno.EISDIR
-    elif not path.parent.is_dir():
-        trouble = errno.ENOENT
-    elif not _is_stream(path) and not os.access(path.parent, os.W_OK | os.X_OK):
-        trouble = errno.EACCES
-    if trouble:
-        raise UserError(f"{path} can't be written: {os.strerror(trouble)}.", "Name another file with --out.")
+    if path is not None:
+        unwritable = not _is_stream(path) and not os.access(path.parent, os.W_OK | os.X_OK)
+        troubles = (
+            (path.is_dir(), errno.EISDIR),
+            (not path.parent.is_dir(), errno.ENOENT),
+            (unwritable, errno.EACCES),
+        )
+        for found, number in troubles:
+            refuse((found, f"{path} can't be written: {os.strerror(number)}.", "Name another file with --out."))
 
 
 def check_output_folder(path: Path) -> None:

@@ -17,7 +17,6 @@ from swapstone.core.model import (
     Cpus,
     Experiment,
     FactorLevels,
-    LoadGenerator,
     OwnProgram,
     PrintedNumber,
     UserError,
@@ -25,14 +24,15 @@ from swapstone.core.model import (
     placeholders_in,
     refuse,
 )
+from swapstone.core.model.substitution import NAME
 from swapstone.core.run.builder import builder
 from swapstone.core.session.command_lines import command_lines, executable
 from swapstone.core.session.command_text import PROGRAM, command_line
 from swapstone.core.session.option_table import flag_of, given_of
-from swapstone.core.session.option_values import parse_duration_ns
+from swapstone.core.session.option_values import duration_ms, pairs_of
 from swapstone.core.session.options import Program
 from swapstone.core.session.parameters import parse_parameters
-from swapstone.core.session.server_program import SERVER_EXAMPLE, load_generators, server_arguments
+from swapstone.core.session.server_program import SERVER_EXAMPLE, load_generators, split_command
 from swapstone.core.workloads import METRIC_EXAMPLE, parse_metric, undirected
 
 BUILD_EXAMPLE = "--build 'make CC={cc} CFLAGS={cflags} LDFLAGS={ldflags}' --source DIR -- ./prog ARG"
@@ -55,8 +55,6 @@ _PROGRAM_FACTOR = "program"
 
 _WORD = re.compile(r"[^-_.]+|[-_.]+(?:\d[^-_]*)?")
 """A word of a file name, or what separates two; a version such as ``-1.22`` is one."""
-
-_SERVER_OPTIONS = ("load_generator", "connections", "read", "warm_up", "ready_timeout", "template")
 
 
 def own_program(request: Program, directory: str = "", *, rooted: bool = False) -> OwnProgram | None:
@@ -99,7 +97,13 @@ def own_program(request: Program, directory: str = "", *, rooted: bool = False) 
         shell=request.shell,
         parameters=parse_parameters(request.parameters),
         directory="" if request.build else str(folder),
-        environment=_environment(request.env),
+        environment=tuple(
+            pairs_of(
+                request.env,
+                rf"({NAME})=(.*)",
+                lambda text: UserError(f"--env {text!r} is not NAME=VALUE.", "For example: --env HOME=/tmp"),
+            )
+        ),
         setup=request.setup or "",
         prepare=request.prepare or "",
         conclude=request.conclude or "",
@@ -113,10 +117,10 @@ def own_program(request: Program, directory: str = "", *, rooted: bool = False) 
         numbers=_numbers(request),
         cpus=Cpus.ONE if request.pin else Cpus.ALL,
         waits=not request.cpu_bound,
-        timeout_ms=_milliseconds(request.timeout or "10m"),
-        build_timeout_ms=_milliseconds(request.build_timeout or "1h"),
+        timeout_ms=duration_ms(request.timeout or "10m"),
+        build_timeout_ms=duration_ms(request.build_timeout or "1h"),
         libraries=_libraries(request),
-        load_generators=_load_generators(request, arguments, folder),
+        load_generators=load_generators(request, arguments, folder),
     )
 
 
@@ -186,7 +190,7 @@ def _server_command(request: Program) -> Program:
     """
     if request.command is not None:
         raise UserError("--server names the program: leave out the program after --.", f"For example: {SERVER_EXAMPLE}")
-    words = server_arguments(request.server or "")
+    words = split_command("--server", request.server or "")
     refuse(
         (
             request.programs and words[0] != PROGRAM,
@@ -200,26 +204,6 @@ def _server_command(request: Program) -> Program:
         ),
     )
     return attrs.evolve(request, command=words[1:] if request.programs else words)
-
-
-def _load_generators(request: Program, arguments: tuple[str, ...], folder: Path) -> tuple[LoadGenerator, ...]:
-    if request.server is not None:
-        return load_generators(
-            arguments,
-            request.env,
-            folder=folder,
-            command=request.load_generator,
-            connections=request.connections,
-            reader=request.read,
-            warm_up=request.warm_up,
-            ready_timeout=request.ready_timeout,
-            template=request.template,
-        )
-    why, example = "is for a server, and there is none.", f"For example: {SERVER_EXAMPLE}"
-    refuse(
-        *((getattr(request, name) is not None, f"{flag_of(Program, name)} {why}", example) for name in _SERVER_OPTIONS)
-    )
-    return ()
 
 
 def program_factor(own: OwnProgram) -> tuple[FactorLevels, ...]:
@@ -266,15 +250,15 @@ def _programs(request: Program, folder: Path) -> tuple[tuple[str, str], ...]:
     Raises:
         UserError: one has another form, there is only one, or two are the same.
     """
-    pairs = []
-    for text in request.programs:
-        name, equals, path = text.partition("=")
-        if not equals or not path or not re.fullmatch(r"[A-Za-z0-9_.+-]+", name, re.ASCII):
-            raise UserError(
-                f"--program {text!r} is not NAME=PATH.",
-                "A name has letters, digits and _ . + -: --program baseline=./old",
-            )
-        pairs.append((name, executable(path, folder)))
+    typed = pairs_of(
+        request.programs,
+        r"([A-Za-z0-9_.+-]+)=(.+)",
+        lambda text: UserError(
+            f"--program {text!r} is not NAME=PATH.",
+            "A name has letters, digits and _ . + -: --program baseline=./old",
+        ),
+    )
+    pairs = [(name, executable(path, folder)) for name, path in typed]
     if not pairs:
         return ()
     refuse(
@@ -317,16 +301,6 @@ def _arguments(request: Program, folder: Path, *, named: bool, rooted: bool) -> 
 def _absolute(path: str, folder: Path) -> str:
     """Return an absolute path without following links: some programs act by the name of the link."""
     return os.path.normpath(folder / path)
-
-
-def _environment(texts: Sequence[str]) -> tuple[tuple[str, str], ...]:
-    pairs = []
-    for text in texts:
-        name, equals, value = text.partition("=")
-        if not equals or not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name, re.ASCII):
-            raise UserError(f"--env {text!r} is not NAME=VALUE.", "For example: --env HOME=/tmp")
-        pairs.append((name, value))
-    return tuple(pairs)
 
 
 def _libraries(request: Program) -> tuple[str, ...]:
@@ -410,10 +384,6 @@ def _numbers(request: Program) -> tuple[PrintedNumber, ...]:
     names = (number.metric.name for number in numbers)
     check_distinct(names, "Two --metric options have the name {}.", "Give each its own name.")
     return numbers
-
-
-def _milliseconds(text: str) -> int:
-    return max(1, parse_duration_ns(text) // 1_000_000)
 
 
 def _texts(request: Program, folder: Path) -> list[str]:

@@ -12,6 +12,7 @@ from swapstone.core.artifacts.placeholders import KNOWN as KNOWN_PLACEHOLDERS
 from swapstone.core.factors import all_factors, check_values, free_levels
 from swapstone.core.model import FactorLevels, OwnProgram, UserError, check_distinct, placeholders_in, refuse
 from swapstone.core.model.substitution import NAME
+from swapstone.core.session.option_values import pairs_of
 
 MOST_WORKLOADS = 1000
 """Number of combinations of the parameters' values."""
@@ -72,13 +73,13 @@ def parse_free_factors(texts: Iterable[str]) -> tuple[FactorLevels, ...]:
 
 def _grouped(option: str, texts: Iterable[str], *, prefix: bool = False) -> dict[str, list[str]]:
     """Return values by name: those of a text, separated by commas, or one of each text if the name is repeated."""
-    pairs = []
-    for text in texts:
-        name, equals, rest = text.partition("=")
-        if not equals or not re.fullmatch(rf"(?:env:)?{NAME}" if prefix else NAME, name, re.ASCII):
-            raise UserError(f"{option} {text[:80]!a} is not NAME=VALUE,VALUE.", f"For example: {_EXAMPLES[option]}")
+    pairs = pairs_of(
+        texts,
+        rf"((?:env:)?{NAME})=(.*)" if prefix else rf"({NAME})=(.*)",
+        lambda text: UserError(f"{option} {text[:80]!a} is not NAME=VALUE,VALUE.", f"For example: {_EXAMPLES[option]}"),
+    )
+    for name, rest in pairs:
         _require_free_name(option, name, rest)
-        pairs.append((name, rest))
     names = [name for name, _ in pairs]
     found: dict[str, list[str]] = {}
     for name, rest in pairs:

@@ -17,7 +17,7 @@ class SlowPatternError(Exception):
 
 
 @contextlib.contextmanager
-def limited_patterns(limit_s: float = PATTERN_CPU_S) -> Iterator[None]:
+def limited_patterns() -> Iterator[None]:
     """Limit the processor time of a search for patterns: Python's `re` handles signals while it searches. No limit outside the main thread.
 
     Raises:
@@ -28,10 +28,10 @@ def limited_patterns(limit_s: float = PATTERN_CPU_S) -> Iterator[None]:
         return
 
     def expire(_number: int, _frame: object) -> None:
-        raise SlowPatternError(f"a pattern of the record takes more than {limit_s:g} s of processor time")
+        raise SlowPatternError(f"a pattern of the record takes more than {PATTERN_CPU_S:g} s of processor time")
 
     before = signal.signal(signal.SIGVTALRM, expire)
-    signal.setitimer(signal.ITIMER_VIRTUAL, limit_s)
+    signal.setitimer(signal.ITIMER_VIRTUAL, PATTERN_CPU_S)
     try:
         yield
     finally:

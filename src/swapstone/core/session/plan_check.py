@@ -7,13 +7,13 @@ chained anew. Nothing is run.
 
 from __future__ import annotations
 
-import collections
 import datetime
 from collections.abc import Iterator, Sequence
 
 from swapstone.core import plan
 from swapstone.core.model import Copy, Experiment, Run, Status, Trial, discarded_by_block
 from swapstone.core.plan import Group
+from swapstone.core.plan.runs_so_far import MadeRuns
 from swapstone.core.plan.stopping import StopReason, due, first_block, looks
 from swapstone.core.record import RecordView
 from swapstone.core.session.precision_stop import PrecisionStop
@@ -77,8 +77,8 @@ class _Replay:
         self.still_open = tuple(
             group for group in plan.groups(view.experiment) if (*group[:2], self._baseline) not in self._refused
         )
-        self._runs: list[Run] = list(unavailable)
-        self._ended: dict[plan.Place, collections.Counter[Status]] = {}
+        self._made = MadeRuns(unavailable)
+        self._lost: frozenset[plan.Place] = frozenset()
         resumed = view.seal is not None and view.seal.sessions > 1
         # A resumed session may have another budget, on which it depends how many runs are discarded, and so when a group ends.
         self._same_rules = view.meta.swapstone == __version__ and not (resumed and view.experiment.prime_more)
@@ -99,14 +99,20 @@ class _Replay:
             if gone and (problem := self._closed(number, gone)):
                 return problem
             self.still_open = tuple(group for group in self.still_open if group in there)
-        elif made and self._may_close(number - 1):
-            return self._cut_off(number, made)
-        return self._compare(number, made, self.still_open, may_end=may_end)
+            return self._compare(number, made, self.still_open, may_end=False)
+        groups = self.still_open
+        # Groups may have closed before the last block of an interrupted session.
+        # Those that come later in the block's order don't change the places of those before.
+        if made and self._may_close(number - 1):
+            closed = self._closing(number - 1) if self._same_rules else set(self.still_open) - there
+            groups = tuple(group for group in self.still_open if group not in closed)
+        return self._compare(number, made, groups, may_end=True)
 
     def _compare(self, number: int, made: Sequence[Run], groups: Sequence[Group], *, may_end: bool) -> str:
         # How many runs are discarded depends on durations, and is taken from the runs.
         discarded = {group: count for (_, group), count in discarded_by_block(run.trial for run in made).items()}
-        trials = [trial for trial in plan.block(self._experiment, number, groups, discarded) if self._runs_trial(trial)]
+        planned = plan.block(self._experiment, number, groups, discarded)
+        trials = [trial for trial in planned if not self._gone(_group(trial), trial.variant)]
         for trial, run in zip(trials, made, strict=False):
             if trial != run.trial:
                 present = {each.trial.key for each in made}
@@ -119,39 +125,22 @@ class _Replay:
             return f"the run {made[len(trials)].trial.key} is not in the plan"
         if len(made) < len(trials) and not may_end:
             return f"the run {trials[len(made)].key} is missing: block {number} of the plan has it"
-        self._enter(made)
+        self._enter(number, made)
         return ""
 
-    def _cut_off(self, number: int, made: Sequence[Run]) -> str:
-        """Compare the last block of an interrupted session, before which groups may have closed."""
-        there = {_group(run.trial) for run in made}
-        # Those that come later in the block's order don't change the places of those before.
-        groups = [group for group in self.still_open if group in there]
-        if self._same_rules:
-            closed = self._closing(number - 1)
-            groups = [group for group in self.still_open if group not in closed]
-        return self._compare(number, made, groups, may_end=True)
+    def _gone(self, group: Group, label: str) -> bool:
+        """Return whether a variant is not run on a workload any more, or never was."""
+        return (*group[:2], label) in self._refused or (*group, label) in self._lost
 
-    def _runs_trial(self, trial: Trial) -> bool:
-        place = (trial.suite, trial.workload, trial.variant)
-        return place not in self._refused and not self._given_up(_group(trial), trial.variant)
-
-    def _given_up(self, group: Group, label: str) -> bool:
-        return plan.gives_up(self._experiment, self._ended.get((*group, label), {}))
-
-    def _enter(self, made: Sequence[Run]) -> None:
+    def _enter(self, number: int, made: Sequence[Run]) -> None:
         """Take in the runs of a block, and close the groups that can't be compared any more."""
-        self._runs += made
         for run in made:
-            self._ended.setdefault((*_group(run.trial), run.trial.variant), collections.Counter())[run.status] += 1
-
-        def lost(group: Group, label: str) -> bool:
-            return self._given_up(group, label) or (*group[:2], label) in self._refused
-
+            self._made.add(run)
+        self._lost = plan.given_up(self._experiment, self._made.of_troubled_places(), number)
         self.still_open = tuple(
             group
             for group in self.still_open
-            if not lost(group, self._baseline) and not all(lost(group, label) for label in self._candidates)
+            if not self._gone(group, self._baseline) and not all(self._gone(group, each) for each in self._candidates)
         )
 
     def _closed(self, number: int, gone: Sequence[Group]) -> str:
@@ -169,12 +158,9 @@ class _Replay:
 
     def _closing(self, number: int) -> set[Group]:
         """Return the groups that end after a block, by the rule that the session followed."""
-        cost = collections.Counter[int]()
-        for run in self._runs:
-            cost[run.trial.block] += run.elapsed_ns
-        decision = PrecisionStop(self._experiment)(
-            self._runs, self.still_open, number, used_ns=sum(cost.values()), next_block_ns=cost[number]
-        )
+        runs, last = self._made.up_to(number), self._made.of_block(number)
+        used_ns, cost_ns = self._made.elapsed_ns(number), sum(run.elapsed_ns for run in last)
+        decision = PrecisionStop(self._experiment)(runs, self.still_open, number, used_ns, cost_ns)
         return set(self.still_open) - set(decision.still_open)
 
     def ended(self, last: int) -> str:
@@ -183,9 +169,9 @@ class _Replay:
         why = self._view.seal.why
         if self._experiment.blocks and last < self._experiment.blocks and self.still_open:
             return f"{self._experiment.blocks} blocks were requested, and its last one is {last}"
-        if self.still_open and why.startswith((StopReason.FAILED.value, StopReason.INCOMPARABLE.value)):
-            return f"it is sealed because {StopReason.FAILED.value}, and {_named(self.still_open[0])} did not"
-        if not why.startswith(StopReason.PRECISE.value) or not self.still_open or not self._same_rules:
+        if self.still_open and why.startswith((StopReason.FAILED, StopReason.INCOMPARABLE)):
+            return f"it is sealed because {StopReason.FAILED}, and {_named(self.still_open[0])} did not"
+        if not why.startswith(StopReason.PRECISE) or not self.still_open or not self._same_rules:
             return ""
         if not self._may_close(last) or self._closing(last) != set(self.still_open):
             return "it is sealed as precise enough, and its runs are not"

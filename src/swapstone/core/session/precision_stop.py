@@ -80,7 +80,7 @@ def first_decisive_look(experiment: Experiment) -> int:
     return first + -(-missing // every) * every
 
 
-def check_budget(experiment: Experiment, trial_ns: int = WORK_NS) -> tuple[Experiment, str]:
+def check_budget(experiment: Experiment) -> tuple[Experiment, str]:
     """Compare an experiment's budget with the shortest time that its blocks take, before anything is built.
 
     Own programs and virtual machines pass unchecked: the duration of their trials is unknown until the first block.
@@ -88,7 +88,6 @@ def check_budget(experiment: Experiment, trial_ns: int = WORK_NS) -> tuple[Exper
 
     Args:
         experiment: with a budget.
-        trial_ns: shortest duration of one trial; by default the duration that calibration aims at.
 
     Returns:
         The experiment, with an extended budget if it needs one and has a default budget; and a note, or
@@ -99,7 +98,7 @@ def check_budget(experiment: Experiment, trial_ns: int = WORK_NS) -> tuple[Exper
     """
     if experiment.blocks or experiment.own is not None or experiment.virtual:
         return experiment, ""
-    trial_ns = max(trial_ns, experiment.wakeups * WAKEUP_INTERVAL_US * 1000)
+    trial_ns = max(WORK_NS, experiment.wakeups * WAKEUP_INTERVAL_US * 1000)
     variants, groups = len(plan.variants(experiment)), len(plan.groups(experiment))
     discarded = 0 if experiment.prime_more else experiment.prime  # those that the user did not ask for can be left out
     block_ns = round(variants * groups * trial_ns * plan.runs_each(experiment, discarded))
@@ -419,27 +418,24 @@ class PrecisionStop:
             since=now.since,
         )
         why = self._why(decision.stop) if decision.stop else ""
-        if experiment.virtual:
-            why = why.replace("blocks", "draws")  # as records of the virtual clock store it
-        decided = sum(each.decided for each in self._last.values()) if self._last else None
-        return StopDecision(
-            decision.still_open,
-            why,
-            decision.remaining_ns,
-            decision.widest,
-            decided,
+        return msgspec.structs.replace(
+            decision,
+            stop=why.replace("blocks", "draws")
+            if experiment.virtual
+            else why,  # as records of the virtual clock store it
+            decided=sum(each.decided for each in self._last.values()) if self._last else None,
             discarded=now.number,
             next_ns=round(sum(now.cost_ns[group] for group in decision.still_open)),
             budget_ns=experiment.budget_ns,
         )
 
-    def _why(self, reason: StopReason) -> str:
+    def _why(self, reason: str) -> str:
         """Return why the experiment stops. Where no workload is precise, because none can get a verdict, that is the reason."""
-        if reason is not StopReason.PRECISE or not self._last:
-            return reason.value
+        if reason != StopReason.PRECISE or not self._last:
+            return str(reason)
         if all(each.lost for each in self._last.values()):
             return StopReason.LOST.value
-        return f"{reason.value}{AT_RESOLUTION if any(each.at_resolution for each in self._last.values()) else ''}"
+        return f"{reason}{AT_RESOLUTION if any(each.at_resolution for each in self._last.values()) else ''}"
 
     def _begin(self, now: _Discarding, used_ns: int) -> None:
         """Set how many runs are discarded from the next block on: none, if only the default asks for them and the budget is too small."""

@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 
 from swapstone.core.comparison.outputs import HEADS, REMEDY, Agreement, agreement, agreement_text
-from swapstone.core.comparison.run_table import EXIT_STATUS, OK, as_table
+from swapstone.core.comparison.run_table import EXIT_STATUS, OK, Place, as_table
 from swapstone.core.model import (
     TAIL_RULES,
     Analysis,
@@ -33,8 +33,6 @@ _NOTED = 4
 
 _BEFORE = 20
 
-_Place = tuple[str, str, str, str]
-
 
 def with_differing_lines(view: RecordView, analysis: Analysis) -> Analysis:
     """Add the first differing line to the reason of each row that is invalid because the variants print other output.
@@ -43,7 +41,7 @@ def with_differing_lines(view: RecordView, analysis: Analysis) -> Analysis:
         view: the record; rows whose raw output is missing keep their reason.
         analysis: of that record.
     """
-    known: dict[_Place, str] = {}
+    known: dict[Place, str] = {}
 
     def extended(row: Comparison) -> Comparison:
         if row.verdict is not Verdict.INVALID or not row.reason.endswith(REMEDY):
@@ -107,7 +105,7 @@ def output_notes(view: RecordView, *, same: bool = True) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def _clause(view: RecordView, place: _Place, baseline: str, output: str) -> str:
+def _clause(view: RecordView, place: Place, baseline: str, output: str) -> str:
     suite, workload, load, candidate = place
     outputs: dict[str, list[bytes]] = {baseline: [], candidate: []}
     with PrintedOutputs(view) as printed:

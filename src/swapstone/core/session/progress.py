@@ -15,17 +15,6 @@ from swapstone.core.plan.stopping import StopDecision
 from swapstone.core.session.option_values import format_duration
 from swapstone.core.session.precision_stop import first_decisive_look
 
-__all__ = [
-    "MESSAGE_INTERVAL_S",
-    "NO_PROGRESS",
-    "LineProgress",
-    "Progress",
-    "ProgressLike",
-    "ProgressText",
-    "StopDecision",
-    "as_progress",
-]
-
 MESSAGE_INTERVAL_S = 15.0
 
 
@@ -70,15 +59,13 @@ class ProgressText:
     """Describes the state of an experiment in a line, for displays: what matters most comes first."""
 
     def __init__(self, experiment: Experiment, label: str = "") -> None:
+        self.experiment = experiment
         self.budget_ns = experiment.budget_ns
-        self.blocks = experiment.blocks
-        self.margin = experiment.margin
         self.trial_ns = 0 if experiment.virtual else experiment.wakeups * WAKEUP_INTERVAL_US * 1000
         self.rows = len(experiment.workloads) * len(experiment.loads)
         self.label = label
         self.unit = "replicate" if experiment.virtual else "block"
         self.first = first_decisive_look(experiment)
-        self.extends = experiment.budget_extends
         self.block = 0
         self.used_ns = 0
         self.decision: StopDecision | None = None
@@ -96,7 +83,7 @@ class ProgressText:
     def trial(self, trial: Trial, done: int, total: int) -> str:
         """Describe a trial: remaining time, state of knowledge, block, place in the block, what runs, the widest interval."""
         load = "" if trial.load == IDLE.name else f" under {trial.load}"
-        of = f" of {self.blocks}" if self.blocks else ""
+        of = f" of {self.experiment.blocks}" if self.experiment.blocks else ""
         texts = [
             self.label,
             self._remaining(trial, done, total),
@@ -105,8 +92,8 @@ class ProgressText:
             f"trial {done + 1} of {total}",
             f"{trial.workload} {trial.variant}{load}",
         ]
-        if self.decision is not None and self.decision.widest is not None and not self.blocks:
-            texts.append(f"widest interval ±{percent(self.decision.widest)} of ±{percent(self.margin)}")
+        if self.decision is not None and self.decision.widest is not None and not self.experiment.blocks:
+            texts.append(f"widest interval ±{percent(self.decision.widest)} of ±{percent(self.experiment.margin)}")
         return "; ".join(filter(None, texts))
 
     def step(self, what: str, done: int, total: int, name: str) -> str:
@@ -128,16 +115,16 @@ class ProgressText:
 
     def _remaining(self, trial: Trial, done: int, total: int) -> str:
         """Return the estimate of the last decision, which counts down; before the first one, what is known is the budget."""
-        if self.trial_ns and self.blocks and trial.block <= self.blocks:
-            return f"about {format_duration(((self.blocks - trial.block + 1) * total - done) * self.trial_ns)} left"
+        if self.trial_ns and self.experiment.blocks and trial.block <= self.experiment.blocks:
+            return f"about {format_duration(((self.experiment.blocks - trial.block + 1) * total - done) * self.trial_ns)} left"
         elapsed_ns = time.monotonic_ns() - self._began_ns
         if self.decision is not None and self.decision.remaining_ns is not None:
             left_ns, text = self.decision.remaining_ns - elapsed_ns, "about {} left"
-        elif self.blocks:
+        elif self.experiment.blocks:
             return ""
         else:
             left_ns = self.budget_ns - self.used_ns - elapsed_ns
-            text = "about {} left, or longer" if self.extends else "at most {} left"
+            text = "about {} left, or longer" if self.experiment.budget_extends else "at most {} left"
         # A block that has begun is completed, and the runs on which the estimate depends may have been stored ones.
         return text.format(format_duration(left_ns)) if left_ns >= 0 else "longer than estimated"
 
@@ -153,14 +140,52 @@ class ProgressText:
 
     def _ends_before(self, block: int) -> bool:
         """Return whether measuring ends before a block, as it looks now."""
-        if self.blocks:
-            return self.blocks < block
+        if self.experiment.blocks:
+            return self.experiment.blocks < block
         if self.decision is None or not self.decision.next_ns:
             return False
         return self.block + (self.budget_ns - self.used_ns) // self.decision.next_ns < block
 
 
-class LineProgress(Progress):
+class TextProgress(Progress):
+    """Describes the experiment that runs in texts. A subclass shows them: `step`, and `trial`.
+
+    Attributes:
+        text: describes the experiment; None between experiments.
+    """
+
+    text: ProgressText | None = None
+
+    def experiment_started(self, experiment: Experiment, label: str) -> None:
+        """Store what the texts of this experiment need."""
+        self.text = ProgressText(experiment, label)
+
+    def building(self, done: int, total: int, name: str) -> None:
+        """Show how many programs are built."""
+        self.step("building", done, total, name)
+
+    def calibrating(self, done: int, total: int, workload: str) -> None:
+        """Show how many workloads are calibrated."""
+        self.step("calibrating", done, total, workload)
+
+    def step(self, what: str, done: int, total: int, name: str) -> None:
+        """Show a step before measuring; arguments as `ProgressText.step`."""
+
+    def block_done(self, decision: StopDecision, block: int, used_ns: int) -> None:
+        """Store the decision."""
+        if self.text is not None:
+            self.text.block_done(decision, block, used_ns)
+
+    def experiment_ended(self) -> None:
+        """Forget the experiment."""
+        self.text = None
+
+
+_STEPS = {"building": "programs", "calibrating": "workloads on the baseline"}
+"""For each step before measuring, of what."""
+
+
+class LineProgress(TextProgress):
     """Turns events into lines of text, with at most one line of each 15 seconds for those that repeat.
 
     Args:
@@ -169,43 +194,22 @@ class LineProgress(Progress):
 
     def __init__(self, write: Callable[[str], None]) -> None:
         self._write = write
-        self._text: ProgressText | None = None
         self._last_s = 0.0
 
     def note(self, text: str) -> None:
         """Write the note."""
         self._line(text, always=True)
 
-    def experiment_started(self, experiment: Experiment, label: str) -> None:
-        """Store what the lines of this experiment need."""
-        self._text = ProgressText(experiment, label)
-
-    def building(self, done: int, total: int, name: str) -> None:
-        """Write a line when building starts, and repeatedly how many programs are built."""
-        self._step("building", "programs", done, total, name)
-
-    def calibrating(self, done: int, total: int, workload: str) -> None:
-        """Write a line when calibration starts, and repeatedly how many workloads are calibrated."""
-        self._step("calibrating", "workloads on the baseline", done, total, workload)
-
-    def _step(self, what: str, things: str, done: int, total: int, name: str) -> None:
-        text = self._text.step(what, done, total, name) if self._text is not None else ""
+    def step(self, what: str, done: int, total: int, name: str) -> None:
+        """Write a line when a step starts, and repeatedly how far it is."""
+        text = self.text.step(what, done, total, name) if self.text is not None else ""
         if not done or done < total:
-            self._line(text if done else f"{what} {total} {things}", always=done == 0)
+            self._line(text if done else f"{what} {total} {_STEPS[what]}", always=done == 0)
 
     def trial(self, trial: Trial, done: int, total: int) -> None:
         """Write repeatedly the remaining time, the rows that are decided, and the trial."""
-        if self._text is not None and self._due():
-            self._line(self._text.trial(trial, done, total))
-
-    def block_done(self, decision: StopDecision, block: int, used_ns: int) -> None:
-        """Store the decision."""
-        if self._text is not None:
-            self._text.block_done(decision, block, used_ns)
-
-    def experiment_ended(self) -> None:
-        """Forget the experiment."""
-        self._text = None
+        if self.text is not None and self._due():
+            self._line(self.text.trial(trial, done, total))
 
     def part_started(self, number: int, total: int, name: str, title: str) -> None:
         """Write which part starts."""
@@ -217,7 +221,7 @@ class LineProgress(Progress):
     def _line(self, text: str, *, always: bool = False) -> None:
         if always or self._due():
             self._last_s = time.monotonic()
-            label = self._text.label if self._text else ""
+            label = self.text.label if self.text else ""
             self._write(text if not label or text.startswith(f"{label};") else f"{label}: {text}")
 
 

@@ -130,18 +130,13 @@ class Relation:
         self._relation = relation
         self._connection = connection
 
-    @property
-    def columns(self) -> list[str]:
-        """Return the names of the columns."""
-        return list(self._relation.columns)
-
     def fetchall(self) -> list[tuple[Any, ...]]:
         """Return all rows as tuples."""
         return list(self._relation.fetchall())
 
     def dicts(self) -> list[dict[str, Any]]:
         """Return all rows as dictionaries."""
-        return [dict(zip(self.columns, row, strict=True)) for row in self.fetchall()]
+        return [dict(zip(self._relation.columns, row, strict=True)) for row in self.fetchall()]
 
     def json_rows(self) -> msgspec.Raw:
         """Return all rows as a JSON array of objects, for msgspec's encoder, which refuses an integer of more than 64 bits."""
@@ -216,7 +211,7 @@ def _require(*modules: str) -> None:
         )
 
 
-def query_records(sql: str, *, allow_files: bool = False) -> Relation | None:
+def query(sql: str, *, allow_files: bool = False) -> Relation | None:
     """Run a query over all records.
 
     Args:

@@ -10,6 +10,7 @@ from swapstone.core.record import RecordView, manifest_differences
 from swapstone.core.run.manifest import manifest_of
 from swapstone.core.run.prepare import prepare
 from swapstone.core.run.recompute import Recomputed, choose, recompute
+from swapstone.core.session.experiment import events
 from swapstone.core.session.machines import open_experiment_target
 from swapstone.core.session.progress import Progress
 from swapstone.core.session.run_options import RunOptions
@@ -52,13 +53,11 @@ def run_again(view: RecordView, count: int, progress: Progress) -> tuple[tuple[R
         if key:
             progress.note(f"running {key} again, {done + 1} of {total}")
 
-    with open_experiment_target(view.experiment, progress.note, RunOptions(no_cache=True)) as target:
-        progress.experiment_started(view.experiment, "")
-        try:
-            prepared = prepare(view.experiment, target, progress.building, progress.note)
-            passes = {(suite, name): number for suite, name, number in view.manifest.passes} if view.manifest else {}
-            now = manifest_of(prepared, target, passes)
-            differences = manifest_differences(view.manifest, now) if view.manifest else ()
-            return tuple(recompute(prepared, target, chosen, running)), differences
-        finally:
-            progress.experiment_ended()
+    options = RunOptions(no_cache=True)
+    opened = open_experiment_target(view.experiment, progress.note, options)
+    with opened as target, events(view.experiment, options, progress):
+        prepared = prepare(view.experiment, target, progress.building, progress.note)
+        passes = {(suite, name): number for suite, name, number in view.manifest.passes} if view.manifest else {}
+        now = manifest_of(prepared, target, passes)
+        differences = manifest_differences(view.manifest, now) if view.manifest else ()
+        return tuple(recompute(prepared, target, chosen, running)), differences

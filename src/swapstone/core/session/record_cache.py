@@ -129,14 +129,15 @@ def state_of(record: Path) -> str:
 def state_of_code() -> str:
     """Return a digest of the names, sizes and times of Swapstone's files, on which every verdict depends, and of the installed packages."""
     packages = Path(msgspec.__file__).parents[1].stat()
-    return _digest([sys.version, _line(packages), *_entries(Path(__file__).parents[2])])
+    return _digest([sys.version, file_state(packages), *_entries(Path(__file__).parents[2])])
 
 
 def _digest(lines: Iterable[str]) -> str:
     return hashlib.sha256(os.fsencode("\n".join(lines))).hexdigest()
 
 
-def _line(found: os.stat_result) -> str:
+def file_state(found: os.stat_result) -> str:
+    """Return a text that changes if a file is replaced or written."""
     return f"{found.st_mode} {found.st_dev} {found.st_ino} {found.st_size} {found.st_ctime_ns}"
 
 
@@ -152,7 +153,7 @@ def _entries(top: Path) -> list[str]:
             for entry in entries:
                 if entry.name == "__pycache__":
                     continue
-                found.append(f"{entry.path!r} {_line(entry.stat(follow_symlinks=False))}")
+                found.append(f"{entry.path!r} {file_state(entry.stat(follow_symlinks=False))}")
                 if entry.name != RAW and entry.is_dir(follow_symlinks=False):
                     folders.append(entry.path)
                 if len(found) > MOST_ENTRIES:

@@ -3,12 +3,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 import shlex
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
@@ -46,6 +45,8 @@ if TYPE_CHECKING:
     from swapstone.core.session.verification import Verification
 
 TEXT_WIDTH = 120
+
+Made = TypeVar("Made")
 
 
 class Record:
@@ -163,11 +164,11 @@ class Record:
                 found, lambda: {name: work for each in every for name, work in works_of(each.view).items()}
             )
 
-    def context(self, beside: Path | None = None) -> ReportContext:
-        """Return what a report prints beside the analysis; `beside` is the folder of a report that links to the record's files."""
-        view = self.view
+    def _printed(self, make: Callable[[ReportContext, Analysis], Made], beside: Path | None = None) -> Made:
+        """Return what a function makes of the record; `beside` is the folder of a report that links to the record's files."""
+        view, analysis = self.view, self._analysis
         with named_record(self.path):
-            return context_of(view, beside)
+            return make(context_of(view, beside), analysis)
 
     def comparisons(self) -> Relation:
         """Return one row a comparison, with the columns of `swapstone query`'s table ``comparisons``."""
@@ -198,11 +199,12 @@ class Record:
             selection: which rows; without it, those that are read first.
             beside: the folder of a report that links to the record's files.
         """
-        context, analysis = self.context(beside), self._analysis
-        context = msgspec.structs.replace(context, selection=selection or Selection())
-        with named_record(self.path):
-            document = record_report.document_of(context, analysis)
-        if beside is None and context.selection == Selection():
+        chosen = selection or Selection()
+        document = self._printed(
+            lambda context, found: record_report.document_of(msgspec.structs.replace(context, selection=chosen), found),
+            beside,
+        )
+        if beside is None and chosen == Selection():
             printed = msgspec.structs.replace(document, page_sections=())
             record_cache.keep(self.path, record_cache.DOCUMENT, self._state, printed)
         return document
@@ -210,9 +212,7 @@ class Record:
     @property
     def answer(self) -> str:
         """Return the result in one or two sentences, with which every report begins."""
-        context, analysis = self.context(), self._analysis
-        with named_record(self.path):
-            return record_report.answer_of(context, analysis)
+        return self._printed(record_report.answer_of)
 
     def report(self, format: str = "text", *, every: bool = False) -> str:
         """Return the report in a format.
@@ -227,9 +227,7 @@ class Record:
         from swapstone.core.report import export  # noqa: PLC0415 - imports what writes XML, and a table does without
 
         if format in export.EXPORTS:
-            context, analysis = self.context(), self._analysis
-            with named_record(self.path):
-                return export.EXPORTS[format](context, analysis)
+            return self._printed(export.EXPORTS[format])
         names = [renderer.name for renderer in RENDERERS]
         if format not in names:
             known = ", ".join(sorted([*names, *export.EXPORTS]))
@@ -326,12 +324,15 @@ class Record:
         """
         from swapstone.core.session.experiment import resume  # noqa: PLC0415 - as above
         from swapstone.core.session.progress import as_progress  # noqa: PLC0415 - as above
-        from swapstone.core.session.run_options import RunOptions  # noqa: PLC0415 - as above
+        from swapstone.core.session.run_options import DEFAULT_OPTIONS, RunOptions  # noqa: PLC0415 - as above
 
-        options = RunOptions(no_cache=no_cache, guest_timeout_s=duration_seconds(guest_timeout), trust=trust)
-        options = dataclasses.replace(options, sharing=sharing) if sharing else options
-        view = load_view(self.path)
-        check_fail_if(parse_fail_if(fail_if), view.experiment, lambda: works_of(view).values())
+        options = RunOptions(
+            no_cache=no_cache,
+            guest_timeout_s=duration_seconds(guest_timeout),
+            fail_if=parse_fail_if(fail_if),
+            trust=trust,
+            sharing=sharing or DEFAULT_OPTIONS.sharing,
+        )
         resume(self.path, duration_ns(budget), options=options, progress=as_progress(progress))
         return Record(self.path)
 

@@ -38,6 +38,7 @@ from swapstone.core.model import (
     UserError,
     Workload,
     check_distinct,
+    find_named,
     refuse,
     unknown,
 )
@@ -248,23 +249,6 @@ def discarded_runs(
     return int(own is not None and not boots), True
 
 
-def check_order(order: str, layouts: int, clock: str) -> str:
-    """Return a kind of order.
-
-    Raises:
-        UserError: there is no such kind, or balanced orders can't be combined with the layouts or the clock.
-    """
-    if order not in (RANDOM_ORDER, BALANCED_ORDER):
-        raise unknown("order", order, (RANDOM_ORDER, BALANCED_ORDER))
-    if order == BALANCED_ORDER and (layouts or clock == VIRTUAL_CLOCK):
-        what = "--layouts" if layouts else "--clock virtual"
-        raise UserError(
-            f"--order balanced can't be combined with {what}: a cycle of orders would have several layouts or no noise.",
-            "Leave --order out.",
-        )
-    return order
-
-
 def check_loads(names: Iterable[str]) -> tuple[str, ...]:
     """Look up names of loads.
 
@@ -318,7 +302,6 @@ def resolve(request: ExperimentRequest) -> Experiment:
     Raises:
         UserError: a name is unknown, or a value is out of range.
     """
-    works: list[Workload] = []
     named = complete_target(request.settings.place.target or "", request.settings) or None
     wanted, measuring = request.settings.workloads, request.settings.measuring
     place, machine = request.settings.place, request.settings.machine
@@ -337,28 +320,16 @@ def resolve(request: ExperimentRequest) -> Experiment:
                 for name, option in ((each, flag_of(Workloads, each)) for each in ("suites", "only"))
             )
         )
-        chosen = tuple((OWN_SUITE, name) for name in own_names(request.own))
-    else:
-        # Without a target, trials can have a machine that is booted for them.
-        suites = wanted.suites or default_suites(
-            factors,
-            wanted.only,
-            boots=named is None or "boots" in find_target_kind(named).opens.offers,
-            of_target=suites_of(named),
-        )
-        found = find_workloads(suites, wanted.only)
-        chosen = tuple((suite, workload.name) for suite, workload in found)
-        works = [workload for _, workload in found]
+    found = () if request.own else wanted_workloads(wanted, factors, named)
     loads = check_loads(place.loads)
-    confidence = default_confidence(measuring.correction)
+    confidence = find_named("correction", measuring.correction, CONFIDENCES)
     architecture = machine.architecture or default_architecture(factors)
-    target = named or default_target_of(factors, loads, works, architecture)
+    target = named or default_target_of(factors, loads, [work for _, work in found], architecture)
     if not machine.architecture and not find_target_kind(target).has_architectures:
         architecture = ""
     boots = "boots" in find_target_kind(target).opens.offers
-    left_out = set() if wanted.only else {work.name for work in works if _is_left_out(work, factors, boots=boots)}
-    works = [work for work in works if work.name not in left_out]
-    chosen = tuple(each for each in chosen if each[1] not in left_out)
+    kept = [each for each in found if wanted.only or not _is_left_out(each[1], factors, boots=boots)]
+    works = [work for _, work in kept]
     clock = clock_of(target, place.clock or "")
     copies = _copies(request.own, clock, works) if measuring.null else 0
     options = TargetOptions(
@@ -377,7 +348,11 @@ def resolve(request: ExperimentRequest) -> Experiment:
     experiment = Experiment(
         name=request.name,
         factors=tuple(request.factors),
-        workloads=chosen,
+        workloads=(
+            tuple((OWN_SUITE, name) for name in own_names(request.own))
+            if request.own
+            else tuple((suite, work.name) for suite, work in kept)
+        ),
         loads=loads,
         target=target,
         architecture=find_architecture(architecture).name if architecture else "",
@@ -447,18 +422,38 @@ def _matches_nothing(pattern: str, asked: list[Suite]) -> UserError:
     return unknown("workload", pattern, (workload.name for suite in asked for workload in suite.workloads))
 
 
-def suites_of(target: str | None) -> tuple[str, ...]:
-    """Return the suites of a request that names a target, and no suite; empty for those of its factors."""
-    return find_target_kind(target).opens.suites if target else ()
+def wanted_workloads(
+    wanted: Workloads, factors: Iterable[FactorLevels], target: str | None
+) -> tuple[tuple[str, Workload], ...]:
+    """Return the workloads of a request, as `find_workloads`: if it names no suites, those of its target or of its factors.
+
+    Args:
+        wanted: of the user.
+        factors: of the request.
+        target: that it names; without one, trials can have a machine that is booted for them.
+
+    Raises:
+        UserError: as `find_workloads`, or there is no such target.
+    """
+    kind = find_target_kind(target).opens if target else None
+    boots, of_target = kind is None or "boots" in kind.offers, kind.suites if kind else ()
+    suites = wanted.suites or default_suites(factors, wanted.only, boots=boots, of_target=of_target)
+    return find_workloads(suites, wanted.only)
 
 
 def _order(measuring: Measuring, target: str, factors: Sequence[FactorLevels], clock: str) -> str:
     """Return the order of a block: by boot, where a board boots another kernel or root for each variant.
 
     Raises:
-        UserError: the request has another order, or layouts, which would change within a boot.
+        UserError: there is no such order, or it can't be combined with the layouts, the clock or the board.
     """
-    order = check_order(measuring.order, measuring.layouts or 0, clock)
+    order = find_named("order", measuring.order, {each: each for each in (RANDOM_ORDER, BALANCED_ORDER)})
+    if order == BALANCED_ORDER and (measuring.layouts or clock == VIRTUAL_CLOCK):
+        what = "--layouts" if measuring.layouts else "--clock virtual"
+        raise UserError(
+            f"--order balanced can't be combined with {what}: a cycle of orders would have several layouts or no noise.",
+            "Leave --order out.",
+        )
     boots_variants = any(reboots(find_factor(choice.factor)) for choice in factors)
     if "reboots" not in find_target_kind(target).opens.offers or not boots_variants:
         return order
@@ -498,17 +493,6 @@ def _copies(own: OwnProgram | None, clock: str, works: Sequence[Workload]) -> in
         (tools, f"{nothing} and a tool of the image can't be relinked.", "Leave --null out."),
     )
     return 1
-
-
-def default_confidence(correction: str) -> float:
-    """Return the confidence of a request that names none.
-
-    Raises:
-        UserError: there is no such correction.
-    """
-    if correction not in CONFIDENCES:
-        raise unknown("correction", correction, CONFIDENCES)
-    return CONFIDENCES[correction]
 
 
 def default_suites(

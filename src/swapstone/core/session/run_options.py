@@ -52,26 +52,14 @@ def run_options_of(settings: Settings, fail_if: Sequence[str] = (), *, trust: bo
         UserError: a condition or the share of rechecked runs has another form.
     """
     machine, sharing = settings.machine, settings.sharing
+    share = 0.0
+    if sharing.recheck is not None:
+        share = parse_ratio(sharing.recheck, "--recheck", 0.0, math.nextafter(1.0, 2.0))
     return RunOptions(
         rebuild=settings.program.rebuild,
         no_cache=machine.no_cache,
         guest_timeout_s=duration_seconds(machine.guest_timeout),
         fail_if=parse_fail_if(fail_if),
         trust=trust,
-        sharing=parse_sharing(sharing.store, sharing.executor, sharing.recheck),
+        sharing=RunSharing(store=sharing.store or "", executor=sharing.executor or "", recheck=share),
     )
-
-
-def parse_sharing(store: str | None, executor: str | None, recheck: str | None) -> RunSharing:
-    """Return the store and the workers that options name; a false value for none.
-
-    Args:
-        store: a path or a URL of fsspec.
-        executor: as `EXECUTORS`. It is opened later.
-        recheck: a share, such as ``2%`` or ``100%``.
-
-    Raises:
-        UserError: the share has another form.
-    """
-    share = parse_ratio(recheck, "--recheck", 0.0, math.nextafter(1.0, 2.0)) if recheck is not None else 0.0
-    return RunSharing(store=store or "", executor=executor or "", recheck=share)

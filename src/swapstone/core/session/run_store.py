@@ -77,7 +77,7 @@ class StoredRuns(Sequence[Run]):
 
     Args:
         path: of the record's folder.
-        state: of its `runs.jsonl`, by `_file_state`.
+        state: of its `runs.jsonl`, by `record_cache.file_state`.
         start, length: of the line of each run, in bytes, each of shape (runs,).
 
     Attributes:
@@ -115,7 +115,7 @@ class StoredRuns(Sequence[Run]):
                 if handle is None:
                     raise changed
                 with os.fdopen(handle, "rb", 0):
-                    if _file_state(os.fstat(handle)) != self._state:
+                    if record_cache.file_state(os.fstat(handle)) != self._state:
                         raise changed
                     for number in numbers:
                         text = os.pread(handle, int(self._length[number]), int(self._start[number]))
@@ -140,7 +140,7 @@ def _lines(opened: OpenedRecord) -> RunLines:
         small.runs = runs = TabledRuns(small.runs)
         runs.wanted = wanted
         return small
-    of_file = _file_state(status)
+    of_file = record_cache.file_state(status)
     depends_on = (of_file, hashlib.sha256(opened.header).hexdigest(), record_cache.state_of_code())
     state = hashlib.sha256("\n".join(depends_on).encode()).hexdigest()
     if (known := record_cache.find(opened.path, _KIND, state, _Kept)) is not None:
@@ -157,7 +157,7 @@ def _lines(opened: OpenedRecord) -> RunLines:
         after = opened.folder.status(record_format.RUNS)
     except FileProblemError:
         after = None
-    if lines.complete and old and after is not None and _file_state(after) == of_file:
+    if lines.complete and old and after is not None and record_cache.file_state(after) == of_file:
         record_cache.keep(opened.path, _KIND, state, kept, {name: shortened(each).data for name, each in made.items()})
     lines.runs = _as_lines(opened.path, of_file, kept, made).runs
     return lines
@@ -205,8 +205,3 @@ def _as_lines(path: Path, of_file: str, kept: _Kept, columns: dict[str, NDArray[
         **{name: every[name] for name in HEAD},
     )
     return RunLines(runs, list(kept.damages), kept.chain, kept.whole)
-
-
-def _file_state(status: os.stat_result) -> str:
-    """Return a text that changes if a file is replaced or written."""
-    return f"{status.st_dev} {status.st_ino} {status.st_size} {status.st_mtime_ns} {status.st_ctime_ns}"

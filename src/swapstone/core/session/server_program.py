@@ -11,7 +11,9 @@ from pathlib import Path
 
 from swapstone.core.model import Experiment, LoadGenerator, UserError, refuse
 from swapstone.core.model.load import CONNECTIONS, PORT, TEMPLATE
-from swapstone.core.session.option_values import parse_duration_ns
+from swapstone.core.session.option_table import flag_of
+from swapstone.core.session.option_values import duration_ms
+from swapstone.core.session.options import Program
 from swapstone.core.targets import driver_of
 from swapstone.core.workloads import workloads_of
 from swapstone.core.workloads.load_generators import LOAD_GENERATORS, PACE, PATTERN_EXAMPLE, check_reader, is_closed
@@ -71,6 +73,9 @@ def template_text(name: str | None, folder: Path, server: tuple[str, ...], varia
 
 MOST_CONNECTIONS = 10_000
 
+_OPTIONS = ("load_generator", "connections", "read", "warm_up", "ready_timeout", "template")
+"""Those of a server alone."""
+
 SERVER_EXAMPLE = (
     "--server './my-server --port {port}' "
     "--load-generator 'wrk -c {connections} -t 1 -d 10s --latency http://127.0.0.1:{port}/' --connections 1,10"
@@ -98,77 +103,68 @@ def _apart_note(target: str) -> tuple[str, ...]:
     return ()
 
 
-def server_arguments(text: str) -> tuple[str, ...]:
-    """Split the command of --server into arguments.
-
-    Raises:
-        UserError: it is empty, or its quotes don't match.
-    """
-    return _words("--server", text)
-
-
-def load_generators(
-    server: tuple[str, ...],
-    variables: tuple[str, ...],
-    *,
-    folder: Path,
-    command: str | None,
-    connections: str | None,
-    reader: str | None,
-    warm_up: str | None,
-    ready_timeout: str | None,
-    template: str | None = None,
-) -> tuple[LoadGenerator, ...]:
-    """Return the load generators of a server: one for each number of connections.
+def load_generators(request: Program, server: tuple[str, ...], folder: Path) -> tuple[LoadGenerator, ...]:
+    """Return the load generators of a server: one for each number of connections; none without a server.
 
     Args:
+        request: the options.
         server: the server's command.
-        variables: of its environment, ``NAME=VALUE``.
         folder: where relative paths start.
-        command: of the load generator.
-        connections: numbers separated by commas.
-        reader: how the load generator's output is read.
-        warm_up: a duration.
-        ready_timeout: a duration.
-        template: a configuration file.
 
     Raises:
-        UserError: one of them is missing or has the wrong form.
+        UserError: an option is missing, has the wrong form, or is for a server, and there is none.
     """
-    if not command:
-        raise UserError("--server needs --load-generator, which sends the requests.", f"For example: {SERVER_EXAMPLE}")
-    configuration = template_text(template, folder, server, variables)
-    words = _words("--load-generator", command)
+    example = f"For example: {SERVER_EXAMPLE}"
+    if request.server is None:
+        why = "is for a server, and there is none."
+        refuse(*((getattr(request, name) is not None, f"{flag_of(Program, name)} {why}", example) for name in _OPTIONS))
+        return ()
+    if not request.load_generator:
+        raise UserError("--server needs --load-generator, which sends the requests.", example)
+    configuration = template_text(request.template, folder, server, request.env)
+    words = split_command("--load-generator", request.load_generator)
     refuse(
         (
-            not any(PORT in text for text in (*server, *variables, configuration)),
+            not any(PORT in text for text in (*server, *request.env, configuration)),
             "--server receives no port: {port} is neither in its command nor in an --env.",
             "Each trial has a port of its own: --server './my-server --port {port}', or --template FILE for a configuration file.",
         ),
         (
             not any(PORT in word for word in words),
             "--load-generator receives no port: {port} is not in its command.",
-            f"For example: {SERVER_EXAMPLE}",
+            example,
         ),
     )
-    counts = _counts(connections, words)
+    counts = _counts(request.connections, words)
     program = _program(words[0], folder)
-    how = _reader(reader, words[0])
+    how = _reader(request.read, words[0])
     _check_words(how, words)
+    warm_ms, ready_ms = (
+        0 if text.strip() == "0" else duration_ms(text)
+        for text in (
+            "300ms" if request.warm_up is None else request.warm_up,
+            "10s" if request.ready_timeout is None else request.ready_timeout,
+        )
+    )
     return tuple(
         LoadGenerator(
             command=(program, *(word.replace(CONNECTIONS, str(count)) for word in words[1:])),
             reader=how,
             connections=count,
-            warm_ms=_milliseconds(warm_up, 300),
-            ready_ms=max(1, _milliseconds(ready_timeout, 10_000)),
+            warm_ms=warm_ms,
+            ready_ms=max(1, ready_ms),
             template=configuration,
         )
         for count in counts
     )
 
 
-def _words(option: str, text: str) -> tuple[str, ...]:
+def split_command(option: str, text: str) -> tuple[str, ...]:
+    """Split the command of an option into arguments.
+
+    Raises:
+        UserError: it is empty, or its quotes don't match.
+    """
     try:
         words = tuple(shlex.split(text))
     except ValueError as error:
@@ -231,9 +227,3 @@ def _check_words(reader: str, words: tuple[str, ...]) -> None:
     unfit = {"redis-benchmark": ("--csv", "-q"), "ab": ("-q", "-w", "-d", "-S")}.get(reader, ())
     if wrong := next((word for word in words if word in unfit), None):
         raise UserError(f"With {wrong}, {reader} does not print the figures that are read.", f"Leave {wrong} out.")
-
-
-def _milliseconds(text: str | None, default: int) -> int:
-    if text is None:
-        return default
-    return 0 if text.strip() == "0" else max(1, parse_duration_ns(text) // 1_000_000)

@@ -7,11 +7,10 @@ import contextlib
 import dataclasses
 import datetime
 import fnmatch
-import os
 import re
 import secrets
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +42,7 @@ from swapstone.core.session.precision_stop import BudgetError, check_budget, suf
 from swapstone.core.session.progress import NO_PROGRESS, Progress
 from swapstone.core.session.record_handle import Record
 from swapstone.core.session.report_context import context_of
-from swapstone.core.session.request import ExperimentRequest, default_suites, find_workloads, resolve, suites_of
+from swapstone.core.session.request import ExperimentRequest, resolve, wanted_workloads
 from swapstone.core.session.run_options import DEFAULT_OPTIONS, RunOptions
 from swapstone.core.session.study_file import Study, StudyPart
 from swapstone.core.session.study_run import STUDY, StudyRun, load_trusted_run
@@ -55,12 +54,8 @@ from swapstone.version import __version__
 INDEX = "index.json"
 COMPLETE, INTERRUPTED, FAILED = "complete", "interrupted", "failed"
 UNAVAILABLE, LEFT_OUT, NOT_BEGUN = "unavailable", "left out", "not begun"
-_LEFT = re.compile(r"\.part-.*|\..+\.[0-9a-f]{16}")
-"""A file of `replace_file`, or of an earlier version, that a kill or a failing disk left."""
-
-
-Planned = Mapping[str, Experiment | str | None]
-"""For each part its experiment, or the reason why it is unavailable, or None if it is left out."""
+_LEFT = re.compile(rf"\.({re.escape(ORIGIN)}|{re.escape(STUDY)})\.[0-9a-f]{{16}}")
+"""A temporary file of `replace_file` that a kill left; the next writer of the same file removes it."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -77,6 +72,10 @@ class PartState:
     reason: str = ""
     budget: str = ""
     finding: Finding | None = None
+
+
+Planned = Mapping[str, Experiment | PartState]
+"""For each part its experiment, or the state that it has without one: unavailable or left out."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -165,17 +164,16 @@ def start_study(
     planned = _planned(run)
     _check_sharing(planned, options.sharing)
     _check_budgets(planned)
-    try:
+    again = "give the same command again."
+    with _written(folder, folder, again):
         folder.mkdir(parents=True, exist_ok=True)
-        _remove_temporary_files(folder)
-        # A signal may have ended it between the mark and the study's file.
-        if any(path.name != ORIGIN or not has_origin(folder) for path in folder.iterdir()):
+        # A signal may have ended it between the mark and the study's file, or while one was written.
+        marked = (path for path in folder.iterdir() if not _LEFT.fullmatch(path.name))
+        if any(path.name != ORIGIN or not has_origin(folder) for path in marked):
             known = (folder / STUDY).is_file()
             other = f", or continue that study: {_resume_command(folder)}" if known else "."
             raise RecordError(f"{folder} is not empty.", f"Name another folder with --out{other}")
-    except OSError as error:
-        raise _unwritable(folder, error, "give the same command again.") from error
-    _write_run(run, folder, "give the same command again.")
+    _write_run(run, folder, again)
     return _run(run, folder, planned, options, progress)
 
 
@@ -200,9 +198,6 @@ def resume_study(
         Interrupted: a signal ended it.
     """
     run = load_trusted_run(folder, trust=options.trust)
-    for path in (folder, *(folder / part.name for part in run.chosen)):
-        with contextlib.suppress(OSError):
-            _remove_temporary_files(path)
     if budget_ns:
         run = msgspec.structs.replace(run, budget_ns=budget_ns)
     planned = _planned(run)
@@ -214,19 +209,9 @@ def resume_study(
 
 def _write_run(run: StudyRun, folder: Path, next_step: str = "") -> None:
     """Write `study.json`, and before it the mark by which `resume_study` recognizes it."""
-    try:
+    with _written(folder / ORIGIN, folder, next_step):
         mark_file(folder, "", STUDY, run)
-    except OSError as error:
-        raise _unwritable(folder / ORIGIN, error, next_step or f"continue: {_resume_command(folder)}") from error
     _write(folder / STUDY, file_bytes(run).decode(), folder, next_step)
-
-
-def _remove_temporary_files(folder: Path) -> None:
-    """Remove the temporary files of a process that was killed, or could not remove them because the disk failed."""
-    with os.scandir(folder) as entries:
-        left = [each.path for each in entries if _LEFT.fullmatch(each.name) and each.is_file(follow_symlinks=False)]
-    for path in left:
-        Path(path).unlink()
 
 
 def _planned(run: StudyRun) -> Planned:
@@ -235,7 +220,7 @@ def _planned(run: StudyRun) -> Planned:
     Raises:
         UserError: a pattern matches no workload of any part.
     """
-    planned: dict[str, Experiment | str | None] = {}
+    planned: dict[str, Experiment | PartState] = {}
     every: list[str] = []
     for part in run.chosen:
         try:
@@ -246,7 +231,7 @@ def _planned(run: StudyRun) -> Planned:
         except UserError as error:
             if is_of_machine(error):
                 raise
-            planned[part.name] = in_one_line(error)
+            planned[part.name] = PartState(UNAVAILABLE, in_one_line(error))
     for pattern in run.only:
         if every and not any(fnmatch.fnmatchcase(name, pattern) for name in every):
             raise unknown("workload", pattern, every)
@@ -256,19 +241,17 @@ def _planned(run: StudyRun) -> Planned:
 def _workload_names(run: StudyRun, request: ExperimentRequest) -> list[str]:
     if request.own:
         return list(own_names(request.own))
-    wanted = request.settings.workloads
     target = run.target or request.settings.place.target
-    suites = wanted.suites or default_suites(request.factors, wanted.only, of_target=suites_of(target))
-    return [work.name for _, work in find_workloads(suites, wanted.only)]
+    return [work.name for _, work in wanted_workloads(request.settings.workloads, request.factors, target)]
 
 
 def _part_experiment(
     run: StudyRun, part: StudyPart, request: ExperimentRequest, names: Sequence[str]
-) -> Experiment | None:
-    """Return the experiment of a part, with the options of the run in place of its own; None if none of its workloads is wanted."""
+) -> Experiment | PartState:
+    """Return the experiment of a part, with the options of the run in place of its own; a state if none of its workloads is wanted."""
     kept = [name for name in names if not run.only or any(fnmatch.fnmatchcase(name, each) for each in run.only)]
     if not kept:
-        return None
+        return PartState(LEFT_OUT, "none of its workloads matches --only")
     settings = request.settings
     measuring = attrs.evolve(
         settings.measuring,
@@ -340,7 +323,7 @@ def _run(
             if states[part.name].state == COMPLETE and not more:
                 continue
             progress.part_started(number, len(parts), part.name, part.title)
-            own = dataclasses.replace(options, label=f"part {number} of {len(parts)}")
+            own = dataclasses.replace(options, fail_if=(), label=f"part {number} of {len(parts)}")
             experiment = planned[part.name]
             if options.sharing and isinstance(experiment, Experiment) and not has_exact_runs(experiment):
                 progress.note(
@@ -380,13 +363,11 @@ def _on_disk(path: Path) -> PartState:
 
 
 def _run_part(
-    path: Path, planned: Experiment | str | None, options: RunOptions, progress: Progress, *, more: bool
+    path: Path, planned: Experiment | PartState, options: RunOptions, progress: Progress, *, more: bool
 ) -> PartState:
     """Start or resume the record of a part."""
-    if planned is None:
-        return PartState(LEFT_OUT, "none of its workloads matches --only")
-    if isinstance(planned, str):
-        return PartState(UNAVAILABLE, planned)
+    if isinstance(planned, PartState):
+        return planned
     try:
         if (path / "record.json").exists():
             resume(path, planned.budget_ns if more else None, options=options, progress=progress)
@@ -486,24 +467,27 @@ def _summary(part: StudyPart, state: PartState, folder: Path) -> PartSummary:
 
 
 def _write(path: Path, content: str, folder: Path, next_step: str = "") -> None:
-    """Replace a file atomically.
+    """Replace a file atomically; arguments and errors as of `_written`."""
+    with _written(path, folder, next_step):
+        replace_file(path, content.encode("utf-8", "backslashreplace"))
+
+
+@contextlib.contextmanager
+def _written(path: Path, folder: Path, next_step: str) -> Iterator[None]:
+    """Name a file that can't be written.
 
     Args:
         path: of the file.
-        content: of the file.
         folder: of the study.
         next_step: what to do after an error of the disk; empty for resuming the study.
 
     Raises:
-        RecordError: it can't be written.
+        RecordError: instead of an `OSError`.
     """
     try:
-        replace_file(path, content.encode("utf-8", "backslashreplace"))
+        yield
     except OSError as error:
-        raise _unwritable(path, error, next_step or f"continue: {_resume_command(folder)}") from error
-
-
-def _unwritable(path: Path, error: OSError, next_step: str) -> RecordError:
-    cause = remedy(error)
-    hint = f"{cause}, then {next_step}" if cause else "Name another folder with --out."
-    return RecordError(f"{path} can't be written: {error.strerror}.", hint)
+        cause = remedy(error)
+        then = next_step or f"continue: {_resume_command(folder)}"
+        hint = f"{cause}, then {then}" if cause else "Name another folder with --out."
+        raise RecordError(f"{path} can't be written: {error.strerror}.", hint) from error

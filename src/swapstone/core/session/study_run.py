@@ -12,9 +12,9 @@ import msgspec
 from swapstone.core.model import FrozenStruct, RecordError
 from swapstone.core.model.frozen_struct import amount_problem
 from swapstone.core.model.safe_text import safe
-from swapstone.core.record import FileProblemError, read_regular
+from swapstone.core.record import FileProblemError, origin_reason, read_regular
 from swapstone.core.session.study_file import STUDY_FILE, Study, StudyPart, is_part_name
-from swapstone.core.session.trust import planned_study_commands, require_own_record, require_trusted_study
+from swapstone.core.session.trust import planned_study_commands, refuse_untrusted, require_own_record
 
 STUDY = "study.json"
 _MOST_BYTES = 16 << 20
@@ -129,8 +129,12 @@ def load_trusted_run(folder: Path, *, trust: bool) -> StudyRun:
         raise RecordError(f"The name of this folder has a line break: {safe(str(folder))}", "Rename it.")
     data = _study_bytes(folder)
     run = _decoded(folder, data)
-    require_trusted_study(
-        folder, STUDY, data, lambda: planned_study_commands(run.chosen, run.target, run.directory), trust=trust
+    refuse_untrusted(
+        folder,
+        "resume",
+        lambda: origin_reason(folder, "", [(STUDY, data)]),
+        lambda: planned_study_commands(run.chosen, run.target, run.directory),
+        trust=trust,
     )
     for part in run.chosen:
         path = folder / part.name

@@ -15,7 +15,7 @@ from typing import cast
 
 from swapstone.core.model import COMMAND, CommandLine, Experiment, FactorLevels, LoadGenerator, RecordError
 from swapstone.core.model.safe_text import safe
-from swapstone.core.record import RecordView, foreign_reason, load, origin_reason
+from swapstone.core.record import RecordView, foreign_reason, load
 from swapstone.core.session.option_table import given_of
 from swapstone.core.session.study_file import StudyPart
 from swapstone.core.targets import target_kinds
@@ -211,6 +211,25 @@ def distrust_reason(view: RecordView) -> str:
     return reason
 
 
+def refuse_untrusted(
+    path: Path, action: str, reason: Callable[[], str], commands: Callable[[], Sequence[str]], *, trust: bool
+) -> None:
+    """Check that the commands of a record or of a study's folder may run.
+
+    Args:
+        path: its folder.
+        action: for the message: a verb, such as ``repeat``.
+        reason: returns why they are not run without the user's word, as a clause; empty if they are.
+        commands: returns a line for each command that would run.
+        trust: whether the user accepts the commands.
+
+    Raises:
+        UntrustedRecordError: there is a reason, and the user does not accept them.
+    """
+    if not trust and (found := reason()):
+        raise UntrustedRecordError(path, found, action, commands())
+
+
 def require_trust(view: RecordView, action: str, *, trust: bool, more: Iterable[str] = ()) -> None:
     """Check that the commands of a record may run.
 
@@ -223,10 +242,13 @@ def require_trust(view: RecordView, action: str, *, trust: bool, more: Iterable[
     Raises:
         UntrustedRecordError: the user did not make it on this machine, or it was damaged or edited.
     """
-    if trust:
-        return
-    if reason := distrust_reason(view):
-        raise UntrustedRecordError(view.path, reason, action, (*planned_commands(view.experiment), *more))
+    refuse_untrusted(
+        view.path,
+        action,
+        lambda: distrust_reason(view),
+        lambda: (*planned_commands(view.experiment), *more),
+        trust=trust,
+    )
 
 
 def require_own_record(path: Path, action: str, *, trust: bool) -> None:
@@ -236,28 +258,6 @@ def require_own_record(path: Path, action: str, *, trust: bool) -> None:
         UntrustedRecordError: the user did not make it on this machine, or the experiment was edited.
         RecordError: it is no record.
     """
-    if trust:
-        return
-    if reason := foreign_reason(path):
-        raise UntrustedRecordError(path, reason, action, planned_commands(load(path).experiment))
-
-
-def require_trusted_study(
-    folder: Path, name: str, content: bytes, commands: Callable[[], Sequence[str]], *, trust: bool
-) -> None:
-    """Check that the commands of a study's folder may run.
-
-    Args:
-        folder: of the study.
-        name: of its file.
-        content: of that file.
-        commands: returns a line for each command that would run.
-        trust: whether the user accepts the commands.
-
-    Raises:
-        UntrustedRecordError: the user did not start the study on this machine, or the file was edited.
-    """
-    if trust:
-        return
-    if reason := origin_reason(folder, "", [(name, content)]):
-        raise UntrustedRecordError(folder, reason, "resume", commands())
+    refuse_untrusted(
+        path, action, lambda: foreign_reason(path), lambda: planned_commands(load(path).experiment), trust=trust
+    )

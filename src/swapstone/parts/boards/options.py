@@ -6,7 +6,6 @@ from __future__ import annotations
 import attrs
 
 from swapstone.core.session.option_table import Piece, declared
-from swapstone.core.session.option_values import path_text
 
 _DRIVER = "The machine of the load generator"
 
@@ -17,7 +16,7 @@ class Boards(Piece):
 
     lg_env: str | None = attrs.field(
         default=None,
-        converter=path_text,
+        converter=attrs.converters.optional(str),
         metadata=declared("--lg-env FILE", "Measuring", "labgrid's environment, for --target labgrid:PLACE.  [LG_ENV]"),
     )
     driver_target: str | None = attrs.field(

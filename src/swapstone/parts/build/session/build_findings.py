@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from swapstone.core.factors import Level
-from swapstone.core.session.catalog import Listing, Rows
+from swapstone.core.session.catalog import Listing
 from swapstone.core.targets.health import MachineFindings
 from swapstone.parts.build.artifacts.allocators import cached_libcs
 from swapstone.parts.build.artifacts.libraries import library_version
@@ -20,13 +20,12 @@ def _allocator(level: Level) -> str:
 
 FINDINGS = MachineFindings(0, of_levels={"allocator": _allocator})
 
-
-def _rows() -> Rows:
-    head = ["library", "version", "needs", "what it is"]
-    return head, [
-        [name, library_version(name), ",".join(library.needs), library.description]
+LIST = Listing(
+    "libraries",
+    ("library", "version", "needs", "what it is"),
+    lambda: (
+        (name, library_version(name), ",".join(library.needs), library.description)
         for name, library in LIBRARIES.items()
-    ]
-
-
-LIST = Listing("libraries", _rows, 70)
+    ),
+    70,
+)

@@ -3,13 +3,8 @@
 
 from __future__ import annotations
 
-from swapstone.core.session.catalog import Listing, Rows
+from swapstone.core.session.catalog import Listing
 from swapstone.parts.published.data import figures
 
-
-def _rows() -> Rows:
-    head = ["study", "platform", "condition", "suite", "metric", "level", "value", "unit", "printed"]
-    return head, [[getattr(figure, name) for name in head] for figure in figures()]
-
-
-PUBLISHED = Listing("published", _rows, 100)
+_HEAD = ("study", "platform", "condition", "suite", "metric", "level", "value", "unit", "printed")
+PUBLISHED = Listing("published", _HEAD, lambda: ([getattr(each, name) for name in _HEAD] for each in figures()), 100)
