@@ -72,14 +72,13 @@ def first_difference(baseline: Sequence[bytes], candidate: Sequence[bytes]) -> t
     return None
 
 
-def output_notes(view: RecordView, *, same: bool = True) -> tuple[str, ...]:
+def output_notes(view: RecordView) -> tuple[str, ...]:
     """Return a sentence for each candidate of an own program: how its outputs relate to the baseline's; of several rows, the first few.
 
     It begins with "The same work" if all of them are equal.
 
     Args:
         view: the record.
-        same: whether what varies on both sides does so equally often.
     """
     experiment = view.experiment
     if experiment.own is None or experiment.rules < TAIL_RULES:
@@ -89,7 +88,7 @@ def output_notes(view: RecordView, *, same: bool = True) -> tuple[str, ...]:
     table = as_table(view.runs, ())
     for candidate in others[:_NOTED]:
         clauses = []
-        equal = same and len(experiment.workloads) <= _NOTED
+        equal = len(experiment.workloads) <= _NOTED
         for suite, workload in experiment.workloads[:_NOTED]:
             group = suite, workload, experiment.loads[0]
             relations = agreement(experiment, group, baseline.label, candidate.label, table)

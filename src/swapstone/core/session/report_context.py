@@ -17,7 +17,7 @@ from swapstone.core.model.references import study_with_figures
 from swapstone.core.model.safe_text import utf8_path
 from swapstone.core.record import Description, Meta, RecordView
 from swapstone.core.report.context import PartContext, ReportContext
-from swapstone.core.report.topics.output_parts import NAME, note, uneven
+from swapstone.core.report.topics.output_parts import NAME, note
 from swapstone.core.session.command_text import command_line
 from swapstone.core.session.equal_files import memory_notes
 from swapstone.core.session.explainer import explainers
@@ -94,7 +94,7 @@ def context_of(view: RecordView, beside: Path | None = None) -> ReportContext:
                 f"Made with the part {part}, which is not installed here: the record can be read, not repeated."
                 for part in missing_parts(description.parts)
             ),
-            *output_notes(view, same=uneven(parts) is None),
+            *output_notes(view),
             *filter(None, (note(parts),)),
             *memory_notes(view),
             *(text for each in of_parts for text in each.notes),

@@ -22,7 +22,6 @@ from swapstone.core.report.topics.output_parts import (
     PartOfSide,
 )
 from swapstone.core.session.pattern_limit import SlowPatternError, limited_patterns
-from swapstone.core.stats import equal_shares_p_value
 from swapstone.core.wire.agent_answer import AgentAnswer
 from swapstone.core.wire.kept_answer import decode_kept, restored
 from swapstone.core.wire.own_program_output import STDERR, STDOUT, Part, parts_of, without_metrics, without_name
@@ -166,7 +165,6 @@ def _part(printed: PrintedOutputs, varied: Variation, output: str, workload: str
         baseline=old,
         candidate=new,
         other_runs=new.runs if varied.constant else varied.other.size,
-        p_value=None if varied.constant or varied.other.size or min(map(len, ranked)) < 2 else _p_value(varied),
     )
 
 
@@ -182,14 +180,6 @@ def _shown(digest: str, part: Part | None, at: int) -> str:
     if part is None:
         return ""
     return literal_of(part.values[at], 0) if part.values[at] else f"{len(part.values)} times"
-
-
-def _p_value(varied: Variation) -> float:
-    """Test whether the value that most runs have is equally frequent on both sides."""
-    counts = [{digest: rows.size for digest, rows in side.items()} for side in (varied.baseline, varied.candidate)]
-    most = max(counts[0] | counts[1], key=lambda digest: counts[0].get(digest, 0) + counts[1].get(digest, 0))
-    old, new = ((each.get(most, 0), sum(each.values())) for each in counts)
-    return equal_shares_p_value(*old, *new)
 
 
 def literal_of(line: bytes, begin: int) -> str:

@@ -16,9 +16,6 @@ from swapstone.core.report.topics.topic import Topic
 
 NAME = "output-parts"
 
-_SMALL_P = 0.01
-"""A share that differs is stated below this p-value, times the number of parts (Bonferroni)."""
-
 MOST_PAIRS, MOST_PARTS = 8, 60
 """How many pairs of workload and variant, and how many parts of an output, are read: of up to 4 runs for each part."""
 
@@ -62,7 +59,6 @@ class OutputPart(FrozenStruct, frozen=True, kw_only=True):
         place: of the number in the line, from 1; 0 for the line itself, or the order of lines.
         baseline, candidate: its values.
         other_runs: how many runs of one side differ from what all runs of the other have in common; 0 if it varies on both sides.
-        p_value: of equal shares of the most frequent value (Fisher's exact test), where it varies on both sides; else None.
     """
 
     workload: str
@@ -73,7 +69,6 @@ class OutputPart(FrozenStruct, frozen=True, kw_only=True):
     baseline: PartOfSide
     candidate: PartOfSide
     other_runs: int
-    p_value: float | None
 
     @property
     def is_distinct(self) -> bool:
@@ -91,27 +86,14 @@ class OutputPart(FrozenStruct, frozen=True, kw_only=True):
 OutputParts = tuple[OutputPart, ...]
 
 
-def uneven(parts: OutputParts) -> OutputPart | None:
-    """Return the part that varies on both sides and whose most frequent value differs most in its share; None if none does."""
-    tested = [(each.p_value, number) for number, each in enumerate(parts) if each.p_value is not None]
-    p_value, number = min(tested, default=(1.0, 0))
-    return parts[number] if tested and p_value * len(tested) < _SMALL_P else None
-
-
 def note(parts: OutputParts) -> str:
-    """Return what varies, and which share differs, in one sentence or two; empty if nothing varies."""
+    """Return what varies, in one sentence; empty if nothing varies."""
     if not parts:
         return ""
     other = sum(each.other_runs > 0 for each in parts)
     number, vary = formatting.count(len(parts), "part"), "varies" if len(parts) == 1 else "vary"
     how = f"{other} as other work" if other else "from run to run on both sides"
-    text = f"Of the outputs, {number} {vary}, {how}: --all prints where."
-    if (found := uneven(parts)) is None:
-        return text
-    return (
-        f"{text} Not equally often: {formatting.safe(found.where)} (baseline {formatting.safe(found.baseline.text)}; candidate "
-        f"{formatting.safe(found.candidate.text)}; p {found.p_value:.1g}): a result that is sometimes wrong, or a rounded time."
-    )
+    return f"Of the outputs, {number} {vary}, {how}: --all prints where."
 
 
 def sections(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:
@@ -131,11 +113,9 @@ def sections(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:
         Field("baseline", "baseline", lambda each: each.baseline.text, right=False),
         Field("candidate", "candidate", lambda each: each.candidate.text, right=False),
         Field("other work", "other_runs", lambda each: each.other_runs, lambda runs: f"in {runs}" if runs else ""),
-        Field("p", "p_value", lambda each: each.p_value, lambda p: "" if p is None else f"{p:.1g}"),
     )
     notes = (
-        "A part that is the same in all runs of one side, and not of the other, is other work. What varies on both sides is none: p is "
-        "that of equal shares of its most frequent value (Fisher's exact test), and a time that is rounded differs in it too. "
+        "A part that is the same in all runs of one side, and not of the other, is other work. What varies on both sides is none. "
         f"{MOST_PAIRS} pairs of workload and variant, and {MOST_PARTS} parts of each output, are read at most.",
     )
     return (
