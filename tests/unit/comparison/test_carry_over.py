@@ -20,7 +20,8 @@ from benchmarks.carry_over_model import (
 
 from swapstone.core import plan
 from swapstone.core.comparison import carry_over
-from swapstone.core.model import DIRECTION_RULES, CaveatKind, Run, Verdict, counted_blocks
+from swapstone.core.comparison.run_table import as_table
+from swapstone.core.model import DIRECTION_RULES, CaveatKind, Run, Verdict
 from tests.unit import builders
 from tests.unit.comparison.test_limits import row
 
@@ -30,6 +31,12 @@ TRUE = (Verdict.EQUIVALENT, Verdict.SAME_MEDIAN, Verdict.INCONCLUSIVE)
 
 def largest(runs: list[Run]) -> int:
     return max(run.trial.prime for run in runs)
+
+
+def counted_blocks(runs: list[Run]) -> set[int]:
+    """Return the blocks of the only group that count."""
+    table = as_table(runs)
+    return {*table.block[table.counted].tolist()}
 
 
 @pytest.mark.slow
@@ -115,7 +122,7 @@ def test_figures_are_of_the_blocks_with_the_most_discarded_runs() -> None:
     machine = Machine(0.005, (0.0, 0.0), left_by_baseline(0.05))
     experiment = experiment_on(machine, 6)
     runs, _ = simulated(machine, experiment)
-    counted = counted_blocks(run.trial for run in runs)[plan.groups(experiment)[0]]
+    counted = counted_blocks(runs)
     assert min(counted) > 15 and {run.trial.prime for run in runs if run.trial.block == max(counted)} >= {0, 1}
     found = analysed(experiment, runs)
     (row,) = elapsed_rows(found)
@@ -169,7 +176,7 @@ def test_an_exact_number_of_blocks_counts_those_after_the_change() -> None:
     experiment = experiment_on(machine, 9, blocks=20)
     runs, _ = simulated(machine, experiment)
     assert largest(runs) == 1
-    assert len(counted_blocks(run.trial for run in runs)[plan.groups(experiment)[0]]) == 20
+    assert len(counted_blocks(runs)) == 20
     plain = experiment_on(Machine(0.005), 9, blocks=20)
     assert max(run.trial.block for run in simulated(Machine(0.005), plain)[0]) == 20
 

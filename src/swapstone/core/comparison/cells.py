@@ -108,7 +108,7 @@ def collect(runs: Runs) -> Cells:
     """Group runs into cells.
 
     Args:
-        runs: in any order; at most one per trial. Those that are discarded are counted and give no values (`counted_blocks`).
+        runs: in any order; at most one per trial. Those that are discarded are counted and give no values (`RunTable.counted`).
     """
     table = as_table(runs)
     cells: dict[Group, dict[str, Cell]] = {}

@@ -21,7 +21,7 @@ def latencies(experiment: Experiment, variants: Sequence[Variant], runs: Runs) -
 
     experiment: gives the order of workloads and loads.
     variants: in their order.
-    runs: in any order; those that do not count (`counted_blocks`) and those without success are ignored.
+    runs: in any order; those that do not count (`RunTable.counted`) and those without success are ignored.
     """
     table = as_table(runs, ())
     found = {key: [table.run(row) for row in rows] for key, rows in _grouped(table, HISTOGRAM).items()}

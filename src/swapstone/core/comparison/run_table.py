@@ -204,7 +204,10 @@ class RunTable(msgspec.Struct, frozen=True, dict=True):
 
     @functools.cached_property
     def counted(self) -> Mask:
-        """Return which rows are of blocks that count: `swapstone.core.model.counted_blocks`."""
+        """Return which rows are of blocks that count: those with the group's largest number of discarded runs, without block 0.
+
+        That number only grows while an experiment runs. Earlier blocks had fewer, so their measured runs are no sample of the same quantity.
+        """
         group, block, level, turn = self.turns
         most = np.full(len(self.groups), -1, dtype=np.int64)
         after_warm_up = block > 0

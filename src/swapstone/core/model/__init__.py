@@ -86,7 +86,6 @@ from swapstone.core.model.run_result import (
     Run,
     Sample,
     Status,
-    counted_blocks,
     discarded_by_block,
     percentile,
 )
@@ -201,7 +200,6 @@ __all__ = [
     "cgroup_file",
     "check_distinct",
     "check_scale",
-    "counted_blocks",
     "cycle_of",
     "discarded_by_block",
     "environment_variable",
