@@ -15,7 +15,7 @@ from swapstone.core.comparison.outputs import Agreement, Relation
 from swapstone.core.comparison.row_judgements import Judgement, Outcome, clock_judgement, sign_of, signs
 from swapstone.core.comparison.side_by_side import side_by_side
 from swapstone.core.comparison.suite_index import index_estimates
-from swapstone.core.comparison.verdicts import FEW_PAIRS, too_few_pairs_reason, undecided_reason
+from swapstone.core.comparison.verdicts import too_few_pairs_reason, undecided_reason
 from swapstone.core.model import CURRENT_RULES, Analysis, Comparison, Experiment, OwnProgram, Scale, Verdict
 from swapstone.core.stats import Interval
 from tests.unit import builders
@@ -151,10 +151,14 @@ def test_an_undecided_interval_names_its_sides(low: float, high: float, sides: s
 
 @pytest.mark.parametrize(("alpha", "text"), [(0.05, "95 % needs 6"), (0.01, "99 % needs 8"), (1e-6, "100 % needs 21")])
 def test_too_few_pairs_name_what_is_needed(alpha: float, text: str) -> None:
-    reason = too_few_pairs_reason(alpha, 3)
-    assert reason == f"few blocks: an interval at {text} pairs, and there are 3"
-    found = FEW_PAIRS.fullmatch(reason)
-    assert found is not None and found["have"] == "3"
+    assert too_few_pairs_reason(alpha, 3) == f"few blocks: an interval at {text} pairs, and there are 3"
+    assert too_few_pairs_reason(alpha, 3, 3) == too_few_pairs_reason(alpha, 3)
+
+
+def test_too_few_pairs_name_what_the_whole_report_needs() -> None:
+    assert too_few_pairs_reason(0.01, 3, 14, "replicates") == (
+        "few replicates: an interval needs 14 pairs, and there are 3"
+    )
 
 
 def test_ratios_of_any_positive_values_are_compared_between_clocks() -> None:

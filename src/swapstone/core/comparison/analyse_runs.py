@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
-from typing import TypeVar
 
 import msgspec
 import numpy as np
@@ -25,7 +25,7 @@ from swapstone.core.comparison.processors import undisturbed
 from swapstone.core.comparison.rows import Row, SizeValues, run_rows, size_rows
 from swapstone.core.comparison.run_table import OK, STATUSES, Runs, RunTable, as_table, metric_names
 from swapstone.core.comparison.suite_index import index_estimates, indices
-from swapstone.core.comparison.verdicts import FEW_PAIRS, comparison
+from swapstone.core.comparison.verdicts import TooFew, comparison, too_few_pairs_reason
 from swapstone.core.model import (
     DIRECTION_RULES,
     FAMILY_CORRECTION,
@@ -37,10 +37,8 @@ from swapstone.core.model import (
     Comparison,
     Copy,
     Experiment,
-    FactorEffect,
     Failure,
     Index,
-    Interaction,
     NullResult,
     Quantity,
     Variant,
@@ -48,8 +46,6 @@ from swapstone.core.model import (
     WorkSpec,
 )
 from swapstone.core.stats import distinct
-
-Judged = TypeVar("Judged", Comparison, FactorEffect, Interaction)
 
 CORRECTIONS = {
     FAMILY_CORRECTION: "Benjamini-Hochberg, with false-coverage-rate intervals (Benjamini and Yekutieli 2005)",
@@ -108,10 +104,13 @@ def analyse(
     )
     rates = error_rates(experiment, rows, of_indices, of_effects)
     needed = interval_pairs(experiment, variants, workloads) if experiment.rules >= TAIL_RULES else 0
-    worded = _worded(experiment, needed, _judged(experiment, rows, busy, rates))
-    comparisons = _with_carry_over(worded, findings.carry_overs)
+    unit = "replicates" if experiment.virtual else "blocks"
+    too_few = functools.partial(too_few_pairs_reason, needed=needed, unit=unit)
+    comparisons = _with_carry_over(_judged(experiment, rows, busy, rates, too_few), findings.carry_overs)
     noise = noise_of(table, workloads, virtual=experiment.virtual)
-    effects, interactions = judged(of_effects, rates=rates, margin=experiment.margin, rules=experiment.rules)
+    effects, interactions = judged(
+        of_effects, rates=rates, margin=experiment.margin, rules=experiment.rules, too_few=too_few
+    )
     every_index = indices(of_indices, rates, layouts=bool(experiment.layouts))
     copies = [variant for variant in variants if variant.copy is not Copy.FIRST]
     return Analysis(
@@ -137,8 +136,8 @@ def analyse(
         runs=len(table),
         correction=CORRECTIONS.get(experiment.correction, CORRECTIONS[FAMILY_CORRECTION]),
         layouts=tuple(spreads(experiment, variants, workloads, cells, busy)) if experiment.layouts else (),
-        effects=_worded(experiment, needed, effects),
-        interactions=_worded(experiment, needed, interactions),
+        effects=effects,
+        interactions=interactions,
         latencies=latencies(experiment, variants, table),
         time_series=time_series(experiment, variants, table),
         failure_rates=findings.failure_rates,
@@ -154,29 +153,6 @@ def _with_carry_over(found: tuple[Comparison, ...], carried: Mapping[Place, Carr
     return tuple(msgspec.structs.replace(each, carry_over=carried.get(place(each))) for each in found)
 
 
-def _worded(experiment: Experiment, needed: int, found: tuple[Judged, ...]) -> tuple[Judged, ...]:
-    """Return results whose reasons name the number of pairs that budgets and notes name too.
-
-    On the virtual clock, the word "blocks" becomes "replicates".
-
-    Args:
-        experiment: gives the clock.
-        needed: pairs that an interval needs; 0 to keep the number that follows from the level of each result.
-        found: results with reasons.
-    """
-    if not experiment.virtual and not needed:
-        return found
-    return tuple(msgspec.structs.replace(each, reason=_reworded(experiment, needed, each.reason)) for each in found)
-
-
-def _reworded(experiment: Experiment, needed: int, reason: str) -> str:
-    match = FEW_PAIRS.fullmatch(reason)
-    few = "few replicates" if experiment.virtual else "few blocks"
-    if match is not None and int(match["have"]) < needed:
-        return f"{few}: an interval needs {needed} pairs, and there are {match['have']}"
-    return reason.replace("few blocks", few, 1)
-
-
 def _blocks(table: RunTable) -> int:
     """Return the number of blocks with a successful run, without the warm-up."""
     return int(distinct(table.block[(table.status == OK) & (table.block > 0)]).size)
@@ -190,7 +166,7 @@ def _ordered(experiment: Experiment, rows: Sequence[Row]) -> list[Row]:
 
 
 def _judged(
-    experiment: Experiment, rows: Sequence[Row], busy: frozenset[str], rates: ErrorRates
+    experiment: Experiment, rows: Sequence[Row], busy: frozenset[str], rates: ErrorRates, too_few: TooFew
 ) -> tuple[Comparison, ...]:
     counted = {row.group for row in rows if row.metric.name == OF_ALL["cpu"] and row.before.size}
 
@@ -205,6 +181,7 @@ def _judged(
             margin=experiment.margin,
             preferred=row.metric.name == preferred(row),
             tail_alpha=rates.level(row.tail_family),
+            too_few=too_few,
         )
         for row in rows
     )

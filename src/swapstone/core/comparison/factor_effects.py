@@ -12,7 +12,7 @@ from swapstone.core.comparison.caveats import DIFFERENT
 from swapstone.core.comparison.contrast_estimates import Estimate
 from swapstone.core.comparison.error_rate import ErrorRates
 from swapstone.core.comparison.factorial_contrasts import Kind
-from swapstone.core.comparison.verdicts import too_few_pairs_reason, undecided_reason, verdict_of
+from swapstone.core.comparison.verdicts import TooFew, verdict_and_reason
 from swapstone.core.model import (
     TAIL_RULES,
     Direction,
@@ -35,7 +35,7 @@ _PRESENCES = {Verdict.CHANGED: Presence.PRESENT, Verdict.EQUIVALENT: Presence.AB
 
 
 def judged(
-    estimates: Sequence[Estimate], *, rates: ErrorRates, margin: float, rules: int
+    estimates: Sequence[Estimate], *, rates: ErrorRates, margin: float, rules: int, too_few: TooFew
 ) -> tuple[tuple[FactorEffect, ...], tuple[Interaction, ...]]:
     """Judge every estimate at its corrected level, and relate main effects to interactions.
 
@@ -44,13 +44,16 @@ def judged(
         rates: with the hypotheses of all estimates.
         margin: relative size of an effect that is of no interest.
         rules: of the experiment. By the current ones effects inside the margin are no more than the same median, as means are not examined.
+        too_few: words why there is no interval.
 
     Returns:
         The effects and the interactions, as `Analysis` holds them.
     """
     level = {id(each): rates.level(each.family) if each.inference is not None else rates.plain for each in estimates}
     effects = {
-        kind: [_effect(each, level[id(each)], margin, rules) for each in estimates if each.contrast.kind is kind]
+        kind: [
+            _effect(each, level[id(each)], margin, rules, too_few) for each in estimates if each.contrast.kind is kind
+        ]
         for kind in (Kind.MAIN, Kind.SIMPLE)
     }
     gaps = {
@@ -59,7 +62,7 @@ def judged(
         if len(effect.held) == 1
     }
     interactions = tuple(
-        _interaction(each, level[id(each)], margin, gaps)
+        _interaction(each, level[id(each)], margin, gaps, too_few)
         for each in estimates
         if each.contrast.kind is Kind.INTERACTION
     )
@@ -83,8 +86,8 @@ def _marked(effects: Sequence[FactorEffect], interactions: Sequence[Interaction]
         yield msgspec.structs.replace(effect, depends_on=names)
 
 
-def _effect(estimate: Estimate, alpha: float, margin: float, rules: int) -> FactorEffect:
-    verdict, reason = estimate.exclusion or _verdict(estimate, alpha, margin, estimate.metric.better)
+def _effect(estimate: Estimate, alpha: float, margin: float, rules: int, too_few: TooFew) -> FactorEffect:
+    verdict, reason = estimate.exclusion or _verdict(estimate, alpha, margin, too_few, estimate.metric.better)
     if verdict is Verdict.EQUIVALENT and rules >= TAIL_RULES and estimate.metric.quantity is not Quantity.SIZE:
         verdict, reason = Verdict.SAME_MEDIAN, "same median; the means of effects are not examined"
     # Not reported for simple effects, and costly for so many.
@@ -97,14 +100,16 @@ def _effect(estimate: Estimate, alpha: float, margin: float, rules: int) -> Fact
     )
 
 
-def _interaction(estimate: Estimate, alpha: float, margin: float, gaps: Mapping[Gap, FactorEffect]) -> Interaction:
+def _interaction(
+    estimate: Estimate, alpha: float, margin: float, gaps: Mapping[Gap, FactorEffect], too_few: TooFew
+) -> Interaction:
     change, by = estimate.contrast.changes
     if estimate.exclusion:
         inconclusive = estimate.exclusion[0] is Verdict.INCONCLUSIVE
         presence, reason = Presence.UNDECIDED if inconclusive else Presence.UNAVAILABLE, estimate.exclusion[1]
     else:
         # The rule is that of verdicts, without a better direction.
-        verdict, reason = _verdict(estimate, alpha, margin, Direction.NEITHER, "interaction")
+        verdict, reason = _verdict(estimate, alpha, margin, too_few, Direction.NEITHER, what="interaction")
         presence = _PRESENCES.get(verdict, Presence.UNDECIDED)
     numbers = estimate.numbers
     without, within = (
@@ -148,14 +153,12 @@ def _estimated(estimate: Estimate, alpha: float, *, visible: bool) -> dict[str, 
 
 
 def _verdict(
-    estimate: Estimate, alpha: float, margin: float, better: Direction, what: str = "difference"
+    estimate: Estimate, alpha: float, margin: float, too_few: TooFew, better: Direction, *, what: str = "difference"
 ) -> tuple[Verdict, str]:
-    numbers, interval = estimate.numbers, estimate.interval(alpha)
+    numbers = estimate.numbers
     assert numbers is not None, "an estimate without values has an exclusion"
-    if interval is None:
-        return Verdict.INCONCLUSIVE, too_few_pairs_reason(alpha, numbers.values.size)
-    verdict = verdict_of(interval, numbers.limit(margin), better)
-    return verdict, undecided_reason(interval, what) if verdict is Verdict.INCONCLUSIVE else ""
+    few = too_few(alpha, numbers.values.size)
+    return verdict_and_reason(estimate.interval(alpha), numbers.limit(margin), better, few, what)
 
 
 def closed_share(

@@ -206,7 +206,7 @@ class RunTable(msgspec.Struct, frozen=True, dict=True):
     def counted(self) -> Mask:
         """Return which rows are of blocks that count: those with the group's largest number of discarded runs, without block 0.
 
-        That number only grows while an experiment runs. Earlier blocks had fewer, so their measured runs are no sample of the same quantity.
+        That number only grows while an experiment runs. The measured runs of earlier blocks are no sample of the same quantity.
         """
         group, block, level, turn = self.turns
         most = np.full(len(self.groups), -1, dtype=np.int64)

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-import re
+from collections.abc import Callable
 
 import msgspec
 import numpy as np
@@ -43,8 +43,34 @@ difference in 2.5 % of rows at most; a false "better" or "worse" would be read a
 """
 
 
+def too_few_pairs_reason(alpha: float, have: int, needed: int = 0, unit: str = "blocks") -> str:
+    """Return why there is no interval.
+
+    Args:
+        alpha: 1 - confidence of the interval.
+        have: number of pairs.
+        needed: how many all intervals of the report need, as budgets and notes name it; 0 if that is not known.
+        unit: what holds a pair.
+    """
+    if have < needed:
+        return f"few {unit}: an interval needs {needed} pairs, and there are {have}"
+    return (
+        f"few {unit}: an interval at {100 * (1 - alpha):.4g} % needs {pairs_needed(alpha)} pairs, and there are {have}"
+    )
+
+
+TooFew = Callable[[float, int], str]
+"""Returns why there is no interval, as `too_few_pairs_reason`."""
+
+
 def comparison(
-    row: Row, *, alpha: float, margin: float, preferred: bool, tail_alpha: float | None = None
+    row: Row,
+    *,
+    alpha: float,
+    margin: float,
+    preferred: bool,
+    tail_alpha: float | None = None,
+    too_few: TooFew = too_few_pairs_reason,
 ) -> Comparison:
     """Judge a row.
 
@@ -54,15 +80,12 @@ def comparison(
         margin: relative size of an effect that is of no interest.
         preferred: whether this is the time metric that reports read first.
         tail_alpha: level of the test of the means; `alpha` if None.
+        too_few: words why there is no interval.
     """
     effect, interval, visible = _inferred(row, alpha)
-    if row.exclusion:
-        verdict, reason = row.exclusion
-    elif interval is None:
-        verdict, reason = Verdict.INCONCLUSIVE, too_few_pairs_reason(alpha, row.before.size)
-    else:
-        verdict = verdict_of(interval, row.limit(margin), row.metric.better)
-        reason = undecided_reason(interval) if verdict is Verdict.INCONCLUSIVE else ""
+    verdict, reason = row.exclusion or verdict_and_reason(
+        interval, row.limit(margin), row.metric.better, too_few(alpha, row.before.size)
+    )
     usable = not row.exclusion
     found = Comparison(
         suite=row.group[0],
@@ -321,15 +344,22 @@ def _shown(row: Row, value: float) -> float:
     return math.exp(value)
 
 
-FEW_PAIRS = re.compile(r"few blocks: an interval at [0-9.e-]+ % needs [0-9]+ pairs, and there are (?P<have>[0-9]+)")
-"""Matches what `too_few_pairs_reason` returns."""
+def verdict_and_reason(
+    interval: Interval | None, limit: float, better: Direction, too_few: str, what: str = "difference"
+) -> tuple[Verdict, str]:
+    """Return the verdict, and why it is inconclusive.
 
-
-def too_few_pairs_reason(alpha: float, have: int) -> str:
-    """Return why there is no interval."""
-    return (
-        f"few blocks: an interval at {100 * (1 - alpha):.4g} % needs {pairs_needed(alpha)} pairs, and there are {have}"
-    )
+    Args:
+        interval: as of `verdict_of`, like the next two; None without one.
+        limit: the largest effect inside the margin.
+        better: which direction is better.
+        too_few: why there is no interval.
+        what: 0 means that there is none of it.
+    """
+    if interval is None:
+        return Verdict.INCONCLUSIVE, too_few
+    verdict = verdict_of(interval, limit, better)
+    return verdict, undecided_reason(interval, what) if verdict is Verdict.INCONCLUSIVE else ""
 
 
 def undecided_reason(interval: Interval, what: str = "difference") -> str:
