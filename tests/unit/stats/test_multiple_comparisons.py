@@ -9,7 +9,7 @@ import scipy.stats
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from swapstone.core.stats import SignedRank, common_level, rejections
+from swapstone.core.stats import SignedRank, common_level, holm, rejections
 
 families = st.lists(st.floats(0, 1), min_size=1, max_size=40)
 rates = st.sampled_from([0.01, 0.05, 0.1, 0.2])
@@ -20,6 +20,13 @@ def test_rejections_equal_those_of_scipy(p_values: list[float], rate: float) -> 
     adjusted = scipy.stats.false_discovery_control(p_values, method="bh")
     near = np.isclose(adjusted, rate, rtol=1e-12)  # there the two round differently
     assert abs(rejections(p_values, rate) - int((adjusted <= rate).sum())) <= near.sum()
+
+
+@given(st.lists(st.floats(0, 0.2), max_size=20), rates)
+def test_holm_rejects_as_long_as_each_p_value_is_within_its_share(p_values: list[float], rate: float) -> None:
+    order = np.argsort(p_values, kind="stable").tolist()
+    within = [p_values[number] <= rate / (len(order) - rank) for rank, number in enumerate(order)]
+    assert holm(p_values, rate) == {number for rank, number in enumerate(order) if all(within[: rank + 1])}
 
 
 @example([0.0, 0.0, 0.0], 0.05)  # 3 * 0.05 / 3 is above 0.05

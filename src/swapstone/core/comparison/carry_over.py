@@ -41,7 +41,7 @@ from swapstone.core.model import (
     WorkSpec,
 )
 from swapstone.core.model.number_text import quantity
-from swapstone.core.stats import LOG_QUANTUM, Interval, SignedRank
+from swapstone.core.stats import LOG_QUANTUM, Interval, SignedRank, holm
 
 Floats = NDArray[np.float64]
 
@@ -206,28 +206,17 @@ def judge(experiment: Experiment, tested: Sequence[Tested], *, running: bool = F
     rate = FAMILY_RATE
     if experiment.rules >= DIRECTION_RULES:
         rate = LOOK_RATE if running else LAST_RATE
-    first = _holm([each.first.p_value for each in tested], rate)
-    remaining = _holm([each.strongest.p_value * len(each.remaining) for each in tested], rate)
+    first = holm([each.first.p_value for each in tested], rate)
+    remaining = holm([each.strongest.p_value * len(each.remaining) for each in tested], rate)
     return [
         msgspec.structs.replace(
             each,
-            fires=fires,
-            found=each.strongest if lasts else None,
-            matters=lasts and _matters(experiment, each.row, each.strongest),
+            fires=number in first,
+            found=each.strongest if number in remaining else None,
+            matters=number in remaining and _matters(experiment, each.row, each.strongest),
         )
-        for each, fires, lasts in zip(tested, first, remaining, strict=True)
+        for number, each in enumerate(tested)
     ]
-
-
-def _holm(p_values: Sequence[float], rate: float) -> list[bool]:
-    """Return which hypotheses Holm's procedure (1979) rejects at a rate."""
-    order = sorted(range(len(p_values)), key=lambda number: p_values[number])
-    rejected = [False] * len(p_values)
-    for rank, number in enumerate(order):
-        if p_values[number] > rate / (len(p_values) - rank):
-            break
-        rejected[number] = True
-    return rejected
 
 
 def _matters(experiment: Experiment, row: Row, found: Evidence) -> bool:

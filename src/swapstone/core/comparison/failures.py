@@ -29,7 +29,7 @@ from swapstone.core.model import (
     WorkSpec,
 )
 from swapstone.core.model.number_text import share_with_interval
-from swapstone.core.stats import distinct, sign_flip_p_value, wilson
+from swapstone.core.stats import distinct, holm, sign_flip_p_value, wilson
 
 FEWEST = 2
 """A single failed run is a caveat."""
@@ -161,12 +161,8 @@ def decided(found: Sequence[FailureRates], alpha: float, *, tested: bool) -> lis
         alpha: rate at which any of the tests rejects falsely.
         tested: whether the test makes a side unfit, at `alpha` without correction, because that is the safe side.
     """
-    able = sorted((each.p_value, number) for number, each in enumerate(found) if 2.0 ** (1 - each.discordant) <= alpha)
-    significant = set()
-    for rank, (p_value, number) in enumerate(able):
-        if p_value > alpha / (len(able) - rank):
-            break
-        significant.add(number)
+    able = [number for number, each in enumerate(found) if 2.0 ** (1 - each.discordant) <= alpha]
+    significant = {able[place] for place in holm([found[number].p_value for number in able], alpha)}
     judged = []
     for number, each in enumerate(found):
         unfit = [
