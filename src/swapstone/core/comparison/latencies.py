@@ -4,11 +4,13 @@
 from __future__ import annotations
 
 import collections
-from collections.abc import Iterable, Mapping, Sequence
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
-from swapstone.core.comparison.run_table import HISTOGRAM, OK, SERIES, Runs, RunTable, as_table
+from swapstone.core.comparison.run_table import HISTOGRAM, OK, SERIES, Place, Runs, as_table
 from swapstone.core.model import Experiment, Latency, Run, TimeSeries, Variant, percentile
 from swapstone.core.stats import exceedance, median_interval
 
@@ -23,74 +25,46 @@ def latencies(experiment: Experiment, variants: Sequence[Variant], runs: Runs) -
     variants: in their order.
     runs: in any order; those that do not count (`RunTable.counted`) and those without success are ignored.
     """
-    table = as_table(runs, ())
-    found = {key: [table.run(row) for row in rows] for key, rows in _grouped(table, HISTOGRAM).items()}
-    return tuple(
-        _latency(place, found[_key(place)], exact=experiment.virtual)
-        for place in _places(experiment, variants)
-        if _key(place) in found
-    )
+    found = _runs_with(HISTOGRAM, experiment, variants, runs)
+    return tuple(_latency(place, list(made), exact=experiment.virtual) for place, made in found)
 
 
 def time_series(experiment: Experiment, variants: Sequence[Variant], runs: Runs) -> tuple[TimeSeries, ...]:
     """Return the series of the first run of each variant that has any; arguments as `latencies`."""
-    table = as_table(runs, ())
-    found = {key: table.run(rows[0]) for key, rows in _grouped(table, SERIES).items()}
     return tuple(
         TimeSeries(
-            suite=place[0],
-            workload=place[1],
-            load=place[2],
-            variant=place[3],
-            block=found[_key(place)].trial.block,
-            series=tuple((one.metric, one.values) for one in found[_key(place)].series),
+            **place,
+            block=first.trial.block,
+            series=tuple((one.metric, one.values) for one in first.series),
         )
-        for place in _places(experiment, variants)
-        if _key(place) in found
+        for place, made in _runs_with(SERIES, experiment, variants, runs)
+        for first in itertools.islice(made, 1)
     )
 
 
-Place = tuple[str, str, str, Variant]
-"""(suite, workload, load, variant)"""
-
-Key = tuple[str, str, str, str]
-"""(suite, workload, load, label of the variant), as a run's trial has them."""
-
-
-def _places(experiment: Experiment, variants: Sequence[Variant]) -> Iterable[Place]:
-    return (
-        (suite, workload, load, variant)
-        for suite, workload in experiment.workloads
-        for load in experiment.loads
-        for variant in variants
-    )
-
-
-def _key(place: Place) -> Key:
-    return (*place[:3], place[3].label)
-
-
-def _grouped(table: RunTable, extra: int) -> Mapping[Key, list[int]]:
-    """Return the rows of successful runs that count and have a histogram or series, by block."""
+def _runs_with(
+    extra: int, experiment: Experiment, variants: Sequence[Variant], runs: Runs
+) -> Iterator[tuple[dict[str, Any], Iterator[Run]]]:
+    """Yield the fields that name a variant's runs, and those that are successful, count, and have a histogram or series, by block."""
+    table = as_table(runs, ())
     rows = np.flatnonzero((table.extras & extra != 0) & (table.status == OK) & (table.prime == 0))
     rows = rows[table.counted[rows]] if rows.size else rows
-    found: dict[Key, list[int]] = collections.defaultdict(list)
+    found: dict[Place, list[int]] = collections.defaultdict(list)
     for row in rows[np.argsort(table.block[rows], kind="stable")].tolist():
         found[table.places[int(table.place[row])]].append(row)
-    return found
+    for (suite, workload), load, variant in itertools.product(experiment.workloads, experiment.loads, variants):
+        if mine := found.get((suite, workload, load, variant.label)):
+            yield {"suite": suite, "workload": workload, "load": load, "variant": variant}, map(table.run, mine)
 
 
-def _latency(place: Place, runs: Sequence[Run], *, exact: bool) -> Latency:
+def _latency(place: Mapping[str, Any], runs: Sequence[Run], *, exact: bool) -> Latency:
     counts: collections.Counter[int] = collections.Counter()
     for run in runs:
         counts.update(dict(run.histogram))
     histogram = tuple(sorted(counts.items()))
     maxima = tuple(value for run in runs for value in _sample(run, "max"))
     return Latency(
-        suite=place[0],
-        workload=place[1],
-        load=place[2],
-        variant=place[3],
+        **place,
         blocks=tuple(run.trial.block for run in runs for _ in _sample(run, "max")),
         maxima=maxima,
         averages=tuple(value for run in runs for value in _sample(run, "avg")),
