@@ -52,7 +52,7 @@ from swapstone.core.model import (
     Verdict,
     Workload,
 )
-from swapstone.core.stats import mean_ratio
+from swapstone.core.stats import SignedRank, mean_ratio
 
 Floats = NDArray[np.float64]
 Noise = Callable[[np.random.Generator, int], Floats]
@@ -132,7 +132,7 @@ def rates_of(rows: Sequence[Row], correction: str) -> ErrorRates:
 
 def marked(each: Row, rates: ErrorRates) -> bool:
     """Return whether the median or the tail of a row differs significantly."""
-    assert each.inference is not None
+    assert isinstance(each.inference, SignedRank)
     tail = each.tail is not None and each.tail[0] <= rates.level(each.tail_family)
     return each.inference.p_value <= rates.level(each.family) or tail
 

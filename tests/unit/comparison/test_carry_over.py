@@ -18,7 +18,6 @@ from benchmarks.carry_over_model import (
     simulated,
 )
 
-from swapstone.core import plan
 from swapstone.core.comparison import carry_over
 from swapstone.core.comparison.run_table import as_table
 from swapstone.core.model import DIRECTION_RULES, CaveatKind, Run, Verdict

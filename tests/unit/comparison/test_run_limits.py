@@ -43,7 +43,7 @@ from swapstone.core.model import (
     Status,
     Verdict,
 )
-from swapstone.core.stats import sign_flip_p_value
+from swapstone.core.stats import KnownCentre, sign_flip_p_value
 from tests.unit import builders
 from tests.unit.comparison.conftest import METRICS, Bench, caveats
 from tests.unit.comparison.test_limits import row
@@ -526,16 +526,16 @@ def test_half_of_a_width_is_a_ratio_less_1_or_a_share_of_the_baseline() -> None:
 def test_an_excluded_row_has_no_mean_and_no_inference() -> None:
     values = np.linspace(100.0, 101.0, 6)
     excluded = row(values, values, exclusion=(Verdict.INVALID, "why"))
-    assert excluded.mean_effect(0.05) is None and excluded.inference is None and excluded.centre is None
-    assert row([], []).mean_effect(0.05) is None and row([], []).centre is None
+    assert excluded.mean_effect(0.05) is None and excluded.inference is None
+    assert row([], []).mean_effect(0.05) is None and row([], []).inference is None
     assert row(values, values, means=None).mean_effect(0.05) is None
     constant = row([2.0] * 6, [3.0] * 6, constant=True)
-    assert constant.centre == math.log(3) - math.log(2)
+    assert constant.inference == KnownCentre(math.log(3) - math.log(2))
     mean = constant.mean_effect(0.05)
     assert mean is not None and mean.interval is not None
     assert (mean.effect, mean.interval.low, mean.interval.high) == (1.5, 1.5, 1.5)
     zero = row([0.0] * 6, [3.0] * 6, constant=True)
-    assert zero.centre == 3.0
+    assert zero.inference == KnownCentre(3.0)
     mean = zero.mean_effect(0.05)
     assert mean is not None and mean.effect == 3.0
 

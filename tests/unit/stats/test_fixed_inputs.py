@@ -14,7 +14,15 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from swapstone.core.stats import RunOrder, SignedRank, binomial_tail, dependence_p_value, difference_p_value, wilson
+from swapstone.core.stats import (
+    KnownCentre,
+    RunOrder,
+    SignedRank,
+    binomial_tail,
+    dependence_p_value,
+    difference_p_value,
+    wilson,
+)
 from swapstone.core.stats import sign_flip_p_value as sign_flip
 from swapstone.core.stats.mean_ratio import student_quantile
 from swapstone.core.stats.predecessor_test import draws_of, normal_scores, student_tail
@@ -196,11 +204,12 @@ def test_equal_sets_have_the_p_value_1(n: int) -> None:
 
 def test_one_difference_has_the_p_value_1_and_far_sets_the_smallest_level() -> None:
     one = SignedRank(np.array([5.0]), QUANTUM)
-    assert difference_p_value(one, 0.0) == difference_p_value(0.0, one) == 1.0
+    assert difference_p_value(one, KnownCentre(0.0)) == difference_p_value(KnownCentre(0.0), one) == 1.0
     many = SignedRank(np.linspace(1.0, 1.01, 60), QUANTUM)
-    assert difference_p_value(many, 100.0) == 1e-12
+    far = KnownCentre(100.0)
+    assert difference_p_value(many, far) == 1e-12
     few = SignedRank(np.linspace(1.0, 1.01, 10), QUANTUM)
-    assert difference_p_value(many, 100.0) < difference_p_value(few, 100.0) == 2.0**-9
+    assert difference_p_value(many, far) < difference_p_value(few, far) == 2.0**-9
 
 
 # Student's distribution

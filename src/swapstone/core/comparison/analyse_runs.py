@@ -45,7 +45,7 @@ from swapstone.core.model import (
     Verdict,
     WorkSpec,
 )
-from swapstone.core.stats import distinct
+from swapstone.core.stats import SignedRank, distinct
 
 CORRECTIONS = {
     FAMILY_CORRECTION: "Benjamini-Hochberg, with false-coverage-rate intervals (Benjamini and Yekutieli 2005)",
@@ -177,7 +177,7 @@ def _judged(
     return tuple(
         comparison(
             row,
-            alpha=rates.plain if row.inference is None else rates.level(row.family),
+            alpha=rates.level(row.family) if isinstance(row.inference, SignedRank) else rates.plain,
             margin=experiment.margin,
             preferred=row.metric.name == preferred(row),
             tail_alpha=rates.level(row.tail_family),

@@ -222,7 +222,7 @@ def judge(experiment: Experiment, tested: Sequence[Tested], *, running: bool = F
 def _matters(experiment: Experiment, row: Row, found: Evidence) -> bool:
     """Return whether a bias is too large, or could change the verdict if it were removed."""
     inference = row.inference
-    if inference is None:
+    if not isinstance(inference, SignedRank):
         return False
     limit = row.limit(experiment.margin)
     if abs(found.bias) > max(limit / 2, NEGLIGIBLE * abs(inference.estimate())):

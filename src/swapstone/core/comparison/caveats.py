@@ -25,7 +25,7 @@ from swapstone.core.model import (
     Status,
     Verdict,
 )
-from swapstone.core.stats import binomial_tail, common_level, dependence_p_value, distinct
+from swapstone.core.stats import SignedRank, binomial_tail, common_level, dependence_p_value, distinct
 
 STEAL_PERCENT = 1.0
 """Stolen processor time above this is reported: 1 % is the smallest effect that users commonly look for."""
@@ -159,7 +159,11 @@ def _not_observed(experiment: Experiment) -> Iterator[Caveat]:
 
 def _dependent(rows: Sequence[Row]) -> Iterator[Caveat]:
     """Test time rows for serial dependence. Their pairs are in order of time, and positive dependence makes intervals too narrow."""
-    timed = [row for row in rows if row.inference is not None and row.scale is Scale.RATIO and row.metric.unit == "ns"]
+    timed = [
+        row
+        for row in rows
+        if isinstance(row.inference, SignedRank) and row.scale is Scale.RATIO and row.metric.unit == "ns"
+    ]
     if not timed:
         return
     p_values = [dependence_p_value(np.log(row.after) - np.log(row.before)) for row in timed]
@@ -179,7 +183,7 @@ def _nulls(rows: Sequence[Row], comparisons: Sequence[Comparison], rates: ErrorR
     """Count families that differ, not rows: the rows of a family share their runs, and the correction is for a family."""
     differing: collections.Counter[Family] = collections.Counter()
     for row, found in zip(rows, comparisons, strict=True):
-        if row.null and (row.inference is not None or found.verdict in DIFFERENT):
+        if row.null and (isinstance(row.inference, SignedRank) or found.verdict in DIFFERENT):
             differing[rates.corrected(row.family)] += found.verdict in DIFFERENT
     hits, families = sum(1 for count in differing.values() if count), len(differing)
     if hits and binomial_tail(hits, families, rates.plain) <= SURPRISE:

@@ -18,7 +18,7 @@ from swapstone.core.comparison.layout_spread import by_layout
 from swapstone.core.comparison.rows import scale_of
 from swapstone.core.comparison.run_table import Ints
 from swapstone.core.model import Metric, Scale, Verdict
-from swapstone.core.stats import LOG_QUANTUM, Interval, SignedRank, difference_quantum, median
+from swapstone.core.stats import LOG_QUANTUM, Inference, Interval, KnownCentre, SignedRank, difference_quantum, median
 
 Floats = NDArray[np.float64]
 
@@ -75,22 +75,14 @@ class Numbers(msgspec.Struct, frozen=True, dict=True):
     constant: bool
 
     @functools.cached_property
-    def inference(self) -> SignedRank | None:
-        """Return the inference on the blocks; None if the values are constant or absent."""
-        return None if self.constant else SignedRank(self.values, self.quantum)
+    def inference(self) -> Inference:
+        """Return the inference on the blocks."""
+        found = SignedRank(self.values, self.quantum)
+        return KnownCentre(found.estimate()) if self.constant else found
 
     def middle(self, values: Floats) -> float:
-        """Return the estimated location: the Hodges-Lehmann estimate, or the value itself if it is constant."""
-        if self.constant:
-            return round(float(values[0]) / self.quantum) * self.quantum
+        """Return the estimated location: the Hodges-Lehmann estimate, which is the value itself if it is constant."""
         return SignedRank(values, self.quantum).estimate()
-
-    def interval(self, alpha: float) -> Interval | None:
-        """Return the confidence interval; of zero width for a constant, None with too few blocks."""
-        if self.inference is not None:
-            return self.inference.interval(alpha)
-        exact = self.middle(self.values)
-        return Interval(exact, exact)
 
     def limit(self, margin: float) -> float:
         """Return the largest contrast inside the margin: log(1 + margin), or the margin times the reference."""
@@ -127,13 +119,13 @@ class Estimate(msgspec.Struct, frozen=True):
         return Family((self.suite, self.load, index, self.metric.quantity, self.contrast.kind, len(self.contrast.held)))
 
     @property
-    def inference(self) -> SignedRank | None:
-        """Return the inference; None if the values are constant or absent."""
+    def inference(self) -> Inference | None:
+        """Return the inference; None without values."""
         return None if self.numbers is None else self.numbers.inference
 
     def interval(self, alpha: float) -> Interval | None:
         """Return the interval on the scale of inference; None with too few blocks or without values."""
-        return None if self.numbers is None else self.numbers.interval(alpha)
+        return None if self.inference is None else self.inference.interval(alpha)
 
     def shown(self, value: float | None) -> float | None:
         """Convert a value from the scale of inference to a ratio or a difference."""

@@ -24,6 +24,7 @@ from swapstone.core.model import (
     Scale,
     Verdict,
 )
+from swapstone.core.stats import SignedRank
 
 Place = tuple[str, str, str, str]
 """(suite, workload, load, metric)"""
@@ -49,7 +50,10 @@ def judged(
     Returns:
         The effects and the interactions, as `Analysis` holds them.
     """
-    level = {id(each): rates.level(each.family) if each.inference is not None else rates.plain for each in estimates}
+    level = {
+        id(each): rates.level(each.family) if isinstance(each.inference, SignedRank) else rates.plain
+        for each in estimates
+    }
     effects = {
         kind: [
             _effect(each, level[id(each)], margin, rules, too_few) for each in estimates if each.contrast.kind is kind

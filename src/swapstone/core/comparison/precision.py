@@ -29,7 +29,7 @@ from swapstone.core.model import (
     WorkloadPrecision,
     WorkSpec,
 )
-from swapstone.core.stats import median
+from swapstone.core.stats import SignedRank, median
 
 LARGE_MODE = 0.1
 """Share of runs of the rarest slow mode that must have been able to show before an own program with a difference stops."""
@@ -157,12 +157,9 @@ def _missing_runs(experiment: Experiment, row: Row, rates: ErrorRates) -> int:
     median differs significantly does not matter, so that significance never stops an experiment. Bundled workloads are many, and would
     need several times their usual budget.
     """
-    if experiment.own is None or experiment.virtual or experiment.rules < TAIL_RULES:
+    if experiment.own is None or experiment.virtual or experiment.rules < TAIL_RULES or row.inference is None:
         return 0
-    centre = row.centre
-    if centre is None:
-        return 0
-    if abs(centre) > row.limit(experiment.margin):
+    if abs(row.inference.estimate()) > row.limit(experiment.margin):
         return missing_for_direction(row, experiment.margin)
     if _verdict(row, rates, experiment.margin) is Verdict.EQUIVALENT:
         return 0
@@ -175,9 +172,10 @@ def missing_for_direction(row: Row, margin: float) -> int:
     A mode of a tenth of the runs must have been able to show, unless the effect is so large that one of ten times the time would not turn
     it; and the mean must be outside the margin on the same side, or the runs be as many as an equivalent row needs and more.
     """
-    centre, mean = row.centre, row.mean_effect(0.5)  # the level of its interval is of no interest here
-    if centre is None or mean is None:
+    mean = row.mean_effect(0.5)  # the level of its interval is of no interest here
+    if row.inference is None or mean is None:
         return 0
+    centre = row.inference.estimate()
     ratio = row.scale is Scale.RATIO
     of_means = math.log(mean.effect) if ratio else mean.effect
     if math.copysign(1.0, centre) * of_means <= row.limit(margin):
@@ -188,7 +186,7 @@ def missing_for_direction(row: Row, margin: float) -> int:
 
 
 def _verdict(row: Row, rates: ErrorRates, margin: float) -> Verdict:
-    alpha = rates.plain if row.inference is None else rates.level(row.family)
+    alpha = rates.level(row.family) if isinstance(row.inference, SignedRank) else rates.plain
     return comparison(row, alpha=alpha, margin=margin, preferred=False, tail_alpha=rates.level(row.tail_family)).verdict
 
 

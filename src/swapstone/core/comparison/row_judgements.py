@@ -13,11 +13,12 @@ import numpy as np
 from swapstone.core.comparison.verdicts import verdict_of
 from swapstone.core.model import Comparison, FrozenStruct, Scale, Verdict
 from swapstone.core.stats import (
+    Inference,
     Interval,
+    KnownCentre,
     SignedRank,
     common_level,
     deviating_units,
-    difference_of_estimates,
     difference_p_value,
     interval_of_difference,
     log_ratios,
@@ -167,16 +168,16 @@ def _no_ratio(pair: Sides, names: Sequence[str]) -> str:
     return ", ".join(silent) or ("" if ratios else "an effect is a difference, not a ratio")
 
 
-def _centre(side: Comparison) -> SignedRank | float:
-    """Return the logarithm of an exact ratio, else the inference on the pairs."""
+def _centre(side: Comparison) -> Inference:
+    """Return the inference on the logarithms of the pairs."""
     if side.exact:
-        return math.log(side.candidate_values[0]) - math.log(side.baseline_values[0])
+        return KnownCentre(math.log(side.candidate_values[0]) - math.log(side.baseline_values[0]))
     return log_ratios(np.array(side.baseline_values), np.array(side.candidate_values))
 
 
-def _sized(centres: Sequence[SignedRank | float], margin: float, alpha: float) -> Judgement:
+def _sized(centres: Sequence[Inference], margin: float, alpha: float) -> Judgement:
     first, second = centres
-    ratio = math.exp(difference_of_estimates(first, second))
+    ratio = math.exp(second.estimate() - first.estimate())
     interval = interval_of_difference(first, second, alpha)
     pairs = [one.n for one in centres if isinstance(one, SignedRank)]
     if interval is None:

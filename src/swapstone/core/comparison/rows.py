@@ -33,7 +33,9 @@ from swapstone.core.model import (
 )
 from swapstone.core.stats import (
     AverageEffect,
+    Inference,
     Interval,
+    KnownCentre,
     SignedRank,
     differences,
     log_ratios,
@@ -107,20 +109,23 @@ class Row(msgspec.Struct, frozen=True, dict=True):
         return scale_of(np.concatenate([self.before, self.after]))
 
     @functools.cached_property
-    def inference(self) -> SignedRank | None:
-        """Return the inference on the pairs; None if the values are constant or absent."""
-        if self.exclusion or self.constant or self.before.size == 0:
+    def inference(self) -> Inference | None:
+        """Return the inference on the pairs, of log ratios or differences; None without values, or if the two can't be compared."""
+        if self.exclusion or self.before.size == 0:
             return None
-        prepare = log_ratios if self.scale is Scale.RATIO else differences
-        return prepare(self.before, self.after)
+        ratio = self.scale is Scale.RATIO
+        if self.constant:
+            before, after = float(self.before[0]), float(self.after[0])
+            return KnownCentre(math.log(after) - math.log(before) if ratio else after - before)
+        return (log_ratios if ratio else differences)(self.before, self.after)
 
     @functools.cached_property
     def tail(self) -> tuple[float, bool] | None:
         """Return the p-value of equal means beside the medians, and whether the candidate's mean is larger: see `means.tail_p_value`.
 
-        None for rows without inference, by the first rules, and for metrics of which neither direction is better.
+        None for rows that don't vary, by the first rules, and for metrics of which neither direction is better.
         """
-        if self.inference is None or self.means is None or self.metric.better is Direction.NEITHER:
+        if not isinstance(self.inference, SignedRank) or self.means is None or self.metric.better is Direction.NEITHER:
             return None
         before, after = self.means
         centre = self.inference.estimate()
@@ -156,16 +161,6 @@ class Row(msgspec.Struct, frozen=True, dict=True):
         """Return the ratio of the medians of `before` and `after`, at least one pair, or their difference; interval at `MEDIANS_ALPHA`."""
         found = median_effect(self.before, self.after, MEDIANS_ALPHA, ratio=self.scale is Scale.RATIO)
         return AverageEffect(found.effect, Interval(found.effect, found.effect)) if self.constant else found
-
-    @property
-    def centre(self) -> float | None:
-        """Return the effect on the scale of inference: a log ratio, or a difference; None without values."""
-        if self.inference is not None:
-            return self.inference.estimate()
-        if self.exclusion or self.before.size == 0:
-            return None
-        before, after = float(self.before[0]), float(self.after[0])
-        return math.log(after) - math.log(before) if self.scale is Scale.RATIO else after - before
 
     def limit(self, margin: float) -> float:
         """Return the largest effect inside the margin: log(1 + margin), or the margin times the baseline's median."""

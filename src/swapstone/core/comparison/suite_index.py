@@ -58,8 +58,7 @@ def index_estimates(rows: Iterable[Row], *, fewest: int = 1) -> list[IndexEstima
     """
     together: dict[tuple[str, str, str, Variant], list[Row]] = {}
     for row in rows:
-        usable = row.inference is not None or (row.constant and not row.exclusion)
-        if row.metric.name in TIMES and usable and row.scale is Scale.RATIO:
+        if row.metric.name in TIMES and row.inference is not None and row.scale is Scale.RATIO:
             together.setdefault((row.group[0], row.group[2], row.metric.name, row.candidate), []).append(row)
     found = [(members, _inference(members)) for members in together.values() if len(members) >= fewest]
     return [IndexEstimate(members, inference) for members, inference in found if inference is not None]

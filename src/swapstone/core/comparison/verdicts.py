@@ -21,7 +21,7 @@ from swapstone.core.model import (
     Scale,
     Verdict,
 )
-from swapstone.core.stats import AverageEffect, Interval, SignedRank, pairs_needed
+from swapstone.core.stats import AverageEffect, Interval, pairs_needed
 
 LEAST_S = 10.0
 """The runs of an own program must span this much time to be equivalent: a slow mode of the machine or the program may last seconds."""
@@ -82,7 +82,12 @@ def comparison(
         tail_alpha: level of the test of the means; `alpha` if None.
         too_few: words why there is no interval.
     """
-    effect, interval, visible = _inferred(row, alpha)
+    inference = row.inference
+    effect, interval, visible = (
+        (None, None, None)
+        if inference is None
+        else (inference.estimate(), inference.interval(alpha), inference.smallest_visible(alpha))
+    )
     verdict, reason = row.exclusion or verdict_and_reason(
         interval, row.limit(margin), row.metric.better, too_few(alpha, row.before.size)
     )
@@ -101,7 +106,7 @@ def comparison(
         low=None if interval is None else _shown(row, interval.low),
         high=None if interval is None else _shown(row, interval.high),
         confidence=1 - alpha,
-        p_value=None if row.inference is None else row.inference.p_value,
+        p_value=None if inference is None else inference.p_value,
         smallest_visible=None if visible is None else _shown(row, visible),
         exact=row.constant and usable,
         verdict=verdict,
@@ -177,7 +182,7 @@ def _without_direction(
     if found.verdict not in (Verdict.BETTER, Verdict.WORSE, Verdict.CHANGED) or mean is None:
         return None
     assert found.low is not None and found.high is not None, "a direction has an interval"
-    if row.centre is not None and abs(row.centre) <= row.limit(margin):
+    if row.inference is not None and abs(row.inference.estimate()) <= row.limit(margin):
         margin = 0.0
     side = _side(row, Interval(found.low, found.high), margin)
     of_medians, of_means = _side(row, medians.interval, margin), _side(row, mean.interval, margin)
@@ -322,17 +327,6 @@ def verdict_of(interval: Interval, limit: float, better: Direction) -> Verdict:
         return Verdict.CHANGED
     lower = interval.high < 0
     return Verdict.BETTER if lower == (better is Direction.LOWER) else Verdict.WORSE
-
-
-def _inferred(row: Row, alpha: float) -> tuple[float | None, Interval | None, float | None]:
-    """Return the effect, its interval and the smallest visible effect, on the scale of inference (log ratio or difference)."""
-    inference: SignedRank | None = row.inference
-    if inference is not None:
-        return inference.estimate(), inference.interval(alpha), inference.smallest_visible(alpha)
-    if row.exclusion:
-        return None, None, None
-    assert row.centre is not None, "a row without exclusion has pairs"
-    return row.centre, Interval(row.centre, row.centre), None
 
 
 def _shown(row: Row, value: float) -> float:

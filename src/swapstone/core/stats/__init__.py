@@ -14,9 +14,10 @@ from swapstone.core.stats.mean_ratio import (
 from swapstone.core.stats.predecessor_test import PredecessorTest, RunOrder
 from swapstone.core.stats.signed_rank import (
     LOG_QUANTUM,
+    Inference,
     Interval,
+    KnownCentre,
     SignedRank,
-    difference_of_estimates,
     difference_p_value,
     difference_quantum,
     differences,
@@ -43,7 +44,9 @@ from swapstone.core.stats.summary import (
 __all__ = [
     "LOG_QUANTUM",
     "AverageEffect",
+    "Inference",
     "Interval",
+    "KnownCentre",
     "MeanOfMeans",
     "PooledEstimate",
     "PredecessorTest",
@@ -53,7 +56,6 @@ __all__ = [
     "common_level",
     "dependence_p_value",
     "deviating_units",
-    "difference_of_estimates",
     "difference_p_value",
     "difference_quantum",
     "differences",

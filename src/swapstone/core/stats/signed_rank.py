@@ -16,6 +16,7 @@ import functools
 import itertools
 import math
 import statistics
+from typing import ClassVar, TypeAlias
 
 import msgspec
 import numpy as np
@@ -259,6 +260,33 @@ class SignedRank:
         return Interval(low / 2 * self._quantum, high / 2 * self._quantum)
 
 
+class KnownCentre(msgspec.Struct, frozen=True):
+    """A centre that is known exactly, as that of differences which don't vary: no hypothesis, and an interval of width 0.
+
+    Attributes:
+        centre: the number.
+        p_value: none, as there is nothing to test.
+    """
+
+    centre: float
+    p_value: ClassVar[None] = None
+
+    def estimate(self) -> float:
+        """Return the centre."""
+        return self.centre
+
+    def interval(self, alpha: float) -> Interval:  # noqa: ARG002 - as that of `SignedRank`
+        """Return the interval of the centre alone, of any level."""
+        return Interval(self.centre, self.centre)
+
+    def smallest_visible(self, alpha: float) -> float | None:  # noqa: ARG002 - as that of `SignedRank`
+        """Return no shift: each would be detected."""
+        return None
+
+
+Inference: TypeAlias = SignedRank | KnownCentre
+
+
 def log_ratios(baseline: Floats, candidate: Floats) -> SignedRank:
     """Return the inference on log(candidate / baseline).
 
@@ -342,26 +370,21 @@ _SMALLEST_LEVEL = 1e-12
 """Levels below this are not distinguished."""
 
 
-def difference_of_estimates(first: SignedRank | float, second: SignedRank | float) -> float:
-    """Return the estimate of the second centre less the first one. A number is a centre that is known exactly."""
-    return _estimate(second) - _estimate(first)
-
-
-def interval_of_difference(first: SignedRank | float, second: SignedRank | float, alpha: float) -> Interval | None:
+def interval_of_difference(first: Inference, second: Inference, alpha: float) -> Interval | None:
     """Return an interval of the second centre less the first one, closed, of approximate level 1 - alpha.
 
     Args:
-        first: inference on one set; a number is a centre that is known exactly.
+        first: inference on one set.
         second: on the other.
         alpha: 0 < alpha < 1.
 
     Returns:
         The interval; None if one of the two has too few differences for an interval at this level.
     """
-    ours, theirs = _interval(first, alpha), _interval(second, alpha)
+    ours, theirs = first.interval(alpha), second.interval(alpha)
     if ours is None or theirs is None:
         return None
-    one, other = _estimate(first), _estimate(second)
+    one, other = first.estimate(), second.estimate()
     difference = other - one
     return Interval(
         difference - math.hypot(other - theirs.low, ours.high - one),
@@ -369,7 +392,7 @@ def interval_of_difference(first: SignedRank | float, second: SignedRank | float
     )
 
 
-def difference_p_value(first: SignedRank | float, second: SignedRank | float) -> float:
+def difference_p_value(first: Inference, second: Inference) -> float:
     """Return the smallest level at which `interval_of_difference` excludes 0; 1 if there is none.
 
     The interval exists only at levels that both numbers of differences reach, so the p-value is at least the larger of the two 2 / 2**n.
@@ -377,7 +400,7 @@ def difference_p_value(first: SignedRank | float, second: SignedRank | float) ->
     """
     sizes = [each.n for each in (first, second) if isinstance(each, SignedRank)]
     if not sizes:
-        return float(first == second)
+        return float(first.estimate() == second.estimate())
     low, high = max(_SMALLEST_LEVEL, 2.0 ** (1 - min(sizes))), 1 - 2.0**-20
     if low >= high or not _excludes(first, second, high):
         return 1.0
@@ -390,14 +413,6 @@ def difference_p_value(first: SignedRank | float, second: SignedRank | float) ->
     return math.exp(above)
 
 
-def _excludes(first: SignedRank | float, second: SignedRank | float, alpha: float) -> bool:
+def _excludes(first: Inference, second: Inference, alpha: float) -> bool:
     interval = interval_of_difference(first, second, alpha)
     return interval is not None and interval.excludes(0.0)
-
-
-def _estimate(one: SignedRank | float) -> float:
-    return one.estimate() if isinstance(one, SignedRank) else one
-
-
-def _interval(one: SignedRank | float, alpha: float) -> Interval | None:
-    return one.interval(alpha) if isinstance(one, SignedRank) else Interval(one, one)
