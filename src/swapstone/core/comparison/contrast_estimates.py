@@ -93,30 +93,27 @@ class Estimate(msgspec.Struct, frozen=True):
     """The estimate of a contrast, for one workload or for the index of its suite.
 
     Attributes:
-        suite, workload, load, metric, preferred: as in `Measured`; the workload is empty for an index.
+        measured: the values; of an index those of its first workload, with an empty workload.
         contrast: what is estimated.
         terms: the terms that entered; none if `exclusion` is set.
-        workloads: number of workloads that entered.
         numbers: None if there are no values.
         exclusion: verdict and reason if there is no estimate.
+        workloads: number of workloads that entered.
     """
 
-    suite: str
-    workload: str
-    load: str
-    metric: Metric
-    preferred: bool
+    measured: Measured
     contrast: Contrast
     terms: tuple[Term, ...]
-    workloads: int
     numbers: Numbers | None
-    exclusion: tuple[Verdict, str] | None
+    exclusion: tuple[Verdict, str] | None = None
+    workloads: int = 1
 
     @property
     def family(self) -> Family:
         """Return its family: suite, load, metric of an index, quantity, kind of contrast and number of held levels."""
-        index = "" if self.workload else self.metric.name
-        return Family((self.suite, self.load, index, self.metric.quantity, self.contrast.kind, len(self.contrast.held)))
+        suite, load, metric = self.measured.suite, self.measured.load, self.measured.metric
+        index = "" if self.measured.workload else metric.name
+        return Family((suite, load, index, metric.quantity, self.contrast.kind, len(self.contrast.held)))
 
     @property
     def inference(self) -> Inference | None:
@@ -168,10 +165,10 @@ def estimate(measured: Measured, contrast: Contrast, needed: int) -> Estimate:
         none = Verdict.INCONCLUSIVE, "no block has a run of every variant that this needs"
         lost = next((label for label in _labels(contrast.terms) if label in measured.lost), "")
         exclusion = none if terms else measured.lost[lost]
-    return _estimate(measured, contrast, terms, numbers, exclusion)
+    return Estimate(measured, contrast, terms, numbers, exclusion)
 
 
-def index_estimate(members: Sequence[Measured], contrast: Contrast) -> Estimate | None:
+def index_estimate(members: Sequence[Measured], contrast: Contrast, *, preferred: bool) -> Estimate | None:
     """Estimate a contrast for the index of a suite: the mean of its workloads' logarithms, over the blocks that all of them have.
 
     A combination enters if at least half of the workloads have it. A workload enters if it has every combination that entered.
@@ -179,6 +176,7 @@ def index_estimate(members: Sequence[Measured], contrast: Contrast) -> Estimate 
     Args:
         members: one time metric of each workload of a suite under one load, with values above zero.
         contrast: what to estimate.
+        preferred: whether that is the time metric which reports read first.
 
     Returns:
         The estimate, or None if no combination, workload or block is left.
@@ -194,29 +192,8 @@ def index_estimate(members: Sequence[Measured], contrast: Contrast) -> Estimate 
         return None
     logs = np.log(values).reshape(len(chosen), len(labels), -1).mean(axis=0)
     numbers = _combined(terms, dict(zip(labels, logs, strict=True)), Scale.RATIO, LOG_QUANTUM, reference=1.0)
-    found = _estimate(chosen[0], contrast, terms, numbers, None)
-    return msgspec.structs.replace(found, workload="", workloads=len(chosen))
-
-
-def _estimate(
-    measured: Measured,
-    contrast: Contrast,
-    terms: tuple[Term, ...],
-    numbers: Numbers | None,
-    exclusion: tuple[Verdict, str] | None,
-) -> Estimate:
-    return Estimate(
-        suite=measured.suite,
-        workload=measured.workload,
-        load=measured.load,
-        metric=measured.metric,
-        preferred=measured.preferred,
-        contrast=contrast,
-        terms=terms,
-        workloads=1,
-        numbers=numbers,
-        exclusion=exclusion,
-    )
+    first = msgspec.structs.replace(chosen[0], workload="", preferred=preferred)
+    return Estimate(first, contrast, terms, numbers, workloads=len(chosen))
 
 
 def _labels(terms: Sequence[Term]) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from swapstone.core.comparison.caveats import DIFFERENT
-from swapstone.core.comparison.contrast_estimates import Estimate
+from swapstone.core.comparison.contrast_estimates import Estimate, Measured
 from swapstone.core.comparison.error_rate import ErrorRates
 from swapstone.core.comparison.factorial_contrasts import Kind
 from swapstone.core.comparison.verdicts import TooFew, verdict_and_reason
@@ -74,8 +74,8 @@ def judged(
     return (*main, *effects[Kind.SIMPLE]), interactions
 
 
-def _place(estimate: FactorEffect | Interaction) -> Place:
-    return estimate.suite, estimate.workload, estimate.load, estimate.metric.name
+def _place(each: Measured | FactorEffect | Interaction) -> Place:
+    return each.suite, each.workload, each.load, each.metric.name
 
 
 def _marked(effects: Sequence[FactorEffect], interactions: Sequence[Interaction]) -> Iterator[FactorEffect]:
@@ -91,8 +91,9 @@ def _marked(effects: Sequence[FactorEffect], interactions: Sequence[Interaction]
 
 
 def _effect(estimate: Estimate, alpha: float, margin: float, rules: int, too_few: TooFew) -> FactorEffect:
-    verdict, reason = estimate.exclusion or _verdict(estimate, alpha, margin, too_few, estimate.metric.better)
-    if verdict is Verdict.EQUIVALENT and rules >= TAIL_RULES and estimate.metric.quantity is not Quantity.SIZE:
+    metric = estimate.measured.metric
+    verdict, reason = estimate.exclusion or _verdict(estimate, alpha, margin, too_few, metric.better)
+    if verdict is Verdict.EQUIVALENT and rules >= TAIL_RULES and metric.quantity is not Quantity.SIZE:
         verdict, reason = Verdict.SAME_MEDIAN, "same median; the means of effects are not examined"
     # Not reported for simple effects, and costly for so many.
     open_still = verdict is Verdict.INCONCLUSIVE and estimate.contrast.kind is Kind.MAIN
@@ -119,7 +120,7 @@ def _interaction(
     without, within = (
         (None, None) if numbers is None else (numbers.middle(numbers.without), numbers.middle(numbers.within))
     )
-    place = estimate.suite, estimate.workload, estimate.load, estimate.metric.name
+    place = _place(estimate.measured)
     return Interaction(
         **_estimated(estimate, alpha, visible=presence is Presence.UNDECIDED),
         by=by,
@@ -134,11 +135,12 @@ def _interaction(
 def _estimated(estimate: Estimate, alpha: float, *, visible: bool) -> dict[str, Any]:
     """Return the fields that effects and interactions share; `visible` for the smallest visible one, too."""
     numbers, inference, interval = estimate.numbers, estimate.inference, estimate.interval(alpha)
+    measured = estimate.measured
     return {
-        "suite": estimate.suite,
-        "workload": estimate.workload,
-        "load": estimate.load,
-        "metric": estimate.metric,
+        "suite": measured.suite,
+        "workload": measured.workload,
+        "load": measured.load,
+        "metric": measured.metric,
         "change": estimate.contrast.changes[0],
         "averaged": tuple(term.averaged for term in estimate.terms),
         "missing": estimate.missing,
@@ -152,7 +154,7 @@ def _estimated(estimate: Estimate, alpha: float, *, visible: bool) -> dict[str, 
         "p_value": None if inference is None else inference.p_value,
         "smallest_visible": estimate.shown(inference.smallest_visible(alpha)) if visible and inference else None,
         "exact": numbers is not None and numbers.constant,
-        "preferred": estimate.preferred,
+        "preferred": measured.preferred,
     }
 
 

@@ -174,6 +174,6 @@ def index_estimates(
             together.setdefault((each.suite, each.load, each.metric.name), []).append(each)
     for (_, load, metric), members in together.items():
         for question in questions:
-            found = index_estimate(members, question)
+            found = index_estimate(members, question, preferred=metric == ("cpu" if load in busy else "wall"))
             if found is not None:
-                yield msgspec.structs.replace(found, preferred=metric == ("cpu" if load in busy else "wall"))
+                yield found
