@@ -35,7 +35,7 @@ from swapstone.parts.vm.artifacts.kernel_modules import Modules
 
 
 def _facts(data: bytes) -> object:
-    facts = program_facts._read.__wrapped__(in_file(data), 0, 0)
+    facts = program_facts.facts_of.__wrapped__(in_file(data), "file")
     if facts is None:
         raise DamagedElfError("no facts")
     evidence = Evidence(interp=facts.interp, objects=("/lib/x.so",), program=facts, libraries=(facts,))

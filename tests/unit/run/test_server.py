@@ -107,7 +107,7 @@ def test_the_port_is_filled_in_everywhere() -> None:
 
 def test_the_address_is_that_of_this_machine_unless_another_one_reaches_it() -> None:
     assert filled(("{address}:{port}", "{port}"), 20000) == ("127.0.0.1:20000", "20000")
-    assert GENERATOR.with_port(20000, "10.0.0.2") == ("wrk", "http://127.0.0.1:20000/")
+    assert filled(GENERATOR.command, 20000, "10.0.0.2") == ("wrk", "http://127.0.0.1:20000/")
     assert filled(("--listen={address}",), 1, "10.0.0.2") == ("--listen=10.0.0.2",)
 
 

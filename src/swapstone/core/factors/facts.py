@@ -44,26 +44,18 @@ def read_facts(path: Path | str) -> ProgramFacts | None:
         return None
     if not stat.S_ISREG(status.st_mode):
         return None
-    return _read(str(path), status.st_mtime_ns, status.st_size)
+    return facts_of(Path(path), str(path), status.st_mtime_ns, status.st_size)
 
 
 @functools.cache
-def _read(path: str, _mtime_ns: int, _size: int) -> ProgramFacts | None:
-    return _facts_in(Path(path), path)
-
-
-@functools.cache
-def facts_of(content: bytes, path: str) -> ProgramFacts | None:
-    """Read the content of a program's file; as `read_facts`.
+def facts_of(file: Path | bytes, path: str, *_state: int) -> ProgramFacts | None:
+    """Read a program's file once, or its content; as `read_facts`.
 
     Args:
-        content: of any file.
+        file: any file, or its content.
         path: for the facts.
+        _state: what changes when the file does.
     """
-    return _facts_in(content, path)
-
-
-def _facts_in(file: Path | bytes, path: str) -> ProgramFacts | None:
     with contextlib.suppress(OSError, DamagedElfError), open_elf(file) as elf:
         return ProgramFacts(
             path=path,

@@ -35,7 +35,7 @@ class Command:
         return recipe
 
     def observe(self, evidence: Evidence) -> str | None:
-        """Return the level whose executable, arguments and variables the process had at its end; another text for other ones."""
+        """Return the level that the process received; another text for other ones, and `NOT_OBSERVED` if only the build uses it."""
         return dict(evidence.levels).get(self.name)
 
 
@@ -48,17 +48,12 @@ NOT_OBSERVED = "not observed"
 _FORMS = re.compile(rf"\{{(?P<placeholder>{NAME})\}}|env:(?P<variable>{NAME})", re.ASCII)
 
 
-class Placeholder:
+class Placeholder(Command):
     """A value that replaces ``{NAME}`` in the build command, in arguments and in environment variables.
 
     Args:
         placeholder: NAME.
     """
-
-    stage = Stage.LAUNCH
-    levels: tuple[Level, ...] = ()
-    observes = (COMMAND_LINE,)
-    unseen = LONG_COMMAND_LINE
 
     def __init__(self, placeholder: str) -> None:
         self.placeholder = placeholder
@@ -68,10 +63,6 @@ class Placeholder:
     def apply(self, level: str, recipe: Recipe) -> Recipe:
         """Add the value to the recipe."""
         return msgspec.structs.replace(recipe, values=(*recipe.values, (self.placeholder, level)))
-
-    def observe(self, evidence: Evidence) -> str | None:
-        """Return the level that the process received; `NOT_OBSERVED` if only the build uses it."""
-        return dict(evidence.levels).get(self.name)
 
 
 class EnvironmentVariable:

@@ -136,10 +136,6 @@ class LoadGenerator(FrozenStruct, frozen=True, kw_only=True):
     stop_ms: int = 5_000
     template: str = ""
 
-    def with_port(self, port: int, address: str = LOOPBACK) -> tuple[str, ...]:
-        """Return the command with the port and the server's address filled in."""
-        return filled(self.command, port, address)
-
 
 def filled(words: tuple[str, ...], port: int, address: str = LOOPBACK) -> tuple[str, ...]:
     """Return the words with ``{port}`` replaced by a port, and ``{address}`` by the address on which the server listens."""

@@ -175,7 +175,7 @@ class Server(Subject):
         driver = self._driver
         address = driver.address if driver else LOOPBACK
         port, request = _PORTS[0] if self._in_guest else free_port(address), self._inner.request(trial)
-        words = self._generator.with_port(port, address)[1:]
+        words = filled(self._generator.command, port, address)[1:]
         limit_s = request.timeout_ms // 1000 + 1
         command = driver.command(self._remote, words, limit_s) if driver else (trial.program.load_generator, *words)
         apart = self.workload.cpus is Cpus.ONE and len(trial.cpus) > 1
