@@ -349,7 +349,7 @@ class RunColumns:
         """
         trial, row, wanted = run.trial, self._rows, self._wanted
         statuses = [each.values[0] for each in run.samples if each.metric == EXIT_STATUS and each.values]
-        place = trial.suite, trial.workload, trial.load, trial.variant
+        place = (*trial.group, trial.variant)
         numbers = (
             self._places.setdefault(place, len(self._places)),
             STATUSES.index(run.status),

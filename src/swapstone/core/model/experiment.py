@@ -304,6 +304,11 @@ class Trial(FrozenStruct, frozen=True, kw_only=True):
     extra: BlockNumber = 0
 
     @property
+    def group(self) -> tuple[str, str, str]:
+        """Return (suite, workload, load): what is measured on every variant within its block."""
+        return self.suite, self.workload, self.load
+
+    @property
     def identity(self) -> str:
         """Return the name of its request to the agent, unique within the experiment but for calibration."""
         return f"{self.block}-{self.position}"

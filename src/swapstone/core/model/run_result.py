@@ -137,6 +137,6 @@ def discarded_by_block(trials: Iterable[Trial]) -> dict[tuple[int, Group], int]:
     """
     found: dict[tuple[int, Group], int] = {}
     for trial in trials:
-        place = (trial.block, (trial.suite, trial.workload, trial.load))
+        place = (trial.block, trial.group)
         found[place] = max(found.get(place, 0), trial.prime)
     return found

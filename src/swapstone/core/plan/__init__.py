@@ -204,21 +204,11 @@ def given_up(experiment: Experiment, runs: Iterable[Run], block: int) -> frozens
         runs: of any blocks.
         block: runs of later ones are ignored.
     """
-    made = [run for run in runs if run.trial.block <= block]
-    ended: dict[Place, collections.Counter[Status]] = {
-        (*_group(run.trial), run.trial.variant): collections.Counter() for run in made if run.status is not Status.OK
-    }
-    if not ended:
-        return frozenset()
-    for run in made:
-        place = (*_group(run.trial), run.trial.variant)
-        if place in ended:
-            ended[place][run.status] += 1
+    ended: dict[Place, collections.Counter[Status]] = collections.defaultdict(collections.Counter)
+    for run in runs:
+        if run.trial.block <= block:
+            ended[*run.trial.group, run.trial.variant][run.status] += 1
     return frozenset(place for place, counts in ended.items() if gives_up(experiment, counts))
-
-
-def _group(trial: Trial) -> Group:
-    return trial.suite, trial.workload, trial.load
 
 
 def layout_seeds(experiment: Experiment, copy: Copy) -> tuple[str, ...]:

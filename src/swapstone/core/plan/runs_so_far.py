@@ -33,7 +33,7 @@ class MadeRuns:
     def add(self, run: Run) -> None:
         """Add the run of a trial that has none, of a block that `up_to` has not returned."""
         trial = run.trial
-        place = trial.suite, trial.workload, trial.load, trial.variant
+        place = (*trial.group, trial.variant)
         self._keys.add(trial.key)
         self._blocks[trial.block].append(run)
         self._places[place].append(run)

@@ -223,7 +223,7 @@ def _far_apart(experiment: Experiment, runs: Sequence[Run], pairs: int) -> bool:
     for group in plan.groups(experiment):
         times: dict[str, list[int]] = {}
         for run in runs:
-            if (run.trial.suite, run.trial.workload, run.trial.load) == group and (measured := _measured_ns(run)):
+            if run.trial.group == group and (measured := _measured_ns(run)):
                 times.setdefault(run.trial.variant, []).append(measured)
         for label in others:
             sides = times.get(baseline), times.get(label)
@@ -532,7 +532,7 @@ class _GrowingRuns:
             self._begin(runs)
         for run in itertools.islice(runs, self._read, None):
             trial = run.trial
-            group = (trial.suite, trial.workload, trial.load)
+            group = trial.group
             self._cost_ns[trial.block, group] += run.elapsed_ns
             self._made[trial.block, group, not trial.prime] += 1
             if run.status is not Status.UNAVAILABLE and trial.block > 0:

@@ -110,10 +110,7 @@ class ExplainedRow:
         return [
             run
             for run in self.view.runs
-            if (run.trial.suite, run.trial.workload, run.trial.load) == key
-            and run.status is Status.OK
-            and run.output
-            and run.name
+            if run.trial.group == key and run.status is Status.OK and run.output and run.name
         ]
 
     def require_runnable(self, needs: str) -> None:
