@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from swapstone.core.comparison import analyse
-from swapstone.core.comparison.layout_spread import by_layout, spread_of
+from swapstone.core.comparison.layout_spread import by_turn, spread_of
 from swapstone.core.model import CaveatKind, Copy, FactorLevels, Presence, Status, Verdict, layout_of
 from swapstone.core.plan import layout_seeds, variants
 from tests.unit.builders import experiment as experiment_of
@@ -22,21 +22,19 @@ def test_layouts_take_turns_and_the_warm_up_runs_the_first() -> None:
 
 
 def test_blocks_of_a_layout_become_their_geometric_mean() -> None:
-    present, (first, second) = by_layout(
-        (1, 2, 3, 4), (np.array([1.0, 8.0, 4.0, 2.0]), np.array([3.0, 5.0, 3.0, 5.0])), 2
-    )
+    present, (first, second) = by_turn((0, 1, 0, 1), (np.array([1.0, 8.0, 4.0, 2.0]), np.array([3.0, 5.0, 3.0, 5.0])))
     assert present.tolist() == [0, 1]
     assert first.tolist() == pytest.approx([2.0, 4.0])
     assert second.tolist() == [3.0, 5.0]  # equal values stay exactly what they are
 
 
 def test_with_a_zero_the_means_are_arithmetic() -> None:
-    _, (side,) = by_layout((1, 2, 3), (np.array([0.0, 5.0, 4.0]),), 2)
+    _, (side,) = by_turn((0, 1, 0), (np.array([0.0, 5.0, 4.0]),))
     assert side.tolist() == [2.0, 5.0]
 
 
 def test_a_layout_without_a_block_is_left_out() -> None:
-    present, (side,) = by_layout((2, 5), (np.array([7.0, 9.0]),), 3)
+    present, (side,) = by_turn((1, 1), (np.array([7.0, 9.0]),))
     assert present.tolist() == [1]
     assert side.tolist() == pytest.approx([63.0**0.5])
 

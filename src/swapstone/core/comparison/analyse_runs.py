@@ -45,6 +45,7 @@ from swapstone.core.model import (
     Verdict,
     WorkSpec,
 )
+from swapstone.core.plan import groups
 from swapstone.core.stats import SignedRank, distinct
 
 CORRECTIONS = {
@@ -87,16 +88,13 @@ def analyse(
     cells = collect(undisturbed(experiment, workloads, table))
     findings = check(experiment, variants, workloads, table)
     candidates_of = measured_candidates(experiment, variants, workloads, table)
-    rows = checked(
-        _ordered(
-            experiment,
-            [
-                *run_rows(experiment, variants, workloads, cells, candidates_of),
-                *size_rows(experiment, variants, workloads, sizes or {}),
-            ],
-        ),
-        findings,
-    )
+    found = [
+        *run_rows(experiment, variants, workloads, cells, candidates_of),
+        *size_rows(experiment, variants, workloads, sizes or {}),
+    ]
+    # Sizes follow the other rows of their workload.
+    places = {group: number for number, group in enumerate(groups(experiment))}
+    rows = checked(sorted(found, key=lambda row: places[row.group]), findings)
     busy = busy_loads(experiment, table, workloads)
     of_indices = index_estimates(rows, fewest=fewest_rows(experiment))
     of_effects = estimates(
@@ -156,13 +154,6 @@ def _with_carry_over(found: tuple[Comparison, ...], carried: Mapping[Place, Carr
 def _blocks(table: RunTable) -> int:
     """Return the number of blocks with a successful run, without the warm-up."""
     return int(distinct(table.block[(table.status == OK) & (table.block > 0)]).size)
-
-
-def _ordered(experiment: Experiment, rows: Sequence[Row]) -> list[Row]:
-    """Put the size rows after the other rows of their workload."""
-    order = {place: number for number, place in enumerate(experiment.workloads)}
-    loads = {load: number for number, load in enumerate(experiment.loads)}
-    return sorted(rows, key=lambda row: (order[row.group[:2]], loads[row.group[2]]))
 
 
 def _judged(

@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 
 from swapstone.core.comparison.error_rate import Family
 from swapstone.core.comparison.factorial_contrasts import Contrast, Term
-from swapstone.core.comparison.layout_spread import by_layout
+from swapstone.core.comparison.layout_spread import by_turn
 from swapstone.core.comparison.rows import scale_of
 from swapstone.core.comparison.run_table import Ints
-from swapstone.core.model import Metric, Scale, Verdict
+from swapstone.core.model import Metric, Scale, Verdict, layout_of
 from swapstone.core.stats import LOG_QUANTUM, Inference, Interval, KnownCentre, SignedRank, difference_quantum, median
 
 Floats = NDArray[np.float64]
@@ -145,7 +145,7 @@ def block_values(series: Sequence[Series], layouts: int) -> tuple[Ints, Floats]:
     )
     values = np.array([found[np.searchsorted(each, blocks)] for each, found in series])
     if layouts and blocks.size:
-        present, reduced = by_layout(blocks.tolist(), list(values), layouts)
+        present, reduced = by_turn([layout_of(block, layouts) for block in blocks.tolist()], list(values))
         return present, np.array(reduced)
     return blocks, values
 

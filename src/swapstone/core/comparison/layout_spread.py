@@ -22,21 +22,6 @@ ASSIGNMENTS = 999
 ASSIGNMENT_SEED = 2009
 
 
-def by_layout(blocks: Sequence[int], sides: Sequence[Floats], layouts: int) -> tuple[NDArray[np.int64], list[Floats]]:
-    """Reduce blocks to layouts. Blocks of one layout ran the same two programs, so they are no independent sample of links.
-
-    Args:
-        blocks: numbers of the blocks with a pair.
-        sides: values by block, each of shape (blocks,).
-        layouts: number of links that take turns.
-
-    Returns:
-        The numbers of the layouts that occur, ascending, and each side's mean over their blocks. The mean is geometric if all
-        values of all sides are above 0, so that the ratio of means is the mean of ratios; else it is arithmetic.
-    """
-    return by_turn([layout_of(block, layouts) for block in blocks], sides)
-
-
 def whole_cycles(blocks: Sequence[int], variants: int) -> tuple[tuple[int, ...], NDArray[np.bool_]]:
     """Return which blocks belong to whole cycles of balanced orders: only those are independent of each other.
 
@@ -53,14 +38,15 @@ def whole_cycles(blocks: Sequence[int], variants: int) -> tuple[tuple[int, ...],
 
 
 def by_turn(turns: Sequence[int], sides: Sequence[Floats]) -> tuple[NDArray[np.int64], list[Floats]]:
-    """Reduce blocks to turns, which are layouts or cycles of orders.
+    """Reduce blocks to turns, which are layouts or cycles of orders. Blocks of one turn are no independent sample.
 
     Args:
         turns: number of the turn of each block.
         sides: values by block, each of shape (blocks,).
 
     Returns:
-        The numbers of the turns that occur, ascending, and each side's mean over their blocks, as of `by_layout`.
+        The numbers of the turns that occur, ascending, and each side's mean over their blocks. The mean is geometric if all
+        values of all sides are above 0, so that the ratio of means is the mean of ratios; else it is arithmetic.
     """
     numbers = np.array(turns, dtype=np.int64)
     if not numbers.size:
