@@ -44,7 +44,8 @@ def test_a_table_has_the_runs_in_columns() -> None:
     for row in (0, 1, 2, 3, 50, len(made) - 1):
         assert table.run(row) is made[row] and table.trial(row) == made[row].trial
         assert table.metrics["wall"][row] == 10.5 + row and table.started[row] == row
-        assert table.facts_of(row) == {name: value for name, value in made[row].facts if name in FACTS}
+        of_row = {name: int(column[row]) for name, column in table.facts.items() if column[row] != ABSENT}
+        assert of_row == {name: value for name, value in made[row].facts if name in FACTS}
     assert table.fact("late_ns").tolist() == [ABSENT] * len(made)
     half = table.rows(table.block % 2 == 0)
     assert half.run(1) is made[int(half.numbers[1])] and len(half) < len(table)
@@ -70,7 +71,9 @@ def test_the_last_value_of_a_name_counts_as_in_a_dictionary() -> None:
         Sample(metric="wall", values=()),
     )
     table = as_table([builders.run(trial, samples=samples, facts=(("nice", 1), ("nice", 2)))])
-    assert table.metrics["wall"].tolist() == [2.0] and table.facts_of(0) == {"nice": 2}
+    assert table.metrics["wall"].tolist() == [2.0] and {
+        name: column.tolist() for name, column in table.facts.items()
+    } == {"nice": [2]}
 
 
 def test_blocks_that_count_have_the_most_discarded_runs() -> None:

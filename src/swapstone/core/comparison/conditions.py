@@ -62,27 +62,20 @@ def _fact(table: RunTable, name: str) -> Ints:
 
 
 def _facts_of(table: RunTable, row: int) -> dict[str, int]:
-    return {name: value for name, value in table.facts_of(row).items() if _SMALLEST <= value < _LARGEST}
+    found = {name: int(column[row]) for name, column in table.facts.items()}
+    return {name: value for name, value in found.items() if _SMALLEST <= value < _LARGEST}
 
 
 def _inherited(table: RunTable, *, by_variant: bool) -> Iterator[Caveat]:
     columns = [_fact(table, name) for name in INHERITED if name in table.facts]
-    has_one = np.zeros(len(table), dtype=np.bool_)
-    for column in columns:
-        has_one |= column != ABSENT
-    known = np.flatnonzero(has_one)
+    known = np.flatnonzero(np.any([column != ABSENT for column in columns], axis=0))
     if not known.size:
         return
     first_of = np.full(known.size, known[0])
     if by_variant:
-        variants = [variant for *_, variant in table.places]
-        number_of = np.array([variants.index(variant) for variant in variants], dtype=np.int64)
-        numbers = number_of[table.place[known]]
-        for _, mine in by_number(numbers):
+        for _, mine in by_number(table.label[known]):
             first_of[mine] = known[mine[0]]
-    differs = np.zeros(known.size, dtype=np.bool_)
-    for column in columns:
-        differs |= column[known] != column[first_of]
+    differs = np.any([column[known] != column[first_of] for column in columns], axis=0)
     different = known[differs]
     if different.size:
         row = int(different[0])
@@ -128,14 +121,9 @@ def _of_programs(table: RunTable) -> Iterator[Caveat]:
 
 def _still(table: RunTable) -> Iterator[Caveat]:
     """Yield runs in which much more time passed without work than in others of the same variant."""
-    wall_ns, user_us, system_us, delay_ns = (
-        _fact(table, name) for name in ("wall_ns", "user_us", "system_us", "run_delay_ns")
-    )
-    known = table.status == OK
-    for column in (wall_ns, user_us, system_us, delay_ns):
-        known &= column != ABSENT
-    measured = np.flatnonzero(known)
-    idle_ns = _idle_ns(*(column[measured] for column in (wall_ns, user_us, system_us, delay_ns)))
+    columns = [_fact(table, name) for name in ("wall_ns", "user_us", "system_us", "run_delay_ns")]
+    measured = np.flatnonzero((table.status == OK) & np.all([column != ABSENT for column in columns], axis=0))
+    idle_ns = _idle_ns(*(column[measured] for column in columns))
     found: list[tuple[int, float, int]] = []
     for _, mine in by_number(table.place[measured]):
         if mine.size >= FEWEST_RUNS:

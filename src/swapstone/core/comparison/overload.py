@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from swapstone.core.comparison.findings import wall_clock_caveats
-from swapstone.core.comparison.run_table import ABSENT, HISTOGRAM, OK, RunTable
+from swapstone.core.comparison.run_table import HISTOGRAM, OK, RunTable
 from swapstone.core.model import Caveat, CaveatKind, Experiment
 
 BUSY = 0.5
@@ -24,10 +24,8 @@ def check(experiment: Experiment, table: RunTable) -> Iterator[Caveat]:
     """Yield the caveat."""
     del experiment
     wall_ns, user_us, system_us, cpus = (table.fact(name) for name in ("wall_ns", "user_us", "system_us", "agent_cpus"))
-    known = (table.status == OK) & (table.extras & HISTOGRAM != 0) & (wall_ns > 0)
-    for column in (wall_ns, user_us, system_us):
-        known &= (column != ABSENT) & (column >= 0) & (column < _LARGEST)
-    rows = np.flatnonzero(known)
+    measured = np.all([(column >= 0) & (column < _LARGEST) for column in (wall_ns, user_us, system_us)], axis=0)
+    rows = np.flatnonzero((table.status == OK) & (table.extras & HISTOGRAM != 0) & (wall_ns > 0) & measured)
     if not rows.size:
         return
     several = np.array([place[1] == _ON_EACH_PROCESSOR for place in table.places])[table.place[rows]]

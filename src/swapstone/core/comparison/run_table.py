@@ -135,10 +135,6 @@ class RunTable(msgspec.Struct, frozen=True, dict=True):
             extra=int(self.extra[row]),
         )
 
-    def facts_of(self, row: int) -> dict[str, int]:
-        """Return the facts of a row that have columns."""
-        return {name: int(column[row]) for name, column in self.facts.items() if column[row] != ABSENT}
-
     def fact(self, name: str) -> Ints:
         """Return the column of a fact; all `ABSENT` if no run has it."""
         column = self.facts.get(name)
