@@ -33,6 +33,7 @@ from swapstone.core.comparison import failures
 from swapstone.core.comparison.error_rate import ErrorRates
 from swapstone.core.comparison.hypotheses import error_rates
 from swapstone.core.comparison.rows import Row
+from swapstone.core.comparison.run_table import as_table
 from swapstone.core.comparison.verdicts import bounds, comparison
 from swapstone.core.model import (
     CURRENT_RULES,
@@ -252,7 +253,7 @@ def failing(effort: Effort) -> Iterator[str]:
             for seed in range(effort.reports):
                 random = np.random.default_rng((8, blocks, together, seed))
                 runs = list(_failing_runs(random, blocks, before, after, together))
-                (found,) = failures.rates(EXPERIMENT, (BASELINE, CANDIDATE), runs)
+                (found,) = failures.rates(EXPERIMENT, (BASELINE, CANDIDATE), as_table(runs))
                 sides = (found.baseline_runs, found.candidate_runs)
                 table = np.array([[each.failed, each.runs - each.failed] for each in sides])
                 more += bool(found.fails_more)

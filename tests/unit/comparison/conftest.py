@@ -13,6 +13,7 @@ from swapstone.core import plan
 from swapstone.core.comparison import SizeValues, analyse, precision
 from swapstone.core.comparison.caveats import caveats_of
 from swapstone.core.comparison.rows import Row
+from swapstone.core.comparison.run_table import as_table
 from swapstone.core.model import (
     FAMILY_CORRECTION,
     WALL_CLOCK,
@@ -67,7 +68,7 @@ def caveats(
     needed: int = 0,
 ) -> list[Caveat]:
     """Return the caveats of one kind."""
-    every = caveats_of(experiment, runs, rows, comparisons, noise, needed=needed)
+    every = caveats_of(experiment, as_table(runs), rows, comparisons, noise, needed=needed)
     return [each for each in every if each.kind is kind]
 
 

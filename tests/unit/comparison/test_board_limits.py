@@ -154,7 +154,7 @@ def test_no_runs_have_no_sensors() -> None:
 def busy(*facts: Mapping[str, int], workload: str = "wakeup") -> list[str]:
     runs = runs_of(facts, workload, histogram=((3, 10),))
     bench = Bench(rules=CURRENT_RULES)
-    return [each.message for each in overload.check(bench.experiment, (), {}, runs).caveats]
+    return [each.message for each in overload.check(bench.experiment, (), {}, as_table(runs)).caveats]
 
 
 def used(user_us: int, system_us: int = 0, **changes: int) -> dict[str, int]:
@@ -234,7 +234,7 @@ def test_a_clock_that_is_set_by_10_ms_is_named(steps: tuple[int, ...], message: 
     runs = runs_of([{"clock_step_ns": step} for step in steps])
     bench = Bench()
     bench.workload("w", "wall")
-    found = [each.message for each in conditions.check(bench.experiment, (), bench.workloads, runs).caveats]
+    found = [each.message for each in conditions.check(bench.experiment, (), bench.workloads, as_table(runs)).caveats]
     assert len(found) == (message is not None)
     assert message is None or message in found[0]
 
@@ -263,7 +263,7 @@ def test_three_workloads_whose_outputs_vary_are_named(count: int, text: str, nam
             made = side(label, words, 1e6) if name == STDOUT else side(label, constant, 1e6, words)
             trials = [msgspec.structs.replace(run.trial, workload=workload) for run in made]
             runs += [msgspec.structs.replace(run, trial=trial) for run, trial in zip(made, trials, strict=True)]
-    (found,) = check_outputs(subject, variants(subject), {}, runs).caveats
+    (found,) = check_outputs(subject, variants(subject), {}, as_table(runs)).caveats
     assert f"is not known for {text} {what} varies" in found.message
 
 

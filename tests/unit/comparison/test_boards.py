@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from swapstone.core.comparison.cells import collect
+from swapstone.core.comparison.run_table import as_table
 from swapstone.core.model import CURRENT_RULES, VIRTUAL_CLOCK, Status, Variant
 from swapstone.parts.boards.comparison.boards import check
 
@@ -30,7 +31,7 @@ def fill(bench: Any, **changes: dict[str, int]) -> Any:
 def messages(bench: Any, **experiment: object) -> list[str]:
     changed = msgspec.structs.replace(bench.experiment, **experiment)
     variants = tuple(Variant(levels=(("libc", level),)) for level in bench.levels)
-    return [caveat.message for caveat in check(changed, variants, bench.workloads, bench.runs).caveats]
+    return [caveat.message for caveat in check(changed, variants, bench.workloads, as_table(bench.runs)).caveats]
 
 
 def test_runs_without_such_facts_have_no_caveat(bench: Any) -> None:
@@ -127,7 +128,7 @@ def test_each_limit(bench: Any, name: str, first: int, last: int, named: bool) -
 def test_a_block_during_which_the_board_rebooted_gives_no_values(bench: Any) -> None:
     after = {f"{level}_{block}": {"board_boots": 1} for level in ("glibc", "musl") for block in (3, 4)}
     fill(bench, musl_2={"board_boots": 1}, **after)
-    cells = collect(bench.runs)
+    cells = collect(as_table(bench.runs))
     (group,) = cells
     assert cells[group][BASE].blocks.tolist() == cells[group][CANDIDATE].blocks.tolist() == [1, 3, 4]
     assert cells[group][BASE].counts[Status.OK] == 4

@@ -127,7 +127,7 @@ def slow(runs: int, *, wall_ns: int = 20_000_000_000) -> int:
         last = wall_ns if block == runs - 1 else 100_000_000
         facts = (("wall_ns", last), ("user_us", 90_000), ("system_us", 0), ("run_delay_ns", 0))
         bench.runs[-1] = msgspec.structs.replace(bench.runs[-1], facts=facts)
-    return len(check(bench.experiment, (), bench.workloads, bench.runs).caveats)
+    return len(check(bench.experiment, (), bench.workloads, as_table(bench.runs)).caveats)
 
 
 def test_five_runs_have_a_median() -> None:
@@ -145,7 +145,7 @@ def test_three_variants_with_other_values_are_named() -> None:
     for number, level in enumerate(bench.levels):
         bench.run("w", f"libc={level}", 1, wall=1e8)
         bench.runs[-1] = msgspec.structs.replace(bench.runs[-1], facts=(("nice", number),))
-    (found,) = check(bench.experiment, (), bench.workloads, bench.runs).caveats
+    (found,) = check(bench.experiment, (), bench.workloads, as_table(bench.runs)).caveats
     assert found.message.endswith("the nice value: 0 (libc=glibc), 1 (libc=musl), 2 (libc=a).")
 
 
@@ -161,7 +161,10 @@ def used(read: int, written: int, **run: Any) -> list[str]:
             facts = (("read_bytes", read), ("write_bytes", written if block else 10**9))
             bench.runs[-1] = msgspec.structs.replace(bench.runs[-1], facts=facts, **run)
     variants = tuple(Variant(levels=(("libc", level),)) for level in bench.levels)
-    return [each.message for each in storage.check(bench.experiment, variants, bench.workloads, bench.runs).caveats]
+    return [
+        each.message
+        for each in storage.check(bench.experiment, variants, bench.workloads, as_table(bench.runs)).caveats
+    ]
 
 
 def test_storage_is_named_from_64_kib_a_run() -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from swapstone.core.comparison.cells import collect
 from swapstone.core.comparison.rows import run_rows
+from swapstone.core.comparison.run_table import as_table
 from swapstone.core.model import CURRENT_RULES, VIRTUAL_CLOCK, WALL_CLOCK, Sample, Status, Verdict
 from swapstone.core.plan import variants
 from tests.unit import builders
@@ -23,7 +24,7 @@ def test_discarded_runs_are_counted_and_give_no_value_in_any_order(reverse: bool
         run, trial=trial, samples=(Sample(metric="wall", values=(5.0,)),), elapsed_ns=77
     )
     runs = [discarded, measured]
-    found = collect(runs[:: -1 if reverse else 1])
+    found = collect(as_table(runs[:: -1 if reverse else 1]))
     cell = found[trial.suite, trial.workload, trial.load][trial.variant]
     assert cell.counts.total() == 2
     blocks, values = cell.series("wall")
@@ -44,7 +45,7 @@ def test_a_variant_that_was_built_after_all_is_compared(statuses: str, verdict: 
         )
         for block, letter in enumerate(statuses, start=1)
     ]
-    cell = collect(made)[run.trial.suite, run.trial.workload, run.trial.load][run.trial.variant]
+    cell = collect(as_table(made))[run.trial.suite, run.trial.workload, run.trial.load][run.trial.variant]
     assert cell.exclusion("baseline") == (verdict and (verdict, "baseline: no compiler"))
 
 
@@ -57,7 +58,7 @@ def observed_s(*runs: tuple[str, int, float, float], clock: str = WALL_CLOCK) ->
         times = {"started_unix_ns": round(start * 1e9), "elapsed_ns": round(length * 1e9)}
         bench.runs[-1] = msgspec.structs.replace(bench.runs[-1], **times)
     experiment = bench.experiment
-    (row,) = run_rows(experiment, variants(experiment), bench.workloads, collect(bench.runs))
+    (row,) = run_rows(experiment, variants(experiment), bench.workloads, collect(as_table(bench.runs)))
     return row.observed_s
 
 

@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from swapstone.core.comparison.conditions import FEWEST_RUNS, SET_NS, STILL_NS, check
+from swapstone.core.comparison.run_table import as_table
 from swapstone.core.model import BOOT_ORDER, CURRENT_RULES, VIRTUAL_CLOCK, Caveat, CaveatKind, Status, Variant
 
 BASE, CANDIDATE = "libc=glibc", "libc=musl"
@@ -47,7 +48,7 @@ def fill(bench: Any, **changes: dict[str, int | None]) -> Any:
 def caveats(bench: Any, **experiment: object) -> tuple[Caveat, ...]:
     changed = msgspec.structs.replace(bench.experiment, **experiment)
     variants = tuple(Variant(levels=(("libc", level),)) for level in bench.levels)
-    return check(changed, variants, bench.workloads, bench.runs).caveats
+    return check(changed, variants, bench.workloads, as_table(bench.runs)).caveats
 
 
 def only(bench: Any) -> str:

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from swapstone.core import plan
 from swapstone.core.comparison import failures
+from swapstone.core.comparison.run_table import as_table
 from swapstone.core.model import (
     KILLED,
     REPORT_CORRECTION,
@@ -95,7 +96,7 @@ def ended(label: str, block: int, how: str, *, prime: int = 0, workload: str = "
 
 
 def rates(runs: Sequence[Run], experiment: Experiment = EXPERIMENT) -> tuple[FailureRates, ...]:
-    return failures.rates(experiment, plan.variants(experiment), runs)
+    return failures.rates(experiment, plan.variants(experiment), as_table(runs))
 
 
 def in_blocks(failing: Mapping[str, int], blocks: int = 40, workload: str = "w") -> list[Run]:

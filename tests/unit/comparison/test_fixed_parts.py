@@ -13,6 +13,7 @@ import pytest
 from swapstone.core.comparison import outputs, storage
 from swapstone.core.comparison.layout_spread import spread_of
 from swapstone.core.comparison.outputs import Agreement, agreement, agreement_text
+from swapstone.core.comparison.run_table import as_table
 from swapstone.core.model import CURRENT_RULES, Run, Variant
 from tests.unit.comparison.conftest import Bench
 from tests.unit.comparison.test_outputs import BASE, CANDIDATE, PLACE, experiment, side
@@ -74,13 +75,13 @@ def with_sections(label: str, sections: Sequence[str]) -> list[Run]:
 )
 def test_sections_of_eight_digits_are_compared(before: list[str], after: list[str], found: Agreement) -> None:
     runs = [*with_sections(BASE, before), *with_sections(CANDIDATE, after)]
-    assert agreement(experiment(), PLACE, BASE, CANDIDATE, runs)["stdout"].agreement is found
+    assert agreement(experiment(), PLACE, BASE, CANDIDATE, as_table(runs))["stdout"].agreement is found
 
 
 def test_twelve_digits_of_a_digest_are_shown() -> None:
     runs = [*side(BASE, [b"x\n"] * 2, 1e6), *side(CANDIDATE, [b"x\n"] * 2, 1e6)]
     digest = dict(runs[0].digests)["stdout"]
-    found = agreement(experiment(), PLACE, BASE, CANDIDATE, runs)
+    found = agreement(experiment(), PLACE, BASE, CANDIDATE, as_table(runs))
     assert agreement_text(found) == f"output: equal (sha256 {digest[:12]})"
     assert outputs.agreement_text({}) == ""
 
@@ -102,5 +103,5 @@ def test_four_variants_that_use_storage_are_named(count: int, end: str) -> None:
         bench.run("w", f"libc={level}", 1, wall=1e8)
         bench.runs[-1] = msgspec.structs.replace(bench.runs[-1], facts=(("read_bytes", 1 << 20),))
     variants = tuple(Variant(levels=(("libc", level),)) for level in bench.levels)
-    (found,) = storage.check(bench.experiment, variants, bench.workloads, bench.runs).caveats
+    (found,) = storage.check(bench.experiment, variants, bench.workloads, as_table(bench.runs)).caveats
     assert end in found.message

@@ -8,6 +8,7 @@ import pytest
 
 from swapstone.core import plan
 from swapstone.core.comparison.latencies import latencies
+from swapstone.core.comparison.run_table import as_table
 from swapstone.core.model import Run, Sample
 from swapstone.core.stats import median_interval
 from tests.unit import builders
@@ -22,7 +23,7 @@ def test_the_percentiles_are_those_of_all_replicates_together() -> None:
         for run in builders.runs(subject, 2)
         if run.trial.block > 0
     ]
-    for found in latencies(subject, plan.variants(subject), runs):
+    for found in latencies(subject, plan.variants(subject), as_table(runs)):
         assert found.histogram == ((1, 50_000), (2, 49_000), (3, 900), (4, 90), (5, 9), (6, 1))
         assert found.percentiles == (
             (50.0, 1000.0),
@@ -49,7 +50,7 @@ def made(blocks: int) -> list[Run]:
 
 def test_histograms_of_processors_are_added_up_and_in_their_order() -> None:
     subject = builders.experiment(workloads=(("libc", "b_malloc_tiny1"),))
-    for found in latencies(subject, plan.variants(subject), made(3)):
+    for found in latencies(subject, plan.variants(subject), as_table(made(3))):
         assert found.by_processor == ((3, ((1, 9), (9, 1 + 2 + 3))), (7, ((2, 12),)))
 
 
@@ -57,10 +58,10 @@ def test_histograms_of_processors_are_added_up_and_in_their_order() -> None:
 def test_maxima_have_an_interval_and_are_exceeded_by_chance_unless_they_are_exact(blocks: int) -> None:
     subject = builders.experiment(workloads=(("libc", "b_malloc_tiny1"),))
     maxima = tuple(float(block**2) for block in range(1, blocks + 1))
-    for found in latencies(subject, plan.variants(subject), made(blocks)):
+    for found in latencies(subject, plan.variants(subject), as_table(made(blocks))):
         assert found.maxima == maxima
         assert found.exceedance == 1 / (blocks + 1)
         assert found.median_interval == (None if blocks == 3 else median_interval(maxima) or ())
     virtual = msgspec.structs.replace(subject, clock="virtual")
-    for found in latencies(virtual, plan.variants(virtual), made(blocks)):
+    for found in latencies(virtual, plan.variants(virtual), as_table(made(blocks))):
         assert (found.median_interval, found.exceedance) == (None, None)

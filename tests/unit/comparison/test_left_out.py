@@ -12,6 +12,7 @@ from swapstone.core.comparison.cells import collect
 from swapstone.core.comparison.contrast_estimates import Measured
 from swapstone.core.comparison.factorial import index_estimates
 from swapstone.core.comparison.factorial_contrasts import contrasts
+from swapstone.core.comparison.run_table import as_table
 from swapstone.core.model import (
     CONSOLE,
     CURRENT_RULES,
@@ -78,7 +79,7 @@ def test_a_status_has_its_first_reason_without_lines_of_a_console(reason: str, s
     for block in (1, 2):
         bench.run("w", "libc=glibc", block, Status.FAILED)
         bench.runs[-1] = msgspec.structs.replace(bench.runs[-1], reason=reason if block == 1 else "another one")
-    cell = collect(bench.runs)["s", "w", "idle"]["libc=glibc"]
+    cell = collect(as_table(bench.runs))["s", "w", "idle"]["libc=glibc"]
     assert cell.reasons == {Status.FAILED: shown}
     assert cell.exclusion("side") == (Verdict.INVALID, f"side fails: {shown} (2 of 2 runs)")
 

@@ -360,7 +360,7 @@ def test_digests_of_a_strange_record_are_not_printed() -> None:
         made = [msgspec.structs.replace(run, digests=(("stdout", digest),)) for run in builders.runs(subject, 5)]
         (suite, workload), *_ = subject.workloads
         labels = [variant.label for variant in plan.variants(subject)]
-        return agreement(subject, (suite, workload, "idle"), labels[0], labels[1], made)["stdout"].text
+        return agreement(subject, (suite, workload, "idle"), labels[0], labels[1], as_table(made))["stdout"].text
 
     digest = "0123456789abcdef" * 4
     assert shown(digest).startswith("sha256 0123") and digest.startswith(shown(digest).removeprefix("sha256 "))
@@ -402,13 +402,13 @@ def test_latencies_and_series_have_the_names_of_their_runs() -> None:
         for run in reversed(list(builders.runs(subject, 3)))
     ]
     places = list(itertools.product(subject.workloads, subject.loads, variants))
-    for found in (latencies(subject, variants, runs), time_series(subject, variants, runs)):
+    for found in (latencies(subject, variants, as_table(runs)), time_series(subject, variants, as_table(runs))):
         assert [((each.suite, each.workload), each.load, each.variant) for each in found] == places
-    first = latencies(subject, variants, runs)[0]
+    first = latencies(subject, variants, as_table(runs))[0]
     assert (first.blocks, first.maxima, first.averages) == ((1, 2, 3), (101.0, 102.0, 103.0), (11.0, 12.0, 13.0))
     assert first.histogram == ((2, 10), (3, 10), (4, 10))
     assert first.percentiles == ((50.0, 3000.0), *((each, 4000.0) for each in (99.0, 99.9, 99.99, 99.999)))
-    series = time_series(subject, variants, runs)[0]
+    series = time_series(subject, variants, as_table(runs))[0]
     assert (series.block, series.series) == (1, (("wall", (1.0, 2.0)),))
 
 

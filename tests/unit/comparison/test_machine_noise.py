@@ -11,6 +11,7 @@ import pytest
 
 from swapstone.core.comparison.caveats import caveats_of
 from swapstone.core.comparison.machine_noise import busy_loads, noise_of, preferred_time
+from swapstone.core.comparison.run_table import as_table
 from swapstone.core.model import (
     DIRECTION_RULES,
     TAIL_RULES,
@@ -55,7 +56,7 @@ def pressed(share: float, wall_ms: int = 100) -> Run:
 
 
 def test_pressure_is_the_median_share_of_the_wall_time() -> None:
-    found = noise_of([pressed(0.01), pressed(0.05, 200), pressed(0.9)], WORKLOADS)
+    found = noise_of(as_table([pressed(0.01), pressed(0.05, 200), pressed(0.9)]), WORKLOADS)
     assert found == Noise(
         cpu_pressure_percent=5.0, cpu_pressure_max_percent=90.0, steal_percent=None, load1=None, busy=False
     )
@@ -63,23 +64,25 @@ def test_pressure_is_the_median_share_of_the_wall_time() -> None:
 
 @pytest.mark.parametrize(("share", "busy"), [(0.2, False), (0.2001, True)])
 def test_a_machine_is_busy_above_a_fifth(share: float, busy: bool) -> None:
-    assert noise_of([pressed(share)], WORKLOADS).busy == busy
-    assert not noise_of([pressed(share)], WORKLOADS, virtual=True).busy
+    assert noise_of(as_table([pressed(share)]), WORKLOADS).busy == busy
+    assert not noise_of(as_table([pressed(share)]), WORKLOADS, virtual=True).busy
 
 
 def test_pressure_is_cut_at_the_whole_and_unknown_without_its_facts() -> None:
-    assert noise_of([pressed(1.3)], WORKLOADS).cpu_pressure_max_percent == 100.0
+    assert noise_of(as_table([pressed(1.3)]), WORKLOADS).cpu_pressure_max_percent == 100.0
     for facts in ({"wall_ns": MS}, {"psi_cpu_us": 5}, {"psi_cpu_us": 5, "wall_ns": 0}, {}):
-        found = noise_of([made(**facts)], WORKLOADS)
+        found = noise_of(as_table([made(**facts)]), WORKLOADS)
         assert (found.cpu_pressure_percent, found.cpu_pressure_max_percent, found.busy) == (None, None, False)
-    assert noise_of([made(psi_cpu_us=500, wall_ns=MS), made(wall_ns=MS)], WORKLOADS).cpu_pressure_percent == 50.0
+    assert (
+        noise_of(as_table([made(psi_cpu_us=500, wall_ns=MS), made(wall_ns=MS)]), WORKLOADS).cpu_pressure_percent == 50.0
+    )
 
 
 def test_pressure_is_that_of_idle_runs_on_one_processor_if_there_are_any() -> None:
     runs = [pressed(0.01), of(pressed(0.5), "all"), of(pressed(0.9), load="cpu")]
-    assert noise_of(runs, WORKLOADS).cpu_pressure_percent == 1.0
-    assert noise_of(runs[1:], WORKLOADS).cpu_pressure_percent == 50.0
-    assert noise_of(runs[2:], WORKLOADS).cpu_pressure_percent == 90.0
+    assert noise_of(as_table(runs), WORKLOADS).cpu_pressure_percent == 1.0
+    assert noise_of(as_table(runs[1:]), WORKLOADS).cpu_pressure_percent == 50.0
+    assert noise_of(as_table(runs[2:]), WORKLOADS).cpu_pressure_percent == 90.0
 
 
 def test_steal_is_a_share_of_all_processor_time_and_load_a_median() -> None:
@@ -89,18 +92,18 @@ def test_steal_is_a_share_of_all_processor_time_and_load_a_median() -> None:
         made(steal_ticks=50, load1_milli=4000),
         made(cpu_ticks=50),
     ]
-    found = noise_of(runs, WORKLOADS)
+    found = noise_of(as_table(runs), WORKLOADS)
     assert (found.steal_percent, found.load1) == (1.5, 0.7)
-    assert noise_of([made(steal_ticks=0, cpu_ticks=0)], WORKLOADS).steal_percent is None
+    assert noise_of(as_table([made(steal_ticks=0, cpu_ticks=0)]), WORKLOADS).steal_percent is None
 
 
 def test_each_load_is_busy_by_its_own_runs() -> None:
     bench = Bench(loads=("idle", "cpu"))
     bench.workload("one", "wall")
     runs = [pressed(0.01), of(pressed(0.9), load="cpu")]
-    assert busy_loads(bench.experiment, runs, WORKLOADS) == frozenset({"cpu"})
+    assert busy_loads(bench.experiment, as_table(runs), WORKLOADS) == frozenset({"cpu"})
     bench.clock = "virtual"
-    assert busy_loads(bench.experiment, runs, WORKLOADS) == frozenset()
+    assert busy_loads(bench.experiment, as_table(runs), WORKLOADS) == frozenset()
 
 
 @pytest.mark.parametrize(
@@ -129,7 +132,7 @@ def test_stolen_time_is_reported_from_1_percent_on(percent: float | None, report
     )
     bench = Bench()
     bench.workload("one", "wall")
-    found = caveats_of(bench.experiment, (), (), (), noise)
+    found = caveats_of(bench.experiment, as_table(()), (), (), noise)
     assert [each.kind for each in found] == ([CaveatKind.STOLEN_TIME] if reported else [])
 
 

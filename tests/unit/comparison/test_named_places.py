@@ -45,7 +45,7 @@ def test_a_workload_whose_outputs_vary_is_named_once_for_each_output() -> None:
     lines = [f"{'x' * (1 + block)}\n".encode() for block in range(4)]
     runs = [run for name in words for run in side(f"command={name}", lines, 1e6, [each * ord(name) for each in lines])]
     workload = own_workload(subject)
-    found = outputs.check(subject, variants(subject), {workload.name: workload}, runs)
+    found = outputs.check(subject, variants(subject), {workload.name: workload}, as_table(runs))
     assert [each.message.partition(":")[0] for each in found.caveats] == [
         "Whether the variants do the same work is not known for p"
     ] * len(found.caveats)

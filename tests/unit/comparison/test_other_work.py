@@ -11,7 +11,7 @@ import pytest
 
 from swapstone.core.comparison import precision
 from swapstone.core.comparison.outputs import Agreement, agreement, variations
-from swapstone.core.comparison.run_table import EXIT_STATUS
+from swapstone.core.comparison.run_table import EXIT_STATUS, as_table
 from swapstone.core.model import CURRENT_RULES, Caveat, CaveatKind, Experiment, Run, Sample, Status, Trial, Verdict
 from swapstone.core.plan import variants
 from swapstone.core.wire.own_program_output import OutputDigests, columns_of
@@ -199,14 +199,14 @@ def test_in_few_runs_a_part_that_varies_on_one_side_shows_nothing() -> None:
     pair: tuple[Print, Print] = (lambda *_: "a, b", lambda _, n: ("a, b", "b, a")[n % 2])  # of an order that varies
     for count, expected in ((2, Agreement.UNKNOWN), (4, Agreement.UNKNOWN), (5, Agreement.DIFFERENT)):
         runs = runs_of(experiment(), *pair, count=count)
-        assert agreement(experiment(), PLACE, BASE, CANDIDATE, runs)["stdout"].agreement is expected
+        assert agreement(experiment(), PLACE, BASE, CANDIDATE, as_table(runs))["stdout"].agreement is expected
         assert (verdict(experiment(), runs)[0] is Verdict.INVALID) is (expected is Agreement.DIFFERENT)
     numbers = runs_of(experiment(), *OTHER_WORK["a wrong number"], count=4)
-    found = agreement(experiment(), PLACE, BASE, CANDIDATE, numbers)["stdout"]
+    found = agreement(experiment(), PLACE, BASE, CANDIDATE, as_table(numbers))["stdout"]
     assert found.agreement is Agreement.UNKNOWN, "nor that they are equal but for it"
     failing = experiment(ignore_failure=True)
     runs = runs_of(failing, *([lambda *_: ""] * 2), statuses=(lambda _: 0, lambda n: int(n == 1)), count=4)
-    assert agreement(failing, PLACE, BASE, CANDIDATE, runs)[EXIT_STATUS].agreement is Agreement.UNKNOWN
+    assert agreement(failing, PLACE, BASE, CANDIDATE, as_table(runs))[EXIT_STATUS].agreement is Agreement.UNKNOWN
     assert verdict(experiment(), runs_of(experiment(), lambda *_: "5", lambda *_: "6", count=2))[0] is Verdict.INVALID
 
 
@@ -222,7 +222,7 @@ def test_a_metric_may_vary_and_all_else_counts() -> None:
     wrong: Print = lambda d, n: f"sum {sometimes(n, '5', '6', 20)} took {n // 20}.5 s\n"  # noqa: E731
     for pair in ((one, other), (other, one)):
         runs = runs_of(subject, *pair)
-        assert agreement(subject, PLACE, BASE, CANDIDATE, runs)["stdout"].agreement is Agreement.SIMILAR
+        assert agreement(subject, PLACE, BASE, CANDIDATE, as_table(runs))["stdout"].agreement is Agreement.SIMILAR
         assert verdict(experiment(), runs_of(experiment(), *pair))[0] is Verdict.INVALID
     assert verdict(subject, runs_of(subject, one, wrong))[0] is Verdict.INVALID
     assert verdict(subject, runs_of(subject, other, lambda *_: "sum 6 took 0.5 s\n"))[0] is Verdict.INVALID
@@ -232,10 +232,10 @@ def test_a_metric_on_standard_error_beside_an_output_in_a_file() -> None:
     subject = experiment(numbers=(parse_metric("n[s,lower]=regex:took ([0-9.]+)"),), output="/tmp/out")
     errors: list[Print] = [lambda *_: "took 1.5 s, sum 5", lambda *_: "took 2.5 s, sum 5"]
     runs = runs_of(subject, *([lambda *_: ""] * 2), errors=errors)
-    assert agreement(subject, PLACE, BASE, CANDIDATE, runs)["stderr"].agreement is Agreement.SIMILAR
+    assert agreement(subject, PLACE, BASE, CANDIDATE, as_table(runs))["stderr"].agreement is Agreement.SIMILAR
     errors[1] = lambda *_: "took 1.5 s, sum 6"
     runs = runs_of(subject, *([lambda *_: ""] * 2), errors=errors)
-    assert agreement(subject, PLACE, BASE, CANDIDATE, runs)["stderr"].agreement is Agreement.DIFFERENT
+    assert agreement(subject, PLACE, BASE, CANDIDATE, as_table(runs))["stderr"].agreement is Agreement.DIFFERENT
 
 
 def test_an_exit_status_that_varies_on_one_side_is_another_result() -> None:
@@ -253,7 +253,7 @@ def test_standard_error_that_varies_in_words_is_no_caveat() -> None:
         return "".join(dice.choices("abcdef", k=9))
 
     runs = runs_of(experiment(), *([lambda *_: "sum 5"] * 2), errors=(words, words))
-    found = agreement(experiment(), PLACE, BASE, CANDIDATE, runs)
+    found = agreement(experiment(), PLACE, BASE, CANDIDATE, as_table(runs))
     assert (found["stdout"].agreement, found["stderr"].agreement) == (Agreement.EQUAL, Agreement.UNKNOWN)
     caveats: tuple[Caveat, ...] = analysed(experiment(), runs).caveats
     assert CaveatKind.OUTPUT_NOT_COMPARED not in {each.kind for each in caveats}
@@ -270,7 +270,7 @@ def test_a_measurement_ends_when_one_side_varies_in_many_runs(count: int, lost: 
 
 def test_variations_have_the_runs_of_each_side() -> None:
     runs = runs_of(experiment(), *OTHER_WORK["a checksum beside a time"])
-    found = variations(experiment(), PLACE, BASE, CANDIDATE, runs)["stdout"]
+    found = variations(experiment(), PLACE, BASE, CANDIDATE, as_table(runs))["stdout"]
     shown = [(len(each.baseline), len(each.candidate), each.other.size) for each in found]
     assert shown == [(1, 2, 17), (51, 51, 0)]
     assert [number for each in columns_of(b"sum 5 took 2 s\n").values() for number in each] == [

@@ -10,6 +10,7 @@ import pytest
 
 from swapstone.core.comparison import analyse, outputs, precision
 from swapstone.core.comparison.outputs import Agreement, agreement, agreement_text
+from swapstone.core.comparison.run_table import as_table
 from swapstone.core.comparison.storage import SMALL_BYTES
 from swapstone.core.model import (
     VIRTUAL_CLOCK,
@@ -98,7 +99,7 @@ def verdict(subject: Experiment, runs: Sequence[Run]) -> tuple[Verdict, str]:
 
 
 def relation(subject: Experiment, runs: Sequence[Run], name: str = "stdout") -> Agreement:
-    return agreement(subject, PLACE, BASE, CANDIDATE, runs)[name].agreement
+    return agreement(subject, PLACE, BASE, CANDIDATE, as_table(runs))[name].agreement
 
 
 def caveats(subject: Experiment, runs: Sequence[Run]) -> list[CaveatKind]:
@@ -140,7 +141,7 @@ def test_a_measurement_of_other_work_ends() -> None:
 
 def test_one_run_of_each_shows_nothing() -> None:
     runs = [*side(BASE, [b"1\n"], 1000.0), *side(CANDIDATE, [b"2\n"], 500.0)]
-    assert agreement(experiment(), PLACE, BASE, CANDIDATE, runs) == {}
+    assert agreement(experiment(), PLACE, BASE, CANDIDATE, as_table(runs)) == {}
     runs = [*side(BASE, [b"1\n"] * 2, 1000.0), *side(CANDIDATE, [b"2\n"] * 2, 500.0)]
     assert relation(experiment(), runs) is Agreement.DIFFERENT
 
@@ -231,7 +232,7 @@ def test_files_are_compared_even_if_the_output_may_differ() -> None:
     assert relation(subject, [*old, *new], "out") is Agreement.DIFFERENT
     same = side(CANDIDATE, [b"2"] * 20, 500.0, [b"x"] * 20)
     assert verdict(subject, [*old, *same])[0] is Verdict.BETTER
-    text = agreement_text(agreement(subject, PLACE, BASE, CANDIDATE, [*old, *same]))
+    text = agreement_text(agreement(subject, PLACE, BASE, CANDIDATE, as_table([*old, *same])))
     assert text.startswith("output: not compared, 'out': equal (sha256 ")
 
 
@@ -278,8 +279,8 @@ def test_hostile_digests_of_a_record_are_not_printed() -> None:
 def test_servers_and_bundled_workloads_are_not_compared() -> None:
     runs = [*side(BASE, [b"1"] * 20, 1000.0), *side(CANDIDATE, [b"2"] * 20, 500.0)]
     subject = msgspec.structs.replace(experiment(), own=None)
-    assert outputs.check(subject, variants(subject), {}, runs).excluded == {}
-    assert agreement(subject, PLACE, BASE, CANDIDATE, runs) == {} and agreement_text({}) == ""
+    assert outputs.check(subject, variants(subject), {}, as_table(runs)).excluded == {}
+    assert agreement(subject, PLACE, BASE, CANDIDATE, as_table(runs)) == {} and agreement_text({}) == ""
 
 
 def test_runs_that_use_storage_are_a_caveat() -> None:

@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from swapstone.core.comparison.overload import check
+from swapstone.core.comparison.run_table import as_table
 from swapstone.core.model import CURRENT_RULES, VIRTUAL_CLOCK, Status
 
 IDLE = {"wall_ns": 1_000_000_000, "user_us": 20_000, "system_us": 30_000, "agent_cpus": 2}
@@ -27,7 +28,7 @@ def messages(
             bench.runs[-1], facts=tuple(each.items()), histogram=histogram, status=status
         )
     experiment = msgspec.structs.replace(bench.experiment, clock=changes.get("clock", "wall"))
-    return [caveat.message for caveat in check(experiment, (), {}, bench.runs).caveats]
+    return [caveat.message for caveat in check(experiment, (), {}, as_table(bench.runs)).caveats]
 
 
 def test_wake_ups_that_take_most_of_the_time_are_reported(bench: Any) -> None:

@@ -74,7 +74,7 @@ def laid_out(
 
 
 def found_in(bench: Bench, workload: str = "w") -> Disturbance | None:
-    return disturbances(bench.experiment, bench.workloads, bench.runs).get(("s", workload, IDLE))
+    return disturbances(bench.experiment, bench.workloads, as_table(bench.runs)).get(("s", workload, IDLE))
 
 
 def one(facts: dict[str, int], **changes: Any) -> Disturbance | None:
@@ -211,7 +211,7 @@ def test_of_pinned_work_the_others_have_the_load_generator() -> None:
 def test_only_values_of_disturbed_blocks_leave_and_only_of_their_workload() -> None:
     quiet, busy = facts_of(), facts_of(0.6)
     bench = laid_out({"a": lambda _: quiet, "b": lambda block: busy if block == 3 else quiet, "c": lambda _: busy}, 8)
-    left = undisturbed(bench.experiment, bench.workloads, bench.runs)
+    left = undisturbed(bench.experiment, bench.workloads, as_table(bench.runs))
 
     def blocks(workload: str, name: str) -> list[int]:
         rows = (left.group == left.groups.index(("s", workload, IDLE))) & ~np.isnan(left.metrics[name])
@@ -219,7 +219,7 @@ def test_only_values_of_disturbed_blocks_leave_and_only_of_their_workload() -> N
 
     assert blocks("a", "wall") == blocks("a", "res") == blocks("b", "res") == blocks("c", "res") == [*range(9)]
     assert blocks("b", "wall") == [0, 1, 2, 4, 5, 6, 7, 8] and blocks("c", "wall") == []
-    kept = without_disturbed_blocks(bench.experiment, bench.workloads, bench.runs)
+    kept = without_disturbed_blocks(bench.experiment, bench.workloads, as_table(bench.runs))
     present = {
         name: sorted(set(kept.block[kept.group == kept.groups.index(("s", name, IDLE))].tolist())) for name in "abc"
     }
@@ -249,7 +249,7 @@ def caveats(workloads: Mapping[str, frozenset[int]], blocks: int = 10) -> list[s
 
     bench = laid_out({name: facts(disturbed) for name, disturbed in workloads.items()}, blocks)
     variants = plan.variants(bench.experiment)
-    found = processors.check(bench.experiment, variants, bench.workloads, bench.runs)
+    found = processors.check(bench.experiment, variants, bench.workloads, as_table(bench.runs))
     assert {each.kind for each in found.caveats} <= {CaveatKind.DISTURBED_RUNS}
     return [each.message for each in found.caveats]
 
@@ -286,5 +286,5 @@ def test_metrics_that_depend_on_processors() -> None:
         bench.workloads["w"] = msgspec.structs.replace(bench.workloads["w"], metrics=tuple(own))
         samples = tuple(Sample(metric=each.name, values=(1.0,)) for each in own)
         runs = [msgspec.structs.replace(run, samples=samples) for run in bench.runs]
-        left = undisturbed(bench.experiment, bench.workloads, runs).metrics
+        left = undisturbed(bench.experiment, bench.workloads, as_table(runs)).metrics
         assert [each.name for each in own if np.isnan(left[each.name]).all()] == names

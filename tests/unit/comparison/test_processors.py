@@ -19,6 +19,7 @@ from swapstone.core.comparison.processors import (
     disturbances,
     undisturbed,
 )
+from swapstone.core.comparison.run_table import as_table
 from swapstone.core.model import (
     ALL_PROCESSORS,
     CURRENT_RULES,
@@ -66,7 +67,7 @@ def steady(**uses: Any) -> Facts:
 
 
 def found_in(bench: Any) -> Any:
-    return disturbances(bench.experiment, bench.workloads, bench.runs).get(GROUP)
+    return disturbances(bench.experiment, bench.workloads, as_table(bench.runs)).get(GROUP)
 
 
 def verdicts(bench: Any) -> dict[str, Verdict]:
@@ -281,7 +282,7 @@ def test_what_is_not_checked(bench: Any, rules: int, load: str, clock: str) -> N
     bench.runs = [
         msgspec.structs.replace(run, trial=msgspec.structs.replace(run.trial, load=load)) for run in bench.runs
     ]
-    assert disturbances(bench.experiment, bench.workloads, bench.runs) == {}
+    assert disturbances(bench.experiment, bench.workloads, as_table(bench.runs)) == {}
 
 
 @pytest.mark.parametrize("missing", ["trial_cpu_us", "idle_ticks", "cpu_ticks", "ticks_ns", "wall_ns"])
@@ -350,7 +351,7 @@ def test_an_unfinished_experiment_goes_on_while_it_is_disturbed(bench: Any) -> N
 
 def test_runs_keep_what_does_not_depend_on_processors(bench: Any) -> None:
     fill(bench, steady(own=1.4, others=0.6))
-    kept = undisturbed(bench.experiment, bench.workloads, bench.runs)
+    kept = undisturbed(bench.experiment, bench.workloads, as_table(bench.runs))
     assert len(kept) == len(bench.runs)
     assert {name for name, values in kept.metrics.items() if not np.isnan(values).all()} == {"res"}
 

@@ -102,7 +102,7 @@ def disturbance_of(*runs: dict[str, int], threads: int, cpus: Cpus = Cpus.ALL) -
     for block, facts in enumerate(runs, 1):
         bench.run("w", "libc=glibc", block, wall=1e9)
         bench.runs[-1] = msgspec.structs.replace(bench.runs[-1], facts=tuple({**QUIET, **facts}.items()))
-    return disturbances(bench.experiment, bench.workloads, bench.runs).get(("s", "w", "idle"))
+    return disturbances(bench.experiment, bench.workloads, as_table(bench.runs)).get(("s", "w", "idle"))
 
 
 @pytest.mark.parametrize(("allowed", "ticks", "processors"), [(2, 300, 2), (2, 301, 3), (1, 400, 4), (4, 400, 4)])
@@ -273,7 +273,7 @@ def test_failures_are_counted_in_blocks_with_equally_many_runs_of_both_sides() -
         for label, made, failed in (("libc=glibc", a, failed_a), ("libc=musl", b, failed_b)):
             for number in range(made):
                 bench.run("w", label, block, Status.FAILED if number < failed else Status.OK)
-    (found,) = rates_of(bench.experiment, plan.variants(bench.experiment), bench.runs)
+    (found,) = rates_of(bench.experiment, plan.variants(bench.experiment), as_table(bench.runs))
     assert (found.discordant, found.p_value) == (3, sign_flip_p_value(np.array([-1.0, 1.0, 3.0])))
 
 
@@ -287,7 +287,9 @@ def still(idle_ns: list[int], late_ns: int = 0) -> list[str]:
         bench.run("w", "libc=glibc", block, wall=1e9)
         facts = {"wall_ns": 10**7 + idle, "user_us": 10_000, "system_us": 0, "run_delay_ns": 0, "late_ns": late_ns}
         bench.runs[-1] = msgspec.structs.replace(bench.runs[-1], facts=tuple(facts.items()))
-    return [each.message for each in conditions.check(bench.experiment, (), bench.workloads, bench.runs).caveats]
+    return [
+        each.message for each in conditions.check(bench.experiment, (), bench.workloads, as_table(bench.runs)).caveats
+    ]
 
 
 def test_one_second_more_than_the_median_and_ten_times_the_median_is_named() -> None:
@@ -318,7 +320,7 @@ def test_values_of_facts_that_are_no_measurements_are_ignored(value: int, known:
         bench.run("w", "libc=glibc", block, wall=1e9)
         facts = (("nice", value if block == 2 else 0), ("agent_nice", value if block == 2 else 0))
         bench.runs[-1] = msgspec.structs.replace(bench.runs[-1], facts=facts)
-    found = conditions.check(bench.experiment, (), bench.workloads, bench.runs).caveats
+    found = conditions.check(bench.experiment, (), bench.workloads, as_table(bench.runs)).caveats
     assert len(found) == (2 if known else 0)
 
 
@@ -619,5 +621,5 @@ def test_other_workloads_with_different_ends_are_counted(count: int, text: str) 
         for block in (1, 2):
             bench.run(f"w{number}", "libc=glibc", block, wall=1e9)
             bench.runs[-1] = msgspec.structs.replace(bench.runs[-1], facts=(("nice", block),))
-    (found,) = conditions.check(bench.experiment, (), bench.workloads, bench.runs).caveats
+    (found,) = conditions.check(bench.experiment, (), bench.workloads, as_table(bench.runs)).caveats
     assert text in found.message

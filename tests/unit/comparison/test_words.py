@@ -13,6 +13,7 @@ from swapstone.core import plan
 from swapstone.core.comparison import outputs
 from swapstone.core.comparison.outputs import Agreement, Relation
 from swapstone.core.comparison.row_judgements import Judgement, Outcome, clock_judgement, sign_of, signs
+from swapstone.core.comparison.run_table import as_table
 from swapstone.core.comparison.side_by_side import side_by_side
 from swapstone.core.comparison.suite_index import index_estimates
 from swapstone.core.comparison.verdicts import too_few_pairs_reason, undecided_reason
@@ -114,7 +115,7 @@ def test_a_discarded_output_is_a_caveat_unless_files_are_compared() -> None:
     for artifacts, named in (((), 1), (("f",), 0)):
         subject = builders.experiment(own=msgspec.structs.replace(own, artifacts=artifacts, output="/dev/null"))
         runs = [msgspec.structs.replace(run, digests=(("f", "0" * 64),)) for run in builders.runs(subject, 5)]
-        found = outputs.check(subject, plan.variants(subject), {}, runs)
+        found = outputs.check(subject, plan.variants(subject), {}, as_table(runs))
         assert len(found.caveats) == named
 
 

@@ -120,16 +120,14 @@ class Tested(msgspec.Struct, frozen=True):
 
 
 def check(
-    experiment: Experiment, variants: Sequence[Variant], workloads: Mapping[str, WorkSpec], runs: Runs
+    experiment: Experiment, variants: Sequence[Variant], workloads: Mapping[str, WorkSpec], table: RunTable
 ) -> Findings:
     """Check it for every row; arguments as `swapstone.core.comparison.checks.check`."""
     if experiment.virtual:
         return Findings()
-    judged = judge(experiment, _tested(experiment, variants, workloads, runs))
+    judged = judge(experiment, _tested(experiment, variants, workloads, table))
     found = findings(experiment, judged, len(variants))
-    return msgspec.structs.replace(
-        found, caveats=(*found.caveats, *_left_out(experiment, variants, workloads, as_table(runs)))
-    )
+    return msgspec.structs.replace(found, caveats=(*found.caveats, *_left_out(experiment, variants, workloads, table)))
 
 
 def findings(experiment: Experiment, judged: Sequence[Tested], variants: int) -> Findings:
@@ -178,7 +176,9 @@ def unsettled(
     """
     if experiment.virtual:
         return {}
-    judged = judge(experiment, _tested(experiment, variants, workloads, runs, leading=True), running=True)
+    leading = {metric.name for workload in workloads.values() for metric in workload.metrics if metric.leads}
+    table = as_table(runs, leading)
+    judged = judge(experiment, _tested(experiment, variants, workloads, table, leading=True), running=True)
     return unsettled_rows(experiment, judged, len(variants), rate)
 
 
@@ -241,13 +241,11 @@ def _tested(
     experiment: Experiment,
     variants: Sequence[Variant],
     workloads: Mapping[str, WorkSpec],
-    runs: Runs,
+    table: RunTable,
     *,
     leading: bool = False,
 ) -> list[Tested]:
     """Return the rows that can be tested: ratios that vary, of enough blocks. With `leading`, only those that decide, without nulls."""
-    wanted = {m.name for workload in workloads.values() for m in workload.metrics if m.leads or not leading}
-    table = as_table(runs, wanted)
     groups = group_runs(experiment, table)
     found: list[Tested] = []
     if not any(len(group.blocks) >= FEWEST_BLOCKS for group in groups.values()):

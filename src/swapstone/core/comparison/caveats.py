@@ -11,7 +11,7 @@ import numpy as np
 from swapstone.core.comparison.error_rate import ErrorRates, Family
 from swapstone.core.comparison.findings import shortened
 from swapstone.core.comparison.rows import Row
-from swapstone.core.comparison.run_table import STATUSES, Runs, RunTable, as_table
+from swapstone.core.comparison.run_table import STATUSES, RunTable
 from swapstone.core.model import (
     TAIL_RULES,
     UNKNOWN_THREADS,
@@ -48,7 +48,7 @@ DIFFERENT = (
 
 def caveats_of(
     experiment: Experiment,
-    runs: Runs,
+    table: RunTable,
     rows: Sequence[Row],
     comparisons: Sequence[Comparison],
     noise: Noise,
@@ -60,7 +60,7 @@ def caveats_of(
 
     Args:
         experiment: gives the confidence, and whether it has layouts.
-        runs: all runs of the experiment.
+        table: of all runs of the experiment.
         rows: those of `comparisons`, in the same order.
         comparisons: with verdicts.
         noise: how busy the machine was.
@@ -71,7 +71,7 @@ def caveats_of(
         *_few_blocks(experiment, comparisons, needed),
         # Neither the load of the host nor the time of day can change a figure on the virtual clock.
         *(() if experiment.virtual else _noisy(experiment, noise, rows, comparisons, waits)),
-        *_without_numbers(as_table(runs, ())),
+        *_without_numbers(table),
         *_not_observed(experiment),
         # With layouts the values of a row are in the order of layouts, not of time.
         *(() if experiment.layouts or experiment.virtual else _dependent(rows)),

@@ -17,9 +17,7 @@ from swapstone.core.comparison.run_table import (
     Floats,
     Group,
     Ints,
-    Runs,
     RunTable,
-    as_table,
     last_end,
 )
 from swapstone.core.model import CONSOLE, Caveat, CaveatKind, Experiment, Status, Variant, Verdict, WorkSpec
@@ -104,13 +102,12 @@ class Cell(msgspec.Struct):
         return None
 
 
-def collect(runs: Runs) -> Cells:
+def collect(table: RunTable) -> Cells:
     """Group runs into cells.
 
     Args:
-        runs: in any order; at most one per trial. Those that are discarded are counted and give no values (`RunTable.counted`).
+        table: of runs in any order, at most one per trial. Those that are discarded are counted and give no values (`RunTable.counted`).
     """
-    table = as_table(runs)
     cells: dict[Group, dict[str, Cell]] = {}
     if not len(table):
         return cells

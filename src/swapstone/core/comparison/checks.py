@@ -22,7 +22,7 @@ from swapstone.core.comparison import (
 )
 from swapstone.core.comparison.cells import Group
 from swapstone.core.comparison.findings import Check, Findings, Place, checked
-from swapstone.core.comparison.run_table import Runs, as_table
+from swapstone.core.comparison.run_table import RunTable
 from swapstone.core.model import TAIL_RULES, Caveat, Experiment, Variant, Verdict, WorkSpec
 from swapstone.core.model.parts import provided
 
@@ -39,7 +39,7 @@ def _checks() -> tuple[Check, ...]:
 
 
 def check(
-    experiment: Experiment, variants: Sequence[Variant], workloads: Mapping[str, WorkSpec], runs: Runs
+    experiment: Experiment, variants: Sequence[Variant], workloads: Mapping[str, WorkSpec], table: RunTable
 ) -> Findings:
     """Check the assumptions of every row.
 
@@ -47,11 +47,10 @@ def check(
         experiment: that the runs are of.
         variants: the baseline first.
         workloads: by name.
-        runs: all, with those that are discarded.
+        table: of all runs, with those that are discarded.
     """
     if experiment.rules < TAIL_RULES:
-        return Findings(failure_rates=failures.rates(experiment, variants, runs))
-    table = as_table(runs)
+        return Findings(failure_rates=failures.rates(experiment, variants, table))
     found = [each(experiment, variants, workloads, table) for each in _checks()]
     excluded: dict[Place, tuple[Verdict, str]] = {}
     for each in found:

@@ -16,7 +16,7 @@ import msgspec
 import numpy as np
 
 from swapstone.core.comparison.findings import Findings, Place
-from swapstone.core.comparison.run_table import FAILED, REFUSED, UNAVAILABLE, Ints, Runs, RunTable, as_table, by_number
+from swapstone.core.comparison.run_table import FAILED, REFUSED, UNAVAILABLE, Ints, RunTable, by_number
 from swapstone.core.model import (
     FAST_ONES,
     KILLED,
@@ -40,7 +40,7 @@ LARGEST_SHARE = 0.01
 SIDES = ("baseline", "candidate")
 
 
-def rates(experiment: Experiment, variants: Sequence[Variant], runs: Runs) -> tuple[FailureRates, ...]:
+def rates(experiment: Experiment, variants: Sequence[Variant], table: RunTable) -> tuple[FailureRates, ...]:
     """Return the failure rates of both sides of every comparison, those without failures too.
 
     All runs count, with the warm-up and those that are discarded; those of variants that could not be built don't. Which side fails more is
@@ -49,9 +49,8 @@ def rates(experiment: Experiment, variants: Sequence[Variant], runs: Runs) -> tu
     Args:
         experiment: gives workloads, loads and confidence.
         variants: the baseline first.
-        runs: in any order.
+        table: of the runs, in any order.
     """
-    table = as_table(runs, ())
     made = np.flatnonzero(table.status != UNAVAILABLE)
     rows_of = {table.places[place]: made[rows] for place, rows in by_number(table.place[made])}
     groups, nothing = {place[:3] for place in rows_of}, made[:0]
@@ -84,13 +83,13 @@ def rates(experiment: Experiment, variants: Sequence[Variant], runs: Runs) -> tu
 
 
 def check(
-    experiment: Experiment, variants: Sequence[Variant], workloads: Mapping[str, WorkSpec], runs: Runs
+    experiment: Experiment, variants: Sequence[Variant], workloads: Mapping[str, WorkSpec], table: RunTable
 ) -> Findings:
     """Check it for every row; arguments as `swapstone.core.comparison.checks.check`.
 
     Where more than half of a side's runs fail, `Cell.exclusion` has the reason of the failures.
     """
-    found = rates(experiment, variants, runs)
+    found = rates(experiment, variants, table)
     excluded: dict[Place, tuple[Verdict, str]] = {}
     for each in found:
         if each.unfit:

@@ -9,7 +9,7 @@ import msgspec
 
 from swapstone.core.comparison.cells import Group
 from swapstone.core.comparison.rows import Row
-from swapstone.core.comparison.run_table import Runs, RunTable, as_table
+from swapstone.core.comparison.run_table import RunTable
 from swapstone.core.model import CarryOver, Caveat, Experiment, FailureRates, Variant, Verdict, WorkSpec
 
 Place = tuple[Group, str, str]
@@ -32,7 +32,7 @@ class Findings(msgspec.Struct, frozen=True):
     failure_rates: tuple[FailureRates, ...] = ()
 
 
-Check = Callable[[Experiment, Sequence[Variant], Mapping[str, WorkSpec], Runs], Findings]
+Check = Callable[[Experiment, Sequence[Variant], Mapping[str, WorkSpec], RunTable], Findings]
 """A check of a row's assumptions; arguments as `swapstone.core.comparison.checks.check`."""
 
 
@@ -46,10 +46,10 @@ def wall_clock_caveats(find: Callable[[Experiment, RunTable], Iterable[Caveat]])
     """Return the check that gives the caveats found in the runs of an experiment on the wall clock, and none on the virtual clock."""
 
     def check(
-        experiment: Experiment, variants: Sequence[Variant], workloads: Mapping[str, WorkSpec], runs: Runs
+        experiment: Experiment, variants: Sequence[Variant], workloads: Mapping[str, WorkSpec], table: RunTable
     ) -> Findings:
         del variants, workloads
-        return Findings() if experiment.virtual else Findings(caveats=tuple(find(experiment, as_table(runs, ()))))
+        return Findings() if experiment.virtual else Findings(caveats=tuple(find(experiment, table)))
 
     return check
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from swapstone.core.comparison.run_table import HISTOGRAM, OK, SERIES, Place, Runs, as_table
+from swapstone.core.comparison.run_table import HISTOGRAM, OK, SERIES, Place, RunTable
 from swapstone.core.model import Experiment, Latency, Run, TimeSeries, Variant, percentile
 from swapstone.core.stats import exceedance, median_interval
 
@@ -18,18 +18,18 @@ PERCENTS = (50.0, 99.0, 99.9, 99.99, 99.999)
 _NS_PER_US = 1000.0
 
 
-def latencies(experiment: Experiment, variants: Sequence[Variant], runs: Runs) -> tuple[Latency, ...]:
+def latencies(experiment: Experiment, variants: Sequence[Variant], table: RunTable) -> tuple[Latency, ...]:
     """Add up the histograms of all replicates of each variant.
 
     experiment: gives the order of workloads and loads.
     variants: in their order.
-    runs: in any order; those that do not count (`RunTable.counted`) and those without success are ignored.
+    table: of the runs; those that do not count (`RunTable.counted`) and those without success are ignored.
     """
-    found = _runs_with(HISTOGRAM, experiment, variants, runs)
+    found = _runs_with(HISTOGRAM, experiment, variants, table)
     return tuple(_latency(place, list(made), exact=experiment.virtual) for place, made in found)
 
 
-def time_series(experiment: Experiment, variants: Sequence[Variant], runs: Runs) -> tuple[TimeSeries, ...]:
+def time_series(experiment: Experiment, variants: Sequence[Variant], table: RunTable) -> tuple[TimeSeries, ...]:
     """Return the series of the first run of each variant that has any; arguments as `latencies`."""
     return tuple(
         TimeSeries(
@@ -37,16 +37,15 @@ def time_series(experiment: Experiment, variants: Sequence[Variant], runs: Runs)
             block=first.trial.block,
             series=tuple((one.metric, one.values) for one in first.series),
         )
-        for place, made in _runs_with(SERIES, experiment, variants, runs)
+        for place, made in _runs_with(SERIES, experiment, variants, table)
         for first in itertools.islice(made, 1)
     )
 
 
 def _runs_with(
-    extra: int, experiment: Experiment, variants: Sequence[Variant], runs: Runs
+    extra: int, experiment: Experiment, variants: Sequence[Variant], table: RunTable
 ) -> Iterator[tuple[dict[str, Any], Iterator[Run]]]:
     """Yield the fields that name a variant's runs, and those that are successful, count, and have a histogram or series, by block."""
-    table = as_table(runs, ())
     rows = np.flatnonzero((table.extras & extra != 0) & (table.status == OK) & (table.prime == 0))
     rows = rows[table.counted[rows]] if rows.size else rows
     found: dict[Place, list[int]] = collections.defaultdict(list)

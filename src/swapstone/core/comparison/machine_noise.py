@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from swapstone.core.comparison.run_table import ABSENT, OK, Floats, Mask, Runs, RunTable, as_table, exact_sum, quotients
+from swapstone.core.comparison.run_table import ABSENT, OK, Floats, Mask, RunTable, exact_sum, quotients
 from swapstone.core.model import IDLE, UNKNOWN_THREADS, Cpus, Experiment, Noise, WorkSpec
 from swapstone.core.stats import median
 
@@ -28,22 +28,20 @@ TICK_NS = 10_000_000
 """A tick of /proc/stat: USER_HZ is 100 on all architectures that the agent runs on."""
 
 
-def noise_of(runs: Runs, workloads: Mapping[str, WorkSpec], *, virtual: bool = False) -> Noise:
+def noise_of(
+    table: RunTable, workloads: Mapping[str, WorkSpec], *, virtual: bool = False, mine: Mask | None = None
+) -> Noise:
     """Summarise what the agent measured around the runs.
 
     A workload with several threads raises the pressure itself. So the pressure is taken from workloads that use one processor,
     if there are any, and from runs under the load ``idle``, if there are any.
 
     Args:
-        runs: of the whole experiment, or of one load.
+        table: of the runs.
         workloads: by name.
         virtual: whether the clock is the virtual one. There no other process takes time from a trial, apart from its load.
+        mine: the rows to summarise; None for all.
     """
-    return _noise(as_table(runs, ()), None, workloads, virtual=virtual)
-
-
-def _noise(table: RunTable, mine: Mask | None, workloads: Mapping[str, WorkSpec], *, virtual: bool = False) -> Noise:
-    """Return the noise of some rows of a table; of all for None."""
     every = np.ones(len(table), dtype=np.bool_) if mine is None else mine
     idle = every & _of_places(table, [place[2] == IDLE.name for place in table.places])
     chosen = idle if idle.any() else every
@@ -63,20 +61,23 @@ def _noise(table: RunTable, mine: Mask | None, workloads: Mapping[str, WorkSpec]
     )
 
 
-def busy_loads(experiment: Experiment, runs: Runs, workloads: Mapping[str, WorkSpec]) -> frozenset[str]:
+def busy_loads(experiment: Experiment, table: RunTable, workloads: Mapping[str, WorkSpec]) -> frozenset[str]:
     """Return the loads under which the machine was busy. A load that Swapstone generates counts like any other.
 
     On the virtual clock there is none, because elapsed time is as exact there as CPU time.
     """
     if experiment.virtual:
         return frozenset()
-    table = as_table(runs, ())
     found = dict.fromkeys(place[2] for place in table.places)
     of_load = {load: _of_places(table, [place[2] == load for place in table.places]) for load in found}
-    return frozenset(load for load, mine in of_load.items() if mine.any() and _noise(table, mine, workloads).busy)
+    return frozenset(
+        load for load, mine in of_load.items() if mine.any() and noise_of(table, workloads, mine=mine).busy
+    )
 
 
-def observed_waits(experiment: Experiment, workloads: Mapping[str, WorkSpec], runs: Runs) -> dict[str, bool | None]:
+def observed_waits(
+    experiment: Experiment, workloads: Mapping[str, WorkSpec], table: RunTable
+) -> dict[str, bool | None]:
     """Return of each workload of an own program that is not declared to compute whether it waits; None where that is not known.
 
     Elapsed time is processor time, time in the run queue, and waiting. A run that has less than `WAITING_SHARE` of the last computes. The
@@ -86,7 +87,6 @@ def observed_waits(experiment: Experiment, workloads: Mapping[str, WorkSpec], ru
     """
     if experiment.own is None or experiment.own.load_generators or experiment.virtual:
         return {}
-    table = as_table(runs)
     own = [name for name, work in workloads.items() if work.waits and any(m.name == "wall" for m in work.metrics)]
     return {name: _waits(table, _of_places(table, [place[1] == name for place in table.places])) for name in own}
 

@@ -19,7 +19,7 @@ import numpy as np
 
 from swapstone.core.comparison.cells import Group
 from swapstone.core.comparison.findings import Findings, Place, shortened
-from swapstone.core.comparison.run_table import EXIT_STATUS, OK, Ints, Runs, as_table, by_number
+from swapstone.core.comparison.run_table import EXIT_STATUS, OK, Ints, RunTable, by_number
 from swapstone.core.model import (
     DIRECTION_RULES,
     EQUAL_EXTRA_RULES,
@@ -90,7 +90,7 @@ def check(
     experiment: Experiment,
     variants: Sequence[Variant],
     workloads: Mapping[str, WorkSpec],
-    runs: Runs,
+    table: RunTable,
     *,
     fewest: int = FEWEST_RUNS,
 ) -> Findings:
@@ -102,7 +102,7 @@ def check(
         experiment: as `swapstone.core.comparison.checks.check` has it, like the next three.
         variants: the baseline first.
         workloads: by name.
-        runs: all.
+        table: of all runs.
         fewest: in how many runs of each side a part is taken as constant if it varies on the other side.
     """
     if not _compared(experiment):
@@ -111,7 +111,7 @@ def check(
     excluded: dict[Place, tuple[Verdict, str]] = {}
     unknown: dict[str, list[str]] = {}
     discarded = False
-    for group, sides in _by_variant(runs).items():
+    for group, sides in _by_variant(table).items():
         for candidate in candidates:
             before, after = sides.get(baseline.label, _Side()), sides.get(candidate.label, _Side())
             for name, relation in _relations(experiment, before, after, fewest):
@@ -128,7 +128,7 @@ def check(
 
 
 def agreement(
-    experiment: Experiment, group: Group, baseline: str, candidate: str, runs: Runs
+    experiment: Experiment, group: Group, baseline: str, candidate: str, table: RunTable
 ) -> Mapping[str, Relation]:
     """Return how the outputs of two variants relate, by name: ``stdout`` and the artifacts.
 
@@ -137,19 +137,19 @@ def agreement(
         group: (suite, workload, load).
         baseline: label of one variant.
         candidate: label of the other.
-        runs: all of the experiment.
+        table: of all runs of the experiment.
 
     Returns:
         Empty for workloads whose outputs are not compared: those of this project, and servers.
     """
     if not _compared(experiment):
         return {}
-    sides = _by_variant(runs).get(group, {})
+    sides = _by_variant(table).get(group, {})
     return dict(_relations(experiment, sides.get(baseline, _Side()), sides.get(candidate, _Side()), FEWEST_RUNS))
 
 
 def variations(
-    experiment: Experiment, group: Group, baseline: str, candidate: str, runs: Runs
+    experiment: Experiment, group: Group, baseline: str, candidate: str, table: RunTable
 ) -> Mapping[str, Sequence[Variation]]:
     """Return what varies or differs in the outputs of two variants that are compared; arguments as `agreement`.
 
@@ -158,7 +158,7 @@ def variations(
     """
     if not _compared(experiment):
         return {}
-    sides = _by_variant(runs).get(group, {})
+    sides = _by_variant(table).get(group, {})
     before, after = sides.get(baseline, _Side()), sides.get(candidate, _Side())
     names = [name for name, relation in _relations(experiment, before, after, FEWEST_RUNS) if name != EXIT_STATUS]
     return {
@@ -243,8 +243,7 @@ class _Side(msgspec.Struct, frozen=True):
         return {status: np.concatenate(rows) for status, rows in found.items()}
 
 
-def _by_variant(runs: Runs) -> dict[Group, dict[str, _Side]]:
-    table = as_table(runs, ())
+def _by_variant(table: RunTable) -> dict[Group, dict[str, _Side]]:
     found: dict[Group, dict[str, _Side]] = {}
     every = np.flatnonzero(table.status == OK)
     turns = (table.block << _POSITION_BITS) + table.position

@@ -33,9 +33,7 @@ from swapstone.core.comparison.run_table import (
     OK,
     Ints,
     Mask,
-    Runs,
     RunTable,
-    as_table,
     by_number,
     exact_sum,
     quotients,
@@ -160,7 +158,9 @@ class Disturbance(msgspec.Struct, frozen=True):
         )
 
 
-def disturbances(experiment: Experiment, workloads: Mapping[str, WorkSpec], runs: Runs) -> dict[Group, Disturbance]:
+def disturbances(
+    experiment: Experiment, workloads: Mapping[str, WorkSpec], table: RunTable
+) -> dict[Group, Disturbance]:
     """Return the disturbance of each workload that needs several processors, under the load ``idle``.
 
     The runs that are discarded before each measured one are part of its block. A load that Swapstone generates belongs to what is
@@ -169,7 +169,6 @@ def disturbances(experiment: Experiment, workloads: Mapping[str, WorkSpec], runs
     """
     if experiment.virtual or experiment.rules < TAIL_RULES:
         return {}
-    table = as_table(runs, ())
     wanted = [load == IDLE.name and workloads[workload].threads != 1 for _, workload, load in table.groups]
     if not any(wanted):
         return {}
@@ -181,12 +180,11 @@ def disturbances(experiment: Experiment, workloads: Mapping[str, WorkSpec], runs
     return {group: each for group, each in found.items() if each is not None}
 
 
-def undisturbed(experiment: Experiment, workloads: Mapping[str, WorkSpec], runs: Runs) -> RunTable:
+def undisturbed(experiment: Experiment, workloads: Mapping[str, WorkSpec], table: RunTable) -> RunTable:
     """Return the runs without the values of disturbed blocks that depend on processors.
 
     Both sides of a pair leave with their block. All blocks of a workload leave if most are disturbed.
     """
-    table = as_table(runs)
     metrics = dict(table.metrics)
     for group, each in disturbances(experiment, workloads, table).items():
         affected = {metric.name for metric in _affected(workloads[group[1]])} & metrics.keys()
@@ -198,9 +196,8 @@ def undisturbed(experiment: Experiment, workloads: Mapping[str, WorkSpec], runs:
     return msgspec.structs.replace(table, metrics=metrics)
 
 
-def without_disturbed_blocks(experiment: Experiment, workloads: Mapping[str, WorkSpec], runs: Runs) -> RunTable:
+def without_disturbed_blocks(experiment: Experiment, workloads: Mapping[str, WorkSpec], table: RunTable) -> RunTable:
     """Return the runs without those of disturbed blocks: what the precision of an unfinished experiment follows from."""
-    table = as_table(runs)
     kept = np.ones(len(table), dtype=np.bool_)
     for group, each in disturbances(experiment, workloads, table).items():
         kept &= (table.group != table.groups.index(group)) | ~_is_in(table, each.disturbed)
@@ -212,13 +209,13 @@ def _is_in(table: RunTable, blocks: frozenset[int]) -> Mask:
 
 
 def check(
-    experiment: Experiment, variants: Sequence[Variant], workloads: Mapping[str, WorkSpec], runs: Runs
+    experiment: Experiment, variants: Sequence[Variant], workloads: Mapping[str, WorkSpec], table: RunTable
 ) -> Findings:
     """Check it for every row; arguments as `swapstone.core.comparison.checks.check`.
 
     A row is `Verdict.DISTURBED` if most of its blocks are, or if too few others are left for an interval.
     """
-    found = {group: each for group, each in disturbances(experiment, workloads, runs).items() if each.disturbed}
+    found = {group: each for group, each in disturbances(experiment, workloads, table).items() if each.disturbed}
     excluded: dict[Place, tuple[Verdict, str]] = {}
     for group, each in found.items():
         left = each.blocks - len(each.disturbed)

@@ -12,7 +12,7 @@ import functools
 import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
 import msgspec
 import numpy as np
@@ -53,14 +53,6 @@ BLOCK_BITS = 21
 """A block's number is at most `swapstone.core.model.frozen_struct.MOST_BLOCKS`, below 2 ** 21."""
 
 
-class RunSource(Protocol):
-    """Runs by their number."""
-
-    def __len__(self) -> int: ...
-
-    def __getitem__(self, number: int, /) -> Run: ...
-
-
 HEAD = (
     "place",
     "status",
@@ -93,7 +85,7 @@ class RunTable(msgspec.Struct, frozen=True, dict=True):
         facts: by name, of those that the analysis reads (`swapstone.core.comparison.run_table.FACTS`); `ABSENT` for none.
     """
 
-    source: RunSource
+    source: Sequence[Run]
     numbers: Ints
     places: tuple[Place, ...]
     reasons: tuple[str, ...]
@@ -370,7 +362,7 @@ class RunColumns:
         self._metrics.add(row, tuple([each.metric for each in kept]), values)
         self._rows += 1
 
-    def table(self, source: RunSource) -> RunTable:
+    def table(self, source: Sequence[Run]) -> RunTable:
         """Return the table of the runs so far.
 
         Args:

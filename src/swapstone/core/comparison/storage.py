@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from swapstone.core.comparison.findings import Findings
-from swapstone.core.comparison.run_table import ABSENT, OK, Ints, Runs, RunTable, as_table
+from swapstone.core.comparison.run_table import ABSENT, OK, Ints, RunTable
 from swapstone.core.model import Caveat, CaveatKind, Experiment, Variant, WorkSpec
 
 SMALL_BYTES = 64 << 10
@@ -19,7 +19,7 @@ _FACTS = (("read", "read_bytes"), ("write", "write_bytes"))
 
 
 def check(
-    experiment: Experiment, variants: Sequence[Variant], workloads: Mapping[str, WorkSpec], runs: Runs
+    experiment: Experiment, variants: Sequence[Variant], workloads: Mapping[str, WorkSpec], table: RunTable
 ) -> Findings:
     """Return a caveat for each workload that uses storage or leaves files; arguments as `swapstone.core.comparison.checks.check`.
 
@@ -28,7 +28,6 @@ def check(
     del workloads
     if experiment.own is None or experiment.own.load_generators or experiment.virtual:
         return Findings()
-    table = as_table(runs, ())
     caveats: list[Caveat] = []
     for workload in dict.fromkeys(name for _, name in experiment.workloads):
         places = np.array([place[1] == workload for place in table.places], dtype=np.bool_)

@@ -10,18 +10,17 @@ import numpy as np
 from swapstone.core.comparison.cells import collect
 from swapstone.core.comparison.findings import Findings, Place, shortened
 from swapstone.core.comparison.process_tree import LOST_SHARE, LOST_US, lost_us, several
-from swapstone.core.comparison.run_table import ABSENT, Ints, Runs, RunTable, as_table
+from swapstone.core.comparison.run_table import ABSENT, Ints, RunTable
 from swapstone.core.model import DIRECTION_RULES, Caveat, CaveatKind, Experiment, Variant, Verdict, WorkSpec
 
 
 def check(
-    experiment: Experiment, variants: Sequence[Variant], workloads: Mapping[str, WorkSpec], runs: Runs
+    experiment: Experiment, variants: Sequence[Variant], workloads: Mapping[str, WorkSpec], table: RunTable
 ) -> Findings:
     """Exclude CPU time that lacks that of processes that were not waited for; warn where other processes are not counted at all."""
     del workloads
     if experiment.rules < DIRECTION_RULES or experiment.virtual:
         return Findings()
-    table = as_table(runs)
     excluded: dict[Place, tuple[Verdict, str]] = {}
     uncounted: dict[str, None] = {}
     for group, cells in collect(table).items():
