@@ -14,7 +14,6 @@ from swapstone.core.model import (
     Direction,
     Experiment,
     Metric,
-    Quantity,
     Variant,
     WorkSpec,
 )
@@ -66,9 +65,7 @@ def most_hypotheses(experiment: Experiment, variants: Sequence[Variant], workloa
         for metric in workloads[name].metrics
     ]
     if experiment.correction != REPORT_CORRECTION:
-        families: collections.Counter[tuple[str, str, Quantity]] = collections.Counter()
-        for suite, load, metric in measured:
-            families[suite, load, metric.quantity] += 1
+        families = collections.Counter((suite, load, metric.quantity) for suite, load, metric in measured)
         return max(families.values(), default=0) * candidates
     indexed = {(suite, load, metric.name) for suite, load, metric in measured if metric.name in TIMES}
     tails = sum(tested_tail(experiment, metric) for _, _, metric in measured)

@@ -31,6 +31,7 @@ from swapstone.core.model import (
     UserError,
     Variant,
     WorkSpec,
+    refuse,
 )
 from swapstone.core.model.safe_text import safe
 
@@ -170,20 +171,26 @@ def differing_setting(experiments: Sequence[Experiment]) -> str:
 
 def _check(experiments: Sequence[Experiment], question: Question, names: Sequence[str]) -> None:
     hint = _HINTS[question]
-    if len(experiments) < 2:
-        raise UserError(
+    twice = next((name for name in names if names.count(name) > 1), "")
+    setting = differing_setting(experiments)
+    refuse(
+        (
+            len(experiments) < 2,
             f"`swapstone agree` compares two records; {len(experiments)} was given.",
             "More than two are compared where they differ in the time of an instruction (--ns-per-instruction), or in the board.",
-        )
-    if question is Question.BOARDS and any(each.virtual for each in experiments):
-        raise UserError("Boards are compared over three or more records on the wall clock.", hint)
-    if twice := next((name for name in names if names.count(name) > 1), ""):
-        raise UserError(
+        ),
+        (
+            question is Question.BOARDS and any(each.virtual for each in experiments),
+            "Boards are compared over three or more records on the wall clock.",
+            hint,
+        ),
+        (
+            twice,
             f"Two records are of {safe(twice)}: they would count as two {question.value}.",
             f"Name one of them, or print the two side by side: swapstone agree RECORD RECORD. {hint}",
-        )
-    if setting := differing_setting(experiments):
-        raise UserError(f"The records differ in their {setting}.", hint)
+        ),
+        (setting, f"The records differ in their {setting}.", hint),
+    )
 
 
 def _names(experiments: Sequence[Experiment], question: Question) -> tuple[str, ...]:

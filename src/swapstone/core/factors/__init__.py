@@ -31,7 +31,7 @@ from swapstone.core.factors.free_factor import (
 )
 from swapstone.core.factors.priority import PRIORITY, PRIORITY_VARIABLE, level_of_stat
 from swapstone.core.factors.priority import SEEN as PRIORITY_SEEN
-from swapstone.core.model import FactorLevels, UserError, Variant, unknown
+from swapstone.core.model import FactorLevels, UserError, Variant, refuse, unknown
 from swapstone.core.model.parts import provided
 
 
@@ -138,16 +138,18 @@ def parse_choice(text: str) -> FactorLevels:
     if not equals:
         raise UserError(f"{text!r} is not FACTOR=BASELINE,CANDIDATE.", "For example: swapstone compare libc=glibc,musl")
     factor = find_factor(name.strip())
-    if factor is PROGRAM:
-        raise UserError(
+    refuse(
+        (
+            factor is PROGRAM,
             "The levels of the factor program are your programs.",
             "Name each by its path: --program baseline=./old --program candidate=./new",
-        )
-    if factor is COMMAND_FACTOR:
-        raise UserError(
+        ),
+        (
+            factor is COMMAND_FACTOR,
             "The levels of the factor command are your command lines.",
             "Write each as one argument: swapstone compare './old --fast' './new --fast'",
-        )
+        ),
+    )
     if free_factor(factor.name) is not None:
         return free_levels(factor.name, rest.split(","))
     levels = [find_level(factor, level.strip()).name for level in rest.split(",")]
@@ -158,14 +160,11 @@ def parse_choice(text: str) -> FactorLevels:
             f"For example: swapstone compare {factor.name}={levels[0]},{others[0] if others else 'OTHER'}\n"
             f"To use it in every run: --hold {factor.name}={levels[0]}",
         )
-    twice = next((level for level in levels if levels.count(level) > 1), None)
-    if twice is not None:
-        raise UserError(
-            f"{text!r} names {twice!r} twice.",
-            "To learn how often a level differs from itself by chance, add --null instead.",
-        )
+    refuse(*((levels.count(level) > 1, f"{text!r} names {level!r} twice.", _NULL) for level in levels))
     return FactorLevels(factor=factor.name, levels=tuple(levels))
 
+
+_NULL = "To learn how often a level differs from itself by chance, add --null instead."
 
 LONGEST_VALUE = 200
 """Number of characters of a level of a free factor: reports print it."""
@@ -197,21 +196,20 @@ def check_values(name: str, values: Sequence[str]) -> None:
         UserError: one is twice, empty, too long or not printable.
     """
     for value in values:
-        if not value:
-            raise UserError(
-                f"{name} has an empty value.", "To leave an argument out, write the command lines: './a' './a --fast'"
-            )
-        if not value.isprintable() or len(value) > LONGEST_VALUE:
-            what = f"has more than {LONGEST_VALUE} characters" if value.isprintable() else "is not printable"
-            raise UserError(
-                f"A value of {name} {what}: {value[:40]!a}.", "Write it to a file, and vary the name of the file."
-            )
-    twice = next((value for value in values if list(values).count(value) > 1), None)
-    if twice is not None:
-        raise UserError(
-            f"{name} has the value {twice!r} twice.",
-            "To learn how often a level differs from itself by chance, add --null instead.",
+        what = f"has more than {LONGEST_VALUE} characters" if value.isprintable() else "is not printable"
+        refuse(
+            (
+                not value,
+                f"{name} has an empty value.",
+                "To leave an argument out, write the command lines: './a' './a --fast'",
+            ),
+            (
+                not value.isprintable() or len(value) > LONGEST_VALUE,
+                f"A value of {name} {what}: {value[:40]!a}.",
+                "Write it to a file, and vary the name of the file.",
+            ),
         )
+    refuse(*((list(values).count(value) > 1, f"{name} has the value {value!r} twice.", _NULL) for value in values))
 
 
 def recipe_of(variant: Variant, base: Recipe) -> Recipe:

@@ -291,16 +291,8 @@ def _new_codes(blocks: int, count: int, draws: int) -> Iterator[NDArray[np.int8]
     random = np.random.default_rng(DRAW_SEED)
     several = max(1, DRAWN_AT_ONCE // ((blocks + 1) * count))
     for first in range(0, draws, several):
-        order = _order_of(random.random((min(several, draws - first), blocks + 1, count)))
+        order = random.random((min(several, draws - first), blocks + 1, count)).argsort(axis=-1)
         yield _codes_of(order[:, 1:], order[:, :-1, -1])
-
-
-def _order_of(keys: Floats) -> NDArray[Any]:
-    """Return the order of the keys along the last axis as integers, of two keys by one comparison: a tenth of the time of sorting."""
-    if keys.shape[-1] != 2:
-        return keys.argsort(axis=-1)
-    later = keys[..., 1] < keys[..., 0]
-    return np.stack([later, ~later], axis=-1).view(np.int8)
 
 
 def _codes_of(order: NDArray[Any], before: NDArray[Any], a: int = 0, b: int = 1) -> NDArray[np.int8]:
