@@ -104,7 +104,7 @@ def analyse(
     needed = interval_pairs(experiment, variants, workloads) if experiment.rules >= TAIL_RULES else 0
     unit = "replicates" if experiment.virtual else "blocks"
     too_few = functools.partial(too_few_pairs_reason, needed=needed, unit=unit)
-    comparisons = _with_carry_over(_judged(experiment, rows, busy, rates, too_few), findings.carry_overs)
+    comparisons = _judged(experiment, rows, busy, rates, too_few=too_few, carried=findings.carry_overs)
     noise = noise_of(table, workloads, virtual=experiment.virtual)
     effects, interactions = judged(
         of_effects, rates=rates, margin=experiment.margin, rules=experiment.rules, too_few=too_few
@@ -142,22 +142,19 @@ def analyse(
     )
 
 
-def _with_carry_over(found: tuple[Comparison, ...], carried: Mapping[Place, CarryOver]) -> tuple[Comparison, ...]:
-    """Add how runs depend on what ran before them, where that was tested."""
-
-    def place(each: Comparison) -> Place:
-        return (each.suite, each.workload, each.load), each.candidate.label, each.metric.name
-
-    return tuple(msgspec.structs.replace(each, carry_over=carried.get(place(each))) for each in found)
-
-
 def _blocks(table: RunTable) -> int:
     """Return the number of blocks with a successful run, without the warm-up."""
     return int(distinct(table.block[(table.status == OK) & (table.block > 0)]).size)
 
 
 def _judged(
-    experiment: Experiment, rows: Sequence[Row], busy: frozenset[str], rates: ErrorRates, too_few: TooFew
+    experiment: Experiment,
+    rows: Sequence[Row],
+    busy: frozenset[str],
+    rates: ErrorRates,
+    *,
+    too_few: TooFew,
+    carried: Mapping[Place, CarryOver],
 ) -> tuple[Comparison, ...]:
     counted = {row.group for row in rows if row.metric.name == OF_ALL["cpu"] and row.before.size}
 
@@ -166,13 +163,16 @@ def _judged(
         return OF_ALL.get(name, name) if row.group in counted else name
 
     return tuple(
-        comparison(
-            row,
-            alpha=rates.level(row.family) if isinstance(row.inference, SignedRank) else rates.plain,
-            margin=experiment.margin,
-            preferred=row.metric.name == preferred(row),
-            tail_alpha=rates.level(row.tail_family),
-            too_few=too_few,
+        msgspec.structs.replace(
+            comparison(
+                row,
+                alpha=rates.level(row.family) if isinstance(row.inference, SignedRank) else rates.plain,
+                margin=experiment.margin,
+                preferred=row.metric.name == preferred(row),
+                tail_alpha=rates.level(row.tail_family),
+                too_few=too_few,
+            ),
+            carry_over=carried.get(row.place),
         )
         for row in rows
     )

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from swapstone.core.comparison.cells import Group, collect
-from swapstone.core.comparison.findings import Findings, Place, shortened
+from swapstone.core.comparison.findings import Findings, shortened
 from swapstone.core.comparison.group_runs import GroupRuns, group_runs
 from swapstone.core.comparison.rows import Row, run_rows
 from swapstone.core.comparison.run_table import UNAVAILABLE, Runs, RunTable, as_table, by_number
@@ -109,11 +109,6 @@ class Tested(msgspec.Struct, frozen=True):
     matters: bool = False
 
     @property
-    def place(self) -> Place:
-        """Return which row it is."""
-        return self.row.group, self.row.candidate.label, self.row.metric.name
-
-    @property
     def strongest(self) -> Evidence:
         """Return the strongest evidence for carry-over in the figures."""
         return min(self.remaining, key=lambda evidence: evidence.p_value)
@@ -140,7 +135,7 @@ def findings(experiment: Experiment, judged: Sequence[Tested], variants: int) ->
     """
     return Findings(
         excluded={
-            each.place: (
+            each.row.place: (
                 Verdict.INVALID,
                 f"carry-over: {_described(each, variants)}; {_remedy(experiment, each)}",
             )
@@ -148,7 +143,7 @@ def findings(experiment: Experiment, judged: Sequence[Tested], variants: int) ->
             if each.matters
         },
         caveats=tuple(_settled(experiment, judged, variants)),
-        carry_overs={each.place: _carry_over(each) for each in judged},
+        carry_overs={each.row.place: _carry_over(each) for each in judged},
     )
 
 

@@ -63,7 +63,7 @@ def checked(rows: Iterable[Row], findings: Findings) -> list[Row]:
     """
 
     def exclusion(row: Row) -> tuple[Verdict, str] | None:
-        found = findings.excluded.get((row.group, row.candidate.label, row.metric.name))
+        found = findings.excluded.get(row.place)
         if row.exclusion is None:
             return found
         verdict, reason = row.exclusion

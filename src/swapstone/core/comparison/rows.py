@@ -99,6 +99,11 @@ class Row(msgspec.Struct, frozen=True, dict=True):
     must_last: bool = False
 
     @property
+    def place(self) -> tuple[Group, str, str]:
+        """Return which row it is: group, label of the candidate, name of the metric."""
+        return self.group, self.candidate.label, self.metric.name
+
+    @property
     def family(self) -> Family:
         """Return its family: the rows of one suite, load and quantity."""
         return Family((self.group[0], self.group[2], self.metric.quantity), self.candidate if self.null else None)
