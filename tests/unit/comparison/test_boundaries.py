@@ -363,8 +363,7 @@ def step_of(known: int, *, follows: bool, blocks: int = 12) -> carry_over.Eviden
     measured = np.tile(np.linspace(1.0, 2.0, blocks)[:, None], (1, 2))
     group: Any = SimpleNamespace(
         labels=("libc=glibc", "libc=musl"),
-        order=order,
-        runs=SimpleNamespace(previous=previous, test=lambda *_: None),
+        runs=SimpleNamespace(order=order, previous=previous, test=lambda *_: None),
         logarithms=lambda _, discarded: earlier if discarded else measured,
         discarded=1,
     )
@@ -454,8 +453,7 @@ def test_both_tests_of_discarded_runs_are_needed(missing: int | None) -> None:
         discarded[3 - missing] = np.full(values.shape, math.nan)
     group: Any = SimpleNamespace(
         labels=("libc=glibc", "libc=musl"),
-        order=order,
-        runs=SimpleNamespace(previous=1 - order, test=lambda *_: None),
+        runs=SimpleNamespace(order=order, previous=1 - order, test=lambda *_: None),
         logarithms=lambda _, before: discarded[before],
         discarded=2,
     )

@@ -236,7 +236,7 @@ def test_idle_time_is_what_no_processor_and_no_queue_explains() -> None:
             if block == 9:
                 facts = {"wall_ns": wall_ns, "user_us": used_us, "system_us": used_us, "run_delay_ns": delay_ns}
             bench.runs[-1] = msgspec.structs.replace(bench.runs[-1], facts=tuple(facts.items()))
-        return len(check_conditions(bench.experiment, (), bench.workloads, bench.runs).caveats)
+        return len(check_conditions(bench.experiment, (), bench.workloads, as_table(bench.runs)).caveats)
 
     assert (named(1_011_000_000, 5_000, 1_000_000), named(1_011_000_001, 5_000, 1_000_000)) == (0, 1)
     assert (named(1_011_000_001, 5_001, 1_000_000), named(1_011_000_001, 5_000, 1_000_001)) == (0, 0)
@@ -424,7 +424,7 @@ def test_before_the_first_block_nothing_ran_and_before_others_the_last_of_the_bl
         mine = [run.trial for run in runs if run.trial.workload == runs[0].trial.workload]
         last = {number: [trial.variant for trial in mine if trial.block == number][-1] for number in range(5)}
         before = [group.labels.index(last[number]) for number in range(4)]
-        assert group.before.tolist() == (before if first == 0 else [-1, *before[1:]])
+        assert group.runs.before.tolist() == (before if first == 0 else [-1, *before[1:]])
 
 
 # Cycles of balanced orders
@@ -441,5 +441,6 @@ def grouped(experiment: Experiment, blocks: list[int]) -> Any:
 def test_only_successive_blocks_have_the_cycles_of_balanced_orders(blocks: list[int], whole: bool) -> None:
     found = grouped(builders.experiment(order=BALANCED_ORDER), blocks)
     assert found.blocks == tuple(blocks)
-    assert found.cycle == ((2, (blocks[0] - 1) % 2) if whole else (1, 0))
-    assert grouped(builders.experiment(), blocks).cycle == (1, 0)
+    assert (found.runs.cycles, found.runs.first) == ((2, (blocks[0] - 1) % 2) if whole else (1, 0))
+    independent = grouped(builders.experiment(), blocks).runs
+    assert (independent.cycles, independent.first) == (1, 0)

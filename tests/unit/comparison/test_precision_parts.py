@@ -142,7 +142,7 @@ def test_logarithms_of_runs_are_in_the_order_of_the_measured_ones() -> None:
                 bench.runs[-1] = msgspec.structs.replace(bench.runs[-1], trial=trial)
     (group,) = group_runs(bench.experiment, as_table(bench.runs)).values()
     assert (group.labels, group.blocks, group.discarded) == (("libc=glibc", "libc=musl"), (1, 2, 3), 2)
-    assert group.order.tolist() == [[0, 1], [1, 0], [0, 1]] and group.before.tolist() == [-1, 1, 0]
+    assert group.runs.order.tolist() == [[0, 1], [1, 0], [0, 1]] and group.runs.before.tolist() == [-1, 1, 0]
 
     def shown(metric: str, discarded: int) -> list[list[float | None]]:
         found = np.exp(group.logarithms(metric, discarded))

@@ -286,7 +286,7 @@ def _step(
     """Test the step from discarded runs to the measured ones; `diluted` if those of some blocks followed their own variant."""
     steps, means, follow = [], [], []
     for side in sides:
-        mine = group.order == side
+        mine = group.runs.order == side
         step = (earlier - measured)[mine]  # one per block, in the order of blocks
         follows = (group.runs.previous != side)[mine] if diluted else np.ones(step.shape, dtype=bool)
         level, known = measured[mine], np.isfinite(step)

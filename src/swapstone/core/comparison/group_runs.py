@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Mapping
 
@@ -16,46 +15,37 @@ from swapstone.core.model import BALANCED_ORDER, Experiment, cycle_of
 from swapstone.core.stats import RunOrder
 
 
-class GroupRuns(msgspec.Struct, frozen=True, dict=True):
+class GroupRuns(msgspec.Struct, frozen=True):
     """The runs of a group in the blocks that count.
 
     Attributes:
-        labels: of the variants; treatment t of `order` is the t-th.
+        labels: of the variants; treatment t of `runs` is the t-th.
         blocks: their numbers, ascending. Blocks in which a variant has no run are left out.
-        order: in which order the variants ran, shape (blocks, variants).
-        before: which variant ran before each block, shape (blocks,); -1 for none.
+        runs: the order of the measured runs, for the test by predecessors.
         discarded: number of discarded runs before each measured run.
         table: of all runs.
         rows: of the successful runs of the group, ascending by block and label, for each number of runs before the one that directly
-            follows `discarded` others of its variant: the numbers of their places in `order`, and their rows. That one is the
+            follows `discarded` others of its variant: the numbers of their places in `runs.order`, and their rows. That one is the
             measured run, but where more runs than `discarded` precede it (`swapstone.core.plan.extra_runs`).
-        cycle: number of blocks of a cycle of orders, 1 for independent orders, and the place of the first block in it.
     """
 
     labels: tuple[str, ...]
     blocks: tuple[int, ...]
-    order: NDArray[np.int64]
-    before: NDArray[np.int64]
+    runs: RunOrder
     discarded: int
     table: RunTable
     rows: Mapping[int, tuple[NDArray[np.int64], NDArray[np.int64]]]
-    cycle: tuple[int, int]
-
-    @functools.cached_property
-    def runs(self) -> RunOrder:
-        """Return the order of the measured runs, for the test by predecessors."""
-        return RunOrder(self.order, self.before, *self.cycle)
 
     def logarithms(self, metric: str, discarded: int) -> Floats:
         """Return the logarithms of the runs so many before those of `rows`' 0, in the order of the runs; NaN for missing ones."""
-        found = np.full(self.order.size, math.nan)
+        found = np.full(self.runs.order.size, math.nan)
         column = self.table.metrics.get(metric)
         if discarded in self.rows and column is not None:
             places, rows = self.rows[discarded]
             positive = column[rows] > 0
             # By the C library, as always: numpy's differ in the last bit between processors.
             found[places[positive]] = list(map(math.log, column[rows[positive]].tolist()))
-        return found.reshape(self.order.shape)
+        return found.reshape(self.runs.order.shape)
 
 
 def group_runs(experiment: Experiment, table: RunTable) -> dict[Group, GroupRuns]:
@@ -119,10 +109,8 @@ def _of_group(experiment: Experiment, table: RunTable, rows: NDArray[np.int64]) 
     return GroupRuns(
         labels=labels,
         blocks=blocks,
-        order=order,
-        before=before,
+        runs=RunOrder(order, before, *cycle),
         discarded=level,
         table=table,
         rows=by_prime,
-        cycle=cycle,
     )

@@ -50,6 +50,7 @@ REMEDY = "; if the outputs are meant to differ: --output-may-differ"
 """How every reason about standard output and exit statuses ends."""
 
 _SECTIONS = "sections:"
+_STATUS = "\0status"  # no name of a file
 _SECTION_DIGITS = 8
 _SHOWN_NAMES = {STDOUT: "output", STDERR: "standard error"}
 _CHANCE = 0.05
@@ -63,15 +64,15 @@ _SHOWN_DIGITS = 12
 
 
 class Agreement(enum.Enum):
-    """How the outputs of two variants relate."""
+    """How the outputs of two variants relate, in words; ``{}`` is the digest of both."""
 
-    NONE = "none"  # neither has any
-    EQUAL = "equal"
-    SIMILAR = "similar"  # they vary from run to run, and agree in what doesn't
+    NONE = "none"
+    EQUAL = "equal ({})"
+    SIMILAR = "equal but for what varies from run to run"
     DIFFERENT = "different"
-    UNKNOWN = "unknown"  # they vary too much, or could not be read
-    DISCARDED = "discarded"  # sent to /dev/null
-    ALLOWED = "allowed"  # they are allowed to differ
+    UNKNOWN = "not compared, because it varies from run to run"  # in more than numbers, or could not be read
+    DISCARDED = "discarded"
+    ALLOWED = "not compared"
 
 
 class Relation(msgspec.Struct, frozen=True):
@@ -177,18 +178,9 @@ def agreement_text(relations: Mapping[str, Relation]) -> str:
     Args:
         relations: of `agreement`.
     """
-    words = {
-        Agreement.NONE: "none",
-        Agreement.EQUAL: "equal ({})",
-        Agreement.SIMILAR: "equal but for what varies from run to run",
-        Agreement.DIFFERENT: "different",
-        Agreement.UNKNOWN: "not compared, because it varies from run to run",
-        Agreement.DISCARDED: "discarded",
-        Agreement.ALLOWED: "not compared",
-    }
     outputs = {name: each for name, each in relations.items() if name != EXIT_STATUS}
     shown = ", ".join(
-        f"{_SHOWN_NAMES.get(name) or repr(name)}: {words[each.agreement].format(each.text)}"
+        f"{_SHOWN_NAMES.get(name) or repr(name)}: {each.agreement.value.format(each.text)}"
         for name, each in outputs.items()
     )
     found = {each.agreement for each in outputs.values()}
@@ -223,24 +215,17 @@ class _Side(msgspec.Struct, frozen=True):
 
     Attributes:
         rows: of the runs.
-        outputs: the different outputs: their digests by name, exit status, and rows.
+        outputs: the different outputs: their digests by name, with the exit status as `_STATUS`, and rows.
         turns: of all runs of the table: ascending in the order in which they were planned.
     """
 
     rows: Ints = msgspec.field(default_factory=lambda: np.zeros(0, dtype=np.int64))
-    outputs: tuple[tuple[Mapping[str, str], float, Ints], ...] = ()
+    outputs: tuple[tuple[Mapping[str, str], Ints], ...] = ()
     turns: Ints = msgspec.field(default_factory=lambda: np.zeros(0, dtype=np.int64))
 
     def digests(self, name: str) -> set[str | None]:
         """Return the different digests of one output; None for runs without it. Without standard error, nothing was printed there."""
-        return {found.get(name, _EMPTY if name == STDERR else None) for found, _, _ in self.outputs}
-
-    def statuses(self) -> dict[str, Ints]:
-        """Return the rows by exit status."""
-        found: dict[str, list[Ints]] = {}
-        for _, status, rows in self.outputs:
-            found.setdefault(f"{status:g}", []).append(rows)
-        return {status: np.concatenate(rows) for status, rows in found.items()}
+        return {found.get(name, _EMPTY if name == STDERR else None) for found, _ in self.outputs}
 
 
 def _by_variant(table: RunTable) -> dict[Group, dict[str, _Side]]:
@@ -252,7 +237,7 @@ def _by_variant(table: RunTable) -> dict[Group, dict[str, _Side]]:
         rows = every[of_place]
         different = ((*table.outputs[number], rows[of_output]) for number, of_output in by_number(table.output[rows]))
         found.setdefault((suite, workload, load), {})[variant] = _Side(
-            rows, tuple((dict(digests), status, each) for digests, status, each in different), turns
+            rows, tuple(({**dict(digests), _STATUS: f"{status:g}"}, each) for digests, status, each in different), turns
         )
     return found
 
@@ -269,7 +254,7 @@ def _relations(
     else:
         yield STDOUT, _stdout(experiment, own, baseline, candidate, fewest)
         if _by_column(experiment) and any(
-            STDERR in found for side in (baseline, candidate) for found, _, _ in side.outputs
+            STDERR in found for side in (baseline, candidate) for found, _ in side.outputs
         ):
             yield STDERR, _content(experiment, baseline, candidate, STDERR, fewest)
         if own.ignore_failure:
@@ -298,8 +283,8 @@ def _by_column(experiment: Experiment) -> bool:
 
 
 def _exit_status(experiment: Experiment, baseline: _Side, candidate: _Side, fewest: int) -> Relation:
-    old, new = baseline.statuses(), candidate.statuses()
-    part = _variation(EXIT_STATUS, old, new, baseline.turns)
+    (part,) = _variations(experiment, baseline, candidate, _STATUS)
+    old, new = part.baseline, part.candidate
     if part.constant:
         text = f"exits with status {min(new)} in every run, and the baseline with {min(old)}{REMEDY}"
         return Relation(Agreement.DIFFERENT, text)
@@ -328,7 +313,7 @@ def _content(experiment: Experiment, baseline: _Side, candidate: _Side, name: st
         one, other = (next(iter(side)) or "" for side in (old, new))
         text = f"{_shown(other)} in every run, and the baseline {_shown(one)}"
     else:
-        old, new = ({_masked(experiment, each, name) for each, _, _ in side.outputs} for side in (baseline, candidate))
+        old, new = ({_masked(experiment, each, name) for each, _ in side.outputs} for side in (baseline, candidate))
         known = len(old) == len(new) == 1 and None not in old
         text = "in every run, its text without numbers differs from the baseline's" if known and old != new else ""
         if not text and (known or _by_column(experiment)):
@@ -351,6 +336,8 @@ def _masked(experiment: Experiment, digests: Mapping[str, str], name: str) -> st
 
 def _parts(experiment: Experiment, digests: Mapping[str, str], name: str) -> dict[str, str]:
     """Return the digests of an output's parts by their keys; none of an empty output."""
+    if name == _STATUS:
+        return {name: digests[name]}
     by_column = _by_column(experiment)
     if not by_column and _has_metric(experiment, name):
         return {}
@@ -370,7 +357,7 @@ def _variations(experiment: Experiment, baseline: _Side, candidate: _Side, name:
     sides = []
     for side in (baseline, candidate):
         parts: dict[str, dict[str, list[Ints]]] = {}
-        for digests, _, rows in side.outputs:
+        for digests, rows in side.outputs:
             for key, digest in _parts(experiment, digests, name).items():
                 parts.setdefault(key, {}).setdefault(digest, []).append(rows)
         sides.append(parts)

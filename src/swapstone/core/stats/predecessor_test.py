@@ -96,7 +96,7 @@ class RunOrder:
     def __init__(self, order: Ints, before: Ints, cycles: int = 1, first: int = 0) -> None:
         self.order = order
         self.before = before
-        self._cycles, self._first = cycles, first
+        self.cycles, self.first = cycles, first
 
     @functools.cached_property
     def previous(self) -> Ints:
@@ -170,7 +170,7 @@ class RunOrder:
 
     def _statistics(self, scores: Floats, present: Floats, a: int, b: int) -> Floats:
         """Return T of the scores for each draw of the orders in which no mean is empty; arguments as `_weights`."""
-        if self._cycles == 1:  # the names of the treatments make no difference
+        if self.cycles == 1:  # the names of the treatments make no difference
             weights = _random_weights(*self.order.shape, present.tobytes())
         else:
             weights = _weights_of_draws(self._drawn(a, b), present)
@@ -190,7 +190,7 @@ class RunOrder:
             present: 1, and 0 for missing ones, the same shape.
         """
         codes = self._codes
-        units = (np.arange(self.order.shape[0]) + self._first) // self._cycles
+        units = (np.arange(self.order.shape[0]) + self.first) // self.cycles
         # Expected means and numbers, of a run after the other treatment (cells 1 and 3) and after any other: those of the first draw.
         first = codes[0].ravel()
         sums, counts = (np.bincount(first, each.ravel(), minlength=5)[:4] for each in (scores, present))
@@ -210,7 +210,7 @@ class RunOrder:
     def _codes(self) -> NDArray[np.int8]:
         """Return to which of the four means each run belongs in draws of the orders, 4 for none, shape (draws, blocks, k)."""
         blocks, count = self.order.shape
-        if self._cycles == 1:
+        if self.cycles == 1:
             return _random_codes(blocks, count, draws_of(blocks * count))  # the same for all groups of so many blocks
         random = np.random.default_rng(DRAW_SEED)
         return np.stack([_codes_of(*self._new_order(random)) for _ in range(draws_of(blocks * count))])
@@ -219,25 +219,25 @@ class RunOrder:
         """Shuffle the orders of each whole cycle; return them, shape (blocks, k), and the treatment before each block, shape (blocks,)."""
         blocks, count = self.order.shape
         order = self.order.copy()
-        head = -self._first % self._cycles
-        whole = (blocks - head) // self._cycles
-        cycles = order[head : head + whole * self._cycles].reshape(whole, self._cycles, count)
-        rows = random.random((whole, self._cycles)).argsort(axis=1)
+        head = -self.first % self.cycles
+        whole = (blocks - head) // self.cycles
+        cycles = order[head : head + whole * self.cycles].reshape(whole, self.cycles, count)
+        rows = random.random((whole, self.cycles)).argsort(axis=1)
         names = random.random((whole, count)).argsort(axis=1)
         shuffled = np.take_along_axis(cycles, rows[:, :, None], axis=1)
         renamed = np.take_along_axis(names, shuffled.reshape(whole, -1), axis=1)
-        order[head : head + whole * self._cycles] = renamed.reshape(-1, count)
+        order[head : head + whole * self.cycles] = renamed.reshape(-1, count)
         return order, np.concatenate([self.before[:1], order[:-1, -1]])
 
     def _drawn(self, a: int, b: int) -> NDArray[np.int8]:
         """Return to which of the four means each run belongs in `DRAWS` draws of the cycles, shape (DRAWS, blocks, k)."""
         random = np.random.default_rng(DRAW_SEED)
         found = np.empty((DRAWS, *self.order.shape), dtype=np.int8)
-        places = (np.arange(self.order.shape[0]) + self._first) // self._cycles
+        places = (np.arange(self.order.shape[0]) + self.first) // self.cycles
         sizes = np.bincount(places)
         for draw in range(DRAWS):
             order = self.order.copy()
-            for cycle in np.flatnonzero(sizes == self._cycles):
+            for cycle in np.flatnonzero(sizes == self.cycles):
                 rows = order[places == cycle]
                 order[places == cycle] = random.permutation(order.shape[1])[random.permutation(rows)]
             found[draw] = _codes_of(order, np.concatenate([self.before[:1], order[:-1, -1]]), a, b)
