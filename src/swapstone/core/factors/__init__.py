@@ -26,6 +26,7 @@ from swapstone.core.factors.free_factor import (
     COMMAND_LINE,
     NOT_OBSERVED,
     PROGRAM,
+    NamedByUser,
     free_factor,
     is_unobserved,
 )
@@ -113,7 +114,7 @@ def find_level(factor: Factor, name: str) -> Level:
     """
     if "\0" in name:  # a study's file can have one
         raise UserError(f"{name!r} can't be a level: it has a zero byte.", "Remove it from the study's file.")
-    if factor in {PROGRAM, COMMAND_FACTOR} or free_factor(factor.name) is not None:
+    if isinstance(factor, NamedByUser):
         return Level(name=name, description="defined by the user")
     if "/" in name and isinstance(factor, TakesPaths):
         return factor.level_of_path(name)

@@ -20,19 +20,24 @@ LONG_COMMAND_LINE = (
 )
 
 
-class Command:
-    """Which of the user's command lines is executed. The user names the levels, so the registry lists none."""
+class NamedByUser:
+    """A factor whose levels the user names, so the registry lists none."""
+
+    stage = Stage.LAUNCH
+    levels: tuple[Level, ...] = ()
+
+    def apply(self, level: str, recipe: Recipe) -> Recipe:  # noqa: ARG002 - a part of the experiment, not of the recipe
+        """Return the recipe unchanged: programs and command lines are no part of it."""
+        return recipe
+
+
+class Command(NamedByUser):
+    """Which of the user's command lines is executed."""
 
     name = COMMAND
-    stage = Stage.LAUNCH
     description = "your command lines: 'PROGRAM ARG' 'PROGRAM ARG'"
-    levels: tuple[Level, ...] = ()
     observes = (COMMAND_LINE,)
     unseen = LONG_COMMAND_LINE
-
-    def apply(self, level: str, recipe: Recipe) -> Recipe:  # noqa: ARG002 - the command line is the experiment's, not the recipe's
-        """Return the recipe unchanged: a command line is no part of it."""
-        return recipe
 
     def observe(self, evidence: Evidence) -> str | None:
         """Return the level that the process received; another text for other ones, and `NOT_OBSERVED` if only the build uses it."""
@@ -65,15 +70,12 @@ class Placeholder(Command):
         return msgspec.structs.replace(recipe, values=(*recipe.values, (self.placeholder, level)))
 
 
-class EnvironmentVariable:
+class EnvironmentVariable(NamedByUser):
     """An environment variable of the measured process.
 
     Args:
         variable: its name.
     """
-
-    stage = Stage.LAUNCH
-    levels: tuple[Level, ...] = ()
 
     def __init__(self, variable: str) -> None:
         self.name = f"env:{variable}"
@@ -106,17 +108,11 @@ def is_unobserved(name: str, seen: str) -> bool:
     return name.startswith("{") and seen == NOT_OBSERVED
 
 
-class Program:
-    """Which of the user's programs is started. The user names the levels, so the registry lists none."""
+class Program(NamedByUser):
+    """Which of the user's programs is started."""
 
     name = "program"
-    stage = Stage.LAUNCH
     description = "your built programs: --program NAME=PATH"
-    levels: tuple[Level, ...] = ()
-
-    def apply(self, level: str, recipe: Recipe) -> Recipe:  # noqa: ARG002 - the path is the experiment's, not the recipe's
-        """Return the recipe unchanged: the program is already built."""
-        return recipe
 
     def observe(self, evidence: Evidence) -> str | None:
         """Name the level by the file that was started.
