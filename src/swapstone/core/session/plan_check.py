@@ -11,7 +11,7 @@ import datetime
 from collections.abc import Iterator, Sequence
 
 from swapstone.core import plan
-from swapstone.core.model import Copy, Experiment, Run, Status, Trial, discarded_by_block
+from swapstone.core.model import Copy, Experiment, Run, Status, discarded_by_block
 from swapstone.core.plan import Group
 from swapstone.core.plan.runs_so_far import MadeRuns
 from swapstone.core.plan.stopping import StopReason, due, first_block, looks
@@ -91,7 +91,7 @@ class _Replay:
             made: its runs, in their order.
             may_end: whether the session may have ended inside it.
         """
-        there = {_group(run.trial) for run in made}
+        there = {run.trial.group for run in made}
         if strange := there - set(self.still_open):
             return f"block {number} has runs of {_named(min(strange))}, which was not measured any more"
         if not may_end:
@@ -112,7 +112,7 @@ class _Replay:
         # How many runs are discarded depends on durations, and is taken from the runs.
         discarded = {group: count for (_, group), count in discarded_by_block(run.trial for run in made).items()}
         planned = plan.block(self._experiment, number, groups, discarded)
-        trials = [trial for trial in planned if not self._gone(_group(trial), trial.variant)]
+        trials = [trial for trial in planned if not self._gone(trial.group, trial.variant)]
         for trial, run in zip(trials, made, strict=False):
             if trial != run.trial:
                 present = {each.trial.key for each in made}
@@ -176,10 +176,6 @@ class _Replay:
         if not self._may_close(last) or self._closing(last) != set(self.still_open):
             return "it is sealed as precise enough, and its runs are not"
         return ""
-
-
-def _group(trial: Trial) -> Group:
-    return (trial.suite, trial.workload, trial.load)
 
 
 def _named(group: Group) -> str:
