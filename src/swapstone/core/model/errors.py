@@ -91,18 +91,19 @@ def check_distinct(values: Iterable[str], message: str, hint: str) -> None:
         raise UserError(message.format(twice), hint.format(twice))
 
 
-def refuse(*reasons: tuple[object, str, str]) -> None:
-    """Raise a `UserError` for the first condition that holds.
+def refuse(*reasons: tuple[object, str, str], kind: type[UserError] = UserError) -> None:
+    """Raise an error for the first condition that holds.
 
     Args:
         *reasons: triples (condition, message, hint).
+        kind: of the error.
 
     Raises:
         UserError: a condition is true.
     """
     for condition, message, hint in reasons:
         if condition:
-            raise UserError(message, hint)
+            raise kind(message, hint)
 
 
 def unknown(kind: str, name: str, known: Iterable[str], described: Mapping[str, str] | None = None) -> UserError:

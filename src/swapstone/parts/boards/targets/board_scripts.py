@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-from swapstone.core.model import UserError
+from swapstone.core.model import refuse
 from swapstone.core.model.safe_text import safe_excerpt
 from swapstone.parts.vm.factors.swap import BOARD_MEMORY_BYTES, BOARD_SWAP_FILE, BOARD_SWAP_MIB
 
@@ -473,13 +473,18 @@ def open_script(word: str, session: str, owner: str, folder: str, governor: str 
     Raises:
         UserError: the folder or the governor has another form.
     """
-    if folder and not is_board_path(folder):
-        raise UserError(
+    refuse(
+        (
+            folder and not is_board_path(folder),
             f"{safe_excerpt(folder, 80)!r} can't be the folder on a board.",
             "Name an absolute path of letters, digits and ._+=@-/: --target ssh:HOST,folder=/data/swapstone",
-        )
-    if governor and not is_governor(governor):
-        raise UserError(f"{safe_excerpt(governor, 80)!r} can't be a frequency governor.", "For example: performance")
+        ),
+        (
+            governor and not is_governor(governor),
+            f"{safe_excerpt(governor, 80)!r} can't be a frequency governor.",
+            "For example: performance",
+        ),
+    )
     replaced = {
         "@FUNCTIONS@": _FUNCTIONS + swap_functions(),
         "@LOCK@": _LOCK,

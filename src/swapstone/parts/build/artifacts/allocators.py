@@ -18,7 +18,7 @@ import msgspec
 from swapstone.core.artifacts.cache_folder import locked, new_folder, sha256_of
 from swapstone.core.artifacts.tool_versions import compiler_identity
 from swapstone.core.factors import Recipe
-from swapstone.core.model import UnavailableError
+from swapstone.core.model import UnavailableError, refuse
 from swapstone.core.model.directories import cache_dir
 from swapstone.parts.build.artifacts.build_command import link_kernel_headers, run_build
 from swapstone.parts.build.artifacts.cross_compilers import cross_command, cross_compiler
@@ -296,10 +296,12 @@ def check_allocator(name: str, libc: str, architecture: str = "") -> None:
             f"{name} is written in C++, and Swapstone builds allocators in C only for {cross_compiler(architecture).name}.",
             "mimalloc and jemalloc are in C.",
         )
-    if (name, libc) in EXCLUDED:
-        raise UnavailableError(f"{name} can't be built for {libc}: {EXCLUDED[name, libc]}.")
-    if name not in PLANS or libc not in _COMPILERS:
-        raise UnavailableError(f"Swapstone can't build {name} for {libc}.")
+    reason = EXCLUDED.get((name, libc), "")
+    refuse(
+        (reason, f"{name} can't be built for {libc}: {reason}.", ""),
+        (name not in PLANS or libc not in _COMPILERS, f"Swapstone can't build {name} for {libc}.", ""),
+        kind=UnavailableError,
+    )
 
 
 def cached_libcs(name: str) -> tuple[str, ...]:
