@@ -219,8 +219,8 @@ def with_allocator(recipe: Recipe, notify: Notify) -> Recipe:
     """Build or find a recipe's allocator for its C library and linking.
 
     Args:
-        recipe: checked by `check_allocator`. `libc` selects the build; for a program that is not built here it is the result of
-            `program_libc`.
+        recipe: checked by `check_allocator`. `libc` selects the build; for a program that is not built here it is that of its
+            loader.
         notify: called before a build.
 
     Returns:

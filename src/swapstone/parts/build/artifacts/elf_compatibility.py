@@ -1,39 +1,15 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""The C library and processor that an ELF file was built for, and whether it can be preloaded."""
+"""The C library and processor that a shared object was built for, and whether it can be preloaded."""
 
 from __future__ import annotations
 
 import functools
 from pathlib import Path
 
-from swapstone.core.factors import Evidence, ProgramFacts, Recipe, find_factor, read_facts
+from swapstone.core.factors import ProgramFacts, Recipe, read_facts
 from swapstone.core.model import UnavailableError, UserError
 from swapstone.parts.build.build import Build
 from swapstone.parts.build.factors.build_facts import BuildFacts
-
-
-def program_libc(path: Path) -> str:
-    """Return the C library of a program, by its loader. It is `Recipe.libc` for programs that are not built.
-
-    Raises:
-        UnavailableError: the program is static, or its loader is unknown: nothing can be preloaded.
-        UserError: it is not an ELF program.
-    """
-    facts = read_facts(path)
-    if facts is None:
-        raise UserError(
-            f"{path} is not an ELF program.",
-            "Name the interpreter of a script as the program, and the script as its first argument.",
-        )
-    if facts.interp is None:
-        raise UnavailableError(
-            f"{path} is a static program: no allocator can be preloaded into it.",
-            "Link it dynamically, or link the allocator in.",
-        )
-    libc = find_factor("libc").observe(Evidence(interp=facts.interp, objects=()))
-    if libc is None:
-        raise UnavailableError(f"{path} names the loader {facts.interp}, which is neither glibc's nor musl's.")
-    return libc
 
 
 def object_libc(facts: ProgramFacts) -> str | None:

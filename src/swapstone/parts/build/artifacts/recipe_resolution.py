@@ -56,7 +56,7 @@ def resolve_recipe(recipe: Recipe, notify: Notify = lambda _: None) -> Recipe:
     """Resolve a recipe to which all factors have been applied; fetch and build what it needs.
 
     Args:
-        recipe: for a program that is not built here, `libc` must be the result of `program_libc`.
+        recipe: for a program that is not built here, `libc` must be that of its loader.
         notify: called with a line for the user before a long step.
 
     Raises:
