@@ -7,7 +7,9 @@ is a part of a script, but paths and names of `is_board_path`.
 
 from __future__ import annotations
 
+import functools
 import re
+from collections.abc import Mapping
 
 from swapstone.core.model import refuse
 from swapstone.core.model.safe_text import safe_excerpt
@@ -260,7 +262,7 @@ swapon(8)). What can't be done is refused, which ends the shell and restores.
 
 def swap_functions() -> str:
     """Return `FUNCTIONS` with sizes and names."""
-    replaced = {
+    values = {
         "@ROOT@": ROOT,
         "@FILE@": BOARD_SWAP_FILE,
         "@GROUP@": GROUP,
@@ -268,10 +270,12 @@ def swap_functions() -> str:
         "@LIMIT@": str(BOARD_MEMORY_BYTES),
         "@SLACK@": str(SLACK_MIB),
     }
-    text = FUNCTIONS
-    for name, value in replaced.items():
-        text = text.replace(name, value)
-    return text
+    return _filled(FUNCTIONS, values)
+
+
+def _filled(text: str, values: Mapping[str, str]) -> str:
+    """Return a text with each name replaced by its value, in the order of the values: one may contain names that follow."""
+    return functools.reduce(lambda text, pair: text.replace(*pair), values.items(), text)
 
 
 NEEDED = ("cat", "chmod", "env", "mkdir", "mv", "rm", "uname")
@@ -485,7 +489,7 @@ def open_script(word: str, session: str, owner: str, folder: str, governor: str 
             "For example: performance",
         ),
     )
-    replaced = {
+    values = {
         "@FUNCTIONS@": _FUNCTIONS + swap_functions(),
         "@LOCK@": _LOCK,
         "@GOVERN@": f"govern {governor}" if governor else "",
@@ -499,10 +503,7 @@ def open_script(word: str, session: str, owner: str, folder: str, governor: str 
         "@OWNER@": re.sub(r"[^A-Za-z0-9@._-]", "_", owner)[:100],
         "@FOLDER@": folder or _DEFAULT_FOLDER,
     }
-    text = _OPEN
-    for name, value in replaced.items():
-        text = text.replace(name, value)
-    return text.encode()
+    return _filled(_OPEN, values).encode()
 
 
 def step_script(step: str) -> bytes:
