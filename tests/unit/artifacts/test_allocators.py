@@ -223,9 +223,7 @@ def test_lists_of_packages_become_lists_of_sources() -> None:
 def small(monkeypatch: pytest.MonkeyPatch, archive: tuple[Path, Source], *steps: tuple[str, ...]) -> None:
     """Put an allocator of the test's own in the place of mimalloc."""
     monkeypatch.setattr(allocators, "fetch", lambda *_, **__: archive[0])
-    monkeypatch.setitem(
-        allocators.PLANS, "mimalloc", lambda *_: Plan(steps=tuple((step,) for step in steps), objects=("x.o",))
-    )
+    monkeypatch.setitem(allocators.PLANS, "mimalloc", Plan(steps=tuple((step,) for step in steps), objects=("x.o",)))
 
 
 def test_an_allocator_is_built_once_and_linked_or_preloaded(
