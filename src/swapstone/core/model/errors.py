@@ -3,10 +3,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import re
 import resource
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TypeVar
 
 from swapstone.core.model.safe_text import safe
@@ -104,6 +105,17 @@ def refuse(*reasons: tuple[object, str, str], kind: type[UserError] = UserError)
     for condition, message, hint in reasons:
         if condition:
             raise kind(message, hint)
+
+
+@contextlib.contextmanager
+def undone_on_error(undo: Callable[[], object]) -> Iterator[None]:
+    """Undo what was begun if anything is raised in the context, an interruption too; what `undo` raises is less than that."""
+    try:
+        yield
+    except BaseException:
+        with contextlib.suppress(Exception):
+            undo()
+        raise
 
 
 def unknown(kind: str, name: str, known: Iterable[str], described: Mapping[str, str] | None = None) -> UserError:

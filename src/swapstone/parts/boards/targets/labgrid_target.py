@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import itertools
 import os
@@ -16,7 +15,7 @@ import msgspec
 
 from swapstone.core.artifacts.cache_folder import sha256_of
 from swapstone.core.factors.factor import BOOTED_ROOT
-from swapstone.core.model import Experiment, FrozenStruct, UserError
+from swapstone.core.model import Experiment, FrozenStruct, UserError, undone_on_error
 from swapstone.core.model.image_difference import KernelIdentity, identity_of_file, identity_of_running
 from swapstone.core.model.regular_file import readable
 from swapstone.core.model.safe_text import safe, safe_excerpt
@@ -240,17 +239,13 @@ class LabgridTarget(SshTarget):
             [level for level in kernels if level not in self._paths],
             [level for level in roots if level not in self._root_paths],
         )
-        try:
+        with undone_on_error(self._session.close):
             self._paths |= self.lab.kernels
             self._root_paths |= self.lab.roots
             self._read_files()
             self.emulated = self.lab.emulated
             # The ssh server of a board that has just booted may start later than its shell.
             retry(CONNECT_S, UnreachableError, lambda: SshTarget.__init__(self, self._place(), architecture))
-        except BaseException:
-            with contextlib.suppress(UserError):
-                self._session.close()
-            raise
 
     def _read_files(self) -> None:
         """Read what distinguishes the files of kernels and root file systems, and check that it does."""

@@ -16,7 +16,7 @@ from pathlib import Path
 import msgspec
 
 from swapstone.core.factors import ProgramFacts, read_facts
-from swapstone.core.model import Experiment, FrozenStruct, Observation, ObservationKind, UserError
+from swapstone.core.model import Experiment, FrozenStruct, Observation, ObservationKind, UserError, undone_on_error
 from swapstone.core.model.directories import cache_dir
 from swapstone.core.model.observation import EMULATED
 from swapstone.core.model.safe_text import safe, safe_excerpt
@@ -111,14 +111,11 @@ class SshTarget(AgentTarget):
         """Files of this machine by their paths there."""
         self.board = Board(place)
         self._swap = BoardSwap(self.board)
-        try:
+        with undone_on_error(self.board.close):
             self._boot = self.board.answer.boot
             if architecture:
                 check_machine(self.board.answer, architecture)
             self._architecture = architecture or machine_of(self.board.answer)
-        except BaseException:
-            self.board.close()
-            raise
 
     @property
     def architecture(self) -> str:
