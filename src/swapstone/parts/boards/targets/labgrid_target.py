@@ -15,7 +15,7 @@ import msgspec
 
 from swapstone.core.artifacts.cache_folder import sha256_of
 from swapstone.core.factors.factor import BOOTED_ROOT
-from swapstone.core.model import Experiment, FrozenStruct, UserError, undone_on_error
+from swapstone.core.model import Experiment, FrozenStruct, UserError, refuse, undone_on_error
 from swapstone.core.model.image_difference import KernelIdentity, identity_of_file, identity_of_running
 from swapstone.core.model.regular_file import readable
 from swapstone.core.model.safe_text import safe, safe_excerpt
@@ -125,18 +125,20 @@ class RootLevels:
         """
         if level in self._seen:
             return
-        if not found.sha256:
-            raise UserError(
+        same = [other for other, seen in self._seen.items() if seen.sha256 == found.sha256]
+        refuse(
+            (
+                not found.sha256,
                 f"The root file system {safe(level)} shows neither {_SYSTEM} nor a C library: no other one can be told apart from it.",
                 f"Add the file {_SYSTEM} to it, with another BUILD_ID= in each root (os-release(5)).",
-            )
-        same = next((other for other, seen in self._seen.items() if seen.sha256 == found.sha256), None)
-        if same is not None:
-            raise UserError(
-                f"The board shows the same root file system with {safe(same)} and with {safe(level)}: {found.shown}.",
+            ),
+            (
+                same,
+                f"The board shows the same root file system with {safe(''.join(same[:1]))} and with {safe(level)}: {found.shown}.",
                 f"If they are different ones, give each another BUILD_ID= in {_SYSTEM} (os-release(5)). If they are not, the strategy does "
                 "not deploy the image rootfs of its environment: see `swapstone docs boards`.",
-            )
+            ),
+        )
         self._seen[level] = found
 
     def level_of(self, found: RootIdentity) -> str:

@@ -7,7 +7,7 @@ import functools
 from pathlib import Path
 
 from swapstone.core.factors import ProgramFacts, Recipe, read_facts
-from swapstone.core.model import UnavailableError, UserError
+from swapstone.core.model import UnavailableError, UserError, refuse
 from swapstone.parts.build.build import Build
 from swapstone.parts.build.factors.build_facts import BuildFacts
 
@@ -33,21 +33,26 @@ def check_preloadable(recipe: Recipe) -> None:
     facts = read_facts(Path(path))
     if facts is None:
         raise UserError(f"{path} does not exist any more, or can't be read as a shared object.")
-    if recipe.of(Build).linking == "static":
-        raise UnavailableError(f"{path} can't be preloaded into a static program.", "Compare it with linking=dynamic.")
-    machine = _machine()
-    if _processor(facts) != machine:
-        raise UnavailableError(
+    libc, machine, made_for = recipe.of(Build).libc, _machine(), object_libc(facts)
+    builder = {"glibc": "cc", "musl": "musl-gcc"}.get(libc, "that library's compiler")
+    refuse(
+        (
+            recipe.of(Build).linking == "static",
+            f"{path} can't be preloaded into a static program.",
+            "Compare it with linking=dynamic.",
+        ),
+        (
+            _processor(facts) != machine,
             f"{path} is for {_processor(facts)}-bit; programs on this machine are {machine}-bit.",
             "Build it for this processor.",
-        )
-    made_for = object_libc(facts)
-    if made_for is not None and made_for != recipe.of(Build).libc:
-        builder = {"glibc": "cc", "musl": "musl-gcc"}.get(recipe.of(Build).libc, "that library's compiler")
-        raise UnavailableError(
-            f"{path} was built for {made_for}, so a program on {recipe.of(Build).libc} can't load it.",
+        ),
+        (
+            made_for not in {None, libc},
+            f"{path} was built for {made_for}, so a program on {libc} can't load it.",
             f"Build it with {builder}, or compare with libc={made_for}.",
-        )
+        ),
+        kind=UnavailableError,
+    )
 
 
 @functools.cache

@@ -49,11 +49,13 @@ class CrateProgram(BuiltProgram):
     def compile(self, variant: Variant, recipe: Recipe, context: BuildContext) -> Built:
         """Build with cargo. The recipe has no influence; a level of ``netstack`` may set options that are compiled in."""
         del recipe
-        if variant.copy is Copy.RELINKED:
-            raise UnavailableError("It is built by cargo and can't be relinked.")
         level = dict(variant.applied).get(NETSTACK.name, "")
-        if reason := (needs_system(level) if self.workload.bare else "") or missing_control(level):
-            raise UnavailableError(reason)
+        reason = (needs_system(level) if self.workload.bare else "") or missing_control(level) or ""
+        refuse(
+            (variant.copy is Copy.RELINKED, "It is built by cargo and can't be relinked.", ""),
+            (reason, reason, ""),
+            kind=UnavailableError,
+        )
         crate = self.workload.origin
         assert isinstance(crate, Crate)
         if self.workload.bare:
