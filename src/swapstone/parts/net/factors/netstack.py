@@ -350,17 +350,13 @@ class Netstack:
         controls = {seen[name] for name in ("server_control", "client_control") if name in seen}
         if stack == KERNEL and controls - {DEFAULT_CONTROL}:
             stack = f"{KERNEL}:{' and '.join(sorted(controls))}"
-        fixes, options = (_of_process(seen, what) for what in ("fixes", "options"))
+        # The measured process is a server or a client; some report nothing.
+        fixes, options = (seen.get(f"server_{what}", seen.get(f"client_{what}")) for what in ("fixes", "options"))
         if stack in FIXES and fixes is not None:
             stack = _of_fixes(stack, fixes)
         if stack.partition(":")[0] in FIXES and options is not None:
             stack = _with_options(stack, options)
         return stack if fits else f"{stack} on {places or 'neither a TAP nor the kernel'}"
-
-
-def _of_process(seen: Mapping[str, str], what: str) -> str | None:
-    """Return what the measured process, a server or a client, reports of its stack; None if it reports nothing."""
-    return seen.get(f"server_{what}", seen.get(f"client_{what}"))
 
 
 def needs_system(level: str) -> str:
