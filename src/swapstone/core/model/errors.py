@@ -72,7 +72,6 @@ _LISTS = {
     "study": "studies",
     "record": "records",
     "published study": "published",
-    "published suite": "published",
 }
 """The argument of `swapstone list` that lists each kind."""
 
