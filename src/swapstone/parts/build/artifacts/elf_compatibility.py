@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import functools
 from pathlib import Path
 
 from swapstone.core.factors import ProgramFacts, Recipe, read_facts
@@ -33,7 +32,9 @@ def check_preloadable(recipe: Recipe) -> None:
     facts = read_facts(Path(path))
     if facts is None:
         raise UserError(f"{path} does not exist any more, or can't be read as a shared object.")
-    libc, machine, made_for = recipe.of(Build).libc, _machine(), object_libc(facts)
+    own = read_facts(Path("/proc/self/exe").resolve())
+    assert own is not None
+    libc, machine, made_for = recipe.of(Build).libc, _processor(own), object_libc(facts)
     builder = {"glibc": "cc", "musl": "musl-gcc"}.get(libc, "that library's compiler")
     refuse(
         (
@@ -53,13 +54,6 @@ def check_preloadable(recipe: Recipe) -> None:
         ),
         kind=UnavailableError,
     )
-
-
-@functools.cache
-def _machine() -> str:
-    facts = read_facts(Path("/proc/self/exe").resolve())
-    assert facts is not None
-    return _processor(facts)
 
 
 def _processor(facts: ProgramFacts) -> str:

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import difflib
 import hashlib
+import itertools
 import os
 import re
 import shlex
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 import msgspec
@@ -299,16 +300,10 @@ def _linked_folder(homes: tuple[Path, ...], without: re.Pattern[str]) -> Path:
     if folder.is_dir():
         return folder
     with new_folder(folder, ".linking-") as work:
-        for home in homes:
-            for path in _files(home):
+        for home, part in itertools.product(homes, ("include", "lib")):
+            for path in sorted((home / part).rglob("*")):
                 link = work / path.relative_to(home)
-                if link.parent.name == "lib" and without.search(link.name):
-                    continue
-                link.parent.mkdir(parents=True, exist_ok=True)
-                link.symlink_to(path)
+                if path.is_file() and not (link.parent.name == "lib" and without.search(link.name)):
+                    link.parent.mkdir(parents=True, exist_ok=True)
+                    link.symlink_to(path)
     return folder
-
-
-def _files(home: Path) -> Iterator[Path]:
-    for part in ("include", "lib"):
-        yield from (path for path in sorted((home / part).rglob("*")) if path.is_file())

@@ -147,13 +147,7 @@ def tool_prefix(recipe: Recipe) -> str:
 
 
 def linking_flags(recipe: Recipe) -> tuple[str, ...]:
-    """Return the flags for a recipe's linking.
-
-    Raises:
-        UnavailableError: the level is unknown.
-    """
-    if recipe.of(Build).linking not in _LINKING:
-        raise UnavailableError(f"Unknown linking: {recipe.of(Build).linking!r}.")
+    """Return the flags for a recipe's linking."""
     return _LINKING[recipe.of(Build).linking]
 
 
