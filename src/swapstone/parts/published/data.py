@@ -21,7 +21,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from swapstone.core.model import FrozenStruct, UserError, unknown
+from swapstone.core.model import FrozenStruct, UserError, find_named
 from swapstone.core.model.references import Figure, Place, Reference, Side
 
 _PRINTED = re.compile(r"(about |nearly )?(?P<digits>-?[0-9]+(\.[0-9]+)?)(?P<thousands>K?)\+?", re.ASCII)
@@ -95,10 +95,7 @@ def source_of(study: str) -> dict[str, str]:
     Raises:
         UserError: there is no such study.
     """
-    known = _tables()["study"]
-    if study not in known:
-        raise unknown("published study", study, known)
-    return sources()[known[study]["source"]]
+    return sources()[find_named("published study", study, _tables()["study"])["source"]]
 
 
 def figures(study: str = "", suite: str = "") -> tuple[Figure, ...]:

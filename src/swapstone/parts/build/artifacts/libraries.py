@@ -26,7 +26,7 @@ from swapstone.core.artifacts.placeholders import fill
 from swapstone.core.artifacts.tool_versions import compiler_identity, preprocesses
 from swapstone.core.factors import Recipe
 from swapstone.core.model import FrozenStruct, UnavailableError, UserError
-from swapstone.core.model.directories import cache_dir, share_dir
+from swapstone.core.model.directories import cache_dir, share_dir, write_whole
 from swapstone.parts.build.artifacts.build_command import build_environment, link_kernel_headers, run_build
 from swapstone.parts.build.artifacts.library_table import LIBRARIES, Library
 from swapstone.parts.build.artifacts.upstream_sources import Source, fetch, read_lock, unpack
@@ -207,8 +207,7 @@ def _library(name: str, recipe: Recipe, needs: tuple[Path, ...], notify: Notify)
             if path.is_file() and not path.is_symlink() and (_DYNAMIC.search(path.name) or _STATIC.search(path.name))
         )
         description = BuiltLibrary(name=name, version=version, ident=ident, files=files)
-        (home / f"{_FINISHED}.new").write_bytes(description.encoded())
-        (home / f"{_FINISHED}.new").rename(home / _FINISHED)
+        write_whole(home / _FINISHED, description.encoded())
     return home
 
 

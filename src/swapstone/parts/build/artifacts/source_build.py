@@ -21,7 +21,7 @@ from swapstone.core.artifacts.source_tree import copy_sources, digest_tree, sha2
 from swapstone.core.artifacts.tool_versions import compiler_identity
 from swapstone.core.factors import Recipe, read_facts
 from swapstone.core.model import FrozenStruct, OwnProgram, UnavailableError, UserError, placeholders_in, refuse
-from swapstone.core.model.directories import cache_dir
+from swapstone.core.model.directories import cache_dir, write_whole
 from swapstone.parts.build.artifacts.build_command import build_environment, run_build
 from swapstone.parts.build.artifacts.build_tools import build_tools, placeholder_values, tool_variables
 from swapstone.parts.build.artifacts.cxx_compiler import CXX_SUFFIXES, cxx_command
@@ -148,8 +148,7 @@ class SourceBuilder:
         self._check(tree, kept)
         copy_sources(tree, home / "built", everything=True)
         made = FinishedBuild(tree=digest_tree(tree, everything=True), log=log.decode(errors="replace"))
-        (home / "made.json.new").write_bytes(made.encoded())
-        (home / "made.json.new").rename(home / "made.json")
+        write_whole(home / "made.json", made.encoded())
 
     def _check(self, tree: Path, log: str) -> None:
         """Check that the build created the program."""

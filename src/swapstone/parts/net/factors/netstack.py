@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 
 from swapstone.core.factors.factor import Evidence, Level, Recipe, Stage
-from swapstone.core.model import FrozenStruct, UserError, unknown
+from swapstone.core.model import FrozenStruct, UserError, find_named, unknown
 
 SEPARATOR = "+"
 _NUMBER = re.compile(r"0|[1-9][0-9]{0,5}")
@@ -137,14 +137,12 @@ def parse_options(stack: str, texts: tuple[str, ...]) -> dict[str, int]:
     found: dict[str, int] = {}
     for text in texts:
         name, _, value = text.partition("=")
-        if name not in known:
-            raise unknown(f"option of {stack}", name, known)
+        option = find_named(f"option of {stack}", name, known)
         if name in found:
             raise UserError(
-                f"The level of {stack} has {name} twice.",
-                f"For example: netstack={stack},{stack}:{_first(known[name])}",
+                f"The level of {stack} has {name} twice.", f"For example: netstack={stack},{stack}:{_first(option)}"
             )
-        found[name] = _value(stack, known[name], value)
+        found[name] = _value(stack, option, value)
     return {name: found[name] for name, option in known.items() if name in found and found[name] != option.default}
 
 
