@@ -40,7 +40,7 @@ from swapstone.core.targets.target import (
     TargetError,
     require_default_machine,
 )
-from swapstone.core.targets.target_kind import Notify, TargetKind, TargetOptions
+from swapstone.core.targets.target_kind import Notify, TargetKind
 from swapstone.core.wire import AgentAnswer, TrialRequest
 from swapstone.parts.boards.model.ssh_address import parse_ssh_address
 from swapstone.parts.boards.targets.board import (
@@ -449,15 +449,13 @@ def parse_board(detail: str) -> BoardFolder:
     return BoardFolder(host=found.host, user=found.user, port=found.port, **named)
 
 
-def _parse(detail: str, options: TargetOptions) -> SshSpec:
-    return SshSpec(place=parse_board(detail), architecture=recipe_architecture(options.architecture))
-
-
 SSH = TargetKind(
     name="ssh",
     description="another machine, such as a board, on its own clock",
     opens=SshTarget,
-    parse=_parse,
+    parse=lambda detail, options: SshSpec(
+        place=parse_board(detail), architecture=recipe_architecture(options.architecture)
+    ),
     usage="ssh:[USER@]HOST[:PORT]",
     usages=(
         ("ssh:USER@HOST", "another machine, such as a board, on its own clock; it needs sshd and a writable folder"),

@@ -309,13 +309,14 @@ def check_allocator(name: str, libc: str, architecture: str = "") -> None:
     Raises:
         UnavailableError: the combination does not exist.
     """
-    if architecture and name in _IN_CXX:
-        raise UnavailableError(
-            f"{name} is written in C++, and Swapstone builds allocators in C only for {cross_compiler(architecture).name}.",
-            "mimalloc and jemalloc are in C.",
-        )
+    where = cross_compiler(architecture).name if architecture else ""
     reason = EXCLUDED.get((name, libc), "")
     refuse(
+        (
+            where and name in _IN_CXX,
+            f"{name} is written in C++, and Swapstone builds allocators in C only for {where}.",
+            "mimalloc and jemalloc are in C.",
+        ),
         (reason, f"{name} can't be built for {libc}: {reason}.", ""),
         (name not in PLANS or libc not in _COMPILERS, f"Swapstone can't build {name} for {libc}.", ""),
         kind=UnavailableError,
