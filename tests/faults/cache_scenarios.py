@@ -224,5 +224,5 @@ def _build_allocator(archive: Path) -> None:
 
     step = ("cc", "-fPIC", "-w", "-c", "{source}/x.c", "-o", "x.o")
     setattr(allocators, "fetch", lambda *_, **__: archive)  # noqa: B010 - this process is a fork, and ends after it
-    allocators.PLANS["mimalloc"] = lambda *_: Plan(steps=((step,),), objects=("x.o",))
+    allocators.PLANS["mimalloc"] = Plan(steps=((step,),), objects=("x.o",))
     resolve_recipe(BASE_RECIPE.changed(Build, allocator="mimalloc"))

@@ -17,7 +17,6 @@ from swapstone.core.model import UnavailableError, UserError
 from swapstone.core.model.directories import share_dir
 from swapstone.parts.build.artifacts import allocators, upstream_sources
 from swapstone.parts.build.artifacts.allocators import EXCLUDED, Plan, allocator_tools
-from swapstone.parts.build.artifacts.elf_compatibility import program_libc
 from swapstone.parts.build.artifacts.recipe_resolution import resolve_recipe
 from swapstone.parts.build.artifacts.upstream_sources import (
     Source,
@@ -224,9 +223,7 @@ def test_lists_of_packages_become_lists_of_sources() -> None:
 def small(monkeypatch: pytest.MonkeyPatch, archive: tuple[Path, Source], *steps: tuple[str, ...]) -> None:
     """Put an allocator of the test's own in the place of mimalloc."""
     monkeypatch.setattr(allocators, "fetch", lambda *_, **__: archive[0])
-    monkeypatch.setitem(
-        allocators.PLANS, "mimalloc", lambda *_: Plan(steps=tuple((step,) for step in steps), objects=("x.o",))
-    )
+    monkeypatch.setitem(allocators.PLANS, "mimalloc", Plan(steps=tuple((step,) for step in steps), objects=("x.o",)))
 
 
 def test_an_allocator_is_built_once_and_linked_or_preloaded(
@@ -287,18 +284,6 @@ def test_an_object_of_another_library_processor_or_way_of_linking_is_refused(tmp
     foreign.unlink()
     with pytest.raises(UserError, match="does not exist any more"):
         resolve_recipe(recipe(allocator=str(foreign)))
-
-
-@pytest.mark.parametrize(("compiler", "libc"), [("cc", "glibc"), ("musl-gcc", "musl")])
-def test_the_c_library_of_a_program_follows_from_its_loader(compiler: str, libc: str, tmp_path: Path) -> None:
-    text = "int main(void) { return 0; }\n"
-    assert program_libc(compiled(tmp_path, "dynamic", text, compiler=compiler)) == libc
-    with pytest.raises(UnavailableError, match="is a static program"):
-        program_libc(compiled(tmp_path, "static", text, "-static", compiler=compiler))
-    script = tmp_path / "script"
-    script.write_text("#!/bin/sh\n")
-    with pytest.raises(UserError, match="not an ELF program"):
-        program_libc(script)
 
 
 def test_sources_name_no_archive_address() -> None:

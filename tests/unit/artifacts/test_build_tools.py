@@ -66,7 +66,7 @@ def test_static_linking_asks_pkg_config_for_private_libraries(tmp_path: Path, li
 
 def test_flags_for_c_alone_are_no_flags_for_cxx() -> None:
     tools = build_tools(SOURCE_RECIPE.changed(Build, command=("cc",), cflags=("-std=gnu11", "-O3", "-g")))
-    assert tools.cxxflags == ("-O3", "-g") and tools.cflags == ("-std=gnu11", "-O3", "-g")
+    assert tools.words["cxxflags"] == ("-O3", "-g") and tools.words["cflags"] == ("-std=gnu11", "-O3", "-g")
     assert tool_variables(tools)["CARGO_PROFILE_RELEASE_OPT_LEVEL"] == "3"
 
 

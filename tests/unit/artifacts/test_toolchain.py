@@ -165,7 +165,6 @@ def test_a_musl_gcc_that_prints_nothing_is_unavailable(tmp_path: Path, monkeypat
     [
         (Recipe(pieces=(Build(compiler="tcc"),)), "can't compile for glibc with tcc"),
         (Recipe(pieces=(Build(libc="newlib"),)), "can't compile for newlib with cc"),
-        (Recipe(pieces=(Build(linking="prelinked"),)), "Unknown linking: 'prelinked'"),
     ],
 )
 def test_an_unknown_level_is_unavailable(recipe: Recipe, message: str) -> None:

@@ -24,7 +24,6 @@ KINDS = [
     "study",
     "record",
     "published study",
-    "published suite",
     "target",
     "fault",
 ]

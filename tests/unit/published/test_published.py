@@ -25,10 +25,9 @@ def test_figures_narrow_by_study_and_suite() -> None:
     assert {f.suite for f in published.figures("preempt-rt")} == {"cyclictest", "unixbench"}
 
 
-@pytest.mark.parametrize("wrong", [{"study": "musl-vs-glib"}, {"study": "musl-vs-glibc", "suite": "lmbanch"}])
-def test_an_unknown_study_or_suite_is_the_users_error(wrong: dict[str, str]) -> None:
-    with pytest.raises(UserError, match="There is no published"):
-        published.figures(**wrong)
+def test_an_unknown_study_is_the_users_error() -> None:
+    with pytest.raises(UserError, match="There is no published study"):
+        published.source_of("musl-vs-glib")
 
 
 def test_numbers_keep_the_words_of_the_page() -> None:

@@ -36,6 +36,7 @@ from swapstone.core.model.errors import (
     check_distinct,
     find_named,
     refuse,
+    undone_on_error,
     unknown,
 )
 from swapstone.core.model.experiment import (
@@ -212,5 +213,6 @@ __all__ = [
     "refuse",
     "split_placeholders",
     "system_file",
+    "undone_on_error",
     "unknown",
 ]

@@ -3,10 +3,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import re
 import resource
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TypeVar
 
 from swapstone.core.model.safe_text import safe
@@ -71,7 +72,6 @@ _LISTS = {
     "study": "studies",
     "record": "records",
     "published study": "published",
-    "published suite": "published",
 }
 """The argument of `swapstone list` that lists each kind."""
 
@@ -91,18 +91,30 @@ def check_distinct(values: Iterable[str], message: str, hint: str) -> None:
         raise UserError(message.format(twice), hint.format(twice))
 
 
-def refuse(*reasons: tuple[object, str, str]) -> None:
-    """Raise a `UserError` for the first condition that holds.
+def refuse(*reasons: tuple[object, str, str], kind: type[UserError] = UserError) -> None:
+    """Raise an error for the first condition that holds.
 
     Args:
         *reasons: triples (condition, message, hint).
+        kind: of the error.
 
     Raises:
         UserError: a condition is true.
     """
     for condition, message, hint in reasons:
         if condition:
-            raise UserError(message, hint)
+            raise kind(message, hint)
+
+
+@contextlib.contextmanager
+def undone_on_error(undo: Callable[[], object]) -> Iterator[None]:
+    """Undo what was begun if anything is raised in the context, an interruption too; what `undo` raises is less than that."""
+    try:
+        yield
+    except BaseException:
+        with contextlib.suppress(Exception):
+            undo()
+        raise
 
 
 def unknown(kind: str, name: str, known: Iterable[str], described: Mapping[str, str] | None = None) -> UserError:

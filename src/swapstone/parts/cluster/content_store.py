@@ -22,7 +22,15 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from swapstone.core.model import CLOCK_SCALES, MOST_PROCESSORS, FrozenStruct, UnavailableError, UserError, WireError
+from swapstone.core.model import (
+    CLOCK_SCALES,
+    MOST_PROCESSORS,
+    FrozenStruct,
+    UnavailableError,
+    UserError,
+    WireError,
+    undone_on_error,
+)
 from swapstone.core.model.directories import mark_used, write_whole
 from swapstone.core.model.regular_file import read_regular_file
 from swapstone.core.model.safe_text import safe, safe_excerpt
@@ -217,13 +225,9 @@ class ContentStore:
             self._files.pipe_file(path, content)
             return
         draft = f"{path}.{secrets.token_hex(8)}.part"
-        try:
+        with undone_on_error(lambda: self._files.rm_file(draft)):
             self._files.pipe_file(draft, content)
             (os.replace if self._local else self._files.mv)(draft, path)
-        except BaseException:
-            with contextlib.suppress(Exception):
-                self._files.rm_file(draft)
-            raise
 
     def _do(self, what: str, act: Callable[[], Result]) -> Result | None:
         """Do something with the files; on an ssh server again by another connection, if it fails. Each act may be repeated.

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import msgspec
 
-from swapstone.core.model import Experiment, FrozenStruct, UserError
+from swapstone.core.model import Experiment, FrozenStruct, UserError, refuse
 from swapstone.core.model.frozen_struct import amount_problem
 from swapstone.core.model.run_sharing import RunSharing
 from swapstone.core.model.safe_text import safe_excerpt
@@ -107,15 +107,19 @@ def plan_runs(experiment: Experiment, url: str | None, progress: Progress) -> Pl
     """
     sharing = RunSharing(store=_required(url))
     check_sharing(experiment, sharing)
-    if not experiment.blocks:
-        raise UserError(
-            "A plan needs an exact number of blocks: nothing is measured that could end it.", "Add: --blocks 8"
-        )
     own = experiment.own
-    if own is not None and (own.setup or own.prepare or own.conclude):
-        raise UserError(
-            "A plan has no --setup, --prepare and --conclude commands.", "Use --executor, or leave them out."
-        )
+    refuse(
+        (
+            not experiment.blocks,
+            "A plan needs an exact number of blocks: nothing is measured that could end it.",
+            "Add: --blocks 8",
+        ),
+        (
+            own is not None and (own.setup or own.prepare or own.conclude),
+            "A plan has no --setup, --prepare and --conclude commands.",
+            "Use --executor, or leave them out.",
+        ),
+    )
     check_experiment(experiment)
     store = ContentStore(sharing.store)
     with open_experiment_target(experiment, progress.note, RunOptions(sharing=sharing)) as target:

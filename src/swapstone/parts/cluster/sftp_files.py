@@ -13,6 +13,8 @@ from pathlib import Path
 import paramiko
 from fsspec.implementations.sftp import SFTPFileSystem
 
+from swapstone.core.model import undone_on_error
+
 _CONNECT_S, _ANSWER_S, _ALIVE_S = 20, 120, 15
 _KNOWN_HOSTS = "~/.ssh/known_hosts /etc/ssh/ssh_known_hosts"
 
@@ -36,7 +38,7 @@ class SftpFiles(SFTPFileSystem):  # type: ignore[misc] # fsspec has no types
             with contextlib.suppress(OSError):
                 client.load_host_keys(str(Path(name).expanduser()))
         client.set_missing_host_key_policy(paramiko.RejectPolicy())
-        try:
+        with undone_on_error(client.close):
             client.connect(
                 config["hostname"],
                 port=given.get("port") or int(config.get("port", 22)),
@@ -50,9 +52,6 @@ class SftpFiles(SFTPFileSystem):  # type: ignore[misc] # fsspec has no types
             )
             client.get_transport().set_keepalive(_ALIVE_S)
             ftp = client.open_sftp()
-        except BaseException:
-            client.close()
-            raise
         ftp.get_channel().settimeout(_ANSWER_S)
         self.client, self.ftp = client, ftp
 

@@ -21,7 +21,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from swapstone.core.model import FrozenStruct, UserError, unknown
+from swapstone.core.model import FrozenStruct, UserError, find_named
 from swapstone.core.model.references import Figure, Place, Reference, Side
 
 _PRINTED = re.compile(r"(about |nearly )?(?P<digits>-?[0-9]+(\.[0-9]+)?)(?P<thousands>K?)\+?", re.ASCII)
@@ -95,29 +95,18 @@ def source_of(study: str) -> dict[str, str]:
     Raises:
         UserError: there is no such study.
     """
-    known = _tables()["study"]
-    if study not in known:
-        raise unknown("published study", study, known)
-    return sources()[known[study]["source"]]
+    return sources()[find_named("published study", study, _tables()["study"])["source"]]
 
 
-def figures(study: str | None = None, suite: str | None = None) -> tuple[Figure, ...]:
+def figures(study: str = "", suite: str = "") -> tuple[Figure, ...]:
     """Return published figures.
 
     Args:
         study: only of this study.
         suite: only of this suite.
-
-    Raises:
-        UserError: there is no such study or suite.
     """
-    found = _read("published.csv")
-    for kind, name in (("study", study), ("suite", suite)):
-        known = {getattr(figure, kind) for figure in found}
-        if name not in {None, *known}:
-            raise unknown(f"published {kind}", str(name), known)
-        found = tuple(figure for figure in found if name in {None, getattr(figure, kind)})
-    return found
+    every = _read("published.csv")
+    return tuple(each for each in every if study in {"", each.study} and suite in {"", each.suite})
 
 
 class MeasuredRow(FrozenStruct, frozen=True, kw_only=True):

@@ -6,7 +6,7 @@ The facts are those that the target `ssh` adds to a run. Records of other target
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
@@ -156,15 +156,13 @@ def _emulated(table: RunTable) -> Iterator[Caveat]:
 
 
 def _lost(table: RunTable) -> Iterator[Caveat]:
-    reconnects = _fact(table, "reconnects")
-    if count := int((reconnects > 0).sum()):
+    if count := int((_fact(table, "reconnects") > 0).sum()):
         what = "one trial" if count == 1 else f"{count} trials"
         yield _caveat(
             f"The connection to the board ended during {what}, which {'was' if count == 1 else 'were'} made again.",
             "What a trial leaves, such as warm caches, may differ after it. Look for the cause: dmesg on the board.",
         )
-    boots = _fact(table, "board_boots")
-    if (number := int(boots.max(initial=0))) > 0:
+    if (number := int(_fact(table, "board_boots").max(initial=0))) > 0:
         yield _caveat(
             f"The board rebooted {'once' if number == 1 else f'{number} times'} between runs: a comparison pairs runs of one boot only.",
             "Look for the cause: the power supply, a watchdog, or the kernel's log. Repeat the experiment: swapstone rerun",
@@ -173,31 +171,38 @@ def _lost(table: RunTable) -> Iterator[Caveat]:
 
 def _throttled(table: RunTable) -> Iterator[Caveat]:
     throttled, known = (found & (table.status == OK) for found in throttled_runs(table))
-    count = int(throttled.sum())
-    if count:
+    if count := int(throttled.sum()):
         yield _caveat(
             f"The board was throttled during {count} of {int(known.sum())} runs: its clock rate was lowered because of heat or voltage.",
             "Cool it, or use a stronger power supply, and repeat the experiment: swapstone rerun",
         )
 
 
+_DRIFTS: tuple[tuple[str, int, Callable[[int, int], bool], str, str], ...] = (
+    (
+        "board_frequency_after",
+        1,
+        lambda low, high: high > low * (1 + SAME_FREQUENCY),
+        "The board's clock rate was not the same at the ends of all runs: {:.0f} to {:.0f} MHz.",
+        "Set its governor for the session: --target ssh:root@HOST,governor=performance",
+    ),
+    (
+        "board_temperature_after",
+        _COLDEST,
+        lambda low, high: high - low > SAME_MILLIDEGREES,
+        "The board's temperature at the ends of runs was between {:.0f} and {:.0f} degrees Celsius.",
+        "Let it run for some minutes before the experiment. The runs of a pair are neighbours in time, so slow heating hardly matters.",
+    ),
+)
+"""A fact, its least value, whether its lowest and highest value differ by too much, and a caveat with thousandths of both, and a hint."""
+
+
 def _drifted(table: RunTable) -> Iterator[Caveat]:
-    frequency = _fact(table, "board_frequency_after")
-    found = frequency[(frequency != ABSENT) & (frequency > 0)]
-    if found.size and found.max() > found.min() * (1 + SAME_FREQUENCY):
-        yield _caveat(
-            f"The board's clock rate was not the same at the ends of all runs: {found.min() / 1000:.0f} to "
-            f"{found.max() / 1000:.0f} MHz.",
-            "Set its governor for the session: --target ssh:root@HOST,governor=performance",
-        )
-    temperature = _fact(table, "board_temperature_after")
-    found = temperature[temperature != ABSENT]
-    if found.size and found.max() - found.min() > SAME_MILLIDEGREES:
-        yield _caveat(
-            f"The board's temperature at the ends of runs was between {found.min() / 1000:.0f} and {found.max() / 1000:.0f} degrees "
-            "Celsius.",
-            "Let it run for some minutes before the experiment. The runs of a pair are neighbours in time, so slow heating hardly matters.",
-        )
+    for name, least, differ, message, hint in _DRIFTS:
+        column = _fact(table, name)
+        found = column[column >= least]
+        if found.size and differ(low := int(found.min()), high := int(found.max())):
+            yield _caveat(message.format(low / 1000, high / 1000), hint)
 
 
 def _caveat(message: str, hint: str) -> Caveat:

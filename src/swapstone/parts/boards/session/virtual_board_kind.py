@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from swapstone.core.model import Experiment, FrozenStruct, UserError, unknown
+from swapstone.core.model import Experiment, FrozenStruct, UserError, find_named
 from swapstone.core.targets.target_kind import Notify, TargetKind, TargetOptions
 from swapstone.parts.boards.targets.virtual_board import ARCHITECTURES, VirtualBoardTarget
 
@@ -30,8 +30,7 @@ class VirtualBoardSpec(FrozenStruct, frozen=True, kw_only=True):
 
 def _parse(detail: str, options: TargetOptions) -> VirtualBoardSpec:
     named = detail or options.architecture or ARCHITECTURES[0]
-    if named not in ARCHITECTURES:
-        raise unknown("architecture of a virtual board", named, ARCHITECTURES)
+    find_named("architecture of a virtual board", named, dict.fromkeys(ARCHITECTURES))
     if options.architecture not in {"", named}:
         raise UserError(
             f"The virtual board {named} runs no programs of {options.architecture}.",

@@ -16,7 +16,7 @@ from typing import Literal
 
 import msgspec
 
-from swapstone.core.model import UnavailableError, UserError, WireError
+from swapstone.core.model import UnavailableError, UserError, WireError, undone_on_error
 from swapstone.core.model.regular_file import readable
 from swapstone.core.model.safe_text import safe_excerpt
 from swapstone.parts.boards.model.ssh_address import SshAddress
@@ -278,11 +278,8 @@ class Board:
         self.connection = SshConnection(place, f"The board {place.name}", "board")
         self.answer = BoardAnswer({}, {})
         self.folder = ""
-        try:
+        with undone_on_error(self.close):
             self.connect()
-        except BaseException:
-            self.close()
-            raise
 
     @property
     def scratch(self) -> str:

@@ -7,9 +7,11 @@ is a part of a script, but paths and names of `is_board_path`.
 
 from __future__ import annotations
 
+import functools
 import re
+from collections.abc import Mapping
 
-from swapstone.core.model import UserError
+from swapstone.core.model import refuse
 from swapstone.core.model.safe_text import safe_excerpt
 from swapstone.parts.vm.factors.swap import BOARD_MEMORY_BYTES, BOARD_SWAP_FILE, BOARD_SWAP_MIB
 
@@ -260,7 +262,7 @@ swapon(8)). What can't be done is refused, which ends the shell and restores.
 
 def swap_functions() -> str:
     """Return `FUNCTIONS` with sizes and names."""
-    replaced = {
+    values = {
         "@ROOT@": ROOT,
         "@FILE@": BOARD_SWAP_FILE,
         "@GROUP@": GROUP,
@@ -268,10 +270,12 @@ def swap_functions() -> str:
         "@LIMIT@": str(BOARD_MEMORY_BYTES),
         "@SLACK@": str(SLACK_MIB),
     }
-    text = FUNCTIONS
-    for name, value in replaced.items():
-        text = text.replace(name, value)
-    return text
+    return _filled(FUNCTIONS, values)
+
+
+def _filled(text: str, values: Mapping[str, str]) -> str:
+    """Return a text with each name replaced by its value, in the order of the values: one may contain names that follow."""
+    return functools.reduce(lambda text, pair: text.replace(*pair), values.items(), text)
 
 
 NEEDED = ("cat", "chmod", "env", "mkdir", "mv", "rm", "uname")
@@ -473,14 +477,19 @@ def open_script(word: str, session: str, owner: str, folder: str, governor: str 
     Raises:
         UserError: the folder or the governor has another form.
     """
-    if folder and not is_board_path(folder):
-        raise UserError(
+    refuse(
+        (
+            folder and not is_board_path(folder),
             f"{safe_excerpt(folder, 80)!r} can't be the folder on a board.",
             "Name an absolute path of letters, digits and ._+=@-/: --target ssh:HOST,folder=/data/swapstone",
-        )
-    if governor and not is_governor(governor):
-        raise UserError(f"{safe_excerpt(governor, 80)!r} can't be a frequency governor.", "For example: performance")
-    replaced = {
+        ),
+        (
+            governor and not is_governor(governor),
+            f"{safe_excerpt(governor, 80)!r} can't be a frequency governor.",
+            "For example: performance",
+        ),
+    )
+    values = {
         "@FUNCTIONS@": _FUNCTIONS + swap_functions(),
         "@LOCK@": _LOCK,
         "@GOVERN@": f"govern {governor}" if governor else "",
@@ -494,10 +503,7 @@ def open_script(word: str, session: str, owner: str, folder: str, governor: str 
         "@OWNER@": re.sub(r"[^A-Za-z0-9@._-]", "_", owner)[:100],
         "@FOLDER@": folder or _DEFAULT_FOLDER,
     }
-    text = _OPEN
-    for name, value in replaced.items():
-        text = text.replace(name, value)
-    return text.encode()
+    return _filled(_OPEN, values).encode()
 
 
 def step_script(step: str) -> bytes:

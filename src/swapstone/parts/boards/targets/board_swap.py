@@ -9,7 +9,7 @@ from typing import Literal
 
 import msgspec
 
-from swapstone.core.model import UnavailableError, UserError, process_file
+from swapstone.core.model import UnavailableError, UserError, process_file, refuse
 from swapstone.core.model.safe_text import safe_excerpt
 from swapstone.core.targets.target import TargetError
 from swapstone.core.wire import AgentAnswer, TrialRequest
@@ -92,12 +92,20 @@ class BoardSwap:
         try:
             answer = run(_limited(request))
             shown = self._board.ask(swap_step("show", level))
-            if not all(f"/{GROUP}" in value for what, value in answer.observed if what == _CGROUP):
-                raise TargetError("The program left the memory cgroup in which it was started.")
-            if (limit := limit_in_force(shown)) != BOARD_MEMORY_BYTES:
-                raise TargetError(
-                    f"The limit of the trial's memory was {limit} bytes, and {BOARD_MEMORY_BYTES} had been set."
-                )
+            limit = limit_in_force(shown)
+            refuse(
+                (
+                    not all(f"/{GROUP}" in value for what, value in answer.observed if what == _CGROUP),
+                    "The program left the memory cgroup in which it was started.",
+                    "",
+                ),
+                (
+                    limit != BOARD_MEMORY_BYTES,
+                    f"The limit of the trial's memory was {limit} bytes, and {BOARD_MEMORY_BYTES} had been set.",
+                    "",
+                ),
+                kind=TargetError,
+            )
             return msgspec.structs.replace(answer, machine=(*answer.machine, *swap_texts(shown)))
         finally:
             self.group = ""

@@ -14,7 +14,7 @@ import secrets
 import socket
 from pathlib import Path
 
-from swapstone.core.model import UnavailableError, UserError, WireError
+from swapstone.core.model import UnavailableError, UserError, WireError, undone_on_error
 from swapstone.core.model.regular_file import text_of
 from swapstone.core.model.safe_text import safe_excerpt
 from swapstone.core.targets.target import LoadDriverKind, RemoteProgram
@@ -163,14 +163,11 @@ class DriverHost:
         self._there = f"/tmp/swapstone-driver-{secrets.token_hex(16)}"  # noqa: S108 - there; mkdir fails if it exists
         self._word = f"swapstone-{secrets.token_hex(16)}"
         self._programs: dict[str, RemoteProgram] = {}
-        try:
+        with undone_on_error(self.close):
             os.mkfifo(self._endless, 0o600)
             self._facts = self._connect()
             self.address = driver.address or self._facts.get("client", "")
             _check_address(self.address, given=bool(driver.address))
-        except BaseException:
-            self.close()
-            raise
 
     @property
     def architecture(self) -> str:

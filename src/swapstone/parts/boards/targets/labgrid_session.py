@@ -18,7 +18,7 @@ from typing import IO
 import msgspec
 
 from swapstone.core.artifacts.cache_folder import take_lock
-from swapstone.core.model import FrozenStruct, UnavailableError, UserError
+from swapstone.core.model import FrozenStruct, UnavailableError, UserError, undone_on_error
 from swapstone.core.model.directories import cache_dir
 from swapstone.core.model.regular_file import tail_of
 from swapstone.core.model.safe_text import safe, safe_excerpt
@@ -122,7 +122,7 @@ class LabSession:
         self._temporary = TemporaryFolder("labgrid")
         self._log = self._temporary.path / "log"
         self._process: subprocess.Popen[bytes] | None = None
-        try:
+        with undone_on_error(self.close):
             with self._log.open("wb") as log:
                 self._process = subprocess.Popen(
                     (sys.executable, "-P", str(_WORKER)),
@@ -139,10 +139,6 @@ class LabSession:
                 "roots": list(roots),
             }
             self.board = self._ask("open", request)
-        except BaseException:
-            with contextlib.suppress(UserError):
-                self.close()
-            raise
 
     def boot(self, kernel: str = "", root: str = "") -> None:
         """Switch the board off, and boot it.

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import itertools
 import os
@@ -16,7 +15,7 @@ import msgspec
 
 from swapstone.core.artifacts.cache_folder import sha256_of
 from swapstone.core.factors.factor import BOOTED_ROOT
-from swapstone.core.model import Experiment, FrozenStruct, UserError
+from swapstone.core.model import Experiment, FrozenStruct, UserError, refuse, undone_on_error
 from swapstone.core.model.image_difference import KernelIdentity, identity_of_file, identity_of_running
 from swapstone.core.model.regular_file import readable
 from swapstone.core.model.safe_text import safe, safe_excerpt
@@ -126,18 +125,20 @@ class RootLevels:
         """
         if level in self._seen:
             return
-        if not found.sha256:
-            raise UserError(
+        same = [other for other, seen in self._seen.items() if seen.sha256 == found.sha256]
+        refuse(
+            (
+                not found.sha256,
                 f"The root file system {safe(level)} shows neither {_SYSTEM} nor a C library: no other one can be told apart from it.",
                 f"Add the file {_SYSTEM} to it, with another BUILD_ID= in each root (os-release(5)).",
-            )
-        same = next((other for other, seen in self._seen.items() if seen.sha256 == found.sha256), None)
-        if same is not None:
-            raise UserError(
-                f"The board shows the same root file system with {safe(same)} and with {safe(level)}: {found.shown}.",
+            ),
+            (
+                same,
+                f"The board shows the same root file system with {safe(''.join(same[:1]))} and with {safe(level)}: {found.shown}.",
                 f"If they are different ones, give each another BUILD_ID= in {_SYSTEM} (os-release(5)). If they are not, the strategy does "
                 "not deploy the image rootfs of its environment: see `swapstone docs boards`.",
-            )
+            ),
+        )
         self._seen[level] = found
 
     def level_of(self, found: RootIdentity) -> str:
@@ -240,17 +241,13 @@ class LabgridTarget(SshTarget):
             [level for level in kernels if level not in self._paths],
             [level for level in roots if level not in self._root_paths],
         )
-        try:
+        with undone_on_error(self._session.close):
             self._paths |= self.lab.kernels
             self._root_paths |= self.lab.roots
             self._read_files()
             self.emulated = self.lab.emulated
             # The ssh server of a board that has just booted may start later than its shell.
             retry(CONNECT_S, UnreachableError, lambda: SshTarget.__init__(self, self._place(), architecture))
-        except BaseException:
-            with contextlib.suppress(UserError):
-                self._session.close()
-            raise
 
     def _read_files(self) -> None:
         """Read what distinguishes the files of kernels and root file systems, and check that it does."""

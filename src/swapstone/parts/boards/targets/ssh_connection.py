@@ -41,8 +41,16 @@ ALIVE_S = 15.0
 _ASK_EACH_S = 5
 _STOP_S = 5.0
 
-_REFUSALS = (b"IDENTIFICATION HAS CHANGED", b"Host key verification failed", b"host key is known", b"Permission denied")
-"""What ssh prints if waiting does not help."""
+_CONNECT_BY_HAND = "Connect once by hand and compare the host key that ssh shows: ssh {words} true"
+_AGAIN = "This must work without a question: ssh -o BatchMode=yes {words} true"
+_REFUSALS = {
+    b"IDENTIFICATION HAS CHANGED": "The key in known_hosts is another one: find out why, before you change it (ssh-keygen -R). "
+    + _AGAIN,
+    b"Host key verification failed": _CONNECT_BY_HAND,
+    b"host key is known": _CONNECT_BY_HAND,
+    b"Permission denied": "Log in with a key: ssh-copy-id {words}, or ssh-add for a key with a passphrase. " + _AGAIN,
+}
+"""What ssh prints if waiting does not help, and what to do. The messages are those of OpenSSH's sshconnect.c and sshconnect2.c."""
 
 _SOCKET, _LONGEST_SOCKET = "s", 90
 """A socket's path has at most 107 bytes, and ssh adds 17 while it creates one."""
@@ -128,7 +136,10 @@ class SshConnection:
         output, errors = self._asked(first, script, until, most_bytes)
         if not output:
             raise (UnavailableError if any(text in errors for text in _REFUSALS) else UnreachableError)(
-                f"{self._machine.name} can't be reached by ssh: {last_line(errors)}", _next_step(errors, self._machine)
+                f"{self._machine.name} can't be reached by ssh: {last_line(errors)}",
+                next((step for text, step in _REFUSALS.items() if text in errors), _AGAIN).format(
+                    words=self._machine.words
+                ),
             )
         if not output.endswith(until):
             raise UnavailableError(
@@ -293,15 +304,3 @@ def last_line(errors: bytes) -> str:
     """Return the last line that a program printed, safe for a terminal."""
     lines = errors.decode(errors="replace").strip().splitlines()
     return safe_excerpt(lines[-1].strip(), 200) if lines else "it ended without a message"
-
-
-def _next_step(errors: bytes, machine: SshAddress) -> str:
-    """Return what to do about ssh's last words. Its messages are those of OpenSSH's sshconnect.c and sshconnect2.c."""
-    again = f"This must work without a question: ssh -o BatchMode=yes {machine.words} true"
-    if b"REMOTE HOST IDENTIFICATION HAS CHANGED" in errors:
-        return f"The key in known_hosts is another one: find out why, before you change it (ssh-keygen -R). {again}"
-    if b"Host key verification failed" in errors or b"host key is known" in errors:
-        return f"Connect once by hand and compare the host key that ssh shows: ssh {machine.words} true"
-    if b"Permission denied" in errors:
-        return f"Log in with a key: ssh-copy-id {machine.words}, or ssh-add for a key with a passphrase. {again}"
-    return again

@@ -16,7 +16,7 @@ from pathlib import Path
 import msgspec
 
 from swapstone.core.factors import ProgramFacts, read_facts
-from swapstone.core.model import Experiment, FrozenStruct, Observation, ObservationKind, UserError
+from swapstone.core.model import Experiment, FrozenStruct, Observation, ObservationKind, UserError, undone_on_error
 from swapstone.core.model.directories import cache_dir
 from swapstone.core.model.observation import EMULATED
 from swapstone.core.model.safe_text import safe, safe_excerpt
@@ -40,7 +40,7 @@ from swapstone.core.targets.target import (
     TargetError,
     require_default_machine,
 )
-from swapstone.core.targets.target_kind import Notify, TargetKind, TargetOptions
+from swapstone.core.targets.target_kind import Notify, TargetKind
 from swapstone.core.wire import AgentAnswer, TrialRequest
 from swapstone.parts.boards.model.ssh_address import parse_ssh_address
 from swapstone.parts.boards.targets.board import (
@@ -111,14 +111,11 @@ class SshTarget(AgentTarget):
         """Files of this machine by their paths there."""
         self.board = Board(place)
         self._swap = BoardSwap(self.board)
-        try:
+        with undone_on_error(self.board.close):
             self._boot = self.board.answer.boot
             if architecture:
                 check_machine(self.board.answer, architecture)
             self._architecture = architecture or machine_of(self.board.answer)
-        except BaseException:
-            self.board.close()
-            raise
 
     @property
     def architecture(self) -> str:
@@ -452,15 +449,13 @@ def parse_board(detail: str) -> BoardFolder:
     return BoardFolder(host=found.host, user=found.user, port=found.port, **named)
 
 
-def _parse(detail: str, options: TargetOptions) -> SshSpec:
-    return SshSpec(place=parse_board(detail), architecture=recipe_architecture(options.architecture))
-
-
 SSH = TargetKind(
     name="ssh",
     description="another machine, such as a board, on its own clock",
     opens=SshTarget,
-    parse=_parse,
+    parse=lambda detail, options: SshSpec(
+        place=parse_board(detail), architecture=recipe_architecture(options.architecture)
+    ),
     usage="ssh:[USER@]HOST[:PORT]",
     usages=(
         ("ssh:USER@HOST", "another machine, such as a board, on its own clock; it needs sshd and a writable folder"),

@@ -12,7 +12,7 @@ import subprocess
 import time
 from pathlib import Path
 
-from swapstone.core.model import UnavailableError, cpio
+from swapstone.core.model import UnavailableError, cpio, undone_on_error
 from swapstone.core.model.directories import share_dir
 from swapstone.core.model.regular_file import tail_of
 from swapstone.core.model.safe_text import safe_excerpt
@@ -129,16 +129,13 @@ class EmulatedBoard:
         self._temporary = TemporaryFolder("emulated")
         folder = self._temporary.path
         self._console, self._initrd = folder / "console", folder / "initrd"
-        try:
+        with undone_on_error(self.close):
             self._keys = BoardKeys(folder)
             base = image.initrd.read_bytes()
             added = cpio.archive(added_files(self._keys))
             self._initrd.write_bytes(base + bytes(-len(base) % 4) + added)
             self._port = 0
             self.power_on()
-        except BaseException:
-            self.close()
-            raise
 
     @property
     def place(self) -> BoardFolder:
@@ -289,11 +286,8 @@ class VirtualBoardTarget(SshTarget):
 
     def __init__(self, image: VmImage, architecture: str) -> None:
         self.machine = EmulatedBoard(image, architecture)
-        try:
+        with undone_on_error(self.machine.close):
             super().__init__(self.machine.place)
-        except BaseException:
-            self.machine.close()
-            raise
 
     def tools(self) -> tuple[tuple[str, str], ...]:
         """Return the tools of a board, and the emulator."""

@@ -9,7 +9,7 @@ import os
 import platform
 import re
 import shlex
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -18,7 +18,7 @@ import msgspec
 from swapstone.core.artifacts.cache_folder import locked, new_folder, sha256_of
 from swapstone.core.artifacts.tool_versions import compiler_identity
 from swapstone.core.factors import Recipe
-from swapstone.core.model import UnavailableError
+from swapstone.core.model import UnavailableError, refuse
 from swapstone.core.model.directories import cache_dir
 from swapstone.parts.build.artifacts.build_command import link_kernel_headers, run_build
 from swapstone.parts.build.artifacts.cross_compilers import cross_command, cross_compiler
@@ -58,7 +58,8 @@ class Plan(msgspec.Struct, frozen=True):
     """The build steps of an allocator.
 
     In commands, ``{source}`` is the folder of the sources, ``{jobs}`` the number of processors, and ``{kernel}`` a folder with only the
-    kernel's headers.
+    kernel's headers. Of several words, or none, are ``{cc}`` and ``{cxx}``, the compilers, ``{wide}``, the option for atomic operations on
+    two words, and ``{cross}``, options of a configure script for another architecture.
 
     Attributes:
         steps: run in sequence; the commands of a step run in parallel. They create the files of `objects`.
@@ -78,25 +79,6 @@ class Plan(msgspec.Struct, frozen=True):
 # Without fortified functions: musl has none, and the default of gcc depends on the distribution.
 # Without build paths, so that two builds are equal byte by byte.
 _COMMON = ("-DNDEBUG", "-fPIC", "-U_FORTIFY_SOURCE", "-pthread", "-ffile-prefix-map={source}=source")
-
-
-def _mimalloc(cc: Command, _cxx: Command) -> Plan:
-    flags = ("-std=gnu11", "-O3", "-fvisibility=hidden", "-ftls-model=initial-exec", "-fno-builtin-malloc")
-    defines = ("-DMI_MALLOC_OVERRIDE=1", "-DMI_SHARED_LIB", "-DMI_SHARED_LIB_EXPORT", "-I{source}/include")
-    one = (*cc, *flags, *_COMMON, *defines, "-c", "{source}/src/static.c", "-o", "mimalloc.o")
-    return Plan(steps=((one,),), objects=("mimalloc.o",))
-
-
-def _jemalloc(cc: Command, _cxx: Command, cross: Command = ()) -> Plan:
-    options = ("--disable-cxx", "--with-jemalloc-prefix=", "CPPFLAGS=-U_FORTIFY_SOURCE", "EXTRA_CFLAGS=-g0")
-    configure = ("{source}/configure", f"CC={' '.join(cc)}", *options, *cross)
-    archive = "lib/libjemalloc_pic.a"
-    return Plan(
-        steps=((configure,), (("make", "-j{jobs}", archive),)),
-        objects=(archive,),
-        shared=("-pthread", "-lm"),
-        static=("-lm",),
-    )
 
 
 # The sources of libtcmalloc_minimal, and the results of its configure script on Linux with glibc.
@@ -157,18 +139,67 @@ _TCMALLOC_HEADER = (  # fills in the header that the configure script would writ
 )
 
 
-def _tcmalloc(cc: Command, cxx: Command) -> Plan:
-    flags = ("-std=gnu++17", "-O2", "-fsized-deallocation", "-w")
-    defines = ("-DNO_FRAME_POINTER", "-DNO_TCMALLOC_SAMPLES", "-DNO_HEAP_CHECK", "-I.", "-I{source}/src")
-    objects = tuple(f"{name.replace('/', '-')}.o" for name in _TCMALLOC_SOURCES)
-    plain = (*cc, "-O2", *_COMMON, "-I.", "-I{source}/src", "-c", "{source}/src/base/dynamic_annotations.c")
-    compiles = tuple(
-        (*cxx, *flags, *_COMMON, *defines, "-c", f"{{source}}/src/{name}.cc", "-o", target)
-        for name, target in zip(_TCMALLOC_SOURCES, objects, strict=True)
-    )
-    return Plan(
-        steps=((_TCMALLOC_HEADER,), ((*plain, "-o", "annotations.o"), *compiles)),
-        objects=(*objects, "annotations.o"),
+_TCMALLOC_FLAGS = (
+    *("-std=gnu++17", "-O2", "-fsized-deallocation", "-w", *_COMMON),
+    *("-DNO_FRAME_POINTER", "-DNO_TCMALLOC_SAMPLES", "-DNO_HEAP_CHECK", "-I.", "-I{source}/src"),
+)
+_TCMALLOC_OBJECTS = {name: f"{name.replace('/', '-')}.o" for name in _TCMALLOC_SOURCES}
+
+PLANS: dict[str, Plan] = {
+    "mimalloc": Plan(
+        steps=(
+            (
+                (
+                    *(
+                        "{cc}",
+                        "-std=gnu11",
+                        "-O3",
+                        "-fvisibility=hidden",
+                        "-ftls-model=initial-exec",
+                        "-fno-builtin-malloc",
+                    ),
+                    *(
+                        *_COMMON,
+                        "-DMI_MALLOC_OVERRIDE=1",
+                        "-DMI_SHARED_LIB",
+                        "-DMI_SHARED_LIB_EXPORT",
+                        "-I{source}/include",
+                    ),
+                    *("-c", "{source}/src/static.c", "-o", "mimalloc.o"),
+                ),
+            ),
+        ),
+        objects=("mimalloc.o",),
+    ),
+    "jemalloc": Plan(
+        steps=(
+            (
+                (
+                    *("{source}/configure", "CC={cc}", "--disable-cxx", "--with-jemalloc-prefix="),
+                    *("CPPFLAGS=-U_FORTIFY_SOURCE", "EXTRA_CFLAGS=-g0", "{cross}"),
+                ),
+            ),
+            (("make", "-j{jobs}", "lib/libjemalloc_pic.a"),),
+        ),
+        objects=("lib/libjemalloc_pic.a",),
+        shared=("-pthread", "-lm"),
+        static=("-lm",),
+    ),
+    "tcmalloc": Plan(
+        steps=(
+            (_TCMALLOC_HEADER,),
+            (
+                (
+                    *("{cc}", "-O2", *_COMMON, "-I.", "-I{source}/src"),
+                    *("-c", "{source}/src/base/dynamic_annotations.c", "-o", "annotations.o"),
+                ),
+                *(
+                    ("{cxx}", *_TCMALLOC_FLAGS, "-c", f"{{source}}/src/{name}.cc", "-o", target)
+                    for name, target in _TCMALLOC_OBJECTS.items()
+                ),
+            ),
+        ),
+        objects=(*_TCMALLOC_OBJECTS.values(), "annotations.o"),
         files=(("config.h", _TCMALLOC_CONFIG), ("gperftools/tcmalloc.h", "")),
         # The C++ library is linked statically and hidden: a C program would otherwise map it because of the allocator.
         shared=(
@@ -181,46 +212,33 @@ def _tcmalloc(cc: Command, cxx: Command) -> Plan:
             "-lm",
         ),
         static=("-lstdc++", "-lm"),
-    )
-
-
-def _snmalloc(_cc: Command, cxx: Command) -> Plan:
-    flags = ("-std=c++20", "-O3", "-fno-exceptions", "-fno-rtti", "-ftls-model=initial-exec", "-fvisibility=hidden")
-    wide = ("-mcx16",) if platform.machine() == "x86_64" else ()
-    defines = (
-        *(
-            "-DSNMALLOC_USE_SELF_VENDORED_STL=1",
-            "-DSNMALLOC_PLATFORM_HAS_GETENTROPY=1",
-            "-DSNMALLOC_USE_PTHREAD_DESTRUCTORS=1",
+    ),
+    "snmalloc": Plan(
+        steps=(
+            (
+                (
+                    *("{cxx}", "-std=c++20", "-O3", "-fno-exceptions", "-fno-rtti", "-ftls-model=initial-exec"),
+                    *("-fvisibility=hidden", "{wide}", *_COMMON, "-DSNMALLOC_USE_SELF_VENDORED_STL=1"),
+                    *("-DSNMALLOC_PLATFORM_HAS_GETENTROPY=1", "-DSNMALLOC_USE_PTHREAD_DESTRUCTORS=1"),
+                    *("-DSNMALLOC_USE_WAIT_ON_ADDRESS=1", "-DSNMALLOC_HAS_LINUX_FUTEX_H=1"),
+                    *('-DSNMALLOC_EXPORT=__attribute__((visibility("default")))', "-I{source}/upstream/src"),
+                    *("-idirafter", "{kernel}", "-c", "{source}/upstream/src/snmalloc/override/malloc.cc"),
+                    *("-o", "snmalloc.o"),
+                ),
+            ),
         ),
-        *("-DSNMALLOC_USE_WAIT_ON_ADDRESS=1", "-DSNMALLOC_HAS_LINUX_FUTEX_H=1"),
-        *(
-            '-DSNMALLOC_EXPORT=__attribute__((visibility("default")))',
-            "-I{source}/upstream/src",
-            "-idirafter",
-            "{kernel}",
-        ),
-    )
-    source = "{source}/upstream/src/snmalloc/override/malloc.cc"
-    return Plan(
-        steps=(((*cxx, *flags, *wide, *_COMMON, *defines, "-c", source, "-o", "snmalloc.o"),),), objects=("snmalloc.o",)
-    )
-
-
-PLANS: dict[str, Callable[[Command, Command], Plan]] = {
-    "mimalloc": _mimalloc,
-    "jemalloc": _jemalloc,
-    "tcmalloc": _tcmalloc,
-    "snmalloc": _snmalloc,
+        objects=("snmalloc.o",),
+    ),
 }
+"""By name."""
 
 
 def with_allocator(recipe: Recipe, notify: Notify) -> Recipe:
     """Build or find a recipe's allocator for its C library and linking.
 
     Args:
-        recipe: checked by `check_allocator`. `libc` selects the build; for a program that is not built here it is the result of
-            `program_libc`.
+        recipe: checked by `check_allocator`. `libc` selects the build; for a program that is not built here it is that of its
+            loader.
         notify: called before a build.
 
     Returns:
@@ -291,15 +309,18 @@ def check_allocator(name: str, libc: str, architecture: str = "") -> None:
     Raises:
         UnavailableError: the combination does not exist.
     """
-    if architecture and name in _IN_CXX:
-        raise UnavailableError(
-            f"{name} is written in C++, and Swapstone builds allocators in C only for {cross_compiler(architecture).name}.",
+    where = cross_compiler(architecture).name if architecture else ""
+    reason = EXCLUDED.get((name, libc), "")
+    refuse(
+        (
+            where and name in _IN_CXX,
+            f"{name} is written in C++, and Swapstone builds allocators in C only for {where}.",
             "mimalloc and jemalloc are in C.",
-        )
-    if (name, libc) in EXCLUDED:
-        raise UnavailableError(f"{name} can't be built for {libc}: {EXCLUDED[name, libc]}.")
-    if name not in PLANS or libc not in _COMPILERS:
-        raise UnavailableError(f"Swapstone can't build {name} for {libc}.")
+        ),
+        (reason, f"{name} can't be built for {libc}: {reason}.", ""),
+        (name not in PLANS or libc not in _COMPILERS, f"Swapstone can't build {name} for {libc}.", ""),
+        kind=UnavailableError,
+    )
 
 
 def cached_libcs(name: str) -> tuple[str, ...]:
@@ -328,29 +349,26 @@ def allocator_tools(recipes: Iterable[Recipe]) -> tuple[tuple[str, str], ...]:
 
 
 class _Inputs(msgspec.Struct, frozen=True):
-    """What an allocator is built from, its cache folder, named by the digest of all that, and the command that links it."""
+    """What an allocator is built from, with the words in its commands, and its cache folder, named by the digest of all that."""
 
     source: Source
     plan: Plan
+    words: dict[str, Command]
     home: Path
-    link: Command
 
 
 def _inputs(name: str, libc: str, architecture: str = "", notify: Notify = lambda _: None) -> _Inputs:
-    source = read_lock()[name]
+    source, plan, machine = read_lock()[name], PLANS[name], architecture or platform.machine()
+    compilers = _COMPILERS[libc]
+    words: dict[str, Command] = {"{wide}": ("-mcx16",) if machine == "x86_64" else (), "{cross}": ()}
     if architecture:
-        cc = cross_command(architecture, "cc", libc, notify)
+        compilers = cross_command(architecture, "cc", libc, notify), ()
         # A page has 4096 bytes, as in these kernels: its configure script can't run a program that reads the size.
-        options = (f"--host={cross_compiler(architecture).triple}", "--with-lg-page=12")
-        plan = _jemalloc(cc, (), options) if name == "jemalloc" else PLANS[name](cc, ())
-        compilers: tuple[Command, ...] = (cc,)
-    else:
-        compilers = _COMPILERS[libc]
-        plan, cc = PLANS[name](*compilers), compilers[0]
-    machine = architecture or platform.machine()
-    parts = (name, source.sha256, libc, machine, repr(plan), *map(compiler_identity, compilers))
+        words["{cross}"] = (f"--host={cross_compiler(architecture).triple}", "--with-lg-page=12")
+    words |= dict(zip(("{cc}", "{cxx}"), compilers, strict=True))
+    parts = (name, source.sha256, libc, machine, repr((plan, words)), *map(compiler_identity, filter(None, compilers)))
     digest = hashlib.sha256("\n".join(parts).encode()).hexdigest()[:32]
-    return _Inputs(source, plan, cache_dir() / "allocators" / digest, cc)
+    return _Inputs(source, plan, words, cache_dir() / "allocators" / digest)
 
 
 def _build(what: str, inputs: _Inputs, notify: Notify) -> None:
@@ -370,16 +388,16 @@ def _build(what: str, inputs: _Inputs, notify: Notify) -> None:
         (work / "kernel").mkdir()
         link_kernel_headers(work / "kernel")
         (work / "source").mkdir()
-        places = {
-            "{source}": str(unpack(archive, work / "source")),
-            "{jobs}": str(len(os.sched_getaffinity(0))),
-            "{kernel}": str(work / "kernel"),
+        places = inputs.words | {
+            "{source}": (str(unpack(archive, work / "source")),),
+            "{jobs}": (str(len(os.sched_getaffinity(0))),),
+            "{kernel}": (str(work / "kernel"),),
         }
-        whole = (*inputs.link, "-nostdlib", "-r", "-o", f"{done}/{OBJECT}", "-Wl,--whole-archive", *plan.objects)
-        shared = (*inputs.link, "-shared", "-Wl,-z,defs", "-o", f"{done}/{SHARED}", f"{done}/{OBJECT}", *plan.shared)
+        whole = ("{cc}", "-nostdlib", "-r", "-o", f"{done}/{OBJECT}", "-Wl,--whole-archive", *plan.objects)
+        shared = ("{cc}", "-shared", "-Wl,-z,defs", "-o", f"{done}/{SHARED}", f"{done}/{OBJECT}", *plan.shared)
         with (done / LOG).open("wb") as log:
             for step in (*plan.steps, (whole,), (shared,)):
-                commands = [tuple(_filled(word, places) for word in command) for command in step]
+                commands = [tuple(_filled(command, places)) for command in step]
                 with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
                     results = list(pool.map(run, commands))
                 for command, (status, output) in zip(commands, results, strict=True):
@@ -389,8 +407,12 @@ def _build(what: str, inputs: _Inputs, notify: Notify) -> None:
                         raise _failed(what, command, output, done, home)
 
 
-def _filled(word: str, places: dict[str, str]) -> str:
-    return functools.reduce(lambda text, place: text.replace(*place), places.items(), word)
+def _filled(command: Command, places: dict[str, Command]) -> Iterator[str]:
+    """Yield the words of a command: those of a place that is a word of its own, and in other words each place as a text."""
+    texts = {place: " ".join(words) for place, words in places.items()}
+    for word in command:
+        filled = functools.reduce(lambda text, place: text.replace(*place), texts.items(), word)
+        yield from places.get(word, (filled,))
 
 
 def _failed(what: str, command: Sequence[str], output: bytes, done: Path, home: Path) -> UnavailableError:

@@ -31,21 +31,15 @@ def paragraphs(text: str) -> list[dict[str, str]]:
     Args:
         text: paragraphs separated by empty lines. Lines without a colon are ignored.
     """
-    return [_fields(paragraph) for paragraph in text.split("\n\n") if paragraph.strip()]
+    return [
+        {name: "\n".join(map(str.strip, value.split("\n"))) for name, value in _FIELD.findall(paragraph)}
+        for paragraph in text.split("\n\n")
+        if paragraph.strip()
+    ]
 
 
-def _fields(paragraph: str) -> dict[str, str]:
-    fields: dict[str, str] = {}
-    name = ""
-    for line in paragraph.strip("\n").splitlines():
-        start, colon, value = line.partition(":")
-        if line[:1].isspace():
-            if name:
-                fields[name] += f"\n{line.strip()}"
-        elif colon:
-            name = start
-            fields[name] = value.strip()
-    return fields
+_FIELD = re.compile(r"^([^\s:][^:\n]*):(.*(?:\n[ \t].*)*)", re.MULTILINE)
+"""Name, and the value with its lines that begin with space: deb-control(5)."""
 
 
 APT_TIMEOUT_S = 1800

@@ -10,7 +10,7 @@ import os
 import re
 import shlex
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
 
@@ -27,6 +27,7 @@ from swapstone.parts.build.factors.sdk import sdk_of_level
 _C_ONLY = re.compile(r"-std=(c|gnu|iso9899).*|-Wstrict-prototypes|-Wmissing-prototypes|-Wimplicit-.*")
 _OPTIMIZATION = re.compile(r"-O\w*")
 _OPT_LEVELS = {"-O0": "0", "-O": "1", "-O1": "1", "-O2": "2", "-O3": "3", "-Os": "s", "-Og": "1"}
+_BINUTILS = ("ar", "ranlib", "nm", "strip")
 
 CMAKE_FILE = "toolchain.cmake"
 MESON_FILE = "cross.ini"
@@ -36,33 +37,21 @@ class BuildTools(FrozenStruct, frozen=True, kw_only=True):
     """The commands, flags and files that a build of one variant needs.
 
     Attributes:
-        cc, cxx, ld, ar, ranlib, nm, strip, pkg_config: commands; `cxx` may be empty.
-        cflags, cxxflags, ldflags: flags.
+        words: by the names of placeholders, the commands ``cc``, ``cxx``, which may be empty, ``ld``, ``ar``, ``ranlib``, ``nm``, ``strip``
+            and ``pkg_config``, and the flags ``cflags``, ``cxxflags`` and ``ldflags``.
         machine: of the programs, as ``uname -m`` prints it.
         libc: kind of the C library: ``glibc``, ``musl`` or ``uclibc``.
         linking: ``dynamic`` or ``static``.
         roots: folders in which CMake searches libraries and headers; empty for the system's.
-        optimization: the -O switch in force.
         variables: further variables of the build, such as those of an SDK.
     """
 
-    cc: tuple[str, ...]
-    cxx: tuple[str, ...] = ()
-    ld: tuple[str, ...] = ("ld",)
-    ar: tuple[str, ...] = ("ar",)
-    ranlib: tuple[str, ...] = ("ranlib",)
-    nm: tuple[str, ...] = ("nm",)
-    strip: tuple[str, ...] = ("strip",)
-    pkg_config: tuple[str, ...] = ("pkg-config",)
-    cflags: tuple[str, ...] = ()
-    cxxflags: tuple[str, ...] = ()
-    ldflags: tuple[str, ...] = ()
-    machine: str = ""
-    libc: str = "glibc"
-    linking: str = "dynamic"
-    roots: tuple[str, ...] = ()
-    optimization: str = ""
-    variables: tuple[tuple[str, str], ...] = ()
+    words: Mapping[str, tuple[str, ...]]
+    machine: str
+    libc: str
+    linking: str
+    roots: tuple[str, ...]
+    variables: tuple[tuple[str, str], ...]
 
     @property
     def rust_target(self) -> str:
@@ -79,37 +68,30 @@ def build_tools(recipe: Recipe, cxx: tuple[str, ...] = ()) -> BuildTools:
         recipe: resolved.
         cxx: the command of the C++ compiler; empty if there is none.
     """
-    prefix = tool_prefix(recipe)
-    own_compiler = "/" in recipe.of(Build).compiler
-
-    sdk = sdk_of_level(recipe.of(Build).compiler)
+    build, sdk = recipe.of(Build), sdk_of_level(recipe.of(Build).compiler)
+    given = dict(sdk.tools) if sdk else {}
 
     def tool(name: str) -> tuple[str, ...]:
-        if sdk is not None and name.upper() in dict(sdk.tools):
-            return dict(sdk.tools)[name.upper()]
-        return tool_of_compiler(recipe.of(Build).command, name) if own_compiler else (f"{prefix}{name}",)
+        if name.upper() in given:
+            return given[name.upper()]
+        return tool_of_compiler(build.command, name) if "/" in build.compiler else (f"{tool_prefix(recipe)}{name}",)
 
-    foreign = recipe.of(Build).libc != "glibc" or bool(recipe.architecture)
-    headers = header_folders(recipe.of(Build).command) if foreign else ()
-    cflags = recipe.of(Build).cflags
+    foreign = build.libc != "glibc" or bool(recipe.architecture)
     return BuildTools(
-        cc=recipe.of(Build).command,
-        cxx=cxx,
-        ld=tool("ld"),
-        ar=tool("ar"),
-        ranlib=tool("ranlib"),
-        nm=tool("nm"),
-        strip=tool("strip"),
-        cflags=cflags,
-        cxxflags=tuple(flag for flag in cflags if not _C_ONLY.fullmatch(flag)),
-        ldflags=recipe.of(Build).ldflags,
+        words={
+            "cc": build.command,
+            "cxx": cxx,
+            **{name: tool(name) for name in ("ld", *_BINUTILS)},
+            # Archives do not name what they need; pkg-config prints it with --static only.
+            "pkg_config": ("pkg-config", *(["--static"] if build.linking == "static" else [])),
+            "cflags": build.cflags,
+            "cxxflags": tuple(flag for flag in build.cflags if not _C_ONLY.fullmatch(flag)),
+            "ldflags": build.ldflags,
+        },
         machine=recipe.architecture or os.uname().machine,
         libc=libc_kind(recipe),
-        # Archives do not name what they need; pkg-config prints it with --static only.
-        pkg_config=("pkg-config", "--static") if recipe.of(Build).linking == "static" else ("pkg-config",),
-        linking=recipe.of(Build).linking,
-        roots=tuple(str(folder) for folder in headers),
-        optimization=next((flag for flag in reversed(cflags) if _OPTIMIZATION.fullmatch(flag)), ""),
+        linking=build.linking,
+        roots=tuple(map(str, header_folders(build.command) if foreign else ())),
         # pkg-config would print the folders of the system's libraries, which are built for another C library or machine.
         variables=sdk.variables if sdk else (("PKG_CONFIG_LIBDIR", "/nonexistent"),) if foreign else (),
     )
@@ -117,10 +99,7 @@ def build_tools(recipe: Recipe, cxx: tuple[str, ...] = ()) -> BuildTools:
 
 def placeholder_values(tools: BuildTools) -> dict[str, str]:
     """Return the values of the placeholders. make and other shells parse them again, so words are quoted."""
-    words = {
-        name: shlex.join(getattr(tools, name))
-        for name in ("cc", "cxx", "cflags", "cxxflags", "ldflags", "ld", "ar", "ranlib", "nm", "strip", "pkg_config")
-    }
+    words = {name: shlex.join(words) for name, words in tools.words.items()}
     folder = _files(tools)
     files = {"cmake_toolchain": str(folder / CMAKE_FILE), "meson_cross": str(folder / MESON_FILE)}
     return {**words, **files, "rust_target": tools.rust_target, "jobs": str(os.cpu_count() or 1)}
@@ -132,19 +111,10 @@ def tool_variables(tools: BuildTools) -> dict[str, str]:
     ``LD`` is not among them: makefiles commonly use it as the name of the compiler's driver.
     """
     folder = _files(tools)
+    name, *options = tools.words["pkg_config"]
     variables = {
-        "CC": shlex.join(tools.cc),
-        "CXX": shlex.join(tools.cxx),
-        "AR": shlex.join(tools.ar),
-        "RANLIB": shlex.join(tools.ranlib),
-        "NM": shlex.join(tools.nm),
-        "STRIP": shlex.join(tools.strip),
-        "PKG_CONFIG": str(folder / "pkg-config")
-        if tools.pkg_config[1:]
-        else tools.pkg_config[0],  # CMake accepts one word
-        "CFLAGS": shlex.join(tools.cflags),
-        "CXXFLAGS": shlex.join(tools.cxxflags),
-        "LDFLAGS": shlex.join(tools.ldflags),
+        **{name.upper(): shlex.join(words) for name, words in tools.words.items() if name != "ld"},
+        "PKG_CONFIG": str(folder / "pkg-config") if options else name,  # CMake accepts one word
         "CMAKE_TOOLCHAIN_FILE": str(folder / CMAKE_FILE),
         **_cargo_variables(tools, folder),
         **_go_variables(tools),
@@ -163,15 +133,15 @@ def _cargo_variables(tools: BuildTools, folder: Path) -> dict[str, str]:
     if tools.libc == "musl":
         # rustc brings a musl of its own. It is not linked, so that programs contain the one that is compared.
         rustflags += ["-Clink-self-contained=no", *(["-Crelocation-model=static"] if static else [])]
-    rustflags += [f"-Clink-arg={flag}" for flag in tools.ldflags if flag != "-static"]
+    rustflags += [f"-Clink-arg={flag}" for flag in tools.words["ldflags"] if flag != "-static"]
     target = tools.rust_target
     key = target.upper().replace("-", "_")
-    level = _OPT_LEVELS.get(tools.optimization, "")
+    switch = next((flag for flag in reversed(tools.words["cflags"]) if _OPTIMIZATION.fullmatch(flag)), "")
     return {
         "CARGO_BUILD_TARGET": target,
         f"CARGO_TARGET_{key}_LINKER": str(folder / "cc"),
         f"CARGO_TARGET_{key}_RUSTFLAGS": " ".join(rustflags),
-        "CARGO_PROFILE_RELEASE_OPT_LEVEL": level,
+        "CARGO_PROFILE_RELEASE_OPT_LEVEL": _OPT_LEVELS.get(switch, ""),
     }
 
 
@@ -183,16 +153,17 @@ def _go_variables(tools: BuildTools) -> dict[str, str]:
     """
     return {
         "CGO_ENABLED": "1",
-        "CGO_CFLAGS": shlex.join(tools.cflags),
-        "CGO_CXXFLAGS": shlex.join(tools.cxxflags),
-        "CGO_LDFLAGS": shlex.join(tools.ldflags),
+        "CGO_CFLAGS": shlex.join(tools.words["cflags"]),
+        "CGO_CXXFLAGS": shlex.join(tools.words["cxxflags"]),
+        "CGO_LDFLAGS": shlex.join(tools.words["ldflags"]),
         "GOFLAGS": "-ldflags=-linkmode=external",
     }
 
 
 def _files(tools: BuildTools) -> Path:
     """Write the files for CMake and Meson, and scripts for commands of several words, and return their folder."""
-    commands = {"cc": tools.cc, "cxx": tools.cxx or ("false",), "pkg-config": tools.pkg_config}
+    words = tools.words
+    commands = {"cc": words["cc"], "cxx": words["cxx"] or ("false",), "pkg-config": words["pkg_config"]}
     texts = {name: f'#!/bin/sh\nexec {shlex.join(command)} "$@"\n' for name, command in commands.items()}
     address = sha256(
         "\n".join((repr(tools), *texts.values(), _cmake(tools, Path("/")), _meson(tools, Path("/")))).encode()
@@ -205,6 +176,9 @@ def _files(tools: BuildTools) -> Path:
             for name in commands:
                 (work / name).chmod(0o755)
     return home
+
+
+_BUILD_TYPES = (("RELEASE", "-DNDEBUG"), ("RELWITHDEBINFO", "-DNDEBUG"), ("MINSIZEREL", "-DNDEBUG"), ("DEBUG", ""))
 
 
 def _cmake(tools: BuildTools, home: Path) -> str:
@@ -220,23 +194,18 @@ def _cmake(tools: BuildTools, home: Path) -> str:
         else ["set(CMAKE_SYSTEM_NAME Linux)", f"set(CMAKE_SYSTEM_PROCESSOR {tools.machine})"]
     )
     lines += [f'set(CMAKE_C_COMPILER "{home}/cc")', f'set(CMAKE_CXX_COMPILER "{home}/cxx")']
-    for name in ("ar", "ranlib", "nm", "strip"):
-        found = shutil.which(getattr(tools, name)[0])
+    for name in _BINUTILS:
+        found = shutil.which(tools.words[name][0])
         lines += [f"set(CMAKE_{name.upper()} {_cmake_text(found)})"] if found else []
-    lines += _cmake_flags("CFLAGS", "CMAKE_C_FLAGS_INIT", tools.cflags)
-    lines += _cmake_flags("CXXFLAGS", "CMAKE_CXX_FLAGS_INIT", tools.cxxflags)
-    for language in ("C", "CXX"):
-        for kind, flags in (
-            ("RELEASE", "-DNDEBUG"),
-            ("RELWITHDEBINFO", "-DNDEBUG"),
-            ("MINSIZEREL", "-DNDEBUG"),
-            ("DEBUG", ""),
-        ):
-            lines.append(
-                f'set(CMAKE_{language}_FLAGS_{kind} "{flags}" CACHE STRING "without -O, which the experiment sets")'
-            )
+    lines += _cmake_flags("CFLAGS", "CMAKE_C_FLAGS_INIT", tools.words["cflags"])
+    lines += _cmake_flags("CXXFLAGS", "CMAKE_CXX_FLAGS_INIT", tools.words["cxxflags"])
+    lines += [
+        f'set(CMAKE_{language}_FLAGS_{kind} "{flags}" CACHE STRING "without -O, which the experiment sets")'
+        for language in ("C", "CXX")
+        for kind, flags in _BUILD_TYPES
+    ]
     for kind in ("EXE", "SHARED", "MODULE"):
-        linking = [flag for flag in tools.ldflags if kind == "EXE" or flag != "-static"]
+        linking = [flag for flag in tools.words["ldflags"] if kind == "EXE" or flag != "-static"]
         lines += _cmake_flags("LDFLAGS", f"CMAKE_{kind}_LINKER_FLAGS_INIT", linking)
     if tools.roots:
         folders = " ".join(map(_cmake_text, tools.roots))
@@ -265,18 +234,18 @@ def _meson(tools: BuildTools, home: Path) -> str:
     cpu = {"x86_64": "x86_64", "aarch64": "aarch64", "i686": "x86"}.get(tools.machine, tools.machine)
     family = "arm" if cpu.startswith("arm") else cpu
     here = tools.machine == os.uname().machine
-    link = _meson_list(tools.ldflags)
-    tools_of = "\n".join(f"{name} = {_meson_list(getattr(tools, name))}" for name in ("ar", "ranlib", "nm", "strip"))
+    link = _meson_list(tools.words["ldflags"])
+    tools_of = "\n".join(f"{name} = {_meson_list(tools.words[name])}" for name in _BINUTILS)
     return f"""[binaries]
 c = {_meson_text(f"{home}/cc")}
 cpp = {_meson_text(f"{home}/cxx")}
 {tools_of}
-pkg-config = {_meson_list(tools.pkg_config)}
+pkg-config = {_meson_list(tools.words["pkg_config"])}
 
 [built-in options]
 buildtype = 'plain'
-c_args = {_meson_list(tools.cflags)}
-cpp_args = {_meson_list(tools.cxxflags)}
+c_args = {_meson_list(tools.words["cflags"])}
+cpp_args = {_meson_list(tools.words["cxxflags"])}
 c_link_args = {link}
 cpp_link_args = {link}
 

@@ -22,7 +22,6 @@ from swapstone.parts.build.artifacts.build_command import build_environment, run
 from swapstone.parts.build.artifacts.cross_compilers import CROSS_COMPILERS
 from swapstone.parts.build.artifacts.own_toolchain import (
     compiler_script,
-    installed_musl,
     is_own,
     own_command,
     tree_of,
@@ -202,44 +201,28 @@ def cxx_command(recipe: Recipe, notify: Callable[[str], None] = lambda _: None, 
         UnavailableError: it is needed, and there is no compiler or no C++ library.
     """
     try:
-        if is_own(recipe):
-            return _own(recipe, notify, needed=needed)
-        build = recipe.of(Build)
-        if recipe.architecture and (build.libc != "glibc" or build.compiler == "clang"):
-            compiler = "clang" if build.compiler == "clang" else "g++"
-            raise UnavailableError(
-                f"Swapstone can't compile C++ for {build.libc} on {recipe.architecture} with {compiler}: there is only g++ for glibc.",
-                "Compare C programs there, or C++ programs of this machine: leave --arch out.",
-            )
-        if build.libc == "glibc":
-            return (_name(recipe),)
-        driver, clang = ("clang++", True) if build.compiler == "clang" else ("g++", False)
-        require_command(driver, "Compiling C++", _PACKAGES[driver])
-        tree = installed_musl()
-        cxx, folders = libstdcxx(tree, notify) if needed else ((), ())
-        return (
-            str(
-                compiler_script(
-                    f"{driver}-{tree.kind}",
-                    (driver, *tree_options(tree, (driver,), clang=clang, cxx=cxx, libraries=folders)),
-                )
-            ),
-        )
+        return _command(recipe, notify, needed=needed)
     except UnavailableError:
         if needed:
             raise
         return ()
 
 
-def _own(recipe: Recipe, notify: Callable[[str], None], *, needed: bool) -> tuple[str, ...]:
-    """Return the C++ compiler beside the user's compiler, for the user's C library."""
-    sdk = sdk_of_level(recipe.of(Build).compiler)
+def _command(recipe: Recipe, notify: Callable[[str], None], *, needed: bool) -> tuple[str, ...]:
+    """Return the C++ compiler beside the recipe's compiler, for its C library."""
+    build, sdk = recipe.of(Build), sdk_of_level(recipe.of(Build).compiler)
+    if recipe.architecture and not is_own(recipe) and (build.libc != "glibc" or build.compiler == "clang"):
+        compiler = "clang" if build.compiler == "clang" else "g++"
+        raise UnavailableError(
+            f"Swapstone can't compile C++ for {build.libc} on {recipe.architecture} with {compiler}: there is only g++ for glibc.",
+            "Compare C programs there, or C++ programs of this machine: leave --arch out.",
+        )
     if sdk is not None:
         cxx = dict(sdk.tools).get("CXX")
         if cxx is None:
             raise UnavailableError(f"{sdk.script} sets no CXX.", "Compare C programs with it.")
         return own_command(recipe, cxx)
-    options = command_of_level(recipe.of(Build).compiler)[1:] if "/" in recipe.of(Build).compiler else ()
+    options = command_of_level(build.compiler)[1:] if "/" in build.compiler else ()
     base = (_name(recipe), *options)
     tree = tree_of(recipe)
     if tree is None or not needed:
@@ -249,12 +232,13 @@ def _own(recipe: Recipe, notify: Callable[[str], None], *, needed: bool) -> tupl
 
 def _name(recipe: Recipe) -> str:
     """Return the name of the C++ compiler beside the C compiler: g++ beside gcc, clang++-16 beside clang-16; it must be installed."""
-    if "/" in recipe.of(Build).compiler:
-        name = cxx_beside(command_of_level(recipe.of(Build).compiler)[0])
+    build = recipe.of(Build)
+    if "/" in build.compiler:
+        name = cxx_beside(command_of_level(build.compiler)[0])
+    elif recipe.architecture:
+        name = f"{cross_prefix(recipe.architecture)}g++"
     else:
-        name = (
-            f"{cross_prefix(recipe.architecture)}g++" if recipe.architecture else _CXX_NAMES[recipe.of(Build).compiler]
-        )
+        name = "g++" if (build.compiler, build.libc) == ("cc", "musl") else _CXX_NAMES[build.compiler]
     require_command(name, "Compiling C++", _PACKAGES.get(name, ""))
     return name
 

@@ -1,39 +1,14 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""The C library and processor that an ELF file was built for, and whether it can be preloaded."""
+"""The C library and processor that a shared object was built for, and whether it can be preloaded."""
 
 from __future__ import annotations
 
-import functools
 from pathlib import Path
 
-from swapstone.core.factors import Evidence, ProgramFacts, Recipe, find_factor, read_facts
-from swapstone.core.model import UnavailableError, UserError
+from swapstone.core.factors import ProgramFacts, Recipe, read_facts
+from swapstone.core.model import UnavailableError, UserError, refuse
 from swapstone.parts.build.build import Build
 from swapstone.parts.build.factors.build_facts import BuildFacts
-
-
-def program_libc(path: Path) -> str:
-    """Return the C library of a program, by its loader. It is `Recipe.libc` for programs that are not built.
-
-    Raises:
-        UnavailableError: the program is static, or its loader is unknown: nothing can be preloaded.
-        UserError: it is not an ELF program.
-    """
-    facts = read_facts(path)
-    if facts is None:
-        raise UserError(
-            f"{path} is not an ELF program.",
-            "Name the interpreter of a script as the program, and the script as its first argument.",
-        )
-    if facts.interp is None:
-        raise UnavailableError(
-            f"{path} is a static program: no allocator can be preloaded into it.",
-            "Link it dynamically, or link the allocator in.",
-        )
-    libc = find_factor("libc").observe(Evidence(interp=facts.interp, objects=()))
-    if libc is None:
-        raise UnavailableError(f"{path} names the loader {facts.interp}, which is neither glibc's nor musl's.")
-    return libc
 
 
 def object_libc(facts: ProgramFacts) -> str | None:
@@ -57,28 +32,28 @@ def check_preloadable(recipe: Recipe) -> None:
     facts = read_facts(Path(path))
     if facts is None:
         raise UserError(f"{path} does not exist any more, or can't be read as a shared object.")
-    if recipe.of(Build).linking == "static":
-        raise UnavailableError(f"{path} can't be preloaded into a static program.", "Compare it with linking=dynamic.")
-    machine = _machine()
-    if _processor(facts) != machine:
-        raise UnavailableError(
+    own = read_facts(Path("/proc/self/exe").resolve())
+    assert own is not None
+    libc, machine, made_for = recipe.of(Build).libc, _processor(own), object_libc(facts)
+    builder = {"glibc": "cc", "musl": "musl-gcc"}.get(libc, "that library's compiler")
+    refuse(
+        (
+            recipe.of(Build).linking == "static",
+            f"{path} can't be preloaded into a static program.",
+            "Compare it with linking=dynamic.",
+        ),
+        (
+            _processor(facts) != machine,
             f"{path} is for {_processor(facts)}-bit; programs on this machine are {machine}-bit.",
             "Build it for this processor.",
-        )
-    made_for = object_libc(facts)
-    if made_for is not None and made_for != recipe.of(Build).libc:
-        builder = {"glibc": "cc", "musl": "musl-gcc"}.get(recipe.of(Build).libc, "that library's compiler")
-        raise UnavailableError(
-            f"{path} was built for {made_for}, so a program on {recipe.of(Build).libc} can't load it.",
+        ),
+        (
+            made_for not in {None, libc},
+            f"{path} was built for {made_for}, so a program on {libc} can't load it.",
             f"Build it with {builder}, or compare with libc={made_for}.",
-        )
-
-
-@functools.cache
-def _machine() -> str:
-    facts = read_facts(Path("/proc/self/exe").resolve())
-    assert facts is not None
-    return _processor(facts)
+        ),
+        kind=UnavailableError,
+    )
 
 
 def _processor(facts: ProgramFacts) -> str:

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import difflib
 import hashlib
+import itertools
 import os
 import re
 import shlex
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 import msgspec
@@ -25,7 +26,7 @@ from swapstone.core.artifacts.placeholders import fill
 from swapstone.core.artifacts.tool_versions import compiler_identity, preprocesses
 from swapstone.core.factors import Recipe
 from swapstone.core.model import FrozenStruct, UnavailableError, UserError
-from swapstone.core.model.directories import cache_dir, share_dir
+from swapstone.core.model.directories import cache_dir, share_dir, write_whole
 from swapstone.parts.build.artifacts.build_command import build_environment, link_kernel_headers, run_build
 from swapstone.parts.build.artifacts.library_table import LIBRARIES, Library
 from swapstone.parts.build.artifacts.upstream_sources import Source, fetch, read_lock, unpack
@@ -206,8 +207,7 @@ def _library(name: str, recipe: Recipe, needs: tuple[Path, ...], notify: Notify)
             if path.is_file() and not path.is_symlink() and (_DYNAMIC.search(path.name) or _STATIC.search(path.name))
         )
         description = BuiltLibrary(name=name, version=version, ident=ident, files=files)
-        (home / f"{_FINISHED}.new").write_bytes(description.encoded())
-        (home / f"{_FINISHED}.new").rename(home / _FINISHED)
+        write_whole(home / _FINISHED, description.encoded())
     return home
 
 
@@ -299,16 +299,10 @@ def _linked_folder(homes: tuple[Path, ...], without: re.Pattern[str]) -> Path:
     if folder.is_dir():
         return folder
     with new_folder(folder, ".linking-") as work:
-        for home in homes:
-            for path in _files(home):
+        for home, part in itertools.product(homes, ("include", "lib")):
+            for path in sorted((home / part).rglob("*")):
                 link = work / path.relative_to(home)
-                if link.parent.name == "lib" and without.search(link.name):
-                    continue
-                link.parent.mkdir(parents=True, exist_ok=True)
-                link.symlink_to(path)
+                if path.is_file() and not (link.parent.name == "lib" and without.search(link.name)):
+                    link.parent.mkdir(parents=True, exist_ok=True)
+                    link.symlink_to(path)
     return folder
-
-
-def _files(home: Path) -> Iterator[Path]:
-    for part in ("include", "lib"):
-        yield from (path for path in sorted((home / part).rglob("*")) if path.is_file())

@@ -7,7 +7,6 @@ The format is that of glibc since 2.2, ``glibc-ld.so.cache1.1`` (sysdeps/generic
 
 from __future__ import annotations
 
-import functools
 import re
 import struct
 from collections.abc import Iterable, Mapping
@@ -86,17 +85,6 @@ def _text(content: bytes, at: int) -> str:
     return content[at:end].decode(errors="surrogateescape") if 0 <= at < end else ""
 
 
-@functools.cmp_to_key
-def _order(one: str, other: str) -> int:
-    """Compare two names as _dl_cache_libcmp does, by whose order a loader searches: numbers by value, and before other characters."""
-    ones, others = (re.findall(r"[0-9]+|[^0-9]", text) for text in (one, other))
-    for left, right in zip(ones, others, strict=False):
-        numbers = left.isdigit(), right.isdigit()
-        if all(numbers):
-            if int(left) != int(right):
-                return int(left) - int(right)
-        elif any(numbers):
-            return 1 if numbers[0] else -1
-        elif left != right:
-            return ord(left) - ord(right)
-    return len(ones) - len(others)
+def _order(name: str) -> list[tuple[bool, int]]:
+    """Return the key of a name in the order of _dl_cache_libcmp, by which a loader searches: numbers by value, above other characters."""
+    return [(bool(number), int(number or ord(other))) for number, other in re.findall(r"([0-9]+)|([^0-9])", name)]

@@ -18,15 +18,12 @@ from swapstone.core.artifacts.cache_folder import writable_folder
 from swapstone.core.model import UserError
 
 VARIABLE = "SWAPSTONE_MIRROR"
+"""Names the folder or the address (``http://``, ``https://``) of the mirror; empty for none."""
+
 SUMS = "SHA256SUMS"
 _TIMEOUT_S = 60
 _CHUNK_BYTES = 1 << 20
 _LINE = re.compile(r"(?P<sha256>[0-9a-f]{64}) [ *](?P<name>[A-Za-z0-9][A-Za-z0-9._+~%:-]*)")
-
-
-def mirror_place() -> str:
-    """Return the folder or the address (``http://``, ``https://``) of the mirror: ``$SWAPSTONE_MIRROR``; empty for none."""
-    return os.environ.get(VARIABLE, "")
 
 
 def from_mirror(sha256: str, kept: Path) -> bool:
@@ -42,7 +39,7 @@ def from_mirror(sha256: str, kept: Path) -> bool:
     Raises:
         UserError: the mirror can't be read, its file has another digest, or the cache can't be written.
     """
-    place = mirror_place()
+    place = os.environ.get(VARIABLE, "")
     name = read_sums(place).get(sha256) if place else None
     if name is None:
         return False

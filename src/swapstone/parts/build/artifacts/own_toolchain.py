@@ -148,7 +148,7 @@ def tree_of(recipe: Recipe) -> CLibraryTree | None:
     Raises:
         UnavailableError: it is for another machine, or an SDK has one already.
     """
-    if recipe.of(Build).libc == "glibc" or not is_own(recipe):
+    if recipe.of(Build).libc == "glibc":
         return None
     if sdk_of_level(recipe.of(Build).compiler) is not None:
         raise UnavailableError(

@@ -131,18 +131,15 @@ def write_lock(lock: Lock, path: Path | None = None) -> None:
         f"version = {lock.version}",
         "",
         "[unavailable]",
-        *(f"{_quoted(name)} = {_quoted(why)}" for name, why in sorted(lock.unavailable.items())),
+        *(f"{_toml(name)} = {_toml(why)}" for name, why in sorted(lock.unavailable.items())),
     ]
     for package in lock.packages:
-        lines += ["", "[[packages]]"]
-        for name, value in msgspec.structs.asdict(package).items():
-            if isinstance(value, dict):
-                pairs = ", ".join(f"{_quoted(soname)} = {_quoted(where)}" for soname, where in sorted(value.items()))
-                lines += [f"{name} = {{ {pairs} }}"] if pairs else []
-            elif isinstance(value, tuple):
-                lines += [f"{name} = [{', '.join(map(_quoted, value))}]"] if value else []
-            elif value != "":
-                lines.append(f"{name} = {value if isinstance(value, int) else _quoted(value)}")
+        values = msgspec.structs.asdict(package).items()
+        lines += [
+            "",
+            "[[packages]]",
+            *(f"{name} = {_toml(value)}" for name, value in values if value not in ("", (), {})),
+        ]
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("\n".join([*lines, ""]))
@@ -150,8 +147,12 @@ def write_lock(lock: Lock, path: Path | None = None) -> None:
         raise UserError(f"The lock {path} can't be written: {error.strerror}.") from error
 
 
-def _quoted(text: str) -> str:
-    return msgspec.json.encode(text).decode()  # a JSON string is a TOML basic string
+def _toml(value: object) -> str:
+    if isinstance(value, dict):
+        return f"{{ {', '.join(f'{_toml(key)} = {_toml(each)}' for key, each in sorted(value.items()))} }}"
+    if isinstance(value, tuple):
+        return f"[{', '.join(map(_toml, value))}]"
+    return msgspec.json.encode(value).decode()  # a JSON string is a TOML basic string
 
 
 def package_file(sha256: str) -> Path:

@@ -31,6 +31,8 @@ _TRIPLETS = {
     ("EM_RISCV", 64): "riscv64-linux-gnu",
     ("EM_386", 32): "i386-linux-gnu",
 }
+_PLACEHOLDER = re.compile(r"\$(?:(ORIGIN|PLATFORM|LIB)|\{(ORIGIN|PLATFORM|LIB)\})")
+_LIB = re.compile(r"\$(?:LIB|\{LIB\})")
 _GLIBC_CANCELS_WITH = "libgcc_s.so.1"
 """glibc loads it by name when a thread is cancelled or exits."""
 
@@ -218,15 +220,11 @@ class _Search:
         """Yield the folders of a search path; of ``$LIB``, each value that distributions give it."""
         # Of the program, loaders read /proc/self/exe, which has no links; of an object they take the path that they opened.
         origin = os.path.dirname(holder.path if holder.parent else self._tree.real(holder.path))  # noqa: PTH120
-        for part in text.split(":"):
-            if not part:
-                continue
-            plain = re.sub(r"\$(ORIGIN|\{ORIGIN\})", lambda _: origin, part)
-            triplet = _TRIPLETS.get((holder.entries.machine, holder.entries.bits), "")
-            plain = re.sub(r"\$(PLATFORM|\{PLATFORM\})", lambda _: triplet.partition("-")[0], plain)  # noqa: B023 - used at once
-            libs = (f"lib/{triplet}", "lib64", "lib") if re.search(r"\$(LIB|\{LIB\})", plain) else ("",)
-            for lib in libs:
-                folder = re.sub(r"\$(LIB|\{LIB\})", lambda _: lib, plain)  # noqa: B023 - used at once
+        triplet = _TRIPLETS.get((holder.entries.machine, holder.entries.bits), "")
+        for part in filter(None, text.split(":")):
+            for lib in (f"lib/{triplet}", "lib64", "lib") if _LIB.search(part) else ("",):
+                values = {"ORIGIN": origin, "PLATFORM": triplet.partition("-")[0], "LIB": lib}
+                folder = _PLACEHOLDER.sub(lambda found: values[found[1] or found[2]], part)  # noqa: B023 - used at once
                 yield os.path.join(self._folder, folder)  # noqa: PTH118
 
     def _system_folders(self, loader: str, entries: DynamicEntries) -> tuple[str, ...]:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from swapstone.core.factors import Recipe
-from swapstone.core.model import UnavailableError
+from swapstone.core.model import UnavailableError, refuse
 from swapstone.parts.build.artifacts.allocators import Notify, check_allocator, with_allocator
 from swapstone.parts.build.artifacts.toolchain import compiler_command, float_compiler, linking_flags
 from swapstone.parts.build.build import Build
@@ -25,7 +25,7 @@ def check_recipe(recipe: Recipe, *, shares_files: bool, preloads: bool = True) -
     if recipe.of(Build).float_abi:
         float_compiler(recipe)
     named, by_path = recipe.of(Build).allocator != DEFAULT, "/" in recipe.of(Build).allocator
-    limits = (
+    refuse(
         (
             "/" in recipe.of(Build).libc and recipe.of(Build).linking == "dynamic" and not shares_files,
             f"The loader of {recipe.of(Build).libc} is not in a virtual machine.",
@@ -46,10 +46,8 @@ def check_recipe(recipe: Recipe, *, shares_files: bool, preloads: bool = True) -
             f"The allocator {recipe.of(Build).allocator} is built for the installed C libraries only, not for {recipe.of(Build).libc}.",
             "Name a shared object that you built for it: allocator=default,/path/to/libNAME.so",
         ),
+        kind=UnavailableError,
     )
-    for unavailable, reason, hint in limits:
-        if unavailable:
-            raise UnavailableError(reason, hint)
     if named and not by_path:
         check_allocator(recipe.of(Build).allocator, recipe.of(Build).libc, recipe.architecture)
 
@@ -58,7 +56,7 @@ def resolve_recipe(recipe: Recipe, notify: Notify = lambda _: None) -> Recipe:
     """Resolve a recipe to which all factors have been applied; fetch and build what it needs.
 
     Args:
-        recipe: for a program that is not built here, `libc` must be the result of `program_libc`.
+        recipe: for a program that is not built here, `libc` must be that of its loader.
         notify: called with a line for the user before a long step.
 
     Raises:

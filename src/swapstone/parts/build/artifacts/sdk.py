@@ -18,7 +18,7 @@ import msgspec
 
 from swapstone.core.artifacts.cache_folder import locked, new_folder, read_description, writable_folder
 from swapstone.core.artifacts.tool_versions import compiler_version
-from swapstone.core.model import FrozenStruct, UnavailableError, UserError, cpio, unknown
+from swapstone.core.model import FrozenStruct, UnavailableError, UserError, cpio, find_named
 from swapstone.core.model.architectures import find_architecture
 from swapstone.core.model.directories import cache_dir
 from swapstone.core.model.temporary_folder import TemporaryFolder, is_left_over
@@ -76,10 +76,8 @@ def check_sdk(architecture: str, libc: str, compiler: str = "gcc") -> CrossCompi
         UserError: there is no such architecture, C library or compiler.
         UnavailableError: a package is missing; the hint names it.
     """
-    if libc not in LIBCS:
-        raise unknown("C library", libc, LIBCS)
-    if compiler not in SDK_COMPILERS:
-        raise unknown("compiler", compiler, SDK_COMPILERS)
+    find_named("C library", libc, dict.fromkeys(LIBCS))
+    find_named("compiler", compiler, dict.fromkeys(SDK_COMPILERS))
     name = find_architecture(architecture).name
     cross = next(each for each in CROSS_COMPILERS.values() if each.name == name)
     check_cross(cross.machine, compiler, libc)

@@ -20,8 +20,8 @@ from swapstone.core.artifacts.program_size import stripped_sizes
 from swapstone.core.artifacts.source_tree import copy_sources, digest_tree, sha256_of
 from swapstone.core.artifacts.tool_versions import compiler_identity
 from swapstone.core.factors import Recipe, read_facts
-from swapstone.core.model import FrozenStruct, OwnProgram, UnavailableError, UserError, placeholders_in
-from swapstone.core.model.directories import cache_dir
+from swapstone.core.model import FrozenStruct, OwnProgram, UnavailableError, UserError, placeholders_in, refuse
+from swapstone.core.model.directories import cache_dir, write_whole
 from swapstone.parts.build.artifacts.build_command import build_environment, run_build
 from swapstone.parts.build.artifacts.build_tools import build_tools, placeholder_values, tool_variables
 from swapstone.parts.build.artifacts.cxx_compiler import CXX_SUFFIXES, cxx_command
@@ -148,8 +148,7 @@ class SourceBuilder:
         self._check(tree, kept)
         copy_sources(tree, home / "built", everything=True)
         made = FinishedBuild(tree=digest_tree(tree, everything=True), log=log.decode(errors="replace"))
-        (home / "made.json.new").write_bytes(made.encoded())
-        (home / "made.json.new").rename(home / "made.json")
+        write_whole(home / "made.json", made.encoded())
 
     def _check(self, tree: Path, log: str) -> None:
         """Check that the build created the program."""
@@ -161,18 +160,20 @@ class SourceBuilder:
                 f"The build created no program {typed}. Programs in its copy: {there}.\nThe log: {log}",
                 "After --, name the program by its path inside the sources; name a program of the system by its absolute path.",
             )
-        if not os.access(program, os.X_OK):
-            raise UserError(
-                f"{typed}, created by the build, is not executable.\nThe log: {log}",
-                f"Make it executable: --build '... && chmod +x {shlex.quote(typed)}'",
-            )
         before = self._source / typed
         same = before.is_file() and before.stat().st_mtime_ns == program.stat().st_mtime_ns
-        if same and program.is_relative_to(tree) and read_facts(program) is not None:
-            raise UserError(
+        refuse(
+            (
+                not os.access(program, os.X_OK),
+                f"{typed}, created by the build, is not executable.\nThe log: {log}",
+                f"Make it executable: --build '... && chmod +x {shlex.quote(typed)}'",
+            ),
+            (
+                same and program.is_relative_to(tree) and read_facts(program) is not None,
                 f"The build did not change {typed}, which was built before in the sources.\nThe log: {log}",
                 "Make the build start from scratch: --build 'make clean && make ...'",
-            )
+            ),
+        )
 
 
 def program_in(tree: Path, typed: str) -> Path:

@@ -13,7 +13,7 @@ import msgspec
 from swapstone.core.artifacts.distribution_packages import require_command
 from swapstone.core.artifacts.tool_versions import first_line, link_inputs
 from swapstone.core.factors import Recipe, find_level
-from swapstone.core.model import UnavailableError
+from swapstone.core.model import UnavailableError, refuse
 from swapstone.parts.build.artifacts.cross_compilers import (
     CROSS_COMPILERS,
     SHIM,
@@ -93,7 +93,7 @@ def float_compiler(recipe: Recipe) -> str:
         UnavailableError: the combination does not exist, or a package is missing; the hint names it.
     """
     machine = recipe.architecture or os.uname().machine
-    limits = (
+    refuse(
         (
             machine not in MACHINES,
             f"The factor float is for 32-bit ARM, not for {machine}.",
@@ -114,10 +114,8 @@ def float_compiler(recipe: Recipe) -> str:
             "Allocators are built for one floating-point ABI only, so the factor float can't be combined with them.",
             "Leave allocator out.",
         ),
+        kind=UnavailableError,
     )
-    for unavailable, reason, hint in limits:
-        if unavailable:
-            raise UnavailableError(reason, hint)
     level = recipe.of(Build).float_abi
     package = find_level(FLOAT, level).package
     gcc = require_command(f"{tool_prefix(recipe)}gcc", f"float={level}", package)
@@ -149,13 +147,7 @@ def tool_prefix(recipe: Recipe) -> str:
 
 
 def linking_flags(recipe: Recipe) -> tuple[str, ...]:
-    """Return the flags for a recipe's linking.
-
-    Raises:
-        UnavailableError: the level is unknown.
-    """
-    if recipe.of(Build).linking not in _LINKING:
-        raise UnavailableError(f"Unknown linking: {recipe.of(Build).linking!r}.")
+    """Return the flags for a recipe's linking."""
     return _LINKING[recipe.of(Build).linking]
 
 

@@ -8,6 +8,7 @@ and don't change the system.
 from __future__ import annotations
 
 import contextlib
+import functools
 import itertools
 import re
 import shlex
@@ -151,13 +152,7 @@ def _check_digest(path: Path, source: Source, lock: str) -> None:
         )
 
 
-def _run(command: Sequence[str], cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Run a package manager with English output.
-
-    Raises:
-        UnavailableError: it is not installed, or timed out.
-    """
-    return run_package_manager(command, cwd, _FETCH_TIMEOUT_S, **environment)
+_run = functools.partial(run_package_manager, timeout_s=_FETCH_TIMEOUT_S)
 
 
 def failure_cause(output: str) -> str:
@@ -289,11 +284,10 @@ class SourceApt:
 
     def _write_sources(self) -> None:
         """Write source lists from the system's lists of binary packages, or of the snapshot."""
-        if self._snapshot:
-            (self._home / "sources" / "snapshot.list").write_text(self._snapshot.sources("deb-src"))
-            return
-        if self._suite:
-            (self._home / "sources" / "suite.list").write_text(self._suite_lines())
+        if self._snapshot or self._suite:
+            name = "snapshot.list" if self._snapshot else "suite.list"
+            text = self._snapshot.sources("deb-src") if self._snapshot else self._suite_lines()
+            (self._home / "sources" / name).write_text(text)
             return
         asked = ["apt-config", "shell", "LIST", "Dir::Etc::sourcelist/f", "PARTS", "Dir::Etc::sourceparts/d"]
         places = dict(word.partition("=")[::2] for word in shlex.split(_run(asked, self._home).stdout))
@@ -306,12 +300,9 @@ class SourceApt:
             old.unlink()
         for number, path in enumerate([Path(places.get("LIST", "")), *parts]):
             with contextlib.suppress(OSError):
-                if path.suffix == ".sources":
-                    (self._home / "sources" / f"{number}.sources").write_text(
-                        deb822_as_sources(path.read_text("utf-8"))
-                    )
-                elif path.suffix == ".list":
-                    (self._home / "sources" / f"{number}.list").write_text(lines_as_sources(path.read_text("utf-8")))
+                if convert := _AS_SOURCES.get(path.suffix):
+                    text = convert(path.read_text("utf-8"))
+                    (self._home / "sources" / f"{number}{path.suffix}").write_text(text)
 
     def _suite_lines(self) -> str:
         """Return lines for the sources of the suite at each mirror that the system fetches packages from.
@@ -333,3 +324,7 @@ def lines_as_sources(text: str) -> str:
 def deb822_as_sources(text: str) -> str:
     """Convert the stanzas of a ``.sources`` file to source packages; only the types change."""
     return re.sub(r"(?im)^Types:.*$", "Types: deb-src", text)
+
+
+_AS_SOURCES = {".sources": deb822_as_sources, ".list": lines_as_sources}
+"""How a file of sources is converted, by the ending of its name."""

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from swapstone.core.factors.factor import Evidence, Level, ProgramFacts, Recipe, Stage
 from swapstone.core.factors.facts import read_facts
-from swapstone.core.model import UserError
+from swapstone.core.model import refuse
 from swapstone.parts.build.build import Build
 from swapstone.parts.build.factors.build_facts import ALLOCATOR_SYMBOLS, BuildFacts
 
@@ -60,17 +60,19 @@ class Allocator:
     def level_of_path(self, text: str) -> Level:
         """Return the level of a shared object; see `TakesPaths`."""
         path = Path(text).expanduser().resolve()
-        invalid = _INVALID.search(str(path))
-        if invalid is not None:
-            raise UserError(
-                f"{str(path)!r} can't be a level: a path with {invalid[0]!r} in it can't be part of a variant's name.",
+        invalid = next(iter(_INVALID.findall(str(path))), "")
+        refuse(
+            (
+                invalid,
+                f"{str(path)!r} can't be a level: a path with {invalid!r} in it can't be part of a variant's name.",
                 "Copy the object to a path that consists of letters, digits and ._/+- only.",
-            )
-        if not path.is_file():
-            raise UserError(
+            ),
+            (
+                not path.is_file(),
                 f"There is no file {path} to use as an allocator.",
                 "Give the path of a shared object. A comma separates levels, so it can't be part of a path.",
-            )
+            ),
+        )
         facts = read_facts(path)
         _check_object(path, facts)
         return Level(name=str(path), description="a shared object of the user")
@@ -111,15 +113,19 @@ def _check_object(path: Path, facts: ProgramFacts | None) -> None:
     Raises:
         UserError: it is no ELF file, no shared object, or does not export malloc.
     """
-    if facts is None or facts.of(BuildFacts).kind != "ET_DYN" or facts.interp is not None:
-        raise UserError(
-            f"{path} is not an ELF shared object, so it can't be preloaded.", "Build it with: cc -shared -fPIC"
-        )
-    if "malloc" not in facts.of(BuildFacts).exports:
-        raise UserError(
+    built = facts.of(BuildFacts) if facts is not None and facts.interp is None else BuildFacts()
+    refuse(
+        (
+            built.kind != "ET_DYN",
+            f"{path} is not an ELF shared object, so it can't be preloaded.",
+            "Build it with: cc -shared -fPIC",
+        ),
+        (
+            "malloc" not in built.exports,
             f"{path} does not export malloc: programs would use another one.",
             "It must define malloc as a dynamic symbol: `nm -D --defined-only` lists those.",
-        )
+        ),
+    )
 
 
 def _program(evidence: Evidence) -> tuple[ProgramFacts, ...]:

@@ -50,34 +50,26 @@ def decode_arm_attributes(data: bytes, *, little: bool = True) -> dict[int, int]
         raise DamagedAttributesError("the build attributes are too long, or of an unknown version")
     length = struct.Struct("<I" if little else ">I")
     found: dict[int, int] = {}
-    for part in _parts(data, 1, length):
+    for _, part in _blocks(data, 1, length, tagged=False):
         vendor, zero, content = part.partition(b"\0")
         if not zero:
             raise DamagedAttributesError("a vendor's name has no end")
         if vendor == _VENDOR:
-            for kind, attributes in _scopes(content, length):
+            for kind, attributes in _blocks(content, 0, length, tagged=True):
                 found |= _attributes(attributes) if kind == _FILE else {}
     return found
 
 
-def _parts(data: bytes, at: int, length: struct.Struct) -> Iterator[bytes]:
-    """Yield the content of each vendor's part. Its length contains its own four bytes."""
-    while at < len(data):
-        size = length.unpack_from(data, at)[0] if at + length.size <= len(data) else 0
-        if not length.size < size <= len(data) - at:
-            raise DamagedAttributesError(f"a part at byte {at} is not inside the section")
-        yield data[at + length.size : at + size]
-        at += size
+def _blocks(data: bytes, at: int, length: struct.Struct, *, tagged: bool) -> Iterator[tuple[int, bytes]]:
+    """Yield pairs (tag, content): of the vendors' parts, which have no tag, or of the attributes of a file, a section or a symbol.
 
-
-def _scopes(data: bytes, length: struct.Struct) -> Iterator[tuple[int, bytes]]:
-    """Yield pairs (what they describe, attributes). The length contains the tag and its own four bytes."""
-    at = 0
+    A length contains the tag and its own four bytes.
+    """
     while at < len(data):
-        tag, after = _uleb(data, at)
+        tag, after = _uleb(data, at) if tagged else (0, at)
         size = length.unpack_from(data, after)[0] if after + length.size <= len(data) else 0
         if not after + length.size - at <= size <= len(data) - at:
-            raise DamagedAttributesError(f"attributes at byte {at} are not inside their part")
+            raise DamagedAttributesError(f"what begins at byte {at} is not inside its part")
         yield tag, data[after + length.size : at + size]
         at += size
 

@@ -13,7 +13,7 @@ import subprocess
 from pathlib import Path
 
 from swapstone.core.factors.facts import read_facts
-from swapstone.core.model import FrozenStruct, UserError
+from swapstone.core.model import FrozenStruct, UserError, refuse
 from swapstone.core.model.temporary_folder import TemporaryFolder
 from swapstone.parts.build.factors.build_facts import RECORD, BuildFacts
 
@@ -60,12 +60,14 @@ def probe_compiler(command: tuple[str, ...]) -> CompilerFacts:
         UserError: there is no such file, it can't be executed, or it is no compiler; gives its answer.
     """
     path = Path(command[0])
-    if not path.is_file():
-        raise UserError(f"There is no compiler {path}.", _EXAMPLE)
-    if not os.access(path, os.X_OK):
-        raise UserError(
-            f"The compiler {path} is not executable.", f"Make it executable: chmod +x {shlex.quote(str(path))}"
-        )
+    refuse(
+        (not path.is_file(), f"There is no compiler {path}.", _EXAMPLE),
+        (
+            not os.access(path, os.X_OK),
+            f"The compiler {path} is not executable.",
+            f"Make it executable: chmod +x {shlex.quote(str(path))}",
+        ),
+    )
     title, target = (
         output_of([*command, option]).partition("\n")[0].strip() for option in ("--version", "-dumpmachine")
     )

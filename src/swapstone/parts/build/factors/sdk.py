@@ -14,7 +14,7 @@ import shlex
 import shutil
 from pathlib import Path
 
-from swapstone.core.model import FrozenStruct, UserError
+from swapstone.core.model import FrozenStruct, UserError, refuse
 from swapstone.core.model.temporary_folder import TemporaryFolder
 from swapstone.parts.build.factors.compiler_probe import compiler_words, output_of
 
@@ -116,11 +116,11 @@ def _variables(script: Path, timeout_s: float) -> dict[str, str]:
             {"PATH": "/usr/local/bin:/usr/bin:/bin", "LC_ALL": "C", "HOME": os.environ.get("HOME", "/")},
         )
         data = (folder / "env").read_bytes() if status == 0 else b""
-    if status is None:
-        raise UserError(f"{script} did not end within {timeout_s} s.", "Source it in a shell to find out why.")
-    if status != 0:
-        reason = output[:2000].decode(errors="replace").strip() or "it printed nothing"
-        raise UserError(f"{script} failed with status {status}: {reason}", f"Try: . {shlex.quote(str(script))}")
+    reason = output[:2000].decode(errors="replace").strip() or "it printed nothing"
+    refuse(
+        (status is None, f"{script} did not end within {timeout_s} s.", "Source it in a shell to find out why."),
+        (status, f"{script} failed with status {status}: {reason}", f"Try: . {shlex.quote(str(script))}"),
+    )
     pairs = (entry.decode(errors="replace").partition("=")[::2] for entry in data.split(b"\0") if entry)
     return {name: value for name, value in pairs if name.isidentifier()}
 

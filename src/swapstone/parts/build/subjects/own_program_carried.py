@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from swapstone.core.factors.factor import SOURCE_RECIPE
-from swapstone.core.model import USUAL_MEMORY_BYTES, OwnProgram, UserError
+from swapstone.core.model import USUAL_MEMORY_BYTES, OwnProgram, UserError, refuse
 from swapstone.core.model.cpio import Entry, file
 from swapstone.core.model.safe_text import safe
 from swapstone.core.targets.carried_files import CarriedFiles, check_place, check_room, room_bytes
@@ -262,13 +262,18 @@ class _Files:
             descriptor = os.open(real, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
             with os.fdopen(descriptor, "rb") as opened:
                 status = os.fstat(opened.fileno())
-                if not stat.S_ISREG(status.st_mode):
-                    raise UserError(f"{safe(shown)} is no regular file: a virtual machine can't get it.")
-                if status.st_mode & (stat.S_ISUID | stat.S_ISGID):
-                    raise UserError(
+                refuse(
+                    (
+                        not stat.S_ISREG(status.st_mode),
+                        f"{safe(shown)} is no regular file: a virtual machine can't get it.",
+                        "",
+                    ),
+                    (
+                        status.st_mode & (stat.S_ISUID | stat.S_ISGID),
                         f"{safe(shown)} has a set-user-ID or set-group-ID bit, which has no effect in a machine where all is root's.",
                         f"Use a copy without it: cp {safe(shown)} COPY && chmod ug-s COPY",
-                    )
+                    ),
+                )
                 content = opened.read(self._room + 1)
         except OSError as error:
             raise UserError(f"{safe(shown)} can't be read: {error.strerror}.") from error

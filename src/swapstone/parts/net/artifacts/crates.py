@@ -39,16 +39,29 @@ def missing_crate_requirement(root: Path = Path("/")) -> tuple[str, str] | None:
     Args:
         root: root of the file system in which ``dev/net/tun`` is expected.
     """
-    if os.geteuid() != 0:
-        return "The trial creates network namespaces, which needs root.", "Start swapstone as root."
-    if not (root / "dev/net/tun").exists():
-        return "/dev/net/tun does not exist, so no TAP device can be created.", "Load the module: modprobe tun"
-    if not (shutil.which("ip") or shutil.which("ip", path="/usr/sbin:/sbin")):
-        return (
+    found = _first_missing(
+        (
+            os.geteuid() == 0,
+            "The trial creates network namespaces, which needs root.",
+            lambda: "Start swapstone as root.",
+        ),
+        (
+            (root / "dev/net/tun").exists(),
+            "/dev/net/tun does not exist, so no TAP device can be created.",
+            lambda: "Load the module: modprobe tun",
+        ),
+        (
+            shutil.which("ip") or shutil.which("ip", path="/usr/sbin:/sbin"),
             "The command ip, which creates network devices, is not installed.",
-            f"Install it: {install_command('iproute2')}",
-        )
-    return missing_rust()
+            lambda: f"Install it: {install_command('iproute2')}",
+        ),
+    )
+    return found or missing_rust()
+
+
+def _first_missing(*needed: tuple[object, str, Callable[[], str]]) -> tuple[str, str] | None:
+    """Return the sentence and the hint of the first of some triples (whether it is there, sentence, hint) that isn't there."""
+    return next(((what, hint()) for is_there, what, hint in needed if not is_there), None)
 
 
 def missing_rust() -> tuple[str, str] | None:
@@ -329,26 +342,24 @@ def missing_guest_requirement(stacks: Iterable[str] = (_C_STACK,)) -> tuple[str,
     Args:
         stacks: in the guest; lwIP needs a C compiler.
     """
-    if missing := missing_crate_requirement():
-        return missing
-    if not shutil.which(GUEST_EMULATOR):
-        return (
+    return missing_crate_requirement() or _first_missing(
+        (
+            shutil.which(GUEST_EMULATOR),
             f"The command {GUEST_EMULATOR}, which emulates the machine, is not installed.",
-            f"Install it: {install_command('qemu-system-misc')}",
-        )
-    if not guest_library():
-        return f"There is no Rust library for {GUEST_TARGET}.", f"Install it: {_library_command()}"
-    if guest_linker() is None:
-        return (
+            lambda: f"Install it: {install_command('qemu-system-misc')}",
+        ),
+        (guest_library(), f"There is no Rust library for {GUEST_TARGET}.", lambda: f"Install it: {_library_command()}"),
+        (
+            guest_linker() is not None,
             "There is no linker for riscv64: this Rust has no rust-lld.",
-            f"Install one: {install_command('binutils-riscv64-linux-gnu')}",
-        )
-    if _C_STACK in stacks and guest_compiler() is None:
-        return (
+            lambda: f"Install one: {install_command('binutils-riscv64-linux-gnu')}",
+        ),
+        (
+            _C_STACK not in stacks or guest_compiler() is not None,
             "There is no C compiler for riscv64, which lwIP needs.",
-            f"Install one: {install_command('gcc-riscv64-linux-gnu')}",
-        )
-    return None
+            lambda: f"Install one: {install_command('gcc-riscv64-linux-gnu')}",
+        ),
+    )
 
 
 def _library_command() -> str:

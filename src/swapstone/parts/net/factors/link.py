@@ -10,7 +10,7 @@ from collections.abc import Mapping
 import msgspec
 
 from swapstone.core.factors.factor import Evidence, Level, Recipe, Stage
-from swapstone.core.model import UserError
+from swapstone.core.model import UserError, refuse
 from swapstone.parts.net.factors.netstack import stack_level
 from swapstone.parts.net.model.link_counters import counters
 
@@ -117,12 +117,14 @@ def _parts(text: str) -> dict[str, float] | None:
         name, colon, value = part.partition(":")
         if not colon:
             return None
-        if name in found:
-            raise UserError(f"The link {text!r} has {name} twice.", "For example: link=clean,loss:1%+delay:10ms")
-        if name not in (*_SHARES, _DELAY):
-            raise UserError(
-                f"A link has no {name!r}.", f"It has {', '.join(_SHARES)} and {_DELAY}: `swapstone list levels`."
-            )
+        refuse(
+            (name in found, f"The link {text!r} has {name} twice.", "For example: link=clean,loss:1%+delay:10ms"),
+            (
+                name not in (*_SHARES, _DELAY),
+                f"A link has no {name!r}.",
+                f"It has {', '.join(_SHARES)} and {_DELAY}: `swapstone list levels`.",
+            ),
+        )
         pattern, most, unit, example = (
             (_MS, _MOST_MS, "ms", "delay:10ms") if name == _DELAY else (_PERCENT, _MOST_PERCENT, "%", f"{name}:0.1%")
         )

@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 
 from swapstone.core.factors.factor import Evidence, Level, Recipe, Stage
-from swapstone.core.model import FrozenStruct, UserError, unknown
+from swapstone.core.model import FrozenStruct, UserError, find_named, unknown
 
 SEPARATOR = "+"
 _NUMBER = re.compile(r"0|[1-9][0-9]{0,5}")
@@ -137,14 +137,12 @@ def parse_options(stack: str, texts: tuple[str, ...]) -> dict[str, int]:
     found: dict[str, int] = {}
     for text in texts:
         name, _, value = text.partition("=")
-        if name not in known:
-            raise unknown(f"option of {stack}", name, known)
+        option = find_named(f"option of {stack}", name, known)
         if name in found:
             raise UserError(
-                f"The level of {stack} has {name} twice.",
-                f"For example: netstack={stack},{stack}:{_first(known[name])}",
+                f"The level of {stack} has {name} twice.", f"For example: netstack={stack},{stack}:{_first(option)}"
             )
-        found[name] = _value(stack, known[name], value)
+        found[name] = _value(stack, option, value)
     return {name: found[name] for name, option in known.items() if name in found and found[name] != option.default}
 
 
@@ -350,17 +348,13 @@ class Netstack:
         controls = {seen[name] for name in ("server_control", "client_control") if name in seen}
         if stack == KERNEL and controls - {DEFAULT_CONTROL}:
             stack = f"{KERNEL}:{' and '.join(sorted(controls))}"
-        fixes, options = (_of_process(seen, what) for what in ("fixes", "options"))
+        # The measured process is a server or a client; some report nothing.
+        fixes, options = (seen.get(f"server_{what}", seen.get(f"client_{what}")) for what in ("fixes", "options"))
         if stack in FIXES and fixes is not None:
             stack = _of_fixes(stack, fixes)
         if stack.partition(":")[0] in FIXES and options is not None:
             stack = _with_options(stack, options)
         return stack if fits else f"{stack} on {places or 'neither a TAP nor the kernel'}"
-
-
-def _of_process(seen: Mapping[str, str], what: str) -> str | None:
-    """Return what the measured process, a server or a client, reports of its stack; None if it reports nothing."""
-    return seen.get(f"server_{what}", seen.get(f"client_{what}"))
 
 
 def needs_system(level: str) -> str:

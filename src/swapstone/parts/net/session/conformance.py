@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from swapstone.core.model import UnavailableError, UserError
+from swapstone.core.model import UnavailableError, UserError, refuse
 from swapstone.core.model.directories import share_dir
 from swapstone.core.model.frozen_struct import FrozenStruct
 from swapstone.core.model.safe_text import safe
@@ -310,14 +310,15 @@ def _named(scripts: Sequence[str]) -> dict[str, str]:
     found: dict[str, str] = {}
     for text in scripts:
         path = Path(by_name.get(text, text))
-        if not path.exists():
-            raise UserError(
+        files = sorted(path.rglob("*.pkt")) if path.is_dir() else [path]
+        refuse(
+            (
+                not path.exists(),
                 f"There is no script {text!r}.",
                 "Name a file, a folder, or a shipped script such as rfc9293/listen-syn.",
-            )
-        files = sorted(path.rglob("*.pkt")) if path.is_dir() else [path]
-        if not files:
-            raise UserError(f"The folder {text} has no files *.pkt.")
+            ),
+            (not files, f"The folder {text} has no files *.pkt.", ""),
+        )
         for each in files:
             whole = str(each.resolve())
             found[whole] = shipped.get(whole, str(each))

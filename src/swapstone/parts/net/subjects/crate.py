@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from swapstone.core.artifacts.built import Built
 from swapstone.core.factors import Recipe
-from swapstone.core.model import Copy, Experiment, UnavailableError, Variant
+from swapstone.core.model import Copy, Experiment, UnavailableError, Variant, refuse
 from swapstone.core.run.declared_program import BuiltProgram
 from swapstone.core.run.subject import BuildContext
 from swapstone.core.targets import Capabilities
@@ -29,29 +29,33 @@ class CrateProgram(BuiltProgram):
     def check(self, experiment: Experiment, target: Capabilities) -> None:
         """Raise unless this machine is the target and can run the crate's trials, and no other link is requested."""
         name = self.workload.name
-        if self.workload.bare and "bare" not in target.offers:
-            raise UnavailableError(
+        refuse(
+            (
+                self.workload.bare and "bare" not in target.offers,
                 f"{name} has a server without an operating system, which the target {target.name} does not have.",
                 "Measure on --target bare-riscv64.",
-            )
-        if not {"runs_programs", "shares_files"} <= target.offers:
-            raise UnavailableError(
+            ),
+            (
+                not {"runs_programs", "shares_files"} <= target.offers,
                 f"{name} is built by cargo for this machine, and not for the target {target.name}.",
                 "Measure on --target host.",
-            )
-        if experiment.layouts:
-            raise UnavailableError(f"{name} is built by cargo, which makes one link only.", "Leave --layouts out.")
+            ),
+            (experiment.layouts, f"{name} is built by cargo, which makes one link only.", "Leave --layouts out."),
+            kind=UnavailableError,
+        )
         stacks = {level.partition(":")[0] for level in experiment.levels_of(NETSTACK.name)}
         _require_once(tuple(sorted(stacks)) if self.workload.bare else None)
 
     def compile(self, variant: Variant, recipe: Recipe, context: BuildContext) -> Built:
         """Build with cargo. The recipe has no influence; a level of ``netstack`` may set options that are compiled in."""
         del recipe
-        if variant.copy is Copy.RELINKED:
-            raise UnavailableError("It is built by cargo and can't be relinked.")
         level = dict(variant.applied).get(NETSTACK.name, "")
-        if reason := (needs_system(level) if self.workload.bare else "") or missing_control(level):
-            raise UnavailableError(reason)
+        reason = (needs_system(level) if self.workload.bare else "") or missing_control(level) or ""
+        refuse(
+            (variant.copy is Copy.RELINKED, "It is built by cargo and can't be relinked.", ""),
+            (reason, reason, ""),
+            kind=UnavailableError,
+        )
         crate = self.workload.origin
         assert isinstance(crate, Crate)
         if self.workload.bare:

@@ -11,7 +11,7 @@ import functools
 from collections.abc import Iterator, Sequence
 
 from swapstone.core.artifacts.tool_versions import first_line
-from swapstone.core.model import IDLE, Experiment, FrozenStruct, UnavailableError, UserError
+from swapstone.core.model import IDLE, Experiment, FrozenStruct, UnavailableError, UserError, refuse
 from swapstone.core.model.safe_text import safe
 from swapstone.core.targets.host import HostTarget, check_nice
 from swapstone.core.targets.target import Target
@@ -34,27 +34,30 @@ class BareTarget(HostTarget):
     @classmethod
     def check_experiment(cls, experiment: Experiment, need_system: Sequence[str]) -> None:
         """Refuse what needs an operating system."""
-        for choice in experiment.applied_factors:
-            if choice.factor != NETSTACK.name:
-                raise UnavailableError(
-                    f"The target {cls.name} has no factor {choice.factor}: without an operating system, only the network stack varies.",
-                    _HOST,
-                )
-        if other := next((load for load in experiment.loads if load != IDLE.name), ""):
-            raise UnavailableError(f"The target {cls.name} runs no load {other} beside a trial.", _HOST)
-        if need_system:
-            raise UnavailableError(
-                f"The target {cls.name} has no operating system, which {need_system[0]} needs.",
-                f"Select the workloads that it runs: --suite {_SUITE}. Or measure on --target host.",
-            )
+        factor = next((each.factor for each in experiment.applied_factors if each.factor != NETSTACK.name), "")
+        load = next((load for load in experiment.loads if load != IDLE.name), "")
         levels = experiment.levels_of(NETSTACK.name) or _DEFAULT
         refused = {level: reason for level in levels if (reason := needs_system(level))}
-        if levels[0] in refused or (len(levels) > 1 and all(level in refused for level in levels[1:])):
-            level = levels[0] if levels[0] in refused else levels[1]
-            raise UnavailableError(
-                f"{NETSTACK.name}={level} is {refused[level]}.",
+        level = next(iter(refused), "")
+        refuse(
+            (
+                factor,
+                f"The target {cls.name} has no factor {factor}: without an operating system, only the network stack varies.",
+                _HOST,
+            ),
+            (load, f"The target {cls.name} runs no load {load} beside a trial.", _HOST),
+            (
+                need_system,
+                f"The target {cls.name} has no operating system, which {next(iter(need_system), '')} needs.",
+                f"Select the workloads that it runs: --suite {_SUITE}. Or measure on --target host.",
+            ),
+            (
+                levels[0] in refused or (len(levels) > 1 and refused.keys() >= set(levels[1:])),
+                f"{NETSTACK.name}={level} is {refused.get(level)}.",
                 f"Compare the stacks of the machine: {NETSTACK.name}=lwip,smoltcp. Or measure on --target host.",
-            )
+            ),
+            kind=UnavailableError,
+        )
 
     @classmethod
     def left_out_levels(cls, experiment: Experiment) -> Iterator[str]:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 import shutil
 import subprocess
 
@@ -16,14 +17,17 @@ _VERSIONS = {"wrk": "-v", "ab": "-V"}
 
 def load_generator_findings() -> list[Finding]:
     """Return for each load generator whether it is installed, with its version."""
-    return [_load_generator(name) for name in _VERSIONS]
-
-
-def _load_generator(name: str) -> Finding:
-    trouble = None
-    if shutil.which(name) is None:
-        trouble = (f"{name} can't send requests to servers", install_command(LOAD_GENERATORS[name].package))
-    return ability(f"load generator {name}", trouble, lambda: _version(name), absent="missing")
+    return [
+        ability(
+            f"load generator {name}",
+            None
+            if shutil.which(name)
+            else (f"{name} can't send requests to servers", install_command(LOAD_GENERATORS[name].package)),
+            functools.partial(_version, name),
+            absent="missing",
+        )
+        for name in _VERSIONS
+    ]
 
 
 def _version(name: str) -> str:

@@ -24,6 +24,7 @@ from swapstone.core.model import (
     Variant,
     Workload,
     placeholders_in,
+    refuse,
 )
 from swapstone.core.model.architectures import machine_of
 from swapstone.core.model.directories import cache_dir
@@ -149,16 +150,22 @@ def check_programs(own: OwnProgram, programs: Mapping[str, Program]) -> None:
 def _check_source(own: OwnProgram) -> None:
     source, typed = Path(own.source), Path(own.arguments[0])
     hint = "--source names the folder that holds the sources; it is copied and not changed."
-    if not source.is_dir():
-        raise UserError(f"The source folder {source} is {'no folder' if source.exists() else 'not there'}.", hint)
-    if not os.access(source, os.R_OK | os.X_OK):
-        raise UserError(f"The source folder {source} can't be read.", hint)
-    if not any(source.iterdir()):
-        raise UserError(f"The source folder {source} is empty.", hint)
-    if not typed.is_absolute() and ".." in typed.parts:
-        raise UserError(
-            f"{typed} leads out of the copy in which it is built.", "Name the program by its path inside the sources."
-        )
+    refuse(
+        (
+            not source.is_dir(),
+            f"The source folder {source} is {'no folder' if source.exists() else 'not there'}.",
+            hint,
+        ),
+        (not os.access(source, os.R_OK | os.X_OK), f"The source folder {source} can't be read.", hint),
+    )
+    refuse(
+        (not any(source.iterdir()), f"The source folder {source} is empty.", hint),
+        (
+            not typed.is_absolute() and ".." in typed.parts,
+            f"{typed} leads out of the copy in which it is built.",
+            "Name the program by its path inside the sources.",
+        ),
+    )
 
 
 def _check_placeholders(own: OwnProgram, factors: Iterable[FactorLevels]) -> None:

@@ -12,7 +12,7 @@ from swapstone.core.report.document import Section
 from swapstone.core.report.ratios import LOADS_NOTE, SOURCE_NOTE, Ratios, measured_field, ratio_fields
 from swapstone.core.report.tables import Field, known, section_of
 from swapstone.core.report.topics.topic import Topic
-from swapstone.parts.published.data import MeasuredRow, measured_rows
+from swapstone.parts.published.data import measured_rows
 from swapstone.parts.published.report.service_tables import INDEX_NOTE, means_of, rows_of
 from swapstone.parts.published.report.throughput import (
     COLUMNS,
@@ -41,8 +41,11 @@ def sections(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:
     ratios = Ratios(analysis)
     for suffix, where, columns in columns_of(context):
         lmbench, unixbench = (
-            [row for row in rows_of(measured_rows(suite), columns, ratios, _page) if any((*row.values, *row.here))]
-            for suite in ("lmbench", "unixbench")
+            [row for row in found_rows if any((*row.values, *row.here))]
+            for found_rows in (
+                rows_of(measured_rows(suite), columns, ratios, lambda row: shares(on_page(SCORES, row.workload)))
+                for suite in ("lmbench", "unixbench")
+            )
         )
         if lmbench:
             found.append(_latencies(lmbench, where, suffix))
@@ -56,10 +59,6 @@ def sections(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:
                 )
             )
     return tuple(found)
-
-
-def _page(row: MeasuredRow) -> Three:
-    return shares(on_page(SCORES, row.workload))
 
 
 def _fields(head: str, rows: Sequence[Row]) -> tuple[Field[Row], ...]:

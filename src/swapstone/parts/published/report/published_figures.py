@@ -23,16 +23,11 @@ def sections(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:
     items = (Item(f"Time: {sentences.against_page(times)}"), Item(f"Memory: {sentences.against_page(memory)}"))
     off = [row for row in (*times, *memory) if row.agreement is Agreement.DISAGREES]
     table = table_of("Rows whose sign differs from the published one", _FIELDS, off)
-    page = Paragraph(f"Published: {_page(context.published)}")
+    source = source_of(context.published)
+    platforms = "; ".join(sorted({figure.platform for figure in figures(context.published)}))
+    page = Paragraph(f"Published: {source['title']}. {source['project']}; measured on {platforms}.")
     more = (Heading("Rows whose sign disagrees"), table) if off else ()
     return (Section(title="Comparison with the published page", blocks=(page, BulletList(items=items), *more)),)
-
-
-def _page(study: str) -> str:
-    """Return the title, project and machines of a published study."""
-    source = source_of(study)
-    platforms = sorted({figure.platform for figure in figures(study)})
-    return f"{source['title']}. {source['project']}; measured on {'; '.join(platforms)}."
 
 
 _FIELDS: tuple[Field[Row], ...] = (
