@@ -285,20 +285,21 @@ class RunCheck:
 
     def __init__(self, experiment: Experiment) -> None:
         self._workloads = frozenset(experiment.workloads)
-        self._loads = frozenset(experiment.loads)
-        self._labels = frozenset(labels_of(experiment))
-        self._places = frozenset(
-            (suite, workload, load, label)
-            for suite, workload in experiment.workloads
-            for load in experiment.loads
-            for label in self._labels
-        )
+        self._loads = frozenset((load,) for load in experiment.loads)
+        self._labels = frozenset((label,) for label in labels_of(experiment))
 
     def problem(self, run: Run) -> str:
         """Return what is wrong with a run, a clause about its line; empty if nothing is."""
         trial = run.trial
-        if (trial.suite, trial.workload, trial.load, trial.variant) not in self._places:
-            return self._not_of_the_experiment(run)
+        for what, name, known in (
+            ("workload", (trial.suite, trial.workload), self._workloads),
+            ("load", (trial.load,), self._loads),
+            ("variant", (trial.variant,), self._labels),
+        ):
+            if name not in known:
+                return (
+                    f"it is a run of the {what} {safe_excerpt('/'.join(name), 100)}, which the experiment does not have"
+                )
         for sample in run.samples:
             # Values above 0, as almost all are, need one comparison; the decoder has checked their upper bound. Counters may be all 0.
             values = sample.values
@@ -311,16 +312,6 @@ class RunCheck:
         if run.by_processor:
             return _processors_problem(run)
         return ""
-
-    def _not_of_the_experiment(self, run: Run) -> str:
-        trial = run.trial
-        if (trial.suite, trial.workload) not in self._workloads:
-            what = f"workload {safe_excerpt(f'{trial.suite}/{trial.workload}', 100)}"
-        elif trial.load not in self._loads:
-            what = f"load {safe_excerpt(trial.load, 100)}"
-        else:
-            what = f"variant {safe_excerpt(trial.variant, 100)}"
-        return f"it is a run of the {what}, which the experiment does not have"
 
 
 def _too_small(values: Iterable[float]) -> bool:
