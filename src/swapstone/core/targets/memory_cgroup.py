@@ -106,7 +106,29 @@ class Place(msgspec.Struct, frozen=True):
         return _VERSION_1 if self.version == 1 else _VERSION_2
 
 
-class MemoryCgroup(Closing):
+class _Group(Closing):
+    """A new cgroup with a lock on it, as a context manager. Leaving it kills what runs in the group, and removes it.
+
+    Raises:
+        OSError: it can't be made.
+    """
+
+    def __init__(self, place: Path, purpose: str = PURPOSE) -> None:
+        self.path = place / f"{name_of_this_process(purpose)}{secrets.token_hex(4)}"
+        self.path.mkdir()
+        self._lock = os.open(self.path, _FLAGS)
+        with contextlib.suppress(OSError):
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+    def close(self) -> None:
+        """Kill what runs in the group, and remove it. May be called twice."""
+        if self._lock >= 0:
+            _remove(self.path)
+            os.close(self._lock)
+            self._lock = -1
+
+
+class MemoryCgroup(_Group):
     """A memory cgroup, as a context manager. Leaving it kills what runs in the group, and removes it.
 
     Args:
@@ -119,7 +141,7 @@ class MemoryCgroup(Closing):
 
     def __init__(self, limit_bytes: int = 0, place: Place | None = None) -> None:
         self._place = place or usable_place()
-        self.path, self._lock = _made(self._place.path)
+        super().__init__(self._place.path)
         try:
             self._limit(limit_bytes)
         except OSError as error:
@@ -164,14 +186,6 @@ class MemoryCgroup(Closing):
             *(((PEAK_BYTES, peak),) if re.fullmatch("[0-9]{1,18}", peak) else ()),
         )
 
-    def close(self) -> None:
-        """Kill what runs in it, and remove it. May be called twice."""
-        if self._lock < 0:
-            return
-        _remove(self.path)
-        os.close(self._lock)
-        self._lock = -1
-
 
 CHILDREN, TREE_CPU_US, TREE_MEMORY_BYTES = "children", "tree_cpu_us", "tree_memory_bytes"
 """Facts of a run: whether its program had children, and what `TreeCgroup` counted."""
@@ -195,9 +209,9 @@ class TreeCgroup(Closing):
 
     def __init__(self, places: Sequence[Place]) -> None:
         self._places = places
-        self._groups: list[tuple[Path, int]] = []
+        self._groups: list[_Group] = []
         try:
-            self._groups += (_made(place.path, TREE_PURPOSE) for place in places)
+            self._groups += (_Group(place.path, TREE_PURPOSE) for place in places)
         except OSError:
             self.close()
             self._places = ()
@@ -206,12 +220,12 @@ class TreeCgroup(Closing):
     def entrances(self) -> tuple[str, ...]:
         """The files to which a process writes 0 to enter. The file `tasks` moves one thread, without waiting for all processes to pause."""
         pairs = zip(self._groups, self._places, strict=True)
-        return tuple(str(path / ("tasks" if place.version == 1 else "cgroup.procs")) for (path, _), place in pairs)
+        return tuple(str(group.path / ("tasks" if place.version == 1 else "cgroup.procs")) for group, place in pairs)
 
     def facts(self) -> tuple[tuple[str, int], ...]:
         """Return pairs (name, number) of what was counted; what can't be read is left out."""
         found: dict[str, int] = {}
-        for (path, _), place in zip(self._groups, self._places, strict=True):
+        for path, place in zip((group.path for group in self._groups), self._places, strict=True):
             if usage := re.search(r"^usage_usec ([0-9]{1,18})$", text_of(path / "cpu.stat"), re.MULTILINE):
                 found[TREE_CPU_US] = int(usage[1])
             if re.fullmatch("[0-9]{1,18}", nanoseconds := text_of(path / "cpuacct.usage")):
@@ -223,9 +237,7 @@ class TreeCgroup(Closing):
     def close(self) -> None:
         """Kill what runs in them, and remove them. May be called twice."""
         while self._groups:
-            path, lock = self._groups.pop()
-            _remove(path)
-            os.close(lock)
+            self._groups.pop().close()
 
 
 @functools.cache
@@ -312,30 +324,16 @@ def _own_path(own: str, version: int, controller: str) -> str:
     return "/"
 
 
-def remove_left_groups(top: Path) -> tuple[Path, ...]:
-    """Remove the groups of processes that are gone, and kill what runs in them.
-
-    Args:
-        top: of the hierarchy that is searched.
-
-    Returns:
-        Those that were removed.
-    """
-    removed = []
+def remove_left_groups(top: Path) -> None:
+    """Remove the groups of killed processes below a folder, with what runs in them, if this user may. Groups with a lock are in use."""
     for path in _left_groups(top):
-        try:
+        with contextlib.suppress(OSError):
             lock = os.open(path, _FLAGS)
-        except OSError:
-            continue
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # of another PID namespace: its process may live
-            if _remove(path):
-                removed.append(path)
-        except OSError:
-            continue
-        finally:
-            os.close(lock)
-    return tuple(removed)
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                _remove(path)
+            finally:
+                os.close(lock)
 
 
 def _left_groups(top: Path) -> Sequence[Path]:
@@ -365,32 +363,16 @@ def _trouble(place: Place, file: str = "") -> str:
         has_it = "memory" in text_of(place.path / "cgroup.controllers").split()
         return f"{place.path} gives no memory controller to its groups{f' (echo +memory >{control})' if has_it else ''}"
     try:
-        path, lock = _made(place.path)
+        with _Group(place.path) as group:
+            if file:
+                (group.path / file).read_text()
+            else:
+                (group.path / place.files.limit).write_text(place.files.unlimited)
+            if not os.access(group.path / "cgroup.procs", os.W_OK):
+                return f"{group.path} takes no processes"
     except OSError as error:
         return f"{place.path}: {error.strerror}"
-    try:
-        if file:
-            (path / file).read_text()
-        else:
-            (path / place.files.limit).write_text(place.files.unlimited)
-        if not os.access(path / "cgroup.procs", os.W_OK):
-            return f"{path} takes no processes"
-    except OSError as error:
-        return f"{place.path}: {error.strerror}"
-    finally:
-        _remove(path)
-        os.close(lock)
     return ""
-
-
-def _made(place: Path, purpose: str = PURPOSE) -> tuple[Path, int]:
-    """Make a group; return it with a descriptor that holds the lock on it."""
-    path = place / f"{name_of_this_process(purpose)}{secrets.token_hex(4)}"
-    path.mkdir()
-    lock = os.open(path, _FLAGS)
-    with contextlib.suppress(OSError):
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    return path, lock
 
 
 def _remove(path: Path) -> bool:
