@@ -308,12 +308,11 @@ class Engine:
     def _subject(self, trial: Trial) -> Subject:
         return self._prepared.subjects[trial.suite, trial.workload]
 
-    def _attempt(self, trial: Trial) -> Attempt:
-        """Run one trial. Several threads may call this at once, so it does not change the engine."""
-        return self._tried(trial, trial.identity)
+    def _attempt(self, trial: Trial, identity: str = "") -> Attempt:
+        """Run one trial, as the request of another identity if one is given.
 
-    def _tried(self, trial: Trial, identity: str) -> Attempt:
-        """Run a trial as the request of this identity; see `_attempt`."""
+        Several threads may call this at once, so it does not change the engine.
+        """
         key = (trial.suite, trial.workload)
         if "reboots" in self._target.offers:
             self._target.begin(f"{trial.block} {trial.variant}")
@@ -321,7 +320,7 @@ class Engine:
         outcome: Outcome | None = None
         error: TargetError | MachineConfigError | None = None
         try:
-            spec = self._trials.spec(trial, identity, self._passes[key], self._checks.get(key, ""))
+            spec = self._trials.spec(trial, identity or trial.identity, self._passes[key], self._checks.get(key, ""))
             changes = (_observed,) if self._observes_memory(trial) else ()
             outcome = self._subject(trial).run(spec, self._target, *changes)
         except (TargetError, MachineConfigError) as broken:
@@ -431,7 +430,7 @@ class Engine:
             return 1
         most = 2 if run.reason.startswith(TIMED_OUT) else plan.GIVE_UP_AFTER
         for attempt in range(1, most):
-            outcome = self._tried(run.trial, f"again-{run.trial.identity}-{attempt}").outcome
+            outcome = self._attempt(run.trial, f"again-{run.trial.identity}-{attempt}").outcome
             if outcome is not None and outcome.judgement.status is Status.OK:
                 return 0
         return most
