@@ -10,13 +10,14 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import functools
+import itertools
 import os
 import re
 import secrets
 import signal
 import subprocess
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
@@ -325,35 +326,28 @@ def _own_path(own: str, version: int, controller: str) -> str:
 
 
 def remove_left_groups(top: Path) -> None:
-    """Remove the groups of killed processes below a folder, with what runs in them, if this user may. Groups with a lock are in use."""
+    """Remove the groups of processes that are gone, and kill what runs in them.
+
+    Args:
+        top: of the hierarchy that is searched.
+    """
     for path in _left_groups(top):
         with contextlib.suppress(OSError):
             lock = os.open(path, _FLAGS)
             try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # of another PID namespace: its process may live
                 _remove(path)
             finally:
                 os.close(lock)
 
 
 def _left_groups(top: Path) -> Sequence[Path]:
-    waiting, found = [str(top)], []
-    for _ in range(_MOST_GROUPS):
-        if not waiting:
-            break
-        for entry in _folders(waiting.pop()):
-            if is_left_over(entry.name):
-                found.append(Path(entry.path))
-            else:
-                waiting.append(entry.path)
+    """Return the groups of processes that are gone, below a folder, without those inside them."""
+    found = []
+    for here, names, _ in itertools.islice(os.walk(top), _MOST_GROUPS):
+        found += [Path(here) / name for name in names if is_left_over(name)]
+        names[:] = [name for name in names if not is_left_over(name)]
     return found
-
-
-def _folders(path: str) -> Iterator[os.DirEntry[str]]:
-    with contextlib.suppress(OSError), os.scandir(path) as entries:
-        for entry in entries:
-            if entry.is_dir(follow_symlinks=False):
-                yield entry
 
 
 def _trouble(place: Place, file: str = "") -> str:
@@ -375,21 +369,21 @@ def _trouble(place: Place, file: str = "") -> str:
     return ""
 
 
-def _remove(path: Path) -> bool:
-    """Kill what runs in a group and in groups below it, and remove them; return whether they are gone."""
+def _remove(path: Path) -> None:
+    """Kill what runs in a group and in groups below it, and remove them, if that is possible in `_REMOVE_S`."""
     until = time.monotonic() + _REMOVE_S
     while True:
-        for entry in list(_folders(str(path))):
-            _remove(Path(entry.path))
+        for below in list(path.glob("*/")):
+            _remove(below)
         try:
             path.rmdir()
         except FileNotFoundError:
-            return True
+            return
         except OSError:
             if time.monotonic() > until:
-                return False
+                return
         else:
-            return True
+            return
         with contextlib.suppress(OSError):  # since Linux 5.14, version 2: also what forks meanwhile
             (path / "cgroup.kill").write_text("1")
         for word in text_of(path / "cgroup.procs").split():
