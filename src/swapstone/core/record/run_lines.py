@@ -52,7 +52,7 @@ def read_lines(texts: Iterable[bytes], experiment: Experiment, add: Add) -> RunL
         experiment: of the runs.
         add: receives the runs of the undamaged lines; `RunLines.runs` stays empty.
     """
-    problem_of = validation.RunCheck(experiment).problem
+    problem_of = validation.run_check(experiment)
     found, seen, start, expected = RunLines(), set[str](), 0, 1
     try:
         for text in texts:

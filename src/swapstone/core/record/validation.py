@@ -12,7 +12,7 @@ import datetime
 import itertools
 import math
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import msgspec
 
@@ -276,25 +276,24 @@ def _pattern_problem(pattern: str, groups: int | None = None) -> str:
     return ""
 
 
-class RunCheck:
-    """Checks that runs are of an experiment, and that their values can be computed with. Cheap, because a record has many runs.
+def run_check(experiment: Experiment) -> Callable[[Run], str]:
+    """Return a check of runs: that they are of an experiment, and that their values can be computed with. A record has many runs.
 
     Args:
         experiment: without a problem.
+
+    Returns:
+        A function that returns what is wrong with a run, a clause about its line; empty if nothing is.
     """
+    workloads = frozenset(experiment.workloads)
+    loads, labels = (frozenset((name,) for name in names) for names in (experiment.loads, labels_of(experiment)))
 
-    def __init__(self, experiment: Experiment) -> None:
-        self._workloads = frozenset(experiment.workloads)
-        self._loads = frozenset((load,) for load in experiment.loads)
-        self._labels = frozenset((label,) for label in labels_of(experiment))
-
-    def problem(self, run: Run) -> str:
-        """Return what is wrong with a run, a clause about its line; empty if nothing is."""
+    def problem(run: Run) -> str:
         trial = run.trial
         for what, name, known in (
-            ("workload", (trial.suite, trial.workload), self._workloads),
-            ("load", (trial.load,), self._loads),
-            ("variant", (trial.variant,), self._labels),
+            ("workload", (trial.suite, trial.workload), workloads),
+            ("load", (trial.load,), loads),
+            ("variant", (trial.variant,), labels),
         ):
             if name not in known:
                 return (
@@ -312,6 +311,8 @@ class RunCheck:
         if run.by_processor:
             return _processors_problem(run)
         return ""
+
+    return problem
 
 
 def _too_small(values: Iterable[float]) -> bool:
