@@ -220,7 +220,10 @@ class Engine:
             UserError: the target broke several times in a row, or the record can't be written.
             KeyboardInterrupt: the user stopped it; the record is complete up to there.
         """
-        self._calibrate()
+        # On the baseline: how many passes a trial makes, and the checksum of its work, hold for every variant.
+        self._passes, checks = self._trials.calibrate(self._passes, self._checks, self._progress.calibrating)
+        for work, check in checks.items():
+            self._set_check(work, check)
         for key, program in self._prepared.programs.items():
             self._add_mapped(key, *(each.path for each in (program, *program.links)))
         self._mapped.settle()
@@ -252,13 +255,6 @@ class Engine:
                 if decision.stop or not still_open:
                     return SessionEnd("complete", why_complete(decision.stop, self._lost, len(everything)))
                 block += 1
-
-    def _calibrate(self) -> None:
-        """Measure on the baseline how many passes a trial makes, and the checksum of its work; both hold for every variant."""
-        passes, checks = self._trials.calibrate(self._passes, self._checks, self._progress.calibrating)
-        self._passes = passes
-        for key, check in checks.items():
-            self._set_check(key, check)
 
     def _write_manifest(self) -> None:
         self._writer.write_manifest(manifest_of(self._prepared, self._target, self._passes, self._mapped))
