@@ -56,10 +56,10 @@ from swapstone.core.wire import (
     encode_answer_header,
     encode_workload_report,
 )
+from swapstone.core.wire.cyclictest import decode_cyclictest
 from swapstone.core.wire.kept_answer import decode_kept, kept_files
 from swapstone.core.workloads import LOADS
 from swapstone.core.workloads.named_figures import decode_named_figures
-from swapstone.core.workloads.output_readers import decode_cyclictest
 from swapstone.parts.boards.targets.labgrid_session import decode_answer
 from swapstone.parts.cluster.content_store import decode_trial
 from swapstone.parts.explain.explanation.cost_classes import load_classes

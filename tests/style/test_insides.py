@@ -34,7 +34,6 @@ ALLOWED: dict[str, int] = {
     "unit/instruments/test_wakeup_path.py": 1,
     "unit/model/test_system_errors.py": 1,
     "unit/record/test_formats.py": 4,
-    "unit/record/test_record.py": 4,
     "unit/record/test_record_paths.py": 2,
     "unit/record/test_writer.py": 4,
     "unit/run/test_attempts.py": 8,

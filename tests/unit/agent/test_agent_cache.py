@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.core.targets import AgentStartError, TargetError
+from swapstone.core.targets import TargetError
 from swapstone.core.targets.agent_build import build_agent
 from swapstone.core.targets.host import HostTarget
 from swapstone.core.wire import ProcessOutcome
@@ -94,21 +94,6 @@ def test_an_agent_that_is_damaged_between_two_starts_is_compiled_again(
             target.run(request(tmp_path, "/bin/sh", "-c", "kill -KILL $PPID; sleep 60"))
         assert target.run(request(tmp_path, "/bin/true")).outcome is ProcessOutcome.EXITED
     assert calls(tmp_path) == 2
-
-
-def test_a_given_agent_that_changed_is_not_started(agent: Path, tmp_path: Path) -> None:
-    given = tmp_path / "agent"
-    given.write_bytes(agent.read_bytes())
-    given.chmod(0o755)
-    with HostTarget(given) as target:
-        target.run(request(tmp_path, "/bin/true"))
-        given.unlink()
-        given.write_text("#!/bin/sh\n")
-        given.chmod(0o755)
-        with pytest.raises(TargetError):
-            target.run(request(tmp_path, "/bin/sh", "-c", "kill -KILL $PPID; sleep 60"))
-        with pytest.raises(AgentStartError, match="has changed"):
-            target.run(request(tmp_path, "/bin/true"))
 
 
 def test_the_manifest_has_the_digest_of_the_agent(agent: Path) -> None:

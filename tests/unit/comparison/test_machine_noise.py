@@ -24,7 +24,7 @@ from swapstone.core.model import (
     Trial,
     Workload,
 )
-from swapstone.core.workloads.metrics import NVCSW
+from swapstone.core.workloads.metrics import COMPUTING
 from tests.unit.comparison.conftest import BASE, CANDIDATE, METRICS, Bench
 
 MS = 10**6
@@ -143,7 +143,7 @@ def of_own(facts: Mapping[str, int], switches: float = 3.0, **experiment: Any) -
     """
     bench = Bench(own=True, **{"rules": DIRECTION_RULES, **experiment})
     bench.workload("w", "wall", "cpu", waits=True)
-    metrics = (*bench.workloads["w"].metrics, NVCSW)
+    metrics = (*bench.workloads["w"].metrics, next(each for each in COMPUTING if each.name == "nvcsw"))
     bench.workloads["w"] = msgspec.structs.replace(bench.workloads["w"], metrics=metrics)
     units = {"user_us": 1000, "psi_cpu_us": 1000, "wall_ns": MS, "run_delay_ns": MS}
     known = {"system_us": 0, **{name: value * units.get(name, 1) for name, value in facts.items()}}

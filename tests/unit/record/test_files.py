@@ -205,8 +205,7 @@ def test_an_error_of_the_device_is_no_damage(tmp_path: Path, monkeypatch: pytest
 def test_runs_are_opened_once(tmp_path: Path) -> None:
     runs = tmp_path / "runs.jsonl"
     runs.write_bytes(b"{}\n")
-    with RecordFolder(tmp_path) as folder:
-        opened = folder.open_runs()
+    opened = open_runs(tmp_path)
     assert opened is not None
     runs.unlink()
     runs.symlink_to("/etc/passwd")

@@ -33,7 +33,7 @@ from swapstone.core.record import (
     run_lines,
     validation,
 )
-from swapstone.core.record.validation import RunCheck, experiment_problem
+from swapstone.core.record.validation import experiment_problem, run_check
 from tests.raw_outputs import raw_bytes
 from tests.unit import builders
 
@@ -226,7 +226,7 @@ def test_a_pattern_is_cut_in_messages(pattern: str, problem: str) -> None:
 def test_names_of_a_run_are_cut_in_messages(change: dict[str, Any], problem: str) -> None:
     run = next(builders.runs(builders.experiment(), 0))
     other = msgspec.structs.replace(run, trial=msgspec.structs.replace(run.trial, **change))
-    assert problem in RunCheck(builders.experiment()).problem(other)
+    assert problem in run_check(builders.experiment())(other)
 
 
 def test_the_state_of_a_seal_is_cut_in_messages() -> None:

@@ -11,7 +11,6 @@ import re
 import signal
 from collections.abc import Sequence
 from pathlib import Path
-from random import Random
 
 import msgspec
 import pytest
@@ -321,39 +320,3 @@ def test_build_logs_are_stored_under_any_label_of_a_variant(tmp_path: Path) -> N
         assert writer.keep_log("libc=glibc", b"of the next session") == str(paths[0])
         assert paths[0].read_bytes() == b"of the next session"
     assert load(tmp_path / "r").damages == ()
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_a_line_as_it_is_written_is_decoded_as_any_other(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
-) -> None:
-    """The short way to an undamaged line accepts no line, and gives no run, that the long one does not."""
-    random = Random(seed)
-    experiment = builders.experiment()
-    with RecordWriter.create(tmp_path / "r", experiment) as writer:
-        for run in builders.runs(experiment, 1):
-            writer.append(run)
-    lines = (tmp_path / "r" / "runs.jsonl").read_bytes().splitlines(keepends=True)
-    changed = list(lines)
-    for line in lines * 20:
-        at = random.randrange(len(line))
-        changed.append(
-            line[:at]
-            + random.choice([b" ", b"0", b"}", b'"', b"", b',"run":{}', b"\xff"])
-            + line[at + random.randrange(2) :]
-        )
-    changed += [line.replace(b"}}\n", b"} }\n") for line in lines] + [
-        line.replace(b'"run":', b'"run": ') for line in lines
-    ]
-    changed += [_again_with(line, b'{"trial":1}') for line in lines] + [_again_with(line, b"{} ") for line in lines]
-    short = [run_lines.decode_line(line) for line in changed]
-    assert sum(run_lines._decode_written(line) is not None for line in changed) >= len(lines)
-    monkeypatch.setattr(run_lines, "_decode_written", lambda _: None)
-    assert short == [run_lines.decode_line(line) for line in changed]
-
-
-def _again_with(line: bytes, run: bytes) -> bytes:
-    """Return a line with another run and the chain value of it."""
-    head = line[: line.index(b'"chain"')]
-    number, previous = (msgspec.json.decode(head[:-1] + b"}")[name] for name in ("number", "previous"))
-    return head + b'"chain":"%s","run":%s}\n' % (record_format.chain_value(number, previous, run).encode(), run)

@@ -25,7 +25,7 @@ from swapstone.core.model import (
 from swapstone.core.model.frozen_struct import LONGEST_TEXT, amount_problem
 from swapstone.core.plan import variants
 from swapstone.core.record import Manifest, Meta, Seal, validation
-from swapstone.core.record.validation import RunCheck, experiment_problem
+from swapstone.core.record.validation import experiment_problem, run_check
 from tests.unit import builders
 
 METRIC = Metric(name="n", unit="1", quantity=Quantity.EVENTS, better=Direction.LOWER, meaning="m")
@@ -107,10 +107,10 @@ def test_numbers_of_seal_manifest_and_identity() -> None:
 
 def test_every_run_of_an_experiment_passes() -> None:
     experiment = builders.experiment(null=True)
-    check = RunCheck(experiment)
+    check = run_check(experiment)
     runs = list(builders.runs(experiment, 2))
     assert len(runs) == 3 * 2 * 4
-    assert [check.problem(run) for run in runs] == [""] * len(runs)
+    assert [check(run) for run in runs] == [""] * len(runs)
 
 
 @pytest.mark.parametrize(
@@ -128,7 +128,7 @@ def test_every_run_of_an_experiment_passes() -> None:
 def test_values_of_a_run(changes: dict[str, Any], problem: str) -> None:
     experiment = builders.experiment()
     run = msgspec.structs.replace(next(builders.runs(experiment, 0)), **changes)
-    found = RunCheck(experiment).problem(run)
+    found = run_check(experiment)(run)
     assert problem in found and bool(problem) == bool(found)
 
 

@@ -25,7 +25,7 @@ from swapstone.core.model import (
 )
 from swapstone.core.model.frozen_struct import LARGEST_NUMBER, LONGEST_NAME, LONGEST_TEXT, MOST_BLOCKS, SMALLEST_NUMBER
 from swapstone.core.record import Manifest, Seal, validation
-from swapstone.core.record.validation import RunCheck, experiment_problem
+from swapstone.core.record.validation import experiment_problem, run_check
 from tests.unit import builders
 
 LIBC = FactorLevels(factor="libc", levels=("glibc", "musl"))
@@ -255,7 +255,7 @@ def _run(**changes: Any) -> Run:
     ],
 )
 def test_values_close_to_zero(value: float, valid: bool) -> None:
-    found = RunCheck(builders.experiment()).problem(_run(samples=(Sample(metric="cpu", values=(3.0, value)),)))
+    found = run_check(builders.experiment())(_run(samples=(Sample(metric="cpu", values=(3.0, value)),)))
     assert found == ("" if valid else "a value of cpu is too close to 0")
 
 
@@ -271,8 +271,8 @@ def test_values_close_to_zero(value: float, valid: bool) -> None:
 def test_runs_of_something_else(change: dict[str, Any], problem: str) -> None:
     run = next(run for run in builders.runs(builders.experiment(), 0) if run.trial.workload == "b_malloc_tiny1")
     other = msgspec.structs.replace(run, trial=msgspec.structs.replace(run.trial, **change))
-    assert RunCheck(builders.experiment()).problem(run) == ""
-    assert RunCheck(builders.experiment()).problem(other).startswith(problem)
+    assert run_check(builders.experiment())(run) == ""
+    assert run_check(builders.experiment())(other).startswith(problem)
 
 
 @pytest.mark.parametrize(
@@ -301,5 +301,5 @@ def test_runs_of_something_else(change: dict[str, Any], problem: str) -> None:
     ],
 )
 def test_series_and_histograms(changes: dict[str, Any], problem: str) -> None:
-    found = RunCheck(builders.experiment()).problem(_run(**changes))
+    found = run_check(builders.experiment())(_run(**changes))
     assert problem in found and bool(problem) == bool(found)

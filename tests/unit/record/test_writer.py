@@ -23,7 +23,7 @@ from swapstone.core.record.record_format import Manifest
 from tests.unit import builders
 
 MANIFEST = Manifest(machine=(), tools=(), artifacts=(), passes=())
-FILES = ("lock", "raw/", "runs.jsonl", ".experiment.json.71", "experiment.json", ".record.json.71")
+FILES = ("lock", "raw/", "runs.jsonl", ".experiment.json.0123456789abcdef", "experiment.json", ".record.json.71")
 """What `RecordWriter.create` writes before `record.json`, in this order."""
 
 

@@ -34,7 +34,7 @@ def engine(*outcomes: Status | None, refused: tuple[str, ...] = (), **experiment
         return SimpleNamespace(outcome=outcome)
 
     made._experiment = builders.experiment(**{"failures_count": True, **experiment})
-    made._tried = attempt
+    made._attempt = attempt
     made._first = {}
     made._writer = SimpleNamespace(path="records/r")
     variants = {label: builders.variant(label) for label in (GLIBC, AGAIN, MUSL, OTHER)}

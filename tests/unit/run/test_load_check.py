@@ -17,7 +17,7 @@ from swapstone.core.wire import AgentAnswer, ProcessOutcome
 from swapstone.core.workloads import LOADS, find_load, find_workload
 from swapstone.parts.build.build import Build
 from tests.unit.builders import trial_spec
-from tests.unit.workloads.test_cyclictest import OUTPUT
+from tests.unit.wire.test_cyclictest import OUTPUT
 
 STAT = "cpu  {user} 0 102 {idle} {waits} 0 1 0 0 0\ncpu0 {user} 0 102 {idle} {waits} 0 1 0 0 0\nintr 8947 78\nctxt {ctxt}\nprocesses 93\n"
 DISKS = (

@@ -70,7 +70,7 @@ COVERED = {
     "parts/vm/machine/snapshot.py": "monitor",
     "parts/cluster/content_store.py": "stored trial",
     "core/wire/kept_answer.py": "kept answer",
-    "core/workloads/output_readers.py": "cyclictest",
+    "core/wire/cyclictest.py": "cyclictest",
 }
 
 

@@ -10,7 +10,9 @@ import msgspec
 import pytest
 
 from swapstone.core.model import Sample, WireError, Workload
-from swapstone.core.workloads import find_suite, find_workload, read_named_figures
+from swapstone.core.wire import AgentAnswer, ProcessOutcome
+from swapstone.core.wire.output_reading import Measured, reader_of
+from swapstone.core.workloads import find_suite, find_workload
 from swapstone.core.workloads.named_figures import NamedFigures, decode_named_figures
 from swapstone.parts.build.artifacts.recipe_resolution import resolve_recipe
 from swapstone.parts.build.artifacts.workload_build import BASE_RECIPE, build_workload
@@ -43,6 +45,10 @@ def with_checksum(lines: str, count: int | None = None) -> bytes:
 WHOLE = with_checksum(LINES)
 
 
+def measured(output: bytes) -> Measured:
+    return reader_of(WORK).read(AgentAnswer(id="t", stdout=output, outcome=ProcessOutcome.EXITED, code=0))
+
+
 def test_figures_round_trip() -> None:
     assert decode_named_figures(WHOLE) == FIGURES
     assert encode_named_figures(FIGURES) == WHOLE
@@ -53,11 +59,11 @@ def test_observations_precede_the_figures_and_are_returned() -> None:
     decoded = msgspec.structs.replace(FIGURES, seen=(("tap", "tap0"), ("stack", "lwip 2.2.1")))
     assert decode_named_figures(with_checksum(lines)) == decoded
     assert encode_named_figures(decoded) == with_checksum(lines)
-    assert read_named_figures(WORK, "touch", with_checksum(lines)).seen == decoded.seen
-    assert read_named_figures(WORK, "touch", WHOLE).seen == ()
+    assert measured(with_checksum(lines)).seen == decoded.seen
+    assert measured(WHOLE).seen == ()
     longest = f"{'x' * 512} {'y' * 64} 3 4 5 6 7 8"
     lines = LINES.replace("figure touch_time", f"seen fixes {longest}\nfigure touch_time", 1)
-    assert read_named_figures(WORK, "touch", with_checksum(lines)).seen == (("fixes", longest),)
+    assert measured(with_checksum(lines)).seen == (("fixes", longest),)
 
 
 @pytest.mark.parametrize(
@@ -140,7 +146,7 @@ def test_output_after_the_end_is_an_error() -> None:
 
 
 def test_figures_become_samples_and_unmeasured_ones_are_omitted() -> None:
-    found = read_named_figures(WORK, "touch", WHOLE)
+    found = measured(WHOLE)
     assert found.samples == (
         Sample(metric="touch_time", values=(37.543,)),
         Sample(metric="swap_ins", values=(5.0,)),
@@ -163,13 +169,13 @@ def test_figures_become_samples_and_unmeasured_ones_are_omitted() -> None:
 )
 def test_figures_of_another_program_are_refused(before: str, after: str, words: str) -> None:
     with pytest.raises(WireError, match=words):
-        read_named_figures(WORK, "touch", with_checksum(LINES.replace(before, after, 1)))
+        measured(with_checksum(LINES.replace(before, after, 1)))
 
 
 def test_touch_prints_readable_figures_without_swap() -> None:
     built = build_workload(WORK, resolve_recipe(BASE_RECIPE))
     made = subprocess.run([built.path, "random", "1", "1000"], capture_output=True, check=True)
-    figures = {sample.metric: sample.values[0] for sample in read_named_figures(WORK, "touch", made.stdout).samples}
+    figures = {sample.metric: sample.values[0] for sample in measured(made.stdout).samples}
     assert figures["working_set"] % 4096 == 0
     assert figures["working_set"] > 0
     assert figures["touch_time"] > 0

@@ -10,7 +10,6 @@ import subprocess
 
 from swapstone.core.model import UnavailableError
 
-_APT_S = 30
 _IN_EVERY_DEBIAN = "base-files"
 _ALTERNATIVES = {"cargo-web": "cargo", "rustc-web": "rustc", "linux-perf": "linux-tools-generic"}
 """The package that takes the place of another where the distribution lacks that. Debian's stable releases have an old rustc, and a
@@ -25,18 +24,7 @@ def package_versions(package: str) -> tuple[str, ...]:
 
 @functools.cache
 def _listed_versions(program: str, package: str) -> tuple[str, ...]:
-    try:
-        listed = subprocess.run(
-            [program, "madison", "--", package],
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=_APT_S,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return ()
-    rows = (line.split("|") for line in listed.stdout.splitlines())
+    rows = (line.split("|") for line in output_lines([program, "madison", "--", package]))
     return tuple(row[1].strip() for row in rows if len(row) >= 3 and row[0].strip() == package)
 
 
@@ -96,3 +84,12 @@ def require_command(command: str, what: str, packages: str) -> str:
             f"Install it: {install_command(packages)}" if packages else "",
         )
     return found
+
+
+def output_lines(command: list[str]) -> list[str]:
+    """Return the lines of a command's standard output, or else of its standard error."""
+    try:
+        result = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=30, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return [f"unknown ({error})"]
+    return (result.stdout or result.stderr).strip().splitlines()

@@ -13,8 +13,10 @@ from pathlib import Path
 from swapstone.core.artifacts.cache_folder import sha256_of as file_sha256
 from swapstone.core.model import UserError
 from swapstone.core.model.directories import cache_dir
+from swapstone.core.model.regular_file import readable
 
 _VERSION_CONTROL = frozenset({".git", ".hg", ".svn", ".bzr", "CVS", "_darcs", ".jj"})
+_HINT = "Make every file under --source readable."
 _RECORD = frozenset({"record.json", "experiment.json", "runs.jsonl"})
 
 
@@ -49,10 +51,8 @@ def sha256_of(path: Path) -> str:
     Raises:
         UserError: it can't be read.
     """
-    try:
+    with readable(str(path), _HINT):
         return file_sha256(path)
-    except OSError as error:
-        raise _unreadable(path, error) from error
 
 
 def copy_sources(folder: Path, target: Path, *, everything: bool = False) -> None:
@@ -91,10 +91,8 @@ def copy_sources(folder: Path, target: Path, *, everything: bool = False) -> Non
 def _walk(folder: Path, *, everything: bool = False) -> Iterator[Path]:
     """Yield everything to be copied, sorted, folders before their contents."""
     own = cache_dir().resolve()
-    try:
+    with readable(str(folder), _HINT):
         entries = sorted(os.scandir(folder), key=lambda entry: os.fsencode(entry.name))
-    except OSError as error:
-        raise _unreadable(folder, error) from error
     for entry in entries:
         path = Path(entry.path)
         if entry.is_symlink():
@@ -113,7 +111,3 @@ def _is_left_out(folder: Path, own: Path) -> bool:
     if folder.name in _VERSION_CONTROL or folder.resolve() == own:
         return True
     return all((folder / name).is_file() for name in _RECORD)
-
-
-def _unreadable(path: Path, error: OSError) -> UserError:
-    return UserError(f"{path} can't be read: {error.strerror}.", "Make every file under --source readable.")

@@ -11,7 +11,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from swapstone.core.artifacts.distribution_packages import require_command
+from swapstone.core.artifacts.distribution_packages import output_lines, require_command
 from swapstone.core.factors import Level, read_facts
 from swapstone.core.factors.elf_file import machine_of
 
@@ -53,7 +53,7 @@ def link_inputs(compiler: tuple[str, ...]) -> tuple[Path, ...]:
     """
     found: dict[Path, None] = {}
     for way in ((), ("-static",)):
-        plan = _output_lines([*compiler, "-###", *way, "-x", "c", "/dev/null", "-o", "/dev/null"])
+        plan = output_lines([*compiler, "-###", *way, "-x", "c", "/dev/null", "-o", "/dev/null"])
         words = next((shlex.split(line) for line in reversed(plan) if "crt1.o" in line), [])
         folders = [Path(word[2:]) for word in words if word.startswith("-L")]
         libraries = [_first(folders, name) for name in ("libc.so", "libc.a", "libgcc.a")]
@@ -70,7 +70,7 @@ def _first(folders: list[Path], name: str) -> Path | None:
 
 def header_folders(compiler: tuple[str, ...]) -> tuple[Path, ...]:
     """Return the folders that a compiler searches for ``#include <...>``, in order."""
-    lines = _output_lines([*compiler, "-E", "-v", "-x", "c", "/dev/null", "-o", "/dev/null"])
+    lines = output_lines([*compiler, "-E", "-v", "-x", "c", "/dev/null", "-o", "/dev/null"])
     start = next((number for number, line in enumerate(lines) if line.startswith("#include <")), len(lines))
     folders = itertools.takewhile(lambda line: line.startswith(" "), lines[start + 1 :])
     return tuple(Path(line.strip()) for line in folders)
@@ -105,20 +105,11 @@ def loader_version(program: Path) -> tuple[str, str] | None:
     facts = read_facts(program)
     if facts is None or not facts.interp or facts.machine != machine_of(Path(sys.executable)):
         return None
-    lines = _output_lines([facts.interp, "--version"])
+    lines = output_lines([facts.interp, "--version"])
     version_lines = [line.strip() for line in lines if "version" in line.lower() or "libc" in line.lower()]
     return facts.interp, "; ".join(version_lines[:2]) or "unknown"
 
 
 def first_line(command: list[str]) -> str:
     """Return the first line of a command's output, or the reason for its absence."""
-    return (_output_lines(command) or ["unknown"])[0]
-
-
-def _output_lines(command: list[str]) -> list[str]:
-    """Return the lines of a command's standard output, or else of its standard error."""
-    try:
-        result = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=30, check=False)
-    except (OSError, subprocess.TimeoutExpired) as error:
-        return [f"unknown ({error})"]
-    return (result.stdout or result.stderr).strip().splitlines()
+    return (output_lines(command) or ["unknown"])[0]

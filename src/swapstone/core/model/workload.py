@@ -34,8 +34,7 @@ class Source(FrozenStruct, frozen=True, kw_only=True, tag="source"):
         file: its name under ``native/workloads/``, e.g. ``b_string_strstr.c``.
         harness: whether it is linked with ``harness.c``, which repeats the work and prints one line for each pass (docs/wire.md,
             section 3). Without the harness it prints named figures (section 4), or it is a server and prints nothing.
-        reader: a name of `swapstone.core.workloads.output_readers.TOOL_READERS`: the format that it prints without the harness instead of
-            named figures; empty for those.
+        reader: ``cyclictest`` for a program that prints, without the harness, what cyclictest writes; empty for named figures.
     """
 
     file: str

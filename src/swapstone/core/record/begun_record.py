@@ -11,8 +11,8 @@ from pathlib import Path
 from swapstone.core.model import RecordError
 from swapstone.core.record import origin, record_format
 
-_BEGUN = re.compile(r"\.(experiment|record)\.json\.\d+|\.origin\.json\.[0-9a-f]{16}")
-"""A temporary file of `RecordWriter.create`."""
+_BEGUN = re.compile(r"\.(experiment|record|origin)\.json\.(\d+|[0-9a-f]{16})")
+"""A temporary file of `RecordWriter.create`, or of that of an earlier version."""
 
 
 def is_begun(path: Path) -> bool:

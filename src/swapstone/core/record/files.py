@@ -136,27 +136,6 @@ class RecordFolder(Closing):
                 if len(line) > LONGEST_LINE_BYTES:
                     return
 
-    def open_runs(self) -> int | None:
-        """Open the runs for a database, which reads whole lines.
-
-        Returns:
-            A descriptor, which the caller closes; None if there are no runs, or if a line may be longer than `LONGEST_LINE_BYTES`: then
-            some half of that many bytes has no newline.
-
-        Raises:
-            FileProblemError: as `read`.
-        """
-        if (descriptor := self.open(record_format.RUNS)) is None:
-            return None
-        fits = False
-        try:
-            with _as_problem():
-                fits = os.fstat(descriptor).st_size > 0 and _has_short_lines(descriptor)
-        finally:
-            if not fits:
-                os.close(descriptor)
-        return descriptor if fits else None
-
     def status(self, name: str, most_bytes: int | None = None) -> os.stat_result | None:
         """Return the status of a regular file, as stat(2); None if there is none.
 
@@ -282,9 +261,22 @@ def is_record(path: Path) -> bool:
 
 
 def open_runs(path: Path) -> int | None:
-    """Open a record's runs as `RecordFolder.open_runs` does; None also if they can't be read."""
+    """Open a record's runs for a database, which reads whole lines.
+
+    Returns:
+        A descriptor, which the caller closes; None if there are no runs, if they can't be read, or if a line may be longer than
+        `LONGEST_LINE_BYTES`: then some half of that many bytes has no newline.
+    """
     with contextlib.suppress(FileProblemError), RecordFolder(path) as folder:
-        return folder.open_runs()
+        descriptor = folder.open(record_format.RUNS)
+        fits = False
+        try:
+            with _as_problem():
+                fits = descriptor is not None and os.fstat(descriptor).st_size > 0 and _has_short_lines(descriptor)
+                return descriptor if fits else None
+        finally:
+            if descriptor is not None and not fits:
+                os.close(descriptor)
     return None
 
 

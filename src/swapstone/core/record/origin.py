@@ -51,10 +51,6 @@ class KeyUnavailableError(Exception):
     """The user's key can't be used; the text gives the reason."""
 
 
-class _NoKeyError(KeyUnavailableError):
-    """There is no key yet."""
-
-
 def key_path() -> Path:
     """Return the path of the user's key.
 
@@ -79,7 +75,7 @@ def read_key() -> bytes:
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError as error:
-        raise _NoKeyError(f"this user has no key yet ({path})") from error
+        raise KeyUnavailableError(f"this user has no key yet ({path})") from error
     except OSError as error:
         reason = "it is a symbolic link" if error.errno == errno.ELOOP else error.strerror
         raise KeyUnavailableError(f"the key {path} can't be read: {reason}") from error
@@ -109,10 +105,8 @@ def own_key() -> bytes:
     Raises:
         KeyUnavailableError: it can't be made, or as `read_key`.
     """
-    try:
-        return read_key()
-    except _NoKeyError:
-        _make_key(key_path())
+    if not os.path.lexists(path := key_path()):
+        _make_key(path)
     return read_key()
 
 

@@ -110,14 +110,22 @@ def load(path: Path, read: Callable[[OpenedRecord], RunLines] = OpenedRecord.rea
 
 def _load(path: Path, folder: RecordFolder, read: Callable[[OpenedRecord], RunLines]) -> RecordView:
     meta_data, meta = _load_meta(path, folder)
-    experiment_data, experiment = _experiment(path, folder)
+    experiment_data, experiment, problem = _read(
+        folder, record_format.EXPERIMENT, Experiment, validation.experiment_problem
+    )
+    if experiment_data is None or experiment is None:
+        raise _unreadable(path, record_format.EXPERIMENT, problem or "it is missing")
     if meta.description is not None and (problem := validation.description_problem(meta.description, experiment)):
         raise _unreadable(path, record_format.META, problem)
-    damages: list[record_format.Damage] = []
-    manifest_data, manifest = _optional(
-        folder, record_format.MANIFEST, record_format.Manifest, validation.manifest_problem, damages
+    manifest_data, manifest, of_manifest = _read(
+        folder, record_format.MANIFEST, record_format.Manifest, validation.manifest_problem
     )
-    seal_data, seal = _optional(folder, record_format.SEAL, record_format.Seal, validation.seal_problem, damages)
+    seal_data, seal, of_seal = _read(folder, record_format.SEAL, record_format.Seal, validation.seal_problem)
+    damages = [
+        record_format.Damage(file=name, line=0, problem=f"can't be read: {problem}")
+        for name, problem in ((record_format.MANIFEST, of_manifest), (record_format.SEAL, of_seal))
+        if problem
+    ]
 
     lines = read(OpenedRecord(path, folder, meta_data + experiment_data, meta, experiment))
     damages += lines.damages
@@ -134,15 +142,13 @@ def _load(path: Path, folder: RecordFolder, read: Callable[[OpenedRecord], RunLi
 
 
 def _load_meta(path: Path, folder: RecordFolder) -> tuple[bytes, record_format.Meta]:
-    try:
-        data = folder.read(record_format.META)
-    except FileProblemError as error:
-        raise _unreadable(path, record_format.META, str(error)) from error
+    data, meta, problem = _read(folder, record_format.META, record_format.Meta, validation.meta_problem)
     if data is None:
-        raise RecordError(
+        missing = RecordError(
             f"{path} is not a record: it has no {record_format.META}.",
             "`swapstone list records` lists the existing records.",
         )
+        raise _unreadable(path, record_format.META, problem) if problem else missing
     try:
         version = msgspec.json.decode(data, type=_Version)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -158,27 +164,9 @@ def _load_meta(path: Path, folder: RecordFolder) -> tuple[bytes, record_format.M
         raise RecordError(
             f"{path} has schema version {version.schema}; this Swapstone reads version {record_format.SCHEMA}.", advice
         )
-    meta, problem = _decoded(data, record_format.Meta)
-    if meta is not None:
-        problem = validation.meta_problem(meta)
-    if meta is None or problem:
+    if meta is None:
         raise _unreadable(path, record_format.META, problem)
     return data, meta
-
-
-def _experiment(path: Path, folder: RecordFolder) -> tuple[bytes, Experiment]:
-    try:
-        data = folder.read(record_format.EXPERIMENT)
-    except FileProblemError as error:
-        raise _unreadable(path, record_format.EXPERIMENT, str(error)) from error
-    if data is None:
-        raise _unreadable(path, record_format.EXPERIMENT, "it is missing")
-    experiment, problem = _decoded(data, Experiment)
-    if experiment is not None:
-        problem = validation.experiment_problem(experiment)
-    if experiment is None or problem:
-        raise _unreadable(path, record_format.EXPERIMENT, problem)
-    return data, experiment
 
 
 def _unreadable(path: Path, name: str, problem: str) -> RecordError:
@@ -187,39 +175,31 @@ def _unreadable(path: Path, name: str, problem: str) -> RecordError:
     return RecordError(f"{path / name} can't be read: {problem}.", advice if newer else _RESTORE)
 
 
-def _decoded(data: bytes, kind: type[FrozenStructType]) -> tuple[FrozenStructType | None, str]:
-    """Decode a file; return its content, or else the problem."""
-    if problem := amount_problem(data):
-        return None, problem
-    try:
-        return msgspec.json.decode(data, type=kind), ""
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        return None, safe_excerpt(str(error))
+def _read(
+    folder: RecordFolder, name: str, kind: type[FrozenStructType], check: Callable[[FrozenStructType], str]
+) -> tuple[bytes | None, FrozenStructType | None, str]:
+    """Return the bytes of a file, its content, and what is wrong with it. Of a missing file there is nothing, and nothing is wrong.
 
-
-def _optional(
-    folder: RecordFolder,
-    name: str,
-    kind: type[FrozenStructType],
-    check: Callable[[FrozenStructType], str],
-    damages: list[record_format.Damage],
-) -> tuple[bytes | None, FrozenStructType | None]:
-    """Read a file that a record may lack; return its bytes and its content, and add what is wrong with it to the damages."""
-    data: bytes | None = None
-    noun: FrozenStructType | None = None
+    Args:
+        folder: of the record.
+        name: of the file.
+        kind: the type of its content.
+        check: returns what is wrong with the content; then it is not returned.
+    """
     try:
         data = folder.read(name)
     except FileProblemError as error:
-        problem = str(error)
-    else:
-        if data is None:
-            return None, None
-        noun, problem = _decoded(data, kind)
-        if noun is not None and (problem := check(noun)):
-            noun = None
-    if problem:
-        damages.append(record_format.Damage(file=name, line=0, problem=f"can't be read: {problem}"))
-    return data, noun
+        return None, None, str(error)
+    if data is None:
+        return None, None, ""
+    if problem := amount_problem(data):
+        return data, None, problem
+    try:
+        noun = msgspec.json.decode(data, type=kind)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        return data, None, safe_excerpt(str(error))
+    problem = check(noun)
+    return data, None if problem else noun, problem
 
 
 def _against_seal(

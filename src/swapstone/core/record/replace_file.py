@@ -15,6 +15,7 @@ import os
 import re
 import secrets
 import stat
+from collections.abc import Iterable
 from pathlib import Path
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
@@ -22,46 +23,54 @@ _OLD = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-def replace_file(path: Path, data: bytes) -> None:
+def replace_file(path: Path, data: bytes | Iterable[bytes], *, alone: bool = False) -> None:
     """Write a file: a new one of a random name in the same folder, which then takes the place of the old one.
 
     A regular file's permissions are kept. The folder itself may be reached through links.
+
+    Args:
+        path: of the file.
+        data: the content, or its parts.
+        alone: whether no other process writes in the folder, and the caller removes what killed ones left and syncs the folder.
 
     Raises:
         OSError: the folder does not exist or can't be written, or the path is a folder.
     """
     folder = os.open(path.parent, _DIRECTORY)
     try:
-        replace_in(folder, path.name, data)
+        replace_in(folder, path.name, data, alone=alone)
     finally:
         os.close(folder)
 
 
-def replace_in(folder: int, name: str, data: bytes) -> None:
+def replace_in(folder: int, name: str, data: bytes | Iterable[bytes], *, alone: bool = False) -> None:
     """Write a file as `replace_file` does.
 
     Args:
         folder: a descriptor of the folder.
         name: without a slash.
-        data: the content.
+        data: as of `replace_file`.
+        alone: as of `replace_file`.
 
     Raises:
         OSError: as `replace_file`.
     """
-    with contextlib.suppress(OSError):  # of the folder's listing: not every folder that can be written can be read
-        _remove_left(folder, name)
+    if not alone:
+        with contextlib.suppress(OSError):  # of the folder's listing: not every folder that can be written can be read
+            _remove_left(folder, name)
     temporary, handle = _temporary(folder, name)
     try:
         with os.fdopen(handle, "wb") as file:
             mode = _mode_of(folder, name)
             if mode is not None:
                 os.fchmod(file.fileno(), mode)
-            file.write(data)
+            file.writelines((data,) if isinstance(data, bytes) else data)
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
-        with contextlib.suppress(OSError):  # not every file system can sync a folder
-            os.fsync(folder)
+        if not alone:
+            with contextlib.suppress(OSError):  # not every file system can sync a folder
+                os.fsync(folder)
     except BaseException:
         with contextlib.suppress(OSError):
             os.unlink(temporary, dir_fd=folder)

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeAlias
 
@@ -52,7 +51,7 @@ def read_lines(texts: Iterable[bytes], experiment: Experiment, add: Add) -> RunL
         experiment: of the runs.
         add: receives the runs of the undamaged lines; `RunLines.runs` stays empty.
     """
-    problem_of = validation.RunCheck(experiment).problem
+    problem_of = validation.run_check(experiment)
     found, seen, start, expected = RunLines(), set[str](), 0, 1
     try:
         for text in texts:
@@ -94,11 +93,6 @@ def _why_stop(text: bytes, found: RunLines) -> str:
     return f"{MOST_DAMAGED_LINES} lines before it are damaged" if too_many else ""
 
 
-_HEAD = re.compile(
-    rb'\{"number":(0|[1-9][0-9]{0,17}),"previous":"([0-9a-f]{0,32})","chain":"([0-9a-f]{32})","run":(?=\{)'
-)
-"""How `RecordWriter` begins a line. Of an undamaged one the run is decoded alone, without reading the line twice."""
-
 _TEXTS = b',"raw":['
 """Between the run of a line and the texts that the line keeps; a string has no quotation mark without a backslash before it."""
 
@@ -109,9 +103,6 @@ _STRINGS = msgspec.json.Decoder(record_format.KeptTexts)
 
 def decode_line(text: bytes) -> tuple[record_format.Line | None, Run | None, str]:
     """Decode one line; return what can be read, and the problem."""
-    found = _decode_written(text)
-    if found is not None:
-        return *found, ""
     line = None
     try:
         line = _LINE.decode(text)
@@ -120,27 +111,6 @@ def decode_line(text: bytes) -> tuple[record_format.Line | None, Run | None, str
         return line, _RUN.decode(line.run), ""
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         return line, None, f"not a run: {safe_excerpt(str(error))}"
-
-
-def _decode_written(text: bytes) -> tuple[record_format.Line, Run] | None:
-    """Decode an undamaged line as `RecordWriter` writes it; None for any other one, which may be damaged or not."""
-    head = _HEAD.match(text)
-    if head is None:
-        return None
-    end = text.find(_TEXTS, head.end())
-    if not text.endswith(b"}}\n" if end < 0 else b"]}\n"):
-        return None
-    data = text[head.end() : end if end >= 0 else -2]
-    number, previous, chain = int(head[1]), head[2].decode(), head[3].decode()
-    if chain != record_format.chain_value(number, previous, data):
-        return None
-    try:
-        run = _RUN.decode(data)
-        if end >= 0:
-            _STRINGS.decode(text[end + len(_TEXTS) - 1 : -2])
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return None
-    return record_format.Line(number=number, previous=previous, chain=chain, run=msgspec.Raw(data)), run
 
 
 def kept_texts(line: bytes) -> tuple[bytes, ...]:

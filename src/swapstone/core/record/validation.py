@@ -12,7 +12,7 @@ import datetime
 import itertools
 import math
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import msgspec
 
@@ -276,29 +276,29 @@ def _pattern_problem(pattern: str, groups: int | None = None) -> str:
     return ""
 
 
-class RunCheck:
-    """Checks that runs are of an experiment, and that their values can be computed with. Cheap, because a record has many runs.
+def run_check(experiment: Experiment) -> Callable[[Run], str]:
+    """Return a check of runs: that they are of an experiment, and that their values can be computed with. A record has many runs.
 
     Args:
         experiment: without a problem.
+
+    Returns:
+        A function that returns what is wrong with a run, a clause about its line; empty if nothing is.
     """
+    workloads = frozenset(experiment.workloads)
+    loads, labels = (frozenset((name,) for name in names) for names in (experiment.loads, labels_of(experiment)))
 
-    def __init__(self, experiment: Experiment) -> None:
-        self._workloads = frozenset(experiment.workloads)
-        self._loads = frozenset(experiment.loads)
-        self._labels = frozenset(labels_of(experiment))
-        self._places = frozenset(
-            (suite, workload, load, label)
-            for suite, workload in experiment.workloads
-            for load in experiment.loads
-            for label in self._labels
-        )
-
-    def problem(self, run: Run) -> str:
-        """Return what is wrong with a run, a clause about its line; empty if nothing is."""
+    def problem(run: Run) -> str:
         trial = run.trial
-        if (trial.suite, trial.workload, trial.load, trial.variant) not in self._places:
-            return self._not_of_the_experiment(run)
+        for what, name, known in (
+            ("workload", (trial.suite, trial.workload), workloads),
+            ("load", (trial.load,), loads),
+            ("variant", (trial.variant,), labels),
+        ):
+            if name not in known:
+                return (
+                    f"it is a run of the {what} {safe_excerpt('/'.join(name), 100)}, which the experiment does not have"
+                )
         for sample in run.samples:
             # Values above 0, as almost all are, need one comparison; the decoder has checked their upper bound. Counters may be all 0.
             values = sample.values
@@ -312,15 +312,7 @@ class RunCheck:
             return _processors_problem(run)
         return ""
 
-    def _not_of_the_experiment(self, run: Run) -> str:
-        trial = run.trial
-        if (trial.suite, trial.workload) not in self._workloads:
-            what = f"workload {safe_excerpt(f'{trial.suite}/{trial.workload}', 100)}"
-        elif trial.load not in self._loads:
-            what = f"load {safe_excerpt(trial.load, 100)}"
-        else:
-            what = f"variant {safe_excerpt(trial.variant, 100)}"
-        return f"it is a run of the {what}, which the experiment does not have"
+    return problem
 
 
 def _too_small(values: Iterable[float]) -> bool:

@@ -14,7 +14,7 @@ import shlex
 import stat
 import tempfile
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Self
 
@@ -28,6 +28,7 @@ from swapstone.core.record.begun_record import is_begun_folder, not_a_record
 from swapstone.core.record.files import LONGEST_LINE_BYTES, FileProblemError, RecordFolder, limit_of
 from swapstone.core.record.kept_outputs import check_raw
 from swapstone.core.record.reader import RecordView, load
+from swapstone.core.record.replace_file import replace_file
 from swapstone.core.record.written_files import WrittenFiles
 from swapstone.version import __version__
 
@@ -210,7 +211,7 @@ class RecordWriter(Closing):
             self._noted.add(digest)
         elif not (target := self.path / record_format.RAW / f"{digest}.txt").exists():
             with self._errors():
-                _replace_file(target, (output,))
+                replace_file(target, output, alone=True)
             self._files.raw.add(target.name)
             self._raw_unsynced = True  # one sync of the folder for all files of a run, before its line
         return digest
@@ -351,10 +352,10 @@ class RecordWriter(Closing):
         lock = _locked(folder) if record_format.LOCK in changed else self._lock
         (folder / record_format.RAW).mkdir(exist_ok=True)
         for name in self._files.contents.keys() & changed:
-            _replace_file(folder / name, (self._files.contents[name],))
+            replace_file(folder / name, self._files.contents[name], alone=True)
         if record_format.RUNS in changed:
             self._runs.seek(0)
-            _replace_file(folder / record_format.RUNS, iter(lambda: self._runs.read(1 << 20), b""))
+            replace_file(folder / record_format.RUNS, iter(lambda: self._runs.read(1 << 20), b""), alone=True)
         _set_torn_line_aside(folder / record_format.RUNS)
         _sync_folder(folder)
         view = load(folder)
@@ -524,7 +525,7 @@ def _set_torn_line_aside(runs: Path) -> None:
     whole = data.rfind(b"\n") + 1
     if whole == len(data) or (start and not whole):  # a longer line was not written here: `load` names it
         return
-    _replace_file(runs.with_suffix(".jsonl.torn"), (data[whole:],))
+    replace_file(runs.with_suffix(".jsonl.torn"), data[whole:], alone=True)
     with _opened(runs, os.O_WRONLY) as handle:
         handle.truncate(start + whole)
         os.fsync(handle.fileno())
@@ -532,7 +533,7 @@ def _set_torn_line_aside(runs: Path) -> None:
 
 def _write_bytes(path: Path, data: bytes) -> None:
     """Write a file atomically: after a crash it is the old or the new one; after this function it is the new one, also without power."""
-    _replace_file(path, (data,))
+    replace_file(path, data, alone=True)
     _sync_folder(path.parent)
 
 
@@ -544,23 +545,6 @@ def _set_aside(path: Path) -> None:
             path.rename(path.with_name(f"{path.name}.{secrets.token_hex(4)}"))
         else:
             path.unlink()
-
-
-def _replace_file(path: Path, parts: Iterable[bytes]) -> None:
-    """Write a file and rename it. Its content is on disk then; its name is when the folder is synced."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        with _opened(temporary, os.O_WRONLY | os.O_TRUNC) as handle:
-            for part in parts:
-                rest = memoryview(part)
-                while rest:
-                    rest = rest[handle.write(rest) :]
-            os.fsync(handle.fileno())
-        temporary.replace(path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            temporary.unlink(missing_ok=True)
-        raise
 
 
 def _sync_folder(path: Path) -> None:

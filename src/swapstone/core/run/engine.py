@@ -220,7 +220,10 @@ class Engine:
             UserError: the target broke several times in a row, or the record can't be written.
             KeyboardInterrupt: the user stopped it; the record is complete up to there.
         """
-        self._calibrate()
+        # On the baseline: how many passes a trial makes, and the checksum of its work, hold for every variant.
+        self._passes, checks = self._trials.calibrate(self._passes, self._checks, self._progress.calibrating)
+        for work, check in checks.items():
+            self._set_check(work, check)
         for key, program in self._prepared.programs.items():
             self._add_mapped(key, *(each.path for each in (program, *program.links)))
         self._mapped.settle()
@@ -252,13 +255,6 @@ class Engine:
                 if decision.stop or not still_open:
                     return SessionEnd("complete", why_complete(decision.stop or "", self._lost, len(everything)))
                 block += 1
-
-    def _calibrate(self) -> None:
-        """Measure on the baseline how many passes a trial makes, and the checksum of its work; both hold for every variant."""
-        passes, checks = self._trials.calibrate(self._passes, self._checks, self._progress.calibrating)
-        self._passes = passes
-        for key, check in checks.items():
-            self._set_check(key, check)
 
     def _write_manifest(self) -> None:
         self._writer.write_manifest(manifest_of(self._prepared, self._target, self._passes, self._mapped))
@@ -308,12 +304,11 @@ class Engine:
     def _subject(self, trial: Trial) -> Subject:
         return self._prepared.subjects[trial.suite, trial.workload]
 
-    def _attempt(self, trial: Trial) -> Attempt:
-        """Run one trial. Several threads may call this at once, so it does not change the engine."""
-        return self._tried(trial, trial.identity)
+    def _attempt(self, trial: Trial, identity: str = "") -> Attempt:
+        """Run one trial, as the request of another identity if one is given.
 
-    def _tried(self, trial: Trial, identity: str) -> Attempt:
-        """Run a trial as the request of this identity; see `_attempt`."""
+        Several threads may call this at once, so it does not change the engine.
+        """
         key = (trial.suite, trial.workload)
         if "reboots" in self._target.offers:
             self._target.begin(f"{trial.block} {trial.variant}")
@@ -321,7 +316,7 @@ class Engine:
         outcome: Outcome | None = None
         error: TargetError | MachineConfigError | None = None
         try:
-            spec = self._trials.spec(trial, identity, self._passes[key], self._checks.get(key, ""))
+            spec = self._trials.spec(trial, identity or trial.identity, self._passes[key], self._checks.get(key, ""))
             changes = (_observed,) if self._observes_memory(trial) else ()
             outcome = self._subject(trial).run(spec, self._target, *changes)
         except (TargetError, MachineConfigError) as broken:
@@ -431,7 +426,7 @@ class Engine:
             return 1
         most = 2 if run.reason.startswith(TIMED_OUT) else plan.GIVE_UP_AFTER
         for attempt in range(1, most):
-            outcome = self._tried(run.trial, f"again-{run.trial.identity}-{attempt}").outcome
+            outcome = self._attempt(run.trial, f"again-{run.trial.identity}-{attempt}").outcome
             if outcome is not None and outcome.judgement.status is Status.OK:
                 return 0
         return most

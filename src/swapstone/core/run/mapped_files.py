@@ -4,13 +4,14 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import re
 from collections.abc import Iterable
 from pathlib import Path
 
 from swapstone.core.model import Trial, process_file
 from swapstone.core.record import Manifest, MappedFile, ResidentMemory
-from swapstone.core.targets import SettledFile, Target
+from swapstone.core.targets import Target
 
 RESIDENT = process_file("smaps_rollup")
 """What a warm-up run is observed for: the kernel walks all pages of the process, which a measured run does not wait for."""
@@ -29,7 +30,6 @@ class MappedFiles:
     """
 
     def __init__(self, target: Target, earlier: Manifest | None = None) -> None:
-        self._target = target
         known = earlier.mapped if earlier else ()
         self._found = {(each.suite, each.workload, each.variant, each.path): each for each in known}
         self._resident = {
@@ -37,7 +37,7 @@ class MappedFiles:
         }
         self._known = len(self._found) + len(self._resident)
         self._mapped: dict[tuple[str, str], dict[str, set[str]]] = {}
-        self._settled: dict[str, SettledFile | None] = {}
+        self._settled_file = functools.cache(target.settle)
 
     def add(self, key: tuple[str, str, str], paths: Iterable[str]) -> None:
         """Add files that a variant, (suite, workload, label), starts or maps, by their paths on the target."""
@@ -78,11 +78,6 @@ class MappedFiles:
                     )
         known, self._known = self._known, len(self._found) + len(self._resident)
         return self._known != known
-
-    def _settled_file(self, path: str) -> SettledFile | None:
-        if path not in self._settled:
-            self._settled[path] = self._target.settle(path)
-        return self._settled[path]
 
     @property
     def files(self) -> tuple[MappedFile, ...]:

@@ -156,15 +156,6 @@ def _preloaded(recipe: Recipe) -> str:
     return ":".join(recipe.preload)
 
 
-def script_notes(own: OwnProgram) -> tuple[str, ...]:
-    """Return a note for each program that is a script: its interpreter, and what it executes, are measured too."""
-    paths = () if own.build or own.shell else [line.words[0] for line in own.commands]
-    heads = {path: _first_line(path) for path in dict.fromkeys(paths)}
-    return tuple(
-        f"{path} is a script for {head}: what it executes is measured too." for path, head in heads.items() if head
-    )
-
-
 def _first_line(path: str) -> str:
     """Return the interpreter that a file names in its first line; empty if it names none."""
     try:
@@ -273,8 +264,12 @@ class UserProgram(Subject):
         check_built(self._own, every, experiment)
 
     def notes(self) -> tuple[str, ...]:
-        """Return a note for each program that is a script."""
-        return script_notes(self._own)
+        """Return a note for each program that is a script: its interpreter, and what it executes, are measured too."""
+        paths = () if self._own.build or self._own.shell else [line.words[0] for line in self._own.commands]
+        heads = {path: _first_line(path) for path in dict.fromkeys(paths)}
+        return tuple(
+            f"{path} is a script for {head}: what it executes is measured too." for path, head in heads.items() if head
+        )
 
     def base_recipe(self, variant: Variant, default: Recipe) -> Recipe:
         """Return the recipe with the user's environment."""

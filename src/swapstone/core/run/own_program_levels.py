@@ -202,30 +202,19 @@ def listing(folder: str, most_entries: int = MOST_ENTRIES, most_seconds: float =
         None if there are too many, or if it took too long; a part of the files could not be compared with another part.
     """
     found: Listing = {}
-    folders, entries, until_s = [folder], 0, time.monotonic() + most_seconds
-    while folders:
-        here = folders.pop()
-        try:
-            with os.scandir(here) as scanned:
-                children = []
-                for entry in scanned:
-                    entries += 1
-                    if entries > most_entries or time.monotonic() > until_s:
-                        return None
-                    children.append(entry)
-        except OSError:
-            continue  # not readable, or gone: it is left out of every listing
-        if here != folder and any(child.name in _RECORD for child in children):
+    entries, until_s = 0, time.monotonic() + most_seconds
+    for here, folders, names in os.walk(folder):  # what is not readable, or gone, is left out of every listing
+        entries += len(folders) + len(names)
+        if entries > most_entries or time.monotonic() > until_s:
+            return None
+        if here != folder and not _RECORD.isdisjoint((*folders, *names)):
+            folders.clear()
             continue
-        for child in children:
-            try:
-                status = child.stat(follow_symlinks=False)
-            except OSError:
-                continue
-            if stat.S_ISDIR(status.st_mode):
-                folders.append(child.path)
-            elif stat.S_ISREG(status.st_mode):
-                found[os.path.relpath(child.path, folder)] = status.st_size
+        for path in (f"{here}/{name}" for name in names):
+            with contextlib.suppress(OSError):
+                status = os.lstat(path)
+                if stat.S_ISREG(status.st_mode):
+                    found[os.path.relpath(path, folder)] = status.st_size
     return found
 
 

@@ -3,18 +3,19 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import msgspec
 
+from swapstone.core import plan
 from swapstone.core.artifacts.placeholders import fill
 from swapstone.core.factors import Stage, find_factor
 from swapstone.core.model import (
     COMMAND,
+    Copy,
     Experiment,
     OwnProgram,
     UnavailableError,
@@ -117,17 +118,11 @@ def check_started(
         UserError: the message states what is wrong, and the hint what to try.
     """
     _check_target(own, target)
-    every = [as_run(own, workload, variant) for variant in _variants(experiment)]
+    every = [as_run(own, workload, variant) for variant in plan.variants(experiment) if variant.copy is Copy.FIRST]
     for path in dict.fromkeys(each.stdin for each in every if each.stdin):
         if not os.access(path, os.R_OK) or not Path(path).is_file():
             raise UserError(f"--input {path} can't be read.", "Name a file that exists and that you may read.")
     return every
-
-
-def _variants(experiment: Experiment) -> Iterator[Variant]:
-    names = [choice.factor for choice in experiment.factors]
-    for levels in itertools.product(*(choice.levels for choice in experiment.factors)):
-        yield Variant(levels=tuple(zip(names, levels, strict=True)))
 
 
 def _check_target(own: OwnProgram, target: Capabilities) -> None:

@@ -241,8 +241,8 @@ def prepare(
     loads: Mapping[str, Load] = {}
     for place_loads in provided("loads", Callable):
         loads = place_loads(experiment, target, notify)
-    build = _Build(experiment, target, progress, notify, keep_log, rebuild)
-    programs, refused = build.all_programs(subjects, variants, recipes)
+    context = BuildContext("", target, notify=notify, keep_log=keep_log, rebuild=rebuild)
+    programs, refused = _built(experiment, context, subjects, variants, recipes=recipes, progress=progress)
     refuse_incomparable(subjects, variants, programs, refused)
     if not programs:
         (_, name, label), why = next(iter(refused.items()))
@@ -276,53 +276,49 @@ def _copied(program: Program, target: Target) -> Program:
     )
 
 
-class _Build(msgspec.Struct, frozen=True):
-    """Builds the programs of one experiment; the fields are the arguments of `prepare`."""
+def _built(
+    experiment: Experiment,
+    every: BuildContext,
+    subjects: Mapping[tuple[str, str], Subject],
+    variants: Mapping[str, Variant],
+    *,
+    recipes: VariantRecipes,
+    progress: Callable[[int, int, str], None],
+) -> tuple[dict[Key, Program], dict[Key, str]]:
+    """Build each subject for each variant; return the programs, and why some can't be built.
 
-    experiment: Experiment
-    target: Target
-    progress: Callable[[int, int, str], None]
-    notify: Callable[[str], None]
-    keep_log: KeepLog
-    rebuild: bool
-
-    def all_programs(
-        self,
-        subjects: Mapping[tuple[str, str], Subject],
-        variants: Mapping[str, Variant],
-        recipes: VariantRecipes,
-    ) -> tuple[dict[Key, Program], dict[Key, str]]:
-        """Build each subject for each variant; return the programs, and why some can't be built."""
-        programs: dict[Key, Program] = {}
-        refused: dict[Key, str] = {}
-        total, done = len(subjects) * len(variants), 0
-        for (suite, name), subject in subjects.items():
-            known = recipes.by_label(subject)
-            for label, variant in variants.items():
-                self.progress(done, total, f"{name} {label}")
-                context = self._context(suite, variant, functools.partial(self.progress, done, total))
-                done += 1
-                if label not in known:
-                    refused[suite, name, label] = recipes.impossible(subject, variant)
-                    continue
-                try:
-                    programs[suite, name, label] = subject.build(variant, known[label], context)
-                except UserError as error:
-                    here = isinstance(error, UnavailableError) or is_of_machine(error)
-                    refused[suite, name, label] = f"{'' if here else NOT_BUILT}{subject.build_failure(error)}"
-        self.progress(total, total, "")
-        return programs, refused
-
-    def _context(self, suite: str, variant: Variant, progress: Callable[[str], None]) -> BuildContext:
-        return BuildContext(
-            suite=suite,
-            target=self.target,
-            layout_seeds=plan.layout_seeds(self.experiment, variant.copy),
-            notify=self.notify,
-            progress=progress,
-            keep_log=self.keep_log,
-            rebuild=self.rebuild,
-        )
+    Args:
+        experiment: whose programs they are.
+        every: what all builds share.
+        subjects: what is built.
+        variants: for which.
+        recipes: resolved.
+        progress: as of `prepare`.
+    """
+    programs: dict[Key, Program] = {}
+    refused: dict[Key, str] = {}
+    total, done = len(subjects) * len(variants), 0
+    for (suite, name), subject in subjects.items():
+        known = recipes.by_label(subject)
+        for label, variant in variants.items():
+            progress(done, total, f"{name} {label}")
+            context = msgspec.structs.replace(
+                every,
+                suite=suite,
+                layout_seeds=plan.layout_seeds(experiment, variant.copy),
+                progress=functools.partial(progress, done, total),
+            )
+            done += 1
+            if label not in known:
+                refused[suite, name, label] = recipes.impossible(subject, variant)
+                continue
+            try:
+                programs[suite, name, label] = subject.build(variant, known[label], context)
+            except UserError as error:
+                here = isinstance(error, UnavailableError) or is_of_machine(error)
+                refused[suite, name, label] = f"{'' if here else NOT_BUILT}{subject.build_failure(error)}"
+    progress(total, total, "")
+    return programs, refused
 
 
 def _equalized(subjects: Mapping[tuple[str, str], Subject], programs: Mapping[Key, Program]) -> dict[Key, Program]:

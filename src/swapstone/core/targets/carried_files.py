@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 
 import msgspec
 
-from swapstone.core.model import USUAL_MEMORY_BYTES, UserError
+from swapstone.core.model import USUAL_MEMORY_BYTES, UserError, refuse
 from swapstone.core.model.cpio import Entry
 from swapstone.core.model.safe_text import safe
 
@@ -98,17 +98,19 @@ def check_place(path: str) -> None:
     Raises:
         UserError: a file there would be hidden by a mount, or replace a part of the machine.
     """
-    first = PurePosixPath(path).parts[1:2]
-    if not set(first).isdisjoint(_MOUNTED):
-        raise UserError(
-            f"{safe(path)} can't be in a virtual machine: it mounts a file system of its own at /{first[0]}.",
-            "Copy the file to another folder.",
-        )
-    if not set(first).isdisjoint(_OF_THE_MACHINE):
-        raise UserError(
-            f"{safe(path)} can't be in a virtual machine: /{first[0]} is a part of the machine.",
-            "Copy the file to another folder.",
-        )
+    first, hint = "".join(PurePosixPath(path).parts[1:2]), "Copy the file to another folder."
+    refuse(
+        (
+            first in _MOUNTED,
+            f"{safe(path)} can't be in a virtual machine: it mounts a file system of its own at /{first}.",
+            hint,
+        ),
+        (
+            first in _OF_THE_MACHINE,
+            f"{safe(path)} can't be in a virtual machine: /{first} is a part of the machine.",
+            hint,
+        ),
+    )
     try:
         path.encode()
     except UnicodeEncodeError as error:

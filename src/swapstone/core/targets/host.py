@@ -15,7 +15,7 @@ import socket
 import stat
 import subprocess
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import msgspec
@@ -35,7 +35,6 @@ from swapstone.core.targets.page_cache import SettledFile, settle
 from swapstone.core.targets.target import (
     DEFAULT_MACHINE,
     NO_LIMIT_BYTES,
-    AgentStartError,
     LoadDriver,
     LoadDriverKind,
     MachineConfig,
@@ -210,8 +209,8 @@ class HostTarget(AgentTarget):
     ) -> None:
         super().__init__(slack_s, stop_timeout_s)
         self.driver = driver
-        self._agent = agent
-        self._builds_agent = agent is None
+        self._given = agent
+        self._agent: Path | None = None
         self._agent_sha256 = ""
         self._runs: collections.Counter[tuple[str, ...]] = collections.Counter()
         """Runs of each command line."""
@@ -299,12 +298,14 @@ class HostTarget(AgentTarget):
         return self._under_load(request, config, lambda each: self._run_alone(each, config.memory_bytes))
 
     def _run_alone(self, request: TrialRequest, memory_bytes: int) -> AgentAnswer:
+        run: Callable[[TrialRequest], AgentAnswer]
+        run = functools.partial(self._run_in_group, memory_bytes=memory_bytes) if memory_bytes else self._run
         if request.load_generator is None:
-            return self._run_in_group(request, memory_bytes) if memory_bytes else self._run_counted(request)
+            return run(request) if memory_bytes else self._run_counted(request)
         if self.driver is None:
-            return self._run_in_group(request, memory_bytes) if memory_bytes else self._run(request)
+            return run(request)
         with ready_listener(self.driver.address, request.load_generator.port):
-            answer = self._run_in_group(request, memory_bytes) if memory_bytes else self._run(request)
+            answer = run(request)
         # The agent measured ssh in the load generator's place.
         facts = tuple((name, value) for name, value in answer.facts if name not in _OF_THE_GENERATOR)
         return msgspec.structs.replace(answer, facts=facts)
@@ -423,19 +424,10 @@ class HostTarget(AgentTarget):
         )
 
     def _agent_path(self) -> Path:
-        """Return the agent's program. It is compiled if there is none, or if its file has changed.
-
-        Raises:
-            AgentStartError: the file of a given agent has changed.
-        """
-        if self._agent is not None and has_sha256(self._agent, self._agent_sha256):
-            return self._agent
-        if self._builds_agent:
-            self._agent = build_agent(cache_dir() / "agents", _compiler())
-        elif self._agent_sha256:
-            raise AgentStartError(f"The file of the agent {self._agent} has changed.", "Restore it.")
-        assert self._agent is not None
-        self._agent_sha256 = sha256_of(self._agent)
+        """Return the agent's program. It is compiled if there is none, or if its file has changed."""
+        if self._agent is None or not has_sha256(self._agent, self._agent_sha256):
+            self._agent = self._given or build_agent(cache_dir() / "agents", _compiler())
+            self._agent_sha256 = sha256_of(self._agent)
         return self._agent
 
 

@@ -10,13 +10,14 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import functools
+import itertools
 import os
 import re
 import secrets
 import signal
 import subprocess
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
@@ -106,7 +107,29 @@ class Place(msgspec.Struct, frozen=True):
         return _VERSION_1 if self.version == 1 else _VERSION_2
 
 
-class MemoryCgroup(Closing):
+class _Group(Closing):
+    """A new cgroup with a lock on it, as a context manager. Leaving it kills what runs in the group, and removes it.
+
+    Raises:
+        OSError: it can't be made.
+    """
+
+    def __init__(self, place: Path, purpose: str = PURPOSE) -> None:
+        self.path = place / f"{name_of_this_process(purpose)}{secrets.token_hex(4)}"
+        self.path.mkdir()
+        self._lock = os.open(self.path, _FLAGS)
+        with contextlib.suppress(OSError):
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+    def close(self) -> None:
+        """Kill what runs in the group, and remove it. May be called twice."""
+        if self._lock >= 0:
+            _remove(self.path)
+            os.close(self._lock)
+            self._lock = -1
+
+
+class MemoryCgroup(_Group):
     """A memory cgroup, as a context manager. Leaving it kills what runs in the group, and removes it.
 
     Args:
@@ -119,7 +142,7 @@ class MemoryCgroup(Closing):
 
     def __init__(self, limit_bytes: int = 0, place: Place | None = None) -> None:
         self._place = place or usable_place()
-        self.path, self._lock = _made(self._place.path)
+        super().__init__(self._place.path)
         try:
             self._limit(limit_bytes)
         except OSError as error:
@@ -164,14 +187,6 @@ class MemoryCgroup(Closing):
             *(((PEAK_BYTES, peak),) if re.fullmatch("[0-9]{1,18}", peak) else ()),
         )
 
-    def close(self) -> None:
-        """Kill what runs in it, and remove it. May be called twice."""
-        if self._lock < 0:
-            return
-        _remove(self.path)
-        os.close(self._lock)
-        self._lock = -1
-
 
 CHILDREN, TREE_CPU_US, TREE_MEMORY_BYTES = "children", "tree_cpu_us", "tree_memory_bytes"
 """Facts of a run: whether its program had children, and what `TreeCgroup` counted."""
@@ -195,9 +210,9 @@ class TreeCgroup(Closing):
 
     def __init__(self, places: Sequence[Place]) -> None:
         self._places = places
-        self._groups: list[tuple[Path, int]] = []
+        self._groups: list[_Group] = []
         try:
-            self._groups += (_made(place.path, TREE_PURPOSE) for place in places)
+            self._groups += (_Group(place.path, TREE_PURPOSE) for place in places)
         except OSError:
             self.close()
             self._places = ()
@@ -206,12 +221,12 @@ class TreeCgroup(Closing):
     def entrances(self) -> tuple[str, ...]:
         """The files to which a process writes 0 to enter. The file `tasks` moves one thread, without waiting for all processes to pause."""
         pairs = zip(self._groups, self._places, strict=True)
-        return tuple(str(path / ("tasks" if place.version == 1 else "cgroup.procs")) for (path, _), place in pairs)
+        return tuple(str(group.path / ("tasks" if place.version == 1 else "cgroup.procs")) for group, place in pairs)
 
     def facts(self) -> tuple[tuple[str, int], ...]:
         """Return pairs (name, number) of what was counted; what can't be read is left out."""
         found: dict[str, int] = {}
-        for (path, _), place in zip(self._groups, self._places, strict=True):
+        for path, place in zip((group.path for group in self._groups), self._places, strict=True):
             if usage := re.search(r"^usage_usec ([0-9]{1,18})$", text_of(path / "cpu.stat"), re.MULTILINE):
                 found[TREE_CPU_US] = int(usage[1])
             if re.fullmatch("[0-9]{1,18}", nanoseconds := text_of(path / "cpuacct.usage")):
@@ -223,9 +238,7 @@ class TreeCgroup(Closing):
     def close(self) -> None:
         """Kill what runs in them, and remove them. May be called twice."""
         while self._groups:
-            path, lock = self._groups.pop()
-            _remove(path)
-            os.close(lock)
+            self._groups.pop().close()
 
 
 @functools.cache
@@ -312,50 +325,29 @@ def _own_path(own: str, version: int, controller: str) -> str:
     return "/"
 
 
-def remove_left_groups(top: Path) -> tuple[Path, ...]:
+def remove_left_groups(top: Path) -> None:
     """Remove the groups of processes that are gone, and kill what runs in them.
 
     Args:
         top: of the hierarchy that is searched.
-
-    Returns:
-        Those that were removed.
     """
-    removed = []
     for path in _left_groups(top):
-        try:
+        with contextlib.suppress(OSError):
             lock = os.open(path, _FLAGS)
-        except OSError:
-            continue
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # of another PID namespace: its process may live
-            if _remove(path):
-                removed.append(path)
-        except OSError:
-            continue
-        finally:
-            os.close(lock)
-    return tuple(removed)
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # of another PID namespace: its process may live
+                _remove(path)
+            finally:
+                os.close(lock)
 
 
 def _left_groups(top: Path) -> Sequence[Path]:
-    waiting, found = [str(top)], []
-    for _ in range(_MOST_GROUPS):
-        if not waiting:
-            break
-        for entry in _folders(waiting.pop()):
-            if is_left_over(entry.name):
-                found.append(Path(entry.path))
-            else:
-                waiting.append(entry.path)
+    """Return the groups of processes that are gone, below a folder, without those inside them."""
+    found = []
+    for here, names, _ in itertools.islice(os.walk(top), _MOST_GROUPS):
+        found += [Path(here) / name for name in names if is_left_over(name)]
+        names[:] = [name for name in names if not is_left_over(name)]
     return found
-
-
-def _folders(path: str) -> Iterator[os.DirEntry[str]]:
-    with contextlib.suppress(OSError), os.scandir(path) as entries:
-        for entry in entries:
-            if entry.is_dir(follow_symlinks=False):
-                yield entry
 
 
 def _trouble(place: Place, file: str = "") -> str:
@@ -365,49 +357,33 @@ def _trouble(place: Place, file: str = "") -> str:
         has_it = "memory" in text_of(place.path / "cgroup.controllers").split()
         return f"{place.path} gives no memory controller to its groups{f' (echo +memory >{control})' if has_it else ''}"
     try:
-        path, lock = _made(place.path)
+        with _Group(place.path) as group:
+            if file:
+                (group.path / file).read_text()
+            else:
+                (group.path / place.files.limit).write_text(place.files.unlimited)
+            if not os.access(group.path / "cgroup.procs", os.W_OK):
+                return f"{group.path} takes no processes"
     except OSError as error:
         return f"{place.path}: {error.strerror}"
-    try:
-        if file:
-            (path / file).read_text()
-        else:
-            (path / place.files.limit).write_text(place.files.unlimited)
-        if not os.access(path / "cgroup.procs", os.W_OK):
-            return f"{path} takes no processes"
-    except OSError as error:
-        return f"{place.path}: {error.strerror}"
-    finally:
-        _remove(path)
-        os.close(lock)
     return ""
 
 
-def _made(place: Path, purpose: str = PURPOSE) -> tuple[Path, int]:
-    """Make a group; return it with a descriptor that holds the lock on it."""
-    path = place / f"{name_of_this_process(purpose)}{secrets.token_hex(4)}"
-    path.mkdir()
-    lock = os.open(path, _FLAGS)
-    with contextlib.suppress(OSError):
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    return path, lock
-
-
-def _remove(path: Path) -> bool:
-    """Kill what runs in a group and in groups below it, and remove them; return whether they are gone."""
+def _remove(path: Path) -> None:
+    """Kill what runs in a group and in groups below it, and remove them, if that is possible in `_REMOVE_S`."""
     until = time.monotonic() + _REMOVE_S
     while True:
-        for entry in list(_folders(str(path))):
-            _remove(Path(entry.path))
+        for below in list(path.glob("*/")):
+            _remove(below)
         try:
             path.rmdir()
         except FileNotFoundError:
-            return True
+            return
         except OSError:
             if time.monotonic() > until:
-                return False
+                return
         else:
-            return True
+            return
         with contextlib.suppress(OSError):  # since Linux 5.14, version 2: also what forks meanwhile
             (path / "cgroup.kill").write_text("1")
         for word in text_of(path / "cgroup.procs").split():

@@ -21,15 +21,11 @@ _ORDER = tuple(word.encode() for word in AGENT_WORDS if word not in {"begin", "e
 _SECTIONS = {
     word: number - (word == b"absent") for number, word in enumerate(_ORDER)
 }  # of one section: observed and absent
-_FACT_SECTION = _SECTIONS[b"fact"]
 _KINDS = {kind.value.encode(): kind for kind in ObservationKind}
 _FACTS = {
     name.encode(): (name, low, 19 if name in ("nice", "agent_nice") else MAX_NUMBER) for name, low in FACTS.items()
 }
 """By the name on the wire: name, lowest and highest value."""
-_FACT_LINES = re.compile(rb"(?:fact [a-z0-9_]{1,64} [0-9-]{1,64}\n)++", re.ASCII)
-"""Nearly all lines of an answer: they are found and split at once, in half the time of line by line."""
-
 _OUTPUTS = (b"out", b"err", b"driver-out", b"driver-err")
 _FORGED = "Another process than the agent may have written into its pipe: `swapstone docs wire`, section 1."
 
@@ -186,16 +182,6 @@ class _Draft:
         self.crc = zlib.crc32(line + b"\n", self.crc)
         return None
 
-    def decode_facts(self, place: Place, lines: bytes) -> None:
-        """Decode lines of `_FACT_LINES`, which follow `place`."""
-        self.section = _FACT_SECTION
-        words = lines.split()
-        for token, number in zip(words[1::3], words[2::3], strict=True):
-            place.number += 1
-            self._decode_fact(place, token, number)
-        self.lines += len(words) // 3
-        self.crc = zlib.crc32(lines, self.crc)
-
     def _decode_fact(self, place: Place, token: bytes, number: bytes) -> None:
         known = _FACTS.get(token)
         if known is None:
@@ -281,15 +267,10 @@ class AnswerReader:
         if self._broken:
             raise WireError("The agent's output can't be read after an error.", "Restart the agent.")
         self._broken = True  # until this is done without an error
-        data, at = self._rest + data, 0
         answers: list[AgentAnswer] = []
-        while (end := data.find(b"\n", at)) >= 0:
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        for line in lines:
             draft = self._draft
-            if draft and draft.section <= _FACT_SECTION and (facts := _FACT_LINES.match(data, at)):
-                draft.decode_facts(self._place, facts[0])
-                at = facts.end()
-                continue
-            line, at = data[at:end], end + 1
             self._place.number += 1
             if len(line) > MAX_LINE_BYTES:
                 raise self._place.fault("the line is too long.")
@@ -302,7 +283,6 @@ class AnswerReader:
                     raise self._place.fault("the answer does not have the nonce of its request.", _FORGED)
                 self._draft = None
                 answers.append(answer)
-        self._rest = data[at:]
         if len(self._rest) > MAX_LINE_BYTES:
             self._place.number += 1
             raise self._place.fault("the line has no end.")

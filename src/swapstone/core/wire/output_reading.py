@@ -27,9 +27,12 @@ from swapstone.core.model import (
 )
 from swapstone.core.model.parts import load
 from swapstone.core.wire import AgentAnswer, ProcessOutcome, decode_workload_report
+from swapstone.core.wire.cyclictest import decode_cyclictest
 from swapstone.core.wire.protocol_text import Place
 from swapstone.core.wire.report_samples import samples_of
-from swapstone.core.workloads import TOOL_READERS, own_samples, read_named_figures
+from swapstone.core.workloads import own_samples
+from swapstone.core.workloads.named_figures import NamedFigures as PrintedFigures
+from swapstone.core.workloads.named_figures import decode_named_figures
 from swapstone.core.workloads.printed_numbers import printed_samples
 from swapstone.core.workloads.server_metrics import check_whole, server_samples
 
@@ -202,6 +205,7 @@ OWN_OUTPUT_BYTES = 16 << 20
 OWN_DISK_BYTES = 16 << 30
 """How much it may write to disk: enough for most programs, and a limit for one that never stops."""
 
+_NS_PER_US = 1000.0
 _MOST_STAT_BYTES = 1 << 16
 _STAT = re.compile(r"^[0-9]+ \(.*\) .*$", re.MULTILINE)
 
@@ -289,8 +293,8 @@ def _of_origin(workload: Workload) -> OutputReader:
             return _Report(workload)
         case Source(reader="", file=file):
             return NamedFigures(workload, file.partition(".")[0])
-        case Source(reader=reader):
-            return ToolOutput(workload, reader, MOST_TOOL_BYTES)
+        case Source():
+            return Cyclictest(workload, MOST_TOOL_BYTES)
         case UserSupplied(program=own):
             return _Own(workload, own)
         case PartOrigin(part=part, reader=place):
@@ -317,7 +321,7 @@ class _Report(OutputReader):
 
 
 class NamedFigures(OutputReader):
-    """Of a program that prints named figures (docs/wire.md, section 4).
+    """Of a program that prints named figures and series (docs/wire.md, section 4): the workload's metrics, no more and no fewer.
 
     Args:
         workload: of the trials.
@@ -329,40 +333,55 @@ class NamedFigures(OutputReader):
         self._program = program or workload.name.replace("-", "_")
 
     def read(self, answer: AgentAnswer) -> Measured:
-        """Return the figures."""
+        """Return the figures that were measured, in the order of the workload's metrics."""
         try:
-            figures = read_named_figures(self.workload, self._program, answer.stdout)
+            printed = decode_named_figures(answer.stdout)
+            values = self._checked(printed)
         except WireError as error:
             raise WireError(f"its output is unreadable: {error.message}") from error
-        return Measured(figures.samples, series=figures.series, seen=figures.seen)
+        measured = ((metric.name, values[metric.name]) for metric in self.workload.metrics)
+        return Measured(
+            tuple(Sample(metric=name, values=(value,)) for name, value in measured if value is not None),
+            series=tuple(Sample(metric=name, values=values) for name, values in printed.series),
+            seen=printed.seen,
+        )
+
+    def _checked(self, printed: PrintedFigures) -> dict[str, float | None]:
+        """Return the figures by name."""
+        if printed.name != self._program:
+            raise WireError(f"The output is of the program {printed.name!r}, not of {self._program!r}.")
+        values, metrics = dict(printed.figures), {metric.name for metric in self.workload.metrics}
+        if missing := sorted(metrics - set(values)):
+            raise WireError(f"The program does not print the metric {missing[0]} of {self.workload.name}.")
+        if unknown := sorted(set(values) - metrics):
+            raise WireError(f"The program prints {unknown[0]}, which is no metric of {self.workload.name}.")
+        return values
 
 
-class ToolOutput(OutputReader):
-    """Of a tool with a format of its own.
+class Cyclictest(OutputReader):
+    """Of a program that prints what cyclictest writes as JSON. The metrics are in nanoseconds.
 
     Args:
         workload: of the trials.
-        reader: the format, a name of `TOOL_READERS`.
         output_bytes: how much a trial may print.
     """
 
-    def __init__(self, workload: Workload, reader: str, output_bytes: int) -> None:
+    def __init__(self, workload: Workload, output_bytes: int = OUTPUT_BYTES) -> None:
         super().__init__(workload)
-        self._reader = reader
         self.output_bytes = output_bytes
 
     def read(self, answer: AgentAnswer) -> Measured:
-        """Return the figures, and the priorities that the tool's threads had."""
+        """Return the latencies, and the priorities that the program's threads had."""
         try:
-            figures = TOOL_READERS[self._reader](self.workload, answer.stdout)
+            found = decode_cyclictest(answer.stdout)
         except WireError as error:
             raise WireError(f"its output is unreadable: {error.message}") from error
+        values = dict(found.values)
         return Measured(
-            figures.samples,
-            histogram=figures.histogram,
-            by_processor=figures.by_processor,
-            series=figures.series,
-            seen=(*figures.seen, *_threads_seen(answer.stderr)),
+            tuple(Sample(metric=one.name, values=(values[one.name] * _NS_PER_US,)) for one in self.workload.metrics),
+            histogram=found.histogram,
+            by_processor=found.by_processor,
+            seen=_threads_seen(answer.stderr),
         )
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from swapstone.core.model import Metric, Sample
+from swapstone.core.model import Sample
 from swapstone.core.wire import WorkloadReport
-from swapstone.core.workloads import metrics
+from swapstone.core.workloads.metrics import BANDWIDTH, COMPUTING, FROM_AGENT
 
 _BYTES_PER_NS_IN_MB_PER_S = 1000.0
 
@@ -28,31 +28,23 @@ def samples_of(report: WorkloadReport, answer_facts: Mapping[str, int], operatio
         without a `memory` line, the run delay if a pass has none, the peak without the agent's fact.
     """
     passes = report.passes
-    found: list[tuple[Metric, Sequence[float]]] = [
-        (metrics.WALL, [one.wall_ns / report.ops for one in passes]),
-        (metrics.CPU, [one.cpu_ns / report.ops for one in passes]),
-    ]
+    values: dict[str, Sequence[float]] = {
+        "wall": [one.wall_ns / report.ops for one in passes],
+        "cpu": [one.cpu_ns / report.ops for one in passes],
+        **{name: [getattr(one, name) for one in passes] for name in ("minflt", "majflt", "nvcsw", "nivcsw")},
+        **{
+            entry.metric.name: [answer_facts[entry.fact] * entry.scale]
+            for entry in FROM_AGENT
+            if entry.fact in answer_facts
+        },
+    }
     delays = [one.run_delay_ns for one in passes if one.run_delay_ns is not None]
     if len(delays) == len(passes):
-        found.append((metrics.RUN_DELAY, delays))
-    if report.memory is not None:
-        found += [
-            (metrics.VIRT, [report.memory.virt_bytes]),
-            (metrics.RES, [report.memory.res_bytes]),
-            (metrics.DIRTY, [report.memory.dirty_bytes]),
-        ]
-    found += [
-        (entry.metric, [answer_facts[entry.fact] * entry.scale])
-        for entry in metrics.FROM_AGENT
-        if entry.fact in answer_facts
-    ]
-    found += [
-        (metrics.MINFLT, [one.minflt for one in passes]),
-        (metrics.MAJFLT, [one.majflt for one in passes]),
-        (metrics.NVCSW, [one.nvcsw for one in passes]),
-        (metrics.NIVCSW, [one.nivcsw for one in passes]),
-    ]
+        values["run_delay"] = delays
+    if (memory := report.memory) is not None:
+        values |= {"virt": [memory.virt_bytes], "res": [memory.res_bytes], "dirty": [memory.dirty_bytes]}
     if operation_bytes:
         moved = operation_bytes * report.ops * _BYTES_PER_NS_IN_MB_PER_S
-        found.append((metrics.BANDWIDTH, [moved / one.wall_ns for one in passes]))
-    return tuple(Sample(metric=metric.name, values=tuple(map(float, values))) for metric, values in found)
+        values["bandwidth"] = [moved / one.wall_ns for one in passes]
+    found = ((metric.name, values.get(metric.name)) for metric in (*COMPUTING, BANDWIDTH))
+    return tuple(Sample(metric=name, values=tuple(map(float, each))) for name, each in found if each is not None)

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from swapstone.core.model import FrozenStruct, WireError
 from swapstone.core.wire.protocol_text import MAX_NUMBER, Place, encode_text, show
 from swapstone.core.wire.protocol_words import WORKLOAD_HEADER as _HEADER
@@ -20,9 +22,9 @@ _PASS_FIELDS = (
     ("nivcsw", "the count of involuntary switches of pass {}", 0),
 )
 _MEMORY_FIELDS = (
-    ("virt_bytes", "the virtual memory"),
-    ("res_bytes", "the resident memory"),
-    ("dirty_bytes", "the dirty memory"),
+    ("virt_bytes", "the virtual memory", 0),
+    ("res_bytes", "the resident memory", 0),
+    ("dirty_bytes", "the dirty memory", 0),
 )
 
 
@@ -93,7 +95,7 @@ def encode_workload_report(report: WorkloadReport) -> bytes:
     for one in report.passes:
         lines.append(b"pass " + b" ".join(_pass_token(one, field) for field, _, _ in _PASS_FIELDS))
     if report.memory is not None:
-        lines.append(b"memory " + b" ".join(b"%d" % getattr(report.memory, field) for field, _ in _MEMORY_FIELDS))
+        lines.append(b"memory " + b" ".join(b"%d" % getattr(report.memory, field) for field, _, _ in _MEMORY_FIELDS))
     lines.append(b"malloc " + encode_text(report.malloc))
     lines += [b"mapped " + encode_text(path) for path in report.mapped]
     if report.check:
@@ -158,34 +160,26 @@ class _Reader:
     def text(self, word: bytes) -> str:
         return self.place.decode_text(self.rest_of(word))
 
-    def numbers(self, word: bytes, count: int) -> list[bytes]:
-        """Return the fields of the next line, which must have `count` of them."""
-        fields = self.rest_of(word).split(b" ")
-        if len(fields) != count:
-            raise self.place.fault(f"'{word.decode()}' has {len(fields)} numbers, not {count}.")
-        return fields
+    def numbers(self, word: bytes, fields: tuple[tuple[str, str, int], ...], index: int = 0) -> dict[str, int | None]:
+        """Return the numbers of the next line by their fields; None for one that is not counted.
+
+        Args:
+            word: with which the line begins.
+            fields: of the line.
+            index: number of the pass.
+        """
+        tokens = self.rest_of(word).split(b" ")
+        if len(tokens) != len(fields):
+            raise self.place.fault(f"'{word.decode()}' has {len(tokens)} numbers, not {len(fields)}.")
+        return {
+            field: None
+            if field == "run_delay_ns" and token == _UNCOUNTED
+            else self.place.decode_number(token, name.format(index), low)
+            for (field, name, low), token in zip(fields, tokens, strict=True)
+        }
 
     def number(self, word: bytes, name: str, low: int, high: int) -> int:
         return self.place.decode_number(self.rest_of(word), name, low, high)
-
-
-def _read_pass(reader: _Reader, index: int) -> Pass:
-    tokens = reader.numbers(b"pass", len(_PASS_FIELDS))
-    values: dict[str, int] = {}
-    for (field, name, low), token in zip(_PASS_FIELDS, tokens, strict=True):
-        if field != "run_delay_ns" or token != _UNCOUNTED:
-            values[field] = reader.place.decode_number(token, name.format(index), low)
-    delay = values.pop("run_delay_ns", None)
-    return Pass(run_delay_ns=delay, **values)
-
-
-def _read_memory(reader: _Reader) -> Memory:
-    tokens = reader.numbers(b"memory", len(_MEMORY_FIELDS))
-    values = {
-        field: reader.place.decode_number(token, name)
-        for (field, name), token in zip(_MEMORY_FIELDS, tokens, strict=True)
-    }
-    return Memory(**values)
 
 
 def _read_body(reader: _Reader) -> WorkloadReport:
@@ -203,8 +197,8 @@ def _read_body(reader: _Reader) -> WorkloadReport:
         if reader.peek() != b"pass":
             reader.next()
             raise reader.place.fault(f"the report has {index - 1} of {count} passes.", "The workload stopped early.")
-        reader.passes.append(_read_pass(reader, index))
-    memory = _read_memory(reader)
+        reader.passes.append(msgspec.convert(reader.numbers(b"pass", _PASS_FIELDS, index), Pass))
+    memory = msgspec.convert(reader.numbers(b"memory", _MEMORY_FIELDS), Memory)
     malloc = reader.text(b"malloc")
     mapped: list[str] = []
     while reader.peek() == b"mapped":

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from swapstone.core.model import OWN_SUITE, Experiment, Suite, Workload, find_named
 from swapstone.core.workloads.loads import LOADS, find_load
-from swapstone.core.workloads.output_readers import TOOL_READERS, Figures, read_named_figures
 from swapstone.core.workloads.own_workload import own_names, own_samples, own_workload
 from swapstone.core.workloads.printed_numbers import METRIC_EXAMPLE, parse_metric, undirected
 from swapstone.core.workloads.server_metrics import server_samples
@@ -15,8 +14,6 @@ from swapstone.core.workloads.suites import all_suites
 __all__ = [
     "LOADS",
     "METRIC_EXAMPLE",
-    "TOOL_READERS",
-    "Figures",
     "all_suites",
     "filled_load",
     "find_load",
@@ -27,7 +24,6 @@ __all__ = [
     "own_workload",
     "parse_metric",
     "programs_of",
-    "read_named_figures",
     "server_samples",
     "shared_machine_load",
     "undirected",

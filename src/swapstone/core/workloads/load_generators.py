@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 
-from swapstone.core.model import FrozenStruct, UserError, WireError
+from swapstone.core.model import FrozenStruct, UserError, WireError, refuse
 from swapstone.core.workloads.named_figures import decode_named_figures
 
 _COUNT, _DECIMAL = (
@@ -225,12 +225,15 @@ def check_reader(text: str) -> str:
             f"The pattern of --read is no regular expression: {error}.", f"For example: {PATTERN_EXAMPLE}"
         ) from error
     known = "requests, seconds, per_second, errors, and latencies such as p50_ms, p99_9_us or max_ns"
-    if wrong := next((name for name in groups if not _GROUP.fullmatch(name)), None):
-        raise UserError(f"--read has a group named {wrong!r}, which is unknown.", f"Known are {known}.")
-    if "requests" not in groups and "per_second" not in groups:
-        raise UserError(
-            "The pattern of --read has neither a group named requests nor one named per_second.", f"Known are {known}."
-        )
+    wrong = next((name for name in groups if not _GROUP.fullmatch(name)), "")
+    refuse(
+        (wrong, f"--read has a group named {wrong!r}, which is unknown.", f"Known are {known}."),
+        (
+            {"requests", "per_second"}.isdisjoint(groups),
+            "The pattern of --read has neither a group named requests nor one named per_second.",
+            f"Known are {known}.",
+        ),
+    )
     return text
 
 

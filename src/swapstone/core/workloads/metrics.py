@@ -20,35 +20,6 @@ CPU = Metric(
     meaning="processor time of one operation, user and system, all threads and the children waited for",
     leads=True,
 )
-RUN_DELAY = Metric(
-    name="run_delay",
-    unit="ns",
-    # Not in the family of times: it describes the machine, and must not widen the intervals of the work.
-    quantity=Quantity.EVENTS,
-    better=Direction.NEITHER,
-    meaning="time in which the main thread was ready in one pass, but had no processor: a cost of the machine's load",
-)
-VIRT = Metric(
-    name="virt",
-    unit="B",
-    quantity=Quantity.MEMORY,
-    better=Direction.LOWER,
-    meaning="anonymous address space at the end of the last pass, without the stack",
-)
-RES = Metric(
-    name="res",
-    unit="B",
-    quantity=Quantity.MEMORY,
-    better=Direction.LOWER,
-    meaning="resident anonymous memory at the end of the last pass, without the stack (Rss)",
-)
-DIRTY = Metric(
-    name="dirty",
-    unit="B",
-    quantity=Quantity.MEMORY,
-    better=Direction.LOWER,
-    meaning="private dirty anonymous memory at the end of the last pass, without the stack (Private_Dirty)",
-)
 MAXRSS = Metric(
     name="maxrss",
     unit="B",
@@ -56,36 +27,6 @@ MAXRSS = Metric(
     better=Direction.LOWER,
     meaning="peak resident size of the largest process of the run",
 )
-MINFLT = Metric(
-    name="minflt",
-    unit="1",
-    quantity=Quantity.EVENTS,
-    better=Direction.LOWER,
-    meaning="minor page faults in one pass: without input or output",
-)
-MAJFLT = Metric(
-    name="majflt",
-    unit="1",
-    quantity=Quantity.EVENTS,
-    better=Direction.LOWER,
-    meaning="major page faults in one pass: with input from a disk",
-)
-NVCSW = Metric(
-    name="nvcsw",
-    unit="1",
-    quantity=Quantity.EVENTS,
-    better=Direction.LOWER,
-    meaning="voluntary context switches in one pass: the work had to wait",
-)
-NIVCSW = Metric(
-    name="nivcsw",
-    unit="1",
-    quantity=Quantity.EVENTS,
-    better=Direction.NEITHER,
-    meaning="involuntary context switches in one pass, by preemption: a cost of the machine's load",
-)
-
-
 BANDWIDTH = Metric(
     name="bandwidth",
     unit="MB/s",
@@ -113,9 +54,64 @@ FROM_AGENT: tuple[AgentMetric, ...] = (AgentMetric(fact="maxrss_bytes", metric=M
 """The registry of such metrics: an entry here is measured, compared, reported and exported."""
 
 _BESIDE_TIME = (
-    *(RUN_DELAY, VIRT, RES, DIRTY),
+    Metric(
+        name="run_delay",
+        unit="ns",
+        # Not in the family of times: it describes the machine, and must not widen the intervals of the work.
+        quantity=Quantity.EVENTS,
+        better=Direction.NEITHER,
+        meaning="time in which the main thread was ready in one pass, but had no processor: a cost of the machine's load",
+    ),
+    Metric(
+        name="virt",
+        unit="B",
+        quantity=Quantity.MEMORY,
+        better=Direction.LOWER,
+        meaning="anonymous address space at the end of the last pass, without the stack",
+    ),
+    Metric(
+        name="res",
+        unit="B",
+        quantity=Quantity.MEMORY,
+        better=Direction.LOWER,
+        meaning="resident anonymous memory at the end of the last pass, without the stack (Rss)",
+    ),
+    Metric(
+        name="dirty",
+        unit="B",
+        quantity=Quantity.MEMORY,
+        better=Direction.LOWER,
+        meaning="private dirty anonymous memory at the end of the last pass, without the stack (Private_Dirty)",
+    ),
     *(entry.metric for entry in FROM_AGENT),
-    *(MINFLT, MAJFLT, NVCSW, NIVCSW),
+    Metric(
+        name="minflt",
+        unit="1",
+        quantity=Quantity.EVENTS,
+        better=Direction.LOWER,
+        meaning="minor page faults in one pass: without input or output",
+    ),
+    Metric(
+        name="majflt",
+        unit="1",
+        quantity=Quantity.EVENTS,
+        better=Direction.LOWER,
+        meaning="major page faults in one pass: with input from a disk",
+    ),
+    Metric(
+        name="nvcsw",
+        unit="1",
+        quantity=Quantity.EVENTS,
+        better=Direction.LOWER,
+        meaning="voluntary context switches in one pass: the work had to wait",
+    ),
+    Metric(
+        name="nivcsw",
+        unit="1",
+        quantity=Quantity.EVENTS,
+        better=Direction.NEITHER,
+        meaning="involuntary context switches in one pass, by preemption: a cost of the machine's load",
+    ),
 )
 
 COMPUTING: tuple[Metric, ...] = (WALL, CPU, *_BESIDE_TIME)
@@ -146,24 +142,14 @@ _MEANINGS = {
 }
 
 
-def _of_process(metric: Metric) -> Metric:
-    return msgspec.structs.replace(metric, meaning=_MEANINGS.get(metric.name, metric.meaning), leads=False)
+def _of_process(name: str) -> Metric:
+    metric = next(metric for metric in COMPUTING if metric.name == name)
+    return msgspec.structs.replace(metric, meaning=_MEANINGS.get(name, metric.meaning), leads=False)
 
 
 def _share_of_cpu(name: str, meaning: str) -> Metric:
     return Metric(name=name, unit="ns", quantity=Quantity.TIME, better=Direction.LOWER, meaning=meaning)
 
-
-TREE_CPU = _share_of_cpu(
-    "tree_cpu", "processor time of all processes of the run, also of those that were not waited for"
-)
-TREE_MEMORY = Metric(
-    name="tree_memory",
-    unit="B",
-    quantity=Quantity.MEMORY,
-    better=Direction.LOWER,
-    meaning="most memory charged to the run's cgroup at one time: of all its processes, its kernel objects, and files that it read first",
-)
 
 EXIT_STATUS = Metric(
     name="exit_status",
@@ -174,18 +160,33 @@ EXIT_STATUS = Metric(
 )
 
 _FROM_FACTS: tuple[tuple[Metric, tuple[str, ...], int], ...] = (
-    (_of_process(WALL), ("wall_ns",), 1),
-    (_of_process(CPU), ("user_us", "system_us"), _NS_PER_US),
+    (_of_process("wall"), ("wall_ns",), 1),
+    (_of_process("cpu"), ("user_us", "system_us"), _NS_PER_US),
     (_share_of_cpu("user", "of cpu, in the program"), ("user_us",), _NS_PER_US),
     (_share_of_cpu("system", "of cpu, in the kernel"), ("system_us",), _NS_PER_US),
-    *((_of_process(entry.metric), (entry.fact,), entry.scale) for entry in FROM_AGENT),
-    (_of_process(MINFLT), ("minflt",), 1),
-    (_of_process(MAJFLT), ("majflt",), 1),
-    (_of_process(NVCSW), ("nvcsw",), 1),
-    (_of_process(NIVCSW), ("nivcsw",), 1),
-    (_of_process(RUN_DELAY), ("run_delay_ns",), 1),
-    (TREE_CPU, ("tree_cpu_us",), _NS_PER_US),
-    (TREE_MEMORY, ("tree_memory_bytes",), 1),
+    *((_of_process(entry.metric.name), (entry.fact,), entry.scale) for entry in FROM_AGENT),
+    (_of_process("minflt"), ("minflt",), 1),
+    (_of_process("majflt"), ("majflt",), 1),
+    (_of_process("nvcsw"), ("nvcsw",), 1),
+    (_of_process("nivcsw"), ("nivcsw",), 1),
+    (_of_process("run_delay"), ("run_delay_ns",), 1),
+    (
+        _share_of_cpu("tree_cpu", "processor time of all processes of the run, also of those that were not waited for"),
+        ("tree_cpu_us",),
+        _NS_PER_US,
+    ),
+    (
+        Metric(
+            name="tree_memory",
+            unit="B",
+            quantity=Quantity.MEMORY,
+            better=Direction.LOWER,
+            meaning="most memory charged to the run's cgroup at one time: of all its processes, its kernel objects, "
+            "and files that it read first",
+        ),
+        ("tree_memory_bytes",),
+        1,
+    ),
 )
 """Each metric with the facts whose sum it is, and the factor from their unit to the metric's."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 
-from swapstone.core.model import Direction, Metric, OwnProgram, PrintedNumber, Quantity, Sample, UserError
+from swapstone.core.model import Direction, Metric, OwnProgram, PrintedNumber, Quantity, Sample, UserError, refuse
 from swapstone.core.model.frozen_struct import LARGEST_NUMBER, SMALLEST_NUMBER
 from swapstone.core.workloads.metrics import EXIT_STATUS, PROCESS_METRICS
 
@@ -101,14 +101,18 @@ def parse_metric(text: str) -> PrintedNumber:
     name, bracket, options = head.strip().partition("[")
     name, options, closed = name.rstrip(), options.removesuffix("]"), options.endswith("]") or not bracket
     valid = name.isprintable() and "=" not in name and not {"[", "]"} & {*name, *options}
-    if not found or not closed or not name or not valid:
-        raise UserError(
-            f"--metric {text!r} is not NAME[UNIT,DIRECTION]=regex:PATTERN.", f"For example: {METRIC_EXAMPLE}"
-        )
-    if name in RESERVED_NAMES:
-        raise UserError(
-            f"--metric can't be named {name!r}: Swapstone has a metric of that name.", "Give it another name."
-        )
+    refuse(
+        (
+            not (found and closed and name and valid),
+            f"--metric {text!r} is not NAME[UNIT,DIRECTION]=regex:PATTERN.",
+            f"For example: {METRIC_EXAMPLE}",
+        ),
+        (
+            name in RESERVED_NAMES,
+            f"--metric can't be named {name!r}: Swapstone has a metric of that name.",
+            "Give it another name.",
+        ),
+    )
     unit, direction = _options(name, options)
     _check_pattern(name, pattern)
     metric = Metric(

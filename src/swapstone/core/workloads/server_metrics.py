@@ -17,6 +17,20 @@ REQUESTS = Metric(
     better=Direction.HIGHER,
     meaning="requests answered in a second, as the load generator counts them",
 )
+
+
+def _of_requests(name: str, meaning: str, unit: str = "1", better: Direction = Direction.LOWER) -> Metric:
+    quantity = Quantity.TIME if unit == "ns" and better is not Direction.NEITHER else Quantity.EVENTS
+    return Metric(name=f"{name}_per_request", unit=unit, quantity=quantity, better=better, meaning=meaning)
+
+
+def _memory(name: str, meaning: str) -> Metric:
+    return Metric(name=name, unit="B", quantity=Quantity.MEMORY, better=Direction.LOWER, meaning=meaning)
+
+
+CPU = _of_requests(
+    "cpu", "the server's own processor time of one request, user and system, without the load generator's", "ns"
+)
 PER_CPU_SECOND = Metric(
     name="requests_per_cpu_s",
     unit="1/s",
@@ -25,67 +39,54 @@ PER_CPU_SECOND = Metric(
     meaning="requests answered in a second of the server's own processor time",
 )
 
-
-def _per_request(name: str, meaning: str) -> Metric:
-    return Metric(
-        name=f"{name}_per_request",
-        unit="ns",
-        quantity=Quantity.TIME,
-        better=Direction.LOWER,
-        meaning=meaning,
-    )
-
-
-def _events(name: str, meaning: str, better: Direction = Direction.LOWER) -> Metric:
-    return Metric(name=f"{name}_per_request", unit="1", quantity=Quantity.EVENTS, better=better, meaning=meaning)
-
-
-CPU = _per_request(
-    "cpu", "the server's own processor time of one request, user and system, without the load generator's"
-)
-USER = _per_request("user", "of that, in the program (counted in ticks of 10 ms)")
-SYSTEM = _per_request("system", "of that, in the kernel (counted in ticks of 10 ms)")
-DRIVER = msgspec.structs.replace(
-    _per_request("driver_cpu", "the load generator's processor time of one request: not the server's cost"),
-    better=Direction.NEITHER,
-    quantity=Quantity.EVENTS,  # a cost of measuring: not in the family of times
-)
-PEAK = Metric(
-    name="peak",
-    unit="B",
-    quantity=Quantity.MEMORY,
-    better=Direction.LOWER,
-    meaning="peak resident size of the server, from its start to the end of the load",
-)
-RESIDENT = Metric(
-    name="resident",
-    unit="B",
-    quantity=Quantity.MEMORY,
-    better=Direction.LOWER,
-    meaning="resident size of the server at the end of the load",
-)
-MINFLT = _events("minflt", "minor page faults of the server in one request")
-MAJFLT = _events("majflt", "page faults of the server that waited for input, of one request")
-NVCSW = _events("nvcsw", "context switches of one request because the server had to wait")
-NIVCSW = _events(
-    "nivcsw",
-    "context switches of one request because the server was preempted, by the load generator or the machine",
-    Direction.NEITHER,
-)
-
 UNSEEN_SHARE = 0.05
 """Context switches of threads that ended are not counted. The metrics are left out if more than this share could be missing."""
 
-_PER_REQUEST: tuple[tuple[Metric, str, float], ...] = (
-    (CPU, "server_cpu_ns", 1.0),
-    (USER, "server_user_us", 1000.0),
-    (SYSTEM, "server_system_us", 1000.0),
-    (MINFLT, "server_minflt", 1.0),
-    (MAJFLT, "server_majflt", 1.0),
-    (NVCSW, "server_nvcsw", 1.0),
-    (NIVCSW, "server_nivcsw", 1.0),
+_FROM_FACTS: tuple[tuple[Metric, tuple[str, ...], float], ...] = (
+    (CPU, ("server_cpu_ns",), 1.0),
+    (_of_requests("user", "of that, in the program (counted in ticks of 10 ms)", "ns"), ("server_user_us",), 1000.0),
+    (_of_requests("system", "of that, in the kernel (counted in ticks of 10 ms)", "ns"), ("server_system_us",), 1000.0),
+    (PER_CPU_SECOND, (), 0.0),  # of CPU
+    (
+        _memory("peak", "peak resident size of the server, from its start to the end of the load"),
+        ("server_peak_bytes",),
+        1.0,
+    ),
+    (_memory("resident", "resident size of the server at the end of the load"), ("server_rss_bytes",), 1.0),
+    (_of_requests("minflt", "minor page faults of the server in one request"), ("server_minflt",), 1.0),
+    (
+        _of_requests("majflt", "page faults of the server that waited for input, of one request"),
+        ("server_majflt",),
+        1.0,
+    ),
+    (
+        _of_requests("nvcsw", "context switches of one request because the server had to wait"),
+        ("server_nvcsw",),
+        1.0,
+    ),
+    (
+        _of_requests(
+            "nivcsw",
+            "context switches of one request because the server was preempted, by the load generator or the machine",
+            better=Direction.NEITHER,
+        ),
+        ("server_nivcsw",),
+        1.0,
+    ),
+    (
+        _of_requests(  # a cost of measuring: not in the family of times
+            "driver_cpu",
+            "the load generator's processor time of one request: not the server's cost",
+            "ns",
+            Direction.NEITHER,
+        ),
+        ("driver_user_us", "driver_system_us"),
+        1000.0,
+    ),
 )
-_SWITCHES = (NVCSW.name, NIVCSW.name)
+"""Each metric with the facts whose sum it is, and the factor from their unit to the metric's. All but memory is divided by the requests."""
+
+_SWITCHES = frozenset({"server_nvcsw", "server_nivcsw"})
 
 
 def latency_metric(name: str) -> Metric:
@@ -103,7 +104,7 @@ def latency_metric(name: str) -> Metric:
 def server_metrics(generator: LoadGenerator) -> tuple[Metric, ...]:
     """Return the metrics of a server."""
     latencies = tuple(map(latency_metric, percentiles_of(generator.reader)))
-    rest = (USER, SYSTEM, PER_CPU_SECOND, PEAK, RESIDENT, MINFLT, MAJFLT, NVCSW, NIVCSW, DRIVER)
+    rest = (metric for metric, _, _ in _FROM_FACTS if metric is not CPU)
     # At a constant rate, requests per second follow from the schedule.
     leads = REQUESTS if is_closed(generator.reader) else CPU
     first = (msgspec.structs.replace(metric, leads=metric is leads) for metric in (REQUESTS, CPU))
@@ -127,17 +128,13 @@ def server_samples(generator: LoadGenerator, facts: Mapping[str, int], output: b
     if report.per_second is not None:
         values[REQUESTS.name] = report.per_second
     values |= {f"latency_{name}": value for name, value in report.latencies}
-    if requests:
-        for metric, fact, scale in _PER_REQUEST:
-            if fact in facts and not (metric.name in _SWITCHES and _unseen(facts)):
-                values[metric.name] = facts[fact] * scale / requests
-        if facts.get("server_cpu_ns"):
-            values[PER_CPU_SECOND.name] = requests / (facts["server_cpu_ns"] / 1e9)
-        if "driver_user_us" in facts:
-            values[DRIVER.name] = (facts["driver_user_us"] + facts["driver_system_us"]) * 1000 / requests
-    for metric, fact in ((PEAK, "server_peak_bytes"), (RESIDENT, "server_rss_bytes")):
-        if fact in facts:
-            values[metric.name] = float(facts[fact])
+    for metric, names, scale in _FROM_FACTS:
+        count = 1 if metric.quantity is Quantity.MEMORY else requests
+        hidden = not _SWITCHES.isdisjoint(names) and _unseen(facts)
+        if names and count and not hidden and all(name in facts for name in names):
+            values[metric.name] = scale * sum(facts[name] for name in names) / count
+    if requests and facts.get("server_cpu_ns"):
+        values[PER_CPU_SECOND.name] = requests / (facts["server_cpu_ns"] / 1e9)
     order = [metric.name for metric in server_metrics(generator)]
     return tuple(Sample(metric=name, values=(values[name],)) for name in order if name in values)
 

@@ -12,7 +12,7 @@ from swapstone.core.factors.elf_file import DamagedElfError, open_elf
 from swapstone.core.model import Run, UnavailableError
 from swapstone.core.targets import MachineConfig
 from swapstone.core.targets.observed_target import ObservedTarget
-from swapstone.core.workloads.output_readers import decode_cyclictest
+from swapstone.core.wire.cyclictest import decode_cyclictest
 from swapstone.parts.explain.instruments.code_files import read_code
 from swapstone.parts.explain.instruments.counted_runs import (
     KERNEL_START,

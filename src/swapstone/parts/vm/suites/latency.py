@@ -5,8 +5,7 @@ from __future__ import annotations
 
 from swapstone.core.model import Direction, MachineNeeds, Metric, PartOrigin, Quantity, Source, Suite, Workload
 from swapstone.core.model.experiment import WAKEUP_INTERVAL_US
-from swapstone.core.wire.output_reading import OUTPUT_BYTES, ToolOutput
-from swapstone.core.workloads.output_readers import PERCENTILES
+from swapstone.core.wire.cyclictest import PERCENTILES
 
 CYCLES = 10_000
 
@@ -41,18 +40,11 @@ class ImageTool(PartOrigin, frozen=True, kw_only=True):
 
     part: str = "vm"
     subject: str = "swapstone.parts.vm.subjects.image_tool:ImageProgram"
-    reader: str = "swapstone.parts.vm.suites.latency:ImageToolOutput"
+    reader: str = "swapstone.core.wire.output_reading:Cyclictest"
     several: tuple[str, ...] = ()
     package: str
     carried: str
     carried_several: str
-
-
-class ImageToolOutput(ToolOutput):
-    """Reads what such a program prints."""
-
-    def __init__(self, workload: Workload) -> None:
-        super().__init__(workload, "cyclictest", OUTPUT_BYTES)
 
 
 def _options(threads: str, cycles: int) -> str:

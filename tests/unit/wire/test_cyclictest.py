@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 
 from swapstone.core.model import Quantity, WireError, percentile
-from swapstone.core.wire.output_reading import OUTPUT_BYTES, reader_of
+from swapstone.core.wire import AgentAnswer, ProcessOutcome
+from swapstone.core.wire.cyclictest import decode_cyclictest
+from swapstone.core.wire.output_reading import OUTPUT_BYTES, Measured, reader_of
 from swapstone.core.workloads import find_suite, find_workload
-from swapstone.core.workloads.output_readers import TOOL_READERS, decode_cyclictest
 from swapstone.parts.vm.suites.latency import BINS, CYCLES, ImageTool
 
 RECORDED = Path(__file__).parents[2] / "recorded"
@@ -33,9 +34,13 @@ def thread(**values: object) -> Callable[[Any], object]:
     return lambda document: document["thread"]["0"].update(values)
 
 
+def measured(output: bytes) -> Measured:
+    return reader_of(CYCLICTEST).read(AgentAnswer(id="t", stdout=output, outcome=ProcessOutcome.EXITED, code=0))
+
+
 def test_a_recorded_output_is_read_with_every_cycle() -> None:
     printed = json.loads(OUTPUT)["thread"]["0"]
-    figures = TOOL_READERS["cyclictest"](CYCLICTEST, OUTPUT)
+    figures = measured(OUTPUT)
     values = {sample.metric: sample.values for sample in figures.samples}
     every = sorted(int(edge) for edge, count in printed["histogram"].items() for _ in range(count))
     assert len(every) == CYCLES == sum(count for _, count in figures.histogram)
@@ -157,7 +162,7 @@ def test_each_processor_has_a_histogram_and_the_figures_are_of_all() -> None:
     before, now = dict(one.values), dict(two.values)
     assert (now["max"], now["min"]) == (before["max"] + 2, before["min"])
     assert now["avg"] == pytest.approx(before["avg"] + 1)
-    assert TOOL_READERS["cyclictest"](CYCLICTEST, changed(_two_threads)).by_processor == two.by_processor
+    assert measured(changed(_two_threads)).by_processor == two.by_processor
 
 
 def test_two_threads_on_one_processor_are_refused() -> None:
