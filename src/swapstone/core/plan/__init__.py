@@ -114,11 +114,8 @@ def block(
     )
 
 
-_EXTRA = (*(0,) * 13, 1, 1, 2)
-"""How many runs more are discarded, each equally likely. A block takes 13 % longer for it where one run is always discarded."""
-
-_EARLIER_EXTRA = (0, 0, 0, 0, 1, 1, 2)
-"""By rules below `EQUAL_EXTRA_RULES`: 29 % longer, so that fewer small differences were found in the same time."""
+_EXTRA = (0, 0, 0, 0, 1, 1, 2)
+"""Each number is half as likely as the one before."""
 
 
 def extra_runs(experiment: Experiment, index: int, group: Group, label: str, discarded: int) -> int:
@@ -130,18 +127,13 @@ def extra_runs(experiment: Experiment, index: int, group: Group, label: str, dis
     """
     if not discarded or experiment.rules < DIRECTION_RULES:
         return 0
-    numbers, drawn_for = _extra(experiment), group if experiment.rules >= EQUAL_EXTRA_RULES else (*group, label)
-    return numbers[int.from_bytes(_rank(experiment.seed, index, "extra", *drawn_for)[:8]) % len(numbers)]
-
-
-def _extra(experiment: Experiment) -> tuple[int, ...]:
-    return _EXTRA if experiment.rules >= EQUAL_EXTRA_RULES else _EARLIER_EXTRA
+    drawn_for = group if experiment.rules >= EQUAL_EXTRA_RULES else (*group, label)
+    return _EXTRA[int.from_bytes(_rank(experiment.seed, index, "extra", *drawn_for)[:8]) % len(_EXTRA)]
 
 
 def runs_each(experiment: Experiment, discarded: int) -> float:
     """Return how many runs are made for a measured one on average, with itself, if so many are discarded."""
-    numbers = _extra(experiment) if discarded and experiment.rules >= DIRECTION_RULES else (0,)
-    extra = sum(numbers) / len(numbers)
+    extra = sum(_EXTRA) / len(_EXTRA) if discarded and experiment.rules >= DIRECTION_RULES else 0.0
     return 1 + discarded + extra
 
 
