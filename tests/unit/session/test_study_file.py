@@ -12,10 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from swapstone.core.model import UserError
+from swapstone.core.session import study_file
 from swapstone.core.session.options import Measuring, Place, Settings, VirtualMachine, Workloads
 from swapstone.core.session.request import resolve
 from swapstone.core.session.study_file import (
+    Study,
     decode_study,
+    list_studies,
     load_study,
     studies_dir,
     study_names,
@@ -163,6 +166,18 @@ def test_an_own_program_in_a_part_replaces_the_suites_of_the_top() -> None:
     bundled, own = study.parts()
     assert (bundled.settings.workloads.suites, bundled.own) == (("libc",), None)
     assert own.settings.workloads == Workloads() and own.own == {"command": "/bin/true"}
+
+
+def test_a_bad_file_among_the_studies_is_listed_with_its_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "good.toml").write_bytes(HEAD)
+    (tmp_path / "bad.toml").write_bytes(b"title = 3")
+    monkeypatch.setattr(study_file, "studies_dir", lambda: tmp_path)
+    found = dict(list_studies())
+    bad = found["bad"]
+    assert isinstance(bad, UserError) and bad.message.startswith("bad.toml is not a study: key title")
+    assert isinstance(found["good"], Study)
 
 
 def test_an_unknown_key_is_refused() -> None:

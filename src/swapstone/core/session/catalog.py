@@ -8,13 +8,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from swapstone.core.factors import all_factors
-from swapstone.core.model import RecordError
+from swapstone.core.model import RecordError, UserError
 from swapstone.core.model.architectures import ARCHITECTURES
 from swapstone.core.model.parts import provided
 from swapstone.core.record import default_root, list_records, load, record_name
 from swapstone.core.session.command_text import command_line
 from swapstone.core.session.option_values import format_duration
-from swapstone.core.session.study_file import load_study, study_names
+from swapstone.core.session.study_file import list_studies
 from swapstone.core.targets import target_kinds
 from swapstone.core.workloads import LOADS, all_suites
 
@@ -45,6 +45,14 @@ class Listing(NamedTuple):
     head: tuple[str, ...]
     rows: Callable[[], Iterable[Sequence[object]]]
     order: int
+
+
+def _studies() -> Iterator[Sequence[object]]:
+    for name, study in list_studies():
+        if isinstance(study, UserError):
+            yield name, "", "", f"unreadable: {study.message}"
+        else:
+            yield name, len(study.part) or 1, format_duration(study.total_budget_ns), study.question
 
 
 def _records() -> Iterator[Sequence[object]]:
@@ -108,15 +116,7 @@ _LISTS = (
         lambda: ((kind.name, kind.usage, ",".join(kind.clocks), kind.description) for kind in target_kinds()),
         60,
     ),
-    Listing(
-        "studies",
-        ("study", "parts", "budget", "question"),
-        lambda: (
-            (name, len(study.part) or 1, format_duration(study.total_budget_ns), study.question)
-            for name, study in ((each, load_study(each)) for each in study_names())
-        ),
-        80,
-    ),
+    Listing("studies", ("study", "parts", "budget", "question"), _studies, 80),
     Listing("records", ("record", "created", "state", "runs", "experiment"), _records, 90),
 )
 

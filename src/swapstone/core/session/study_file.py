@@ -195,6 +195,15 @@ def study_names() -> tuple[str, ...]:
     return tuple(sorted(path.stem for path in studies_dir().glob("*.toml")))
 
 
+def list_studies() -> Iterator[tuple[str, Study | UserError]]:
+    """Yield every shipped study by name. A file that is no study gives the error with the reason."""
+    for name in study_names():
+        try:
+            yield name, load_study(name)
+        except UserError as error:
+            yield name, error
+
+
 def is_part_name(text: str) -> bool:
     """Return whether a text can be the name of a part, which is that of its folder."""
     return _PART_NAME.fullmatch(text) is not None
