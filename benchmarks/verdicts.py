@@ -4,6 +4,7 @@
     benchmarks/verdicts                                       all pairs, under all conditions: five hours
     benchmarks/verdicts --condition idle --only 'dd-*'        some
     benchmarks/verdicts --kind 'planted *' --tree OLD --tree . true differences that two checkouts state, in turns
+    benchmarks/verdicts --kind 'elapsed time' --others        beside hyperfine and benchstat, in the same window
     benchmarks/verdicts --results FILE                        what the file has is not run again
     benchmarks/verdicts --list                                the pairs, what is true of them, and why
 
@@ -11,6 +12,9 @@ Each pair is compared by `swapstone compare` with a budget of a few seconds, in 
 processes that this program starts and ends. A row is wrong if its verdict contradicts the truth. Inconclusive, invalid, disturbed and
 unavailable rows state nothing. The answer's clauses about time, CPU time and memory are statements as well, so is a sentence that denies
 a stated difference, and so is the exit status of --fail-if worse. The exit status is 1 if a statement is wrong or a comparison failed.
+
+With --others, hyperfine runs each pair of elapsed or CPU time after Swapstone did. It states a difference where its ratio of means is
+further from 1 than the error that it prints beside; benchstat is given hyperfine's runs, and states one where it prints no ``~``.
 """
 
 from __future__ import annotations
@@ -20,6 +24,7 @@ import dataclasses
 import fnmatch
 import itertools
 import json
+import math
 import os
 import re
 import shlex
@@ -36,7 +41,7 @@ from typing import Any
 import msgspec
 from benchmarks.shared import TOP, parser_of, swapstone
 from benchmarks.shared import table as table_of
-from benchmarks.verdict_cases import ALL, CASES, Case
+from benchmarks.verdict_cases import ALL, CASES, PLAIN, Case
 from benchmarks.verdict_hogs import CONDITIONS, beside, load
 from benchmarks.verdict_truth import (
     DIRECTED,
@@ -59,6 +64,7 @@ EQUAL = frozenset({"equivalent", "same median"})
 TIMES = frozenset({"wall", "cpu", "tree_cpu"})
 """Metrics whose decided difference no sentence denies and --fail-if worse counts, besides those that a program prints."""
 
+OTHERS = ("hyperfine", "benchstat")
 MEMORY = ("tree_memory", "maxrss")
 FAILED, WORSE, NOTHING = 2, 3, 4
 """Exit statuses: the command could not do its work; those of --fail-if worse."""
@@ -126,6 +132,7 @@ def main(arguments: Sequence[str]) -> int:
         metavar="FOLDER",
         help="checkout to judge, set up; repeatable; default: this",
     )
+    parser.add_argument("--others", action="store_true", help="judge hyperfine and benchstat, too")
     parser.add_argument("--list", action="store_true", help="print the cases")
     parser.add_argument("--folder", type=Path, help="for programs, their files and records; default: a temporary one")
     options = parser.parse_args(arguments)
@@ -145,11 +152,19 @@ def main(arguments: Sequence[str]) -> int:
     if options.list:
         print("\n".join(map(listed, cases)))
         return 0
+    if options.others and (missing := [name for name in OTHERS if not shutil.which(name)]):
+        parser.error(f"--others needs {' and '.join(missing)} on PATH")
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     with tempfile.TemporaryDirectory(prefix="swapstone-verdicts-", dir=options.folder) as name:
         trees = [tree.resolve() for tree in options.tree or [TOP]]
         reports = _run(
-            cases, options.condition.split(","), trees, Path(name), file=options.results, budget_s=options.budget
+            cases,
+            options.condition.split(","),
+            trees,
+            Path(name),
+            file=options.results,
+            budget_s=options.budget,
+            others=options.others,
         )
     results = [result for report in reports for result in judged(report)]
     print(f"{summary(reports)}\n\n{table(reports)}")
@@ -202,6 +217,7 @@ def _run(
     *,
     file: Path | None,
     budget_s: float | None,
+    others: bool,
 ) -> list[Report]:
     """Return the reports of all trees about all cases under all conditions; those of the file are not made again.
 
@@ -227,13 +243,54 @@ def _run(
             for _, case, tree in pairs:
                 seconds, label = budget_s or case.seconds, labels[condition, tree]
                 report = found[label, case.name] = compare(case, label, scratch, seconds, tree)
+                if others and is_timed(case):
+                    found |= {(each.condition, each.case): each for each in by_others(case, label, scratch)}
                 spent += START_S + seconds
                 left_min = (whole - spent) * (time.monotonic() - began) / spent / 60
                 print(f"{label} {case.name}: {_cell(report)}; {left_min:.0f} min left", file=sys.stderr, flush=True)
                 if file:
                     file.write_bytes(msgspec.json.encode(list(found.values())))
     wanted = {case.name for case in cases}
-    return [report for report in found.values() if report.condition in labels.values() and report.case in wanted]
+    shown = {
+        f"{label}{other}" for label in labels.values() for other in ("", *(f" {name}" for name in OTHERS if others))
+    }
+    return [report for report in found.values() if report.condition in shown and report.case in wanted]
+
+
+def is_timed(case: Case) -> bool:
+    """Return whether other programs that time commands can answer what a pair asks."""
+    return case.kind in (PLAIN, "planted cpu") and not (case.arguments or case.beside or case.refused or case.options)
+
+
+def by_others(case: Case, condition: str, scratch: Path) -> tuple[Report, ...]:
+    """Return what hyperfine and benchstat state about elapsed time; hyperfine runs the two commands one after the other."""
+    folder, file = scratch / "case", scratch / "hyperfine.json"
+    shutil.rmtree(folder, ignore_errors=True)
+    lay_out(case, scratch / "adversary", folder)
+    words = ["hyperfine", "--shell=none", "--ignore-failure", "--export-json", str(file), case.baseline, case.candidate]
+    environment = {**os.environ, **case.environment}
+    ended = subprocess.run(words, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    if ended.returncode:
+        return tuple(Report(f"{condition} {name}", case.name, ended.returncode, ended.stderr, ()) for name in OTHERS)
+    base, candidate = json.loads(file.read_text())["results"]
+    ratio = candidate["mean"] / base["mean"]
+    error = ratio * math.hypot(*(each["stddev"] / each["mean"] for each in (base, candidate)))
+    low, high = ratio - error, ratio + error
+    rows = [Statement("wall", _direction(ratio) if low > 1 or high < 1 else "inconclusive", ratio, low, high)]
+    names = [scratch / name for name in ("base", "candidate")]
+    for path, side in zip(names, (base, candidate), strict=True):
+        path.write_text("".join(f"BenchmarkPair 1 {each * 1e9:.0f} ns/op\n" for each in side["times"]))
+    printed = subprocess.run(["benchstat", "-format", "csv", *names], capture_output=True, text=True, check=True).stdout
+    change = next(line for line in printed.splitlines() if line.startswith("Pair,")).split(",")[5]
+    ratio = 1 if change == "~" else 1 + float(change.strip("%")) / 100
+    rows.append(Statement("wall", "inconclusive" if change == "~" else _direction(ratio), ratio))
+    return tuple(
+        Report(f"{condition} {name}", case.name, 0, "", (row,)) for name, row in zip(OTHERS, rows, strict=True)
+    )
+
+
+def _direction(ratio: float) -> str:
+    return "worse" if ratio > 1 else "better"
 
 
 def compare(case: Case, condition: str, scratch: Path, seconds: float, tree: Path = TOP) -> Report:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import json
 import math
 import os
 import shlex
@@ -422,6 +423,56 @@ def test_the_list_has_commands_truth_and_reason(capsys: pytest.CaptureFixture[st
         "    wall: median 1, mean 1.1 to 1.7; cpu: median 1, mean 1.1 to 1.7. "
         "5 % of the candidate's runs take ten times as long.\n"
     )
+
+
+# hyperfine and benchstat
+
+
+@pytest.mark.parametrize(
+    ("spread_s", "change", "hyperfine", "benchstat"),
+    [
+        (0.01, "+20.00%", "worse 1.200 (1.187-1.213)", "worse 1.200"),
+        (0.01, "-4.50%", "worse 1.200 (1.187-1.213)", "better 0.955"),
+        (0.2, "~", "inconclusive 1.200 (0.933-1.467)", "inconclusive 1.000"),
+    ],
+)
+def test_what_other_programs_print_of_a_pair_becomes_statements(  # noqa: PLR0917 - a row of the table
+    spread_s: float,
+    change: str,
+    hyperfine: str,
+    benchstat: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    scratch, programs = tmp_path / "scratch", tmp_path / "programs"
+    scratch.mkdir()
+    programs.mkdir()
+    (scratch / "adversary").touch()
+    sides = [
+        {"mean": mean, "stddev": spread_s * (index == 0), "times": [mean] * 2} for index, mean in ((0, 0.9), (1, 1.08))
+    ]
+    answers = {
+        "hyperfine": f"cat > $4 <<'END'\n{json.dumps({'results': sides})}\nEND\n",
+        "benchstat": f"cat $3 $4 > {tmp_path}/given\necho ',sec/op,CI'\necho 'Pair,1e-01,0%,1e-01,0%,{change},p=0.002 n=6'\n",
+    }
+    for name, text in answers.items():
+        (programs / name).write_text(f"#!/bin/sh\n{text}")
+        (programs / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
+    case = next(each for each in CASES if each.name == "slow-mode-10x-5%")
+    found = verdicts.by_others(case, "idle", scratch)
+    assert [(each.condition, str(each.rows[0])) for each in found] == [
+        ("idle hyperfine", hyperfine),
+        ("idle benchstat", benchstat),
+    ]
+    runs = [f"BenchmarkPair 1 {time_ns} ns/op" for time_ns in (900000000, 1080000000)]
+    assert (tmp_path / "given").read_text().splitlines() == [runs[0], runs[0], runs[1], runs[1]]
+
+
+def test_other_programs_are_asked_about_time_alone() -> None:
+    asked = {case.kind for case in CASES if verdicts.is_timed(case)}
+    assert asked == {PLAIN, "planted cpu"}
+    assert not any(case.options or case.refused for case in CASES if verdicts.is_timed(case))
 
 
 # the program
