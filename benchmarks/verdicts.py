@@ -401,7 +401,7 @@ def wrong_status(case: Case, report: Report) -> str:
     stated = [row for row in leading if row.verdict not in NOT_STATED]
     if not case.same_work:
         return "" if report.status == WORSE or not set(case.excusing).isdisjoint(report.caveats) else "different work"
-    worse = [row for row in leading if row.verdict in ("worse", "worse tail")]
+    worse = [row for row in leading if row.verdict in ("worse", "worse tail", "mixed")]
     if worse and report.status in (0, WORSE):
         return (
             "a row is worse" if report.status == 0 and any(_is_beyond(row, case.margin / 100) for row in worse) else ""

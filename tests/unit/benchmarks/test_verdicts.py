@@ -276,6 +276,7 @@ def test_an_answer_is_judged_by_the_truth_of_what_it_names() -> None:
     ("fields", "verdict", "right"),
     [
         ({}, "worse", {3}),
+        ({}, "mixed", {0, 3}),
         ({}, "inconclusive", {0, 4}),
         ({}, "better", {0}),
         ({"same_work": False}, "invalid", {3}),

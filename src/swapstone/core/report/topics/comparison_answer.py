@@ -190,7 +190,7 @@ def _special(place: Place, mean: Mean | None, rows: Sequence[Comparison], found:
     if mean is not None and len(usable) == 1 and usable[0].verdict is Verdict.MIXED:
         return (
             f"no verdict on {formatting.safe(mean.name)} of {candidate} against {baseline} on {scope}: its median is "
-            f"{formatting.digits(mean.effect)} times, {tails.detail(usable[0]) or 'and its mean differs in the opposite direction'}"
+            f"{tails.average_text(usable[0], 'median') or f'{formatting.digits(mean.effect)} times'}"
         )
     if (
         mean is not None
