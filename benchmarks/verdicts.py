@@ -436,7 +436,7 @@ def summary(reports: Sequence[Report], cases: Sequence[Case] = CASES) -> str:
         truth = first.case.truth_text(first.row.metric)
         lines.append(f"WRONG {condition} {case}, {first.row.metric}: {first.row}; truth: {truth}; {why}{others}")
     lines += [
-        f"FAILED {each.condition} {each.case}: {(each.message.strip() or f'exit status {each.status}').splitlines()[-1]}"
+        f"FAILED {each.condition} {each.case}: {(each.message.strip() or f'exit status {each.status}').splitlines()[-1][:200]}"
         for each in reports
         if not judged(each, cases)
     ]
