@@ -115,10 +115,14 @@ def test_an_error_of_the_machine_names_the_command_that_continues(
     assert swapstone.load(path).verify().ok
 
 
-def test_a_bug_is_not_called_an_error_of_the_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(experiment, "prepare", _fails(errno.EBADF))
-    with pytest.raises(OSError, match="Bad file descriptor"):
+@pytest.mark.parametrize("where", ["prepare", "record_verdicts"])
+def test_a_bug_is_not_called_an_error_of_the_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    monkeypatch.setattr(experiment, where, _fails(errno.EBADF))
+    with pytest.raises(OSError, match="Bad file descriptor") as caught:
         _compared(tmp_path, "r")
+    assert caught.value.__cause__ is None, "no error is its own cause"
 
 
 def test_a_record_that_cant_be_sealed_keeps_the_first_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -252,8 +252,8 @@ def _sealed_on_error(writer: RecordWriter, options: RunOptions) -> Iterator[None
             error.status = error.finding.status
         elif isinstance(error, AgentStartError):
             error.hint = f"{error.hint} Then continue: {again}"
-        elif isinstance(error, OSError):
-            raise (as_user_error(error, f"continue: {again}") or error) from error
+        elif isinstance(error, OSError) and (known := as_user_error(error, f"continue: {again}")):
+            raise known from error
         raise
     except KeyboardInterrupt:
         pass
@@ -283,8 +283,9 @@ def _finish(writer: RecordWriter, ending: SessionEnd) -> Path:
     try:
         writer.seal(ending.state, ending.why, record_verdicts(writer.read_back()))
     except OSError as error:
-        known = as_user_error(error, f"continue: {interrupted.resume}")
-        raise known or error from error
+        if known := as_user_error(error, f"continue: {interrupted.resume}"):
+            raise known from error
+        raise
     except KeyboardInterrupt:
         if load(writer.path).seal is None:
             raise interrupted from None

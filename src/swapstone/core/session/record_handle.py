@@ -83,8 +83,9 @@ class Record:
             error.hint = hint_of(error, f"read it: swapstone show {shlex.quote(str(self.path))}")
             raise
         except OSError as error:
-            known = as_user_error(error, f"read it: swapstone show {shlex.quote(str(self.path))}")
-            raise known or error from error
+            if known := as_user_error(error, f"read it: swapstone show {shlex.quote(str(self.path))}"):
+                raise known from error
+            raise
 
     @property
     def experiment(self) -> Experiment:

@@ -228,7 +228,7 @@ def _packages(cross: CrossCompiler, libc: str) -> tuple[str, ...]:
 
 def _code() -> tuple[str, ...]:
     """Return digests of the code that makes an SDK."""
-    files = (Path(str(module.__file__)) for module in (sdk_files, sdk_files, cross_compilers))
+    files = (Path(str(module.__file__)) for module in (sdk_files, cross_compilers))
     return tuple(hashlib.sha256(path.read_bytes()).hexdigest() for path in (*files, Path(__file__)))
 
 
