@@ -36,7 +36,7 @@ CASES = [
     (["compare", "--resume", "last", "--confidence", "95"], "it takes no --confidence", "--budget"),
     (["compare", "--resume", "last", "--target", "host"], "it takes no --target", "--budget"),
     (["compare", "--resume", "last", "--suite", "libc"], "it takes no --suite.", "--budget"),
-    (["compare", "--resume", "last", "--null"], "it takes no --null", "--budget"),
+    (["compare", "--resume", "last", "--null"], "it takes no --null", "--store, --executor and --recheck may be given"),
     (["study", "musl-vs-glibe"], "no study named 'musl-vs-glibe'", "'musl-vs-glibc'"),
     (["show", "nowhere"], "no record named", ""),
     (["list", "factor"], "factor", "factors"),

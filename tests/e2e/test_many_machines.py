@@ -237,6 +237,10 @@ def test_options_of_many_machines_are_of_the_virtual_clock(tmp_path: Path) -> No
         result = swapstone(tmp_path, *base, option, value, expect=2)
         assert f"{option} is of the virtual clock" in result.stderr and "--target vm" in result.stderr
     assert "no value for --recheck" in swapstone(tmp_path, *base, "--recheck", "x", expect=2).stderr
+    swapstone(tmp_path, *base, "--only", "b_malloc_tiny1", "--blocks", "1", "--out", "measured")
+    for option in ("--store=store", "--executor=threads:2", "--recheck=2%"):
+        result = swapstone(tmp_path, "compare", "--resume", "measured", option, expect=2)
+        assert f"{option.partition('=')[0]} is of the virtual clock" in result.stderr, "it is not ignored"
     assert not list(tmp_path.glob("store*"))
 
 

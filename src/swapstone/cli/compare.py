@@ -21,6 +21,7 @@ from swapstone.core.report.context import Selection
 from swapstone.core.session.agreement_output import agreement_of
 from swapstone.core.session.compare_options import ComparisonRun, resume_named, run_options
 from swapstone.core.session.record_handle import Record
+from swapstone.core.session.run_options import WITH_RESUME
 
 
 @click.command(cls=CompareCommand)
@@ -33,7 +34,7 @@ from swapstone.core.session.record_handle import Record
 @click.option(
     "--resume",
     metavar="RECORD",
-    help="Resume an interrupted record; accepts only --budget, --guest-timeout, --fail-if, --trust and --all beside it.",
+    help=f"Resume an interrupted record; accepts only {WITH_RESUME} beside it, and --all.",
     shell_complete=COMPLETIONS["records"],
 )
 @TRUST
@@ -125,13 +126,13 @@ def compare_command(
 
 
 _WITH_RESUME = {
-    *("resume", "budget", "guest_timeout", "every", "fail_if", "trust", "help"),
+    *("resume", "budget", "no_cache", "guest_timeout", "every", "fail_if", "trust", "help"),
     *GROUPS["Many machines"],
 }
 
 
 def _check_no_other_options(context: click.Context) -> None:
-    """Raise a `UserError` for anything beside --resume, --budget and --all on the command line, which would be ignored."""
+    """Raise a `UserError` for anything on the command line that a resumed record would ignore."""
     what = typed_option(context, lambda name: name not in _WITH_RESUME)
     what = what if what is None or what.startswith("-") else "FACTOR=LEVELS"
     if not what and program_of(context) is not None:
@@ -139,5 +140,5 @@ def _check_no_other_options(context: click.Context) -> None:
     if what:
         raise UserError(
             f"--resume continues an experiment with its own options: it takes no {what}.",
-            "Only --budget, --guest-timeout, --fail-if, --trust and --all may be given beside it.",
+            f"Only {WITH_RESUME} may be given beside it, and --all.",
         )

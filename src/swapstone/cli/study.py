@@ -21,6 +21,7 @@ from swapstone.core.session import api
 from swapstone.core.session.options import settings_from, typed
 from swapstone.core.session.record_handle import Record
 from swapstone.core.session.request import complete_target
+from swapstone.core.session.run_options import WITH_RESUME
 from swapstone.exit_status import ExitStatus
 
 
@@ -45,7 +46,7 @@ from swapstone.exit_status import ExitStatus
 @click.option(
     "--resume",
     metavar="FOLDER",
-    help="Resume an interrupted study; accepts --budget, --trust and --executor beside it.",
+    help=f"Resume an interrupted study; accepts only {WITH_RESUME} beside it, and --all.",
     shell_complete=COMPLETIONS["study_folders"],
 )
 @TRUST

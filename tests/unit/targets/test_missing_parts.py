@@ -52,4 +52,4 @@ def test_no_other_machine_makes_runs() -> None:
         run_sharer(sharing)
     with pytest.raises(UserError, match="--store is of the virtual clock") as caught:
         check_sharing(builders.experiment(target="host"), sharing)
-    assert caught.value.hint == ""
+    assert caught.value.hint == "Leave --store out."

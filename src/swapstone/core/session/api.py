@@ -18,7 +18,7 @@ from swapstone.core.session.options import PIECES, Settings, given_settings, set
 from swapstone.core.session.progress import Progress, ProgressLike, as_progress
 from swapstone.core.session.record_handle import Record, open_record
 from swapstone.core.session.request import ExperimentRequest, request_of, resolve
-from swapstone.core.session.run_options import RunOptions, run_options_of
+from swapstone.core.session.run_options import WITH_RESUME, RunOptions, run_options_of
 from swapstone.core.session.study import StudyResult
 from swapstone.core.session.study_file import load_study, study_path
 from swapstone.core.session.study_run import STUDY
@@ -106,7 +106,7 @@ def study(
         (
             resume is not None and (name or only_parts or out or set(given) - {"budget"}),
             "A study resumes with its own options.",
-            "Leave out all but --budget, --no-cache, --store, --executor and --recheck.",
+            f"Leave out all but {WITH_RESUME}.",
         ),
     )
     if resume is not None:

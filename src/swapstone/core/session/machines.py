@@ -69,7 +69,7 @@ def check_sharing(experiment: Experiment, sharing: RunSharing) -> None:
         return
     raise UserError(
         f"{sharing.options()[0]} is of the virtual clock, on which a run is the same on every machine; a measured time is not.",
-        target_hint("shares_runs", "Add: {}"),
+        f"Leave {sharing.options()[0]} out" + target_hint("shares_runs", ", or compare with {}") + ".",
     )
 
 

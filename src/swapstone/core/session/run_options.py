@@ -39,6 +39,9 @@ class RunOptions:
 
 DEFAULT_OPTIONS = RunOptions()
 
+WITH_RESUME = "--budget, --no-cache, --guest-timeout, --fail-if, --trust, --store, --executor and --recheck"
+"""What may be given with a record or a study that is resumed, beside what is printed."""
+
 
 def run_options_of(settings: Settings, fail_if: Sequence[str] = (), *, trust: bool = False) -> RunOptions:
     """Return how an experiment with these settings runs.
