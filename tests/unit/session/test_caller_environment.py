@@ -4,11 +4,12 @@
 from __future__ import annotations
 
 import os
+from typing import Any
 
 import msgspec
 import pytest
 
-from swapstone.core.model import OwnProgram, UserError
+from swapstone.core.model import CommandLine, FactorLevels, OwnProgram, UserError
 from swapstone.core.run.own_program import own_recipe
 from swapstone.core.session.caller_environment import fixed_environment_note, inherited_environment
 from tests.unit import builders
@@ -56,28 +57,54 @@ def test_other_machines_and_the_virtual_clock_have_the_fixed_environment(target:
 
 
 @pytest.mark.parametrize(
-    ("shell", "named"),
+    ("shell", "gets"),
     [
         ({}, ""),
         ({"LANG": "C", "LC_CTYPE": "POSIX", "TZ": ""}, ""),
         ({"HOME": "/home/x"}, ""),
-        ({"LANG": "de_DE.UTF-8"}, "LANG=de_DE.UTF-8"),
-        ({"LC_ALL": "C.UTF-8", "LANG": "de_DE"}, "LC_ALL=C.UTF-8"),
+        ({"LANG": "de_DE.UTF-8"}, "LC_ALL=C, not LANG=de_DE.UTF-8"),
+        ({"LC_ALL": "C.UTF-8", "LANG": "de_DE"}, "LC_ALL=C, not LC_ALL=C.UTF-8"),
         ({"LC_ALL": "C", "LANG": "de_DE", "LC_TIME": "de_DE"}, ""),
-        ({"LC_ALL": "", "LC_NUMERIC": "de_DE", "TZ": "Asia/Tokyo"}, "LC_NUMERIC=de_DE, TZ=Asia/Tokyo"),
+        ({"TZ": "Asia/Tokyo"}, "no TZ, not TZ=Asia/Tokyo"),
+        (
+            {"LC_ALL": "", "LC_NUMERIC": "de_DE", "TZ": "Asia/Tokyo"},
+            "LC_ALL=C and no TZ, not LC_NUMERIC=de_DE, TZ=Asia/Tokyo",
+        ),
     ],
 )
-@pytest.mark.parametrize("own", [None, OWN])
 def test_a_fixed_environment_is_stated_where_the_shell_has_another_one(
-    monkeypatch: pytest.MonkeyPatch, shell: dict[str, str], named: str, own: OwnProgram | None
+    monkeypatch: pytest.MonkeyPatch, shell: dict[str, str], gets: str
 ) -> None:
     for name, value in shell.items():
         monkeypatch.setenv(name, value)
+    note = fixed_environment_note(builders.experiment(own=OWN))
+    assert note == (f"Your program gets {gets} of this shell. --env NAME=VALUE sets one." if gets else "")
+    assert fixed_environment_note(builders.experiment()) == "", "the locale is a part of the work of suites"
+    assert fixed_environment_note(builders.experiment(own=OWN, target="fake:x")) == ""
+
+
+@pytest.mark.parametrize(
+    ("given", "gets"),
+    [
+        ({"environment": (("LC_ALL", "C.UTF-8"),)}, "no TZ, not TZ=Asia/Tokyo"),
+        ({"environment": (("TZ", "UTC"),)}, "LC_ALL=C, not LANG=de_DE.UTF-8"),
+        ({"commands": (CommandLine(name="a", words=("/p",), environment=(("TZ", "UTC"),)),)}, "LC_ALL=C, not LANG="),
+        ({"environment": (("TZ", "UTC"), ("LC_ALL", "C"))}, ""),
+    ],
+)
+def test_what_the_user_sets_is_not_called_fixed(
+    monkeypatch: pytest.MonkeyPatch, given: dict[str, Any], gets: str
+) -> None:
+    for name, value in {"LANG": "de_DE.UTF-8", "TZ": "Asia/Tokyo"}.items():
+        monkeypatch.setenv(name, value)
+    own = msgspec.structs.replace(OWN, **given)
     note = fixed_environment_note(builders.experiment(own=own))
-    hint = " --env NAME=VALUE sets one." if own else ""
-    text = f"Programs run with the locale C and without TZ, not with {named} of this shell.{hint}"
-    assert note == (text if named else "")
-    assert fixed_environment_note(builders.experiment(own=own, target="fake:x")) == ""
+    assert note.startswith(f"Your program gets {gets}") if gets else not note
+    varied = (
+        FactorLevels(factor="env:LC_ALL", levels=("C", "C.UTF-8")),
+        FactorLevels(factor="env:TZ", levels=("", "UTC")),
+    )
+    assert fixed_environment_note(builders.experiment(own=own, factors=varied)) == ""
 
 
 def test_what_a_record_can_not_store_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -41,23 +41,23 @@ def inherited_environment(target: str, clock: str) -> tuple[tuple[str, str], ...
 
 
 def fixed_environment_note(experiment: Experiment) -> str:
-    """Return a note if programs run in another locale or time zone than this shell has; empty if not.
+    """Return a note if an own program gets another locale or time zone than this shell has; empty if not, and for suites.
 
     Args:
         experiment: whose programs will run.
     """
     own = experiment.own
-    if experiment.simulated or (own is not None and own.inherited):
+    if own is None or own.inherited or experiment.simulated:
         return ""
-    given = dict(own.environment) if own is not None else {}
+    lines = (*own.environment, *(pair for line in own.commands for pair in line.environment))
+    given = {name for name, _ in lines} | {each.factor.removeprefix("env:") for each in experiment.factors}
     shell = {name: value for name, value in _of_shell().items() if name != "HOME" and name not in given}
-    if shell.get(_ALL):
+    if shell.get(_ALL) or _ALL in given:  # it is preferred to the other names of the locale
         shell = {name: value for name, value in shell.items() if name in {_ALL, "TZ"}}
-    other = ", ".join(f"{name}={value}" for name, value in sorted(shell.items()) if value not in _FIXED)
-    more = " --env NAME=VALUE sets one." if own is not None else ""
-    return (
-        f"Programs run with the locale C and without TZ, not with {safe(other)} of this shell.{more}" if other else ""
-    )
+    other = {name: value for name, value in sorted(shell.items()) if value not in _FIXED}
+    gets = " and ".join([*([f"{_ALL}=C"] if other.keys() - {"TZ"} else []), *(["no TZ"] if "TZ" in other else [])])
+    shown = ", ".join(f"{name}={value}" for name, value in other.items())
+    return f"Your program gets {gets}, not {safe(shown)} of this shell. --env NAME=VALUE sets one." if other else ""
 
 
 def _of_shell() -> dict[str, str]:
