@@ -11,6 +11,7 @@ import msgspec
 import pytest
 
 from swapstone.core.factors import ProgramFacts, Recipe
+from swapstone.core.factors.free_factor import COMMAND_LINE
 from swapstone.core.model import (
     Cpus,
     LoadGenerator,
@@ -59,12 +60,38 @@ def asked(cpus: tuple[int, ...], pinned: Cpus) -> TrialRequest:
     return subject_of(workload).request(trial_spec(Variant(levels=()), program, cpus=cpus))
 
 
-def test_what_is_known_of_the_program_is_answered_by_its_subject() -> None:
-    """A method of subjects that neither the server nor its program answered would be the default: wrong files were not found."""
-    of_all = {"join", "with_symbols", "run", "failure", "judge"}
+def test_a_server_is_judged_as_its_program_is() -> None:
+    """With all that the program's subject knows, such as why another command line is seen."""
+    own = OwnProgram(name="s", arguments=("/s", "{n}"), directory="/")
+    variant = Variant(levels=(("{n}", "1"),))
+    answer = AgentAnswer(
+        id="a", outcome=ProcessOutcome.DRIVEN, code=0, driver_stdout=GOOD, observed=((COMMAND_LINE, "/other\x002\0"),)
+    )
+    judged = []
+    for generators in ((), (GENERATOR,)):
+        found = experiment(own=msgspec.structs.replace(own, load_generators=generators))
+        outcome = ProcessOutcome.DRIVEN if generators else ProcessOutcome.EXITED
+        program = Program("/s", Recipe(), None, folder="/")
+        judged.append(
+            subject_of(own_workload(found)).judge(
+                trial_spec(variant, program), msgspec.structs.replace(answer, outcome=outcome), lambda _: None
+            )
+        )
+    plain, server = judged
+    assert plain.status is server.status is Status.REFUSED
+    assert plain.reason == server.reason
+    assert "it executed another program in its place" in server.reason
+
+
+def test_a_server_has_what_its_program_has() -> None:
+    workload = find_workload("server", "http(paced)")
+    subject = subject_of(workload)
+    inner = subject_of(msgspec.structs.replace(workload, load_generator=None))
+    names = ("needs_compiler", "empty_programs", "aborts_early", "carries_files", "max_passes", "output_is_evidence")
+    assert [getattr(subject, name) for name in names] == [getattr(inner, name) for name in names]
     methods = {name for name, each in vars(Subject).items() if callable(each) and not name.startswith("_")}
-    answered = vars(server.Server).keys() | vars(subject_of(find_workload("server", "http(paced)"))).keys()
-    assert methods - of_all <= answered
+    own = {name for name in methods if getattr(getattr(subject, name), "__self__", None) is subject}
+    assert own == {"check", "build", "machine_config", "request", "run"}
 
 
 def test_a_template_is_filled_for_each_trial() -> None:

@@ -138,8 +138,8 @@ class Subject(abc.ABC):
         aborts_early: whether the session ends if the first block shows that there is nothing to compare.
         carries_files: whether `build` gives a target without shared files what the program needs
             (`swapstone.core.targets.Target.put_files`).
-        output_is_evidence: whether its output also reports which levels were in force. Such a trial fails if its output is unreadable;
-            any other is refused first if a wrong level was in force.
+        output_is_evidence: whether its output, unless it is a server, also reports which levels were in force. Such a trial fails if its
+            output is unreadable; any other is refused first if a wrong level was in force.
     """
 
     max_passes: int = 0
@@ -333,7 +333,7 @@ class Subject(abc.ABC):
         if change := self.file_change(trial.program):
             return Judgement(Status.REFUSED, change)
         measured, unreadable = self._read(answer)
-        if unreadable and self.output_is_evidence:
+        if unreadable and self.output_is_evidence and not self.workload.load_generator:
             return Judgement(Status.FAILED, unreadable)
         evidence = self.evidence(trial, answer, inspect)
         evidence = msgspec.structs.replace(evidence, mapped=measured.mapped, malloc=measured.malloc, seen=measured.seen)

@@ -64,19 +64,13 @@ def _is_free(address: str, port: int) -> bool:
         return True
 
 
-_OF_PROGRAM = (
-    *("needs_compiler", "empty_programs", "aborts_early", "carries_files"),
-    *("notes", "base_recipe", "check_recipes", "equalize", "build_failure", "before", "after", "kept", "advice"),
-    *("file_change", "evidence", "explain_wrong_level", "wrong_files"),
-)
-"""The attributes and methods of a server that are those of its program."""
-
-
 class Server(Subject):
     """A subject that is a server, with its load generator.
 
+    What it does not define is that of its program, but `run`, which calls what it defines.
+
     Args:
-        inner: builds and starts the server; its evidence counts.
+        inner: builds, starts and judges the server.
         generator: sends the requests and prints the figures.
     """
 
@@ -86,8 +80,9 @@ class Server(Subject):
         super().__init__(inner.workload)
         self._inner = inner
         self._generator = generator
-        for name in _OF_PROGRAM:
-            setattr(self, name, getattr(inner, name))
+        for name in vars(Subject).keys() - vars(Server).keys() - {"run"}:
+            if not name.startswith("_"):
+                setattr(self, name, getattr(inner, name))
         self._in_guest = False
         self._driver: LoadDriver | None = None
         self._remote = RemoteProgram(path="", sha256="")
