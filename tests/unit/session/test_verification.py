@@ -425,3 +425,21 @@ def test_comparisons_without_any_run_are_left_out_of_large_experiments_and_not_o
         f"{left_out} comparisons of which no run was made are left out: no complete pair of runs."
     ]
     assert record_verdicts(view) == digest != verdicts_digest(shown)
+
+
+def test_metrics_of_all_processes_are_left_out_of_the_digest_of_large_experiments_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A script of one process has no rows of them, and none of sizes that would take their place."""
+    for name in ("a", "b"):
+        (tmp_path / name).write_text("#!/bin/sh\n")
+        (tmp_path / name).chmod(0o755)
+    record = swapstone.compare(
+        swapstone.Program(commands=[str(tmp_path / name) for name in ("a", "b")]),
+        swapstone.Measuring(blocks=1),
+        swapstone.Place(target="host"),
+        out=tmp_path / "record",
+    )
+    digest = record_verdicts(record.view)
+    monkeypatch.setattr(cells, "MOST_EMPTY_ROWS", 1)
+    assert record_verdicts(record.view) == digest

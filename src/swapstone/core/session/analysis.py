@@ -17,6 +17,7 @@ import msgspec
 from swapstone.core import plan
 from swapstone.core.comparison import SizeValues, analyse
 from swapstone.core.comparison.cells import measured_candidates
+from swapstone.core.comparison.process_tree import OF_ALL
 from swapstone.core.comparison.run_table import as_table
 from swapstone.core.model import Analysis, Caveat, CaveatKind, Comparison, RecordError, Verdict
 from swapstone.core.model.observation import EMULATED
@@ -75,12 +76,14 @@ def _left_out(view: RecordView) -> _LeftOut:
         if kept is None:
             yield from found
             return
-        rest = collections.deque(found)
+        rest, rows = collections.deque(found), {(c.suite, c.workload, c.load, c.metric.name) for c in found}
         labels, verdict = [variant.label for variant in variants[1:]], f"{Verdict.INCONCLUSIVE.value} none"
         for suite, name in experiment.workloads:
             for load in experiment.loads:
                 has = {each.label for each in kept.get((suite, name, load), ())}
                 for metric in workloads[name].metrics:
+                    if metric.name in OF_ALL.values() and (suite, name, load, metric.name) not in rows:
+                        continue  # as `metrics_of`
                     for label in labels:
                         if label in has:
                             yield rest.popleft()
