@@ -28,6 +28,11 @@ def test_a_comparison_on_a_board_uses_its_own_copies_of_both_c_libraries(tmp_pat
     assert len(runs) == 6 and {run["status"] for run in runs} == {"ok"}
     assert {dict(run["observed"])["libc"] for run in runs} == {"glibc", "musl"}
     manifest = json.loads((record / "manifest.json").read_text())
+    started = {
+        (each["variant"], each["sha256"]) for each in manifest["artifacts"] if each["workload"] == "b_malloc_tiny1"
+    }
+    assert started < {(each["variant"], each["sha256"]) for each in manifest["mapped"]}, "and what they map"
+    assert {(each["kept"], each["alone"]) for each in manifest["mapped"]} == {("", False)}, "alike in its page cache"
     tools = dict(manifest["tools"])
     assert tools["board"] == f"board, folder {ssh.board}"
     assert {name.split("-")[1] for name in tools if name.startswith("C library of ld-")} == {"linux", "musl"}
@@ -36,6 +41,21 @@ def test_a_comparison_on_a_board_uses_its_own_copies_of_both_c_libraries(tmp_pat
             assert f"--dynamic-linker={ssh.board}/files/" in each["command"]
     swapstone(tmp_path, "verify", str(record))
     assert not list(ssh.board.glob("scratch-*")) and not list(ssh.folder.glob("swapstone-board-lock-*"))
+
+
+def test_a_null_comparison_on_a_board_runs_a_copy_there(tmp_path: Path) -> None:
+    ssh, record = FakeSsh(tmp_path / "board"), tmp_path / "r"
+    words = (*EXPERIMENT, "--null", "--target", "ssh:board", "--blocks", "1", "--out", str(record))
+    swapstone(tmp_path, *words, PATH=ssh.path)
+    assert {run["status"] for run in runs_of(record)} == {"ok"}
+    manifest = json.loads((record / "manifest.json").read_text())
+    first, again = (
+        {each["path"] for each in manifest["mapped"] if each["variant"] == name and each["path"].endswith("/prog")}
+        for name in ("libc=glibc", "libc=glibc (again)")
+    )
+    assert len(first) == len(again) == 1 and first != again
+    built = {each["variant"]: each["path"] for each in manifest["artifacts"] if each["workload"] == "b_malloc_tiny1"}
+    assert built["libc=glibc"] == built["libc=glibc (again)"], "the file here"
 
 
 def test_a_shared_object_that_a_workload_loads_is_copied_with_it(tmp_path: Path) -> None:

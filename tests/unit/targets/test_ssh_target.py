@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 import stat
@@ -17,7 +18,7 @@ import msgspec
 import pytest
 
 from swapstone.core.model import UnavailableError, UserError
-from swapstone.core.targets import AgentStartError, MachineConfig, TargetError, agent_build, parse_target
+from swapstone.core.targets import AgentStartError, MachineConfig, SettledFile, TargetError, agent_build, parse_target
 from swapstone.core.wire import ProcessOutcome, TrialRequest
 from swapstone.parts.boards.targets import board_scripts
 from swapstone.parts.boards.targets import ssh_target as module
@@ -118,6 +119,55 @@ def test_files_beside_a_program_are_beside_it_on_the_board(ssh: FakeSsh, tmp_pat
         copies = ssh.called().count("cat >")
         assert target.put(folders[0] / "program", (folders[0] / "data.so",)) == places[0]
         assert ssh.called().count("cat >") == copies
+
+
+def test_a_file_that_was_copied_is_written_once_more_with_the_same_content(
+    target: SshTarget,
+) -> None:
+    """So that files of earlier sessions, and those that ssh brought in other pieces, lie in the page cache alike."""
+    place, content = Path(target.put(Path("/bin/true"))), Path("/bin/true").read_bytes()
+    before = place.stat()
+    found = target.settle(str(place))
+    assert found == SettledFile(hashlib.sha256(content).hexdigest(), len(content), "")
+    after = place.stat()
+    assert after.st_ino != before.st_ino and after.st_mode == before.st_mode
+    assert place.read_bytes() == content
+    assert [each.name for each in place.parent.iterdir()] == [place.name]
+    assert target.run(asked(target, str(place))).outcome is ProcessOutcome.EXITED
+    assert target.settle("/bin/sh") is None, "a file of the board, which all variants share"
+
+
+@pytest.mark.parametrize(
+    ("cat", "reason"),
+    [
+        ("echo No space left >&2; return 1", "it could not be written anew there: No space left"),
+        ('head -c 99 "$1"', "it could not be written anew there: its content was another one then"),
+    ],
+)
+def test_a_file_that_can_t_be_written_once_more_stays_as_it_is(target: SshTarget, cat: str, reason: str) -> None:
+    place, content = Path(target.put(Path("/bin/true"))), Path("/bin/true").read_bytes()
+    target.board.ask(f"cat() {{ {cat}; }}")
+    found = target.settle(str(place))
+    assert found is not None and found.kept == reason
+    assert place.read_bytes() == content
+    assert [each.name for each in place.parent.iterdir()] == [place.name]
+
+
+def test_a_copy_for_a_null_comparison_has_an_equally_long_path_and_the_same_files_beside_it(
+    target: SshTarget, tmp_path: Path
+) -> None:
+    (tmp_path / "data.so").write_text("beside\n")
+    (tmp_path / "program").write_text('#!/bin/sh\ncat "${0%/*}/data.so"\n')
+    (tmp_path / "program").chmod(0o755)
+    alone, with_data = target.put(Path("/bin/true")), target.put(tmp_path / "program", (tmp_path / "data.so",))
+    for place in (alone, with_data):
+        copy = target.copied(place)
+        assert copy != place and len(copy) == len(place)
+        assert Path(copy).read_bytes() == Path(place).read_bytes()
+        facts = target.inspect(place)
+        assert target.inspect(copy) == (msgspec.structs.replace(facts, path=copy) if facts else None)
+    assert target.run(asked(target, copy)).stdout == b"beside\n"
+    assert target.copied("/bin/sh") == ""
 
 
 def test_without_sha256sum_files_are_read_back(ssh: FakeSsh, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -344,12 +344,12 @@ class Engine:
 
     @property
     def _settles(self) -> bool:
-        """Return whether the files in which variants differ are settled: by the current rules."""
-        return "shares_files" in self._target.offers and self._experiment.rules >= DIRECTION_RULES
+        """Return whether the files in which variants differ are settled: by the current rules, unless each run boots with new ones."""
+        return self._experiment.rules >= DIRECTION_RULES and "boots" not in self._target.offers
 
     def _observes_memory(self, trial: Trial) -> bool:
         """Return whether a trial is a warm-up run, whose times count nowhere."""
-        return self._settles and trial.block == 0
+        return self._settles and trial.block == 0 and "shares_files" in self._target.offers
 
     def _add_mapped(self, key: Key, *paths: str) -> None:
         """Add files of a variant to those that are settled where they differ. The paths of files in a root are those of others here."""

@@ -38,6 +38,7 @@ class MappedFiles:
         self._known = len(self._found) + len(self._resident)
         self._mapped: dict[tuple[str, str], dict[str, set[str]]] = {}
         self._settled_file = functools.cache(target.settle)
+        self._is_here = "shares_files" in target.offers
 
     def add(self, key: tuple[str, str, str], paths: Iterable[str]) -> None:
         """Add files that a variant, (suite, workload, label), starts or maps, by their paths on the target."""
@@ -74,7 +75,7 @@ class MappedFiles:
                         sha256=found.sha256,
                         bytes=found.size,
                         kept=found.kept,
-                        alone=_is_alone(Path(path)),
+                        alone=self._is_here and _is_alone(Path(path)),
                     )
         known, self._known = self._known, len(self._found) + len(self._resident)
         return self._known != known

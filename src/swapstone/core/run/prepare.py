@@ -265,10 +265,13 @@ def _copied(program: Program, target: Target) -> Program:
     if program.root or program.file or program.carried or not (path := target.copied(program.path)):
         return program
     facts = program.facts and msgspec.structs.replace(program.facts, path=target.real_path(path))
+    artifact = program.artifact  # on another machine its path is that of the file here
     return dataclasses.replace(
         program,
         path=path,
-        artifact=program.artifact and msgspec.structs.replace(program.artifact, path=path),
+        artifact=msgspec.structs.replace(artifact, path=path)
+        if artifact and artifact.path == program.path
+        else artifact,
         facts=facts,
         stamp=program.stamp and stamp_of(path),
         original=program.path,

@@ -127,7 +127,7 @@ def _page_cache(kept: tuple[str, ...]) -> Iterator[Caveat]:
         kind=CaveatKind.PAGE_CACHE,
         message=f"The variants' files do not lie in the page cache alike: {kept[0]}{more}. Memory is not judged where the difference is "
         "smaller than these files; differences of a few per cent in CPU time may come from it too.",
-        hint="End what has the files mapped, or copy them to a disk and compare the copies.",
+        hint="End what has the files mapped, or compare copies of them on a disk that has room.",
     )
 
 

@@ -437,7 +437,7 @@ class Target(Closing):
         return str(folder)
 
     def settle(self, path: str) -> SettledFile | None:  # noqa: ARG002 - targets that run programs in place need it
-        """Bring a program's pages in the page cache into the same state as those of other programs, without changing its file.
+        """Bring a program's pages in the page cache into the same state as those of other programs, without changing its content.
 
         Args:
             path: on the target.

@@ -224,7 +224,7 @@ MOST_FILE_BYTES = 256 << 20
 
 _SHA256 = re.compile(r"([0-9a-f]{64})\b", re.ASCII)
 _NAME = re.compile(r"[A-Za-z0-9_+.@=-]{1,92}", re.ASCII)
-_FOLDER_DIGITS = 32
+FOLDER_DIGITS = 32
 _SHORT_NAME, _PLACE_BYTES, _LONG_PLACE_BYTES = 28, 60, 124
 
 
@@ -339,13 +339,13 @@ class Board:
         data = self.connection.ask(step_script(step), ending(self._word), MOST_ANSWER_BYTES, beside_s)
         return decode_board_answer(b"\n" + data, self._word)
 
-    def put(self, path: Path, *, name: str = "", folder_digest: str = "") -> str:
+    def put(self, path: Path, *, name: str = "", folder: str = "") -> str:
         """Copy a file, unless it is there.
 
         Args:
             path: of this machine.
             name: on the board; empty for its name here.
-            folder_digest: hexadecimal; its first 32 digits are the name of its folder there. Empty for digits of the content.
+            folder: the name of its folder there, of hexadecimal digits; empty for digits of the content.
 
         Returns:
             Its path there. Names up to 28 bytes have equally long paths.
@@ -362,12 +362,30 @@ class Board:
             content = path.read_bytes()
         digest = hashlib.sha256(content).hexdigest() * 2
         size = _PLACE_BYTES if len(name) <= _SHORT_NAME else _LONG_PLACE_BYTES
-        folder = folder_digest[:_FOLDER_DIGITS] or digest[: size - len(name)]
-        there = f"{self.folder}/files/{folder}/{name}"
+        there = f"{self.folder}/files/{folder or digest[: size - len(name)]}/{name}"
         if self.placed.get(there) != content:
             self._require(there, content)
             self.placed[there] = content
         return there
+
+    def write_anew(self, path: str) -> str:
+        """Copy a file of `placed` on the board, in place of itself.
+
+        The pages of such files lie in the page cache alike, as one program wrote all in the same way. What ssh brought was written in
+        pieces as they arrived, and a file of an earlier session may have been read from storage. After a reboot, `connect` reads all alike.
+
+        Returns:
+            Why it could not be written; empty if it was.
+        """
+        part = f"{path}.part"
+        written = self.ask(
+            f"if why=$({{ cat {path} >{part} && chmod 700 {part} && mv -f {part} {path}; }} 2>&1); then part written; "
+            f"else rm -f {part}; part why; printf '%s\\n' \"$why\"; fi"
+        )
+        if "written" in written.parts and self.has_file(path, self.placed[path]):
+            return ""
+        self._require(path, self.placed[path])
+        return f"it could not be written anew there: {written.text('why') or 'its content was another one then'}"
 
     def agent_command(self, agent: str, which: str = "", group: str = "") -> tuple[str, ...]:
         """Return the command of this machine that runs an agent there; `connect` ends what a lost connection left of it.

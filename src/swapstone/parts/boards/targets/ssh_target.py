@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import fnmatch
 import functools
+import hashlib
 import os
 import shlex
 import subprocess
@@ -31,6 +32,7 @@ from swapstone.core.targets.agent_target import (
     start_agent,
 )
 from swapstone.core.targets.host import describe_machine
+from swapstone.core.targets.page_cache import SettledFile
 from swapstone.core.targets.target import (
     DEFAULT_MACHINE,
     AgentStartError,
@@ -44,6 +46,7 @@ from swapstone.core.targets.target_kind import Notify, TargetKind
 from swapstone.core.wire import AgentAnswer, TrialRequest
 from swapstone.parts.boards.model.ssh_address import parse_ssh_address
 from swapstone.parts.boards.targets.board import (
+    FOLDER_DIGITS,
     Board,
     BoardFolder,
     check_machine,
@@ -196,8 +199,19 @@ class SshTarget(AgentTarget):
 
     def _copied(self, files: Mapping[str, Path], name: str) -> str:
         """Copy files into one folder, and return the path of one of them there."""
-        digest = digest_of_files(files)
-        return {each: self._put(path, each, digest) for each, path in files.items()}[name]
+        return self._in_folder(files, digest_of_files(files)[:FOLDER_DIGITS])[name]
+
+    def _in_folder(self, files: Mapping[str, Path], folder: str) -> dict[str, str]:
+        return {each: self._put(path, each, folder) for each, path in files.items()}
+
+    def copied(self, path: str) -> str:
+        """Copy a program, and the files beside it, into another folder there, whose name is as long; see `Target.copied`."""
+        folder, _, name = path.rpartition("/")
+        beside = {
+            each.rpartition("/")[2]: here for each, here in self._here.items() if each.rpartition("/")[0] == folder
+        }
+        other = 2 * hashlib.sha256(folder.encode()).hexdigest()
+        return self._in_folder(beside, other[: len(folder.rpartition("/")[2])]).get(name, "")
 
     def load_folder(self) -> str:
         """Return the folder beside the scratch folder."""
@@ -214,14 +228,21 @@ class SshTarget(AgentTarget):
         found = self.board.ask(f"show {' '.join(COUNTERS)}")
         return {path: found.file(path) for path in COUNTERS}
 
-    def _put(self, path: Path, name: str = "", digest: str = "") -> str:
-        there = self.board.put(path, name=name, folder_digest=digest)
+    def _put(self, path: Path, name: str = "", folder: str = "") -> str:
+        there = self.board.put(path, name=name, folder=folder)
         self._here[there] = path
         return there
 
     def real_path(self, path: str) -> str:
         """Return the path: Swapstone makes no links there."""
         return path
+
+    def settle(self, path: str) -> SettledFile | None:
+        """Write a file that was copied there once more; see `Board.write_anew`. The board's own files are those of all variants."""
+        content = self.board.placed.get(path)
+        if content is None:
+            return None
+        return SettledFile(hashlib.sha256(content).hexdigest(), len(content), self.board.write_anew(path))
 
     def inspect(self, path: str) -> ProgramFacts | None:
         """Read the file here that was copied there; None for other files of the board."""
