@@ -61,7 +61,7 @@ def asked(cpus: tuple[int, ...], pinned: Cpus) -> TrialRequest:
 
 
 def test_a_server_is_judged_as_its_program_is() -> None:
-    """With all that the program's subject knows, such as why another command line is seen."""
+    """With the same reasons, such as why another command line is seen."""
     own = OwnProgram(name="s", arguments=("/s", "{n}"), directory="/")
     variant = Variant(levels=(("{n}", "1"),))
     answer = AgentAnswer(

@@ -21,6 +21,7 @@ FACTS = {
     "server_unseen_switches": 3,
     "server_rss_bytes": 4096,
     "server_peak_bytes": 8192,
+    "tree_memory_bytes": 16384,
     "driver_user_us": 300,
     "driver_system_us": 700,
 }
@@ -42,6 +43,7 @@ def test_each_metric_has_its_value() -> None:
         "requests_per_cpu_s": 2000.0,
         "peak": 8192.0,
         "resident": 4096.0,
+        "tree_memory": 16384.0,
         "minflt_per_request": 64.0,
         "majflt_per_request": 0.0,
         "nvcsw_per_request": 5.5,

@@ -15,7 +15,7 @@ OF_ALL = {"cpu": "tree_cpu", "maxrss": "tree_memory"}
 """Metrics of the processes that were waited for, with those of all processes of a run."""
 
 LOST_SHARE, LOST_US = 0.02, 10_000
-"""CPU time of wait4(2) is no result if it lacks more than this share of that of all processes, and more than a tick of 10 ms."""
+"""CPU time is no result if it lacks more than this share of that of all processes, and more than a tick of 10 ms."""
 
 
 def metrics_of(workload: WorkSpec, cells: Iterable[Cell]) -> tuple[Metric, ...]:
@@ -38,8 +38,20 @@ def several(table: RunTable, rows: Ints) -> Mask:
 
 
 def lost_us(table: RunTable, rows: Ints) -> Ints:
-    """Return the CPU time of processes that were not waited for; 0 if unknown."""
-    user, system, tree = (table.fact(name)[rows] for name in ("user_us", "system_us", "tree_cpu_us"))
-    known = (user != ABSENT) & (system != ABSENT) & (tree != ABSENT)
-    lost: Ints = np.where(known, tree - user - system, 0)
+    """Return the CPU time of processes that were not waited for; 0 if unknown. Of servers it is a lower bound.
+
+    What a server's processes used that the agent waited for itself is counted, and what its load generator used before the measured load.
+    """
+    names = ("tree_cpu_us", "user_us", "system_us", "trial_cpu_us", "driver_user_us", "driver_system_us")
+    tree, user, system, reaped, *of_driver = (table.fact(name)[rows] for name in names)
+    driver = sum(np.where(each == ABSENT, 0, each) for each in of_driver)
+    of_server = is_server(table, rows)
+    known = (tree != ABSENT) & (user != ABSENT) & (system != ABSENT) & ~(of_server & (reaped == ABSENT))
+    lost: Ints = np.where(known, tree - np.where(of_server, reaped - driver, user + system), 0)
     return lost
+
+
+def is_server(table: RunTable, rows: Ints) -> Mask:
+    """Return which runs are of servers."""
+    found: Mask = table.fact("server_processes")[rows] != ABSENT
+    return found

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from swapstone.core.model import Run, Status, Trial, WorkSpec
-from swapstone.core.model.observation import INHERITED
+from swapstone.core.model.observation import INHERITED, UNCOUNTED
 from swapstone.core.stats import run_value
 
 Floats = NDArray[np.float64]
@@ -267,7 +267,8 @@ FACTS = frozenset(
         *INHERITED,
         *("cpus_allowed", "driver_system_us", "late_ns", "load1_milli", "nice", "psi_cpu_us", "read_bytes"),
         *("run_delay_ns", "system_us", "ticks_ns", "trial_cpu_us", "user_us", "wall_ns", "write_bytes"),
-        *("cpu_ticks", "idle_ticks", "steal_ticks", "children", "tree_cpu_us"),
+        *("cpu_ticks", "idle_ticks", "steal_ticks", "children", "tree_cpu_us", UNCOUNTED),
+        *("server_processes", "driver_user_us"),
         *("reconnects", "board_boots", "board_emulated", "board_throttled_before", "board_throttled_after"),
         *("board_frequency_before", "board_frequency_after", "board_temperature_before", "board_temperature_after"),
         *("board_throttle_bits_before", "board_throttle_bits_after", "clock_step_ns"),

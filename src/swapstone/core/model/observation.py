@@ -8,6 +8,9 @@ from collections.abc import Mapping
 
 from swapstone.core.model.frozen_struct import FrozenStruct
 
+UNCOUNTED, NO_CGROUP, LATER_RUN = "uncounted", 1, 2
+"""Fact of a run with several processes that no cgroup counted together, and its values: none can be made, or it was no first run."""
+
 EMULATED = "emulated by QEMU"
 """As `TargetDescription.virtualization`: of a machine whose durations are those of an emulator."""
 

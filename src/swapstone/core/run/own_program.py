@@ -378,6 +378,7 @@ class UserProgram(Subject):
             stdin="",
             stdout="",
             observe=(),
+            counted=False,
         )
         answer = target.run(request)
         trouble = trouble_of(answer, self.reader.output_bytes, self.reader.disk_bytes)
@@ -406,6 +407,7 @@ class UserProgram(Subject):
             stdin=own.stdin,
             stdout=own.output,
             observe=tuple(dict.fromkeys((*trial.program.recipe.observe, *own_observations(received)))),
+            counted=True,
         )
 
     def _as_run(self, variant: Variant) -> OwnProgram:

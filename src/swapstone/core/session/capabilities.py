@@ -13,6 +13,7 @@ from swapstone.core.model import UserError
 from swapstone.core.model.parts import provided
 from swapstone.core.targets import Target, open_target
 from swapstone.core.targets.health import Finding, MachineFindings, State, ability, examine
+from swapstone.core.targets.memory_cgroup import CGROUP_HINT, tree_places
 from swapstone.core.wire import ProcessOutcome, TrialRequest
 
 __all__ = [
@@ -82,16 +83,18 @@ def _installed(level: Level) -> str:
 def _agent() -> list[Finding]:
     try:
         with open_target("host") as target:
-            return agent_findings(target, ("/bin/true",))
+            found = agent_findings(target, ("/bin/true",))
     except UserError as error:
         return _no_agent(error)
+    reason = tree_places()[1]
+    return [*found, ability(_COUNTING, (reason, CGROUP_HINT) if reason else None, lambda: "by cgroups of their own")]
 
 
 def _no_agent(error: UserError) -> list[Finding]:
     return [ability(_OBSERVING, (error.message, error.hint), str, absent="the agent does not run")]
 
 
-_OBSERVING = "observing a trial"
+_OBSERVING, _COUNTING = "observing a trial", "counting all processes of a run"
 _RECORDED = {
     "run_delay_ns": "run-queue delay",
     "psi_cpu_us": "pressure around a trial",

@@ -23,6 +23,7 @@ import msgspec
 from swapstone.core.model import Experiment, FrozenStruct, UnavailableError, UserError, process_file
 from swapstone.core.model.directories import cache_dir
 from swapstone.core.model.errors import remedy
+from swapstone.core.model.observation import LATER_RUN, NO_CGROUP, UNCOUNTED
 from swapstone.core.model.parts import provided
 from swapstone.core.model.regular_file import text_of
 from swapstone.core.model.temporary_folder import TemporaryFolder
@@ -172,8 +173,15 @@ _CGROUP = process_file("cgroup")
 _STAT = process_file("stat")
 
 
-def had_children(stat: str) -> int:
-    """Return 1 if a process waited for a child, or ignores the end of its children, else 0.
+def _command_of(request: TrialRequest) -> tuple[str, ...]:
+    """Return the command line of a trial, of a server with its load generator's and without the port, which is another one in each run."""
+    generator = request.load_generator
+    words = (*request.arguments, *(generator.arguments if generator else ()))
+    return tuple(word.replace(str(generator.port), "") for word in words) if generator else words
+
+
+def had_children(stat: str) -> bool:
+    """Return whether a process waited for a child, or ignores the end of its children.
 
     Args:
         stat: content of its /proc/PID/stat (proc(5)): field 11 is the minor faults of children that it waited for, which each child has; 33
@@ -181,7 +189,7 @@ def had_children(stat: str) -> int:
     """
     fields = stat.rpartition(")")[2].split()
     faults, ignored = (int(fields[number - 3]) if fields[number - 3 : number - 2] else 0 for number in (11, 33))
-    return int(faults > 0 or bool(ignored >> (signal.SIGCHLD - 1) & 1))
+    return faults > 0 or bool(ignored >> (signal.SIGCHLD - 1) & 1)
 
 
 class HostTarget(AgentTarget):
@@ -298,11 +306,10 @@ class HostTarget(AgentTarget):
         return self._under_load(request, config, lambda each: self._run_alone(each, config.memory_bytes))
 
     def _run_alone(self, request: TrialRequest, memory_bytes: int) -> AgentAnswer:
-        run: Callable[[TrialRequest], AgentAnswer]
-        run = functools.partial(self._run_in_group, memory_bytes=memory_bytes) if memory_bytes else self._run
-        if request.load_generator is None:
-            return run(request) if memory_bytes else self._run_counted(request)
-        if self.driver is None:
+        run: Callable[[TrialRequest], AgentAnswer] = self._run_counted if request.counted else self._run
+        if memory_bytes:
+            run = functools.partial(self._run_in_group, memory_bytes=memory_bytes)
+        if request.load_generator is None or self.driver is None:
             return run(request)
         with ready_listener(self.driver.address, request.load_generator.port):
             answer = run(request)
@@ -317,20 +324,23 @@ class HostTarget(AgentTarget):
         each command line have some, and all runs after one with several processes.
         """
         observe = tuple(dict.fromkeys((*request.observe, _STAT)))
-        self._runs[request.arguments] += 1
-        counts = self._several or self._runs[request.arguments] <= COUNTED_RUNS
-        with TreeCgroup(tree_places() if counts else ()) as tree:
+        self._runs[command := _command_of(request)] += 1
+        counts = self._several or self._runs[command] <= COUNTED_RUNS
+        with TreeCgroup(tree_places()[0] if counts else ()) as tree:
             answer = self._run(msgspec.structs.replace(request, observe=observe, cgroups=tree.entrances))
             counted = tree.facts()
-        texts = dict(answer.observed)
-        children = ((CHILDREN, had_children(texts[_STAT])),) if _STAT in texts else ()
-        facts = dict((*answer.facts, *children, *counted))
+        texts, facts = dict(answer.observed), dict((*answer.facts, *counted))
+        if _STAT in texts:
+            facts[CHILDREN] = int(had_children(texts[_STAT]) or facts.get("server_processes", 1) > 1)
         waited_us = facts.get("user_us", 0) + facts.get("system_us", 0)
         self._several = self._several or bool(facts.get(CHILDREN)) or facts.get(TREE_CPU_US, 0) - waited_us > _TICK_US
+        if facts.get(CHILDREN) and not counted:
+            facts[UNCOUNTED] = LATER_RUN if tree_places()[0] and not counts else NO_CGROUP
         return msgspec.structs.replace(
             answer,
             facts=tuple(facts.items()),
             observed=tuple(each for each in answer.observed if each[0] in request.observe),
+            absent=tuple(each for each in answer.absent if each in request.observe),
         )
 
     def _run_in_group(self, request: TrialRequest, memory_bytes: int) -> AgentAnswer:

@@ -41,14 +41,14 @@ _REMOVE_S, _REMOVE_POLL_S = 5.0, 0.02
 _MOST_GROUPS = 50_000
 """So many groups are searched for left ones."""
 
-_HINT = (
+CGROUP_HINT = (
     "As root it needs a memory controller; as another user a group of your own: "
     "systemd-run --user --scope -p Delegate=yes COMMAND."
 )
 
 
 def _hint() -> str:
-    return _HINT + target_hint("boots", " In a virtual machine it needs neither: {}")
+    return CGROUP_HINT + target_hint("boots", " In a virtual machine it needs neither: {}")
 
 
 class _Files(msgspec.Struct, frozen=True):
@@ -242,8 +242,8 @@ class TreeCgroup(Closing):
 
 
 @functools.cache
-def tree_places() -> tuple[Place, ...]:
-    """Return where the groups of `TreeCgroup` can be made, after those that killed processes left are removed; none if none can be made.
+def tree_places() -> tuple[tuple[Place, ...], str]:
+    """Return where the groups of `TreeCgroup` can be made, or why they can't, after those that killed processes left are removed.
 
     The new group is in the one of this process, so that the program keeps its limits. Of version 2, where a group that has processes can't
     contain another one with a memory controller, it may be beside it if the groups that are left have no limits.
@@ -251,19 +251,24 @@ def tree_places() -> tuple[Place, ...]:
     mounts, own = text_of(Path("/proc/self/mountinfo")), text_of(Path("/proc/self/cgroup"))
     try:
         memory = usable_place()
-    except UnavailableError:
-        return ()
+    except UnavailableError as error:
+        return (), error.message
     candidates = [place for place in find_places(mounts, own) if place.top == memory.top]
     left = candidates[: candidates.index(memory)]
-    if memory.version == 2:
-        limited = any(text_of(each.path / name) not in _KEEPS_ALL for each in left for name in _LIMITS)
-        places: tuple[Place, ...] = () if limited else (memory,)
+    processors = find_places(mounts, own, "cpuacct")[:1] if memory.version == 1 else ()
+    for place in processors:
+        remove_left_groups(place.top)
+    places = (memory, *processors)
+    limits = [each.path / name for each in left for name in _LIMITS if text_of(each.path / name) not in _KEEPS_ALL]
+    if memory.version == 1 and not processors:
+        trouble = "No cpuacct controller is mounted."
+    elif limits or (left and memory.version == 1):
+        trouble = f"A program in a new group of {memory.path} would leave {left[0].path} and its limits."
+    elif processors and (reason := _trouble(processors[0], "cpuacct.usage")):
+        trouble = f"No group counts CPU time: {reason}."
     else:
-        processors = find_places(mounts, own, "cpuacct")[:1]
-        for place in processors:
-            remove_left_groups(place.top)
-        places = () if left or not processors or _trouble(processors[0], "cpuacct.usage") else (memory, *processors)
-    return places if _can_be_entered(places) else ()
+        trouble = "" if _can_be_entered(places) else f"No process can move into a new group in {memory.path}."
+    return () if trouble else places, trouble
 
 
 def _can_be_entered(places: Sequence[Place]) -> bool:

@@ -76,6 +76,8 @@ class TrialRequest(FrozenStruct, frozen=True, kw_only=True):
         observe: values to read at the end of the process, each once.
         cgroups: files to which the process writes ``0`` before it executes the program: up to 2, ``cgroup.procs`` of cgroups or, of
             version 1, ``tasks``.
+        counted: whether CPU time and memory of all its processes together are wanted, of a target that can count them. Not part of the
+            protocol.
         load_generator: what sends requests to the program; None if the program is no server.
     """
 
@@ -95,6 +97,7 @@ class TrialRequest(FrozenStruct, frozen=True, kw_only=True):
     disk_bytes: int = 1 << 30
     observe: tuple[Observation, ...] = ()
     cgroups: tuple[str, ...] = ()
+    counted: bool = False
     load_generator: LoadGeneratorRequest | None = None
 
 

@@ -151,6 +151,15 @@ def _share_of_cpu(name: str, meaning: str) -> Metric:
     return Metric(name=name, unit="ns", quantity=Quantity.TIME, better=Direction.LOWER, meaning=meaning)
 
 
+TREE_MEMORY = Metric(
+    name="tree_memory",
+    unit="B",
+    quantity=Quantity.MEMORY,
+    better=Direction.LOWER,
+    meaning="most memory charged to the run's cgroup at one time: of all its processes, its kernel objects, "
+    "and files that it read first",
+)
+
 EXIT_STATUS = Metric(
     name="exit_status",
     unit="1",
@@ -175,18 +184,7 @@ _FROM_FACTS: tuple[tuple[Metric, tuple[str, ...], int], ...] = (
         ("tree_cpu_us",),
         _NS_PER_US,
     ),
-    (
-        Metric(
-            name="tree_memory",
-            unit="B",
-            quantity=Quantity.MEMORY,
-            better=Direction.LOWER,
-            meaning="most memory charged to the run's cgroup at one time: of all its processes, its kernel objects, "
-            "and files that it read first",
-        ),
-        ("tree_memory_bytes",),
-        1,
-    ),
+    (TREE_MEMORY, ("tree_memory_bytes",), 1),
 )
 """Each metric with the facts whose sum it is, and the factor from their unit to the metric's."""
 

@@ -9,6 +9,7 @@ import msgspec
 
 from swapstone.core.model import Direction, LoadGenerator, Metric, Quantity, Sample, WireError
 from swapstone.core.workloads.load_generators import LoadReport, is_closed, percentiles_of, read_load_report
+from swapstone.core.workloads.metrics import TREE_MEMORY
 
 REQUESTS = Metric(
     name="requests",
@@ -53,6 +54,7 @@ _FROM_FACTS: tuple[tuple[Metric, tuple[str, ...], float], ...] = (
         1.0,
     ),
     (_memory("resident", "resident size of the server at the end of the load"), ("server_rss_bytes",), 1.0),
+    (TREE_MEMORY, ("tree_memory_bytes",), 1.0),
     (_of_requests("minflt", "minor page faults of the server in one request"), ("server_minflt",), 1.0),
     (
         _of_requests("majflt", "page faults of the server that waited for input, of one request"),

@@ -184,6 +184,7 @@ class Server(Subject):
                 for name, value in request.environment
             ),
             cpus=(last,) if apart else (),
+            counted=True,
             load_generator=LoadGeneratorRequest(
                 port=port,
                 arguments=command,
