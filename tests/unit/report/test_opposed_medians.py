@@ -8,7 +8,7 @@ import pytest
 from tests.unit import builders
 
 from swapstone.core.model import Comparison, Direction, Metric, Quantity, Scale, Verdict
-from swapstone.core.report import formatting
+from swapstone.core.report.answer import tails
 from swapstone.core.report.topics.comparison_groups import Row
 from swapstone.core.report.topics.comparisons import forest_row, grid_cell
 
@@ -30,8 +30,11 @@ LOST = Comparison(
     smallest_visible=None,
     exact=False,
     verdict=Verdict.INCONCLUSIVE,
+    median_effect=1.242,
+    median_low=0.68,
+    median_high=2.27,
 )
-TEXT = "ratio of runs of the same block; of the medians it is 1.242"
+TEXT = "ratio of runs of the same block; that of the medians is 1.24 times (0.68–2.27)"  # noqa: RUF001 - a dash between numbers
 
 
 def test_a_grid_explains_a_ratio_that_its_medians_seem_to_contradict() -> None:
@@ -45,6 +48,11 @@ def test_a_row_explains_it_below() -> None:
     assert forest_row(Row(comparison=LOST)).detail == TEXT
 
 
+def test_a_record_without_an_interval_of_the_medians_has_no_number_of_them() -> None:
+    old = msgspec.structs.replace(LOST, median_effect=None, median_low=None, median_high=None)
+    assert tails.opposed(old) == "ratio of runs of the same block; the medians differ in the other direction"
+
+
 @pytest.mark.parametrize(
     "changes",
     [
@@ -53,9 +61,10 @@ def test_a_row_explains_it_below() -> None:
         {"effect": None},
         {"candidate_values": ()},
         {"baseline_values": (0.0, 0.0)},
-        {"candidate_values": (1610.0,)},
+        {"median_effect": 0.9},
+        {"median_effect": None, "candidate_values": (1610.0,)},
         {"scale": Scale.DIFFERENCE, "effect": -5.0},
     ],
 )
 def test_other_rows_need_no_explanation(changes: dict[str, object]) -> None:
-    assert formatting.opposed(msgspec.structs.replace(LOST, **changes)) == ""
+    assert tails.opposed(msgspec.structs.replace(LOST, **changes)) == ""

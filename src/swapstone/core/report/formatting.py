@@ -18,11 +18,11 @@ __all__ = [
     "interval",
     "moment",
     "narrower",
-    "opposed",
     "percent",
     "place",
     "quantity",
     "ratio",
+    "ratio_interval",
     "safe",
     "smallest",
     "span",
@@ -82,6 +82,14 @@ def estimate(comparison: Judged) -> str:
     return effect(comparison.effect, comparison) + (f" ({bounds})" if bounds else "")
 
 
+def ratio_interval(value: float, low: float | None, high: float | None) -> str:
+    """Return a ratio with its interval, e.g. ``1.134 (1.120–1.150)``; alone where both bounds are the ratio."""  # noqa: RUF002 - a dash between numbers
+    if low is None or high is None:
+        return f"{ratio(value)} (no interval)"
+    words = [ratio(each, narrower(value, low, high)) for each in (value, low, high)]
+    return words[0] if low == high else f"{words[0]} ({words[1]}–{words[2]})"  # noqa: RUF001 - a dash between numbers
+
+
 def smallest(comparison: Judged) -> str:
     """Return the minimum detectable effect as ``3.1 %`` or in the metric's unit; empty where unknown."""
     value = comparison.smallest_visible
@@ -112,18 +120,3 @@ def count(number: int, one: str, many: str = "") -> str:
 def place(name: str, load: str) -> str:
     """Return a suite or a workload, with the load unless that is ``idle``."""
     return name if load == IDLE.name else f"{name}, load {load}"
-
-
-def opposed(comparison: Comparison) -> str:
-    """Return what explains medians that point in the other direction than the effect; empty where they don't.
-
-    The effect is that of pairs, runs of the same block. If values change more between blocks than between the sides, the medians of
-    all values of each side may differ in the other direction.
-    """
-    effect, medians = comparison.effect, comparison.medians
-    if comparison.scale is not Scale.RATIO or effect is None or medians is None:
-        return ""
-    before, after = medians
-    if before <= 0 or after <= 0 or (after / before - 1) * (effect - 1) >= 0:
-        return ""
-    return f"ratio of runs of the same block; of the medians it is {ratio(after / before)}"

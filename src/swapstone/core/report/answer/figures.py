@@ -64,12 +64,13 @@ def _by_quantity(place: Place) -> Table:
     return Table(title=title, columns=columns, rows=rows)
 
 
-def mean_cell(mean: Mean | None, *, interval: bool = True) -> Cell:
+def mean_cell(mean: Mean | None) -> Cell:
     """Return a mean's ratio with its interval as a cell."""
     if mean is None:
         return Cell()
-    known = interval and mean.low is not None and mean.high is not None and mean.low != mean.high
-    between = f"{formatting.ratio(mean.low or 0)}–{formatting.ratio(mean.high or 0)}" if known else ""  # noqa: RUF001 - a dash
+    if mean.low is None or mean.high is None:
+        return Cell(effect=formatting.ratio(mean.effect), interval="no interval")
+    between = "" if mean.low == mean.high else f"{formatting.ratio(mean.low)}–{formatting.ratio(mean.high)}"  # noqa: RUF001 - a dash
     return Cell(effect=formatting.ratio(mean.effect), interval=between)
 
 
@@ -106,13 +107,12 @@ def _by_place(places: Sequence[Place]) -> Table:
     names = list(dict.fromkeys(mean.name for place in places for mean in place.means))
     candidates = len({place.candidate for place in places}) > 1
     where = len({(place.suite, place.load) for place in places}) > 1
-    lead = places[0].lead.name if places[0].lead else names[0]
 
     def ratio(name: str) -> Field[Place]:
         return Field(
             _SHORT.get(name, name),
             "",
-            lambda place: mean_cell({mean.name: mean for mean in place.means}.get(name), interval=name == lead),
+            lambda place: mean_cell({mean.name: mean for mean in place.means}.get(name)),
             right=False,
         )
 
@@ -210,7 +210,7 @@ def forest_row(row: Comparison) -> ForestRow:
         ratio=effect if drawn else None,
         low=row.low if drawn else None,
         high=row.high if drawn else None,
-        detail="" if effect is None else formatting.opposed(row),
+        detail="" if effect is None else tails.opposed(row),
     )
 
 

@@ -124,7 +124,26 @@ def average_text(row: Comparison, of: Literal["mean", "median"] = "mean") -> str
     width = 0.0 if low is None or high is None else max(0.0, (high - low) / 2)
     shown = [formatting.safe(formatting.effect(each, row, width)) for each in (effect, low, high) if each is not None]
     dash = "–" if row.scale is Scale.RATIO else " to "  # noqa: RUF001 - a dash between numbers
-    return f"{shown[0]}{times}" + (f" ({dash.join(shown[1:])})" if len(shown) == 3 else "")
+    between = dash.join(shown[1:]) if len(shown) == 3 else "" if row.exact else "no interval"
+    return f"{shown[0]}{times}" + (f" ({between})" if between else "")
+
+
+def opposed(row: Comparison) -> str:
+    """Return what explains medians that point in the other direction than the effect; empty where they don't.
+
+    The effect is that of pairs, runs of the same block. If values change more between blocks than between the sides, the medians of
+    all values of each side may differ in the other direction. Records by the first rules have no interval of theirs, so no number is
+    printed.
+    """
+    medians = row.medians
+    if row.scale is not Scale.RATIO or row.effect is None or medians is None or min(medians) <= 0:
+        return ""
+    of_medians = row.median_effect or medians[1] / medians[0]
+    if (of_medians - 1) * (row.effect - 1) >= 0:
+        return ""
+    text = average_text(row, "median")
+    which = f"that of the medians is {text}" if text else "the medians differ in the other direction"
+    return f"ratio of runs of the same block; {which}"
 
 
 def _quantity(value: float, unit: str) -> str:

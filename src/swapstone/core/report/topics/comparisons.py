@@ -258,7 +258,7 @@ def grid_cell(row: Row | None) -> Cell:
     ratio = c.scale is Scale.RATIO
     if effect is not None and not ratio and not c.exact:
         notes.insert(0, f"difference {formatting.effect(effect, c)} ({formatting.interval(c)})")
-    opposed = formatting.opposed(c) if effect is not None else ""
+    opposed = tails.opposed(c) if effect is not None else ""
     notes += [opposed] if opposed else []
     return Cell(
         f"{before} → {after}" if before else "",

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from swapstone.core.model import Analysis, Comparison, FactorEffect, FactorLevels, Index, Interaction, Variant
 from swapstone.core.report import formatting
+from swapstone.core.report.answer.means import bounds_of
 from swapstone.core.report.context import ReportContext
 from swapstone.core.report.document import (
     Block,
@@ -103,7 +104,7 @@ def _cell(each: Comparison | Index | FactorEffect | Interaction | None) -> Cell:
         return Cell()
     if isinstance(each, Index):
         known = each.low is not None and each.high is not None
-        between = f"{formatting.ratio(each.low or 0)} to {formatting.ratio(each.high or 0)}" if known else ""
+        between = f"{formatting.ratio(each.low or 0)} to {formatting.ratio(each.high or 0)}" if known else "no interval"
         return Cell(effect=formatting.ratio(each.effect), note=between)
     if isinstance(each, Comparison):
         effect = shown(each)
@@ -194,7 +195,7 @@ def _drawings(context: ReportContext, each: CrossedMetric) -> tuple[Drawing, ...
 
 def _estimates(each: CrossedMetric) -> Iterator[tuple[str, dict[Variant, _Estimate]]]:
     """Yield (title, ratio to the baseline of each variant, and of the baseline itself)."""
-    itself: dict[Variant, _Estimate] = {each.baseline: (1.0, None, None)}
+    itself: dict[Variant, _Estimate] = {each.baseline: (1.0, 1.0, 1.0)}
     indices = [index for index in each.matrix.cells if isinstance(index, Index)]
     if indices:
         number = max(i.workloads for i in indices)
@@ -204,7 +205,10 @@ def _estimates(each: CrossedMetric) -> Iterator[tuple[str, dict[Variant, _Estima
         names += [name for name, _ in each.matrix.lines if name not in names]
     for name in names[:_WORKLOADS]:
         line = (c for c in each.matrix.cells if isinstance(c, Comparison) and c.workload == name)
-        yield name, itself | {c.candidate: (c.effect or 1.0, c.low, c.high) for c in line if shown_ratio(c)}
+        yield (
+            name,
+            itself | {c.candidate: (c.effect or 1.0, *(bounds_of(c) or (None, None))) for c in line if shown_ratio(c)},
+        )
 
 
 def _cells(
@@ -237,7 +241,7 @@ def _drawing(
             line,
             colour,
             tuple(
-                Point(place, effect, None if low is None or high is None or low <= 0 else (low, high))
+                Point(place, effect, (low, high) if low and high and low < high else None)
                 for place, level in enumerate(across.levels)
                 if (level, line) in values
                 for effect, low, high in [values[level, line]]
@@ -249,7 +253,10 @@ def _drawing(
         f"Interaction of {lines.factor} and {across.factor} on {metric}, {each.title}: {title}",
         Scale(across.factor, "names", names=across.levels),
         [Panel(Scale(f"{metric}, ratio", "ratio", ratio_label), series, title, 164.0)],
-        (f"{across.factor}={level}, {lines.factor}={line}: {value[0]:.3g}" for (level, line), value in values.items()),
+        (
+            f"{across.factor}={level}, {lines.factor}={line}: {formatting.ratio_interval(*value)}"
+            for (level, line), value in values.items()
+        ),
         name="interaction",
         compact=True,
     )

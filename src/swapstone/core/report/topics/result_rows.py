@@ -161,7 +161,7 @@ def _note(row: Row, margin: float) -> str:
 def _detail(row: Row) -> str:
     """Return mean and tail of a row whose verdict rests on them, and medians that oppose the effect; others are beside the runs."""
     c = row.comparison
-    opposed = "" if c.verdict in NO_NUMBERS else formatting.opposed(c)
+    opposed = "" if c.verdict in NO_NUMBERS else tails.opposed(c)
     if c.verdict not in {*TAIL_DIFFERS, Verdict.MIXED}:
         return opposed
     return "; ".join(filter(None, (tails.detail(c) or c.reason, opposed)))

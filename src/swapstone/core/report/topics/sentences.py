@@ -113,6 +113,8 @@ def index(each: Index, context: ReportContext) -> str:
     if each.low is not None and each.high is not None:
         bounds = f"{formatting.ratio(each.low)} to {formatting.ratio(each.high)}"
         text += f" ({bounds} at {formatting.percent(each.confidence)})"
+    else:
+        text += " (no interval)"
     workloads = formatting.count(each.workloads, "workload")
     unit = "layout" if each.layouts else f"{'' if each.incomplete else 'complete '}{repeats(context)}"
     blocks = formatting.count(each.blocks, unit)

@@ -7,11 +7,10 @@ from collections.abc import Iterator, Sequence
 
 from swapstone.core.model import Analysis, Quantity
 from swapstone.core.report import formatting, svg
-from swapstone.core.report.answer.means import Mean, Place, places_of
+from swapstone.core.report.answer.means import Mean, Place, mean_of, places_of
 from swapstone.core.report.context import ReportContext
 from swapstone.core.report.document import Drawing, Section
 from swapstone.core.report.plot import Panel, Point, Scale, Series, plot, ratio_label
-from swapstone.core.report.topics.comparison_groups import shown_ratio
 from swapstone.core.report.topics.topic import Topic, nothing
 from swapstone.core.report.variant_values import grouped
 
@@ -61,8 +60,8 @@ def _plot(costs: Sequence[_Costs], margin: float) -> Drawing:
     caption += f" {formatting.count(more, 'variant')} more: see the tables." if more else ""
     named = f"ratio to {svg.cut(baseline, 22)}"
     rate = "1 / " if time.metric.quantity is Quantity.RATE else ""
-    near = (1.0, *(min(_FARTHEST, max(1 / _FARTHEST, dot[1])) for dot in dots))
-    below = (1.0, *(min(_FARTHEST, max(1 / _FARTHEST, dot[2])) for dot in dots))
+    near = (1.0, *(min(_FARTHEST, max(1 / _FARTHEST, needed[0])) for _, needed, _ in dots))
+    below = (1.0, *(min(_FARTHEST, max(1 / _FARTHEST, space[0])) for _, _, space in dots))
 
     def under(x: svg.LinearAxis, y: svg.LinearAxis) -> Iterator[str]:
         """Shade the quarter in which a variant needs less of both, and the margin; draw the workloads."""
@@ -72,8 +71,9 @@ def _plot(costs: Sequence[_Costs], margin: float) -> Drawing:
         if x.at(1) - x.start > 12 * svg.LETTER and y.start - y.at(1) > 40:
             yield svg.text(x.start + 6, y.start - 8, "less of both")
         for name, needed, space in dots:
-            hint = svg.safe(f"{name}: time {formatting.ratio(needed)}, memory {formatting.ratio(space)}")
-            place = f'cx="{x.at(needed):.1f}" cy="{y.at(space):.1f}"'
+            words = f"time {formatting.ratio_interval(*needed)}, memory {formatting.ratio_interval(*space)}"
+            hint = svg.safe(f"{name}: {words}")
+            place = f'cx="{x.at(needed[0]):.1f}" cy="{y.at(space[0]):.1f}"'
             yield f'<circle {place} r="3" fill="var(--soft)" fill-opacity="0.45"><title>{hint}</title></circle>'
 
     def over(x: svg.LinearAxis, y: svg.LinearAxis) -> Iterator[str]:
@@ -99,30 +99,34 @@ def _box(across: tuple[float, float], down: tuple[float, float], fill: str) -> s
 def _series(colour: int, costs: _Costs) -> Series:
     """Return a variant as one point: ratios of time and memory with their intervals."""
     place, *means = costs
-    (time, around_time), (memory, around_memory) = map(_ends, means)
-    size = "" if place.size is None else f", size {formatting.ratio(place.size.effect)}"
+    time, memory = map(_ends, means)
+    size = "" if place.size is None else f", size {formatting.ratio_interval(*_ends(place.size))}"
     wide = 1.0 if place.size is None else min(3.0, max(0.35, place.size.effect))
-    point = Point(time, memory, around_memory, around_time, round(5.5 * wide**0.5, 1))
-    words = f"time {formatting.ratio(time)}, memory {formatting.ratio(memory)}{size}"
+    around_time, around_memory = ((low, high) if low and high else None for _, low, high in (time, memory))
+    point = Point(time[0], memory[0], around_memory, around_time, round(5.5 * wide**0.5, 1))
+    words = f"time {formatting.ratio_interval(*time)}, memory {formatting.ratio_interval(*memory)}{size}"
     return Series(f"{place.candidate.short_label}: {words}", colour, (point,))
 
 
-def _ends(mean: Mean) -> tuple[float, tuple[float, float]]:
-    """Return effect and interval, of a rate their inverses; without an interval the effect three times."""
-    known = mean.low is not None and mean.high is not None and mean.low > 0
-    low, high = (mean.low or 1.0, mean.high or 1.0) if known else (mean.effect, mean.effect)
+_Ends = tuple[float, float | None, float | None]
+"""(ratio, low, high)"""
+
+
+def _ends(mean: Mean) -> _Ends:
+    """Return effect and interval, of a rate their inverses; None without an interval."""
+    effect, low, high = mean.effect, mean.low or None, mean.high
     if mean.metric.quantity is Quantity.RATE:
-        return 1 / mean.effect, (1 / high, 1 / low)
-    return mean.effect, (low, high)
+        effect, low, high = 1 / effect, high and 1 / high, low and 1 / low
+    return effect, low, high
 
 
-def _dots(costs: _Costs) -> Iterator[tuple[str, float, float]]:
+def _dots(costs: _Costs) -> Iterator[tuple[str, _Ends, _Ends]]:
     """Yield name, time and memory of the workloads that have both ratios, if there are several."""
-    memory, leads = {row.workload: shown_ratio(row) for row in costs[2].rows}, costs[0].leads
+    memory, leads = {row.workload: mean_of([row]) for row in costs[2].rows}, costs[0].leads
     for row in leads if len(leads) > 1 else ():
-        time, space = shown_ratio(row), memory.get(row.workload)
+        time, space = mean_of([row]), memory.get(row.workload)
         if time is not None and space is not None:
-            yield row.workload, 1 / time if row.metric.quantity is Quantity.RATE else time, space
+            yield row.workload, _ends(time), _ends(space)
 
 
 TRADE_OFF = Topic(NAME, 10, nothing, page=page)
