@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from swapstone.core.model import Analysis, FrozenStruct, Latency, Variant
 from swapstone.core.report import formatting
 from swapstone.core.report.context import ReportContext
+from swapstone.core.report.ratios import Ratio
 from swapstone.core.report.variant_values import grouped
 from swapstone.core.report.verdict_groups import NO_NUMBERS
 
@@ -43,12 +44,18 @@ class LatencyGroup(FrozenStruct, frozen=True, kw_only=True):
 
 
 class MaximumRatios(FrozenStruct, frozen=True, kw_only=False):
-    """MaximumRatios of two maxima over the replicates that both sides have: their number, median, lowest and highest."""
+    """Ratios of two maxima over the replicates that both sides have: their number, median, lowest and highest."""
 
     replicates: int
     median: float
     low: float
     high: float
+
+    @property
+    def ratio(self) -> Ratio:
+        """Return the median with the range of several replicates."""
+        low, high = (self.low, self.high) if self.replicates > 1 else (None, None)
+        return Ratio(value=self.median, low=low, high=high, ranged=True)
 
     def sign(self, margin: float) -> int | None:
         """Return 1 or -1 where all replicates are on one side of the margin, 0 where all are within it, else None."""

@@ -4,17 +4,15 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
-
-import msgspec
 
 from swapstone.core.model import Analysis, Variant
 from swapstone.core.model.references import Reference, references
 from swapstone.core.report import formatting
 from swapstone.core.report.context import ReportContext
 from swapstone.core.report.document import Section
-from swapstone.core.report.ratios import Column, Ratios
+from swapstone.core.report.ratios import Column, Ratio, Ratios, ratio_fields
 from swapstone.core.report.tables import Field, section_of
 from swapstone.parts.vm.report.latency_data import (
     IDLE,
@@ -55,7 +53,7 @@ def _ranged(middle: str, found: MaximumRatios, low: float, high: float) -> str:
 
 def _verdict(line: _Line, margin: float) -> tuple[str, int | None]:
     """Return on how many boards the ratio has the same sign, as text and as a number."""
-    if line.found is None or not line.beside:
+    if line.ratio is None or not line.beside:
         return "", None
     if line.sign is None:
         return "undecided", None
@@ -65,7 +63,8 @@ def _verdict(line: _Line, margin: float) -> tuple[str, int | None]:
 
 def _apart(line: _Line) -> tuple[float, ...]:
     """Return the smallest and the largest factor between the ratio here and a board's, of which the larger one is divided."""
-    pairs = [(line.found.median, ratio) for ratio, _ in line.beside.values() if ratio > 0] if line.found else []
+    here = line.ratio.value if line.ratio is not None and line.ratio.value else 0.0
+    pairs = [(here, ratio) for ratio, _ in line.beside.values()]
     factors = [max(pair) / min(pair) for pair in pairs if min(pair) > 0]
     return (min(factors), max(factors)) if factors else ()
 
@@ -76,10 +75,11 @@ class _Line(NamedTuple):
     Attributes:
         load, baseline, candidate: which ratio, by the variants' labels.
         shown: both variants for readers.
-        found: None where it is unavailable, for the reason `unavailable`.
+        found: the ratios of the replicates; None where it is unavailable, for the reason `unavailable`.
+        ratio: between kernels that of the comparison, in the page's direction; under a load that of the replicates.
         beside: by board, the published ratio as a number and as printed.
         text: the ratio as readers see it.
-        sign: of the ratio `found`, as of `sign`; None where it is not decided.
+        sign: of the ratio, as of `sign`; None where it is not decided.
     """
 
     load: str
@@ -87,14 +87,11 @@ class _Line(NamedTuple):
     candidate: str | None
     shown: str
     found: MaximumRatios | None
+    ratio: Ratio | None
     beside: dict[str, tuple[float, str]]
     text: str
     sign: int | None = None
     unavailable: str | None = None
-
-
-def _of(name: str) -> Callable[[_Line], float | None]:
-    return lambda line: None if line.found is None else float(getattr(line.found, name))
 
 
 def _board_fields(platform: str) -> tuple[Field[_Line], ...]:
@@ -103,6 +100,14 @@ def _board_fields(platform: str) -> tuple[Field[_Line], ...]:
         Field(board, "", lambda line: line.beside.get(platform, (None, ""))[1]),
         Field("", f"page_{plain_name(board).replace('-', '_')}", lambda line: line.beside.get(platform, (None, ""))[0]),
     )
+
+
+def _ratio(line: _Line) -> Ratio | None:
+    return line.ratio
+
+
+def _replicates(line: _Line) -> Ratio | None:
+    return None if line.found is None else line.found.ratio
 
 
 def _section(
@@ -126,10 +131,9 @@ def _section(
         (
             *key_fields,
             Field(head, "", lambda line: line.text),
-            Field("", "draws", _of("replicates")),
-            Field("", "ratio", _of("median")),
-            Field("", "low", _of("low")),
-            Field("", "high", _of("high")),
+            Field("", "draws", lambda line: None if line.found is None else float(line.found.replicates)),
+            *ratio_fields("", "ratio", _ratio),
+            *ratio_fields("", "replicates", _replicates),
             *(field for board in boards for field in _board_fields(board)),
             Field("same sign" * bool(boards), "", lambda line: _verdict(line, margin)[0], right=False),
             Field("", "boards_agreeing", lambda line: _verdict(line, margin)[1]),
@@ -160,7 +164,7 @@ def between_kernels(context: ReportContext, analysis: Analysis, group: LatencyGr
     lines = list(_between(context, analysis, group))
     boards = _boards(lines)
     reason = _no_isolation(context)
-    lines.append(_Line(_ISOLATION, None, None, "", None, {}, "unavailable", None, reason))
+    lines.append(_Line(_ISOLATION, None, None, "", None, None, {}, "unavailable", None, reason))
     return _section(
         f"{BETWEEN}{suffix}",
         f"Maximum of {group.variants[1].short_label if one else 'the others'} over that of {baseline.short_label}, by load",
@@ -205,14 +209,14 @@ def _between(context: ReportContext, analysis: Analysis, group: LatencyGroup) ->
         keys = (load, baseline.label, variant.label, f"{variant.short_label} / {baseline.short_label}")
         ratio = compared.ratio((group.suite, group.workload), Column(load, baseline), Column(load, variant), "max")
         if ratio is None or ratio.value is None:
-            yield _Line(*keys, None, beside, ratio.text() if ratio else "unavailable", None, _REFUSED)
+            yield _Line(*keys, None, None, beside, ratio.text() if ratio else "unavailable", None, _REFUSED)
             continue
         text = ratio.text()
         if min(found.low, found.high) > 0:
             text = _ranged(text, found, 1 / found.high, 1 / found.low)
         # Too few replicates for an interval still have a range.
         here = found.sign(margin) if ratio.bounds is None else 0 if ratio.within(margin) else ratio.inverse.sign
-        yield _Line(*keys, msgspec.structs.replace(found, median=1 / ratio.value), beside, text, here)
+        yield _Line(*keys, found, ratio.inverse, beside, text, here)
 
 
 def loaded_over_idle(context: ReportContext, group: LatencyGroup, suffix: str) -> Section:
@@ -253,10 +257,10 @@ def _loaded(context: ReportContext, group: LatencyGroup) -> Iterator[_Line]:
         }
         keys = (load, None, variant.label, variant.short_label)
         if refused := group.refused.get((load, variant)) or group.refused.get((IDLE, variant)):
-            yield _Line(*keys, None, beside, refused, None, _REFUSED)
+            yield _Line(*keys, None, None, beside, refused, None, _REFUSED)
         else:
             text = _ranged(formatting.ratio(found.median), found, found.low, found.high)
-            yield _Line(*keys, found, beside, text, found.sign(context.experiment.margin))
+            yield _Line(*keys, found, found.ratio, beside, text, found.sign(context.experiment.margin))
 
 
 def _boards(lines: Iterable[_Line]) -> tuple[str, ...]:
