@@ -272,7 +272,7 @@ def _measured(analysis: Analysis) -> Iterator[Row]:
     for (work, variant), known in sorted(values.items(), key=lambda item: (item[0][0].startswith(CLIENT), item[0][0])):
         numbers = {column: known[metric] for column, metric, _ in _COLUMNS if metric in known}
         if numbers:
-            stack = variant.level("netstack") if len(variant.levels) == 1 else variant.label
+            stack = variant.short_label if len(variant.levels) == 1 else variant.label
             yield Row(_HERE, f"{stack}, {counted_program(work)}", numbers, {}, work)
 
 
