@@ -138,8 +138,8 @@ def test_the_comparison_of_two_records_neither() -> None:
     experiment = synthetic.context().experiment
     table = with_texts(side_by_side([(experiment, one), (experiment, other)]), _hostile)
     for text in (
-        side_by_side_table.to_csv({"": table}),
-        side_by_side_table.to_json({"": table}),
+        side_by_side_table.to_csv(table),
+        side_by_side_table.to_json(table),
         *(renderer.render(side_by_side_table.document_of(table)) for renderer in RENDERERS),
     ):
         assert not steering(text, kept="\n\t")

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from swapstone.core.comparison.row_judgements import Judgement, Outcome, one_scale
 from swapstone.core.comparison.side_by_side import Question, SideBySide, SideBySideRow
@@ -278,22 +278,13 @@ def _data(row: SideBySideRow, table: SideBySide) -> dict[str, str | float | None
     }
 
 
-def to_csv(tables: Mapping[str, SideBySide]) -> str:
-    """Return one line per row of the tables, which have equally many records; an empty cell stands for no number.
-
-    Args:
-        tables: by the name of the board that both records are of; empty for a table of its own.
-    """
-    rows = [{"board": board, **_data(row, table)} for board, table in tables.items() for row in table.rows]
+def to_csv(table: SideBySide) -> str:
+    """Return one line per row; an empty cell stands for no number."""
+    rows = [_data(row, table) for row in table.rows]
     lines = ([each if isinstance(each, str) else plain(each) for each in row.values()] for row in rows)
     return comma_separated(rows[0], lines)
 
 
-def to_json(tables: Mapping[str, SideBySide]) -> str:
-    """Return everything, as JSON of the format ``side-by-side``; `tables` as in `to_csv`."""
-    return printed_json(
-        "side-by-side",
-        tables=[
-            {"board": board, "sentences": sentences(table), "table": labelled(table)} for board, table in tables.items()
-        ],
-    )
+def to_json(table: SideBySide) -> str:
+    """Return everything, as JSON of the format ``side-by-side``, whose list has one table: ``board`` is empty."""
+    return printed_json("side-by-side", tables=[{"board": "", "sentences": sentences(table), "table": labelled(table)}])

@@ -35,7 +35,7 @@ class AgreementOutput(msgspec.Struct, frozen=True):
         """Return the text of a format: ``markdown``, ``csv`` or ``json``."""
         if kind == "markdown":
             return markdown.render(self.document)
-        return (side_by_side_table.to_csv if kind == "csv" else side_by_side_table.to_json)({"": self.table})
+        return (side_by_side_table.to_csv if kind == "csv" else side_by_side_table.to_json)(self.table)
 
 
 def records_of(name: str) -> list[Record]:
