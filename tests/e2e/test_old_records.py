@@ -115,3 +115,25 @@ def test_a_record_that_describes_itself_keeps_its_verdicts(name: str, tmp_path: 
     assert json.loads((record / "record.json").read_text())["description"]["metrics"]
     assert "the same verdicts" in swapstone(tmp_path, "verify", str(record)).stdout
     _exports(record, RECORDS / "records-described" / f"{name}.csv", tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "digest"),
+    [
+        ("fake", "abc847b2d671bd3c9fe37f5ec2a586956f60f0be1c23b5f50c1639f20f8af0f0"),
+        ("few-outputs", "ea3f4cfd6ce3d908c1709dcffece64d684a51bb9e630c3adcf8c99af0c42c70c"),
+    ],
+)
+def test_a_record_of_the_third_rules_keeps_its_verdicts(name: str, digest: str, tmp_path: Path) -> None:
+    """Each variant of a block discarded its own number of runs, and three outputs that vary on one side were other work."""
+    with tarfile.open(RECORDS / "records-rules-3" / f"{name}.tar.xz") as archive:
+        _extract(archive, tmp_path)
+    record = tmp_path / name
+    assert json.loads((record / "experiment.json").read_text())["rules"] == 3
+    assert json.loads((record / "seal.json").read_text())["verdicts"] == digest
+    assert "the same verdicts" in swapstone(tmp_path, "verify", str(record)).stdout
+    if name == "fake":
+        _exports(record, RECORDS / "records-rules-3" / "fake.csv", tmp_path)
+    else:
+        shown = " ".join(swapstone(tmp_path, "show", str(record)).stdout.split())
+        assert "prints other output: 3 of 3 runs differ" in shown
