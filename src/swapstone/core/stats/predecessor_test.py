@@ -291,8 +291,16 @@ def _new_codes(blocks: int, count: int, draws: int) -> Iterator[NDArray[np.int8]
     random = np.random.default_rng(DRAW_SEED)
     several = max(1, DRAWN_AT_ONCE // ((blocks + 1) * count))
     for first in range(0, draws, several):
-        order = random.random((min(several, draws - first), blocks + 1, count)).argsort(axis=-1)
+        order = _ordered(random.random((min(several, draws - first), blocks + 1, count)))
         yield _codes_of(order[:, 1:], order[:, :-1, -1])
+
+
+def _ordered(numbers: Floats) -> NDArray[Any]:
+    """Return the indices that would sort numbers along the last axis; of two, as mostly, by one comparison: a quarter of the time."""
+    if numbers.shape[-1] != 2:
+        return numbers.argsort(axis=-1)
+    swapped = numbers[..., 0] > numbers[..., 1]
+    return np.stack([swapped, ~swapped], axis=-1).view(np.int8)
 
 
 def _codes_of(order: NDArray[Any], before: NDArray[Any], a: int = 0, b: int = 1) -> NDArray[np.int8]:
