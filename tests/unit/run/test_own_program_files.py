@@ -79,6 +79,9 @@ def test_records_and_links_are_left_out_and_large_folders_are_not_examined(tmp_p
     assert listing(str(tmp_path), most_entries=3) is None
     assert listing(str(tmp_path), most_seconds=-1.0) is None
     assert listing(str(tmp_path / "absent")) == {}
+    (tmp_path / "below").mkdir()
+    (tmp_path / "below" / "other").write_text("")
+    assert listing(str(tmp_path)) == listing(f"{tmp_path}/") == {"file": 3, "below/other": 0}
 
 
 @pytest.mark.slow

@@ -354,7 +354,7 @@ class Engine:
     def _add_mapped(self, key: Key, *paths: str) -> None:
         """Add files of a variant to those that are settled where they differ. The paths of files in a root are those of others here."""
         if self._settles and not self._prepared.programs[key].root:
-            self._mapped.add(key, map(self._target.real_path, paths))
+            self._mapped.add(key, paths)
 
     def _under_equal_conditions(self, outcome: Outcome, start: str) -> Outcome:
         """Refuse a run that inherited other conditions than the first run of this session. A booted machine has its own."""

@@ -39,11 +39,13 @@ class MappedFiles:
         self._mapped: dict[tuple[str, str], dict[str, set[str]]] = {}
         self._settled_file = functools.cache(target.settle)
         self._is_here = "shares_files" in target.offers
+        self._real_path = functools.cache(target.real_path)
 
     def add(self, key: tuple[str, str, str], paths: Iterable[str]) -> None:
         """Add files that a variant, (suite, workload, label), starts or maps, by their paths on the target."""
         suite, workload, variant = key
-        self._mapped.setdefault((suite, workload), {}).setdefault(variant, set()).update(paths)
+        found = self._mapped.setdefault((suite, workload), {}).setdefault(variant, set())
+        found.update(map(self._real_path, paths))
 
     def add_resident(self, trial: Trial, text: str) -> None:
         """Add the memory at the end of a run, as `RESIDENT` has it."""

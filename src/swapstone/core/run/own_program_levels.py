@@ -112,9 +112,9 @@ def _is_command(seen: tuple[str, ...], expected: Expected, evidence: Evidence) -
     if expected.script and len(seen) > len(own) and same_words(seen[len(seen) - len(own) :], own):
         return True
     commands = {expected.arguments, *expected.others}
-    if [each for each in commands if _is_divided(seen, each)] == [expected.arguments] or same_words(
-        seen, expected.arguments
-    ):
+    if same_words(seen, expected.arguments) or [each for each in commands if _is_divided(seen, each)] == [
+        expected.arguments
+    ]:
         return evidence.program is not None and evidence.program.path in evidence.objects
     rests = (expected.arguments[at:] for at in range(1, len(expected.arguments)))
     ambiguous = any(same_words(seen, other[-len(seen) :]) for other in expected.others)
@@ -203,6 +203,7 @@ def listing(folder: str, most_entries: int = MOST_ENTRIES, most_seconds: float =
     """
     found: Listing = {}
     entries, until_s = 0, time.monotonic() + most_seconds
+    outside = len(os.path.join(folder, ""))  # noqa: PTH118
     for here, folders, names in os.walk(folder):  # what is not readable, or gone, is left out of every listing
         entries += len(folders) + len(names)
         if entries > most_entries or time.monotonic() > until_s:
@@ -210,11 +211,11 @@ def listing(folder: str, most_entries: int = MOST_ENTRIES, most_seconds: float =
         if here != folder and not _RECORD.isdisjoint((*folders, *names)):
             folders.clear()
             continue
-        for path in (f"{here}/{name}" for name in names):
+        for path in (os.path.join(here, name) for name in names):  # noqa: PTH118
             with contextlib.suppress(OSError):
                 status = os.lstat(path)
                 if stat.S_ISREG(status.st_mode):
-                    found[os.path.relpath(path, folder)] = status.st_size
+                    found[path[outside:]] = status.st_size
     return found
 
 
