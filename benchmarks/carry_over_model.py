@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from swapstone.core import plan
-from swapstone.core.comparison import analyse
+from swapstone.core.comparison.analyse_runs import analyse
 from swapstone.core.model import (
     CURRENT_RULES,
     REPORT_CORRECTION,

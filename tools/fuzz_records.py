@@ -41,7 +41,7 @@ from swapstone.core.record import load, origin
 from swapstone.core.record.record_format import Line, chain_value, file_sha256
 from swapstone.core.record.run_lines import read_lines
 from swapstone.core.run.evidence import missing_load
-from swapstone.core.session.analysis import named_record
+from swapstone.core.session.record_errors import named_record
 from swapstone.core.session.study_file import decode_study
 from swapstone.core.session.study_run import load_trusted_run
 from swapstone.core.wire import (

@@ -217,10 +217,9 @@ def test_sigint_during_the_start_prints_one_line(tmp_path: Path, after_s: float)
         assert err.removeprefix("\n").startswith("Interrupted") and err.removeprefix("\n").count("\n") == 1, err
 
 
-@pytest.mark.parametrize("place", ["numpy", "click", "swapstone.cli.compare"])
-def test_sigint_during_an_import_ends_the_process(tmp_path: Path, place: str) -> None:
-    """An import that sends the signal itself, so that the moment is exact."""
-    (tmp_path / "sitecustomize.py").write_text(
+def _interrupted_at_import(folder: Path, place: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run a command in which the import of a module sends the signal itself, so that the moment is exact."""
+    (folder / "sitecustomize.py").write_text(
         "import os, signal, sys\n"
         "class Sender:\n"
         "    def find_spec(self, name, path=None, target=None):\n"
@@ -228,15 +227,32 @@ def test_sigint_during_an_import_ends_the_process(tmp_path: Path, place: str) ->
         "            os.kill(os.getpid(), signal.SIGINT)\n"
         "sys.meta_path.insert(0, Sender())\n"
     )
-    result = subprocess.run(
-        command("compare", "--help"),
-        env={**environment(tmp_path), "PYTHONPATH": f"{tmp_path}:{TOP / 'src'}"},
+    return subprocess.run(
+        command(*arguments),
+        env={**environment(folder), "PYTHONPATH": f"{folder}:{TOP / 'src'}"},
         capture_output=True,
         text=True,
         timeout=60,
         check=False,
     )
+
+
+@pytest.mark.parametrize("place", ["msgspec", "click", "swapstone.cli.compare"])
+def test_sigint_during_an_import_ends_the_process(tmp_path: Path, place: str) -> None:
+    result = _interrupted_at_import(tmp_path, place, "compare", "--help")
     assert (result.returncode, result.stderr) == (130, "Interrupted during the start: nothing was done.\n")
+
+
+@pytest.mark.slow
+def test_sigint_during_the_import_of_numpy_waits_and_ends_the_experiment(tmp_path: Path) -> None:
+    """It is imported after the first block. After an exception at this place it refuses to be imported again."""
+    record = tmp_path / "r"
+    arguments = ("compare", "/bin/true", "/bin/true again", "--blocks", "20", "--out", str(record))
+    result = _interrupted_at_import(tmp_path, "numpy._core._exceptions", *arguments)
+    assert result.returncode == 130, result.stderr
+    assert f"swapstone compare --resume {record}" in result.stderr
+    assert "Traceback" not in result.stderr
+    assert [run.trial.block for run in load(record).runs] == [0, 0]
 
 
 def test_sigint_during_set_up_names_it_and_set_up_starts_again(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import random
 from tests.golden import synthetic
 
 from swapstone.core import plan
-from swapstone.core.comparison import analyse
+from swapstone.core.comparison.analyse_runs import analyse
 from swapstone.core.model import (
     Analysis,
     Experiment,

@@ -7,7 +7,7 @@ import functools
 import random
 
 from swapstone.core import plan
-from swapstone.core.comparison import analyse
+from swapstone.core.comparison.analyse_runs import analyse
 from swapstone.core.model import (
     Analysis,
     Direction,

@@ -9,7 +9,7 @@ import math
 import random
 
 from swapstone.core import plan
-from swapstone.core.comparison import analyse
+from swapstone.core.comparison.analyse_runs import analyse
 from swapstone.core.model import Analysis, Experiment, FactorLevels, Run, Sample, Status, Trial, Variant
 from swapstone.core.report.context import ReportContext
 from swapstone.core.workloads import find_workload

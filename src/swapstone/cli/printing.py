@@ -15,8 +15,8 @@ from swapstone.cli.documents import print_document
 from swapstone.cli.output import echo, plain
 from swapstone.core.report.context import Selection
 from swapstone.core.report.document import Document
-from swapstone.core.session.analysis import named_record
 from swapstone.core.session.outcome import Interrupted, outcome_of_all, parse_fail_if
+from swapstone.core.session.record_errors import named_record
 from swapstone.core.session.record_handle import Record
 from swapstone.exit_status import ExitStatus, Finding
 

@@ -11,8 +11,8 @@ from swapstone.cli.output import echo, plain
 from swapstone.cli.record_options import RECORD
 from swapstone.core.report import export
 from swapstone.core.report.render import RENDERERS, find_renderer
-from swapstone.core.session.analysis import named_record
 from swapstone.core.session.output_file import write_output
+from swapstone.core.session.record_errors import named_record
 from swapstone.core.session.record_handle import open_record
 
 

@@ -8,7 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from swapstone.core import plan
-from swapstone.core.comparison import SizeValues, analyse
+from swapstone.core.comparison.analyse_runs import analyse
+from swapstone.core.comparison.rows import SizeValues
 from swapstone.core.model import (
     Analysis,
     Experiment,

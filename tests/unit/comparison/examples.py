@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from swapstone.core import plan
-from swapstone.core.comparison import SizeValues
+from swapstone.core.comparison.rows import SizeValues
 from swapstone.core.model import (
     ALL_PROCESSORS,
     BALANCED_ORDER,

@@ -221,7 +221,7 @@ def test_a_drift_that_both_sides_share_is_no_dependence(bench: Any) -> None:
 
 
 def test_caveats_of_the_record_come_first(bench: Any) -> None:
-    from swapstone.core.comparison import analyse
+    from swapstone.core.comparison.analyse_runs import analyse
     from swapstone.core.model import Caveat
     from swapstone.core.plan import variants
 

@@ -19,7 +19,9 @@ import msgspec
 import pytest
 
 from swapstone.core import plan
-from swapstone.core.comparison import analyse, carry_over, precision
+from swapstone.core.comparison import carry_over
+from swapstone.core.comparison.analyse_runs import analyse
+from swapstone.core.comparison.precision import precision
 from swapstone.core.comparison.side_by_side import side_by_side
 from swapstone.core.model import Metric, Variant
 from tests.unit.comparison import examples

@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from swapstone.core.comparison import analyse
+from swapstone.core.comparison.analyse_runs import analyse
 from swapstone.core.comparison.layout_spread import by_turn, spread_of
 from swapstone.core.model import CaveatKind, Copy, FactorLevels, Presence, Status, Verdict, layout_of
 from swapstone.core.plan import layout_seeds, variants

@@ -12,7 +12,7 @@ from tests.golden import reports
 from tests.unit import builders
 
 from swapstone.core import plan
-from swapstone.core.comparison import analyse
+from swapstone.core.comparison.analyse_runs import analyse
 from swapstone.core.model import Analysis, Experiment, FactorLevels, Run, Sample, Trial
 from swapstone.core.report.context import ReportContext
 from swapstone.core.report.plot import Point, Series

@@ -15,7 +15,7 @@ from click.testing import CliRunner
 from swapstone.cli.main import cli
 from swapstone.core.record import RecordView, RecordWriter
 from swapstone.core.report.document import Document
-from swapstone.core.session import record_cache, record_handle, run_store
+from swapstone.core.session import record_cache, run_store
 from swapstone.core.session.query import query
 from swapstone.core.session.record_cache import find, keep
 from tests.unit import builders
@@ -122,13 +122,14 @@ def shown(tmp_path: Path) -> Callable[[], tuple[str, int]]:
 
     def show() -> tuple[str, int]:
         read: list[Path] = []
+        load_columns = run_store.load_columns
 
         def noted(path: Path) -> RecordView:
             read.append(path)
-            return run_store.load_columns(path)
+            return load_columns(path)
 
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(record_handle, "load_columns", noted)
+            patch.setattr(run_store, "load_columns", noted)
             done = CliRunner().invoke(cli, ["show", "one"], catch_exceptions=False)
         return done.output, len(read)
 

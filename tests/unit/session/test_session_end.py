@@ -68,7 +68,7 @@ def test_a_signal_during_the_last_analysis_leaves_a_record_that_is_resumed(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(experiment, "record_verdicts", interrupt)
+        patch.setattr("swapstone.core.session.analysis.record_verdicts", interrupt)
         with pytest.raises(Interrupted) as caught:
             _compared(tmp_path, "r")
     path = tmp_path / "r"

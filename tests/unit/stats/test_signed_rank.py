@@ -11,7 +11,8 @@ import scipy.stats
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from swapstone.core.stats import SignedRank, differences, log_ratios, pairs_needed
+from swapstone.core.plan.stopping import pairs_needed
+from swapstone.core.stats import SignedRank, differences, log_ratios
 from swapstone.core.stats.signed_rank import EXACT_LIMIT, critical, difference_quantum, tail
 
 QUANTUM = 2.0**-20

@@ -18,7 +18,7 @@ from swapstone.core.model import (
     WorkSpec,
 )
 from swapstone.core.model.metric import TIMES
-from swapstone.core.stats import pairs_needed
+from swapstone.core.plan.stopping import pairs_needed
 
 
 def pairs_for(experiment: Experiment, hypotheses: int = 1) -> int:

@@ -53,7 +53,8 @@ from swapstone.core.model import (
     Verdict,
     WorkSpec,
 )
-from swapstone.core.stats import median, pairs_needed
+from swapstone.core.plan.stopping import pairs_needed
+from swapstone.core.stats import median
 
 LIMIT = 0.05
 """A block is disturbed if the work lacked more than this share of the processors that it needs: a tenth of one processor of two. If

@@ -12,6 +12,7 @@ import numpy as np
 
 from swapstone.core.comparison.verdicts import verdict_of
 from swapstone.core.model import Comparison, FrozenStruct, Scale, Verdict
+from swapstone.core.plan.stopping import pairs_needed
 from swapstone.core.stats import (
     Inference,
     Interval,
@@ -22,7 +23,6 @@ from swapstone.core.stats import (
     difference_p_value,
     interval_of_difference,
     log_ratios,
-    pairs_needed,
     pooled_estimate,
     rejections,
 )

@@ -21,7 +21,8 @@ from swapstone.core.model import (
     Scale,
     Verdict,
 )
-from swapstone.core.stats import AverageEffect, Interval, pairs_needed
+from swapstone.core.plan.stopping import pairs_needed
+from swapstone.core.stats import AverageEffect, Interval
 
 LEAST_S = 10.0
 """The runs of an own program must span this much time to be equivalent: a slow mode of the machine or the program may last seconds."""

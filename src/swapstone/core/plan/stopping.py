@@ -82,6 +82,11 @@ def first_block(experiment: Experiment) -> int:
     return 1 if experiment.virtual else 0
 
 
+def pairs_needed(alpha: float) -> int:
+    """Return the smallest number n of pairs by which a signed-rank test can reach the two-sided level `alpha`: 2 / 2**n <= alpha."""
+    return max(1, math.ceil(1 - math.log2(alpha)))
+
+
 def looks(experiment: Experiment) -> tuple[int, int]:
     """Return after how many pairs precision is first checked, and after how many more each time.
 
@@ -89,8 +94,7 @@ def looks(experiment: Experiment) -> tuple[int, int]:
     """
     if not experiment.virtual:
         return FIRST_LOOK, LOOK_EVERY
-    # Of the signed-rank test the smallest p-value of n pairs is 2 / 2^n.
-    return max(FIRST_LOOK_REPLICATES, math.ceil(1 - math.log2(1 - experiment.confidence))), LOOK_EVERY_REPLICATES
+    return max(FIRST_LOOK_REPLICATES, pairs_needed(1 - experiment.confidence)), LOOK_EVERY_REPLICATES
 
 
 def first_look(experiment: Experiment) -> int:

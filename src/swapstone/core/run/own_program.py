@@ -15,7 +15,7 @@ import msgspec
 
 from swapstone.core.artifacts.program_size import stripped_sizes
 from swapstone.core.artifacts.source_tree import sha256_of
-from swapstone.core.factors import NOT_OBSERVED, Evidence, Recipe, read_facts
+from swapstone.core.factors import NOT_OBSERVED, Evidence, Recipe, is_root_factor, read_facts
 from swapstone.core.factors.factor import SOURCE_RECIPE
 from swapstone.core.model import (
     OWN_SUITE,
@@ -245,7 +245,8 @@ class UserProgram(Subject):
     def check(self, experiment: Experiment, target: Capabilities) -> None:
         """Raise if the program can't be measured."""
         every = check_started(self._own, self.workload, experiment, target)
-        if not any(roots.check(self._own, every, experiment, target) for roots in _roots()):
+        rooted = any(is_root_factor(choice.factor) for choice in experiment.applied_factors)
+        if not (rooted and any(roots.check(self._own, every, experiment, target) for roots in _roots())):
             self.check_program(every, experiment, target)
 
     def check_program(self, every: Sequence[OwnProgram], experiment: Experiment, target: Capabilities) -> None:

@@ -6,15 +6,17 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import msgspec
 
-from swapstone.core.comparison.side_by_side import Question, SideBySide
 from swapstone.core.record import find_records
-from swapstone.core.report import side_by_side_table
 from swapstone.core.report.document import Document
-from swapstone.core.report.render import markdown
+from swapstone.core.report.render import find_renderer
 from swapstone.core.session.record_handle import Record, open_record
+
+if TYPE_CHECKING:
+    from swapstone.core.comparison.side_by_side import SideBySide
 
 _BOARD = re.compile(r"board-[1-9][0-9]{0,5}", re.ASCII)
 """The folder of a board's record, as `swapstone compare --out` makes it."""
@@ -34,7 +36,9 @@ class AgreementOutput(msgspec.Struct, frozen=True):
     def text(self, kind: str) -> str:
         """Return the text of a format: ``markdown``, ``csv`` or ``json``."""
         if kind == "markdown":
-            return markdown.render(self.document)
+            return find_renderer(kind).render(self.document)
+        from swapstone.core.report import side_by_side_table  # noqa: PLC0415 - imports what analyses
+
         return (side_by_side_table.to_csv if kind == "csv" else side_by_side_table.to_json)(self.table)
 
 
@@ -59,6 +63,9 @@ def agreement_of(records: Sequence[Record]) -> AgreementOutput:
     Raises:
         UserError: the records can't be compared, or can't be read.
     """
+    from swapstone.core.comparison.side_by_side import Question  # noqa: PLC0415 - as above
+    from swapstone.core.report import side_by_side_table  # noqa: PLC0415 - as above
+
     table = records[0].side_by_side(*records[1:])
     ordered = sorted(
         records, key=lambda record: table.question is Question.CLOCKS and record.experiment.ns_per_instruction

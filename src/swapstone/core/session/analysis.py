@@ -4,24 +4,19 @@
 from __future__ import annotations
 
 import collections
-import contextlib
 import hashlib
-import re
-import shlex
-import traceback
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 
 import msgspec
 
 from swapstone.core import plan
-from swapstone.core.comparison import SizeValues, analyse
+from swapstone.core.comparison.analyse_runs import analyse
 from swapstone.core.comparison.cells import measured_candidates
 from swapstone.core.comparison.process_tree import OF_ALL
+from swapstone.core.comparison.rows import SizeValues
 from swapstone.core.comparison.run_table import as_table
-from swapstone.core.model import Analysis, Caveat, CaveatKind, Comparison, RecordError, Verdict
+from swapstone.core.model import Analysis, Caveat, CaveatKind, Comparison, Verdict
 from swapstone.core.model.observation import EMULATED
-from swapstone.core.model.safe_text import safe_excerpt
 from swapstone.core.record import RecordView
 from swapstone.core.report import comparison_columns
 from swapstone.core.session.equal_files import same_files, without_marks
@@ -169,40 +164,3 @@ def _sizes(view: RecordView) -> SizeValues:
         for artifact in artifacts
         if not artifact.layout
     }
-
-
-BAD_DATA = (
-    ArithmeticError,
-    AssertionError,
-    AttributeError,
-    LookupError,
-    MemoryError,
-    RecursionError,
-    TypeError,
-    ValueError,
-    msgspec.MsgspecError,
-    re.error,
-)
-"""What a computation may raise for values that it was not made for. None of them is an error of the system or of the user's request."""
-
-
-@contextlib.contextmanager
-def named_record(path: Path) -> Iterator[None]:
-    """Turn an error of a computation on a record's values into one about the record.
-
-    Args:
-        path: the record's folder.
-
-    Raises:
-        RecordError: instead of an error of `BAD_DATA`; it names the record and where the error occurred.
-    """
-    try:
-        yield
-    except BAD_DATA as error:
-        place = traceback.extract_tb(error.__traceback__)[-1]
-        raise RecordError(
-            f"{path} has values that can't be analysed: {type(error).__name__} in {Path(place.filename).name}, line {place.lineno}: "
-            f"{safe_excerpt(str(error))}.",
-            f"If `swapstone verify {shlex.quote(str(path))}` finds the record whole, this is a bug of Swapstone: please report it with the "
-            "record.",
-        ) from error

@@ -83,7 +83,7 @@ def _require_command(text: str) -> None:
     if not text.strip():
         raise UserError("A command is empty.", FORMS)
     names = [factor.name for factor in all_factors()]
-    hint = unknown("factor", name, names).hint
+    hint = unknown("factor", name, names).hint if equals else ""
     near = hint.partition("?")[0] + "? " if "Did you mean" in hint else ""
     mistyped = equals and near and re.fullmatch(NAME, name, re.ASCII) and "/" not in text
     if (re.search(r"\s", text) and not mistyped) or "/" in (name if equals else text):

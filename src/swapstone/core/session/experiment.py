@@ -33,14 +33,13 @@ from swapstone.core.run.engine import Engine, SessionEnd
 from swapstone.core.run.manifest import manifest_of
 from swapstone.core.run.prepare import Prepared, check_levels, check_machine, prepare
 from swapstone.core.run.subject_kinds import subject_of
-from swapstone.core.session.analysis import record_verdicts
+from swapstone.core.session.analysis_import import load_analysis
 from swapstone.core.session.caller_environment import fixed_environment_note
 from swapstone.core.session.description import describe
 from swapstone.core.session.machines import open_experiment_target
 from swapstone.core.session.outcome import Interrupted, check_fail_if
 from swapstone.core.session.precision_stop import BudgetError, PrecisionStop, check_budget
 from swapstone.core.session.progress import NO_PROGRESS, Progress
-from swapstone.core.session.report_context import works_of
 from swapstone.core.session.run_options import DEFAULT_OPTIONS, RunOptions
 from swapstone.core.session.trust import require_own_record, require_trust
 from swapstone.core.targets import AgentStartError, Target, find_target_kind
@@ -184,6 +183,8 @@ def resume(
             is unchanged.
         Interrupted: a signal ended it; the record is sealed.
     """
+    from swapstone.core.session.report_context import works_of  # noqa: PLC0415 - as below
+
     require_own_record(path, "resume", trust=options.trust)
     writer, view = RecordWriter.resume(path)
     with contextlib.ExitStack() as opened:
@@ -281,6 +282,9 @@ def _finish(writer: RecordWriter, ending: SessionEnd) -> Path:
     """
     interrupted = Interrupted(writer.path, f"swapstone compare --resume {shlex.quote(str(writer.path))}")
     try:
+        load_analysis()
+        from swapstone.core.session.analysis import record_verdicts  # noqa: PLC0415 - trials begin without what analyses
+
         writer.seal(ending.state, ending.why, record_verdicts(writer.read_back()))
     except OSError as error:
         if known := as_user_error(error, f"continue: {interrupted.resume}"):

@@ -9,14 +9,12 @@ import functools
 import itertools
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from swapstone.core import plan
-from swapstone.core.comparison import carry_over, precision
 from swapstone.core.comparison.pairs import interval_pairs
-from swapstone.core.comparison.run_table import RunColumns, Runs, RunTable, metric_names
-from swapstone.core.comparison.verdicts import separation_needed
 from swapstone.core.model import (
     REPORT_CORRECTION,
     TAIL_RULES,
@@ -25,6 +23,7 @@ from swapstone.core.model import (
     Status,
     UserError,
     WorkloadPrecision,
+    WorkSpec,
 )
 from swapstone.core.model.experiment import WAKEUP_INTERVAL_US
 from swapstone.core.plan import WORK_NS, Group
@@ -38,8 +37,12 @@ from swapstone.core.plan.stopping import (
     first_look,
     looks,
 )
+from swapstone.core.session.analysis_import import load_analysis
 from swapstone.core.session.option_values import format_compared, format_duration, parse_duration_ns
 from swapstone.core.workloads import workloads_by_name
+
+if TYPE_CHECKING:
+    from swapstone.core.comparison.run_table import RunColumns, Runs, RunTable
 
 MOST_EXTENSION = 10
 """A default budget is extended to at most this many times its length."""
@@ -217,6 +220,8 @@ def _far_apart(experiment: Experiment, runs: Sequence[Run], pairs: int) -> bool:
 
     The runs so far must be twice as far apart as the bound needs, because they are few.
     """
+    from swapstone.core.comparison.verdicts import separation_needed  # noqa: PLC0415 - trials begin without what analyses
+
     if experiment.virtual:
         return False
     baseline, *others = [variant.label for variant in plan.variants(experiment)]
@@ -377,7 +382,7 @@ class PrecisionStop:
         self._variants = plan.variants(experiment)
         self._workloads = workloads_by_name(experiment)
         self._last: Mapping[Group, WorkloadPrecision] = {}
-        self._growing = _GrowingRuns(experiment, metric_names(self._workloads))
+        self._growing = _GrowingRuns(experiment, self._workloads)
 
     def __call__(
         self, runs: Sequence[Run], still_open: tuple[Group, ...], block: int, used_ns: int, next_block_ns: int
@@ -387,6 +392,7 @@ class PrecisionStop:
         Raises:
             BudgetError: the first blocks show that the budget can't hold the pairs that an interval needs.
         """
+        load_analysis()
         self._growing.read(runs)
         now = self._growing.so_far(still_open, block, next_block_ns)
         first = block == first_block(self._experiment)
@@ -401,6 +407,8 @@ class PrecisionStop:
             if checked and experiment.correction == REPORT_CORRECTION:  # else `precision` takes fewer metrics
                 made = self._growing.table()  # once for both checks
             if checked:
+                from swapstone.core.comparison.precision import precision  # noqa: PLC0415 - as above
+
                 self._last = precision(experiment, self._variants, self._workloads, made)
             if checked or block == experiment.blocks:
                 lost = self._after_check(made, block, used_ns, now)
@@ -449,6 +457,8 @@ class PrecisionStop:
 
     def _after_check(self, runs: Runs, block: int, used_ns: int, now: _Discarding) -> dict[Group, str]:
         """Let more runs be discarded in groups that need it; return why more blocks are of no use in groups where that is not possible."""
+        from swapstone.core.comparison import carry_over  # noqa: PLC0415 - as above
+
         experiment = self._experiment
         lost: dict[Group, str] = {}
         if experiment.rules < TAIL_RULES:
@@ -509,16 +519,17 @@ class _GrowingRuns:
 
     Args:
         experiment: that the runs are of.
-        metrics: names of those that a table has.
+        workloads: by name; a table has their metrics.
     """
 
-    def __init__(self, experiment: Experiment, metrics: frozenset[str]) -> None:
-        self._experiment, self._metrics = experiment, metrics
+    def __init__(self, experiment: Experiment, workloads: Mapping[str, WorkSpec]) -> None:
+        self._experiment, self._workloads = experiment, workloads
         self._begin(())
 
     def _begin(self, runs: Sequence[Run]) -> None:
         self._runs, self._read = runs, 0
-        self._columns, self._tabled = RunColumns(self._metrics), 0
+        self._columns: RunColumns | None = None
+        self._tabled = 0
         self._cost_ns: collections.Counter[tuple[int, Group]] = collections.Counter()
         """Of each block and group."""
         self._made: collections.Counter[tuple[int, Group, bool]] = collections.Counter()
@@ -542,6 +553,9 @@ class _GrowingRuns:
 
     def table(self) -> RunTable:
         """Return the runs as a table. They are put into it now, not while trials wait for the block to end."""
+        from swapstone.core.comparison.run_table import RunColumns, metric_names  # noqa: PLC0415 - as above
+
+        self._columns = self._columns or RunColumns(metric_names(self._workloads))
         for run in itertools.islice(self._runs, self._tabled, None):
             self._columns.add(run)
         self._tabled = len(self._runs)

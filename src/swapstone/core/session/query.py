@@ -29,7 +29,7 @@ from swapstone.core.model.temporary_folder import TemporaryFolder
 from swapstone.core.record import RecordView, default_root, list_records, open_runs, record_name
 from swapstone.core.report import comparison_columns
 from swapstone.core.session import record_cache
-from swapstone.core.session.analysis import named_record
+from swapstone.core.session.record_errors import named_record
 
 if TYPE_CHECKING:
     import duckdb

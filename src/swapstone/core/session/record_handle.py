@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
-from swapstone.core.comparison.side_by_side import SideBySide, side_by_side
 from swapstone.core.model import (
     Analysis,
     Comparison,
@@ -25,19 +24,17 @@ from swapstone.core.model.errors import as_user_error, hint_of
 from swapstone.core.model.safe_text import utf8_path
 from swapstone.core.record import RecordView, find_record, record_name
 from swapstone.core.record import load as load_view
-from swapstone.core.report import record_report
 from swapstone.core.report.answer.outcome import FailIf, Outcome, failing, outcome_of, without_result, worse_rows
 from swapstone.core.report.context import ReportContext, Selection
 from swapstone.core.report.document import Document
 from swapstone.core.report.render import RENDERERS, find_renderer, terminal
 from swapstone.core.session import record_cache
-from swapstone.core.session.analysis import analyse_record, named_record
 from swapstone.core.session.option_values import Duration, duration_ns, duration_seconds, parse_ratio, share_text
 from swapstone.core.session.outcome import check_fail_if, parse_fail_if
-from swapstone.core.session.report_context import context_of, works_of
-from swapstone.core.session.run_store import load_columns
+from swapstone.core.session.record_errors import named_record
 
 if TYPE_CHECKING:
+    from swapstone.core.comparison.side_by_side import SideBySide
     from swapstone.core.model.run_sharing import RunSharing
     from swapstone.core.session.explainer import RowExplanation
     from swapstone.core.session.progress import ProgressLike
@@ -76,6 +73,8 @@ class Record:
         Raises:
             RecordError: the folder is not a record.
         """
+        from swapstone.core.session.run_store import load_columns  # noqa: PLC0415 - a record that is being made is not read
+
         self._state = record_cache.state_of(self.path)
         try:
             return load_columns(self.path)
@@ -104,6 +103,8 @@ class Record:
 
     @cached_property
     def _analysis(self) -> Analysis:
+        from swapstone.core.session.analysis import analyse_record  # noqa: PLC0415 - as above
+
         view = self.view
         with named_record(self.path):
             return analyse_record(view)
@@ -126,6 +127,8 @@ class Record:
         Raises:
             UserError: nothing measures the metric, or the margin is below the experiment's.
         """
+        from swapstone.core.session.report_context import works_of  # noqa: PLC0415 - as above
+
         ratio = None if margin is None else parse_ratio(share_text(margin), "margin", 0.0, 1.0)
         condition = FailIf(metric=metric, margin=ratio)
         check_fail_if((condition,), self.experiment, lambda: works_of(self.view).values())
@@ -154,7 +157,9 @@ class Record:
         Raises:
             UserError: two records share runs, or as `swapstone.core.comparison.side_by_side.side_by_side`.
         """
+        from swapstone.core.comparison.side_by_side import side_by_side  # noqa: PLC0415 - as above
         from swapstone.core.session.experiment import check_independent  # noqa: PLC0415 - imports what runs trials
+        from swapstone.core.session.report_context import works_of  # noqa: PLC0415 - as above
 
         if len(others) == 1:
             check_independent(self.view, others[0].view)
@@ -167,6 +172,8 @@ class Record:
 
     def _printed(self, make: Callable[[ReportContext, Analysis], Made], beside: Path | None = None) -> Made:
         """Return what a function makes of the record; `beside` is the folder of a report that links to the record's files."""
+        from swapstone.core.session.report_context import context_of  # noqa: PLC0415 - as above
+
         view, analysis = self.view, self._analysis
         with named_record(self.path):
             return make(context_of(view, beside), analysis)
@@ -200,6 +207,8 @@ class Record:
             selection: which rows; without it, those that are read first.
             beside: the folder of a report that links to the record's files.
         """
+        from swapstone.core.report import record_report  # noqa: PLC0415 - as above
+
         chosen = selection or Selection()
         document = self._printed(
             lambda context, found: record_report.document_of(msgspec.structs.replace(context, selection=chosen), found),
@@ -213,7 +222,9 @@ class Record:
     @property
     def answer(self) -> str:
         """Return the result in one or two sentences, with which every report begins."""
-        return self._printed(record_report.answer_of)
+        from swapstone.core.report.record_report import answer_of  # noqa: PLC0415 - as above
+
+        return self._printed(answer_of)
 
     def report(self, format: str = "text", *, every: bool = False) -> str:
         """Return the report in a format.

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 from swapstone.core.model import UserError, WorkSpec
 from swapstone.core.model.parts import missing_parts
 from swapstone.core.record import RecordView, check_raw
-from swapstone.core.session.analysis import named_record, record_verdicts
+from swapstone.core.session.analysis import record_verdicts
 from swapstone.core.session.plan_check import plan_problems
 from swapstone.core.session.progress import NO_PROGRESS, Progress
+from swapstone.core.session.record_errors import named_record
 from swapstone.core.session.sample_check import Derivation, derive
 from swapstone.core.workloads import workloads_of
 from swapstone.version import __version__

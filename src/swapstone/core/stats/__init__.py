@@ -23,7 +23,6 @@ from swapstone.core.stats.signed_rank import (
     differences,
     interval_of_difference,
     log_ratios,
-    pairs_needed,
 )
 from swapstone.core.stats.summary import (
     binomial_tail,
@@ -70,7 +69,6 @@ __all__ = [
     "median",
     "median_effect",
     "median_interval",
-    "pairs_needed",
     "pooled_estimate",
     "rejections",
     "run_value",

@@ -346,11 +346,6 @@ def _moments(n: int) -> tuple[float, float]:
     return n * (n + 1) / 4, math.sqrt(n * (n + 1) * (2 * n + 1) / 24)
 
 
-def pairs_needed(alpha: float) -> int:
-    """Return the smallest n that can reach the two-sided level `alpha`: 2 / 2**n <= alpha."""
-    return max(1, math.ceil(1 - math.log2(alpha)))
-
-
 @functools.lru_cache(maxsize=64)
 def _exact(n: int) -> Floats:
     """Return P(T <= t) for t = 0..n (n + 1) / 2: T is a sum of independent variables, each 0 or its rank with probability 1/2."""

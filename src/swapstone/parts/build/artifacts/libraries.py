@@ -7,7 +7,6 @@ needs: for dynamic linking the shared ones, for static linking the archives. So 
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 import itertools
 import os
@@ -72,6 +71,8 @@ def parse_libraries(text: str) -> tuple[str, ...]:
     names = tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
     for name in names:
         if name not in LIBRARIES:
+            import difflib  # noqa: PLC0415 - only needed for a mistake
+
             near = difflib.get_close_matches(name, LIBRARIES, n=1)
             similar = f"Did you mean {near[0]!r}? " if near else ""
             raise UserError(f"--with can't build {name!r}.", f"{similar}{_KNOWN}")

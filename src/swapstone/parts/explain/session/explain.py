@@ -25,10 +25,10 @@ from swapstone.core.record import RecordView
 from swapstone.core.report.document import Document
 from swapstone.core.run.prepare import prepare
 from swapstone.core.run.variant_program import Program
-from swapstone.core.session.analysis import named_record
 from swapstone.core.session.explainer import RowExplanation
 from swapstone.core.session.machines import open_experiment_target
 from swapstone.core.session.progress import NO_PROGRESS, Progress
+from swapstone.core.session.record_errors import named_record
 from swapstone.core.targets import find_target_kind, open_target
 from swapstone.parts.explain.explanation.cost_classes import CostClasses, load_classes
 from swapstone.parts.explain.explanation.findings import explain as split_difference

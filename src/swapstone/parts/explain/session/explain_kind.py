@@ -12,7 +12,6 @@ from swapstone.core.model.metric import TIMES
 from swapstone.core.record import RecordView
 from swapstone.core.report.context import ExplanationSummary
 from swapstone.core.session.explainer import Explainer, RowExplanation
-from swapstone.parts.explain.report.explanations import FOLDER
 
 if TYPE_CHECKING:
     from swapstone.core.session.progress import Progress
@@ -22,12 +21,16 @@ def _explains(experiment: Experiment, metrics: Collection[str], instrumented: bo
     """Return whether rows can be explained by this machine's instruments, by instructions, or by the paths of wake-ups."""
     if instrumented or (experiment.virtual and not set(TIMES).isdisjoint(metrics)):
         return True
+    if not experiment.virtual:
+        return False
     from swapstone.parts.explain.session.explain_row import measures_wakeups  # noqa: PLC0415 - imports suites, which reports do without
 
     return measures_wakeups(experiment)
 
 
 def _summaries(view: RecordView, beside: Path | None) -> tuple[ExplanationSummary, ...]:
+    from swapstone.parts.explain.report.explanations import FOLDER  # noqa: PLC0415 - imports what reports, and trials begin without it
+
     if not (view.path / FOLDER).is_dir():
         return ()
     from swapstone.parts.explain.session.explanation_files import reasons_of  # noqa: PLC0415 - few records have explanations

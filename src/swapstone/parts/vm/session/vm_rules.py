@@ -15,8 +15,6 @@ from swapstone.core.session.options import Settings
 from swapstone.core.session.request import ExperimentRequest, ExperimentRules
 from swapstone.core.targets import find_target_kind, target_kinds
 from swapstone.parts.vm.factors.rootfs import ROOTFS, no_root
-from swapstone.parts.vm.session.vm_images import parse_module_files, parse_modules
-from swapstone.parts.vm.subjects.own_program_root import root_levels, root_of
 
 
 def check_root_levels(request: ExperimentRequest, factors: Sequence[FactorLevels]) -> None:
@@ -54,6 +52,13 @@ def check_root_levels(request: ExperimentRequest, factors: Sequence[FactorLevels
 
 def _complete(experiment: Experiment, settings: Settings) -> Experiment:
     machine = settings.machine
+    if not (machine.modules or machine.module_files):
+        return experiment
+    from swapstone.parts.vm.session.vm_images import (  # noqa: PLC0415 - imports what builds images, and few experiments name modules
+        parse_module_files,
+        parse_modules,
+    )
+
     return msgspec.structs.replace(
         experiment,
         modules=parse_modules(machine.modules, experiment.applied_factors, settings.place.target),
@@ -62,6 +67,10 @@ def _complete(experiment: Experiment, settings: Settings) -> Experiment:
 
 
 def _prepare(experiment: Experiment, notify: Callable[[str], None]) -> None:
+    if not any(is_root_factor(choice.factor) for choice in experiment.applied_factors):
+        return
+    from swapstone.parts.vm.subjects.own_program_root import root_levels, root_of  # noqa: PLC0415 - as above
+
     for level in root_levels(experiment):
         if level.is_image:
             root_of(level, machine_of(experiment.architecture), notify)
