@@ -8,14 +8,27 @@ static const int64_t NO_QUOTA = INT64_MAX;
 
 static struct facts at_start;
 
-/* Files of the agent's cgroup and of all above it, which stay open. `content` is /proc/self/cgroup as it was
- * when they were opened. */
+/* The controller of processors in both versions of cgroups (cgroups(7)). */
+enum { VERSIONS = 2 };
+static const struct version {
+    const char *folder, *quota;
+    const char *period; /* NULL: it follows the quota in its file */
+} versions[VERSIONS] = {
+    {"/sys/fs/cgroup", "cpu.max", NULL},
+    {"/sys/fs/cgroup/cpu", "cpu.cfs_quota_us", "cpu.cfs_period_us"},
+};
+
+/* Files of the agent's cgroups and of all above them, which stay open. `content` is /proc/self/cgroup as it
+ * was when they were opened. */
 enum { MOST_GROUPS = 64 };
 static struct {
-    int list, quotas[MOST_GROUPS]; /* a negative descriptor is a file that does not exist, or not any more */
-    unsigned count;
+    int list,
+        quotas[VERSIONS][MOST_GROUPS]; /* a negative descriptor is a file that does not exist (any more) */
+    unsigned counts[VERSIONS];
     char content[8192];
-} groups = {.list = -1};
+    int64_t throttled; /* sum of nr_throttled of the groups with a quota at the last reading; negative if
+                          unknown */
+} groups = {.list = -1, .throttled = -1};
 
 static uint32_t crc_add_text(uint32_t crc, const char *text) {
     while (*text)
@@ -74,49 +87,74 @@ static void observe_limits(struct facts *facts) {
 }
 
 static void close_quotas(void) {
-    for (unsigned i = 0; i < groups.count; i++)
-        close_file(&groups.quotas[i]);
-    groups.count = 0;
+    for (int version = 0; version < VERSIONS; version++) {
+        for (unsigned i = 0; i < groups.counts[version]; i++)
+            close_file(&groups.quotas[version][i]);
+        groups.counts[version] = 0;
+    }
 }
 
-/* Reads cpu.max of a cgroup, "QUOTA PERIOD" or "max PERIOD" in microseconds, in thousandths of a processor.
- * Opens the file of the group if it is not open. */
-static int64_t read_quota(const char *group, int *fd) {
-    char content[64];
-    const char *at = content;
+/* Reads the quota of a cgroup, in thousandths of a processor. Opens its file if it is not open. */
+static int64_t read_quota(const struct version *version, const char *group, int *fd) {
+    char content[64], other[32];
+    const char *at = content, *rest = other;
     int64_t quota, period;
 
     if (*fd < 0)
-        *fd = open_path("/sys/fs/cgroup%s/cpu.max", group);
+        *fd = open_path("%s%s/%s", version->folder, group, version->quota);
     if (*fd < 0)
         return NO_QUOTA;
     if (!reread_text(*fd, content, sizeof content)) { /* its group was removed */
         close_file(fd);
         return NO_QUOTA;
     }
-    if (!text_number(&at, &quota) || *at++ != ' ' || !text_number(&at, &period) || period < 1)
+    if (!text_number(&at, &quota)) /* "max", or -1 in version 1 */
+        return NO_QUOTA;
+    if (!version->period)
+        rest = *at == ' ' ? at + 1 : at;
+    else if (!read_text(open_path("%s%s/%s", version->folder, group, version->period), other, sizeof other))
+        return NO_QUOTA;
+    if (!text_number(&rest, &period) || period < 1)
         return NO_QUOTA;
     return quota > INT64_MAX / 1000 ? NO_QUOTA : quota * 1000 / period;
 }
 
-/* Returns what follows "0::" in a line of /proc/self/cgroup, or NULL. */
-static char *find_group(char *content) {
-    char *path = NULL;
-
-    for (char *at = content; *at && !path;) {
-        path = (char *)text_after(at, "0::");
-        while (*at && *at != '\n')
-            at++;
-        if (*at)
-            *at++ = 0;
-    }
-    return path;
+/* Adds how often a cgroup was throttled. */
+static void add_throttled(const struct version *version, const char *group, int64_t *sum) {
+    char content[512];
+    int64_t times;
+    bool read = read_text(open_path("%s%s/cpu.stat", version->folder, group), content, sizeof content) &&
+                number_after(content, "nr_throttled ", &times);
+    if (*sum < 0 || !read || __builtin_add_overflow(*sum, times, sum))
+        *sum = -1;
 }
 
-/* Reads the quota of the agent's cgroup and of all above it. */
+/* Ends a line "ID:CONTROLLERS:PATH" of /proc/self/cgroup, and returns the next one. Finds the path, and the
+ * version whose controller of processors it is of, or NULL. */
+static char *next_group(char *line, char **path, const struct version **version) {
+    char *list = line, *end;
+
+    while (*list && *list != '\n' && *list++ != ':')
+        ;
+    *version = text_after(line, "0::") ? &versions[0] : NULL;
+    for (*path = list; **path && **path != '\n' && **path != ':'; (*path)++)
+        if ((*path == list || (*path)[-1] == ',') && text_after(*path, "cpu") &&
+            ((*path)[3] == ':' || (*path)[3] == ','))
+            *version = &versions[1];
+    *path += **path == ':';
+    for (end = *path; *end && *end != '\n';)
+        end++;
+    char *next = end + (*end != 0);
+    *end = 0;
+    return next;
+}
+
+/* Reads the quota of the agent's cgroups and of all above them, and how often it stopped processes. */
 static void observe_quota(struct facts *facts) {
     static char content[sizeof groups.content];
-    int64_t smallest = NO_QUOTA;
+    int64_t smallest = NO_QUOTA, throttled = 0;
+    const struct version *version;
+    char *path;
 
     if (!reread_text(groups.list, content, sizeof content))
         return;
@@ -124,23 +162,31 @@ static void observe_quota(struct facts *facts) {
         close_quotas();
         __builtin_memcpy(groups.content, content, sizeof content);
     }
-    char *path = find_group(content);
-    if (!path)
-        return;
-    for (unsigned depth = 0; depth < MOST_GROUPS; depth++) {
-        if (depth == groups.count)
-            groups.quotas[groups.count++] = -1;
-        int64_t quota = read_quota(path, &groups.quotas[depth]);
-        smallest = quota < smallest ? quota : smallest;
-        if (!*path)
-            break;
-        char *end = path + text_length(path);
-        while (end > path && *--end != '/')
-            ;
-        *end = 0;
+    for (char *line = content; *line;) {
+        line = next_group(line, &path, &version);
+        for (unsigned depth = 0; version && depth < MOST_GROUPS; depth++) {
+            int number = (int)(version - versions);
+            if (depth == groups.counts[number])
+                groups.quotas[number][groups.counts[number]++] = -1;
+            int64_t quota = read_quota(version, path, &groups.quotas[number][depth]);
+            if (quota != NO_QUOTA)
+                add_throttled(version, path, &throttled);
+            smallest = quota < smallest ? quota : smallest;
+            if (!*path)
+                break;
+            char *end = path + text_length(path);
+            while (end > path && *--end != '/')
+                ;
+            *end = 0;
+        }
     }
     if (smallest != NO_QUOTA)
         fact_set(facts, FACT_CPU_QUOTA_MILLI, smallest);
+    else
+        throttled = -1;
+    if (groups.throttled >= 0 && throttled >= groups.throttled)
+        fact_set(facts, FACT_QUOTA_THROTTLED, throttled - groups.throttled);
+    groups.throttled = throttled;
 }
 
 static void read_conditions(struct facts *facts) {
@@ -162,6 +208,7 @@ void begin_conditions(void) {
     close_file(&groups.list);
     groups.list = port_open_read("/proc/self/cgroup");
     groups.content[0] = 0;
+    groups.throttled = -1;
     read_conditions(&at_start);
 }
 

@@ -102,15 +102,21 @@ static void observe_ticks(struct facts *facts, int fd) {
     fact_set(facts, FACT_TICKS_NS, now_ns);
 }
 
-/* Reads "0.44 ..." as 440 thousandths. */
+/* Reads "0.44 0.30 0.20 1/120 4711": 440 thousandths, and the number of the task that was created last. */
 static void observe_load(struct facts *facts, int fd) {
     enum { LARGEST_LOAD = 1000000 };
     char bytes[64];
     const char *at = bytes;
-    int64_t whole;
-    if (reread_text(fd, bytes, sizeof bytes) && text_number(&at, &whole) && whole <= LARGEST_LOAD &&
-        at[0] == '.' && at[1] >= '0' && at[1] <= '9' && at[2] >= '0' && at[2] <= '9')
+    int64_t whole, last;
+    if (!reread_text(fd, bytes, sizeof bytes))
+        return;
+    if (text_number(&at, &whole) && whole <= LARGEST_LOAD && at[0] == '.' && at[1] >= '0' && at[1] <= '9' &&
+        at[2] >= '0' && at[2] <= '9')
         fact_set(facts, FACT_LOAD1_MILLI, whole * 1000 + (at[1] - '0') * 100 + (at[2] - '0') * 10);
+    for (at = bytes; *at && *at != '/';)
+        at++;
+    if (number_after(at, " ", &last))
+        fact_set(facts, FACT_CREATED_TASKS, last);
 }
 
 void open_machine_files(struct machine_files *files) {
@@ -130,8 +136,9 @@ void observe_machine(struct facts *facts, const struct machine_files *files) {
 }
 
 void facts_grow(struct facts *after, const struct facts *before) {
-    static const enum fact growing[] = {FACT_PSI_CPU_US, FACT_PSI_MEMORY_US, FACT_PSI_IO_US, FACT_STEAL_TICKS,
-                                        FACT_IDLE_TICKS, FACT_CPU_TICKS,     FACT_TICKS_NS};
+    static const enum fact growing[] = {FACT_PSI_CPU_US,  FACT_PSI_MEMORY_US, FACT_PSI_IO_US,
+                                        FACT_STEAL_TICKS, FACT_IDLE_TICKS,    FACT_CPU_TICKS,
+                                        FACT_TICKS_NS,    FACT_CREATED_TASKS};
     for (size_t i = 0; i < sizeof growing / sizeof *growing; i++) {
         enum fact fact = growing[i];
         int64_t growth = after->values[fact] - before->values[fact];
@@ -152,18 +159,26 @@ void close_task_files(struct task_files *files) {
     close_file(&files->schedstat);
 }
 
-int64_t read_run_delay(int fd) {
+struct run_times read_run_times(int fd) {
     char bytes[128];
-    int64_t delay;
-    return reread_text(fd, bytes, sizeof bytes) && number_after(bytes, " ", &delay) ? delay : -1;
+    const char *at = bytes;
+    struct run_times times;
+    bool read = reread_text(fd, bytes, sizeof bytes) && text_number(&at, &times.cpu_ns) &&
+                number_after(at, " ", &times.delay_ns);
+    return read ? times : (struct run_times){-1, -1};
 }
 
-void observe_task(struct facts *facts, const struct task_files *files, int pid, int64_t delay_ns) {
-    int64_t growth = read_run_delay(files->schedstat) - delay_ns;
+static void set_growth(struct facts *facts, enum fact fact, int64_t before, int64_t after) {
+    if (before >= 0 && after >= before)
+        fact_set(facts, fact, after - before);
+}
+
+void observe_task(struct facts *facts, const struct task_files *files, int pid, struct run_times before) {
+    struct run_times after = read_run_times(files->schedstat);
     int nice, cpus = port_count_allowed_cpus(pid);
 
-    if (delay_ns >= 0 && growth >= 0)
-        fact_set(facts, FACT_RUN_DELAY_NS, growth);
+    set_growth(facts, FACT_MAIN_CPU_NS, before.cpu_ns, after.cpu_ns);
+    set_growth(facts, FACT_RUN_DELAY_NS, before.delay_ns, after.delay_ns);
     if (port_get_nice(pid, &nice) == 0)
         fact_set(facts, FACT_NICE, nice);
     if (cpus > 0)

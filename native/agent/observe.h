@@ -47,11 +47,15 @@ struct task_files {
 };
 void open_task_files(struct task_files *files, int pid);
 void close_task_files(struct task_files *files);
-/* Reads the second field of /proc/PID/schedstat. Returns a negative number if it can't be read. */
-int64_t read_run_delay(int fd);
-/* Reads nice value and affinity of a process that runs or is a zombie, and the growth of its run-queue delay
- * since it was `delay_ns`, which is negative if unknown. */
-void observe_task(struct facts *facts, const struct task_files *files, int pid, int64_t delay_ns);
+/* The first two fields of /proc/PID/schedstat: for how long a thread was on a processor, and on a run queue.
+ * Negative numbers if they can't be read. */
+struct run_times {
+    int64_t cpu_ns, delay_ns;
+};
+struct run_times read_run_times(int fd);
+/* Reads nice value and affinity of a process that runs or is a zombie, and the growth of its run times since
+ * they were `before`. */
+void observe_task(struct facts *facts, const struct task_files *files, int pid, struct run_times before);
 
 enum { OBJECT_BYTES = 256 << 10, INTERP_BYTES = 4096 };
 struct image {

@@ -143,7 +143,7 @@ static _Noreturn void run_child(struct launch *launch, const struct request *req
     }
     if (!launch->failed) {
         launch->step = STEP_EXEC;
-        launch->delay_ns = read_run_delay(child_room.memory.schedstat);
+        launch->times = read_run_times(child_room.memory.schedstat);
         launch->released_ns = port_now_ns();
         launch->failed = port_exec(request->program.arguments[0], request->program.arguments,
                                    request->program.environment);

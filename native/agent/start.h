@@ -9,10 +9,10 @@
 
 /* Results of the child, in memory that it shares with the agent. */
 struct launch {
-    volatile int64_t released_ns; /* just before exec */
-    volatile int step;            /* current step, for `start_step` */
-    volatile int failed;          /* its negative errno, or 0 */
-    volatile int64_t delay_ns;    /* its run-queue delay just before exec; negative if unknown */
+    volatile int64_t released_ns;    /* just before exec */
+    volatile int step;               /* current step, for `start_step` */
+    volatile int failed;             /* its negative errno, or 0 */
+    volatile struct run_times times; /* just before exec */
 };
 
 struct started {

@@ -107,7 +107,7 @@ static void observe_end(void) {
     if (trial.observed || !has_run())
         return;
     trial.observed = true;
-    observe_task(&kept.answer.facts, &kept.started.files, kept.started.pid, kept.started.launch->delay_ns);
+    observe_task(&kept.answer.facts, &kept.started.files, kept.started.pid, kept.started.launch->times);
 }
 
 /* The process is a zombie: its name can still be read. */
@@ -421,6 +421,8 @@ static void measure(const struct facts *before) {
 
     observe_machine(facts, &machine_files);
     facts_grow(facts, before);
+    if (kept.started.pid > before->values[FACT_CREATED_TASKS] && facts->values[FACT_CREATED_TASKS] > 0)
+        facts->values[FACT_CREATED_TASKS]--; /* its first process was not created earlier */
     port_suspended_ns(&suspended_ns, &most_ns);
     suspended_ns -= trial.suspended_ns;
     fact_set(facts, FACT_SUSPENDED_NS, suspended_ns > 0 ? suspended_ns : 0);

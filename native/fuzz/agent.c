@@ -86,7 +86,7 @@ static bool read_machine(const uint8_t *data, size_t size) {
     observe_machine(&after, &files);
     facts_grow(&after, &before);
     open_task_files(&task, 1);
-    observe_task(&after, &task, 1, 0);
+    observe_task(&after, &task, 1, (struct run_times){0});
     close_task_files(&task);
     for (int fact = 0; fact < FACT_COUNT; fact++)
         if (after.known[fact])

@@ -4,7 +4,7 @@
 #define WIRE_WORDS_H
 
 #define PLAN_HEADER "swapstone-plan 6"
-#define AGENT_HEADER "swapstone-agent 6"
+#define AGENT_HEADER "swapstone-agent 7"
 #define WORKLOAD_HEADER "swapstone-workload 2"
 #define FIGURES_HEADER "swapstone-figures 1"
 #define ORDER_HEADER "swapstone-order 4"
@@ -94,6 +94,7 @@ enum fact {
     FACT_WRITE_BYTES,
     FACT_TRIAL_CPU_US,
     FACT_RUN_DELAY_NS,
+    FACT_MAIN_CPU_NS,
     FACT_NICE,
     FACT_CPUS_ALLOWED,
     FACT_PSI_CPU_US,
@@ -104,6 +105,7 @@ enum fact {
     FACT_CPU_TICKS,
     FACT_TICKS_NS,
     FACT_LOAD1_MILLI,
+    FACT_CREATED_TASKS,
     FACT_STOPS,
     FACT_SUSPENDED_NS,
     FACT_CLOCK_STEP_NS,
@@ -116,6 +118,7 @@ enum fact {
     FACT_CPU_QUOTA_MILLI,
     FACT_GOVERNOR_CRC,
     FACT_CHANGED_CONDITIONS,
+    FACT_QUOTA_THROTTLED,
     FACT_PID,
     FACT_READY_NS,
     FACT_DRIVEN_NS,

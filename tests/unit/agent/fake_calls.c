@@ -95,7 +95,7 @@ static int opened(int fd, const char *path) {
 static void print_end(void) {
     if (launch)
         print("launch: step %d failed %d released %lld delay %lld", launch->step, launch->failed,
-              (long long)launch->released_ns, (long long)launch->delay_ns);
+              (long long)launch->released_ns, (long long)launch->times.delay_ns);
     printf("open:");
     for (int fd = 0; fd < MOST; fd++)
         if (paths[fd])

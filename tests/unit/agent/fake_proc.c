@@ -168,11 +168,12 @@ static void print_image(int pid) {
 }
 
 static void read_task(struct facts *facts, int pid) {
-    long long earlier_delay_ns = number("/proc/%d/earlier_delay_ns", pid, 0);
+    struct run_times earlier = {number("/proc/%d/earlier_cpu_ns", pid, 0),
+                                number("/proc/%d/earlier_delay_ns", pid, 0)};
     struct task_files files;
 
     open_task_files(&files, pid);
-    observe_task(facts, &files, pid, earlier_delay_ns);
+    observe_task(facts, &files, pid, earlier);
     close_task_files(&files);
 }
 

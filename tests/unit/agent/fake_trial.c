@@ -494,7 +494,7 @@ static int begin_process(struct started *started, int pid, int error, bool gener
     *started = (struct started)NOT_STARTED;
     if (error)
         return -error;
-    *launch = (struct launch){.delay_ns = *setting("delay_ns")};
+    *launch = (struct launch){.times.delay_ns = *setting("delay_ns")};
     launch->failed = (int)-*setting(generator ? "generator_failed" : "failed");
     launch->released_ns = *setting("released") && !(generator && *setting("generator_waits")) ? now_ns : 0;
     launch->step = (int)*setting("step");

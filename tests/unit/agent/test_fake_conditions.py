@@ -135,15 +135,62 @@ def test_the_smallest_quota_of_a_cgroup_and_those_above_counts(fake_proc: Path, 
 @pytest.mark.parametrize(
     ("cgroup", "milli"),
     [
-        ("12:cpu:/x\n1:name=systemd:/x\n0::/a\n", 400),  # version 1 beside version 2
+        ("12:cpuset:/x\n1:name=systemd:/x\n0::/a\n", 400),  # version 1 beside version 2
         ("0::/a", 400),
         ("0::/a\n5:x:/x\n", 400),
-        ("1:cpu:/a\n", None),
+        ("1:cpuacct:/a\n", None),
         ("", None),
     ],
 )
 def test_the_cgroup_is_that_of_version_2(fake_proc: Path, tmp_path: Path, cgroup: str, milli: int | None) -> None:
     assert quota(fake_proc, tmp_path, cgroup, a="40000 100000\n", x="10000 100000\n") == milli
+
+
+@pytest.mark.parametrize(
+    ("cgroup", "files", "milli"),
+    [
+        ("1:cpu:/a\n", {"a/cpu.cfs_quota_us": "40000\n", "a/cpu.cfs_period_us": "100000\n"}, 400),
+        ("1:cpu,cpuacct:/a/b\n", {"a/cpu.cfs_quota_us": "40000\n", "a/cpu.cfs_period_us": "50000\n"}, 800),
+        ("0::/\n7:cpuacct,cpu:/a", {"a/cpu.cfs_quota_us": "40000\n", "a/cpu.cfs_period_us": "100000\n"}, 400),
+        ("1:cpu:/a\n", {"a/cpu.cfs_quota_us": "-1\n", "a/cpu.cfs_period_us": "100000\n"}, None),
+        ("1:cpu:/a\n", {"a/cpu.cfs_quota_us": "40000\n"}, None),
+        ("1:cpu:/a\n", {"a/cpu.cfs_quota_us": "40000\n", "a/cpu.cfs_period_us": "0\n"}, None),
+        ("1:cpuset:/a\n", {"a/cpu.cfs_quota_us": "40000\n", "a/cpu.cfs_period_us": "100000\n"}, None),
+        ("1:xcpu:/a\n", {"a/cpu.cfs_quota_us": "40000\n", "a/cpu.cfs_period_us": "100000\n"}, None),
+    ],
+)
+def test_or_that_of_the_controller_of_version_1(
+    fake_proc: Path, tmp_path: Path, cgroup: str, files: dict[str, str], milli: int | None
+) -> None:
+    named = {f"sys/fs/cgroup/cpu/{name}": text for name, text in files.items()}
+    found = conditions(fake_proc, tmp_path, {"proc/self/cgroup": cgroup, **named})
+    assert found.get("cpu_quota_milli") == milli
+
+
+def stat(times: int) -> dict[str, str]:
+    return {"sys/fs/cgroup/a/cpu.stat": f"usage_usec 7\nnr_periods 9\nnr_throttled {times}\nthrottled_usec 8\n"}
+
+
+QUOTA = {"proc/self/cgroup": "0::/a\n", "sys/fs/cgroup/a/cpu.max": "50000 100000\n"}
+
+
+@pytest.mark.parametrize(
+    ("first", "now", "growth"),
+    [
+        (QUOTA | stat(4), QUOTA | stat(4), 0),
+        (QUOTA | stat(4), QUOTA | stat(9), 5),
+        (QUOTA | stat(4), QUOTA | stat(3), None),
+        (QUOTA | stat(2**63 - 1), QUOTA | stat(2**63 - 1), 0),
+        (QUOTA, QUOTA | stat(4), None),
+        (QUOTA | stat(4), QUOTA | {"sys/fs/cgroup/a/cpu.stat": ""}, None),
+        (QUOTA | stat(4) | {"sys/fs/cgroup/a/cpu.max": "max 100000\n"}, QUOTA | stat(4), None),
+        (QUOTA | stat(4), QUOTA | stat(4) | {"sys/fs/cgroup/a/cpu.max": "max 100000\n"}, None),
+    ],
+)
+def test_how_often_a_quota_stopped_processes_is_counted(
+    fake_proc: Path, tmp_path: Path, first: dict[str, str], now: dict[str, str], growth: int | None
+) -> None:
+    assert conditions(fake_proc, tmp_path, first, now).get("quota_throttled") == growth
 
 
 def test_the_name_of_a_cgroup_may_be_long(fake_proc: Path, tmp_path: Path) -> None:

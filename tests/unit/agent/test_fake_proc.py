@@ -58,6 +58,7 @@ def test_counters_of_the_machine_are_those_of_the_trial_alone(fake_proc: Path, t
         "cpu_ticks": 720,  # the first eight fields: guest time is a part of user time
         "ticks_ns": 2 * 10**9,
         "load1_milli": 1250,  # before the trial
+        "created_tasks": 0,
     }
 
 
@@ -65,7 +66,7 @@ def test_a_counter_that_shrank_is_unknown(fake_proc: Path, tmp_path: Path) -> No
     """A counter of pressure can be reset, and idle time can go backwards (proc(5)). A negative growth is no measurement."""
     before = machine(psi=100, ticks=(0, 0, 0, 50, 0, 0, 0, 9))
     found = grown(fake_proc, tmp_path, before, machine(psi=99, ticks=(60, 0, 0, 49, 0, 0, 0, 9)))
-    assert found == {"steal_ticks": 0, "cpu_ticks": 59, "ticks_ns": 0, "load1_milli": 0}
+    assert found == {"steal_ticks": 0, "cpu_ticks": 59, "ticks_ns": 0, "load1_milli": 0, "created_tasks": 0}
 
 
 def test_a_counter_without_growth_is_known(fake_proc: Path, tmp_path: Path) -> None:
@@ -130,7 +131,12 @@ def test_run_queue_delay_affinity_and_nice_value_of_a_process(fake_proc: Path, t
     folder = lay_out(
         tmp_path, {"proc/7/schedstat": "123 456 78\n", "proc/7/cpus": "3", "proc/7/nice": "-5", "proc/8/cpus": "-1"}
     )
-    assert facts(fake_proc, "task", folder, "7") == {"run_delay_ns": 456, "nice": -5, "cpus_allowed": 3}
+    assert facts(fake_proc, "task", folder, "7") == {
+        "main_cpu_ns": 123,
+        "run_delay_ns": 456,
+        "nice": -5,
+        "cpus_allowed": 3,
+    }
     assert facts(fake_proc, "task", folder, "8") == {}
 
 
@@ -143,6 +149,30 @@ def test_an_affinity_has_a_processor(fake_proc: Path, tmp_path: Path, cpus: int,
 def test_run_queue_delay_is_counted_from_exec(fake_proc: Path, tmp_path: Path, earlier: int, delay: int | None) -> None:
     folder = lay_out(tmp_path, {"proc/7/schedstat": "123 456 78\n", "proc/7/earlier_delay_ns": str(earlier)})
     assert facts(fake_proc, "task", folder, "7").get("run_delay_ns") == delay
+
+
+@pytest.mark.parametrize(("earlier", "time"), [(0, 123), (100, 23), (123, 0), (124, None), (-1, None)])
+def test_processor_time_is_counted_from_exec(fake_proc: Path, tmp_path: Path, earlier: int, time: int | None) -> None:
+    folder = lay_out(tmp_path, {"proc/7/schedstat": "123 456 78\n", "proc/7/earlier_cpu_ns": str(earlier)})
+    assert facts(fake_proc, "task", folder, "7").get("main_cpu_ns") == time
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "created"),
+    [
+        ("0.1 0.2 0.3 1/20 400", "0.1 0.2 0.3 1/20 400", 0),
+        ("0.1 0.2 0.3 1/20 400", "9.1 8.2 7.3 6/50 437", 37),
+        ("0.1 0.2 0.3 1/20 400", "0.1 0.2 0.3 1/20 399", None),  # the numbers began again
+        ("0.1 0.2 0.3 1/20", "0.1 0.2 0.3 1/20 400", None),
+        ("0.1 0.2 0.3 1/20 400", "0.1 0.2 0.3 1/20 x", None),
+        ("0.1 0.2 0.3 1/20 400", "0.1 0.2", None),
+    ],
+)
+def test_created_tasks_are_counted_by_their_numbers(
+    fake_proc: Path, tmp_path: Path, before: str, after: str, created: int | None
+) -> None:
+    found = grown(fake_proc, tmp_path, *({**machine(), "proc/loadavg": f"{text}\n"} for text in (before, after)))
+    assert found.get("created_tasks") == created
 
 
 def process(

@@ -153,7 +153,7 @@ def test_every_truncation_of_a_plan_is_refused_or_runs_nothing(agent: Path) -> N
 def test_an_empty_plan_ends_the_agent(agent: Path) -> None:
     """The worker can end before the keeper waits for it. The test repeats this race 100 times."""
     for _ in range(100):
-        assert send_plan(agent, encode_plan_header()) == (0, b"swapstone-agent 6\n")
+        assert send_plan(agent, encode_plan_header()) == (0, b"swapstone-agent 7\n")
 
 
 def test_a_plan_can_be_a_file_and_ends_at_quit(agent: Path, tmp_path: Path) -> None:
@@ -256,7 +256,7 @@ def test_a_signal_ends_the_agent_and_its_programs(
     asked = encode_request(request(tmp_path, "/bin/sh", "-c", "sleep 60 & sleep 60")) if busy else b""
     process = start(agent, encode_plan_header() + asked)
     assert process.stdout is not None
-    assert process.stdout.readline() == b"swapstone-agent 6\n"
+    assert process.stdout.readline() == b"swapstone-agent 7\n"
     until(lambda: len(alive(tmp_path)) >= 3 or not busy)
     process.send_signal(number)
     assert process.wait(60) == 4
@@ -356,7 +356,7 @@ def test_a_long_answer_may_take_longer_than_the_trial(agent: Path, monkeypatch: 
 def test_an_answer_without_an_end_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(agent_target, "_LONGEST_ANSWER_BYTES", 1 << 20)
     fake = tmp_path / "agent"
-    fake.write_text("#!/bin/sh\necho swapstone-agent 6\necho begin t\nexec yes out x\n")
+    fake.write_text("#!/bin/sh\necho swapstone-agent 7\necho begin t\nexec yes out x\n")
     fake.chmod(0o755)
     with (
         HostTarget(fake, stop_timeout_s=0.2) as target,
@@ -367,7 +367,7 @@ def test_an_answer_without_an_end_is_an_error(tmp_path: Path, monkeypatch: pytes
 
 def test_the_host_refuses_an_invalid_answer(tmp_path: Path) -> None:
     fake = tmp_path / "agent"
-    fake.write_text("#!/bin/sh\necho swapstone-agent 6\necho begin t\necho fact wall_ns nan\nexec sleep 60\n")
+    fake.write_text("#!/bin/sh\necho swapstone-agent 7\necho begin t\necho fact wall_ns nan\nexec sleep 60\n")
     fake.chmod(0o755)
     with (
         HostTarget(fake, stop_timeout_s=0.2) as target,

@@ -123,7 +123,7 @@ def test_clang_builds_the_agent(tmp_path: Path) -> None:
     require("clang")
     agent = build_agent(tmp_path, "clang")
     result = subprocess.run([agent, "-"], process_group=0, input=b"swapstone-plan 6\n", capture_output=True, check=True)
-    assert result.stdout == b"swapstone-agent 6\n"
+    assert result.stdout == b"swapstone-agent 7\n"
 
 
 @pytest.mark.slow

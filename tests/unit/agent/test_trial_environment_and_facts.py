@@ -76,7 +76,7 @@ def test_facts_are_those_of_the_process(agent: Path, tmp_path: Path) -> None:
     facts = dict(one(agent, request(tmp_path, python, "-c", work)).facts)
     of_servers = {name for name in FACTS if name.startswith(("ready", "driven", "server_", "driver_"))}
     may_lack = {"psi_cpu_us", "psi_memory_us", "psi_io_us", "steal_ticks", "idle_ticks", "run_delay_ns"}
-    may_lack |= {"cpu_quota_milli", "governor_crc"}
+    may_lack |= {"cpu_quota_milli", "quota_throttled", "governor_crc", "main_cpu_ns", "created_tasks"}
     assert facts.keys() >= FACTS.keys() - of_servers - may_lack
     assert not facts.keys() & of_servers
     cpu_us = facts["user_us"] + facts["system_us"]
@@ -91,6 +91,14 @@ def test_sleeping_counts_as_wall_time_and_not_as_cpu_time(agent: Path, tmp_path:
     facts = dict(one(agent, request(tmp_path, "/bin/sleep", "0.2")).facts)
     assert 200_000_000 <= facts["wall_ns"] < 5_000_000_000
     assert facts["user_us"] + facts["system_us"] < 100_000
+
+
+@pytest.mark.parametrize(("script", "least"), [(":", 0), ("(exit 0); (exit 0); (exit 0); :", 3)])
+def test_created_tasks_include_all_children(agent: Path, tmp_path: Path, script: str, least: int) -> None:
+    """Others may create some meanwhile, and the numbers may begin again."""
+    found = [dict(one(agent, request(tmp_path, "/bin/sh", "-c", script)).facts).get("created_tasks") for _ in range(3)]
+    counts = [count for count in found if count is not None]
+    assert counts and min(counts) >= least
 
 
 def test_bytes_written_to_storage_are_counted_with_those_of_children(agent: Path, tmp_path: Path) -> None:

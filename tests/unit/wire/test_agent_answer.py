@@ -47,7 +47,7 @@ def conversation(*lines: str, end: str = "end 7 exited 0") -> bytes:
 def test_an_encoded_answer_has_the_documented_lines() -> None:
     lines = (HEADER + encode_answer(WHOLE)).decode().splitlines()
     assert lines[:-1] == [
-        "swapstone-agent 6",
+        "swapstone-agent 7",
         "begin 7",
         "fact wall_ns 958445",
         "fact nice -5",
@@ -128,7 +128,7 @@ def test_random_bytes_are_an_error(noise: bytes) -> None:
     ("data", "text"),
     [
         (b"hello\n", "Line 1 of the agent's output: 'hello' is not the first line"),
-        (b"swapstone-agent 1\n", "Line 1 .*first line of an agent, 'swapstone-agent 6'"),
+        (b"swapstone-agent 1\n", "Line 1 .*first line of an agent, 'swapstone-agent 7'"),
         (conversation("fakt wall_ns 1"), "Line 3 .*'fakt' is no word"),
         (conversation("fact wall 1"), "Line 3 .*no fact named 'wall'"),
         (conversation("observed env A b", "absent env A"), "Line 4 .*the observation 'env A' comes twice"),

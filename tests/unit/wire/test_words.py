@@ -95,7 +95,7 @@ def test_a_name_without_a_new_version_is_a_problem(copy: Path, table: str) -> No
     entry = f'[[{table}]]\nname = "new"\nlowest = 0\ncodes = [0, 0]\ncode = "0"\nmeaning = "new"\n'
     (copy / TABLE).write_text(f"{text}\n{entry}")
     regenerate(copy)
-    assert "agent: its words are not those of version 6: raise `version` to 7" in problems(copy)
+    assert "agent: its words are not those of version 7: raise `version` to 8" in problems(copy)
 
 
 def test_an_older_version_is_a_problem(copy: Path) -> None:

@@ -383,6 +383,7 @@ def _faultless(trial: _Trial, *, wrong_level: bool) -> tuple[AgentAnswer, Worklo
         "write_bytes": 0,
         "trial_cpu_us": own_ns // 1000,
         "run_delay_ns": 0,
+        "main_cpu_ns": own_ns,
         "nice": request.nice or 0,
         "cpus_allowed": len(request.cpus) or 2,
         "psi_cpu_us": round(behaviour.pressure * wall_ns / 1000),
@@ -393,6 +394,7 @@ def _faultless(trial: _Trial, *, wrong_level: bool) -> tuple[AgentAnswer, Worklo
         "cpu_ticks": int(2 * wall_ns / _TICK_NS + phase),
         "ticks_ns": wall_ns,
         "load1_milli": round(behaviour.pressure * 4000),
+        "created_tasks": 0,
         "pid": 1000,
     }
     # Only the environment is simulated; other observations could not be read.

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 PLAN_HEADER = b"swapstone-plan 6"
-AGENT_HEADER = b"swapstone-agent 6"
+AGENT_HEADER = b"swapstone-agent 7"
 WORKLOAD_HEADER = b"swapstone-workload 2"
 FIGURES_HEADER = b"swapstone-figures 1"
 ORDER_HEADER = b"swapstone-order 4"
@@ -140,6 +140,7 @@ FACTS: dict[str, int] = {
     "write_bytes": 0,
     "trial_cpu_us": 0,
     "run_delay_ns": 0,
+    "main_cpu_ns": 0,
     "nice": -20,
     "cpus_allowed": 1,
     "psi_cpu_us": 0,
@@ -150,6 +151,7 @@ FACTS: dict[str, int] = {
     "cpu_ticks": 0,
     "ticks_ns": 0,
     "load1_milli": 0,
+    "created_tasks": 0,
     "stops": 0,
     "suspended_ns": 0,
     "clock_step_ns": -9223372036854775807,
@@ -162,6 +164,7 @@ FACTS: dict[str, int] = {
     "cpu_quota_milli": 0,
     "governor_crc": 0,
     "changed_conditions": 0,
+    "quota_throttled": 0,
     "pid": 1,
     "ready_ns": 0,
     "driven_ns": 0,
