@@ -130,8 +130,8 @@ def test_failed_runs_are_not_compared_by_their_ends(bench: Any) -> None:
 def test_a_run_in_which_nothing_ran_for_long_is_named(bench: Any) -> None:
     message = only(fill(bench, glibc_5={"wall_ns": 20_475_000_000}))
     assert message == (
-        "In one run a program neither ran nor waited for a processor for much longer than usual: in block 5 of w with libc=glibc for "
-        "20.4 s, at the median for 0.009 s."
+        "In one run a program did not run, and its main thread did not wait for a processor, for much longer than usual: in block 5 of w "
+        "with libc=glibc for 20.4 s, at the median for 0.009 s."
     )
 
 

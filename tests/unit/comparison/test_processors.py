@@ -375,7 +375,7 @@ def test_no_caveat_recommends_processor_time_for_threads(bench: Any, new_bench: 
     text = Metric(name="text", unit="B", quantity=Quantity.SIZE, better=Direction.LOWER, meaning="code")
     quiet = fill(bench, facts).analysis({("s", "empty", label): [(text, 1000.0)] for label in (BASE, CANDIDATE)})
     assert {each.workload for each in quiet.comparisons} == {"empty", "w"}
-    assert quiet.noise.busy  # its own pressure
+    assert quiet.noise.cpu_pressure_percent == pytest.approx(89.1, abs=0.1) and not quiet.noise.busy  # its own pressure
     assert [each.kind for each in quiet.caveats] == []
     disturbed = fill(new_bench(), own_program(1.0, 1.0, **pressed)).analysis()
     assert [each.kind for each in disturbed.caveats] == [CaveatKind.DISTURBED_RUNS]

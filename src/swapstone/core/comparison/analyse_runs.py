@@ -105,7 +105,7 @@ def analyse(
     unit = "replicates" if experiment.virtual else "blocks"
     too_few = functools.partial(too_few_pairs_reason, needed=needed, unit=unit)
     comparisons = _judged(experiment, rows, busy, rates, too_few=too_few, carried=findings.carry_overs)
-    noise = noise_of(table, workloads, virtual=experiment.virtual)
+    noise = noise_of(experiment, table, workloads)
     effects, interactions = judged(
         of_effects, rates=rates, margin=experiment.margin, rules=experiment.rules, too_few=too_few
     )

@@ -134,10 +134,10 @@ def _still(table: RunTable) -> Iterator[Caveat]:
         time_ns, usual, row = max(found, key=lambda each: each[0])
         yield Caveat(
             kind=CaveatKind.CHANGED_CONDITIONS,
-            message=f"In {_runs(len(found))} a program neither ran nor waited for a processor for much longer than usual: in "
-            f"{_named(table, row)} for {time_ns / 1e9:.3g} s, at the median for {usual / 1e9:.3g} s.",
-            hint="It may have been stopped or frozen from outside, or have waited for storage or for the network. Such runs change the "
-            "mean and the tail.",
+            message=f"In {_runs(len(found))} a program did not run, and its main thread did not wait for a processor, for much longer than "
+            f"usual: in {_named(table, row)} for {time_ns / 1e9:.3g} s, at the median for {usual / 1e9:.3g} s.",
+            hint="It may have been stopped or frozen from outside, or have waited for storage or for the network, or its other threads for "
+            "a processor. Such runs change the mean and the tail.",
         )
 
 

@@ -146,7 +146,11 @@ EQUAL_EXTRA_RULES = 4
 """The first rules by which all variants of a block discard equally many runs more, so that what each run leaves grows alike,
 and by which a part of an output that varies on one side shows other work only in five runs of each."""
 
-CURRENT_RULES = EQUAL_EXTRA_RULES
+CONTRAST_RULES = 5
+"""The first rules by which directions of indices and of effects of factors need the ratio of medians, as those of rows do, and by which
+whether an own program waits follows from the states of its threads."""
+
+CURRENT_RULES = CONTRAST_RULES
 """The rules of new experiments."""
 
 
@@ -178,7 +182,8 @@ class Experiment(FrozenStruct, frozen=True, kw_only=True):
         module_files: absolute paths of kernel modules that the virtual machine loads before the work.
         rules: version of the rules by which rows are judged. 1: records before 0.2, on medians alone. 2: means, tails, carry-over, outputs
             and processors are checked too. 3: a direction needs the ratio of medians too, outputs are compared token by token, and the
-            values of discarded runs count in the tail. 4: all variants of a block discard equally many runs.
+            values of discarded runs count in the tail. 4: all variants of a block discard equally many runs. 5: directions of indices and
+            of effects of factors need the ratio of medians, and whether a program waits follows from the states of its threads.
         correction: `REPORT_CORRECTION` or `FAMILY_CORRECTION`: which rows share one rate of false differences.
         prime: how many runs of the same variant are made and discarded directly before each measured run. By rules 3 up to 2
             more, at random (`swapstone.core.plan.extra_runs`), so that what happens in each n-th run is not always discarded, or never.
