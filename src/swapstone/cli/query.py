@@ -37,8 +37,8 @@ def query_command(sql: str, as_json: bool, as_csv: bool, allow_files: bool) -> N
                    candidate_after_other, discarded_runs, and of each side (baseline_..., candidate_...) runs, failed, timed_out,
                    crashed, refused, failed_share, failed_low, failed_high; failures_p_value, fails_more
       effects      record, kind (main, simple, interaction), suite, workload (NULL: the index), load, metric, unit, change,
-                   changed_by, held, missing, blocks, scale, effect, low, high, p_value, verdict, effect_without, effect_within,
-                   closed (of crossed factors)
+                   changed_by, held, missing, blocks, scale, effect, low, high, median_effect, median_low, median_high, p_value,
+                   verdict, effect_without, effect_within, closed (of crossed factors)
 
     \b
     Examples (without `record`, the rows of all records are mixed; join tables by it):

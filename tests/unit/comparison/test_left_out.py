@@ -59,7 +59,7 @@ def test_a_workload_enters_an_index_of_effects_with_times_above_0(
     good, other = measured("good", 5.0), measured("other", value, metric, blocks=blocks)
     found = list(index_estimates([good, other], questions, frozenset()))
     assert len(found) == len(questions)
-    assert {each.workloads for each in found} == {2 if counts else 1}
+    assert {len(each.members) for each in found} == {2 if counts else 1}
     assert all(each.measured.preferred for each in found)
     assert not any(each.measured.preferred for each in index_estimates([good], questions, frozenset({"idle"})))
 

@@ -11,6 +11,7 @@ import pytest
 from tests.golden import crossed, latency, reports, servers, synthetic
 
 from swapstone.core.model import (
+    WITHOUT_DIRECTION,
     Analysis,
     Caveat,
     CaveatKind,
@@ -24,6 +25,7 @@ from swapstone.core.model import (
     Variant,
     Verdict,
 )
+from swapstone.core.report.answer.means import Standing, mean_of
 from swapstone.core.report.context import ReportContext
 from swapstone.core.report.record_report import answer_of
 from swapstone.core.report.topics import sentences
@@ -385,6 +387,19 @@ def test_an_index_of_incomplete_blocks_is_not_said_to_be_of_complete_ones() -> N
     )
     layouts = msgspec.structs.replace(means, layouts=True)
     assert sentences.index(layouts, _context()).endswith("of 20 layouts or more each")
+
+
+def test_an_index_has_the_ratio_of_medians_beside_it_and_no_direction_against_them() -> None:
+    whole = msgspec.structs.replace(_index(SUITE, effect=0.9), median_effect=0.99, median_low=0.97, median_high=1.01)
+    assert (
+        ": musl is 0.900 x glibc (0.895 to 0.904 at 95 %), of medians 0.990 (0.970 to 1.010), geometric"
+        in sentences.index(whole, _context())
+    )
+    against = msgspec.structs.replace(whole, reason=f"{WITHOUT_DIRECTION}: x")
+    assert "(0.970 to 1.010), so no direction is stated, geometric" in sentences.index(against, _context())
+    for index, expected in ((whole, Standing.LESS), (against, Standing.OPEN)):
+        mean = mean_of([row for row in SUITE if row.metric.name == "wall"], index)
+        assert mean is not None and mean.standing(0.02) is expected
 
 
 @pytest.mark.parametrize(

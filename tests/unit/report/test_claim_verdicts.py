@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import math
+from typing import Any
 
 import msgspec
 import pytest
@@ -13,7 +14,16 @@ from tests.unit import builders
 from tests.unit.report.test_published_differences import MAX, libc, record
 from tests.unit.report.test_throughput import comparison
 
-from swapstone.core.model import Comparison, Direction, FactorLevels, Index, Metric, Quantity, Verdict
+from swapstone.core.model import (
+    WITHOUT_DIRECTION,
+    Comparison,
+    Direction,
+    FactorLevels,
+    Index,
+    Metric,
+    Quantity,
+    Verdict,
+)
 from swapstone.core.report.render.terminal import render
 from swapstone.parts.published.data import PageClaim, page_claims, sources
 from swapstone.parts.published.report.claim_verdicts import (
@@ -154,7 +164,7 @@ def test_a_share_is_of_each_run(system: tuple[float, ...], verdict: ClaimVerdict
 def test_an_index_is_found_in_both_directions() -> None:
     variants = tuple(map(builders.variant, ("libc=glibc", "libc=musl")))
 
-    def verdict(effect: float, *, turned: bool) -> ClaimVerdict | None:
+    def verdict(effect: float, *, turned: bool, **medians: Any) -> ClaimVerdict | None:
         base, other = reversed(variants) if turned else variants
         index = Index(
             suite="unix",
@@ -168,6 +178,7 @@ def test_an_index_is_found_in_both_directions() -> None:
             low=effect * 0.99,
             high=effect * 1.01,
             confidence=0.95,
+            **medians,
         )
         made = record()
         made = msgspec.structs.replace(made, analysis=msgspec.structs.replace(made.analysis, indices=(index,)))
@@ -178,6 +189,8 @@ def test_an_index_is_found_in_both_directions() -> None:
     assert verdict(1.25, turned=False) is ClaimVerdict.FAILS
     assert verdict(1.25, turned=True) is ClaimVerdict.HOLDS
     assert verdict(0.8, turned=True) is ClaimVerdict.FAILS
+    against = {"reason": WITHOUT_DIRECTION, "median_low": 0.98, "median_high": 1.03}
+    assert verdict(0.8, turned=False, **against) is verdict(1.25, turned=True, **against) is ClaimVerdict.UNDECIDED
 
 
 def test_the_shipped_claims_are_whole() -> None:

@@ -14,7 +14,7 @@ from swapstone.core.stats import (
     RunOrder,
     deviating_units,
     log_ratios,
-    mean_difference,
+    mean_contrast,
     mean_ratio,
     median_interval,
     pooled_estimate,
@@ -28,7 +28,10 @@ from tests.unit.stats.test_predecessor_test import drawn_order, predecessors, re
 
 def test_two_pairs_have_an_interval() -> None:
     before, after = np.array([10.0, 10.5]), np.array([5.0, 5.6])
-    for found in (mean_ratio(before, after, 0.05), mean_difference(before, after, 0.05)):
+    for found in (
+        mean_ratio(before, after, 0.05),
+        mean_contrast(np.array([before, after]), (-1.0, 1.0), 0.05, ratio=False),
+    ):
         assert found.interval is not None and found.interval.low < found.effect < found.interval.high
 
 

@@ -8,12 +8,15 @@ import math
 import numpy as np
 import pytest
 
-from swapstone.core.stats import MeanOfMeans, mean_difference
+from swapstone.core.stats import MeanOfMeans, mean_contrast
 
 
 def test_one_set_has_students_interval() -> None:
     values = np.array([0.3, 0.1, 0.4, 0.1, 0.5, 0.9])
-    found, expected = MeanOfMeans(values[np.newaxis]), mean_difference(np.zeros(6), values, 0.05)
+    found, expected = (
+        MeanOfMeans(values[np.newaxis]),
+        mean_contrast(np.array([np.zeros(6), values]), (-1.0, 1.0), 0.05, ratio=False),
+    )
     interval = found.interval(0.05)
     assert expected.interval is not None
     assert found.n == 6

@@ -8,7 +8,7 @@ import math
 import numpy as np
 import pytest
 
-from swapstone.core.stats import mean_difference, mean_ratio
+from swapstone.core.stats import mean_contrast, mean_ratio
 from swapstone.core.stats.mean_ratio import student_quantile
 
 
@@ -55,11 +55,11 @@ def test_the_unit_does_not_matter_and_large_values_do_not_overflow() -> None:
 def test_a_baseline_that_may_be_0_gives_no_interval_and_one_pair_neither() -> None:
     assert mean_ratio(np.array([1.0, 1.0, 1000.0]), np.array([1.0, 2.0, 3.0]), 0.01).interval is None
     assert mean_ratio(np.array([2.0]), np.array([3.0]), 0.01) == mean_ratio(np.array([4.0]), np.array([6.0]), 0.01)
-    assert mean_difference(np.array([2.0]), np.array([3.0]), 0.01).interval is None
+    assert mean_contrast(np.array([np.array([2.0]), np.array([3.0])]), (-1.0, 1.0), 0.01, ratio=False).interval is None
 
 
 def test_differences_have_students_interval() -> None:
-    found = mean_difference(np.zeros(4), np.array([1.0, 2.0, 3.0, 4.0]), 0.05)
+    found = mean_contrast(np.array([np.zeros(4), np.array([1.0, 2.0, 3.0, 4.0])]), (-1.0, 1.0), 0.05, ratio=False)
     assert found.interval is not None and found.effect == 2.5
     assert found.interval.half_width == pytest.approx(3.182446 * math.sqrt(5 / 3) / 2, rel=1e-6)
 

@@ -109,7 +109,7 @@ def analyse(
     effects, interactions = judged(
         of_effects, rates=rates, margin=experiment.margin, rules=experiment.rules, too_few=too_few
     )
-    every_index = indices(of_indices, rates, layouts=bool(experiment.layouts))
+    every_index = indices(of_indices, rates, experiment)
     copies = [variant for variant in variants if variant.copy is not Copy.FIRST]
     return Analysis(
         comparisons=comparisons,

@@ -15,10 +15,21 @@ from numpy.typing import NDArray
 from swapstone.core.comparison.error_rate import Family
 from swapstone.core.comparison.factorial_contrasts import Contrast, Term
 from swapstone.core.comparison.layout_spread import by_turn
-from swapstone.core.comparison.rows import scale_of
+from swapstone.core.comparison.rows import MEDIANS_ALPHA, scale_of
 from swapstone.core.comparison.run_table import Ints
+from swapstone.core.comparison.verdicts import Averages
 from swapstone.core.model import Metric, Scale, Verdict, layout_of
-from swapstone.core.stats import LOG_QUANTUM, Inference, Interval, KnownCentre, SignedRank, difference_quantum, median
+from swapstone.core.stats import (
+    LOG_QUANTUM,
+    Inference,
+    Interval,
+    KnownCentre,
+    SignedRank,
+    difference_quantum,
+    mean_contrast,
+    median,
+    median_contrast,
+)
 
 Floats = NDArray[np.float64]
 
@@ -89,7 +100,7 @@ class Numbers(msgspec.Struct, frozen=True, dict=True):
         return float(np.log1p(margin)) if self.scale is Scale.RATIO else margin * abs(self.reference)
 
 
-class Estimate(msgspec.Struct, frozen=True):
+class Estimate(msgspec.Struct, frozen=True, dict=True):
     """The estimate of a contrast, for one workload or for the index of its suite.
 
     Attributes:
@@ -97,16 +108,16 @@ class Estimate(msgspec.Struct, frozen=True):
         contrast: what is estimated.
         terms: the terms that entered; none if `exclusion` is set.
         numbers: None if there are no values.
+        members: values of each workload that entered.
         exclusion: verdict and reason if there is no estimate.
-        workloads: number of workloads that entered.
     """
 
     measured: Measured
     contrast: Contrast
     terms: tuple[Term, ...]
     numbers: Numbers | None
+    members: tuple[Measured, ...]
     exclusion: tuple[Verdict, str] | None = None
-    workloads: int = 1
 
     @property
     def family(self) -> Family:
@@ -124,10 +135,41 @@ class Estimate(msgspec.Struct, frozen=True):
         """Return the interval on the scale of inference; None with too few blocks or without values."""
         return None if self.inference is None else self.inference.interval(alpha)
 
+    def shown_interval(self, alpha: float) -> Interval | None:
+        """Return the interval of the ratio or the difference."""
+        found = self.interval(alpha)
+        if found is None or self.numbers is None or self.numbers.scale is Scale.DIFFERENCE:
+            return found
+        return Interval(math.exp(found.low), math.exp(found.high))
+
     def shown(self, value: float | None) -> float | None:
         """Convert a value from the scale of inference to a ratio or a difference."""
         ratio = self.numbers is not None and self.numbers.scale is Scale.RATIO
         return math.exp(value) if ratio and value is not None else value
+
+    @functools.cached_property
+    def averages(self) -> Averages | None:
+        """Return the same contrast of the variants' medians, and of their means; of an index, the mean of its workloads' logarithms.
+
+        None without values.
+        """
+        if self.numbers is None:
+            return None
+        labels = _labels(self.terms)
+        _, values = block_values(
+            [each.series[label] for each in self.members for label in labels], self.measured.layouts
+        )
+        signs = dict.fromkeys(labels, 0.0)
+        for term in self.terms:
+            for sign, of_sign in ((1.0, term.plus), (-1.0, term.minus)):
+                for label in of_sign:
+                    signs[label] += sign / (len(self.terms) * len(self.members))
+        weights = list(signs.values()) * len(self.members)
+        ratio = self.numbers.scale is Scale.RATIO
+        return (
+            median_contrast(values, weights, MEDIANS_ALPHA, ratio=ratio),
+            mean_contrast(values, weights, MEDIANS_ALPHA, ratio=ratio),
+        )
 
     @property
     def missing(self) -> tuple[str, ...]:
@@ -165,7 +207,7 @@ def estimate(measured: Measured, contrast: Contrast, needed: int) -> Estimate:
         none = Verdict.INCONCLUSIVE, "no block has a run of every variant that this needs"
         lost = next((label for label in _labels(contrast.terms) if label in measured.lost), "")
         exclusion = none if terms else measured.lost[lost]
-    return Estimate(measured, contrast, terms, numbers, exclusion)
+    return Estimate(measured, contrast, terms, numbers, (measured,), exclusion)
 
 
 def index_estimate(members: Sequence[Measured], contrast: Contrast, *, preferred: bool) -> Estimate | None:
@@ -193,7 +235,7 @@ def index_estimate(members: Sequence[Measured], contrast: Contrast, *, preferred
     logs = np.log(values).reshape(len(chosen), len(labels), -1).mean(axis=0)
     numbers = _combined(terms, dict(zip(labels, logs, strict=True)), Scale.RATIO, LOG_QUANTUM, reference=1.0)
     first = msgspec.structs.replace(chosen[0], workload="", preferred=preferred)
-    return Estimate(first, contrast, terms, numbers, workloads=len(chosen))
+    return Estimate(first, contrast, terms, numbers, tuple(chosen))
 
 
 def _labels(terms: Sequence[Term]) -> tuple[str, ...]:

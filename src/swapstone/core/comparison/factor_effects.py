@@ -12,9 +12,11 @@ from swapstone.core.comparison.caveats import DIFFERENT
 from swapstone.core.comparison.contrast_estimates import Estimate, Measured
 from swapstone.core.comparison.error_rate import ErrorRates
 from swapstone.core.comparison.factorial_contrasts import Kind
-from swapstone.core.comparison.verdicts import TooFew, verdict_and_reason
+from swapstone.core.comparison.verdicts import TooFew, against_direction, median_fields, verdict_and_reason
 from swapstone.core.model import (
+    CONTRAST_RULES,
     TAIL_RULES,
+    WITHOUT_DIRECTION,
     Direction,
     FactorEffect,
     Interaction,
@@ -31,6 +33,15 @@ Place = tuple[str, str, str, str]
 
 Gap = tuple[Place, LevelChange, tuple[str, str]]
 """(where, the change, the (factor, level) that is held)."""
+
+
+class _Judging(msgspec.Struct, frozen=True):
+    """What all estimates are judged by: arguments of `judged`."""
+
+    margin: float
+    rules: int
+    too_few: TooFew
+
 
 _PRESENCES = {Verdict.CHANGED: Presence.PRESENT, Verdict.EQUIVALENT: Presence.ABSENT}
 
@@ -50,14 +61,13 @@ def judged(
     Returns:
         The effects and the interactions, as `Analysis` holds them.
     """
+    judging = _Judging(margin, rules, too_few)
     level = {
         id(each): rates.level(each.family) if isinstance(each.inference, SignedRank) else rates.plain
         for each in estimates
     }
     effects = {
-        kind: [
-            _effect(each, level[id(each)], margin, rules, too_few) for each in estimates if each.contrast.kind is kind
-        ]
+        kind: [_effect(each, level[id(each)], judging) for each in estimates if each.contrast.kind is kind]
         for kind in (Kind.MAIN, Kind.SIMPLE)
     }
     gaps = {
@@ -66,7 +76,7 @@ def judged(
         if len(effect.held) == 1
     }
     interactions = tuple(
-        _interaction(each, level[id(each)], margin, gaps, too_few)
+        _interaction(each, level[id(each)], judging, gaps)
         for each in estimates
         if each.contrast.kind is Kind.INTERACTION
     )
@@ -90,31 +100,29 @@ def _marked(effects: Sequence[FactorEffect], interactions: Sequence[Interaction]
         yield msgspec.structs.replace(effect, depends_on=names)
 
 
-def _effect(estimate: Estimate, alpha: float, margin: float, rules: int, too_few: TooFew) -> FactorEffect:
+def _effect(estimate: Estimate, alpha: float, judging: _Judging) -> FactorEffect:
     metric = estimate.measured.metric
-    verdict, reason = estimate.exclusion or _verdict(estimate, alpha, margin, too_few, metric.better)
-    if verdict is Verdict.EQUIVALENT and rules >= TAIL_RULES and metric.quantity is not Quantity.SIZE:
+    verdict, reason = estimate.exclusion or _verdict(estimate, alpha, judging, metric.better)
+    if verdict is Verdict.EQUIVALENT and judging.rules >= TAIL_RULES and metric.quantity is not Quantity.SIZE:
         verdict, reason = Verdict.SAME_MEDIAN, "same median; the means of effects are not examined"
     # Not reported for simple effects, and costly for so many.
     open_still = verdict is Verdict.INCONCLUSIVE and estimate.contrast.kind is Kind.MAIN
     return FactorEffect(
-        **_estimated(estimate, alpha, visible=open_still),
+        **_estimated(estimate, alpha, judging.rules, visible=open_still),
         held=estimate.contrast.held,
         verdict=verdict,
         reason=reason,
     )
 
 
-def _interaction(
-    estimate: Estimate, alpha: float, margin: float, gaps: Mapping[Gap, FactorEffect], too_few: TooFew
-) -> Interaction:
+def _interaction(estimate: Estimate, alpha: float, judging: _Judging, gaps: Mapping[Gap, FactorEffect]) -> Interaction:
     change, by = estimate.contrast.changes
     if estimate.exclusion:
         inconclusive = estimate.exclusion[0] is Verdict.INCONCLUSIVE
         presence, reason = Presence.UNDECIDED if inconclusive else Presence.UNAVAILABLE, estimate.exclusion[1]
     else:
         # The rule is that of verdicts, without a better direction.
-        verdict, reason = _verdict(estimate, alpha, margin, too_few, Direction.NEITHER, what="interaction")
+        verdict, reason = _verdict(estimate, alpha, judging, Direction.NEITHER, what="interaction")
         presence = _PRESENCES.get(verdict, Presence.UNDECIDED)
     numbers = estimate.numbers
     without, within = (
@@ -122,7 +130,7 @@ def _interaction(
     )
     place = _place(estimate.measured)
     return Interaction(
-        **_estimated(estimate, alpha, visible=presence is Presence.UNDECIDED),
+        **_estimated(estimate, alpha, judging.rules, visible=presence is Presence.UNDECIDED),
         by=by,
         without=estimate.shown(without),
         within=estimate.shown(within),
@@ -132,10 +140,11 @@ def _interaction(
     )
 
 
-def _estimated(estimate: Estimate, alpha: float, *, visible: bool) -> dict[str, Any]:
+def _estimated(estimate: Estimate, alpha: float, rules: int, *, visible: bool) -> dict[str, Any]:
     """Return the fields that effects and interactions share; `visible` for the smallest visible one, too."""
-    numbers, inference, interval = estimate.numbers, estimate.inference, estimate.interval(alpha)
+    numbers, inference, interval = estimate.numbers, estimate.inference, estimate.shown_interval(alpha)
     measured = estimate.measured
+    averages = estimate.averages if rules >= CONTRAST_RULES else None
     return {
         "suite": measured.suite,
         "workload": measured.workload,
@@ -144,12 +153,13 @@ def _estimated(estimate: Estimate, alpha: float, *, visible: bool) -> dict[str, 
         "change": estimate.contrast.changes[0],
         "averaged": tuple(term.averaged for term in estimate.terms),
         "missing": estimate.missing,
-        "workloads": estimate.workloads,
+        "workloads": len(estimate.members),
         "blocks": 0 if numbers is None else numbers.values.size,
         "scale": Scale.RATIO if numbers is None else numbers.scale,
         "effect": None if numbers is None else estimate.shown(numbers.middle(numbers.values)),
-        "low": None if interval is None else estimate.shown(interval.low),
-        "high": None if interval is None else estimate.shown(interval.high),
+        "low": None if interval is None else interval.low,
+        "high": None if interval is None else interval.high,
+        **median_fields(None if averages is None else averages[0]),
         "confidence": 1 - alpha,
         "p_value": None if inference is None else inference.p_value,
         "smallest_visible": estimate.shown(inference.smallest_visible(alpha)) if visible and inference else None,
@@ -159,12 +169,16 @@ def _estimated(estimate: Estimate, alpha: float, *, visible: bool) -> dict[str, 
 
 
 def _verdict(
-    estimate: Estimate, alpha: float, margin: float, too_few: TooFew, better: Direction, *, what: str = "difference"
+    estimate: Estimate, alpha: float, judging: _Judging, better: Direction, *, what: str = "difference"
 ) -> tuple[Verdict, str]:
-    numbers = estimate.numbers
+    numbers, interval = estimate.numbers, estimate.shown_interval(alpha)
     assert numbers is not None, "an estimate without values has an exclusion"
-    few = too_few(alpha, numbers.values.size)
-    return verdict_and_reason(estimate.interval(alpha), numbers.limit(margin), better, few, what)
+    few = judging.too_few(alpha, numbers.values.size)
+    verdict, reason = verdict_and_reason(estimate.interval(alpha), numbers.limit(judging.margin), better, few, what)
+    if judging.rules < CONTRAST_RULES or interval is None or numbers.constant or estimate.averages is None:
+        return verdict, reason
+    against = against_direction(numbers, interval, numbers.inference.estimate(), estimate.averages, judging.margin)
+    return (Verdict.INCONCLUSIVE, f"{WITHOUT_DIRECTION}: {against[0]}") if against else (verdict, reason)
 
 
 def closed_share(

@@ -39,10 +39,10 @@ from swapstone.core.stats import (
     SignedRank,
     differences,
     log_ratios,
-    mean_difference,
+    mean_contrast,
     mean_ratio,
     median,
-    median_effect,
+    median_contrast,
 )
 
 SizeValues = Mapping[tuple[str, str, str], Sequence[tuple[Metric, float]]]
@@ -50,6 +50,9 @@ SizeValues = Mapping[tuple[str, str, str], Sequence[tuple[Metric, float]]]
 
 MEDIANS_ALPHA = 0.05
 """Error of the interval of the ratio of medians, not corrected for the number of rows: it can only withhold a direction."""
+
+AGAINST_BASELINE = (-1.0, 1.0)
+"""Weights of baseline and candidate in a contrast."""
 
 LARGEST_LOG_RATIO = 300.0
 """A pair whose log ratio exceeds this is compared by its difference, so that no ratio overflows."""
@@ -160,11 +163,14 @@ class Row(msgspec.Struct, frozen=True, dict=True):
         if self.constant:
             exact = float(after[0] / before[0] if ratio else after[0] - before[0])
             return AverageEffect(exact, Interval(exact, exact))
-        return (mean_ratio if ratio else mean_difference)(before, after, alpha)
+        if ratio:
+            return mean_ratio(before, after, alpha)
+        return mean_contrast(np.array([before, after]), AGAINST_BASELINE, alpha, ratio=False)
 
     def median_effect(self) -> AverageEffect:
         """Return the ratio of the medians of `before` and `after`, at least one pair, or their difference; interval at `MEDIANS_ALPHA`."""
-        found = median_effect(self.before, self.after, MEDIANS_ALPHA, ratio=self.scale is Scale.RATIO)
+        sides = np.array([self.before, self.after])
+        found = median_contrast(sides, AGAINST_BASELINE, MEDIANS_ALPHA, ratio=self.scale is Scale.RATIO)
         return AverageEffect(found.effect, Interval(found.effect, found.effect)) if self.constant else found
 
     def limit(self, margin: float) -> float:

@@ -3,17 +3,29 @@
 
 from __future__ import annotations
 
+import functools
 import math
+import statistics
 from collections.abc import Iterable, Sequence
 
 import msgspec
 import numpy as np
 
 from swapstone.core.comparison.error_rate import ErrorRates, Family
-from swapstone.core.comparison.rows import Row
-from swapstone.core.model import Index, Scale, Variant
+from swapstone.core.comparison.rows import AGAINST_BASELINE, MEDIANS_ALPHA, Floats, Row
+from swapstone.core.comparison.verdicts import Averages, against_direction, median_fields
+from swapstone.core.model import CONTRAST_RULES, WITHOUT_DIRECTION, Experiment, Index, Scale, Variant
 from swapstone.core.model.metric import TIMES
-from swapstone.core.stats import LOG_QUANTUM, MeanOfMeans, SignedRank, distinct
+from swapstone.core.stats import (
+    LOG_QUANTUM,
+    AverageEffect,
+    Interval,
+    MeanOfMeans,
+    SignedRank,
+    distinct,
+    mean_contrast,
+    median_contrast,
+)
 
 FEWEST_PAIRS = 6
 """Pairs that each workload needs for a mean of means."""
@@ -44,6 +56,50 @@ class IndexEstimate(msgspec.Struct, frozen=True):
             ("index", first.group[0], first.group[2], first.metric.name), first.candidate if first.null else None
         )
 
+    @property
+    def scale(self) -> Scale:
+        """Return the scale of its effect."""
+        return Scale.RATIO
+
+    def limit(self, margin: float) -> float:
+        """Return the largest effect inside the margin: log(1 + margin)."""
+        return math.log1p(margin)
+
+    def averages(self) -> Averages:
+        """Return the geometric mean of the rows' ratios of medians, and of their ratios of means, in the blocks of the estimate.
+
+        Of a mean of means, whose rows have different blocks, the bounds are the means of the rows' bounds: they contain the true mean where
+        each row's interval contains the true ratio.
+        """
+        if isinstance(self.inference, MeanOfMeans):
+            each = [(row.median_effect(), row.mean_effect(MEDIANS_ALPHA)) for row in self.rows]
+            of_medians, of_means = (
+                _geometric([found for found in one if found is not None]) for one in zip(*each, strict=True)
+            )
+            return of_medians, of_means
+        common = functools.reduce(np.intersect1d, [row.blocks for row in self.rows])
+        places = [np.searchsorted(row.blocks, common) for row in self.rows]
+
+        def sides(values: Sequence[tuple[Floats, Floats]]) -> Floats:
+            return np.array([side[place] for pair, place in zip(values, places, strict=True) for side in pair])
+
+        weights = [weight / len(self.rows) for _ in self.rows for weight in AGAINST_BASELINE]
+        pairs = [(row.before, row.after) for row in self.rows]
+        means = [row.means or pair for row, pair in zip(self.rows, pairs, strict=True)]
+        return (
+            median_contrast(sides(pairs), weights, MEDIANS_ALPHA, ratio=True),
+            mean_contrast(sides(means), weights, MEDIANS_ALPHA, ratio=True),
+        )
+
+
+def _geometric(found: Sequence[AverageEffect]) -> AverageEffect:
+    effect = statistics.geometric_mean(each.effect for each in found)
+    known = [each.interval for each in found if each.interval is not None and each.interval.low > 0]
+    if len(known) < len(found):
+        return AverageEffect(effect, None)
+    low, high = (statistics.geometric_mean(getattr(each, end) for each in known) for end in ("low", "high"))
+    return AverageEffect(effect, Interval(low, high))
+
 
 def index_estimates(rows: Iterable[Row], *, fewest: int = 1) -> list[IndexEstimate]:
     """Estimate one index for each (suite, load, time metric, candidate) of the rows, in their order.
@@ -64,18 +120,24 @@ def index_estimates(rows: Iterable[Row], *, fewest: int = 1) -> list[IndexEstima
     return [IndexEstimate(members, inference) for members, inference in found if inference is not None]
 
 
-def indices(estimates: Iterable[IndexEstimate], rates: ErrorRates, *, layouts: bool = False) -> tuple[Index, ...]:
-    """Give each estimate the interval at its corrected level.
+def indices(estimates: Iterable[IndexEstimate], rates: ErrorRates, experiment: Experiment) -> tuple[Index, ...]:
+    """Give each estimate the interval at its corrected level, and the ratio of medians.
 
     Args:
         estimates: of `index_estimates`.
         rates: with the hypotheses of all estimates.
-        layouts: whether the rows' blocks are layouts.
+        experiment: gives rules and margin, and whether the rows' blocks are layouts.
     """
     found = []
     for each in estimates:
         first, inference, alpha = each.rows[0], each.inference, rates.level(each.family)
         interval = inference.interval(alpha)
+        if interval is not None:
+            interval = Interval(math.exp(interval.low), math.exp(interval.high))
+        averages = each.averages() if experiment.rules >= CONTRAST_RULES else None
+        against = None
+        if averages is not None and interval is not None:
+            against = against_direction(each, interval, inference.estimate(), averages, experiment.margin)
         found.append(
             Index(
                 suite=first.group[0],
@@ -86,11 +148,13 @@ def indices(estimates: Iterable[IndexEstimate], rates: ErrorRates, *, layouts: b
                 workloads=len(each.rows),
                 blocks=inference.n,
                 effect=math.exp(inference.estimate()),
-                low=None if interval is None else math.exp(interval.low),
-                high=None if interval is None else math.exp(interval.high),
+                low=None if interval is None else interval.low,
+                high=None if interval is None else interval.high,
                 confidence=1 - alpha,
-                layouts=layouts,
+                layouts=bool(experiment.layouts),
                 incomplete=isinstance(inference, MeanOfMeans),
+                **median_fields(None if averages is None else averages[0]),
+                reason="" if against is None else f"{WITHOUT_DIRECTION}: {against[0]}",
             )
         )
     return tuple(found)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Any, Protocol
 
 import msgspec
 import numpy as np
@@ -139,9 +140,7 @@ def _with_means(row: Row, found: Comparison, mean: AverageEffect, margin: float,
         mean_effect=mean.effect,
         mean_low=None if mean.interval is None else mean.interval.low,
         mean_high=None if mean.interval is None else mean.interval.high,
-        median_effect=medians.effect,
-        median_low=None if medians.interval is None else medians.interval.low,
-        median_high=None if medians.interval is None else medians.interval.high,
+        **median_fields(medians),
         tail_p_value=None if row.tail is None else row.tail[0],
         baseline_runs=summary(row.runs[0]),
         candidate_runs=summary(row.runs[1]),
@@ -169,41 +168,87 @@ def _without_direction(
 ) -> tuple[Verdict, str] | None:
     """Return the verdict and its reason if the direction of the signed-rank interval is not that of the medians; else None.
 
+    If the medians are the same, a direction of the means is one of the tail.
+    """
+    mean = row.mean_effect(MEDIANS_ALPHA)
+    if found.verdict not in (Verdict.BETTER, Verdict.WORSE, Verdict.CHANGED) or mean is None or row.inference is None:
+        return None
+    assert found.low is not None and found.high is not None, "a direction has an interval"
+    against = against_direction(row, Interval(found.low, found.high), row.inference.estimate(), (medians, mean), margin)
+    if against is None:
+        return None
+    shown, tail = against
+    if tail and found.verdict is not Verdict.CHANGED:
+        return Verdict.WORSE_TAIL if found.verdict is Verdict.WORSE else Verdict.BETTER_TAIL, f"same median: {shown}"
+    return Verdict.INCONCLUSIVE, f"{WITHOUT_DIRECTION}: {shown}"
+
+
+class Scaled(Protocol):
+    """What has a scale and a margin: a row, an index, or the numbers of a contrast."""
+
+    @property
+    def scale(self) -> Scale:
+        """Return the scale of its effect."""
+
+    def limit(self, margin: float) -> float:
+        """Return the largest effect inside the margin, on the scale of inference."""
+
+
+Averages = tuple[AverageEffect, AverageEffect]
+"""An effect on medians, and on arithmetic means, with intervals at `MEDIANS_ALPHA`."""
+
+
+def against_direction(
+    of: Scaled, interval: Interval, estimate: float, averages: Averages, margin: float
+) -> tuple[str, bool] | None:
+    """Return what averages show against the direction of a signed-rank interval, and whether the means have it; None without either.
+
     The signed-rank estimate is of the median only if the two sides have one shape (Hollander, Wolfe and Chicken, section 3.2): if 40 % of
     the runs take 0.6 times as long and 10 % 2.6 times, it is 0.81 where medians and means are equal. So a direction also needs
 
     - the interval of the ratio of medians, or of the ratio of means, each at `MEDIANS_ALPHA`, beyond 1 on the same side and not inside the
       margin: the medians' alone is wider than the signed-rank one, and would hide small effects;
-    - and an interval of the ratio of medians that is neither inside the margin nor beyond 1 on the other side. If it is inside, a direction
-      of the means is one of the tail.
+    - and an interval of the ratio of medians that is neither inside the margin nor beyond 1 on the other side.
 
     Of an estimate inside the margin, averages inside it have the direction, too.
+
+    Args:
+        of: what the effect is of.
+        interval: the signed-rank interval, as a ratio or a difference.
+        estimate: the signed-rank estimate, on the scale of inference.
+        averages: of the same values.
+        margin: relative size of an effect that is of no interest.
     """
-    mean = row.mean_effect(MEDIANS_ALPHA)
-    if found.verdict not in (Verdict.BETTER, Verdict.WORSE, Verdict.CHANGED) or mean is None:
+    if mean_inside(of, interval, margin):
         return None
-    assert found.low is not None and found.high is not None, "a direction has an interval"
-    if row.inference is not None and abs(row.inference.estimate()) <= row.limit(margin):
+    if abs(estimate) <= of.limit(margin):
         margin = 0.0
-    side = _side(row, Interval(found.low, found.high), margin)
-    of_medians, of_means = _side(row, medians.interval, margin), _side(row, mean.interval, margin)
-    if side in (of_medians, of_means) and of_medians in (side, None):
+    side, of_medians, of_means = (
+        _side(of, each, margin) for each in (interval, *(average.interval for average in averages))
+    )
+    if not side or (side in (of_medians, of_means) and of_medians in (side, None)):
         return None
-    of = "ratio" if row.scale is Scale.RATIO else "difference"
-    shown = f"the {of} of medians is {_ends(medians)}, that of means {_ends(mean)}"
-    if side == of_means and of_medians == 0 and found.verdict is not Verdict.CHANGED:
-        return Verdict.WORSE_TAIL if found.verdict is Verdict.WORSE else Verdict.BETTER_TAIL, f"same median: {shown}"
-    return Verdict.INCONCLUSIVE, f"{WITHOUT_DIRECTION}: {shown}"
+    name = "ratio" if of.scale is Scale.RATIO else "difference"
+    medians, means = map(_ends, averages)
+    return f"the {name} of medians is {medians}, that of means {means}", side == of_means and of_medians == 0
 
 
-def _side(row: Row, interval: Interval | None, margin: float) -> int | None:
+def _side(of: Scaled, interval: Interval | None, margin: float) -> int | None:
     """Return on which side of no effect an interval lies: -1 or 1; 0 if it is inside the margin, None without either."""
     if interval is None:
         return None
-    if mean_inside(row, interval, margin):
+    if mean_inside(of, interval, margin):
         return 0
-    none = 1.0 if row.scale is Scale.RATIO else 0.0
+    none = 1.0 if of.scale is Scale.RATIO else 0.0
     return (1 if interval.low > none else -1) if interval.excludes(none) else None
+
+
+def median_fields(medians: AverageEffect | None) -> dict[str, Any]:
+    """Return the fields that comparisons, indices and effects have of their medians; none without any."""
+    if medians is None:
+        return {}
+    low, high = (None, None) if medians.interval is None else (medians.interval.low, medians.interval.high)
+    return {"median_effect": medians.effect, "median_low": low, "median_high": high}
 
 
 def _ends(average: AverageEffect) -> str:
@@ -273,11 +318,11 @@ def _mean_text(row: Row, mean: AverageEffect) -> str:
     return f"the mean differs by {mean.effect:.4g} ({ends})"
 
 
-def mean_inside(row: Row, interval: Interval, margin: float) -> bool:
+def mean_inside(of: Scaled, interval: Interval, margin: float) -> bool:
     """Return whether an interval of the effect on the mean lies inside the margin."""
-    if row.scale is Scale.RATIO:
+    if of.scale is Scale.RATIO:
         return 1 / (1 + margin) <= interval.low and interval.high <= 1 + margin
-    limit = row.limit(margin)
+    limit = of.limit(margin)
     return -limit <= interval.low and interval.high <= limit
 
 

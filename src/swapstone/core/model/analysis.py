@@ -268,6 +268,9 @@ class Index(FrozenStruct, frozen=True, kw_only=True):
             interval is not corrected.
         layouts: whether `blocks` counts layouts.
         incomplete: whether it is the mean of the workloads' own means, because few blocks are complete for all of them.
+        median_effect, median_low, median_high: geometric mean of the workloads' ratios of medians, and its interval at 95 %, uncorrected;
+            None by rules before 5.
+        reason: why the interval shows no direction, though it excludes 1: the medians have another one; else empty.
     """
 
     suite: str
@@ -283,6 +286,10 @@ class Index(FrozenStruct, frozen=True, kw_only=True):
     confidence: float
     layouts: bool = False
     incomplete: bool = False
+    median_effect: float | None = None
+    median_low: float | None = None
+    median_high: float | None = None
+    reason: str = ""
 
 
 class LayoutSpread(RunGroup, frozen=True, kw_only=True):
@@ -339,6 +346,8 @@ class CrossedEstimate(Estimate, frozen=True, kw_only=True):
         missing: combinations without numbers.
         workloads: number of workloads.
         blocks: number of blocks that are complete for every variant of the mean.
+        median_effect, median_low, median_high: the same contrast of the variants' medians, and its interval at 95 %, uncorrected; None by
+            rules before 5, and where it can't be computed.
     """
 
     change: LevelChange
@@ -346,6 +355,9 @@ class CrossedEstimate(Estimate, frozen=True, kw_only=True):
     missing: tuple[str, ...]
     workloads: int
     blocks: int
+    median_effect: float | None = None
+    median_low: float | None = None
+    median_high: float | None = None
 
 
 class FactorEffect(CrossedEstimate, frozen=True, kw_only=True):
@@ -411,7 +423,7 @@ class Noise(FrozenStruct, frozen=True, kw_only=True):
     """How busy the machine was around the trials: medians and maxima over runs.
 
     Attributes:
-        cpu_pressure_percent: median share of wall time in which some task waited for a processor; None where unknown.
+        cpu_pressure_percent: median share of the time of a trial in which some task waited for a processor (PSI); None where unknown.
         cpu_pressure_max_percent: the largest over the runs; None where unknown.
         steal_percent: share of processor time that the hypervisor took, over all runs; None where unknown.
         load1: median one-minute load average; None where unknown.

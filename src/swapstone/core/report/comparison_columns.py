@@ -181,6 +181,9 @@ EFFECT_FIELDS: tuple[Field[Estimate], ...] = (
     Field("", "effect_without", _of_interaction(lambda each: each.without, None)),
     Field("", "effect_within", _of_interaction(lambda each: each.within, None)),
     Field("", "closed", _of_interaction(lambda each: each.closed, None)),
+    Field("", "median_effect", lambda each: each.median_effect),
+    Field("", "median_low", lambda each: each.median_low),
+    Field("", "median_high", lambda each: each.median_high),
 )
 """`kind` is ``main``, ``simple`` or ``interaction``; `workload` is empty for a suite's index; lists are joined by semicolons. None is no
 number. The verdict of an interaction is its presence. No name is a keyword of SQL."""

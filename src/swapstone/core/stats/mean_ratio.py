@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""The ratio of arithmetic means of paired values, with Fieller's interval; the difference of means, with Student's; the same of medians.
+"""The ratio of arithmetic means of paired values, with Fieller's interval; contrasts of means and of medians of several sides.
 
 A ratio theta is not rejected if the mean of y - theta x is within t standard errors of 0 (Fieller 1954). The theta that are not
 rejected are the roots of a quadratic and what lies between them, if the mean of x differs from 0 by more than t standard errors.
@@ -11,6 +11,7 @@ and widens the interval.
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 import statistics
 from collections.abc import Sequence
@@ -61,52 +62,71 @@ def mean_ratio(baseline: Floats, candidate: Floats, alpha: float) -> AverageEffe
     return AverageEffect(top, Interval(min(top, max(0.0, (b - root) / a)), max(top, (b + root) / a)))
 
 
-def mean_difference(baseline: Floats, candidate: Floats, alpha: float) -> AverageEffect:
-    """Return mean(candidate) - mean(baseline) with Student's paired interval; arguments as `mean_ratio`, of any sign."""
-    apart = candidate - baseline
-    middle = float(apart.mean())
+def mean_contrast(sides: Floats, weights: Sequence[float], alpha: float, *, ratio: bool) -> AverageEffect:
+    """Return the product of the sides' arithmetic means, each to the power of its weight, or with `ratio` False their weighted sum.
+
+    The interval is Student's, of the sum in each block; of a product, of its logarithm by the delta method (Casella, Berger 2002, 5.5).
+
+    Args:
+        sides: values of each side, paired by block, shape (sides, n), n >= 1; for a ratio all > 0.
+        weights: of the sides; -1 and 1 of two give candidate / baseline, or candidate - baseline.
+        alpha: two-sided error of the interval, 0 < alpha < 1.
+        ratio: whether a ratio is returned.
+    """
+    means = sides.mean(axis=1)
+    scale = np.asarray(weights) / means if ratio else np.asarray(weights)
+    apart = (scale[:, None] * sides).sum(axis=0)
+    effect = _combined(means.tolist(), weights) if ratio else float(apart.mean())
     if apart.size < 2:
-        return AverageEffect(middle, None)
+        return AverageEffect(effect, None)
     reach = student_quantile(apart.size - 1, alpha) * float(apart.std(ddof=1)) / math.sqrt(apart.size)
-    return AverageEffect(middle, Interval(middle - reach, middle + reach))
+    return _around(effect, reach, ratio=ratio)
 
 
-def median_effect(baseline: Floats, candidate: Floats, alpha: float, *, ratio: bool) -> AverageEffect:
-    """Return median(candidate) / median(baseline) with its interval, or with `ratio` False their difference.
+def median_contrast(sides: Floats, weights: Sequence[float], alpha: float, *, ratio: bool) -> AverageEffect:
+    """Return the same as `mean_contrast` of medians.
 
     Of the medians themselves: the signed-rank estimate is of the median of sums of two pairs, which differs where shapes differ. Source:
     Bonett and Price, Interval estimation for linear functions of medians in within-subjects and mixed designs, British Journal of
     Mathematical and Statistical Psychology 73 (2020). The standard error of a median is the distance of the order statistics
-    c = n / 2 - sqrt(n) and n - c + 1 over twice the normal quantile of their binomial probability. The covariance of the two medians is
+    c = n / 2 - sqrt(n) and n - c + 1 over twice the normal quantile of their binomial probability. The covariance of two medians is
     that of the signs of both sides' distances from them. Ratios are computed on logarithms.
-
-    Args:
-        baseline: shape (n,), n >= 1; for a ratio all > 0.
-        candidate: the same, paired with it.
-        alpha: two-sided error of the interval, 0 < alpha < 1.
-        ratio: whether a ratio is returned.
     """
-    medians = [median(side) for side in (baseline, candidate)]
-    effect = medians[1] / medians[0] if ratio else medians[1] - medians[0]
-    if baseline.size < 2:
+    medians = [median(side) for side in sides]
+    effect = _combined(medians, weights) if ratio else sum(w * each for w, each in zip(weights, medians, strict=True))
+    count = sides.shape[1]
+    if count < 2:
         return AverageEffect(effect, None)
-    place, quantile = _median_places(baseline.size)
-    signs, errors = [], []
-    for side, middle in zip((baseline, candidate), medians, strict=True):
-        low, high = np.partition(side, (place - 1, side.size - place))[[place - 1, side.size - place]].tolist()
-        errors.append((math.log(high / low) if ratio else high - low) / (2 * quantile))
-        signs.append(np.sign(side - middle))
-    common = float((signs[0] * signs[1]).mean()) * errors[0] * errors[1]
-    error = math.sqrt(max(0.0, errors[0] ** 2 + errors[1] ** 2 - 2 * common))
-    reach = _NORMAL.inv_cdf(1 - alpha / 2) * error
+    place, quantile = _median_places(count)
+    ends = np.partition(sides, (place - 1, count - place), axis=1)[:, [place - 1, count - place]].tolist()
+    errors = [(math.log(high / low) if ratio else high - low) / (2 * quantile) for low, high in ends]
+    signs = np.sign(sides - np.array(medians)[:, None])
+    alike = (signs @ signs.T / count).tolist()
+    variance = sum((w * error) ** 2 for w, error in zip(weights, errors, strict=True))
+    for one, other in itertools.combinations(range(len(errors)), 2):
+        variance += 2 * weights[one] * weights[other] * (alike[one][other] * errors[one] * errors[other])
+    reach = _NORMAL.inv_cdf(1 - alpha / 2) * math.sqrt(max(0.0, variance))
+    return _around(effect, reach, ratio=ratio)
+
+
+def _combined(values: Sequence[float], weights: Sequence[float]) -> float:
+    """Return the product of positive values, each to the power of its weight."""
+    above, below = (
+        math.prod(math.pow(value, abs(w)) for value, w in zip(values, weights, strict=True) if w * sign > 0)
+        for sign in (1, -1)
+    )
+    return above / below
+
+
+def _around(effect: float, reach: float, *, ratio: bool) -> AverageEffect:
     if ratio:
-        return AverageEffect(effect, Interval(effect * math.exp(-reach), effect * math.exp(reach)))
+        return AverageEffect(effect, Interval(effect * math.exp(-reach), effect * math.exp(min(reach, 700.0))))
     return AverageEffect(effect, Interval(effect - reach, effect + reach))
 
 
 @functools.lru_cache(maxsize=256)
 def _median_places(count: int) -> tuple[int, float]:
-    """Return c, from 1, and the quantile of the interval between the order statistics c and count - c + 1; see `median_effect`."""
+    """Return c, from 1, and the quantile of the interval between the order statistics c and count - c + 1; see `median_contrast`."""
     place = max(1, round(count / 2 - math.sqrt(count)))
     below = sum(math.comb(count, number) for number in range(place)) / (1 << count)
     return place, -_NORMAL.inv_cdf(below)

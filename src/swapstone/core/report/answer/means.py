@@ -15,9 +15,11 @@ from typing import NamedTuple
 
 from swapstone.core.model import (
     OWN_SUITE,
+    WITHOUT_DIRECTION,
     Analysis,
     Comparison,
     Direction,
+    FactorEffect,
     FrozenStruct,
     Index,
     Metric,
@@ -30,7 +32,7 @@ from swapstone.core.model.metric import TIMES
 from swapstone.core.model.parts import provided
 from swapstone.core.report import formatting
 from swapstone.core.report.variant_values import grouped, without_copies
-from swapstone.core.report.verdict_groups import MEDIAN_DIFFERS, NO_NUMBERS
+from swapstone.core.report.verdict_groups import MEDIAN_DIFFERS, NO_NUMBERS, TAIL_DIFFERS
 
 PROCESSOR_TIMES = frozenset({"cpu", "tree_cpu", "cpu_per_request"})
 """Metrics of processor time. They decide beside the time or rate to read first."""
@@ -214,11 +216,12 @@ def mean_of(rows: Sequence[Comparison], index: Index | None = None) -> Mean | No
     if not usable:
         return None
     if index is not None and len(usable) > 1:
-        effect, low, high, workloads = index.effect, index.low, index.high, index.workloads
+        effect, workloads = index.effect, index.workloads
+        low, high = decided_bounds(index) or (None, None)
     else:
         effect = statistics.geometric_mean([row.effect or 1.0 for row in usable])
         workloads, low, high = len(usable), None, None
-        whole = [bound for bound in map(bounds_of, usable) if bound is not None and bound[0] > 0]
+        whole = [bound for bound in map(decided_bounds, usable) if bound is not None and bound[0] > 0]
         if len(whole) == len(usable):
             low, high = map(statistics.geometric_mean, zip(*whole, strict=True))
     return Mean(
@@ -232,11 +235,22 @@ def mean_of(rows: Sequence[Comparison], index: Index | None = None) -> Mean | No
     )
 
 
-def bounds_of(row: Comparison) -> tuple[float, float] | None:
+def bounds_of(row: Comparison | FactorEffect | Index) -> tuple[float, float] | None:
     """Return a row's interval: of an exact row its effect twice; None without one."""
-    if row.exact and row.effect is not None:
+    if not isinstance(row, Index) and row.exact and row.effect is not None:
         return row.effect, row.effect
     return None if row.low is None or row.high is None else (row.low, row.high)
+
+
+def decided_bounds(each: Comparison | FactorEffect | Index) -> tuple[float, float] | None:
+    """Return an interval of a ratio. One whose direction the medians don't have is extended by that of the medians; None without one."""
+    found = bounds_of(each)
+    if found is None or each.median_low is None or each.median_high is None or found[0] <= 1 <= found[1]:
+        return found
+    tail = isinstance(each, Comparison) and each.verdict in TAIL_DIFFERS
+    if not tail and not each.reason.startswith(WITHOUT_DIRECTION):
+        return found
+    return min(found[0], each.median_low), max(found[1], each.median_high)
 
 
 IDLE = "idle"

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from swapstone.core.model import Analysis, Comparison, FactorEffect, FactorLevels, Index, Interaction, Variant
 from swapstone.core.report import formatting
-from swapstone.core.report.answer.means import bounds_of
+from swapstone.core.report.answer.means import bounds_of, decided_bounds
 from swapstone.core.report.context import ReportContext
 from swapstone.core.report.document import (
     Block,
@@ -103,8 +103,8 @@ def _cell(each: Comparison | Index | FactorEffect | Interaction | None) -> Cell:
     if each is None:
         return Cell()
     if isinstance(each, Index):
-        known = each.low is not None and each.high is not None
-        between = f"{formatting.ratio(each.low or 0)} to {formatting.ratio(each.high or 0)}" if known else "no interval"
+        bounds = decided_bounds(each)
+        between = " to ".join(map(formatting.ratio, bounds)) if bounds else "no interval"
         return Cell(effect=formatting.ratio(each.effect), note=between)
     if isinstance(each, Comparison):
         effect = shown(each)
@@ -199,7 +199,10 @@ def _estimates(each: CrossedMetric) -> Iterator[tuple[str, dict[Variant, _Estima
     indices = [index for index in each.matrix.cells if isinstance(index, Index)]
     if indices:
         number = max(i.workloads for i in indices)
-        yield f"index of {number} workloads", itself | {i.candidate: (i.effect, i.low, i.high) for i in indices}
+        yield (
+            f"index of {number} workloads",
+            itself | {i.candidate: (i.effect, *(decided_bounds(i) or (None, None))) for i in indices},
+        )
     names = list(dict.fromkeys(i.workload for i in tables.present_interactions(each.interactions.cells) if i.workload))
     if not indices:
         names += [name for name, _ in each.matrix.lines if name not in names]

@@ -30,6 +30,7 @@ from swapstone.core.report.answer.means import (
     PROCESSOR_TIMES,
     Place,
     Standing,
+    decided_bounds,
     have_numbers,
     name_of,
     places_of,
@@ -206,7 +207,7 @@ def _whole_effects(analysis: Analysis) -> list[FactorEffect]:
 
 
 def _standing(each: FactorEffect, margin: float) -> Standing:
-    low, high = (each.effect, each.effect) if each.exact else (each.low, each.high)
+    low, high = decided_bounds(each) or (None, None)
     return standing(low, high, margin)
 
 

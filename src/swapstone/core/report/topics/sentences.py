@@ -115,6 +115,14 @@ def index(each: Index, context: ReportContext) -> str:
         text += f" ({bounds} at {formatting.percent(each.confidence)})"
     else:
         text += " (no interval)"
+    if each.median_effect is not None:
+        known = each.median_low is not None and each.median_high is not None
+        bounds = (
+            f" ({formatting.ratio(each.median_low or 0)} to {formatting.ratio(each.median_high or 0)})" if known else ""
+        )
+        text += f", of medians {formatting.ratio(each.median_effect)}{bounds}"
+    if each.reason:
+        text += ", so no direction is stated"
     workloads = formatting.count(each.workloads, "workload")
     unit = "layout" if each.layouts else f"{'' if each.incomplete else 'complete '}{repeats(context)}"
     blocks = formatting.count(each.blocks, unit)

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from swapstone.core.model import FrozenStruct
 from swapstone.core.report import formatting
-from swapstone.core.report.answer.means import leading_metric
+from swapstone.core.report.answer.means import decided_bounds, leading_metric
 from swapstone.core.report.document import BulletList, Document, Item, Paragraph, Section, Tone
 from swapstone.core.report.printed_json import printed_json
 from swapstone.core.report.ratios import WALL
@@ -124,7 +124,7 @@ def _of_index(test: ClaimTest, record: Analysed) -> Iterator[Range]:
         if (each.suite, each.metric, each.load) != (test.suite, metric, test.load):
             continue
         sides = [dict(variant.levels) for variant in (each.candidate, each.baseline)]
-        numbers = [math.nan if number is None else number for number in (each.effect, each.low, each.high)]
+        numbers = [each.effect, *(decided_bounds(each) or (math.nan, math.nan))]
         if sides == wanted:
             yield _interval(test, record, *numbers)
         elif sides == wanted[::-1] and not any(number <= 0 for number in numbers):
