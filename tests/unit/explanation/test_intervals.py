@@ -231,7 +231,7 @@ def test_a_row_without_a_difference_has_nothing_to_explain() -> None:
     sides = [(drawn(chance, {OWN: 1.0}), noisy(chance, 1e6)) for _ in range(2)]
     found = explain(msgspec.structs.replace(row(sides[0], sides[1]), differs=False), CLASSES)
     assert row_explanation.sentence(found) == (
-        "There is nothing to explain: the record decides no difference between musl and glibc on w."
+        "There is nothing to explain: the record decides no difference between the medians of musl and glibc on w."
     )
     assert "there is nothing to explain" in found.paragraph and found.ledger is not None
     assert {each[-1] for each in row_explanation.ledger_rows(found.ledger, differs=found.differs)} == {""}

@@ -9,9 +9,12 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
-from swapstone.core.model.number_text import fixed
+from swapstone.core.comparison.rows import AGAINST_BASELINE, MEDIANS_ALPHA
+from swapstone.core.model.number_text import fixed, ratio
 from swapstone.core.report.variant_values import grouped
+from swapstone.core.stats import median, median_contrast
 from swapstone.parts.explain.explanation.call_names import common_counts
 from swapstone.parts.explain.explanation.cost_classes import (
     ALLOCATOR,
@@ -36,6 +39,7 @@ from swapstone.parts.explain.explanation.instruction_work import SLOWER_WORD, in
 from swapstone.parts.explain.explanation.ledger import ledger, split_problem
 from swapstone.parts.explain.explanation.wait_names import FOREIGN, sleep_name, wait_name
 from swapstone.parts.explain.model.explanation import (
+    COUNTERS,
     HARDWARE,
     Count,
     Explanation,
@@ -121,6 +125,9 @@ DECISIVE = 2.0
 DRIFT = 0.15
 """Relative deviation of the reference runs' difference from the record's, above which a caveat is added."""
 
+_LARGEST_RATIO = 1e9
+"""Larger ratios only occur in forged evidence."""
+
 NEVER_EMPTY = {"simulated", "calls"}
 """Groups of counts that an instrument that counts them has for every program. A side without any was counted in another
 way, by which functions have other names."""
@@ -152,6 +159,11 @@ def explain(seen: RowMeasurements, classes: CostClasses) -> Explanation:
         differs=seen.differs,
         no_result=seen.no_result,
     )
+
+
+def _is_recorded(seen: RowMeasurements) -> bool:
+    """Return whether the difference that the ledger splits is the record's, and not that of the reference runs."""
+    return all(reference.time_ns is not None for reference in seen.references)
 
 
 def _is_repeated(split: Ledger | None) -> bool:
@@ -187,8 +199,35 @@ def counts_of(seen: RowMeasurements) -> tuple[Count, ...]:
         base, candidate = (
             side.get((group, name), 0.0 if group in known else None) for side, known in zip(sides, groups, strict=True)
         )
-        found.append(Count(group=group, name=name, baseline=base, candidate=candidate))
+        interval = _count_interval(seen, group, name, base, candidate)
+        found.append(Count(group=group, name=name, baseline=base, candidate=candidate, interval=interval))
     return tuple(sorted(found, key=lambda count: (-distance(count), count.group, count.name)))
+
+
+def _values(seen: RowMeasurements, metric: str) -> NDArray[np.float64] | None:
+    """Return the values of both variants in the reference runs, shape (2, runs); None if they were not kept."""
+    sides = [dict(reference.values).get(metric, ()) for reference in seen.references]
+    return np.array(sides, dtype=np.float64) if len(sides[0]) == len(sides[1]) > 1 else None
+
+
+def _count_interval(
+    seen: RowMeasurements, group: str, name: str, baseline: float | None, candidate: float | None
+) -> tuple[float, float] | None:
+    """Return the interval of the ratio of a counter's medians; without it a ratio of counts that vary would be no result.
+
+    Where a run has none, it is that of the difference over the baseline's median.
+    """
+    metric = next((metric for metric, words in COUNTERS.items() if words == name), "")
+    values = _values(seen, metric) if group in {"faults", "switches"} else None
+    if values is None or not baseline or not candidate:
+        return None
+    positive, (before, after) = bool(values.min() > 0), map(median, values)
+    ends = median_contrast(values, AGAINST_BASELINE, MEDIANS_ALPHA, ratio=positive).interval
+    if ends is None or not before or not after:
+        return None
+    low, high = (each if positive else max(0.0, 1 + each / before) for each in (ends.low, ends.high))
+    scale = candidate / baseline / (after / before)  # a variant may make more operations in a run
+    return (low * scale, high * scale) if 0 <= high * scale < _LARGEST_RATIO else None
 
 
 def distance(count: Count) -> float:
@@ -210,7 +249,7 @@ def _findings(
 ) -> tuple[Finding, ...]:
     if not seen.differs:
         return ()
-    if split is None:
+    if split is None or not (_is_recorded(seen) or split.repeated is None or _is_repeated(split)):
         return _from_counts(pair, counts)
     if not split.difference:
         return ()
@@ -226,7 +265,7 @@ def _findings(
         if cause == READY and _is_foreign(seen, pair, named=bool(found)):
             continue
         found.append(_finding(seen, cause, of[cause], facts, (parts[cause], interval)))
-    if not found:  # counts have no sampling error
+    if not found:
         entries = tuple(count for count in counts if count.group in {"system calls", "faults"} and _is_decisive(count))
         return _from_counts(pair, entries)
     # So do waits for other programs that had no processor.
@@ -278,9 +317,14 @@ def _finding(
 
 def _is_decisive(count: Count) -> bool:
     """Return whether a count differs by a factor of `DECISIVE`, and by one in an operation at least."""
-    if count.baseline is None or count.candidate is None:
+    if count.baseline is None or count.candidate is None or _is_undecided(count):
         return False
     return distance(count) >= math.log(DECISIVE) and abs(count.candidate - count.baseline) >= 1
+
+
+def _is_undecided(count: Count) -> bool:
+    """Return whether the interval of a ratio of medians contains 1."""
+    return count.interval is not None and count.interval[0] <= 1 <= count.interval[1]
 
 
 def _from_counts(pair: Sides, counts: tuple[Count, ...]) -> tuple[Finding, ...]:
@@ -297,7 +341,7 @@ def _from_counts(pair: Sides, counts: tuple[Count, ...]) -> tuple[Finding, ...]:
     }
     found: dict[str, Finding] = {}
     for count in sorted(counts, key=_kernel_entries_first):
-        cause = causes.get(count.group) if count.name != "involuntary switches" else None
+        cause = causes.get(count.group) if count.name != "involuntary switches" and not _is_undecided(count) else None
         more, less = pair.order(count.baseline or 0.0, count.candidate or 0.0)
         if cause is not None and cause not in found and distance(count) >= math.log(1.2) and more > less:
             text = f"{short_label(pair.slow.variant)} has {amount(more)} {count.name} per operation (other variant: {amount(less)})"
@@ -333,9 +377,9 @@ def _paragraph(
         )
     if not seen.differs:
         return (
-            f"{work}, {seen.place.metric}: there is nothing to explain. The record decides no difference between "
-            f"{seen.place.candidate} and {seen.place.baseline}, so there are no findings. Counts and ledger follow. Their shares are "
-            "relative to a difference that may be zero."
+            f"{work}, {seen.place.metric}: there is nothing to explain. The record decides no difference between the "
+            f"medians of {seen.place.candidate} and {seen.place.baseline}, so there are no findings. Counts and ledger follow. "
+            "Their shares are relative to a difference that may be zero."
         )
     more = "; ".join(finding.sentence for finding in findings[:3])
     if split is None:
@@ -346,7 +390,8 @@ def _paragraph(
         )
     more_ns, less_ns = pair.order(split.baseline, split.candidate)
     time = "elapsed time" if split.metric == "wall" else "CPU time"
-    head = f"{work}: {time} per operation is {duration(more_ns)} with {slow} and {duration(less_ns)} with {fast}."
+    head = f"{work}: {time} per operation is {duration(more_ns)} with {slow} and {duration(less_ns)} with "
+    head += f"{fast}{_ratio_text(seen, pair)}."
     if all(finding.share is None for finding in findings):
         nothing = f"{head} {nothing_named(split)[0].upper()}{nothing_named(split)[1:]}."
         return f"{nothing} The counts are consistent with: {more}." if more else nothing
@@ -360,6 +405,19 @@ def _paragraph(
             text += f" Confirmed by a remedy: {remedy_text(tried)}"
     left = split.residual / split.difference if split.difference else 0.0
     return f"{text} Not attributed: {percent(left)} of the difference."
+
+
+def _ratio_text(seen: RowMeasurements, pair: Sides) -> str:
+    """Return the ratio of the slower variant's median time to the other's, with its interval; empty if it is not known."""
+    found = seen.medians if _is_recorded(seen) else None
+    values = None if _is_recorded(seen) else _values(seen, seen.ledger_metric)
+    if values is not None and values.min() > 0:
+        made = median_contrast(values, AGAINST_BASELINE, MEDIANS_ALPHA, ratio=True)
+        found = None if made.interval is None else (made.effect, made.interval.low, made.interval.high)
+    if found is None or not all(1 / _LARGEST_RATIO < each < _LARGEST_RATIO for each in found):
+        return ""
+    effect, low, high = (1 / found[0], 1 / found[2], 1 / found[1]) if pair.swapped else found
+    return f" (ratio of medians {ratio(effect)}, 95 % interval {ratio(low)} to {ratio(high)})"
 
 
 def nothing_named(split: Ledger) -> str:

@@ -31,6 +31,7 @@ from swapstone.core.wire import AgentAnswer, TrialRequest, decode_workload_repor
 from swapstone.parts.explain.instruments import hardware, heap, instructions, offcpu, oncpu, pages, syscalls, waits
 from swapstone.parts.explain.instruments.traced_run import ReferenceRuns, Region, Tracee
 from swapstone.parts.explain.model.explanation import (
+    COUNTERS,
     Amount,
     InstrumentCost,
     InstrumentResult,
@@ -63,15 +64,8 @@ MIN_REFERENCES, MAX_REFERENCES = 8, 24
 REFERENCE_BUDGET_S = 16.0
 """More than the minimum are made if all of them take no longer than this."""
 
-KEPT = ("wall", "cpu")
+KEPT = ("wall", "cpu", *COUNTERS)
 """The metrics of which the value of each reference run is kept."""
-
-_COUNTERS = {
-    "minflt": "minor faults",
-    "majflt": "major faults",
-    "nvcsw": "voluntary switches",
-    "nivcsw": "involuntary switches",
-}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -176,7 +170,11 @@ def run_instruments(
             time_ns=variant.time_ns,
             metrics=tuple(reference.items()),
             runs=references,
-            values=tuple((name, tuple(run.metrics[name] for run in each)) for name in KEPT if name in reference),
+            values=tuple(
+                (name, tuple(run.metrics[name] for run in each))
+                for name in KEPT
+                if all(name in run.metrics for run in each)
+            ),
         )
         for variant, reference, each in zip(pair, medians, runs, strict=True)
     ]
@@ -250,7 +248,7 @@ def _counters(variant: RowVariant, medians: Mapping[str, float]) -> InstrumentRe
             name=words,
             value=medians[name] / variant.tracee.operations,
         )
-        for name, words in _COUNTERS.items()
+        for name, words in COUNTERS.items()
         if name in medians
     )
     return InstrumentResult(

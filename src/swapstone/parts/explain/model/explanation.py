@@ -292,6 +292,15 @@ class Reference(FrozenStruct, frozen=True, kw_only=True):
     values: tuple[tuple[str, tuple[Number, ...]], ...] = ()
 
 
+COUNTERS = {
+    "minflt": "minor faults",
+    "majflt": "major faults",
+    "nvcsw": "voluntary switches",
+    "nivcsw": "involuntary switches",
+}
+"""Metrics of the reference runs that are counts, and their names."""
+
+
 class RemedyRuns(FrozenStruct, frozen=True, kw_only=True):
     """Runs with a remedy, in turns with both variants without it; all times in ns per operation.
 
@@ -320,8 +329,9 @@ class RowMeasurements(FrozenStruct, frozen=True, kw_only=True):
         references: baseline, then candidate.
         runs: results of instruments.
         missing: instruments without a result.
-        differs: whether the record's verdict is a difference; without one there are no findings.
+        differs: whether the record's verdict is a difference that its medians have; without one there are no findings.
         no_result: why the record has no result of the row; empty if it has one. The difference is then that of the reference runs.
+        medians: the record's ratio of the medians of the time that the ledger splits, with its interval at 95 %; None without one.
         remedies: those that were tried; None without `--confirm`.
         costs: how long each instrument took, those without a result too; empty if it was not measured.
     """
@@ -334,17 +344,24 @@ class RowMeasurements(FrozenStruct, frozen=True, kw_only=True):
     missing: tuple[MissingInstrument, ...]
     differs: bool = True
     no_result: str = ""
+    medians: tuple[Number, Number, Number] | None = None
     remedies: tuple[RemedyRuns, ...] | None = None
     costs: tuple[InstrumentCost, ...] = ()
 
 
 class Count(FrozenStruct, frozen=True, kw_only=True):
-    """An `Amount` of both variants; None for a variant that the instrument did not measure."""
+    """An `Amount` of both variants; None for a variant that the instrument did not measure.
+
+    Attributes:
+        interval: of candidate / baseline at 95 %, of medians over the reference runs; None of a count of one run, and where it can't be
+            computed.
+    """
 
     group: str
     name: str
     baseline: Number | None
     candidate: Number | None
+    interval: tuple[Number, Number] | None = None
 
 
 class LedgerLine(FrozenStruct, frozen=True, kw_only=True):

@@ -55,8 +55,8 @@ def sentence(explanation: Explanation) -> str:
     if not explanation.differs:
         decided = "has no result, and its runs now decide" if explanation.no_result else "decides"
         return (
-            f"There is nothing to explain: the record {decided} no difference between {candidate} and {baseline} on "
-            f"{safe(place.workload)}."
+            f"There is nothing to explain: the record {decided} no difference between the medians of {candidate} and "
+            f"{baseline} on {safe(place.workload)}."
         )
     if ledger is None:
         causes = [safe(finding.cause) for finding in explanation.findings[:_MOST]]
@@ -104,7 +104,8 @@ def ratio_of(count: Count) -> str:
         return (
             "equal" if count.baseline == count.candidate else f"only {'candidate' if count.candidate else 'baseline'}"
         )
-    return ratio(count.candidate / count.baseline)
+    between = "" if count.interval is None else f" ({ratio(count.interval[0])} to {ratio(count.interval[1])})"
+    return ratio(count.candidate / count.baseline) + between
 
 
 def count_rows(explanation: Explanation) -> Rows:

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from swapstone.core.model import Analysis, Run, UnavailableError, UserError
+from swapstone.core.model import Analysis, Comparison, Direction, Run, Scale, UnavailableError, UserError
 from swapstone.core.model.metric import TIMES
 from swapstone.core.model.safe_text import safe
 from swapstone.core.model.temporary_folder import TemporaryFolder
@@ -64,10 +64,10 @@ from swapstone.parts.explain.report import instruction_explanation, row_explanat
 from swapstone.parts.explain.session import explanation_files
 from swapstone.parts.explain.session.explain_row import (
     DEFAULT_OPTIONS,
-    DIFFERENT,
     ExplainedRow,
     ExplainOptions,
     choose_row,
+    has_other_medians,
     has_wakeups,
     measures_wakeups,
 )
@@ -196,11 +196,23 @@ def _measure(row: ExplainedRow) -> RowMeasurements:
         seen = run_instruments(row.place, comparison.metric.unit, metric, pair, row.progress.note, only=only)
     excluded = tuple(MissingInstrument(instrument=name, reason=EXCLUDED) for name in without)
     no_result = f"{comparison.verdict.value}: {comparison.reason}" if comparison.effect is None else ""
-    differs = comparison.verdict in DIFFERENT or bool(no_result)
+    differs = has_other_medians(comparison) or bool(no_result)
     missing = (*seen.missing, *excluded)
-    seen = msgspec.structs.replace(seen, differs=differs, no_result=no_result, missing=missing)
+    seen = msgspec.structs.replace(
+        seen, differs=differs, no_result=no_result, medians=_recorded_medians(comparison), missing=missing
+    )
     explanation_files.store(row.folder, explanation_files.evidence_files(row.view, seen))
     return seen
+
+
+def _recorded_medians(row: Comparison) -> tuple[float, float, float] | None:
+    """Return the ratio of the medians of a row's time, with its interval; None if it is of another metric, or if it has none."""
+    low, high = row.median_low, row.median_high
+    if row.scale is not Scale.RATIO or row.median_effect is None or low is None or high is None:
+        return None
+    if row.metric.better is Direction.HIGHER:  # a rate
+        return (1 / row.median_effect, 1 / high, 1 / low)
+    return (row.median_effect, low, high)
 
 
 def _explain_measurements(row: ExplainedRow, observed: RowMeasurements, classes: CostClasses) -> RowExplanation:

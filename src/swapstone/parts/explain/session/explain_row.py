@@ -15,6 +15,7 @@ from swapstone.core.model import (
     Comparison,
     Experiment,
     Run,
+    Scale,
     Status,
     UserError,
     Verdict,
@@ -128,6 +129,14 @@ class ExplainedRow:
             raise UserError(f"{self.view.path} ended before anything was built: there is nothing to run again.")
 
 
+def has_other_medians(row: Comparison) -> bool:
+    """Return whether a row's verdict is a difference, and its ratio of medians shows it: that is what an explanation splits."""
+    if row.verdict not in DIFFERENT or row.effect is None or row.median_low is None or row.median_high is None:
+        return row.verdict in DIFFERENT
+    none = 1.0 if row.scale is Scale.RATIO else 0.0
+    return row.median_low > none if row.effect > none else row.median_high < none
+
+
 def choose_row(analysis: Analysis, options: ExplainOptions, *, undecided: bool = False) -> Comparison:
     """Return the row with the largest difference among those that match.
 
@@ -173,7 +182,7 @@ def choose_row(analysis: Analysis, options: ExplainOptions, *, undecided: bool =
                 f"Metrics: {', '.join(dict.fromkeys(row.metric.name for row in rows)) or 'none'}."
             ),
         )
-    different = [row for row in matching if row.verdict in DIFFERENT]
+    different = [row for row in matching if has_other_medians(row)]
     if not different and not undecided and (workload is None or len(matching) > 1):
         raise UserError(
             f"There is nothing to explain: none of the {len(matching)} rows that match has a different median.",
