@@ -1,117 +1,32 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Rates of false alarms for identical programs and of detection for real differences: Swapstone's rule, hyperfine's and benchstat's.
+"""How many reports about identical programs hold a mark, idle and under load: each such mark is false.
 
-    benchmarks/false-alarms resample RECORD...                      nulls and injected effects, by resampling windows of runs
-    benchmarks/false-alarms measure --out FOLDER --reports 30       reports of a program compared with itself, idle and under load
-
-`resample` needs records with many runs, such as of `swapstone compare libc=glibc,musl --only WORKLOAD --blocks 400`: the runs of each
-variant, in order of time, are a trace. It takes windows of consecutive runs from a trace, which preserves drift, bursts and
-autocorrelation, and assigns the runs of each window to two arms by the design of each tool. The results are functions of --seed.
+benchmarks/false-alarms --out FOLDER --reports 30       30 reports of programs compared with themselves, under each condition
 """
 
 from __future__ import annotations
 
 import argparse
-import collections
-import dataclasses
 import itertools
 import shutil
 import sys
 import tempfile
 import time
-import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-import numpy as np
-import scipy  # whose stats are imported when a test uses them, not when tests are collected
 from benchmarks.shared import parser_of, share, swapstone
 from benchmarks.verdict_hogs import CONDITIONS
 from benchmarks.verdict_hogs import load as loaded
 from benchmarks.verdict_truth import DIRECTED
 from benchmarks.verdicts import build
-from numpy.typing import NDArray
 
-from swapstone.core.comparison.verdicts import verdict_of
-from swapstone.core.model import Analysis, Direction, Status, UserError, Verdict
+from swapstone.core.model import Analysis, UserError, Verdict
 from swapstone.core.record import load
 from swapstone.core.session.analysis import analyse_record
-from swapstone.core.stats import log_ratios, run_value
 
-Floats = NDArray[np.float64]
-
-ALPHA = 0.05
-INJECTED = (0.0, 0.01, 0.02, 0.05)
 NOT_JUDGED = (Verdict.DISTURBED, Verdict.INVALID)
 
-
-@dataclasses.dataclass(frozen=True)
-class Trace:
-    """The run values of one program on one metric, in order of time."""
-
-    workload: str
-    metric: str
-    values: Floats
-
-
-@dataclasses.dataclass(frozen=True)
-class Window:
-    """Consecutive runs of one program, with the assignment of each two to baseline and candidate.
-
-    Attributes:
-        workload: the program.
-        values: shape (2 n,), in order of time.
-        first: shape (n,): whether the candidate comes first in its block.
-    """
-
-    workload: str
-    values: Floats
-    first: NDArray[np.bool_]
-
-    def interleaved(self) -> tuple[Floats, Floats]:
-        """Return baseline and candidate in blocks of two successive runs, in random order."""
-        one, other = self.values.reshape(-1, 2).T
-        return np.where(self.first, other, one), np.where(self.first, one, other)
-
-    def sequential(self) -> tuple[Floats, Floats]:
-        """Return baseline and candidate as tools without blocks run them: all runs of one, then all runs of the other."""
-        one, other = np.split(self.values, 2)
-        return one, other
-
-
-def significant(window: Window, factor: float, margin: float) -> bool:  # noqa: ARG001 - all rules are called alike
-    """Return whether Swapstone's interval of one comparison, without correction, excludes "no difference"."""
-    baseline, candidate = window.interleaved()
-    interval = log_ratios(baseline, candidate * factor).interval(ALPHA)
-    return interval is not None and interval.excludes(0.0)
-
-
-def stated(window: Window, factor: float, margin: float) -> bool:
-    """Return whether Swapstone's verdict on one comparison states a difference."""
-    baseline, candidate = window.interleaved()
-    interval = log_ratios(baseline, candidate * factor).interval(ALPHA)
-    return interval is not None and verdict_of(interval, float(np.log1p(margin)), Direction.LOWER).value in DIRECTED
-
-
-def bars_apart(window: Window, factor: float, margin: float) -> bool:  # noqa: ARG001
-    """Return whether the bars, mean and standard deviation, that hyperfine prints don't overlap."""
-    a, b = window.sequential()
-    return bool(abs(a.mean() - b.mean() * factor) > a.std(ddof=1) + b.std(ddof=1) * factor)
-
-
-def benchstat(window: Window, factor: float, margin: float) -> bool:  # noqa: ARG001
-    """Return benchstat's decision: Mann-Whitney U on all runs of one and then all runs of the other."""
-    a, b = window.sequential()
-    return bool(scipy.stats.mannwhitneyu(a, b * factor).pvalue < ALPHA)
-
-
-RULES: dict[str, Callable[[Window, float, float], bool]] = {
-    "swapstone, interval without 1": significant,
-    "swapstone, verdict": stated,
-    "hyperfine, bars apart": bars_apart,
-    "benchstat, p < 0.05": benchstat,
-}
-"""Functions of a window, of a factor on the candidate's runs and of a margin."""
 
 KINDS: dict[str, tuple[str, ...]] = {
     "strings": ("--only", "b_string_strlen", "--only", "b_string_memset", "--only", "b_string_strchr"),
@@ -131,77 +46,19 @@ FINISHED = (0, 4)
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the selected subcommand; return the exit status."""
+    """Make and count the reports; return the exit status."""
     parser = parser_of("false-alarms", __doc__)
-    commands = parser.add_subparsers(required=True)
-    resample = commands.add_parser("resample", help="nulls and injected effects from records")
-    resample.add_argument("records", nargs="+", type=Path)
-    resample.add_argument("--nulls", type=int, default=200, help="windows for each metric (default 200)")
-    resample.add_argument("--pairs", type=int, default=40, help="runs of each arm (default 40)")
-    resample.add_argument("--margin", type=float, default=0.02)
-    resample.add_argument("--seed", type=int, default=1)
-    resample.set_defaults(act=_resample)
-    measure = commands.add_parser("measure", help="compare programs with themselves, and count the marks")
-    measure.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder of the records, on a disk")
-    measure.add_argument("--reports", type=int, default=30, help="for each condition (default 30)")
-    measure.add_argument("--condition", default="idle,bursts", help=f"some of: {','.join(CONDITIONS)}")
-    measure.add_argument("--budget", type=float, default=15, metavar="S", help="of each comparison (default 15 s)")
-    measure.set_defaults(act=_measure)
+    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder of the records, on a disk")
+    parser.add_argument("--reports", type=int, default=30, help="for each condition (default 30)")
+    parser.add_argument("--condition", default="idle,bursts", help=f"some of: {','.join(CONDITIONS)}")
+    parser.add_argument("--budget", type=float, default=15, metavar="S", help="of each comparison (default 15 s)")
     options = parser.parse_args(arguments)
     try:
-        options.act(options)
+        _measure(options)
     except (UserError, OSError) as error:
         print(error, file=sys.stderr)
         return 2
     return 0
-
-
-def traces_of(path: Path) -> Iterator[Trace]:
-    """Yield a trace for each program and time metric of a record, without the warm-up."""
-    found: dict[tuple[str, str, str, str], list[tuple[int, float]]] = collections.defaultdict(list)
-    for run in load(path).runs:
-        if run.status is Status.OK and run.trial.block > 0:
-            for sample in run.samples:
-                if sample.metric in ("wall", "cpu"):
-                    place = (run.trial.workload, sample.metric, run.trial.load, run.trial.variant)
-                    found[place].append((run.started_unix_ns, run_value(sample.values)))
-    for (workload, metric, *_), points in found.items():
-        yield Trace(workload, metric, np.array([value for _, value in sorted(points)]))
-
-
-def windows(traces: Sequence[Trace], count: int, pairs: int, random: np.random.Generator) -> Iterator[Window]:
-    """Yield `count` windows of 2 x `pairs` consecutive runs: traces in turn, each from a random start."""
-    for trace in itertools.islice(itertools.cycle(traces), count):
-        start = int(random.integers(0, trace.values.size - 2 * pairs + 1))
-        yield Window(trace.workload, trace.values[start : start + 2 * pairs], random.random(pairs) < 0.5)
-
-
-def _resample(options: argparse.Namespace) -> None:
-    everything = list(itertools.chain.from_iterable(map(traces_of, options.records)))
-    runs = 2 * options.pairs
-    for metric in sorted({trace.metric for trace in everything}):
-        mine = [trace for trace in everything if trace.metric == metric]
-        traces = [trace for trace in mine if trace.values.size >= runs and trace.values.min() > 0]
-        if not traces:
-            raise UserError(f"No trace of {metric} has {runs} runs.", "Ask for fewer --pairs, or record more.")
-        print(f"\n{metric}: {len(traces)} traces of {len({t.workload for t in traces})} workloads", end="")
-        print(f" ({len(mine) - len(traces)} too short or with a zero), {options.nulls} windows of {runs} runs")
-        random = np.random.default_rng([options.seed, zlib.crc32(metric.encode())])
-        drawn = list(windows(traces, options.nulls, options.pairs, random))
-        columns = "".join(f"{'null' if e == 0 else f'+{100 * e:g} %':>20}" for e in INJECTED)
-        print(f"  called different, {options.pairs} runs of each arm\n  {'rule':32}{columns}   worst workload's nulls")
-        for name, rule in RULES.items():
-            hits = [[rule(window, 1 + effect, options.margin) for window in drawn] for effect in INJECTED]
-            cells = "".join(f"{share(sum(column), len(column)):>20}" for column in hits)
-            print(f"  {name:32}{cells}   {_worst(drawn, hits[0])}")
-
-
-def _worst(drawn: Sequence[Window], hits: Sequence[bool]) -> str:
-    by_workload: dict[str, list[bool]] = collections.defaultdict(list)
-    for window, hit in zip(drawn, hits, strict=True):
-        by_workload[window.workload].append(hit)
-    rate, workload = max((float(np.mean(each)), name) for name, each in by_workload.items())
-    return f"{100 * rate:.0f} % ({workload})"
 
 
 def marked_rows(analysis: Analysis) -> list[str]:

@@ -20,7 +20,6 @@ IDLE = "idle"
 MEMORY_BYTES = 256 << 20
 FILE_BYTES = 40 << 20
 FILES = 5  # 200 MB at the most
-RAMP_S = 30.0
 
 
 @contextlib.contextmanager
@@ -94,29 +93,10 @@ def _io(folder: Path, alive: Callable[[], bool]) -> None:
         number += 1
 
 
-def _ramp(_folder: Path, alive: Callable[[], bool]) -> None:
-    """Load two processors from 0 to 100 % and back within 30 s."""
-    parent = os.getpid()
-    if os.fork() == 0:
-        _duty(lambda: os.getppid() == parent)
-        os._exit(0)
-    _duty(alive)
-
-
-def _duty(alive: Callable[[], bool]) -> None:
-    slot = 0.1
-    while alive():
-        phase = time.monotonic() % RAMP_S / RAMP_S
-        share = 1 - abs(2 * phase - 1)
-        _spin(share * slot)
-        time.sleep((1 - share) * slot)
-
-
 HOGS: dict[str, Callable[[Path, Callable[[], bool]], None]] = {
     "bursts": _bursts,
     "memory": _memory,
     "io": _io,
-    "ramp": _ramp,
 }
 
 CONDITIONS = (IDLE, *HOGS)

@@ -409,7 +409,7 @@ def test_an_unknown_condition_is_an_error(capsys: pytest.CaptureFixture[str]) ->
     with pytest.raises(SystemExit) as stopped:
         verdicts.main(["--condition", "idle,storm"])
     assert stopped.value.code == 2
-    assert "unknown condition storm: choose from idle, bursts, memory, io, ramp" in capsys.readouterr().err
+    assert "unknown condition storm: choose from idle, bursts, memory, io" in capsys.readouterr().err
 
 
 def test_a_pattern_without_a_case_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
@@ -571,7 +571,7 @@ def test_load_ends_when_the_benchmark_is_killed(tmp_path: Path) -> None:
     text = (
         "import sys, time\nfrom pathlib import Path\nfrom benchmarks import verdict_hogs\n"
         "from tests.unit.benchmarks.test_verdicts import children_in_groups_of_their_own\n"
-        f"with verdict_hogs.load('ramp', Path({str(tmp_path)!r})):\n"
+        f"with verdict_hogs.load('bursts', Path({str(tmp_path)!r})):\n"
         "    print(children_in_groups_of_their_own()[0], flush=True)\n    time.sleep(600)\n"
     )
     parent = subprocess.Popen([sys.executable, "-c", text], stdout=subprocess.PIPE, text=True, env=python_environment())
