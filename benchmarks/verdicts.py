@@ -258,7 +258,7 @@ def _run(
 
 
 def is_timed(case: Case) -> bool:
-    """Return whether other programs that time commands can answer what a pair asks."""
+    """Return whether a pair is about time alone, which other programs measure too."""
     return case.kind in (PLAIN, "planted cpu") and not (case.arguments or case.beside or case.refused or case.options)
 
 

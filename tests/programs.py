@@ -54,6 +54,7 @@ EVERYWHERE = (
 """Programs of the packages that a Debian has always, and those that the README requires."""
 
 ELSEWHERE: Mapping[str, str] = {
+    "benchstat": "Debian has none: tests build it by Go, and benchmarks/verdicts --others takes it from PATH",
     **dict.fromkeys(("rust-lld", "rustup"), "another source of Rust than Debian has it"),
     "sshd": "its package starts a server: tests unpack it (tests/e2e/ssh_server.py)",
     "swapstone": "a name in a test of the shell",
