@@ -79,7 +79,9 @@ def test_a_fixed_environment_is_stated_where_the_shell_has_another_one(
         monkeypatch.setenv(name, value)
     note = fixed_environment_note(builders.experiment(own=OWN))
     assert note == (f"Your program gets {gets} of this shell. --env NAME=VALUE sets one." if gets else "")
-    assert fixed_environment_note(builders.experiment()) == "", "the locale is a part of the work of suites"
+    assert fixed_environment_note(builders.experiment()) == (
+        f"The suites' programs get {gets} of this shell." if gets else ""
+    )
     assert fixed_environment_note(builders.experiment(own=OWN, target="fake:x")) == ""
 
 

@@ -41,15 +41,15 @@ def inherited_environment(target: str, clock: str) -> tuple[tuple[str, str], ...
 
 
 def fixed_environment_note(experiment: Experiment) -> str:
-    """Return a note if an own program gets another locale or time zone than this shell has; empty if not, and for suites.
+    """Return a note if programs get another locale or time zone than this shell has; empty if not.
 
     Args:
         experiment: whose programs will run.
     """
     own = experiment.own
-    if own is None or own.inherited or experiment.simulated:
+    if experiment.simulated or (own is not None and own.inherited):
         return ""
-    lines = (*own.environment, *(pair for line in own.commands for pair in line.environment))
+    lines = () if own is None else (*own.environment, *(pair for line in own.commands for pair in line.environment))
     given = {name for name, _ in lines} | {each.factor.removeprefix("env:") for each in experiment.factors}
     shell = {name: value for name, value in _of_shell().items() if name != "HOME" and name not in given}
     if shell.get(_ALL) or _ALL in given:  # it is preferred to the other names of the locale
@@ -57,7 +57,10 @@ def fixed_environment_note(experiment: Experiment) -> str:
     other = {name: value for name, value in sorted(shell.items()) if value not in _FIXED}
     gets = " and ".join([*([f"{_ALL}=C"] if other.keys() - {"TZ"} else []), *(["no TZ"] if "TZ" in other else [])])
     shown = ", ".join(f"{name}={value}" for name, value in other.items())
-    return f"Your program gets {gets}, not {safe(shown)} of this shell. --env NAME=VALUE sets one." if other else ""
+    whose, more = (
+        ("The suites' programs get", "") if own is None else ("Your program gets", " --env NAME=VALUE sets one.")
+    )
+    return f"{whose} {gets}, not {safe(shown)} of this shell.{more}" if other else ""
 
 
 def _of_shell() -> dict[str, str]:
