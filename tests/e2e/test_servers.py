@@ -12,7 +12,7 @@ import pytest
 
 from swapstone.core.session.request import find_workloads
 from swapstone.core.session.study_file import load_study
-from tests.e2e.cli import runs_of, swapstone
+from tests.e2e.cli import environment, run_forked, runs_of, swapstone
 from tests.programs import require
 
 SERVER = Path(__file__).parents[2] / "native" / "workloads" / "server.c"
@@ -231,7 +231,8 @@ def test_the_server_suite_runs_with_each_libc_and_allocator(tmp_path: Path, exha
     well: list[Any] = []
     for number in range(5):
         record = tmp_path / f"r{number}"
-        swapstone(tmp_path, "compare", *asked, "--out", str(record))
+        ended = run_forked(tmp_path, ["compare", *asked, "--out", str(record)], environment(tmp_path))
+        assert ended.returncode in {0, 4}, ended.stderr  # 4: the one block was disturbed, so there is no result
         runs = runs_of(record)
         assert {run["reason"] for run in runs if run["status"] != "ok"} <= {"wrk had no request answered."}
         planned = {place_of(run) for run in runs}

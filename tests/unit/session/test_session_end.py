@@ -8,6 +8,7 @@ import json
 import os
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 from typing import NoReturn
 
 import pytest
@@ -15,7 +16,7 @@ import pytest
 import swapstone
 from swapstone.core.model import RecordError, UserError
 from swapstone.core.record import RecordWriter, load
-from swapstone.core.session import experiment, study
+from swapstone.core.session import analysis, experiment, study
 from swapstone.core.session.outcome import Interrupted
 from swapstone.core.session.study_file import decode_study
 from swapstone.core.session.study_run import StudyRun
@@ -115,11 +116,11 @@ def test_an_error_of_the_machine_names_the_command_that_continues(
     assert swapstone.load(path).verify().ok
 
 
-@pytest.mark.parametrize("where", ["prepare", "record_verdicts"])
+@pytest.mark.parametrize(("module", "where"), [(experiment, "prepare"), (analysis, "record_verdicts")])
 def test_a_bug_is_not_called_an_error_of_the_machine(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, module: ModuleType, where: str
 ) -> None:
-    monkeypatch.setattr(experiment, where, _fails(errno.EBADF))
+    monkeypatch.setattr(module, where, _fails(errno.EBADF))
     with pytest.raises(OSError, match="Bad file descriptor") as caught:
         _compared(tmp_path, "r")
     assert caught.value.__cause__ is None, "no error is its own cause"
