@@ -15,6 +15,7 @@ from swapstone.core.comparison.rows import SizeValues
 from swapstone.core.model import (
     ALL_PROCESSORS,
     BALANCED_ORDER,
+    CONTRAST_RULES,
     CURRENT_RULES,
     KILLED,
     REPORT_CORRECTION,
@@ -307,7 +308,7 @@ def layouts() -> Example:
 
 
 def replicates(**changes: Any) -> Example:
-    """The virtual clock: exact rows, rows that vary, latencies and series."""
+    """The virtual clock by rules 5: exact rows, rows that vary, latencies and series."""
     works = [workload("exact", "wall", "res"), workload("varies", "wall", "rate")]
     asked = experiment(
         {"kernel": ("old", "new")},
@@ -315,7 +316,7 @@ def replicates(**changes: Any) -> Example:
         clock=VIRTUAL_CLOCK,
         target="vm",
         null=True,
-        **{"loads": ("idle", "io"), **changes},
+        **{"loads": ("idle", "io"), "rules": CONTRAST_RULES, **changes},
     )
 
     def change(run: Run, number: int) -> Run:
@@ -335,6 +336,11 @@ def replicates(**changes: Any) -> Example:
         )
 
     return Example(asked, {each.name: each for each in works}, made(asked, works, 9, change=change, ratio=1.04))
+
+
+def exact_replicates() -> Example:
+    """The same by the current rules, with the margin of exact values."""
+    return replicates(rules=CURRENT_RULES, margin=0.001)
 
 
 def first_rules() -> Example:
@@ -405,6 +411,7 @@ EXAMPLES: dict[str, Callable[[], Example]] = {
             crossed,
             layouts,
             replicates,
+            exact_replicates,
             first_rules,
             few_blocks,
             balanced,

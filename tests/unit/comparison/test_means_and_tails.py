@@ -16,6 +16,7 @@ from swapstone.core.comparison.verdicts import SEPARATION
 from swapstone.core.model import (
     CURRENT_RULES,
     DIRECTION_RULES,
+    EQUAL_EXTRA_RULES,
     REPORT_CORRECTION,
     TAIL_RULES,
     VIRTUAL_CLOCK,
@@ -36,7 +37,8 @@ def current(**changes: Any) -> Bench:
 def judged(
     before: Any, after: Any, name: str = "wall", *, own: bool = False, run_s: float = 0.1, clock: str = "wall"
 ) -> Comparison:
-    bench = current(own=own, run_s=run_s, clock=clock)
+    """Judge a row; on the virtual clock by the last rules that judged replicates as a sample."""
+    bench = current(own=own, run_s=run_s, clock=clock, rules=CURRENT_RULES if clock == "wall" else EQUAL_EXTRA_RULES)
     bench.pairs("w", name, list(before), list(after))
     return bench.row("w", name)
 

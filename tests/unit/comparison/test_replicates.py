@@ -9,7 +9,7 @@ import pytest
 from swapstone.core import plan
 from swapstone.core.comparison.analyse_runs import analyse
 from swapstone.core.comparison.precision import precision
-from swapstone.core.model import CURRENT_RULES, TAIL_RULES, Analysis, CaveatKind, Copy, WorkloadPrecision
+from swapstone.core.model import EQUAL_EXTRA_RULES, TAIL_RULES, Analysis, CaveatKind, Copy, WorkloadPrecision
 from swapstone.core.report.context import ReportContext
 from swapstone.core.report.topics import sentences
 from tests.unit.comparison.conftest import Bench
@@ -80,7 +80,7 @@ def test_the_only_null_copy_is_the_relinked_one(busy: Bench) -> None:
     assert [variant.copy for variant in plan.variants(virtual)] == [Copy.FIRST, Copy.RELINKED, Copy.FIRST]
 
 
-def of_whole_microseconds(resolution: float, rules: int = CURRENT_RULES) -> WorkloadPrecision:
+def of_whole_microseconds(resolution: float, rules: int = EQUAL_EXTRA_RULES) -> WorkloadPrecision:
     """Return the precision of maxima of 30 us against 5 to 9 us, whose interval is wider than the margin of 5 %."""
     bench = Bench(margin=0.05, clock="virtual", rules=rules)
     before = [30.0, 31, 30, 32, 30, 30, 31, 30, 30, 32, 30, 30, 31, 30]

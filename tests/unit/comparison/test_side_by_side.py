@@ -18,6 +18,7 @@ from swapstone.core.comparison.row_judgements import Judgement, Outcome, same_ve
 from swapstone.core.comparison.side_by_side import SideBySide, differing_setting, side_by_side
 from swapstone.core.model import (
     CURRENT_RULES,
+    EQUAL_EXTRA_RULES,
     Analysis,
     Cpus,
     Direction,
@@ -76,7 +77,8 @@ def record(rows: Mapping[str, Values], name: str = "wall", *, null: bool = False
 
 
 def clock(ns: int, rows: Mapping[str, Values], name: str = "wall", **changes: Any) -> Record:
-    return record(rows, name, **{"rules": CURRENT_RULES, "confidence": 0.99, **VM, "ns_per_instruction": ns, **changes})
+    usual = {"rules": EQUAL_EXTRA_RULES, "confidence": 0.99, **VM, "ns_per_instruction": ns}
+    return record(rows, name, **{**usual, **changes})
 
 
 def board(target: str, *rows: tuple[float, float], pairs: int = 20, **changes: Any) -> Record:

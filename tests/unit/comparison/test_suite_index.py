@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from swapstone.core.comparison.rows import Row
 from swapstone.core.comparison.suite_index import index_estimates
 from swapstone.core.model import Variant
-from swapstone.core.stats import LOG_QUANTUM, MeanOfMeans, SignedRank
+from swapstone.core.stats import LOG_QUANTUM, KnownCentre, MeanOfMeans, SignedRank
 from tests.unit.comparison.conftest import METRICS
 from tests.unit.comparison.examples import workload
 
@@ -50,6 +50,7 @@ def rows(ratios: NDArray[np.float64]) -> list[Row]:
 def inference(ratios: NDArray[np.float64]) -> SignedRank | MeanOfMeans:
     """Return the inference on the index of these log ratios."""
     (estimate,) = index_estimates(rows(ratios))
+    assert not isinstance(estimate.inference, KnownCentre)
     return estimate.inference
 
 

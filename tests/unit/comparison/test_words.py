@@ -33,7 +33,7 @@ def compared(verdict: Verdict = Verdict.WORSE, effect: float | None = 1.5, **cha
 
 CLOCKS = ("1 ns", "2 ns", "4 ns")
 SIGNED = {Verdict.BETTER, Verdict.WORSE, Verdict.CHANGED, Verdict.MIXED}
-WITHIN = {Verdict.EQUIVALENT, Verdict.SAME_MEDIAN}
+WITHIN = {Verdict.EQUIVALENT, Verdict.SAME_MEDIAN, Verdict.BELOW_MARGIN}
 
 
 @pytest.mark.parametrize("verdict", list(Verdict))

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from swapstone.core.comparison.error_rate import Family
+from swapstone.core.comparison.exact_floors import ExactEffects, Exactness, exact_effects, mean_effects, opposed
 from swapstone.core.comparison.factorial_contrasts import Contrast, Term
 from swapstone.core.comparison.layout_spread import by_turn
 from swapstone.core.comparison.rows import MEDIANS_ALPHA, scale_of
@@ -47,6 +48,7 @@ class Measured(msgspec.Struct, frozen=True):
         certain: whether the values have no variance (sizes).
         preferred: whether this is the time metric that reports read first.
         layouts: number of links of each program that took turns; 0 without layouts.
+        exactness: how the values are judged if they are exact; None if not.
     """
 
     suite: str
@@ -58,6 +60,7 @@ class Measured(msgspec.Struct, frozen=True):
     certain: bool
     preferred: bool
     layouts: int = 0
+    exactness: Exactness | None = None
 
     def usable(self, terms: Sequence[Term]) -> tuple[Term, ...]:
         """Return the terms whose variants all have numbers."""
@@ -75,6 +78,7 @@ class Numbers(msgspec.Struct, frozen=True, dict=True):
         reference: median of the variants in which no level is changed, to which the margin of a difference is relative.
         quantum: values are rounded to multiples of this before inference.
         constant: whether each variant had the same value in all blocks, in enough blocks to rely on it.
+        exact: the values if they are exact.
     """
 
     scale: Scale
@@ -84,10 +88,13 @@ class Numbers(msgspec.Struct, frozen=True, dict=True):
     reference: float
     quantum: float
     constant: bool
+    exact: ExactEffects | None = None
 
     @functools.cached_property
     def inference(self) -> Inference:
         """Return the inference on the blocks."""
+        if self.exact is not None and self.exact.known is not None:
+            return self.exact.known
         found = SignedRank(self.values, self.quantum)
         return KnownCentre(found.estimate()) if self.constant else found
 
@@ -130,6 +137,11 @@ class Estimate(msgspec.Struct, frozen=True, dict=True):
     def inference(self) -> Inference | None:
         """Return the inference; None without values."""
         return None if self.numbers is None else self.numbers.inference
+
+    @property
+    def judged_exactly(self) -> bool:
+        """Return whether it is judged by the range of exact values, without statistics."""
+        return self.numbers is not None and self.numbers.exact is not None and isinstance(self.inference, KnownCentre)
 
     def interval(self, alpha: float) -> Interval | None:
         """Return the interval on the scale of inference; None with too few blocks or without values."""
@@ -234,6 +246,11 @@ def index_estimate(members: Sequence[Measured], contrast: Contrast, *, preferred
         return None
     logs = np.log(values).reshape(len(chosen), len(labels), -1).mean(axis=0)
     numbers = _combined(terms, dict(zip(labels, logs, strict=True)), Scale.RATIO, LOG_QUANTUM, reference=1.0)
+    if chosen[0].exactness is not None:
+        each = [found.exact for one in chosen if (found := _numbers(one, terms, values.shape[1])) is not None]
+        if opposed(each):
+            return None
+        numbers = msgspec.structs.replace(numbers, exact=mean_effects(each, numbers.values))
     first = msgspec.structs.replace(chosen[0], workload="", preferred=preferred)
     return Estimate(first, contrast, terms, numbers, tuple(chosen))
 
@@ -256,7 +273,12 @@ def _numbers(measured: Measured, terms: Sequence[Term], needed: int) -> Numbers 
     quantum = LOG_QUANTUM if ratio else difference_quantum(float(np.abs(values).max()))
     one_number = bool((values.min(axis=1) == values.max(axis=1)).all())
     constant = one_number and (measured.certain or blocks.size >= needed)
-    return msgspec.structs.replace(_combined(terms, inner, scale, quantum, reference=reference), constant=constant)
+    found = _combined(terms, inner, scale, quantum, reference=reference)
+    differences = 2 if found.without.size else 1
+    exact = exact_effects(
+        measured.exactness, measured.metric, found.values, np.array([reference]), scale, differences=differences
+    )
+    return msgspec.structs.replace(found, constant=constant, exact=exact)
 
 
 def _combined(

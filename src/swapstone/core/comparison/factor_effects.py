@@ -26,7 +26,7 @@ from swapstone.core.model import (
     Scale,
     Verdict,
 )
-from swapstone.core.stats import SignedRank
+from swapstone.core.stats import KnownCentre, SignedRank
 
 Place = tuple[str, str, str, str]
 """(suite, workload, load, metric)"""
@@ -43,7 +43,11 @@ class _Judging(msgspec.Struct, frozen=True):
     too_few: TooFew
 
 
-_PRESENCES = {Verdict.CHANGED: Presence.PRESENT, Verdict.EQUIVALENT: Presence.ABSENT}
+_PRESENCES = {
+    Verdict.CHANGED: Presence.PRESENT,
+    Verdict.EQUIVALENT: Presence.ABSENT,
+    Verdict.BELOW_MARGIN: Presence.ABSENT,
+}
 
 
 def judged(
@@ -103,7 +107,8 @@ def _marked(effects: Sequence[FactorEffect], interactions: Sequence[Interaction]
 def _effect(estimate: Estimate, alpha: float, judging: _Judging) -> FactorEffect:
     metric = estimate.measured.metric
     verdict, reason = estimate.exclusion or _verdict(estimate, alpha, judging, metric.better)
-    if verdict is Verdict.EQUIVALENT and judging.rules >= TAIL_RULES and metric.quantity is not Quantity.SIZE:
+    exact = estimate.judged_exactly or metric.quantity is Quantity.SIZE
+    if verdict is Verdict.EQUIVALENT and judging.rules >= TAIL_RULES and not exact:
         verdict, reason = Verdict.SAME_MEDIAN, "same median; the means of effects are not examined"
     # Not reported for simple effects, and costly for so many.
     open_still = verdict is Verdict.INCONCLUSIVE and estimate.contrast.kind is Kind.MAIN
@@ -156,14 +161,15 @@ def _estimated(estimate: Estimate, alpha: float, rules: int, *, visible: bool) -
         "workloads": len(estimate.members),
         "blocks": 0 if numbers is None else numbers.values.size,
         "scale": Scale.RATIO if numbers is None else numbers.scale,
-        "effect": None if numbers is None else estimate.shown(numbers.middle(numbers.values)),
+        "effect": None if inference is None else estimate.shown(inference.estimate()),
         "low": None if interval is None else interval.low,
         "high": None if interval is None else interval.high,
         **median_fields(None if averages is None else averages[0]),
-        "confidence": 1 - alpha,
+        "confidence": 1.0 if estimate.judged_exactly else 1 - alpha,
         "p_value": None if inference is None else inference.p_value,
         "smallest_visible": estimate.shown(inference.smallest_visible(alpha)) if visible and inference else None,
-        "exact": numbers is not None and numbers.constant,
+        "exact": isinstance(inference, KnownCentre),
+        "floor": None if numbers is None or numbers.exact is None else numbers.exact.floor_shown,
         "preferred": measured.preferred,
     }
 
@@ -174,8 +180,11 @@ def _verdict(
     numbers, interval = estimate.numbers, estimate.shown_interval(alpha)
     assert numbers is not None, "an estimate without values has an exclusion"
     few = judging.too_few(alpha, numbers.values.size)
-    verdict, reason = verdict_and_reason(estimate.interval(alpha), numbers.limit(judging.margin), better, few, what)
-    if judging.rules < CONTRAST_RULES or interval is None or numbers.constant or estimate.averages is None:
+    verdict, reason = verdict_and_reason(
+        numbers.inference, alpha, numbers.limit(judging.margin), better, few, what=what, exact=numbers.exact
+    )
+    known = isinstance(numbers.inference, KnownCentre)
+    if judging.rules < CONTRAST_RULES or interval is None or known or estimate.averages is None:
         return verdict, reason
     against = against_direction(numbers, interval, numbers.inference.estimate(), estimate.averages, judging.margin)
     return (Verdict.INCONCLUSIVE, f"{WITHOUT_DIRECTION}: {against[0]}") if against else (verdict, reason)

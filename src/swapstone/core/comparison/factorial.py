@@ -19,7 +19,7 @@ from swapstone.core.comparison.findings import Place
 from swapstone.core.comparison.machine_noise import preferred_time
 from swapstone.core.comparison.pairs import pairs_for
 from swapstone.core.comparison.process_tree import metrics_of
-from swapstone.core.comparison.rows import SizeValues
+from swapstone.core.comparison.rows import SizeValues, exactnesses
 from swapstone.core.model import Copy, Experiment, Metric, Variant, Verdict, WorkSpec
 from swapstone.core.model.metric import TIMES
 
@@ -63,7 +63,7 @@ def estimates(
     labels = [variant.label for variant in variants if variant.copy is Copy.FIRST]
     needed = pairs_for(experiment)
     measured = [
-        *(without_excluded(each, excluded) for each in _of_runs(experiment, labels, workloads, cells, busy)),
+        *(without_excluded(each, excluded) for each in _of_runs(experiment, variants, workloads, cells, busy)),
         *_of_sizes(experiment, labels, sizes),
     ]
     found = [estimate(each, question, needed) for each in measured for question in questions]
@@ -72,11 +72,13 @@ def estimates(
 
 def _of_runs(
     experiment: Experiment,
-    labels: Sequence[str],
+    variants: Sequence[Variant],
     workloads: Mapping[str, WorkSpec],
     cells: Cells,
     busy: frozenset[str],
 ) -> Iterator[Measured]:
+    labels = [variant.label for variant in variants if variant.copy is Copy.FIRST]
+    exactness_of = exactnesses(experiment, variants, workloads)
     for suite, name in experiment.workloads:
         for load in experiment.loads:
             found = cells.get((suite, name, load), {})
@@ -93,6 +95,7 @@ def _of_runs(
                     certain=False,
                     preferred=preferred,
                     layouts=experiment.layouts,
+                    exactness=exactness_of(metric, found),
                 )
 
 

@@ -20,6 +20,9 @@ from swapstone.core.model import (
 from swapstone.core.model.metric import TIMES
 from swapstone.core.plan.stopping import pairs_needed
 
+EXACT_PAIRS = 2
+"""Pairs that a statement about exact values needs: one does not show whether a value depends on the replicate."""
+
 
 def pairs_for(experiment: Experiment, hypotheses: int = 1) -> int:
     """Return the number of pairs that gives each of so many corrected hypotheses an interval.
@@ -37,14 +40,16 @@ def pairs_for(experiment: Experiment, hypotheses: int = 1) -> int:
 def interval_pairs(experiment: Experiment, variants: Sequence[Variant], workloads: Mapping[str, WorkSpec]) -> int:
     """Return the number of pairs that an experiment needs for its intervals: the one number that budgets, notes and reports print.
 
-    On the virtual clock it is not corrected: replicates hold no noise, so nearly all rows differ or are constant, and the corrected level
-    is close to the uncorrected one.
+    Exact values need two. On the virtual clock it is else not corrected: replicates hold no noise, so nearly all rows differ or are
+    constant, and the corrected level is close to the uncorrected one.
 
     Args:
         experiment: gives confidence, correction and clock.
         variants: the baseline first.
         workloads: by name.
     """
+    if experiment.exact():
+        return EXACT_PAIRS
     return pairs_for(experiment, 1 if experiment.virtual else most_hypotheses(experiment, variants, workloads))
 
 

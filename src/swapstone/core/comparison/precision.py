@@ -29,10 +29,13 @@ from swapstone.core.model import (
     WorkloadPrecision,
     WorkSpec,
 )
-from swapstone.core.stats import SignedRank, median
+from swapstone.core.stats import KnownCentre, SignedRank, median
 
 LARGE_MODE = 0.1
 """Share of runs of the rarest slow mode that must have been able to show before an own program with a difference stops."""
+
+WIDEST_SAMPLE = 0.02
+"""Half-width, as a ratio less 1, that suffices where exact differences depend on the replicate: their margin is that of equal ones."""
 
 TURNED_BELOW = 2.0
 """Ratio of medians that a mode of `LARGE_MODE` of ten times the time does not turn: 0.9 + 0.1 x 10 = 1.9."""
@@ -109,8 +112,8 @@ def workload_precision(
     widths = [_half_width(row, rates) for row in hopeful]
     fine = [is_at_resolution(experiment, row, width) for row, width in zip(hopeful, widths, strict=True)]
     known = [
-        min(width, experiment.margin) if enough else width
-        for width, enough in zip(widths, fine, strict=True)
+        min(width, experiment.margin) if enough or (row.exactness and width <= WIDEST_SAMPLE) else width
+        for row, width, enough in zip(hopeful, widths, fine, strict=True)
         if width is not None
     ]
     return WorkloadPrecision(
@@ -191,9 +194,9 @@ def _verdict(row: Row, rates: ErrorRates, margin: float) -> Verdict:
 
 
 def _half_width(row: Row, rates: ErrorRates) -> float | None:
-    """Return half the width of a row's interval as a ratio less 1; None without an interval or a ratio."""
-    if row.constant:
-        return 0.0
+    """Return half the width of a row's interval as a ratio less 1; None without an interval or a ratio, or if exact pairs vary too much."""
+    if isinstance(row.inference, KnownCentre):
+        return 0.0 if row.exact is None or row.exact.settled else None
     interval = None if row.inference is None else row.inference.interval(rates.level(row.family))
     if interval is None:
         return None

@@ -32,7 +32,7 @@ BOARDS_ALPHA = 0.05
 
 _NOT_MEASURED = (Verdict.INVALID, Verdict.UNAVAILABLE, Verdict.DISTURBED)
 _SIGNED = (Verdict.BETTER, Verdict.WORSE, Verdict.CHANGED, Verdict.MIXED)
-_WITHIN = (Verdict.EQUIVALENT, Verdict.SAME_MEDIAN)
+_WITHIN = (Verdict.EQUIVALENT, Verdict.SAME_MEDIAN, Verdict.BELOW_MARGIN)
 _SIGNS = {-1: "less", 0: "the same", 1: "more"}
 
 Place = TypeVar("Place")
@@ -170,8 +170,8 @@ def _no_ratio(pair: Sides, names: Sequence[str]) -> str:
 
 def _centre(side: Comparison) -> Inference:
     """Return the inference on the logarithms of the pairs."""
-    if side.exact:
-        return KnownCentre(math.log(side.candidate_values[0]) - math.log(side.baseline_values[0]))
+    if side.exact and side.effect and side.low and side.high:
+        return KnownCentre(math.log(side.effect), Interval(math.log(side.low), math.log(side.high)))
     return log_ratios(np.array(side.baseline_values), np.array(side.candidate_values))
 
 
@@ -189,7 +189,7 @@ def _sized(centres: Sequence[Inference], margin: float, alpha: float) -> Judgeme
         low=math.exp(interval.low),
         high=math.exp(interval.high),
         confidence=1 - alpha if pairs else None,
-        exact=not pairs,
+        exact=not pairs and interval.half_width == 0,
     )
 
 

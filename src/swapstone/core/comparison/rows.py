@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import msgspec
 import numpy as np
@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 
 from swapstone.core.comparison.cells import CandidatesOf, Cell, Cells, Group
 from swapstone.core.comparison.error_rate import Family
+from swapstone.core.comparison.exact_floors import ExactEffects, Exactness, exact_effects
 from swapstone.core.comparison.layout_spread import by_turn, whole_cycles
 from swapstone.core.comparison.means import tail_p_value, unit_means, with_discarded
-from swapstone.core.comparison.pairs import pairs_for
+from swapstone.core.comparison.pairs import EXACT_PAIRS, most_hypotheses, pairs_for
 from swapstone.core.comparison.process_tree import metrics_of
 from swapstone.core.comparison.run_table import Ints
 from swapstone.core.model import (
@@ -81,6 +82,7 @@ class Row(msgspec.Struct, frozen=True, dict=True):
         observed_s: time from the first to the last of these runs, in seconds; None where unknown, and on the virtual clock.
         unit: what `before` holds one value of: ``runs``, ``layouts`` or ``replicates``.
         must_last: whether equivalence needs runs that span some time: of own programs on the wall clock.
+        exactness: how the pairs are judged if each has an exact difference; None if not.
     """
 
     group: Group
@@ -100,6 +102,7 @@ class Row(msgspec.Struct, frozen=True, dict=True):
     observed_s: float | None = None
     unit: str = "runs"
     must_last: bool = False
+    exactness: Exactness | None = None
 
     @property
     def place(self) -> tuple[Group, str, str]:
@@ -121,11 +124,25 @@ class Row(msgspec.Struct, frozen=True, dict=True):
         """Return the inference on the pairs, of log ratios or differences; None without values, or if the two can't be compared."""
         if self.exclusion or self.before.size == 0:
             return None
+        if self.exact is not None and self.exact.known is not None:
+            return self.exact.known
         ratio = self.scale is Scale.RATIO
         if self.constant:
             before, after = float(self.before[0]), float(self.after[0])
             return KnownCentre(math.log(after) - math.log(before) if ratio else after - before)
         return (log_ratios if ratio else differences)(self.before, self.after)
+
+    @functools.cached_property
+    def effects(self) -> Floats:
+        """Return the effect in each pair, shape (pairs,): log ratios or differences."""
+        return np.log(self.after) - np.log(self.before) if self.scale is Scale.RATIO else self.after - self.before
+
+    @functools.cached_property
+    def exact(self) -> ExactEffects | None:
+        """Return the effects if they are exact, of at least two pairs."""
+        if self.exactness is None or self.exclusion:
+            return None
+        return exact_effects(self.exactness, self.metric, self.effects, self.before, self.scale)
 
     @functools.cached_property
     def tail(self) -> tuple[float, bool] | None:
@@ -205,6 +222,7 @@ def run_rows(
         candidates_of: the candidates that get rows; None for all.
     """
     needed, current = pairs_for(experiment), experiment.rules >= TAIL_RULES
+    exactness_of = exactnesses(experiment, variants, workloads)
     unit = "layouts" if experiment.layouts else "replicates" if experiment.virtual else "runs"
     baseline, *every = variants
     for suite, name in experiment.workloads:
@@ -214,6 +232,7 @@ def run_rows(
                 continue
             found = cells.get((suite, name, load), {})
             for metric in metrics_of(workloads[name], found.values()):
+                exactness = exactness_of(metric, found)
                 for candidate in candidates:
                     sides = found.get(baseline.label, Cell()), found.get(candidate.label, Cell())
                     blocks, (before, after) = _paired(*sides, metric.name)
@@ -232,17 +251,18 @@ def run_rows(
                         if cycles:
                             means = unit_means(means[0], cycles), unit_means(means[1], cycles)
                         blocks, (before, after) = by_turn(cycles, runs)
+                    null = candidate.copy is not Copy.FIRST
                     yield Row(
                         group=(suite, name, load),
                         workload=workloads[name],
                         metric=metric,
                         baseline=baseline,
                         candidate=candidate,
-                        null=candidate.copy is not Copy.FIRST,
+                        null=null,
                         blocks=blocks,
                         before=before,
                         after=after,
-                        constant=blocks.size >= needed
+                        constant=blocks.size >= (EXACT_PAIRS if exactness else needed)
                         and all(side.min() == side.max() for side in (before, after, *means)),
                         exclusion=_exclusion(*sides, metric, blocks),
                         rules=experiment.rules,
@@ -251,6 +271,7 @@ def run_rows(
                         observed_s=observed_s,
                         unit=unit,
                         must_last=experiment.own is not None and not experiment.virtual,
+                        exactness=exactness and exactness._replace(null_range=0.0) if null else exactness,
                     )
 
 
@@ -288,6 +309,30 @@ def size_rows(
                         constant=True,
                         exclusion=None,
                     )
+
+
+def exactnesses(
+    experiment: Experiment, variants: Sequence[Variant], workloads: Mapping[str, WorkSpec]
+) -> Callable[[Metric, Mapping[str, Cell]], Exactness | None]:
+    """Return what returns how a metric's values are judged if they are exact, from the runs of a group by variant; None if they are not.
+
+    Args:
+        experiment: gives margin, confidence and which values are exact.
+        variants: the baseline first.
+        workloads: by name.
+    """
+    sample = pairs_for(experiment, most_hypotheses(experiment, variants, workloads))
+    baseline, *copies = [each.label for each in variants if each is variants[0] or each.copy is not Copy.FIRST]
+
+    def of(metric: Metric, found: Mapping[str, Cell]) -> Exactness | None:
+        if not experiment.exact(metric):
+            return None
+        first = found.get(baseline, Cell())
+        sides = [_paired(first, found.get(copy, Cell()), metric.name)[1] for copy in copies]
+        apart = [0.0, *(float(each) for before, after in sides for each in after - before)]
+        return Exactness(experiment.margin, sample, max(apart) - min(apart))
+
+    return of
 
 
 def _paired(baseline: Cell, candidate: Cell, metric: str) -> tuple[Ints, tuple[Floats, Floats]]:

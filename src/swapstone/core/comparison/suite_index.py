@@ -12,6 +12,7 @@ import msgspec
 import numpy as np
 
 from swapstone.core.comparison.error_rate import ErrorRates, Family
+from swapstone.core.comparison.exact_floors import mean_effects, opposed
 from swapstone.core.comparison.rows import AGAINST_BASELINE, MEDIANS_ALPHA, Floats, Row
 from swapstone.core.comparison.verdicts import Averages, against_direction, median_fields
 from swapstone.core.model import CONTRAST_RULES, WITHOUT_DIRECTION, Experiment, Index, Scale, Variant
@@ -20,6 +21,7 @@ from swapstone.core.stats import (
     LOG_QUANTUM,
     AverageEffect,
     Interval,
+    KnownCentre,
     MeanOfMeans,
     SignedRank,
     distinct,
@@ -46,7 +48,7 @@ class IndexEstimate(msgspec.Struct, frozen=True):
     """
 
     rows: Sequence[Row]
-    inference: SignedRank | MeanOfMeans
+    inference: SignedRank | MeanOfMeans | KnownCentre
 
     @property
     def family(self) -> Family:
@@ -105,7 +107,7 @@ def index_estimates(rows: Iterable[Row], *, fewest: int = 1) -> list[IndexEstima
     """Estimate one index for each (suite, load, time metric, candidate) of the rows, in their order.
 
     Args:
-        rows: any; a row without ratios is left out of its index.
+        rows: any; a row without ratios is left out of its index. Exact rows that differ beyond the margin in both directions have none.
         fewest: an index over fewer rows is left out; 2 because over one row it repeats that row.
 
     Returns:
@@ -116,7 +118,11 @@ def index_estimates(rows: Iterable[Row], *, fewest: int = 1) -> list[IndexEstima
     for row in rows:
         if row.metric.name in TIMES and row.inference is not None and row.scale is Scale.RATIO:
             together.setdefault((row.group[0], row.group[2], row.metric.name, row.candidate), []).append(row)
-    found = [(members, _inference(members)) for members in together.values() if len(members) >= fewest]
+    found = [
+        (members, _inference(members))
+        for members in together.values()
+        if len(members) >= fewest and not opposed(row.exact for row in members)
+    ]
     return [IndexEstimate(members, inference) for members, inference in found if inference is not None]
 
 
@@ -134,7 +140,8 @@ def indices(estimates: Iterable[IndexEstimate], rates: ErrorRates, experiment: E
         interval = inference.interval(alpha)
         if interval is not None:
             interval = Interval(math.exp(interval.low), math.exp(interval.high))
-        averages = each.averages() if experiment.rules >= CONTRAST_RULES else None
+        known = isinstance(inference, KnownCentre)
+        averages = each.averages() if experiment.rules >= CONTRAST_RULES and not known else None
         against = None
         if averages is not None and interval is not None:
             against = against_direction(each, interval, inference.estimate(), averages, experiment.margin)
@@ -150,7 +157,7 @@ def indices(estimates: Iterable[IndexEstimate], rates: ErrorRates, experiment: E
                 effect=math.exp(inference.estimate()),
                 low=None if interval is None else interval.low,
                 high=None if interval is None else interval.high,
-                confidence=1 - alpha,
+                confidence=1.0 if known else 1 - alpha,
                 layouts=bool(experiment.layouts),
                 incomplete=isinstance(inference, MeanOfMeans),
                 **median_fields(None if averages is None else averages[0]),
@@ -160,15 +167,19 @@ def indices(estimates: Iterable[IndexEstimate], rates: ErrorRates, experiment: E
     return tuple(found)
 
 
-def _inference(rows: Sequence[Row]) -> SignedRank | MeanOfMeans | None:
-    """Return the inference on the mean log ratio over the workloads; None without a block that all of them have."""
+def _inference(rows: Sequence[Row]) -> SignedRank | MeanOfMeans | KnownCentre | None:
+    """Return the inference on the mean log ratio over the workloads, of exact rows its range; None without a block that all have."""
     blocks = distinct(np.concatenate([row.blocks for row in rows]))
     ratios = np.full((len(rows), blocks.size), math.nan)
     for row, found in zip(rows, ratios, strict=True):
-        found[np.searchsorted(blocks, row.blocks)] = np.log(row.after) - np.log(row.before)
+        found[np.searchsorted(blocks, row.blocks)] = row.effects
     common = ~np.isnan(ratios).any(axis=0)
     fewest = min(row.blocks.size for row in rows)
     few_common = common.sum() < min(fewest, max(fewest * FEWEST_COMMON, ENOUGH_COMMON))
     if fewest >= FEWEST_PAIRS and few_common:
         return MeanOfMeans(ratios)
-    return SignedRank(ratios[:, common].mean(axis=0), LOG_QUANTUM) if common.any() else None
+    if not common.any():
+        return None
+    means = ratios[:, common].mean(axis=0)
+    exact = mean_effects([row.exact for row in rows], means)
+    return (exact and exact.known) or SignedRank(means, LOG_QUANTUM)

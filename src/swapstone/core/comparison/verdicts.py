@@ -10,6 +10,7 @@ from typing import Any, Protocol
 import msgspec
 import numpy as np
 
+from swapstone.core.comparison.exact_floors import LARGEST_LOGARITHM, ExactEffects
 from swapstone.core.comparison.means import RAREST_MODE, rarest_mode, runs_needed, summary
 from swapstone.core.comparison.rows import MEDIANS_ALPHA, Floats, Row
 from swapstone.core.model import (
@@ -23,7 +24,7 @@ from swapstone.core.model import (
     Verdict,
 )
 from swapstone.core.plan.stopping import pairs_needed
-from swapstone.core.stats import AverageEffect, Interval
+from swapstone.core.stats import AverageEffect, Inference, Interval, KnownCentre
 
 LEAST_S = 10.0
 """The runs of an own program must span this much time to be equivalent: a slow mode of the machine or the program may last seconds."""
@@ -90,8 +91,9 @@ def comparison(
         if inference is None
         else (inference.estimate(), inference.interval(alpha), inference.smallest_visible(alpha))
     )
+    known = isinstance(inference, KnownCentre)
     verdict, reason = row.exclusion or verdict_and_reason(
-        interval, row.limit(margin), row.metric.better, too_few(alpha, row.before.size)
+        inference, alpha, row.limit(margin), row.metric.better, too_few(alpha, row.before.size), exact=row.exact
     )
     usable = not row.exclusion
     found = Comparison(
@@ -107,13 +109,14 @@ def comparison(
         effect=None if effect is None else _shown(row, effect),
         low=None if interval is None else _shown(row, interval.low),
         high=None if interval is None else _shown(row, interval.high),
-        confidence=1 - alpha,
+        confidence=1.0 if known and row.exact else 1 - alpha,
         p_value=None if inference is None else inference.p_value,
-        smallest_visible=None if visible is None else _shown(row, visible),
-        exact=row.constant and usable,
+        smallest_visible=None if visible is None else _converted(row, visible),
+        exact=known,
         verdict=verdict,
         reason=reason,
         preferred=preferred,
+        floor=None if row.exact is None else row.exact.floor_shown,
     )
     if row.rules < TAIL_RULES or row.exclusion or row.means is None or row.before.size == 0:
         return found
@@ -135,6 +138,11 @@ def _with_means(row: Row, found: Comparison, mean: AverageEffect, margin: float,
     """Return a comparison by the current rules: with its means and its tail, and the verdict that follows from all."""
     assert row.runs is not None
     medians = row.median_effect()
+    known = found.exact and row.exact is not None
+    if known and found.low is not None and found.high is not None:
+        medians = AverageEffect(
+            medians.effect, Interval(found.low, found.high)
+        )  # the ratio of medians lies between those of the pairs
     found = msgspec.structs.replace(
         found,
         mean_effect=mean.effect,
@@ -147,6 +155,8 @@ def _with_means(row: Row, found: Comparison, mean: AverageEffect, margin: float,
         rarest_mode=rarest_mode(row.observed_runs),
         observed_s=row.observed_s,
     )
+    if known:
+        return found
     bound = bounds(row, margin) if found.low is None else None
     if bound is not None:
         return msgspec.structs.replace(
@@ -339,8 +349,7 @@ def bounds(row: Row, margin: float) -> Interval | None:
     n = row.before.size
     if row.scale is not Scale.RATIO or n < min(SEPARATION):
         return None
-    apart = np.log(row.after) - np.log(row.before)
-    virtual = row.unit == "replicates"
+    apart, virtual = row.effects, row.unit == "replicates"
     needed = SEPARATION_OF_REPLICATES.get(n, 1 + margin) if virtual else separation_needed(n)
     first, second = (row.before, row.after) if apart[0] > 0 else (row.after, row.before)
     if float(np.log(second.min()) - np.log(first.max())) < math.log(needed) or needed <= 1:
@@ -353,21 +362,22 @@ def separation_needed(pairs: int) -> float:
     return math.inf if pairs < min(SEPARATION) else SEPARATION.get(pairs, LEAST_SEPARATION)
 
 
-def verdict_of(interval: Interval, limit: float, better: Direction) -> Verdict:
+def verdict_of(interval: Interval, limit: float, better: Direction, least: float = 0.0) -> Verdict:
     """Return the verdict that follows from an interval.
 
     Args:
         interval: of the log ratio or of the difference; 0 means no difference.
         limit: the largest effect inside the margin, on the same scale.
         better: which direction is better.
+        least: the smallest difference that is one, on that scale: of exact values three floors.
 
     Returns:
         Equivalent if the whole interval lies inside the margin, even if it excludes 0: such an effect is significant and too
-        small to matter. Otherwise better, worse or changed if it excludes 0, and inconclusive if it contains 0.
+        small to matter. Otherwise better, worse or changed if it excludes 0 and what is no difference, else inconclusive.
     """
     if -limit <= interval.low and interval.high <= limit:
         return Verdict.EQUIVALENT
-    if not interval.excludes(0.0):
+    if interval.low <= least and interval.high >= -least:
         return Verdict.INCONCLUSIVE
     if better is Direction.NEITHER:
         return Verdict.CHANGED
@@ -376,33 +386,52 @@ def verdict_of(interval: Interval, limit: float, better: Direction) -> Verdict:
 
 
 def _shown(row: Row, value: float) -> float:
-    """Convert a value from the scale of inference to a ratio or a difference."""
-    if row.scale is Scale.DIFFERENCE:
-        return value
-    if row.constant:
+    """Convert an effect from the scale of inference to a ratio or a difference."""
+    if row.constant and row.scale is Scale.RATIO:
         return float(row.after[0] / row.before[0])
-    return math.exp(value)
+    return _converted(row, value)
+
+
+def _converted(row: Row, value: float) -> float:
+    return math.exp(min(value, LARGEST_LOGARITHM)) if row.scale is Scale.RATIO else value
 
 
 def verdict_and_reason(
-    interval: Interval | None, limit: float, better: Direction, too_few: str, what: str = "difference"
+    inference: Inference | None,
+    alpha: float,
+    limit: float,
+    better: Direction,
+    too_few: str,
+    *,
+    what: str = "difference",
+    exact: ExactEffects | None = None,
 ) -> tuple[Verdict, str]:
-    """Return the verdict, and why it is inconclusive.
+    """Return the verdict, and why it is inconclusive, or the figure of a difference below the margin.
 
     Args:
-        interval: as of `verdict_of`, like the next two; None without one.
-        limit: the largest effect inside the margin.
+        inference: on the effects; None without any.
+        alpha: 1 - confidence of its interval.
+        limit: as of `verdict_of`, like the next one.
         better: which direction is better.
         too_few: why there is no interval.
         what: 0 means that there is none of it.
+        exact: the effects if they are exact.
     """
+    if exact is not None and isinstance(inference, KnownCentre):
+        verdict = verdict_of(exact.range, limit, better, exact.threshold)
+        if verdict is Verdict.EQUIVALENT and exact.sign:
+            return Verdict.BELOW_MARGIN, f"different, below the margin: {exact.figures}"
+        return verdict, exact.undecided if verdict is Verdict.INCONCLUSIVE else ""
+    interval = None if inference is None else inference.interval(alpha)
     if interval is None:
         return Verdict.INCONCLUSIVE, too_few
-    verdict = verdict_of(interval, limit, better)
+    verdict = verdict_of(interval, limit, better, 0.0 if exact is None else exact.three_floors)
     return verdict, undecided_reason(interval, what) if verdict is Verdict.INCONCLUSIVE else ""
 
 
 def undecided_reason(interval: Interval, what: str = "difference") -> str:
-    """Return why an interval that contains 0 is inconclusive."""
+    """Return why an interval is inconclusive that contains 0, or else what is no difference."""
+    if interval.excludes(0.0):
+        return "the interval contains differences within three floors"
     sides = [name for name, reaches in (("smaller", interval.low < 0), ("larger", interval.high > 0)) if reaches]
     return f"the interval contains both no {what} and one outside the margin ({' or '.join(sides)})"

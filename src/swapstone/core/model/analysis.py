@@ -78,6 +78,7 @@ class Verdict(enum.Enum):
     WORSE = "worse"
     CHANGED = "changed"  # differs, on a metric for which neither direction is better
     EQUIVALENT = "equivalent"
+    BELOW_MARGIN = "below margin"  # exact values differ, within the margin
     SAME_MEDIAN = "same median"  # the median within the margin; the mean, or rare slow runs, not shown to be
     WORSE_TAIL = "worse tail"  # the same median, or an undecided one, and a worse mean
     BETTER_TAIL = "better tail"
@@ -185,13 +186,16 @@ class Estimate(RunGroup, frozen=True, kw_only=True):
         effect: Hodges-Lehmann estimate; a ratio (1.0: no difference) or a difference in the metric's unit; None without
             a single pair.
         low, high: interval around it at `confidence`; both None when there are too few pairs for one.
-        confidence: the level of the interval after correction, e.g. 0.9931.
+        confidence: the level of the interval after correction, e.g. 0.9931; 1.0 of the range of exact pairs, by rules 6.
         p_value: of no difference, uncorrected, two-sided.
         smallest_visible: minimum detectable effect at 80 % power with this number of pairs and this noise, as a ratio above 1 or an
-            absolute difference; None where it can't be computed.
-        exact: whether every run of each side has the same value (sizes, most memory figures), so that no inference is needed.
-        reason: of an invalid, unavailable or inconclusive verdict.
+            absolute difference; of exact pairs what all of them must exceed. None where it can't be computed.
+        exact: whether no inference is needed: every run of each side has the same value (sizes, most memory figures), or each pair is
+            exact; `low` and `high` are then the range of the pairs.
+        reason: of an invalid, unavailable or inconclusive verdict, or of a difference below the margin.
         preferred: whether this is the time metric to read first (CPU time on a busy machine, else wall).
+        floor: of exact values by rules 6: up to which difference the same work may differ, as a share of the baseline, or in the metric's
+            unit on the difference scale. A difference beyond three floors in all pairs is stated. None for other rows.
     """
 
     metric: Metric
@@ -205,6 +209,12 @@ class Estimate(RunGroup, frozen=True, kw_only=True):
     exact: bool
     reason: str = ""
     preferred: bool = False
+    floor: float | None = None
+
+    @property
+    def one_number(self) -> bool:
+        """Return whether it is exact, and the same in each pair."""
+        return self.exact and self.low == self.high
 
 
 class Comparison(Estimate, frozen=True, kw_only=True):

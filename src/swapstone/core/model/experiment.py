@@ -7,6 +7,7 @@ import enum
 
 from swapstone.core.model.errors import UserError
 from swapstone.core.model.frozen_struct import BlockNumber, FrozenStruct, Name, Position
+from swapstone.core.model.metric import Metric
 from swapstone.core.model.substitution import placeholders_in
 from swapstone.core.model.workload import OwnProgram
 
@@ -150,7 +151,10 @@ CONTRAST_RULES = 5
 """The first rules by which directions of indices and of effects of factors need the ratio of medians, as those of rows do, and by which
 whether an own program waits follows from the states of its threads."""
 
-CURRENT_RULES = CONTRAST_RULES
+EXACT_RULES = 6
+"""The first rules by which values that are exact are compared without statistics (`swapstone.core.comparison.exact_floors`)."""
+
+CURRENT_RULES = EXACT_RULES
 """The rules of new experiments."""
 
 
@@ -183,7 +187,8 @@ class Experiment(FrozenStruct, frozen=True, kw_only=True):
         rules: version of the rules by which rows are judged. 1: records before 0.2, on medians alone. 2: means, tails, carry-over, outputs
             and processors are checked too. 3: a direction needs the ratio of medians too, outputs are compared token by token, and the
             values of discarded runs count in the tail. 4: all variants of a block discard equally many runs. 5: directions of indices and
-            of effects of factors need the ratio of medians, and whether a program waits follows from the states of its threads.
+            of effects of factors need the ratio of medians, and whether a program waits follows from the states of its threads. 6: exact
+            values have floors.
         correction: `REPORT_CORRECTION` or `FAMILY_CORRECTION`: which rows share one rate of false differences.
         prime: how many runs of the same variant are made and discarded directly before each measured run. By rules 3 up to 2
             more, at random (`swapstone.core.plan.extra_runs`), so that what happens in each n-th run is not always discarded, or never.
@@ -254,6 +259,15 @@ class Experiment(FrozenStruct, frozen=True, kw_only=True):
     def virtual(self) -> bool:
         """Return whether its clock is the virtual one: a repeated trial is a replicate there, and there is no noise."""
         return self.clock == VIRTUAL_CLOCK
+
+    def exact(self, metric: Metric | None = None) -> bool:
+        """Return whether each pair of values of a metric, or of any, has an exact difference, by its rules.
+
+        It has on the virtual clock, but not with several processors, whose runs are not equal to the byte; of a deterministic count on any
+        clock; and not with layouts, which are a sample of all layouts.
+        """
+        exact = (self.virtual and self.processors == 1) or (metric is not None and metric.exact)
+        return exact and self.rules >= EXACT_RULES and not self.layouts
 
     @property
     def simulated(self) -> bool:

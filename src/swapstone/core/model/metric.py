@@ -40,6 +40,7 @@ class Metric(FrozenStruct, frozen=True, kw_only=True):
         meaning: one line for ``list`` and the report.
         leads: whether verdicts on it decide when a run is precise enough.
         resolution: the step between values that the tool can print, in the metric's unit; 0 if it is too small to matter.
+        exact: whether it is a deterministic count, which noise does not change on any clock.
     """
 
     name: str
@@ -49,3 +50,4 @@ class Metric(FrozenStruct, frozen=True, kw_only=True):
     meaning: str
     leads: bool = False
     resolution: float = 0.0
+    exact: bool = False

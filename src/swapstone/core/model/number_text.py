@@ -67,13 +67,14 @@ def decimals_for(width: float) -> int:
     return max(0, 1 - _magnitude(width))
 
 
-def quantity(value: float, unit: str, width: float = 0.0) -> str:
+def quantity(value: float, unit: str, width: float = 0.0, significant: int = 3) -> str:
     """Return a value with its unit at a readable scale.
 
     Args:
         value: in `unit`.
         unit: ``ns``, ``B``, ``B/s``, ``1``, ``1/s``, or another, which is printed unchanged.
         width: half-width of the interval that belongs to the value, in `unit`; 0 for none.
+        significant: digits without an interval.
 
     Returns:
         For example ``155 ms``, ``38.1 MiB``, ``71.2 k``.
@@ -86,16 +87,16 @@ def quantity(value: float, unit: str, width: float = 0.0) -> str:
         # 999.5 would round to 1000 of the smaller unit.
         if abs(value) >= bigger * 0.9995:
             factor, name = bigger, its_name
-    return f"{_scaled(value / factor, width / factor)} {name}".rstrip()
+    return f"{_scaled(value / factor, width / factor, significant)} {name}".rstrip()
 
 
-def _scaled(value: float, width: float) -> str:
+def _scaled(value: float, width: float, significant: int) -> str:
     if not abs(value) < _LARGEST:
         return "?"
     if value == int(value) and abs(value) < 10_000:
         return fixed(value, 0)
     if width <= 0 or not math.isfinite(width):
-        return digits(value)
+        return digits(value, significant)
     # Not more than four significant digits, however narrow the interval is.
     most = max(0, 3 - _magnitude(value)) if abs(value) >= _SMALLEST else _MOST_DECIMALS
     return fixed(value, min(decimals_for(width), most))
@@ -117,6 +118,23 @@ def ratio(value: float, width: float = 0.0) -> str:
     if width <= 0 or not math.isfinite(width):
         return digits(value) if value < 0.1 else fixed(value, most)
     return fixed(value, min(decimals_for(width), most))
+
+
+EXACT_DIGITS = 4
+"""Significant digits of an exact effect."""
+
+
+def exact_effect(value: float, unit: str = "") -> str:
+    """Return an exact effect with its sign and four significant digits, e.g. ``+0.4303 %``, ``+2``, ``-1.284 us``, ``3.127 times``.
+
+    Args:
+        value: a ratio, or a difference in `unit`.
+        unit: empty for a ratio, which is a percentage up to half and twice.
+    """
+    if not unit and not 0.5 <= value <= 2:
+        return f"{digits(value, EXACT_DIGITS)} times"
+    text = quantity(value, unit, significant=EXACT_DIGITS) if unit else f"{digits(100 * (value - 1), EXACT_DIGITS)} %"
+    return text if text.startswith(("-", "0 ")) or text == "0" else f"+{text}"
 
 
 def percent(share: float) -> str:

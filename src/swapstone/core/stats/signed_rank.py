@@ -261,14 +261,20 @@ class SignedRank:
 
 
 class KnownCentre(msgspec.Struct, frozen=True):
-    """A centre that is known exactly, as that of differences which don't vary: no hypothesis, and an interval of width 0.
+    """A centre that is known exactly, as that of differences which don't vary: no hypothesis, and an interval without a level.
 
     Attributes:
         centre: the number.
+        spread: the range of the differences, if they vary.
+        n: number of differences.
+        visible: the smallest shift that would be stated; None for any.
         p_value: none, as there is nothing to test.
     """
 
     centre: float
+    spread: Interval | None = None
+    n: int = 1
+    visible: float | None = None
     p_value: ClassVar[None] = None
 
     def estimate(self) -> float:
@@ -276,12 +282,12 @@ class KnownCentre(msgspec.Struct, frozen=True):
         return self.centre
 
     def interval(self, alpha: float) -> Interval:  # noqa: ARG002 - as that of `SignedRank`
-        """Return the interval of the centre alone, of any level."""
-        return Interval(self.centre, self.centre)
+        """Return the range of the differences, of any level."""
+        return self.spread or Interval(self.centre, self.centre)
 
     def smallest_visible(self, alpha: float) -> float | None:  # noqa: ARG002 - as that of `SignedRank`
-        """Return no shift: each would be detected."""
-        return None
+        """Return the smallest shift that would be stated, at any level."""
+        return self.visible
 
 
 Inference: TypeAlias = SignedRank | KnownCentre
