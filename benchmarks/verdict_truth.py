@@ -15,7 +15,7 @@ NOT_STATED = frozenset({"inconclusive", "disturbed", "invalid", "unavailable"})
 DIRECTED = frozenset({"better", "worse", "changed", "worse tail", "better tail", "mixed"})
 """Verdicts that state a difference."""
 
-VERDICTS = NOT_STATED | DIRECTED | {"equivalent", "same median"}
+VERDICTS = NOT_STATED | DIRECTED | {"equivalent", "below margin", "same median"}
 
 
 class Judgement(enum.Enum):
@@ -122,8 +122,9 @@ def judge(
     """Return whether a row is right, and why it is wrong.
 
     A directed verdict is wrong if neither median nor mean differ that way, or if one of them differs the other way beyond the margin.
-    A tail verdict is wrong if the mean does not differ that way. `equivalent` is wrong if median or mean is outside the margin, and
-    `same median` if the median is. Every number is wrong if the two programs do different work.
+    A tail verdict is wrong if the mean does not differ that way. `equivalent` is wrong if median or mean is outside the margin,
+    `same median` if the median is, and `below margin` if the median is, or nothing differs. Every number is wrong if the two programs do
+    different work.
 
     Args:
         row: the row.
@@ -159,7 +160,9 @@ def _contradiction(row: Statement, truth: Truth, margin: float) -> str:
     cost = truth.inverse() if (row.better == "higher") != row.verdict.startswith("better") else truth
     parts = {"median": cost.median, "mean": cost.mean}
     match row.verdict:
-        case "equivalent" | "same median":
+        case "below margin" if truth.median == truth.mean == SAME:
+            return "nothing differs"
+        case "equivalent" | "same median" | "below margin":
             named = parts if row.verdict == "equivalent" else ("median",)
             return "; ".join(f"the {name} is {parts[name]}" for name in named if not parts[name].meets(same))
         case "changed":

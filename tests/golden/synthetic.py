@@ -104,6 +104,7 @@ def _exact(name: str, metric: Metric, before: float, after: float, *, runs: int 
     verdict = Verdict.EQUIVALENT if same else Verdict.BETTER if better else Verdict.WORSE
     if metric.better is Direction.NEITHER and not same:
         verdict = Verdict.CHANGED
+    effect = after - before if zero else after / before
     return Comparison(
         suite="libc",
         workload=name,
@@ -114,9 +115,9 @@ def _exact(name: str, metric: Metric, before: float, after: float, *, runs: int 
         baseline_values=(float(before),) * runs,
         candidate_values=(float(after),) * runs,
         scale=Scale.DIFFERENCE if zero else Scale.RATIO,
-        effect=after - before if zero else after / before,
-        low=None,
-        high=None,
+        effect=effect,
+        low=effect,
+        high=effect,
         confidence=1.0,
         p_value=None,
         smallest_visible=None,

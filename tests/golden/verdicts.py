@@ -31,6 +31,7 @@ SHAPES: dict[Verdict, tuple[float, float]] = {
     Verdict.WORSE: (1.25, 1.26),
     Verdict.CHANGED: (1.4, 1.38),
     Verdict.EQUIVALENT: (1.001, 1.002),
+    Verdict.BELOW_MARGIN: (1.0009, 1.0009),
     Verdict.SAME_MEDIAN: (1.003, 1.12),
     Verdict.WORSE_TAIL: (1.001, 1.45),
     Verdict.BETTER_TAIL: (0.999, 0.7),
@@ -39,6 +40,7 @@ SHAPES: dict[Verdict, tuple[float, float]] = {
 }
 """Of each verdict with numbers: ratio of medians, ratio of means."""
 REASONS = {
+    Verdict.BELOW_MARGIN: "different, below the margin: +0.08960 % to +0.09040 %",
     Verdict.SAME_MEDIAN: "15 runs would miss a slow mode of less than 26 % of runs",
     Verdict.MIXED: "the median is 0.900 times, the mean 1.300 times",
     Verdict.INCONCLUSIVE: "the interval contains both no difference and one outside the margin (larger)",
@@ -48,6 +50,7 @@ REASONS = {
 }
 HALF = 0.008
 WIDE = 0.06
+NARROW = 0.000004
 CARRIED = CarryOver(
     baseline_after_itself=6.3e6,
     baseline_after_other=12.1e6,
@@ -94,13 +97,16 @@ def row(verdict: Verdict, workload: str = "", metric: Metric = synthetic.WALL, *
     if verdict not in SHAPES:
         return bare
     ratio, mean = SHAPES[verdict]
-    half = WIDE if verdict is Verdict.INCONCLUSIVE else HALF
+    half = WIDE if verdict is Verdict.INCONCLUSIVE else NARROW if verdict is Verdict.BELOW_MARGIN else HALF
     pairs = 5 if bounded else PAIRS
     before = tuple(2e6 + 1000.0 * n for n in range(pairs))
     after = tuple(ratio * value for value in before)
     tail = 30.0 if verdict in {Verdict.WORSE_TAIL, Verdict.MIXED} else 1.02
+    exact = verdict is Verdict.BELOW_MARGIN
     return msgspec.structs.replace(
         bare,
+        exact=exact,
+        floor=0.00025 if exact else None,
         baseline_values=before,
         candidate_values=after,
         effect=ratio,

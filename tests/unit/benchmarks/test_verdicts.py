@@ -57,12 +57,12 @@ RIGHT_VERDICTS = {
     "identical": (IDENTICAL, {"equivalent", "same median"}),
     "slower": (SLOWER, {"worse", "worse tail", "changed"}),
     "faster": (SLOWER.inverse(), {"better", "better tail", "changed"}),
-    "tail": (TAIL, {"worse", "worse tail", "same median", "changed"}),
-    "shorter tail": (SHORTER_TAIL, {"better", "better tail", "same median", "changed"}),
+    "tail": (TAIL, {"worse", "worse tail", "below margin", "same median", "changed"}),
+    "shorter tail": (SHORTER_TAIL, {"better", "better tail", "below margin", "same median", "changed"}),
     "mixed": (MIXED, {"mixed", "better tail", "changed"}),
     "mixed, exchanged": (MIXED.inverse(), {"mixed", "worse tail", "changed"}),
     "median alone": (MEDIAN_ALONE, {"worse", "worse tail", "better tail", "mixed", "changed"}),
-    "inside the margin": (TINY, {"worse", "worse tail", "equivalent", "same median", "changed"}),
+    "inside the margin": (TINY, {"worse", "worse tail", "equivalent", "below margin", "same median", "changed"}),
 }
 
 

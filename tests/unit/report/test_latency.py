@@ -67,6 +67,8 @@ def _compared(base: Latency, other: Latency) -> Comparison:
         baseline_values=base.maxima,
         candidate_values=other.maxima,
         effect=1 / known.median,
+        low=1 / known.median,
+        high=1 / known.median,
         exact=True,
         verdict=Verdict.CHANGED if decided else Verdict.INCONCLUSIVE,
     )

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.golden import synthetic
 
 from swapstone.core.model import Scale
-from swapstone.core.model.number_text import RESOLUTION, digits, fixed, percent, quantity, ratio
+from swapstone.core.model.number_text import RESOLUTION, digits, exact_effect, fixed, percent, quantity, ratio
 from swapstone.core.report import formatting
 
 UNITS = [*RESOLUTION, "widgets"]
@@ -108,3 +108,24 @@ def test_an_effect_of_rounding_errors_is_zero() -> None:
     difference = msgspec.structs.replace(wall, scale=Scale.DIFFERENCE, effect=1.19e-7, low=-3e-8, high=2e-7)
     assert formatting.effect(1.19e-7, difference) == "0 ns"
     assert formatting.interval(difference) == "0 ns to 0 ns"
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "text"),
+    [
+        (1.0009, "", "+0.09000 %"),
+        (0.9957, "", "-0.4300 %"),
+        (1.017, "", "+1.700 %"),
+        (1.0, "", "0 %"),
+        (2.0, "", "+100.0 %"),
+        (0.5, "", "-50.00 %"),
+        (2.97, "", "2.970 times"),
+        (0.25, "", "0.2500 times"),
+        (2.0, "1", "+2"),
+        (-1284.4, "ns", "-1.284 us"),
+        (0.0, "ns", "0 ns"),
+        (0.0, "1", "0"),
+    ],
+)
+def test_an_exact_effect_has_a_sign_and_four_digits(value: float, unit: str, text: str) -> None:
+    assert exact_effect(value, unit) == text

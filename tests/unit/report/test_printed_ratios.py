@@ -233,7 +233,10 @@ def test_exhibits_print_the_time_to_read_first(factors: str, suite: str) -> None
 _NO_RATIO = re.compile(r"[-+0-9.]+(?:–| to )[-+0-9.]+|size x [0-9.]+|[0-9.]+ times the page")  # noqa: RUF001 - a dash between numbers
 """Intervals, and what a ratio is over the published one beside it, or over the nearest and the farthest of them."""
 _VERDICTS = "|".join(verdict.value for verdict in Verdict)
-_BOUNDS = rf"(?: times| %)?(?: page [0-9.]+, [a-z]+:? [a-z]+)? (?:too few runs|\(?[-+0-9.]+[^ ]*(?:–| to )|\(no interval|exact|{_VERDICTS})"  # noqa: RUF001 - a dash between numbers
+_INTERVAL = r"\(?[-+0-9.]+(?: %| times)?[^ ]*(?:–| to )"  # noqa: RUF001 - a dash between numbers
+_BOUNDS = (
+    rf"(?: times| %)?(?: page [0-9.]+, [a-z]+:? [a-z]+)? (?:too few runs|{_INTERVAL}|\(no interval|exact|{_VERDICTS})"
+)
 """What follows a ratio: its interval, that there is none, or, in the matrix of crossed factors, its verdict; every row is printed below."""
 
 

@@ -48,6 +48,8 @@ def comparison(work: str, generic: tuple[float, ...], rt: tuple[float, ...], **c
         "verdict": Verdict.WORSE,
         **changes,
     }
+    if fields["exact"]:
+        fields["low"] = fields["high"] = fields["effect"]
     fields |= {side: builders.variant(str(fields[side])) for side in ("baseline", "candidate")}
     return Comparison(**fields)  # type: ignore[arg-type] # one of its fields at a time
 

@@ -41,7 +41,7 @@ from swapstone.core.report.verdict_groups import COUNTED, DECIDED, MEDIAN_ONLY, 
 
 GOOD = {Verdict.BETTER, Verdict.BETTER_TAIL}
 BAD = {Verdict.WORSE, Verdict.WORSE_TAIL}
-SAME = {Verdict.EQUIVALENT, Verdict.SAME_MEDIAN}
+SAME = {Verdict.EQUIVALENT, Verdict.BELOW_MARGIN, Verdict.SAME_MEDIAN}
 UCLIBC = msgspec.structs.replace(synthetic.MUSL, levels=(("libc", "uclibc"),))
 CONTEXT = verdicts.context()
 MEAN = "mean 1.450 times (1.415\N{EN DASH}1.485)"
@@ -74,7 +74,7 @@ def test_equivalent_is_the_same_and_the_same_median_is_not() -> None:
 
 
 def test_several_rows_with_the_same_median() -> None:
-    rows = [verdicts.row(verdict) for verdict in SAME]
+    rows = [verdicts.row(verdict) for verdict in (Verdict.EQUIVALENT, Verdict.SAME_MEDIAN)]
     same = "musl has the same median elapsed time as glibc (within 2 %) on each of 2 program runs; "
     assert _answer(*rows).startswith(f"{same}the mean of prog-same-median is 1.120 times (")
     near = [msgspec.structs.replace(row, mean_effect=1.0) for row in rows]
@@ -288,7 +288,7 @@ def places_rows(analysis: Analysis) -> list[Comparison]:
 
 def _check_claims(answer: str, rows: Sequence[Comparison]) -> None:
     found = {row.verdict for row in rows}
-    if not found & (BAD | {Verdict.MIXED, Verdict.CHANGED, Verdict.INCONCLUSIVE}):
+    if not found & (BAD | {Verdict.MIXED, Verdict.CHANGED, Verdict.INCONCLUSIVE, Verdict.BELOW_MARGIN}):
         assert not re.search("slower|worse|times as long|times the", answer), answer
     if not found & (GOOD | {Verdict.MIXED, Verdict.CHANGED, Verdict.INCONCLUSIVE}):
         assert not re.search("faster|better|less time|as fast", answer), answer

@@ -13,8 +13,8 @@ from swapstone.core.report.answer import wording
 @pytest.mark.parametrize(
     ("ratio", "words"),
     [
-        (1.0, "is less than 0.1 % faster than glibc"),
-        (1.0004, "is less than 0.1 % slower than glibc"),
+        (1.0, "is less than 0.001 % faster than glibc"),
+        (1.0004, "is 0.04 % slower than glibc"),
         (1.005, "is 0.5 % slower than glibc"),
         (1.03, "is 3 % slower than glibc"),
         (0.97, "is 3 % faster than glibc"),

@@ -40,6 +40,7 @@ def _sentence(c: Comparison) -> str:
 _RESULTS = {
     Verdict.BETTER: ("", "PASS", "pass"),
     Verdict.EQUIVALENT: ("", "PASS", "pass"),
+    Verdict.BELOW_MARGIN: ("", "PASS", "pass"),
     Verdict.SAME_MEDIAN: ("", "PASS", "pass"),
     Verdict.BETTER_TAIL: ("", "PASS", "pass"),
     Verdict.CHANGED: ("", "DONE", "pass"),

@@ -91,6 +91,7 @@ _DISTRIBUTION = (
     ),
     _inside("discarded_runs", "c", "carry_over", "discarded"),
 )
+_FLOOR = Column("difference_floor", "DOUBLE", lambda row: row.c.floor)
 _FAILURES = (
     *(
         _inside(f"{side}_{name}", "rates", f"{side}_runs", name, kind="BIGINT")
@@ -105,7 +106,7 @@ _FAILURES = (
     _inside("failures_p_value", "rates", "p_value"),
     _inside("fails_more", "rates", "fails_more", kind="VARCHAR"),
 )
-COLUMNS = (*_PLACE, *_DISTRIBUTION, *_FAILURES)
+COLUMNS = (*_PLACE, *_DISTRIBUTION, *_FAILURES, _FLOOR)
 """All of them. `baseline_runs` counts attempts, `baseline_failed_share` is the share of failed ones with its interval; `fails_more` is
 ``baseline``, ``candidate``, or empty where the rates don't differ significantly. Numbers are in the metric's unit, ratios, or seconds
 (``_s``)."""
@@ -134,7 +135,7 @@ def csv_fields(unobserved: tuple[str, ...], seal: str) -> tuple[Field[Row], ...]
         )
 
     own = (Column("not_observed", "", not_observed), Column("seal", "", lambda _row: seal))
-    return tuple(Field("", each.name, each.value) for each in (*_PLACE, *own, *_DISTRIBUTION, *_FAILURES))
+    return tuple(Field("", each.name, each.value) for each in (*_PLACE, *own, *_DISTRIBUTION, *_FAILURES, _FLOOR))
 
 
 Estimate = FactorEffect | Interaction

@@ -6,7 +6,7 @@ from __future__ import annotations
 import datetime
 
 from swapstone.core.model import IDLE, Comparison, FactorEffect, Interaction, Scale
-from swapstone.core.model.number_text import digits, fixed, percent, quantity, ratio, trimmed
+from swapstone.core.model.number_text import digits, exact_effect, fixed, percent, quantity, ratio, trimmed
 from swapstone.core.model.safe_text import safe
 
 __all__ = [
@@ -14,6 +14,7 @@ __all__ = [
     "digits",
     "effect",
     "estimate",
+    "exact_effect",
     "fixed",
     "interval",
     "moment",
@@ -41,6 +42,8 @@ def effect(value: float, comparison: Judged, width: float | None = None) -> str:
         comparison: of it.
         width: half the width of another interval that decides the digits; None for that of the comparison.
     """
+    if is_exact(comparison):
+        return exact_effect(value, "" if comparison.scale is Scale.RATIO else comparison.metric.unit)
     width = _width(comparison) if width is None else width
     if comparison.scale is Scale.RATIO:
         return ratio(value, width)
@@ -48,9 +51,14 @@ def effect(value: float, comparison: Judged, width: float | None = None) -> str:
     return text if value < 0 or text.startswith("0") else f"+{text}"
 
 
+def is_exact(comparison: Judged) -> bool:
+    """Return whether a comparison is judged without statistics, and its effect has a sign and four digits."""
+    return comparison.exact and comparison.floor is not None
+
+
 def _width(comparison: Judged) -> float:
     """Return the smaller distance from an effect to a bound of its interval; 0 without an interval."""
-    if comparison.low is None or comparison.high is None or comparison.exact:
+    if comparison.low is None or comparison.high is None:
         return 0.0
     middle = comparison.effect if comparison.effect is not None else (comparison.low + comparison.high) / 2
     return narrower(middle, comparison.low, comparison.high)
@@ -67,11 +75,12 @@ BOUNDED = "*"
 
 def interval(comparison: Judged) -> str:
     """Return a comparison's interval as two bounds with a dash, or an empty text without one. `BOUNDED` marks a range of few pairs."""
-    if comparison.low is None or comparison.high is None or comparison.exact:
+    if comparison.low is None or comparison.high is None:
         return ""
-    dash = " to " if comparison.scale is Scale.DIFFERENCE else "–"  # noqa: RUF001 - a dash between numbers
+    dash = " to " if comparison.scale is Scale.DIFFERENCE or is_exact(comparison) else "–"  # noqa: RUF001 - a dash between numbers
     mark = BOUNDED if isinstance(comparison, Comparison) and comparison.bounded else ""
-    return f"{effect(comparison.low, comparison)}{dash}{effect(comparison.high, comparison)}{mark}"
+    low, high = effect(comparison.low, comparison), effect(comparison.high, comparison)
+    return "" if low == high and comparison.exact else f"{low}{dash}{high}{mark}"
 
 
 def estimate(comparison: Judged) -> str:

@@ -124,10 +124,10 @@ def ratio_of(row: Comparison) -> Ratio | None:
     value = shown_ratio(row)
     if value is None or not _LEAST <= value <= _MOST:
         return None
-    low, high = (value, value) if row.exact else (row.low or 0.0, row.high or 0.0)
+    low, high = row.low or 0.0, row.high or 0.0
     if not _LEAST <= low <= high <= _MOST:
         return Ratio(value=value, sign=sign(row))
-    return Ratio(value=value, low=low, high=high, ranged=row.bounded, sign=sign(row))
+    return Ratio(value=value, low=low, high=high, ranged=row.bounded or row.exact, sign=sign(row))
 
 
 def mean_of(ratios: Iterable[Ratio | None]) -> Ratio | None:

@@ -52,6 +52,11 @@ _HOW_TO_READ_WORDS = (
     "reason is printed. Exact: every run gave the same number. An interval with {mark} is the range of all pairs, of which each has the "
     "same sign: they are too few for another.",
 )
+_HOW_TO_READ_EXACT = (
+    "A difference with a sign, such as +0.43 %, is exact, and behind it is its range over the pairs. It is stated where it exceeds three "
+    "floors with one sign in all pairs; a floor is how far the same work may differ. Below margin: so it does, inside the margin. "
+    "Equivalent: it is inside the margin in each of these pairs; others may differ.",
+)
 _CORRECTIONS = {
     REPORT_CORRECTION: "All rows and indices of this report are one family ({correction}): at most {share} of reports without any "
     "difference contain a mark. Where more rows differ, each needs less evidence, and its interval is narrower.",
@@ -227,7 +232,11 @@ def _closing(context: ReportContext, analysis: Analysis) -> Iterator[Section]:
         ("why it differs", context.explain),
         ("once more", context.rerun),
     )
-    texts = (*_legend(context, analysis), *(_HOW_TO_READ_CROSSED if is_crossed(analysis) else ()))
+    texts = (
+        *_legend(context, analysis),
+        *(_HOW_TO_READ_EXACT if any(map(formatting.is_exact, analysis.comparisons)) else ()),
+        *(_HOW_TO_READ_CROSSED if is_crossed(analysis) else ()),
+    )
     how = Fold(summary="How to read this report", blocks=tuple(map(Paragraph, texts)), brief=False)
     yield Section(
         title=f"Record {context.record_id}: {path}",

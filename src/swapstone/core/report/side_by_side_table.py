@@ -157,7 +157,9 @@ def _side(side: Comparison | None, *, brief: bool) -> str:
     if side is None or effect is None:
         return side.verdict.value if side else ""
     short = f"{formatting.effect(effect, side)} {VERDICT_MARKS[side.verdict].letter}"
-    return short if brief else f"{formatting.estimate(side)} {'(exact) ' if side.exact else ''}{side.verdict.value}"
+    return (
+        short if brief else f"{formatting.estimate(side)} {'(exact) ' if side.one_number else ''}{side.verdict.value}"
+    )
 
 
 def _ratio(found: Judgement) -> str:

@@ -68,7 +68,7 @@ def sides(
                     variant=variant,
                     metric=c.metric,
                     values=values,
-                    exact=c.exact,
+                    exact=c.one_number,
                 )
     return tuple(found.values())
 

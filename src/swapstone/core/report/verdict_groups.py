@@ -12,7 +12,10 @@ NO_NUMBERS = (Verdict.DISTURBED, Verdict.INVALID, Verdict.UNAVAILABLE)
 MEDIAN_DIFFERS = frozenset({Verdict.BETTER, Verdict.WORSE, Verdict.CHANGED})
 """The median differs, and its sign is that of the verdict."""
 
-SAME_CENTRE = frozenset({Verdict.EQUIVALENT, Verdict.SAME_MEDIAN})
+DIFFERS = MEDIAN_DIFFERS | {Verdict.BELOW_MARGIN}
+"""The same, or exact values differ inside the margin."""
+
+SAME_CENTRE = frozenset({Verdict.EQUIVALENT, Verdict.SAME_MEDIAN, Verdict.BELOW_MARGIN})
 """The median is the same within the margin, and no tail is shown to differ."""
 
 TAIL_DIFFERS = frozenset({Verdict.WORSE_TAIL, Verdict.BETTER_TAIL})
@@ -30,6 +33,7 @@ COUNTED = (
     ("changed", (Verdict.CHANGED,)),
     ("worse tail", (Verdict.WORSE_TAIL,)),
     ("better tail", (Verdict.BETTER_TAIL,)),
+    ("below margin", (Verdict.BELOW_MARGIN,)),
     ("same", (Verdict.EQUIVALENT,)),
     ("same median", (Verdict.SAME_MEDIAN,)),
     ("open", (Verdict.MIXED, Verdict.INCONCLUSIVE, *NO_NUMBERS)),
@@ -42,6 +46,7 @@ VERDICT_MARKS = {
     Verdict.WORSE: Mark("worse", "w", Tone.BAD),
     Verdict.CHANGED: Mark("changed", "c", Tone.NEUTRAL),
     Verdict.EQUIVALENT: Mark("equivalent", "="),
+    Verdict.BELOW_MARGIN: Mark("below margin", "~"),
     Verdict.SAME_MEDIAN: Mark("same median", "m"),
     Verdict.WORSE_TAIL: Mark("worse tail", "W", Tone.BAD),
     Verdict.BETTER_TAIL: Mark("better tail", "B", Tone.GOOD),

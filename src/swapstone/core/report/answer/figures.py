@@ -68,10 +68,12 @@ def mean_cell(mean: Mean | None) -> Cell:
     """Return a mean's ratio with its interval as a cell."""
     if mean is None:
         return Cell()
+    text, dash = (formatting.exact_effect, " to ") if mean.exact else (formatting.ratio, "–")  # noqa: RUF001 - a dash
     if mean.low is None or mean.high is None:
-        return Cell(effect=formatting.ratio(mean.effect), interval="no interval")
-    between = "" if mean.low == mean.high else f"{formatting.ratio(mean.low)}–{formatting.ratio(mean.high)}"  # noqa: RUF001 - a dash
-    return Cell(effect=formatting.ratio(mean.effect), interval=between)
+        return Cell(effect=text(mean.effect), interval="no interval")
+    low, high = text(mean.low), text(mean.high)
+    same = mean.low == mean.high or (mean.exact and low == high)
+    return Cell(effect=text(mean.effect), interval="" if same else f"{low}{dash}{high}")
 
 
 def _one_row_table(place: Place) -> Table:
@@ -205,7 +207,7 @@ def forest_row(row: Comparison) -> ForestRow:
         before=before,
         after=after,
         effect="" if effect is None else formatting.effect(effect, row),
-        interval="" if effect is None else "exact" if row.exact else formatting.interval(row),
+        interval="" if effect is None else "exact" if row.one_number else formatting.interval(row),
         mark=VERDICT_MARKS[row.verdict],
         ratio=effect if drawn else None,
         low=row.low if drawn else None,

@@ -119,6 +119,11 @@ class Mean(FrozenStruct, frozen=True, kw_only=True):
         """Return the metric's name in a sentence."""
         return name_of(self.metric)
 
+    @property
+    def exact(self) -> bool:
+        """Return whether all of its rows are judged without statistics."""
+        return all(formatting.is_exact(row) for row in self.rows if row.verdict not in NO_NUMBERS)
+
     def standing(self, margin: float) -> Standing:
         """Return where the interval lies, relative to ratios from 1 / (1 + margin) to 1 + margin; of one row, as its verdict has it."""
         found = standing(self.low, self.high, margin)
@@ -202,7 +207,7 @@ def _chosen(rows: Sequence[Comparison]) -> Iterator[str]:
 
 
 def mean_of(rows: Sequence[Comparison], index: Index | None = None) -> Mean | None:
-    """Return the ratio of one metric; None where no row has a ratio.
+    """Return the ratio of one metric; None where no row has a ratio, or exact ones differ in both directions.
 
     Args:
         rows: of one metric and candidate, one for each workload.
@@ -213,7 +218,8 @@ def mean_of(rows: Sequence[Comparison], index: Index | None = None) -> Mean | No
         for row in rows
         if row.verdict not in NO_NUMBERS and row.scale is Scale.RATIO and row.effect is not None and row.effect > 0
     ]
-    if not usable:
+    signs = {(row.effect or 0.0) > 1 for row in usable if formatting.is_exact(row) and row.verdict in MEDIAN_DIFFERS}
+    if not usable or len(signs) > 1:
         return None
     if index is not None and len(usable) > 1:
         effect, workloads = index.effect, index.workloads
@@ -236,9 +242,7 @@ def mean_of(rows: Sequence[Comparison], index: Index | None = None) -> Mean | No
 
 
 def bounds_of(row: Comparison | FactorEffect | Index) -> tuple[float, float] | None:
-    """Return a row's interval: of an exact row its effect twice; None without one."""
-    if not isinstance(row, Index) and row.exact and row.effect is not None:
-        return row.effect, row.effect
+    """Return a row's interval; None without one."""
     return None if row.low is None or row.high is None else (row.low, row.high)
 
 

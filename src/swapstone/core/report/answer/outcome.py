@@ -63,8 +63,8 @@ def worse_rows(
 ) -> tuple[Comparison, ...]:
     """Return the rows that show a candidate to be worse by more than a margin, in the order of the analysis.
 
-    A row counts if its verdict is worse, worse tail, or mixed, and if the whole interval of its ratio is beyond the margin: that of
-    the medians, or, where the tail or the mean is worse, that of the means. Copies of the baseline never count.
+    A row counts if its verdict is worse, worse tail, or mixed, or exact and below the experiment's margin, and if the whole interval of its
+    ratio is beyond the margin: that of the medians, or, where the tail or the mean is worse, that of the means. Copies never count.
 
     Args:
         analysis: of a record.
@@ -82,7 +82,8 @@ def is_worse(row: Comparison, margin: float) -> bool:
         row: judged.
         margin: as a ratio, e.g. 0.05.
     """
-    median = [(row.low, row.high)] if row.verdict in {Verdict.WORSE, Verdict.MIXED} else []
+    differs = row.verdict in {Verdict.WORSE, Verdict.MIXED, Verdict.BELOW_MARGIN}
+    median = [(row.low, row.high)] if differs else []
     mean = [(row.mean_low, row.mean_high)] if row.verdict in {Verdict.WORSE_TAIL, Verdict.MIXED} else []
     return any(
         _beyond(row, low, high, margin) for low, high in (*median, *mean) if low is not None and high is not None

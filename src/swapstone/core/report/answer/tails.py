@@ -92,11 +92,11 @@ def clauses(rows: Sequence[Comparison]) -> list[str]:
 
 
 def detail(row: Comparison) -> str:
-    """Return mean, 90th percentile and slowest run of a row, candidate against baseline; empty without them.
+    """Return mean, 90th percentile and slowest run of a row, candidate against baseline; empty without them, and of exact differences.
 
     For example: same median; mean 1.45 times (1.20 to 1.80), p90 12 ms against 3 ms, slowest 210 ms against 3.3 ms.
     """
-    figures = "" if row.verdict in NO_NUMBERS else ", ".join(_figures(row))
+    figures = "" if row.verdict in NO_NUMBERS or formatting.is_exact(row) else ", ".join(_figures(row))
     return "" if not figures else ("same median; " if row.verdict is Verdict.SAME_MEDIAN else "") + figures
 
 
@@ -133,10 +133,16 @@ def opposed(row: Comparison) -> str:
 
     The effect is that of pairs, runs of the same block. If values change more between blocks than between the sides, the medians of
     all values of each side may differ in the other direction. Records by the first rules have no interval of theirs, so no number is
-    printed.
+    printed. Exact differences have a direction in all pairs, or none.
     """
     medians = row.medians
-    if row.scale is not Scale.RATIO or row.effect is None or medians is None or min(medians) <= 0:
+    if (
+        row.scale is not Scale.RATIO
+        or row.effect is None
+        or medians is None
+        or min(medians) <= 0
+        or formatting.is_exact(row)
+    ):
         return ""
     of_medians = row.median_effect or medians[1] / medians[0]
     if (of_medians - 1) * (row.effect - 1) >= 0:

@@ -3,7 +3,7 @@
 
 The rules:
 
-- A ratio from 0.9 to 1.1 is a percentage: ``3 % more memory``. It has no decimals, below 1 % one.
+- A ratio from 0.9 to 1.1 is a percentage: ``3 % more memory``. It has no decimals, below 1 % two significant digits.
 - A larger ratio is a multiple with two significant digits: ``1.5 times the memory``, ``12 times``. From 1.95 to 2.05 it is ``twice``.
 - A smaller ratio is a fraction where one is within 5 % of it: ``half``, ``a third``, ``a quarter``, ``a fifth``, ``a tenth``, ``two
   thirds``, ``three quarters``. Otherwise it is a percentage with two significant digits: ``41 % of the memory``.
@@ -16,6 +16,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+
+from swapstone.core.model import number_text
 
 NEAR = 1.1
 """Ratios from 1 / `NEAR` to `NEAR` are percentages."""
@@ -36,14 +38,10 @@ _TOLERANCE = 0.05
 
 
 def percent(share: float) -> str:
-    """Return a share of 0 or more as a percentage: without decimals from 1 % on, with one below.
-
-    A share below 0.05 % is ``less than 0.1 %``.
-    """
-    value = share * 100
-    if value >= 0.95:
-        return f"{value:.0f} %"
-    return f"{value:.1f} %" if value >= 0.05 else "less than 0.1 %"
+    """Return a share of 0 or more as a percentage: without decimals from 1 % on, with two significant digits below."""
+    if share >= 0.0095:
+        return f"{share * 100:.0f} %"
+    return number_text.percent(share) if share >= 0.00001 else "less than 0.001 %"
 
 
 def multiple(ratio: float) -> str:

@@ -208,7 +208,8 @@ def _without_ratio(rows: Sequence[Comparison]) -> Standing:
     row = rows[0]
     if len(rows) > 1 or row.verdict not in MEDIAN_DIFFERS | SAME_CENTRE:
         return Standing.OPEN
-    return Standing.SAME if row.verdict in SAME_CENTRE else Standing.MORE if (row.effect or 0.0) > 0 else Standing.LESS
+    same = row.verdict in SAME_CENTRE and row.verdict is not Verdict.BELOW_MARGIN
+    return Standing.SAME if same else Standing.MORE if (row.effect or 0.0) > 0 else Standing.LESS
 
 
 def _details(place: Place, rows: Sequence[Comparison], mean: Mean | None, found: Standing) -> Iterator[str]:
@@ -241,6 +242,8 @@ def _phrase(usable: Sequence[Comparison], mean: Mean | None, found: Standing, ma
     median = "median " * tails.median_only(rows)
     if mean is None and len(rows) > 1:
         return f"has no common ratio{wording.after('to', other)} in {name}"
+    if found is Standing.SAME and mean is not None and [row.verdict for row in usable] == [Verdict.BELOW_MARGIN]:
+        return f"{changed(mean.metric, mean.effect, other)}, below the margin of {wording.percent(margin)}"
     if found is Standing.SAME:
         same = f"has the same {median}{name}" if median or not elapsed else "takes as long"
         within = "" if mean is None else f" (within {wording.percent(margin)})"
@@ -255,11 +258,9 @@ def _phrase(usable: Sequence[Comparison], mean: Mean | None, found: Standing, ma
     if found is Standing.UNKNOWN:
         return f"ran too few times for an interval; in these runs it {_past(mean)}"
     low, high = mean.low or mean.effect, mean.high or mean.effect
-    between = (
-        wording.between(low, high)
-        if elapsed
-        else f"between {formatting.digits(low)} and {formatting.digits(high)} times"
-    )
+    ends = map(formatting.exact_effect, (low, high)) if mean.exact else map(formatting.digits, (low, high))
+    times = "" if mean.exact else " times"
+    between = wording.between(low, high) if elapsed else f"between {' and '.join(ends)}{times}"
     if found is Standing.SLIGHT:
         word = ("slower" if mean.effect > 1 else "faster") if elapsed else f"different in {name}"
         joint = wording.after("than" if elapsed else "from", other)

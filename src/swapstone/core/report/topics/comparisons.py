@@ -167,7 +167,7 @@ def forest_row(row: Row) -> ForestRow:
 
 def varies(c: Comparison) -> bool:
     """Return whether there are runs to draw: values on both sides that are not all equal."""
-    return bool(c.baseline_values and c.candidate_values) and not c.exact
+    return bool(c.baseline_values and c.candidate_values) and not c.one_number
 
 
 def paired_runs(c: Comparison, title: str = "") -> PairedRuns:
@@ -202,7 +202,11 @@ def _runs_text(c: Comparison) -> str:
     text = f"{pairs}. Medians {before} and {after}; baseline from {ranges[0]}; candidate from {ranges[1]}."
     level = formatting.digits(c.confidence * 100, 4)
     bound = (
-        f"Too few pairs for an interval: {tails.bound(c)}." if tails.bound(c) else f"The interval holds at {level} %."
+        f"Too few pairs for an interval: {tails.bound(c)}."
+        if tails.bound(c)
+        else "The values are exact."
+        if formatting.is_exact(c)
+        else f"The interval holds at {level} %."
     )
     p_value, tail_p_value = (formatting.digits(each or 0.0, 2) for each in (c.p_value, c.tail_p_value))
     more = (
@@ -256,7 +260,7 @@ def grid_cell(row: Row | None) -> Cell:
     effect, pair = shown(c), c.medians
     notes = [f"page {formatting.ratio(row.published)}, {row.page_note}"] if row.published and row.agreement else []
     ratio = c.scale is Scale.RATIO
-    if effect is not None and not ratio and not c.exact:
+    if effect is not None and not ratio and not c.one_number:
         notes.insert(0, f"difference {formatting.effect(effect, c)} ({formatting.interval(c)})")
     opposed = tails.opposed(c) if effect is not None else ""
     notes += [opposed] if opposed else []

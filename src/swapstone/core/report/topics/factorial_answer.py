@@ -217,6 +217,8 @@ def _effect_clause(each: FactorEffect, margin: float) -> str:
     if where in {Standing.MORE, Standing.LESS, Standing.UNKNOWN}:
         few = " in these runs, too few for an interval" if where is Standing.UNKNOWN else ""
         return f"{level} {changed(each.metric, each.effect or 1.0, baseline)} on average{few}"
+    if each.verdict is Verdict.BELOW_MARGIN:
+        return f"{level} {changed(each.metric, each.effect or 1.0, baseline)} on average, below the margin of {wording.percent(margin)}"
     if where is Standing.SAME:
         median = "median " if each.verdict is not Verdict.EQUIVALENT else ""
         return f"{level} has the same {median}{name} as {baseline} on average (within {wording.percent(margin)})"

@@ -150,6 +150,8 @@ def _note(row: Row, margin: float) -> str:
         return tails.short_limit(c, margin)
     if c.bounded:
         return tails.bound(c)
+    if c.verdict is Verdict.BELOW_MARGIN:
+        return c.reason
     if c.verdict is Verdict.INCONCLUSIVE and c.reason.startswith(WITHOUT_DIRECTION):
         return c.reason
     if c.verdict is Verdict.INCONCLUSIVE:

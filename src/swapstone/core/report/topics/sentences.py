@@ -109,10 +109,13 @@ def index(each: Index, context: ReportContext) -> str:
     """Return the sentence about a suite's index, without a full stop."""
     where = each.suite if each.load == "idle" else f"{each.suite} under {each.load}"
     candidate, baseline = formatting.safe(each.candidate.short_label), formatting.safe(each.baseline.short_label)
-    text = f"{formatting.safe(where)}, {metric_name(each.metric)}: {candidate} is {formatting.ratio(each.effect)} x {baseline}"
+    exact = each.confidence == 1
+    ratio = formatting.exact_effect if exact else formatting.ratio
+    joint = "differs by {} from" if exact else "is {} x"
+    text = f"{formatting.safe(where)}, {metric_name(each.metric)}: {candidate} {joint.format(ratio(each.effect))} {baseline}"
     if each.low is not None and each.high is not None:
-        bounds = f"{formatting.ratio(each.low)} to {formatting.ratio(each.high)}"
-        text += f" ({bounds} at {formatting.percent(each.confidence)})"
+        level = "" if exact else f" at {formatting.percent(each.confidence)}"
+        text += f" ({ratio(each.low)} to {ratio(each.high)}{level})"
     else:
         text += " (no interval)"
     if each.median_effect is not None:

@@ -24,14 +24,12 @@ from swapstone.core.model import (
 )
 from swapstone.core.model.safe_text import safe
 from swapstone.core.record import RecordView
+from swapstone.core.report.verdict_groups import DIFFERS
 from swapstone.core.session.progress import NO_PROGRESS, Progress
 from swapstone.core.session.trust import require_trust
 from swapstone.core.workloads import workloads_of
 from swapstone.parts.explain.model.explanation import RowKey
 from swapstone.parts.explain.session import explanation_files
-
-DIFFERENT = {Verdict.BETTER, Verdict.WORSE, Verdict.CHANGED}
-"""Verdicts of rows that differ."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -131,8 +129,8 @@ class ExplainedRow:
 
 def has_other_medians(row: Comparison) -> bool:
     """Return whether a row's verdict is a difference, and its ratio of medians shows it: that is what an explanation splits."""
-    if row.verdict not in DIFFERENT or row.effect is None or row.median_low is None or row.median_high is None:
-        return row.verdict in DIFFERENT
+    if row.verdict not in DIFFERS or row.effect is None or row.median_low is None or row.median_high is None:
+        return row.verdict in DIFFERS
     none = 1.0 if row.scale is Scale.RATIO else 0.0
     return row.median_low > none if row.effect > none else row.median_high < none
 

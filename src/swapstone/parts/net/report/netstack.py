@@ -22,7 +22,7 @@ from swapstone.core.report.tables import Field, section_of, short_table
 from swapstone.core.report.topics.comparison_groups import sign
 from swapstone.core.report.topics.topic import Topic
 from swapstone.core.report.variant_values import sides, without_copies
-from swapstone.core.report.verdict_groups import MEDIAN_DIFFERS, NO_NUMBERS, SAME_CENTRE, VERDICT_MARKS
+from swapstone.core.report.verdict_groups import DIFFERS, NO_NUMBERS, SAME_CENTRE, VERDICT_MARKS
 
 CLIENT, _SERVER = "counts-client-", "counts-"
 """How the names of workloads begin whose client, or whose server, is counted."""
@@ -64,7 +64,7 @@ def _claims(rows: Sequence[Comparison], margin: float) -> Iterator[Claim]:
     for row in rows:
         parts.setdefault((row.workload, row.candidate), []).append(row)
     copies = {(row.workload, row.candidate) for row in rows if row.metric.name == _COPIES}
-    if len(parts) > _MOST_CLAUSES and copies == set(parts) and any(row.low is not None or row.exact for row in rows):
+    if len(parts) > _MOST_CLAUSES and copies == set(parts) and any(row.low is not None for row in rows):
         for candidate in dict.fromkeys(row.candidate for row in rows):
             mine = [row for row in rows if row.candidate == candidate]
             yield _claim(mine, _summary(mine), margin)
@@ -76,7 +76,7 @@ def _claims(rows: Sequence[Comparison], margin: float) -> Iterator[Claim]:
 
 def _claim(rows: Sequence[Comparison], text: str, margin: float) -> Claim:
     """Return a claim about counts of a candidate; its numbers are those of the first count that differs."""
-    first = next((row for row in rows if row.verdict in MEDIAN_DIFFERS), rows[0])
+    first = next((row for row in rows if row.verdict in DIFFERS), rows[0])
     claim = Claim(
         suite=SUITE,
         load=first.load,
@@ -104,7 +104,7 @@ def _summary(rows: Sequence[Comparison]) -> str:
 
 def _ranges(rows: Sequence[Comparison], verb: str, unit: str) -> str:
     """Return the medians of both sides: ``makes 6 to 9 copies for a request where lwip makes 6.01 to 13 (fewer in 3 of 4 counts)``."""
-    signs = Counter("fewer" if sign(row) == -1 else "more" for row in rows if row.verdict in MEDIAN_DIFFERS)
+    signs = Counter("fewer" if sign(row) == -1 else "more" for row in rows if row.verdict in DIFFERS)
     parts = [f"{word} in {signs[word]}" for word in ("fewer", "more") if signs[word]]
     return (
         f"{verb} {_range([row.candidate_values for row in rows])} {unit} where {_name(rows[0].baseline)} {verb} "
@@ -121,12 +121,12 @@ def _range(values: Sequence[Sequence[float]]) -> str:
 def _clause(work: str, rows: Sequence[Comparison], most: int) -> str:
     candidate, baseline = (_name(variant) for variant in (rows[0].candidate, rows[0].baseline))
     names = dict(_METRICS)
-    alone = all(row.metric.name == _COPIED for row in rows if row.verdict in MEDIAN_DIFFERS)
+    alone = all(row.metric.name == _COPIED for row in rows if row.verdict in DIFFERS)
     parts = [
         f"{_number(statistics.median(row.candidate_values))} {names[row.metric.name]} instead of "
         f"{_number(statistics.median(row.baseline_values))}"
         for row in rows
-        if row.verdict in MEDIAN_DIFFERS and (row.metric.name != _COPIED or alone)
+        if row.verdict in DIFFERS and (row.metric.name != _COPIED or alone)
     ][:most]
     where = f"for a request ({formatting.safe(counted_program(work))})"
     same = f"{candidate} and {baseline} copy and allocate equally often"
@@ -136,7 +136,7 @@ def _clause(work: str, rows: Sequence[Comparison], most: int) -> str:
         (all(row.verdict is Verdict.EQUIVALENT for row in rows), same),
         (all(row.verdict in SAME_CENTRE for row in rows), f"{same} in the median"),
         (
-            any(row.low is not None or row.exact for row in rows),
+            any(row.low is not None for row in rows),
             f"whether {candidate} copies or allocates more or less than {baseline} is not decided",
         ),
         (True, f"too few runs to compare {candidate} with {baseline}"),
