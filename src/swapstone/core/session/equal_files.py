@@ -85,7 +85,7 @@ def without_marks(view: RecordView, analysis: Analysis, *, mark_equal: bool = Fa
     kept: dict[str, None] = {}
 
     def undecided(row: Comparison) -> Comparison:
-        if row.verdict not in DIFFERENT:
+        if row.verdict not in {*DIFFERENT, Verdict.BELOW_MARGIN}:
             return row
         old, new = (files.get(((row.suite, row.workload), each.label), {}) for each in (row.baseline, row.candidate))
         if row.candidate.copy is Copy.FIRST and not mark_equal:

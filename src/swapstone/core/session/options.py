@@ -40,6 +40,9 @@ _RUNS, _MEASURING, _MACHINE, _CLUSTER = ("How it runs and what it prints", "Meas
 MARGIN = 0.02
 """Ratio of no interest."""
 
+EXACT_MARGIN = 0.001
+"""The same where values are exact: above three floors of guest time, and of instructions in user mode from 3 million on."""
+
 CONFIDENCES = {REPORT_CORRECTION: 0.99, FAMILY_CORRECTION: 0.95}
 """Before correction, by what it holds for: a whole report, or each of its families."""
 
@@ -428,11 +431,14 @@ class Measuring(Piece):
             int,
         ),
     )
-    margin: float = attrs.field(
-        default=MARGIN,
-        converter=margin_of,
+    margin: float | None = attrs.field(
+        default=None,
+        converter=attrs.converters.optional(margin_of),
         metadata=declared(
-            "--margin SHARE", _MEASURING, "Differences below this are of no interest.  [2%]", 'margin = "5%"'
+            "--margin SHARE",
+            _MEASURING,
+            "Differences below this are of no interest.  [2%; 0.1% on the virtual clock]",
+            'margin = "5%"',
         ),
     )
     confidence: float | None = attrs.field(

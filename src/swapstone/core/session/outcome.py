@@ -38,7 +38,7 @@ def check_fail_if(
     """Check before anything is measured that each condition can be judged.
 
     Raises:
-        UserError: no workload has the metric, or the margin is below the experiment's, inside which rows are not told apart.
+        UserError: no workload has the metric, or the margin is below the experiment's, inside which only exact rows are told apart.
     """
     if not conditions:
         return
@@ -53,7 +53,7 @@ def check_fail_if(
                 "Name another metric. One that your own program prints has a direction if you give it: NAME[UNIT,lower]=regex:PATTERN",
             ),
             (
-                percent < 100 * experiment.margin,
+                percent < 100 * experiment.margin and not experiment.exact(metric),
                 f"--fail-if worse:{percent:g}% is below the experiment's margin of {100 * experiment.margin:g} %, inside which "
                 "differences are of no interest.",
                 f"Lower both: --margin {percent:g}% --fail-if worse",

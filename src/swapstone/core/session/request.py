@@ -49,7 +49,7 @@ from swapstone.core.record import require_readable
 from swapstone.core.session.caller_environment import inherited_environment
 from swapstone.core.session.option_table import flag_of
 from swapstone.core.session.option_values import duration_ns
-from swapstone.core.session.options import CONFIDENCES, Measuring, Program, Settings, Workloads
+from swapstone.core.session.options import CONFIDENCES, EXACT_MARGIN, MARGIN, Measuring, Program, Settings, Workloads
 from swapstone.core.session.own_program_request import own_program, program_factor
 from swapstone.core.session.parameters import check_placeholders, parse_free_factors
 from swapstone.core.targets import TargetOptions, clock_of, default_target, find_target_kind, parse_target
@@ -361,7 +361,7 @@ def resolve(request: ExperimentRequest) -> Experiment:
         processors=machine.processors,
         clock=clock,
         budget_ns=duration_ns(measuring.budget) or BUDGET_PER_VARIANT_NS * (combinations + copies),
-        margin=measuring.margin,
+        margin=MARGIN if measuring.margin is None else measuring.margin,
         confidence=measuring.confidence or confidence,
         seed=measuring.seed if measuring.seed is not None else secrets.randbelow(2**31),
         null=measuring.null,
@@ -379,6 +379,9 @@ def resolve(request: ExperimentRequest) -> Experiment:
         failures_count=True,
         wakeups=wakeups_of(duration_ns(measuring.duration), works),
     )
+    # Published figures are of hardware, and no more precise than other measurements.
+    if measuring.margin is None and experiment.exact() and not experiment.published:
+        experiment = msgspec.structs.replace(experiment, margin=EXACT_MARGIN)
     for rules in rules_of_parts():
         experiment = rules.complete(experiment, request.settings)
     require_readable(experiment)

@@ -79,7 +79,9 @@ _DATAGRAMS: tuple[Metric, ...] = (
 
 
 def _count(name: str, unit: str, meaning: str, *, leads: bool = False) -> Metric:
-    return _metric(name, unit, Quantity.EVENTS, Direction.LOWER, f"{meaning}, for each request", leads=leads)
+    return msgspec.structs.replace(
+        _metric(name, unit, Quantity.EVENTS, Direction.LOWER, f"{meaning}, for each request", leads=leads), exact=True
+    )
 
 
 def _counts(process: str) -> tuple[Metric, ...]:
