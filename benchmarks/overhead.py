@@ -49,7 +49,8 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--runs", type=int, default=300, help="of each program (default 300)")
     runs = parser.parse_args(arguments).runs
     print(
-        f"a trial of a static program that ends at once, {runs} runs in {TURNS} turns, median (10th to 90th percentile)"
+        f"a trial of a static program that ends at once, {runs} runs in {TURNS} turns: "
+        "median (10th to 90th percentile), mean"
     )
     with tempfile.TemporaryDirectory() as folder:
         bare, program = Path(folder, "bare"), Path(folder, "stamp")
@@ -72,7 +73,10 @@ def _one_program(program: Path, runs: int) -> None:
             found.setdefault(name, []).extend(values)
     for name, values in found.items():
         tenths, middle = statistics.quantiles(values, n=10), statistics.median(values)
-        print(f"  {name:62} {middle / 1000:8.0f} us  ({tenths[0] / 1000:.0f} to {tenths[-1] / 1000:.0f})")
+        print(
+            f"  {name:62} {middle / 1000:8.0f} us  ({tenths[0] / 1000:.0f} to {tenths[-1] / 1000:.0f}), "
+            f"{statistics.fmean(values) / 1000:.0f}"
+        )
     ours, compared = (statistics.median(found[name]) for name in (_TARGET, _COMPARE))
     print(f"  ratio of the medians, compare / target: {compared / ours:.2f}")
     if _HYPERFINE in found:

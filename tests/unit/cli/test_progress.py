@@ -85,7 +85,7 @@ def test_builds_have_a_count_and_a_remaining_time(monkeypatch: pytest.MonkeyPatc
 def test_before_the_first_check_the_line_names_it_and_a_fixed_number_of_blocks_is_counted() -> None:
     text = ProgressText(experiment(workloads=WORKLOADS, blocks=20), "")
     shown = text.trial(TRIAL, 0, 54)
-    assert "first verdicts after block 15" in shown
+    assert "verdicts at the end" in shown
     assert "block 12 of 20" in shown
 
 

@@ -59,6 +59,34 @@ def test_a_growing_list_decides_as_a_new_one(seed: int, prime: int) -> None:
     assert max(discarded) >= prime and (prime or len(widest) > 2)
 
 
+def _refuse_to_analyse(monkeypatch: pytest.MonkeyPatch, *names: str) -> None:
+    def analysed(*_: object, **__: object) -> None:
+        raise AssertionError("analysed")
+
+    for name in names:
+        monkeypatch.setattr(f"swapstone.core.comparison.{name}", analysed)
+
+
+@pytest.mark.parametrize("prime_more", [False, True])
+def test_with_an_exact_number_of_blocks_only_what_may_discard_more_runs_is_analysed(
+    monkeypatch: pytest.MonkeyPatch, prime_more: bool
+) -> None:
+    subject = msgspec.structs.replace(_experiment(), blocks=BLOCKS, prime_more=prime_more)
+    every, groups = _runs(1, 0), plan.groups(subject)
+    _refuse_to_analyse(monkeypatch, "precision.precision", *([] if prime_more else ["carry_over.unsettled"]))
+    stop = PrecisionStop(subject)
+    decisions = [
+        stop([run for run in every if run.trial.block <= block], groups, block, block * 10**7, 10**7)
+        for block in range(1, BLOCKS + 1)
+    ]
+    assert {each.decided for each in decisions} == {None}
+    assert [bool(each.stop) for each in decisions] == [False] * (BLOCKS - 1) + [True]
+    if prime_more:
+        _refuse_to_analyse(monkeypatch, "carry_over.unsettled")
+        with pytest.raises(AssertionError, match="analysed"):
+            stop(every, groups, BLOCKS, BLOCKS * 10**7, 10**7)
+
+
 def test_other_runs_are_read_from_their_beginning() -> None:
     subject, (first, second) = _experiment(), (_runs(seed, 0) for seed in (5, 6))
     used, fresh = PrecisionStop(subject), PrecisionStop(subject)

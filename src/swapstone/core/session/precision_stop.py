@@ -406,7 +406,7 @@ class PrecisionStop:
             made: Runs = runs
             if checked and experiment.correction == REPORT_CORRECTION:  # else `precision` takes fewer metrics
                 made = self._growing.table()  # once for both checks
-            if checked:
+            if checked and not experiment.blocks:  # an exact number of blocks is made whatever their precision
                 from swapstone.core.comparison.precision import precision  # noqa: PLC0415 - as above
 
                 self._last = precision(experiment, self._variants, self._workloads, made)
@@ -461,7 +461,7 @@ class PrecisionStop:
 
         experiment = self._experiment
         lost: dict[Group, str] = {}
-        if experiment.rules < TAIL_RULES:
+        if experiment.rules < TAIL_RULES or (experiment.blocks and not experiment.prime_more):  # nothing would follow
             return lost
         rate = SUSPICION if block <= first_look(experiment) else LATER_SUSPICION
         found = carry_over.unsettled(experiment, self._variants, self._workloads, runs, rate)

@@ -140,8 +140,8 @@ class ProgressText:
 
     def _ends_before(self, block: int) -> bool:
         """Return whether measuring ends before a block, as it looks now."""
-        if self.experiment.blocks:
-            return self.experiment.blocks < block
+        if self.experiment.blocks:  # then precision is not checked
+            return True
         if self.decision is None or not self.decision.next_ns:
             return False
         return self.block + (self.budget_ns - self.used_ns) // self.decision.next_ns < block
