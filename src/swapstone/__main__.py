@@ -17,7 +17,7 @@ import sys
 from swapstone.cli.interrupts import end_at_once
 from swapstone.standard_streams import Outputs, current_folder_exists
 
-_COLLECTED_AFTER = 100_000
+_COLLECTED_AFTER = 1_000_000
 """Objects that are made before garbage is looked for. Python's 700 take a tenth of a short command, whose modules and runs stay."""
 _WITHOUT_FOLDER = {"-h", "--help", "--version"}
 

@@ -25,7 +25,7 @@ from swapstone.core.comparison.processors import undisturbed
 from swapstone.core.comparison.rows import Row, SizeValues, run_rows, size_rows
 from swapstone.core.comparison.run_table import OK, STATUSES, Runs, RunTable, as_table, metric_names
 from swapstone.core.comparison.suite_index import index_estimates, indices
-from swapstone.core.comparison.verdicts import TooFew, comparison, too_few_pairs_reason
+from swapstone.core.comparison.verdicts import TooFew, comparison, smallest_visible, too_few_pairs_reason
 from swapstone.core.model import (
     DIRECTION_RULES,
     FAMILY_CORRECTION,
@@ -162,20 +162,22 @@ def _judged(
         name = preferred_time(row.workload, row.group[2] in busy)
         return OF_ALL.get(name, name) if row.group in counted else name
 
-    return tuple(
-        msgspec.structs.replace(
+    def judged(row: Row) -> Comparison:
+        alpha = rates.level(row.family) if isinstance(row.inference, SignedRank) else rates.plain
+        return msgspec.structs.replace(
             comparison(
                 row,
-                alpha=rates.level(row.family) if isinstance(row.inference, SignedRank) else rates.plain,
+                alpha=alpha,
                 margin=experiment.margin,
                 preferred=row.metric.name == preferred(row),
                 tail_alpha=rates.level(row.tail_family),
                 too_few=too_few,
             ),
+            smallest_visible=smallest_visible(row, alpha),
             carry_over=carried.get(row.place),
         )
-        for row in rows
-    )
+
+    return tuple(map(judged, rows))
 
 
 def null_result(

@@ -15,7 +15,7 @@ from swapstone.core.comparison.hypotheses import error_rates, fewest_rows
 from swapstone.core.comparison.machine_noise import busy_loads
 from swapstone.core.comparison.means import runs_needed
 from swapstone.core.comparison.processors import without_disturbed_blocks
-from swapstone.core.comparison.rows import Row, run_rows
+from swapstone.core.comparison.rows import MEDIANS_ALPHA, Row, run_rows
 from swapstone.core.comparison.run_table import Runs, as_table, metric_names
 from swapstone.core.comparison.suite_index import index_estimates
 from swapstone.core.comparison.verdicts import comparison
@@ -175,7 +175,7 @@ def missing_for_direction(row: Row, margin: float) -> int:
     A mode of a tenth of the runs must have been able to show, unless the effect is so large that one of ten times the time would not turn
     it; and the mean must be outside the margin on the same side, or the runs be as many as an equivalent row needs and more.
     """
-    mean = row.mean_effect(0.5)  # the level of its interval is of no interest here
+    mean = row.mean_effect(MEDIANS_ALPHA)  # its interval is of no interest; the verdict needs the same quantile
     if row.inference is None or mean is None:
         return 0
     centre = row.inference.estimate()

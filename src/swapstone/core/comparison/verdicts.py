@@ -75,7 +75,7 @@ def comparison(
     tail_alpha: float | None = None,
     too_few: TooFew = too_few_pairs_reason,
 ) -> Comparison:
-    """Judge a row.
+    """Judge a row. Its `smallest_visible`, which takes longest, and from which no verdict follows, is left out.
 
     Args:
         row: what was measured.
@@ -86,11 +86,7 @@ def comparison(
         too_few: words why there is no interval.
     """
     inference = row.inference
-    effect, interval, visible = (
-        (None, None, None)
-        if inference is None
-        else (inference.estimate(), inference.interval(alpha), inference.smallest_visible(alpha))
-    )
+    effect, interval = (None, None) if inference is None else (inference.estimate(), inference.interval(alpha))
     known = isinstance(inference, KnownCentre)
     verdict, reason = row.exclusion or verdict_and_reason(
         inference, alpha, row.limit(margin), row.metric.better, too_few(alpha, row.before.size), exact=row.exact
@@ -111,7 +107,7 @@ def comparison(
         high=None if interval is None else _shown(row, interval.high),
         confidence=1.0 if known and row.exact else 1 - alpha,
         p_value=None if inference is None else inference.p_value,
-        smallest_visible=None if visible is None else _converted(row, visible),
+        smallest_visible=None,
         exact=known,
         verdict=verdict,
         reason=reason,
@@ -123,6 +119,12 @@ def comparison(
     mean = row.mean_effect(alpha)
     assert mean is not None, "a row with pairs has means"
     return _with_means(row, found, mean, margin, alpha if tail_alpha is None else tail_alpha)
+
+
+def smallest_visible(row: Row, alpha: float) -> float | None:
+    """Return `Comparison.smallest_visible` of a row at level `alpha`."""
+    visible = None if row.inference is None else row.inference.smallest_visible(alpha)
+    return None if visible is None else _converted(row, visible)
 
 
 def _values(values: Floats) -> tuple[float, ...]:

@@ -143,8 +143,7 @@ def student_quantile(freedom: int, alpha: float) -> float:
     # With v degrees of freedom P(|T| > t) is the regularised incomplete beta function I_x(v / 2, 1 / 2) at x = v / (v + t^2).
     # Abramowitz and Stegun (1964), 26.7.1. The bisection is over log t.
     low, high = -40.0, 200.0
-    for _ in range(80):
-        middle = (low + high) / 2
+    while low < (middle := (low + high) / 2) < high:
         if student_tail(freedom, middle) > alpha:
             low = middle
         else:
