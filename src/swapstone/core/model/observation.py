@@ -94,7 +94,7 @@ def different_conditions(first: Mapping[str, int], facts: Mapping[str, int]) -> 
         first: facts of one run.
         facts: of the other.
     """
-    if not (first.keys() & INHERITED.keys() and facts.keys() & INHERITED.keys()):
+    if first.keys().isdisjoint(INHERITED) or facts.keys().isdisjoint(INHERITED):
         return ()
     return tuple(name for name in INHERITED if first.get(name) != facts.get(name))
 

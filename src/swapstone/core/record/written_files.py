@@ -30,9 +30,12 @@ class WrittenFiles:
 
     def __init__(self, path: Path, runs: int, lock: int) -> None:
         self._path = path
-        self._folder = open_folder(path)
-        self._open = {record_format.RUNS: runs, record_format.LOCK: lock}
-        self._states: dict[str, tuple[int, ...]] = {}
+        self._folder, self._runs = open_folder(path), runs
+        self._states = {
+            record_format.RUNS: _state(record_format.RUNS, os.fstat(runs)),
+            record_format.LOCK: _state(record_format.LOCK, os.fstat(lock)),
+            record_format.RAW: (stat.S_IFDIR,),
+        }
         self.contents: dict[str, bytes] = {}
         """Of the small files, by name."""
         self.raw: set[str] = set()
@@ -52,11 +55,11 @@ class WrittenFiles:
         """Remember the content of a small file, which has just been written; nothing if there is none."""
         with contextlib.suppress(FileNotFoundError, FileProblemError):
             self.contents[name] = read_regular(self._path / name, limit_of(name))
-            self._states[name] = _state((self._path / name).lstat())
+            self._states[name] = _state(name, (self._path / name).lstat())
 
     def grown(self) -> int:
         """Return by how many bytes something else has made `runs.jsonl` longer, or shorter if negative."""
-        return os.fstat(self._open[record_format.RUNS]).st_size - self.size_bytes
+        return os.fstat(self._runs).st_size - self.size_bytes
 
     def losses(self) -> tuple[str, ...]:
         """Return a clause for everything that is no longer as this writer left it, such as ``runs.jsonl was removed``."""
@@ -84,21 +87,14 @@ class WrittenFiles:
 
     def changed_in(self, folder: Path) -> dict[str, str]:
         """Return what happened to the files that should be in a folder, by name, as ``was removed``."""
-        names = (*self._open, *self.contents, record_format.RAW)
-        return {name: problem for name in names if (problem := self._problem(folder, name))}
+        return {name: problem for name in self._states if (problem := self._problem(folder, name))}
 
     def _problem(self, folder: Path, name: str) -> str:
         try:
             now = os.lstat(f"{folder}/{name}")
         except FileNotFoundError:
             return "was removed"
-        if name == record_format.RAW:
-            same = stat.S_ISDIR(now.st_mode)
-        elif name in self._open:
-            same = os.path.samestat(now, os.fstat(self._open[name]))
-        else:
-            same = _state(now) == self._states[name] or self._is_unchanged(folder, name, now)
-        if same:
+        if _state(name, now) == self._states[name] or self._is_unchanged(folder, name, now):
             return ""
         kind = kind_of(now)
         return f"was replaced by {'another file' if kind == 'a file' else kind}"
@@ -106,8 +102,8 @@ class WrittenFiles:
     def _is_unchanged(self, folder: Path, name: str, now: os.stat_result) -> bool:
         """Return whether a small file with another state, as after a copy of the folder, has the same content."""
         with contextlib.suppress(FileNotFoundError, FileProblemError):
-            if read_regular(folder / name, limit_of(name)) == self.contents[name]:
-                self._states[name] = _state(now)
+            if name in self.contents and read_regular(folder / name, limit_of(name)) == self.contents[name]:
+                self._states[name] = _state(name, now)
                 return True
         return False
 
@@ -116,5 +112,7 @@ class WrittenFiles:
         return sum(not (self._path / record_format.RAW / name).is_file() for name in self.raw)
 
 
-def _state(found: os.stat_result) -> tuple[int, ...]:
-    return (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
+def _state(name: str, found: os.stat_result) -> tuple[int, ...]:
+    """Return what stays the same of a file: of `runs.jsonl` and the lock, which file it is; of `raw`, that it is a folder."""
+    content = (found.st_size, found.st_mtime_ns) if name in _SMALL else ()
+    return (stat.S_IFMT(found.st_mode),) if name == record_format.RAW else (found.st_dev, found.st_ino, *content)

@@ -141,7 +141,7 @@ def shape_of(content: bytes) -> str:
 def without_name(stderr: bytes, path: str) -> bytes:
     """Return standard error without the program's name in front of messages (``NAME: message``), in which variants differ."""
     name = re.escape(os.fsencode(os.path.basename(path)))  # noqa: PTH119 # a path may be empty
-    return re.sub(rb"^%s:" % name, b"{program}:", stderr, flags=re.MULTILINE) if name else stderr
+    return re.sub(rb"^%s:" % name, b"{program}:", stderr, flags=re.MULTILINE) if name and stderr else stderr
 
 
 def without_metrics(own: OwnProgram, printed: bytes) -> bytes:
