@@ -17,7 +17,7 @@ import tarfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from tarfile import HeaderError, TarInfo
+from tarfile import GNUTYPE_SPARSE, HeaderError, TarInfo
 from typing import NoReturn, Protocol, Self, TypeVar
 
 import msgspec
@@ -80,17 +80,16 @@ class _Whole(io.RawIOBase):
 class _Member(tarfile.TarInfo):
     """A header. Damage is an error also where `tarfile` takes it as the end of the archive."""
 
-    @classmethod
-    def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Self:
-        found = super().frombuf(buf, encoding, errors)
-        if found.type not in _KINDS:
-            sparse = found.type == tarfile.GNUTYPE_SPARSE
-            raise ArchiveError(_SPARSE if sparse else f"has an entry of the unknown type {found.type!a}")
-        if not 0 <= found.size <= _MOST_SIZE_BYTES:
+    def _proc_member(self, tarfile: tarfile.TarFile) -> Self:
+        """Check a header before what follows it is read: every header passes here, in each release of Python."""
+        if self.type not in _KINDS:
+            sparse = self.type == GNUTYPE_SPARSE
+            raise ArchiveError(_SPARSE if sparse else f"has an entry of the unknown type {self.type!a}")
+        if not 0 <= self.size <= _MOST_SIZE_BYTES:
             raise ArchiveError("is damaged: a number in a header is invalid")
-        if found.type in _EXTENDED and found.size > _MOST_HEADER_BYTES:
-            raise ArchiveError(f"has a header of {found.size} bytes")
-        return found
+        if self.type in _EXTENDED and self.size > _MOST_HEADER_BYTES:
+            raise ArchiveError(f"has a header of {self.size} bytes")
+        return super()._proc_member(tarfile)  # type: ignore[misc,no-any-return]  # typeshed lacks it
 
     @classmethod
     def fromtarfile(cls, tarfile: tarfile.TarFile) -> Self:
