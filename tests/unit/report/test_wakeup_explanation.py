@@ -45,13 +45,45 @@ def test_the_path_that_grew_is_the_answer_where_the_candidate_is_worse() -> None
         "The worst wake-up of generic took 9 us; 9,400 of its 9,500 instructions are in tlb_finish_mmu > tlb_batch_pages_flush > "
         "release_pages, without a switch to the woken thread, ended by __cond_resched in tlb_batch_pages_flush (a voluntary "
         "preemption point). "
-        "The path that grew: release_pages, 9,300 instructions instead of 200 with rt."
+        "The path that grew: tlb_finish_mmu > tlb_batch_pages_flush > release_pages, 9,400 instructions; release_pages has 200 with rt."
     )
     assert grown_sentence(SWAPPED) == ""
     assert sentence(SWAPPED) == f"{side_sentence(GENERIC)} {side_sentence(RT)}"
     assert "of rt took 1 us; 1,000 of its 1,200 instructions are in asm_sysvec_apic_timer_interrupt," in side_sentence(
         RT
     )
+
+
+def _path(*functions: tuple[str, int, int]) -> WakeupPath:
+    """Return a path of functions (name, depth, own instructions); ``irq`` handles an interrupt."""
+    totals: list[int] = []
+    for at, (_, depth, own) in enumerate(functions):
+        below = [each for _, each, _ in functions[at + 1 :]]
+        inside = next((number for number, each in enumerate(below) if each <= depth), len(below))
+        totals.append(own + sum(each for _, _, each in functions[at + 1 : at + 1 + inside]))
+    made = tuple(
+        PathFunction(name=name, depth=depth, own=own, total=total, handler=name == "irq")
+        for (name, depth, own), total in zip(functions, totals, strict=True)
+    )
+    every = sum(own for _, _, own in functions)
+    return msgspec.structs.replace(GENERIC, instructions=every, phases=(0, 0, every, 0), functions=made)
+
+
+def test_the_number_of_a_sentence_is_the_one_of_the_path_in_the_table() -> None:
+    path = ("flush", 0, 100), ("release", 1, 6000), ("free_list", 2, 3000), ("irq", 3, 700), ("free_one", 3, 2600)
+    before, after = _path(("free_one", 0, 900), ("idle", 0, 100)), _path(*path)
+    found = msgspec.structs.replace(FOUND, sides=(before, after))
+    assert found.problem() == ""
+    rows = {row[0]: row[1] for row in path_rows(after)}
+    assert rows == {"flush > release": "11,700", "> free_list": "5,600", "> > free_one": "2,600", "irq": "700"}
+    assert "; 5,600 of its 12,400 instructions are in flush > release > free_list, with" in side_sentence(after)
+    assert "grew: flush > release > free_list, 5,600 instructions; free_list has 0 with generic." in grown_sentence(
+        found
+    )
+    longer = _path(*path[:3], ("free_one", 3, 9600))
+    assert "; 9,600 of its 18,700 instructions are in flush > release > free_list > free_one" in side_sentence(longer)
+    grown = grown_sentence(msgspec.structs.replace(found, sides=(before, longer)))
+    assert grown.endswith("> free_list > free_one, 9,600 instructions; free_one has 900 with generic.")
 
 
 def test_growth_is_that_of_the_function_wherever_it_was_called() -> None:
@@ -86,12 +118,7 @@ def test_phases_and_functions_have_the_whole() -> None:
 
 
 def test_lines_of_branches_are_indented_below_their_callers() -> None:
-    functions = [("a", 0, 100), ("b", 1, 60), ("c", 2, 60), ("d", 3, 30), ("e", 3, 30), ("f", 1, 40), ("g", 0, 50)]
-    side = msgspec.structs.replace(
-        GENERIC,
-        instructions=150,
-        functions=tuple(PathFunction(name=name, depth=depth, own=0, total=total) for name, depth, total in functions),
-    )
+    side = _path(("a", 0, 0), ("b", 1, 0), ("c", 2, 0), ("d", 3, 30), ("e", 3, 30), ("f", 1, 40), ("g", 0, 50))
     assert [row[0] for row in path_rows(side)] == ["a", "> b > c", "> > d", "> > e", "> f", "g"]
 
 

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from swapstone.core.report.context import ExplanationSummary
 from swapstone.core.report.document import Block, BulletList, Document, Item, Section
@@ -20,7 +20,6 @@ from swapstone.parts.explain.model.wakeup_paths import (
     SWITCH,
     WOKEN,
     Path,
-    PathFunction,
     WakeupExplanation,
     WakeupPath,
     growth_by_path,
@@ -66,17 +65,15 @@ def sentence(found: WakeupExplanation) -> str:
 def side_sentence(side: WakeupPath) -> str:
     """Return how long the worst wake-up of a variant took, where its instructions are, and what ended them.
 
-    For example: The worst wake-up of generic took 458 us; 457,432 of its 457,952 instructions are in tlb_batch_pages_flush >
+    For example: The worst wake-up of generic took 458 us; 157,432 of its 457,952 instructions are in tlb_batch_pages_flush >
     release_pages > free_unref_page_list > free_pcppages_bulk, without a switch to the woken thread, ended by __cond_resched.
+    The number is that of the line of `path_rows` that has the path.
     """
-    totals = totals_by_path(side.functions)
-    path = heaviest_path(totals, _LEAST_OF_PATH * side.instructions)
-    first = max(0, len(path) - _NAMED)
-    inside = totals.get(path[: first + 1], 0)
-    start = (
-        f"The worst wake-up of {safe(short_label(side.variant))} took {duration(side.latency_ns)}; "
-        f"{number(inside)} of its {number(side.instructions)} instructions are in {_path_text(path[first:])}"
-    )
+    path = heaviest_path(totals_by_path(side.functions), _LEAST_OF_PATH * side.instructions)
+    start = f"The worst wake-up of {safe(short_label(side.variant))} took {duration(side.latency_ns)}"
+    if path:
+        inside, named = _line(side, path)
+        start = f"{start}; {number(inside)} of its {number(side.instructions)} instructions are in {_path_text(named)}"
     return f"{start}{_reason(side)}."
 
 
@@ -121,12 +118,10 @@ def grown_sentence(found: WakeupExplanation) -> str:
     path = heaviest_path(growth_by_path(baseline, candidate), _LEAST_OF_PATH * difference)
     if difference <= 0 or not path:
         return ""
-    before, after = (totals_by_function(side.functions) for side in found.sides)
-    last = range(max(0, len(path) - _NAMED), len(path))
-    first = next((at for at in last if before.get(path[at])), last[0])
-    counts = [number(totals.get(path[first], 0)) for totals in (after, before)]
+    inside, named = _line(candidate, path)
+    before = totals_by_function(baseline.functions).get(path[-1], 0)
     return (
-        f"The path that grew: {_path_text(path[first:])}, {counts[0]} instructions instead of {counts[1]} with "
+        f"The path that grew: {_path_text(named)}, {number(inside)} instructions; {function_name(*path[-1])} has {number(before)} with "
         f"{safe(short_label(baseline.variant))}."
     )
 
@@ -152,33 +147,47 @@ def path_rows(side: WakeupPath) -> Rows:
 
     A function that calls only one other, and does nearly nothing itself, shares a line with it.
     """
+    totals = totals_by_path(side.functions)
+    return [
+        (
+            "> " * depth + _path_text(tuple(path[-1] for path in line)),
+            number(totals[line[0]]),
+            percent(totals[line[0]] / side.instructions),
+        )
+        for depth, line in _lines(side)[:MOST_LINES]
+    ]
+
+
+def _line(side: WakeupPath, path: Path) -> tuple[int, Path]:
+    """Return the instructions of the line that has a path, and the last functions of the path: the line's, and at least `_NAMED`."""
+    line = next((line for _, line in _lines(side) if path in line), [path])
+    return totals_by_path(side.functions)[line[0]], path[max(0, min(len(line[0]) - 1, len(path) - _NAMED)) :]
+
+
+def _lines(side: WakeupPath) -> list[tuple[int, list[Path]]]:
+    """Return the lines of a path: paths that call only the next one, with the depth at which they are printed."""
+    totals = totals_by_path(side.functions)
     least = max(1, round(side.instructions * _LEAST_LINE))
-    found: Rows = []
-    for depth, chain in _chains([one for one in side.functions if one.total >= least], least):
-        total = chain[0].total
-        name = " > ".join(function_name(one.name, one.module) for one in chain)
-        found.append(("> " * depth + name, number(total), percent(total / side.instructions)))
-    return found[:MOST_LINES]
-
-
-def _chains(functions: Sequence[PathFunction], least: int) -> Iterator[tuple[int, list[PathFunction]]]:
-    """Yield chains of functions that call only the next one, with the depth at which they are printed."""
+    first = {path: at for at, path in enumerate(totals)}
+    ordered = sorted(totals, key=lambda path: [first[path[:length]] for length in range(1, len(path) + 1)])
+    paths = [path for path in ordered if totals[path] >= least]
+    found: list[tuple[int, list[Path]]] = []
     depths: list[int] = []  # of the lines that are open, by the depth of their last function
     at = 0
-    while at < len(functions):
-        chain = [functions[at]]
-        while at + 1 < len(functions) and functions[at + 1].depth > functions[at].depth:
-            below = functions[at + 1]
-            long = sum(len(one.name) + 3 for one in (*chain, below)) > _LONGEST_CHAIN
-            if long or below.depth != functions[at].depth + 1 or chain[0].total - below.total >= least:
+    while at < len(paths):
+        line = [paths[at]]
+        while at + 1 < len(paths) and len(below := paths[at + 1]) == len(paths[at]) + 1:
+            long = sum(len(path[-1][0]) + 3 for path in (*line, below)) > _LONGEST_CHAIN
+            if long or totals[line[0]] - totals[below] >= least:
                 break
-            chain.append(below)
+            line.append(below)
             at += 1
-        while depths and depths[-1] >= chain[0].depth:
+        while depths and depths[-1] >= len(line[0]):
             depths.pop()
-        yield len(depths), chain
-        depths.append(chain[-1].depth)
+        found.append((len(depths), line))
+        depths.append(len(line[-1]))
         at += 1
+    return found
 
 
 def grown_rows(found: WakeupExplanation) -> Rows:
