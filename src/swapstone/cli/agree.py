@@ -23,8 +23,8 @@ def agree_command(records: tuple[str, ...], kind: str | None) -> None:
     which counts instructions. The second ratio is divided by the first one. Sizes agree if the whole interval of that is within the
     margin, and differ if it excludes 1 and reaches beyond the margin. A record is not compared with itself or with a copy of it.
 
-    Signs agree if both records have a difference in the same direction, or both have none beyond the margin. Workloads that use
-    several processors are not compared with a machine that has one.
+    Signs agree if both records have a difference in the same direction, or both have none beyond the margin. Workloads whose threads or
+    processes run at once on the wall clock are not compared with the virtual clock, where they take turns. That is observed in the runs.
 
     Records that differ in the time of an instruction (--ns-per-instruction) may be two or more: which rows depend on it?
 

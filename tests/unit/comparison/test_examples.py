@@ -21,7 +21,9 @@ import pytest
 from swapstone.core import plan
 from swapstone.core.comparison import carry_over
 from swapstone.core.comparison.analyse_runs import analyse
+from swapstone.core.comparison.machine_noise import several_at_once
 from swapstone.core.comparison.precision import precision
+from swapstone.core.comparison.run_table import as_table
 from swapstone.core.comparison.side_by_side import side_by_side
 from swapstone.core.model import Metric, Variant
 from tests.unit.comparison import examples
@@ -114,9 +116,9 @@ def test_the_agreement_of_two_records_equals_the_stored_one() -> None:
     compare("agreement", plain(found))
     clock = msgspec.structs.replace(virtual.experiment, clock="wall", target="host")
     on_host = Example(clock, virtual.workloads, virtual.runs)
-    found = side_by_side(
-        [(clock, analysed(on_host)), (virtual.experiment, analysed(virtual))], lambda: virtual.workloads
-    )
+    both = (on_host, virtual)
+    at_once = [several_at_once(each.experiment, each.workloads, as_table(each.runs)) for each in both]
+    found = side_by_side([(each.experiment, analysed(each)) for each in both], at_once.copy)
     compare("agreement-of-clocks", plain(found))
 
 

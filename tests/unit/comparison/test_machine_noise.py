@@ -10,13 +10,20 @@ import msgspec
 import pytest
 
 from swapstone.core.comparison.caveats import caveats_of
-from swapstone.core.comparison.machine_noise import busy_loads, noise_of, preferred_time
+from swapstone.core.comparison.machine_noise import (
+    busy_loads,
+    noise_of,
+    observed_turns,
+    preferred_time,
+    several_at_once,
+)
 from swapstone.core.comparison.run_table import as_table
 from swapstone.core.model import (
     CONTRAST_RULES,
     DIRECTION_RULES,
     EQUAL_EXTRA_RULES,
     TAIL_RULES,
+    UNKNOWN_THREADS,
     VIRTUAL_CLOCK,
     CaveatKind,
     Cpus,
@@ -404,3 +411,78 @@ def test_it_waits_only_if_no_thread_ran_or_lacked_a_processor(
 def test_by_earlier_rules_a_worker_without_a_processor_was_waiting(facts: Mapping[str, int], before: str) -> None:
     assert of_own(facts, rules=EQUAL_EXTRA_RULES)[1] == before
     assert of_own(facts, rules=CONTRAST_RULES)[1] == UNKNOWN_WAIT
+
+
+def threads_of(
+    runs: list[dict[str, int]],
+    *,
+    threads: int = UNKNOWN_THREADS,
+    cpus: Cpus = Cpus.ALL,
+    load: str = "idle",
+    **changes: Any,
+) -> tuple[dict[str, bool | None], dict[str, float | None]]:
+    """Return whether a work with these facts runs at once, and how long its tasks wait for the processor."""
+    works = {"one": workload("one", "wall", threads=threads, cpus=cpus)}
+    experiment = msgspec.structs.replace(Bench().experiment, **changes)
+    table = as_table([of(made(**facts), load=load) for facts in runs])
+    return several_at_once(experiment, works, table), observed_turns(experiment, works, table)
+
+
+def used(wall_ms: int, used_ms: int, waited_ms: int = 0) -> dict[str, int]:
+    return {"wall_ns": wall_ms * MS, "user_us": used_ms * 1000, "system_us": 0, "psi_cpu_us": waited_ms * 1000}
+
+
+VIRTUAL: dict[str, Any] = {"clock": "virtual", "target": "vm"}
+
+
+@pytest.mark.parametrize(
+    ("runs", "changes", "found"),
+    [
+        ([used(100, 100)], {}, False),
+        ([used(100, 100), used(100, 180)], {}, True),
+        ([used(2, 6)], {}, False),  # its start and its end
+        ([{"wall_ns": MS}], {}, None),
+        ([], {}, None),
+        ([used(100, 100)], {"threads": 1, "cpus": Cpus.ONE}, "pinned"),
+        ([used(100, 100)], {"threads": 2}, True),  # declared
+        ([used(100, 100)], {"threads": 2, "cpus": Cpus.ONE}, True),  # a load generator is on the other
+        ([used(100, 98, 97)], VIRTUAL, True),
+        ([used(100, 99, 3)], VIRTUAL, False),
+        ([used(100, 98, 97)], {**VIRTUAL, "load": "cpu"}, None),  # the load waits too
+        ([{"wall_ns": MS}], VIRTUAL, None),
+        ([used(100, 98, 97)], {**VIRTUAL, "processors": 2}, None),
+    ],
+)
+def test_whether_threads_run_at_once_is_observed(
+    runs: list[dict[str, int]], changes: dict[str, Any], found: bool | str | None
+) -> None:
+    assert threads_of(runs, **changes)[0] == ({} if found == "pinned" else {"one": found})
+
+
+def test_that_threads_take_turns_is_a_caveat_where_it_is_observed() -> None:
+    bench = Bench(clock="virtual")
+    bench.workload("one", "wall", cpus=Cpus.ALL)
+    assert threads_of([used(100, 98, 97), used(100, 98, 95), used(100, 98, 12)], **VIRTUAL)[1] == {"one": 95}
+    for turns, words in (
+        (
+            {"one": 95.2},
+            "one: threads or processes take turns on the machine's one processor. One that could run waited for it in 95 % of",
+        ),
+        ({"one": 95.0, "two": 12.0, "three": 1.0}, "one, two: threads or processes take turns"),
+        (
+            {"one": None},
+            "one: whether threads or processes take turns on the machine's one processor is not known, because its kernel",
+        ),
+        ({"one": 10.0}, ""),
+        ({}, ""),
+    ):
+        found = caveats_of(
+            bench.experiment, as_table(()), (), (), noise_of(bench.experiment, as_table(()), {}), turns=turns
+        )
+        texts = [each.message for each in found if each.kind is CaveatKind.NOT_MEASURED]
+        assert len(texts) == bool(words) and all(words in each for each in texts)
+    bench.facts = (("wall_ns", 100 * MS), ("psi_cpu_us", 97_000))
+    bench.pairs("one", "wall", [100.0] * 6, [150.0] * 6)
+    assert [each.message for each in bench.analysis().caveats if "in 97 % of a run's time" in each.message]
+    bench.clock = "wall"
+    assert not [each for each in bench.analysis().caveats if "turns" in each.message]

@@ -20,7 +20,6 @@ from swapstone.core.model import (
     CURRENT_RULES,
     EQUAL_EXTRA_RULES,
     Analysis,
-    Cpus,
     Direction,
     Experiment,
     FactorLevels,
@@ -32,11 +31,12 @@ from swapstone.core.model import (
     Verdict,
 )
 from swapstone.core.report import study_index
-from swapstone.core.report.document import Document
+from swapstone.core.report.document import Document, Table
 from swapstone.core.report.render import markdown, terminal
 from swapstone.core.report.side_by_side_table import (
     answer,
     document_of,
+    rows_section,
     sentences,
     span,
     to_csv,
@@ -140,16 +140,14 @@ def two() -> SideBySide:
             "vm alone": (SIX, SLOWER),
         }
     )
-    bench = Bench()
-    for _, name in (*host[0].workloads, *vm[0].workloads):
-        bench.workload(name, "wall", cpus=Cpus.ALL if name == "threads" else Cpus.ONE)
-    virtual = msgspec.structs.replace(vm[0], **VM)
-    return side_by_side([host, (virtual, vm[1])], lambda: bench.workloads)
+    return side_by_side(
+        [host, (msgspec.structs.replace(vm[0], **VM), vm[1])], lambda: [{"threads": True}, {"threads": True}]
+    )
 
 
 def test_two_records_by_hand(two: SideBySide) -> None:
     assert (two.question.value, two.names) == ("records", ("wall clock", "virtual clock"))
-    several = "it uses several processors, and a machine on the virtual clock has one"
+    several = "its threads or processes take turns on the virtual clock, and run at once on the wall clock"
     assert {row.workload: row.signs and (row.signs.outcome, row.signs.reason) for row in two.rows} == {
         "both slower": (Outcome.AGREE, ""),
         "opposite": (Outcome.OPPOSITE, "wall clock: worse, virtual clock: better"),
@@ -169,8 +167,8 @@ def test_the_sentences_about_two_records(two: SideBySide) -> None:
     # 0.5 / 1.5 = 1/3, 1 / 1.5 = 2/3, 0.5 / 1; "both slower" and "unsure" have too much noise, and "neither" is 1.01.
     # 8 rows each; on the host only "unsure" varies, from 50 to 200; in the machine only "both slower", from 101 to 120.
     assert sentences(two) == (
-        "1 of 6 rows agree in size, within 2 %; 3 differ: opposite, wall, musl 0.333 (exact), only vm, wall, musl 0.500 (exact), "
-        "only host, wall, musl 0.667 (exact); 2 are undecided; 3 can't be compared.",
+        "1 row has opposite signs: opposite, wall, musl 0.500 to 1.500; 1 of 6 rows agree in size, within 2 %; 2 more differ: only vm, "
+        "wall, musl 0.500 (exact), only host, wall, musl 0.667 (exact); 2 are undecided; 3 can't be compared.",
         "Signs of 9 rows: 2 of 5 comparable ones agree, 3 disagree (1 with opposite signs, 2 where only one side has a difference); "
         "4 can't be compared.",
         "wall clock: 7 of 8 rows gave one and the same number on each side in every block; the largest spread is 300 % "
@@ -196,9 +194,53 @@ def test_records_are_named_by_what_differs() -> None:
         ({**VM, "ns_per_instruction": 4, "processors": 2}, ("wall clock", "virtual clock")),
     ):
         other = msgspec.structs.replace(one[0], **changes), one[1]
-        bench = Bench()
-        bench.workload("a", "wall")
-        assert side_by_side([one, other], dict(bench.workloads).copy).names == names
+        assert side_by_side([one, other], lambda: [{}, {}]).names == names
+
+
+SEVERAL, MAY = "and run at once on the wall clock", "and may run at once on the wall clock"
+UNKNOWN = "whether its threads or processes run at once is not known"
+
+
+@pytest.mark.parametrize(
+    ("wall", "virtual", "reason"),
+    [
+        ({}, {}, ""),
+        ({}, {"a": True}, ""),  # pinned on the wall clock: threads take turns there too
+        ({"a": False}, {}, ""),
+        ({"a": False}, {"a": False}, ""),
+        ({"a": False}, {"a": None}, ""),
+        ({"a": None}, {"a": False}, ""),
+        ({"a": True}, {"a": False}, SEVERAL),
+        ({"a": False}, {"a": True}, MAY),  # threads that wait for each other
+        ({"a": None}, {"a": None}, UNKNOWN),
+        ({"a": None}, {}, UNKNOWN),
+    ],
+)
+def test_a_work_is_compared_between_clocks_by_what_was_observed_of_both(
+    wall: dict[str, bool | None], virtual: dict[str, bool | None], reason: str
+) -> None:
+    host, vm = record({"a": (SIX, SLOWER)}), record({"a": (SIX, FASTER)})
+    sides = [(host, wall), ((msgspec.structs.replace(vm[0], **VM), vm[1]), virtual)]
+    for pair in (sides, sides[::-1]):
+        (row,) = side_by_side([each for each, _ in pair], [each for _, each in pair].copy).rows
+        assert row.signs is not None and row.signs.outcome is (Outcome.NOT_COMPARABLE if reason else Outcome.OPPOSITE)
+        assert reason in row.signs.reason and (row.judgement.outcome is Outcome.NOT_COMPARABLE) is bool(reason)
+
+
+def test_rows_of_opposite_signs_are_named_first_in_either_order() -> None:
+    far = [2000.0] * 6
+    one = record({"far": (SIX, far), "a": (SIX, SLOWER), "b": (SIX, FASTER), "c": (SIX, SIX)})
+    other = record(
+        {"c": (SIX, SIX), "b": (SIX, [103.0] * 6), "a": (SIX, [97.0] * 6), "far": (SIX, SLOWER)}, target="fake:x"
+    )
+    for pair in ([one, other], [other, one]):
+        text = answer(side_by_side(pair))
+        assert text.startswith(
+            "2 rows have opposite signs: b, wall, musl 0.500 to 1.030, a, wall, musl 0.970 to 1.500; 1 of 4"
+        )
+        assert "; 1 more differs: far, wall, musl " in text and text.count("a, wall") == 1
+        table = next(each for each in rows_section(side_by_side(pair)).blocks if isinstance(each, Table))
+        assert [row[0].text for row in table.rows] == ["b", "a", "far", "c"]
 
 
 def test_the_rows_that_either_record_reports_first_are_compared() -> None:

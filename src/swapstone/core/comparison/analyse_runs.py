@@ -18,7 +18,7 @@ from swapstone.core.comparison.factorial import estimates
 from swapstone.core.comparison.hypotheses import error_rates, fewest_rows
 from swapstone.core.comparison.latencies import latencies, time_series
 from swapstone.core.comparison.layout_spread import spreads
-from swapstone.core.comparison.machine_noise import busy_loads, noise_of, observed_waits, preferred_time
+from swapstone.core.comparison.machine_noise import busy_loads, noise_of, observed_turns, observed_waits, preferred_time
 from swapstone.core.comparison.pairs import interval_pairs
 from swapstone.core.comparison.process_tree import OF_ALL
 from swapstone.core.comparison.processors import undisturbed
@@ -80,6 +80,7 @@ def analyse(
     """
     table = as_table(runs, metric_names(workloads))
     waits = observed_waits(experiment, workloads, table)
+    turns = observed_turns(experiment, workloads, table)
     if experiment.rules >= DIRECTION_RULES:
         workloads = {
             name: msgspec.structs.replace(work, waits=work.waits and waits.get(name) is not False)
@@ -119,7 +120,7 @@ def analyse(
         caveats=(
             *caveats,
             *findings.caveats,
-            *caveats_of(experiment, table, rows, comparisons, noise, waits=waits, needed=needed),
+            *caveats_of(experiment, table, rows, comparisons, noise, waits=waits, turns=turns, needed=needed),
             *left_out_caveats(experiment, variants, workloads, candidates_of),
         ),
         failures=tuple(

@@ -10,6 +10,7 @@ import numpy as np
 
 from swapstone.core.comparison.error_rate import ErrorRates, Family
 from swapstone.core.comparison.findings import shortened
+from swapstone.core.comparison.machine_noise import TURNS_PERCENT
 from swapstone.core.comparison.rows import Row
 from swapstone.core.comparison.run_table import STATUSES, RunTable
 from swapstone.core.model import (
@@ -54,6 +55,7 @@ def caveats_of(
     noise: Noise,
     *,
     waits: Mapping[str, bool | None] = {},
+    turns: Mapping[str, float | None] = {},
     needed: int = 0,
 ) -> tuple[Caveat, ...]:
     """Return every caveat that follows from the runs and their comparisons.
@@ -65,12 +67,14 @@ def caveats_of(
         comparisons: with verdicts.
         noise: how busy the machine was.
         waits: whether own programs wait, as `swapstone.core.comparison.machine_noise.observed_waits` has it.
+        turns: how long threads wait for the machine's one processor, as `swapstone.core.comparison.machine_noise.observed_turns` has it.
         needed: pairs that an interval needs; 0 if unknown.
     """
     return (
         *_few_blocks(experiment, comparisons, needed),
         # Neither the load of the host nor the time of day can change a figure on the virtual clock.
         *(() if experiment.virtual else _noisy(experiment, noise, rows, comparisons, waits)),
+        *_turns(turns),
         *_without_numbers(table),
         *_not_observed(experiment),
         # With layouts the values of a row are in the order of layouts, not of time.
@@ -128,6 +132,26 @@ def _noisy(
             kind=CaveatKind.STOLEN_TIME,
             message=f"The hypervisor took {noise.steal_percent:.1f} % of this machine's processor time (steal).",
             hint="Repeat the experiment at another time, or on a machine that is not shared.",
+        )
+
+
+def _turns(turns: Mapping[str, float | None]) -> Iterator[Caveat]:
+    shared = {name: percent for name, percent in turns.items() if percent is not None and percent > TURNS_PERCENT}
+    if shared:
+        most = f"{'up to ' * (len(shared) > 1)}{max(shared.values()):.0f} %"
+        yield Caveat(
+            kind=CaveatKind.NOT_MEASURED,
+            message=f"{shortened(list(shared))}: threads or processes take turns on the machine's one processor. One that could run waited "
+            f"for it in {most} of a run's time. What they cost each other when they run at once, such as waiting for a lock, is not in "
+            "these figures.",
+            hint="Compare on the wall clock of a machine with several processors too, and both records with `swapstone agree`.",
+        )
+    if unknown := [name for name, percent in turns.items() if percent is None]:
+        yield Caveat(
+            kind=CaveatKind.NOT_MEASURED,
+            message=f"{shortened(unknown)}: whether threads or processes take turns on the machine's one processor is not known, because "
+            "its kernel has no /proc/pressure/cpu. What they would cost each other when they run at once is not in these figures.",
+            hint="Use a kernel with CONFIG_PSI.",
         )
 
 

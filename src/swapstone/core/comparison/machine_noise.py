@@ -22,6 +22,10 @@ WAITING_SHARE = 0.1
 AT_ONCE = 1.1
 """A program ran on several processors at once if its processor time was this multiple of elapsed time."""
 
+TURNS_PERCENT = 10.0
+"""Threads or processes take turns on a machine's processor if one that could run waited for it in more than this share of a run. On the
+virtual clock, runs of one thread have 0 to 3 %: the agent and the kernel's threads."""
+
 START_NS = 5_000_000
 """The processor time of a process includes its start and its end, which elapsed time does not: at most this long."""
 
@@ -156,6 +160,55 @@ def _waits_by_pressure(table: RunTable, mine: Mask) -> bool | None:
     taken = np.maximum(lost, 1000.0 * pressure) + TICK_NS * np.maximum(0, stolen)
     waits = median((whole - used - taken) / whole) > WAITING_SHARE and median(switches[known]) >= 1
     return True if waits else None
+
+
+def several_at_once(
+    experiment: Experiment, workloads: Mapping[str, WorkSpec], table: RunTable
+) -> dict[str, bool | None]:
+    """Return whether the threads and processes of each work run at once, without works of one on one processor; None if unknown.
+
+    If their number is not declared, it is observed: in a run on the wall clock that used more processor time than it took, and on the
+    virtual clock, where they take turns, by `observed_turns`.
+    """
+    turns = observed_turns(experiment, workloads, table)
+    found: dict[str, bool | None] = {}
+    for name, work in _not_alone(workloads).items():
+        if work.threads not in (1, UNKNOWN_THREADS):
+            found[name] = True
+        elif experiment.virtual:
+            percent = turns.get(name)
+            found[name] = None if percent is None else percent > TURNS_PERCENT
+        else:
+            facts = [table.fact(fact) for fact in ("wall_ns", "user_us", "system_us")]
+            known = _of_work(table, name) & (facts[0] > 0) & np.all([fact != ABSENT for fact in facts], axis=0)
+            wall, user, system = (fact[known].astype(np.float64) for fact in facts)
+            found[name] = bool(((1000.0 * (user + system) - START_NS) / wall).max() > AT_ONCE) if known.any() else None
+    return found
+
+
+def observed_turns(
+    experiment: Experiment, workloads: Mapping[str, WorkSpec], table: RunTable
+) -> dict[str, float | None]:
+    """Return in how many per cent of a run's time a task that could run waited for the machine's one processor: the median of each work.
+
+    None where the kernel has no /proc/pressure/cpu (CONFIG_PSI). Works without a run under the load ``idle`` are left out, as are those of
+    one thread that is pinned, and all works of a machine with several processors or on the wall clock.
+    """
+    if not experiment.virtual or experiment.processors > 1:
+        return {}
+    rows = {name: _of_work(table, name) for name in _not_alone(workloads)}
+    found = {name: _pressures(table, mine, "ticks_ns") for name, mine in rows.items() if mine.any()}
+    return {name: median(pressures) if pressures.size else None for name, pressures in found.items()}
+
+
+def _not_alone(workloads: Mapping[str, WorkSpec]) -> dict[str, WorkSpec]:
+    return {name: work for name, work in workloads.items() if work.cpus is Cpus.ALL or work.threads != 1}
+
+
+def _of_work(table: RunTable, work: str) -> Mask:
+    """Return which rows are successful runs of a work under the load ``idle``."""
+    mask: Mask = (table.status == OK) & _of_places(table, [place[1:3] == (work, IDLE.name) for place in table.places])
+    return mask
 
 
 def preferred_time(workload: WorkSpec, busy: bool) -> str:

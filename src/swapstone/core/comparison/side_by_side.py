@@ -20,9 +20,9 @@ from swapstone.core.comparison.row_judgements import (
     one_scale,
 )
 from swapstone.core.model import (
+    WALL_CLOCK,
     Analysis,
     Comparison,
-    Cpus,
     Experiment,
     FrozenStruct,
     Metric,
@@ -30,12 +30,14 @@ from swapstone.core.model import (
     Scale,
     UserError,
     Variant,
-    WorkSpec,
     refuse,
 )
 from swapstone.core.model.safe_text import safe
 
 _LEAST_PAIRS = 3
+
+AtOnce = Mapping[str, bool | None]
+"""As `swapstone.core.comparison.machine_noise.several_at_once` returns it."""
 
 Place = tuple[str, str, str, Variant, str]
 """(suite, workload, load, candidate, metric)"""
@@ -202,13 +204,13 @@ def _names(experiments: Sequence[Experiment], question: Question) -> tuple[str, 
 
 
 def side_by_side(
-    records: Sequence[tuple[Experiment, Analysis]], works: Callable[[], Mapping[str, WorkSpec]] = dict
+    records: Sequence[tuple[Experiment, Analysis]], at_once: Callable[[], Sequence[AtOnce]] = tuple
 ) -> SideBySide:
     """Put the rows of several records side by side, and judge each.
 
     Args:
         records: experiment and analysis of each: of other runs of the same experiment. On several clocks they may be in any order.
-        works: returns the work of each name. It is called if the clocks of two records differ.
+        at_once: returns of each record whether its works run on several processors at once. It is called if the clocks of two differ.
 
     Raises:
         UserError: the experiments differ in more than they may, there are too few of them, two are of one clock or board, or a record has
@@ -241,14 +243,11 @@ def side_by_side(
     judged = _JUDGES[question](rows, names, margin, 1 - confidence)
     clocks = tuple(each.clock for each in experiments)
     if question is Question.RECORDS and len({*clocks}) > 1:
-        reason = "it uses several processors, and a machine on the virtual clock has one"
-        several = Judgement(outcome=Outcome.NOT_COMPARABLE, reason=reason)
-        known = works()
-        judged |= {
-            place: (several, several)
-            for place, sides in rows.items()
-            if _in_two(sides) and known[place[1]].cpus is Cpus.ALL
-        }
+        by_clock = dict(zip(clocks, at_once(), strict=True))
+        for place, sides in rows.items():
+            if _in_two(sides) and (reason := _why_not_comparable(place[1], by_clock)):
+                several = Judgement(outcome=Outcome.NOT_COMPARABLE, reason=reason)
+                judged[place] = several, several
     return SideBySide(
         question=question,
         names=names,
@@ -271,6 +270,17 @@ def side_by_side(
         margin=margin,
         confidence=confidence,
     )
+
+
+def _why_not_comparable(work: str, by_clock: Mapping[str, AtOnce]) -> str:
+    """Return why the clocks can't agree on a work; empty if it is pinned to one processor on the wall clock, or does not use several."""
+    if work not in by_clock[WALL_CLOCK]:
+        return ""
+    observed = {each.get(work) for each in by_clock.values()}
+    if True in observed:
+        verb = "run" if by_clock[WALL_CLOCK][work] else "may run"
+        return f"its threads or processes take turns on the virtual clock, and {verb} at once on the wall clock"
+    return "" if False in observed else "whether its threads or processes run at once is not known"
 
 
 _JUDGES = {Question.RECORDS: judge_records, Question.CLOCKS: judge_clocks, Question.BOARDS: judge_boards}

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from swapstone.core.comparison.row_judgements import Judgement, Outcome, one_scale
 from swapstone.core.comparison.side_by_side import Question, SideBySide, SideBySideRow
@@ -40,6 +40,7 @@ _TONES = {
     Outcome.AGREE: Tone.GOOD,
 }
 """Of the outcomes; of others it is `Tone.BAD`."""
+_NOT_DIFFERENT = (Outcome.AGREE, Outcome.UNDECIDED, Outcome.NOT_COMPARABLE)
 _MOST_NAMED = 3
 """Rows named in the answer; the table has all."""
 _MOST_ROWS = 16
@@ -75,20 +76,22 @@ def answer(table: SideBySide) -> str:
     clocks = table.question is Question.CLOCKS
     rows, counts = sorted(table.rows, key=_order), Counter(row.judgement.outcome for row in table.rows)
     agree, undecided, silent = (counts[each] for each in (Outcome.AGREE, Outcome.UNDECIDED, Outcome.NOT_COMPARABLE))
-    differ = rows[: len(rows) - agree - undecided - silent]
+    opposite = [row for row in rows if _is_opposite(row)]
+    differ = [row for row in rows if row.judgement.outcome not in _NOT_DIFFERENT and not _is_opposite(row)]
     where = f"at {_scales(table)} for each instruction" if clocks else "in size"
     compared = formatting.count(len(rows) - silent, "row")
     verb = f"{'depend' if clocks else 'differ'}{'s' if len(differ) == 1 else ''}{' on the clock' if clocks else ''}"
     wide = [row for row in rows if row.judgement.outcome is not Outcome.AGREE and row.quotient > 1 + table.margin]
-    widest = min(wide, key=lambda row: _order(row)[1:], default=None) if clocks and not differ else None
+    widest = min(wide, key=lambda row: _order(row)[2:], default=None) if clocks and not differ else None
+    have = "has" if len(opposite) == 1 else "have"
     parts = (
+        f"{formatting.count(len(opposite), 'row')} {have} opposite signs: {_list(opposite, span)}" if opposite else "",
         f"{agree} of {compared} agree {where}, within {formatting.percent(table.margin)}" if silent < len(rows) else "",
         f"No effect of the {total} can be compared {where}" if silent == len(rows) else "",
-        f"{len(differ)} {verb}: {', '.join(map(_named, differ[:_MOST_NAMED]))}" if differ else "",
-        f"and {len(differ) - _MOST_NAMED} more" if len(differ) > _MOST_NAMED else "",
+        f"{len(differ)} {'more ' * bool(opposite)}{verb}: {_list(differ, _effect)}" if differ else "",
         f"{undecided} {'is' if undecided == 1 else 'are'} undecided" if undecided else "",
         f"{silent} can't be compared" if 0 < silent < len(rows) else "",
-        f"the widest range of those without a result: {_named(widest)}" if widest else "",
+        f"the widest range of those without a result: {_list([widest], _effect)}" if widest else "",
     )
     return f"{'; '.join(filter(None, parts))}."
 
@@ -119,9 +122,22 @@ def _name(row: SideBySideRow) -> str:
     return row.workload if row.load == IDLE.name else f"{row.workload} under {row.load}"
 
 
-def _named(row: SideBySideRow) -> str:
-    effect = _ratio(row.judgement) or span(row)
-    return f"{safe(_name(row))}, {row.metric.name}, {safe(row.candidate.short_label)} {effect}"
+def _is_opposite(row: SideBySideRow) -> bool:
+    return row.signs is not None and row.signs.outcome is Outcome.OPPOSITE
+
+
+def _list(rows: Sequence[SideBySideRow], effect: Callable[[SideBySideRow], str]) -> str:
+    """Return the first rows with their effects, and the number of the others."""
+    named = (
+        f"{safe(_name(row))}, {row.metric.name}, {safe(row.candidate.short_label)} {effect(row)}"
+        for row in rows[:_MOST_NAMED]
+    )
+    more = [f"and {len(rows) - _MOST_NAMED} more"] if len(rows) > _MOST_NAMED else []
+    return "; ".join([", ".join(named), *more])
+
+
+def _effect(row: SideBySideRow) -> str:
+    return _ratio(row.judgement) or span(row)
 
 
 def _scales(table: SideBySide) -> str:
@@ -145,10 +161,11 @@ def span(row: SideBySideRow) -> str:
     return " and ".join(text for _, text in sides)
 
 
-def _order(row: SideBySideRow) -> tuple[int, bool, float]:
-    """Sort key: the outcome, then the time that is read first, then how far apart the effects are."""
+def _order(row: SideBySideRow) -> tuple[bool, int, bool, float, tuple[str, ...]]:
+    """Sort key: opposite signs, the outcome, the time that is read first, how far apart the effects are, the name."""
     first = row.metric.leads or any(each is not None and each.preferred for each in row.sides)
-    return list(Outcome).index(row.judgement.outcome), not first, -row.quotient
+    names = row.suite, row.workload, row.load, row.metric.name, row.candidate.label
+    return not _is_opposite(row), list(Outcome).index(row.judgement.outcome), not first, -row.quotient, names
 
 
 def _side(side: Comparison | None, *, brief: bool) -> str:

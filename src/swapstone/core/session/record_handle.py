@@ -157,6 +157,8 @@ class Record:
         Raises:
             UserError: two records share runs, or as `swapstone.core.comparison.side_by_side.side_by_side`.
         """
+        from swapstone.core.comparison.machine_noise import several_at_once  # noqa: PLC0415 - as above
+        from swapstone.core.comparison.run_table import as_table  # noqa: PLC0415 - as above
         from swapstone.core.comparison.side_by_side import side_by_side  # noqa: PLC0415 - as above
         from swapstone.core.session.experiment import check_independent  # noqa: PLC0415 - imports what runs trials
         from swapstone.core.session.report_context import works_of  # noqa: PLC0415 - as above
@@ -166,8 +168,10 @@ class Record:
         every = (self, *others)
         found = [(each.experiment, each.analysis()) for each in every]
         with named_record(every[-1].path):
+            views = [each.view for each in every]
             return side_by_side(
-                found, lambda: {name: work for each in every for name, work in works_of(each.view).items()}
+                found,
+                lambda: [several_at_once(each.experiment, works_of(each), as_table(each.runs, ())) for each in views],
             )
 
     def _printed(self, make: Callable[[ReportContext, Analysis], Made], beside: Path | None = None) -> Made:
