@@ -258,7 +258,6 @@ static void write_identity(int64_t now_ns) {
     text_print(write_byte, "clock %lld\n", (long long)now_ns);
     for (size_t i = 0; i < sizeof files / sizeof *files; i++)
         write_file_content("file", files[i], FILE_BYTES);
-    flush();
 }
 
 static void write_whole_file(const char *path, const char *bytes, size_t size) {
@@ -335,7 +334,6 @@ static int reap(bool waits, int *status) {
 static void write_command_end(const char *word, int number, int status, const char *log) {
     text_print(write_byte, "%s %d %d\n", word, number, status);
     write_file_content("words", log, LOG_TAIL_BYTES);
-    flush();
 }
 
 /* Runs a `prepare` command. Writes its end and returns false if its status is not 0. */

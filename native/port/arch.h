@@ -96,10 +96,6 @@ static inline void arch_outw(uint16_t port, uint16_t value) {
     __asm__ volatile("outw %0, %1" : : "a"(value), "Nd"(port));
 }
 
-static inline void arch_outsb(uint16_t port, const void *data, size_t size) {
-    __asm__ volatile("rep outsb" : "+S"(data), "+c"(size) : "d"(port) : "memory");
-}
-
 static inline void arch_insb(uint16_t port, void *buffer, size_t size) {
     __asm__ volatile("rep insb" : "+D"(buffer), "+c"(size) : "d"(port) : "memory");
 }

@@ -78,6 +78,117 @@ static _Noreturn void power_off(void) {
     port_exit(1); /* the kernel panics when the first process exits */
 }
 
+/* The channel (ivshmem-plain: shared memory backed by a file of the host) is a PCI device of each machine.
+ * The kernel assigns the address of its memory (BAR), to which /dev/mem gives access. The devices' slots are
+ * those of parts/vm/machine/emulator.py. */
+enum {
+    OPEN_UNCACHED = 02 | 02000000 | 04010000, /* O_RDWR, O_CLOEXEC, O_SYNC (uncached) */
+    PROTECT_READ_WRITE = 3,
+    MAP_SHARED_MEMORY = 1,
+    WINDOW = 1 << 16, /* bytes of a mapping; the largest page size of arm64 */
+    SEEK_FROM_START = 0,
+    PCI_COMMAND = 4,
+    PCI_COMMAND_MEMORY = 2,
+    PCI_BAR_0 = 0x10,
+    PCI_BAR_2 = 0x18,
+    CHANNEL_START = 4096, /* the first 8 bytes hold the number of bytes written, little-endian */
+#if defined(ARCH_HAS_IO_PORTS) || defined(ARCH_FW_CFG_ADDRESS)
+    CHANNEL_END = PORT_CHANNEL_BYTES,
+#else
+    ORDER_START = PORT_CHANNEL_BYTES - (4 << 20), /* the order's length, and from the next page on its text */
+    CHANNEL_END = ORDER_START,
+#endif
+};
+
+#define CHANNEL_DEVICE "/sys/bus/pci/devices/0000:00:02.0"
+
+static struct {
+    int memory; /* file descriptor of /dev/mem */
+    uint64_t address, written;
+    /* Mapped windows: the first, and the current one. */
+    volatile unsigned char *first, *window;
+    uint64_t window_at;
+} channel;
+
+/* Maps a window of physical memory. `address` is a multiple of WINDOW. Returns NULL on failure. */
+static volatile unsigned char *map_window(uint64_t address) {
+    long result = arch_syscall(NR_MMAP, 0, WINDOW, PROTECT_READ_WRITE, MAP_SHARED_MEMORY, channel.memory,
+                               (long)(address / ARCH_MMAP_UNIT));
+    return result < 0 && result > -4096 ? NULL : (volatile unsigned char *)result;
+}
+
+static int open_uncached(const char *path) {
+    return (int)SYSCALL4(NR_OPENAT, AT_FDCWD, path, OPEN_UNCACHED, 0);
+}
+
+/* Reads or writes the PCI configuration space of a device. */
+static long access_config(int fd, long offset, void *bytes, size_t size, bool writes) {
+    long result = SYSCALL3(NR_LSEEK, fd, offset, SEEK_FROM_START);
+    if (result >= 0)
+        result = SYSCALL3(writes ? NR_WRITE : NR_READ, fd, bytes, size);
+    return result < 0 ? result : result == (long)size ? 0 : -PORT_E_NOENT;
+}
+
+/* Enables memory access to a PCI device and returns the address of one of its BARs. */
+static int read_bar_address(const char *path, int bar, uint64_t *address) {
+    uint16_t command = 0;
+    uint32_t words[2] = {0};
+    int fd = open_uncached(path);
+    if (fd < 0)
+        return fd;
+    long result = access_config(fd, PCI_COMMAND, &command, sizeof command, false);
+    command |= PCI_COMMAND_MEMORY;
+    if (result == 0)
+        result = access_config(fd, PCI_COMMAND, &command, sizeof command, true);
+    if (result == 0)
+        result = access_config(fd, bar, words, sizeof words, false);
+    port_close(fd);
+    bool is_long = words[0] & 4;
+    *address = (words[0] & ~(uint32_t)15) | (is_long ? (uint64_t)words[1] << 32 : 0);
+    return result < 0 ? (int)result : *address ? 0 : -PORT_E_NOENT;
+}
+
+static int acquire_channel(void) {
+    channel.memory = open_uncached("/dev/mem");
+    if (channel.memory < 0)
+        return channel.memory;
+    int result = read_bar_address(CHANNEL_DEVICE "/config", PCI_BAR_2, &channel.address);
+    if (result < 0)
+        return result;
+    channel.window = channel.first = map_window(channel.address);
+    return channel.first ? 0 : -PORT_E_NOMEM;
+}
+
+/* Returns the mapped window of the channel that contains a byte, or NULL if it can't be mapped. */
+static volatile unsigned char *window_of(uint64_t at) {
+    uint64_t begin = at - at % WINDOW;
+
+    if (begin == channel.window_at)
+        return channel.window;
+    if (channel.window != channel.first)
+        port_munmap((void *)channel.window, WINDOW);
+    channel.window_at = begin;
+    return channel.window = begin ? map_window(channel.address + begin) : channel.first;
+}
+
+long port_write_channel(const void *data, size_t size) {
+    const unsigned char *bytes = data;
+
+    for (size_t i = 0; i < size;) {
+        uint64_t at = CHANNEL_START + channel.written + i;
+        volatile unsigned char *window = at < CHANNEL_END ? window_of(at) : NULL;
+        if (!window)
+            return at < CHANNEL_END ? -PORT_E_NOMEM : -PORT_E_NOSPC;
+        do
+            window[at++ % WINDOW] = bytes[i++];
+        while (i < size && at % WINDOW);
+    }
+    channel.written += size;
+    for (size_t i = 0; i < sizeof channel.written; i++)
+        channel.first[i] = (unsigned char)(channel.written >> 8 * i);
+    return (long)size;
+}
+
 #if defined(ARCH_HAS_IO_PORTS) || defined(ARCH_FW_CFG_ADDRESS)
 
 /* fw_cfg holds files: one register selects a file, and reads from another return its bytes in order. */
@@ -123,7 +234,6 @@ long port_read_order(char *buffer, size_t size) {
 #ifdef ARCH_HAS_IO_PORTS
 
 enum {
-    PORT_DEBUG_CONSOLE = 0xe9,
     PORT_DEBUG_EXIT = 0xf4,
     PORT_WATCHDOG = 0x443,
     PORT_FW_CFG_SELECT = 0x510,
@@ -134,8 +244,7 @@ enum {
 };
 
 /* First I/O port and number of ports of each device. */
-static const uint16_t port_ranges[][2] = {
-    {PORT_DEBUG_CONSOLE, 1}, {PORT_DEBUG_EXIT, 1}, {PORT_WATCHDOG, 1}, {PORT_FW_CFG_SELECT, 2}};
+static const uint16_t port_ranges[][2] = {{PORT_DEBUG_EXIT, 1}, {PORT_WATCHDOG, 1}, {PORT_FW_CFG_SELECT, 2}};
 
 static int set_io_permissions(bool on) {
     int result = 0;
@@ -149,7 +258,7 @@ static bool acquired; /* without it, an instruction that writes to a port is a f
 int port_acquire_devices(void) {
     int result = set_io_permissions(true);
     acquired = result == 0;
-    return result;
+    return acquired ? acquire_channel() : result;
 }
 
 void port_release_devices(void) {
@@ -168,11 +277,6 @@ static void fw_cfg_read(void *buffer, size_t size) {
     arch_insb(PORT_FW_CFG_DATA, buffer, size);
 }
 
-long port_write_channel(const void *data, size_t size) {
-    arch_outsb(PORT_DEBUG_CONSOLE, data, size);
-    return (long)size;
-}
-
 void port_stop_machine(bool failed) {
     if (acquired)
         arch_outb(PORT_DEBUG_EXIT, failed ? EXIT_FAILED : EXIT_SUCCEEDED);
@@ -181,19 +285,8 @@ void port_stop_machine(bool failed) {
 
 #else
 
-/* Machines without I/O ports. The devices are memory-mapped; /dev/mem gives access to them. The watchdog
- * (i6300esb) and the channel (ivshmem-plain: shared memory backed by a file of the host) are PCI devices, in
- * the slots that targets/vm/machine_models.py assigns. The kernel assigns their memory addresses (BARs). */
+/* Machines without I/O ports. The devices are memory-mapped; the watchdog (i6300esb) is a PCI device. */
 enum {
-    OPEN_UNCACHED = 02 | 02000000 | 04010000, /* O_RDWR, O_CLOEXEC, O_SYNC (uncached) */
-    PROTECT_READ_WRITE = 3,
-    MAP_SHARED_MEMORY = 1,
-    WINDOW = 1 << 16, /* bytes of a mapping; the largest page size of arm64 */
-    SEEK_FROM_START = 0,
-    PCI_COMMAND = 4,
-    PCI_COMMAND_MEMORY = 2,
-    PCI_BAR_0 = 0x10,
-    PCI_BAR_2 = 0x18,
     FW_CFG_SELECTOR = 8,
     WATCHDOG_CONFIG = 0x60,
     WATCHDOG_LOCK = 0x68,
@@ -204,75 +297,20 @@ enum {
     WATCHDOG_KEY_2 = 0x86,
     WATCHDOG_1_MHZ = 4, /* ESB_WDT_FREQ; bit 5 is 0: the second time-out triggers the action */
     WATCHDOG_ENABLE = 2,
-    CHANNEL_BYTES = 16 << 20, /* as in targets/vm/machine_models.py */
-    CHANNEL_START = 4096,     /* the first 8 bytes hold the number of bytes written, little-endian */
-#ifdef ARCH_FW_CFG_ADDRESS
-    CHANNEL_END = CHANNEL_BYTES,
-#else
-    ORDER_START = 12 << 20, /* the order's length, and from the next page on its text */
-    CHANNEL_END = ORDER_START,
-#endif
 };
 
 #define WATCHDOG_DEVICE "/sys/bus/pci/devices/0000:00:01.0"
-#define CHANNEL_DEVICE "/sys/bus/pci/devices/0000:00:02.0"
 
 static struct {
-    int memory; /* file descriptor of /dev/mem */
     volatile unsigned char *fw_cfg;
     volatile unsigned char *watchdog;
-    uint64_t channel, written;
-    /* Mapped windows of the channel: the first, and the current one. */
-    volatile unsigned char *first, *window;
-    uint64_t window_at;
 } devices;
-
-/* Maps a window of physical memory. `address` is a multiple of WINDOW. Returns NULL on failure. */
-static volatile unsigned char *map_window(uint64_t address) {
-    long result = arch_syscall(NR_MMAP, 0, WINDOW, PROTECT_READ_WRITE, MAP_SHARED_MEMORY, devices.memory,
-                               (long)(address / ARCH_MMAP_UNIT));
-    return result < 0 && result > -4096 ? NULL : (volatile unsigned char *)result;
-}
-
-static int open_uncached(const char *path) {
-    return (int)SYSCALL4(NR_OPENAT, AT_FDCWD, path, OPEN_UNCACHED, 0);
-}
-
-/* Reads or writes the PCI configuration space of a device. */
-static long access_config(int fd, long offset, void *bytes, size_t size, bool writes) {
-    long result = SYSCALL3(NR_LSEEK, fd, offset, SEEK_FROM_START);
-    if (result >= 0)
-        result = SYSCALL3(writes ? NR_WRITE : NR_READ, fd, bytes, size);
-    return result < 0 ? result : result == (long)size ? 0 : -PORT_E_NOENT;
-}
-
-/* Enables memory access to a PCI device and returns the address of one of its BARs. */
-static int read_bar_address(const char *path, int bar, uint64_t *address) {
-    uint16_t command = 0;
-    uint32_t words[2] = {0};
-    int fd = open_uncached(path);
-    if (fd < 0)
-        return fd;
-    long result = access_config(fd, PCI_COMMAND, &command, sizeof command, false);
-    command |= PCI_COMMAND_MEMORY;
-    if (result == 0)
-        result = access_config(fd, PCI_COMMAND, &command, sizeof command, true);
-    if (result == 0)
-        result = access_config(fd, bar, words, sizeof words, false);
-    port_close(fd);
-    bool is_long = words[0] & 4;
-    *address = (words[0] & ~(uint32_t)15) | (is_long ? (uint64_t)words[1] << 32 : 0);
-    return result < 0 ? (int)result : *address ? 0 : -PORT_E_NOENT;
-}
 
 int port_acquire_devices(void) {
     uint64_t watchdog;
-    devices.memory = open_uncached("/dev/mem");
-    if (devices.memory < 0)
-        return devices.memory;
-    int result = read_bar_address(WATCHDOG_DEVICE "/config", PCI_BAR_0, &watchdog);
+    int result = acquire_channel();
     if (result == 0)
-        result = read_bar_address(CHANNEL_DEVICE "/config", PCI_BAR_2, &devices.channel);
+        result = read_bar_address(WATCHDOG_DEVICE "/config", PCI_BAR_0, &watchdog);
     if (result < 0)
         return result;
 #ifdef ARCH_FW_CFG_ADDRESS
@@ -281,11 +319,9 @@ int port_acquire_devices(void) {
         return -PORT_E_NOMEM;
 #endif
     devices.watchdog = map_window(watchdog - watchdog % WINDOW);
-    devices.first = map_window(devices.channel);
-    if (!devices.watchdog || !devices.first)
+    if (!devices.watchdog)
         return -PORT_E_NOMEM;
     devices.watchdog += watchdog % WINDOW;
-    devices.window = devices.first;
     return 0;
 }
 
@@ -334,18 +370,6 @@ static void fw_cfg_read(void *buffer, size_t size) {
 
 #endif
 
-/* Returns the mapped window of the channel that contains a byte, or NULL if it can't be mapped. */
-static volatile unsigned char *window_of(uint64_t at) {
-    uint64_t begin = at - at % WINDOW;
-
-    if (begin == devices.window_at)
-        return devices.window;
-    if (devices.window != devices.first)
-        port_munmap((void *)devices.window, WINDOW);
-    devices.window_at = begin;
-    return devices.window = begin ? map_window(devices.channel + begin) : devices.first;
-}
-
 #ifndef ARCH_FW_CFG_ADDRESS
 
 /* Reads from the channel. Returns false if it can't be mapped. */
@@ -372,22 +396,6 @@ long port_read_order(char *buffer, size_t size) {
 }
 
 #endif
-
-long port_write_channel(const void *data, size_t size) {
-    const unsigned char *bytes = data;
-
-    for (size_t i = 0; i < size; i++) {
-        uint64_t at = CHANNEL_START + devices.written + i;
-        volatile unsigned char *window = at < CHANNEL_END ? window_of(at) : NULL;
-        if (!window)
-            return -PORT_E_NOSPC;
-        window[at % WINDOW] = bytes[i];
-    }
-    devices.written += size;
-    for (size_t i = 0; i < sizeof devices.written; i++)
-        devices.first[i] = (unsigned char)(devices.written >> 8 * i);
-    return (long)size;
-}
 
 void port_stop_machine(bool failed) {
     (void)failed;

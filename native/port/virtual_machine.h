@@ -50,6 +50,8 @@ void port_request_pause(void);
 /* Reads the order: the file opt/swapstone/order of fw_cfg, or on riscv64 a part of the channel. Returns its
  * size, or -ENOSPC if the buffer is too small. */
 long port_read_order(char *buffer, size_t size);
+/* The size of the channel, as in parts/vm/machine/emulator.py. On riscv64 its last 4 MiB hold the order. */
+enum { PORT_CHANNEL_BYTES = 64 << 20 };
 /* Writes to the channel, which carries the results to the host. Returns -ENOSPC if the channel is full. */
 long port_write_channel(const void *data, size_t size);
 /* Ends the machine at once. With isa-debug-exit (x86), QEMU's exit status reports `failed`. */

@@ -184,6 +184,33 @@ SOURCES: dict[str, str] = {
             for (int i = 0; i < 1 << 18; i++) if (write(1, line, sizeof line) < 0) return 1;
             return 0;
         }""",
+    # prints its argument in MiB, of all byte values, to standard output and then to standard error if there is a second argument
+    "emits": r"""
+        #include <stdlib.h>
+        #include <unistd.h>
+        int main(int argc, char **argv) {
+            static unsigned char block[65536];
+            for (unsigned i = 0; i < sizeof block; i++) block[i] = (unsigned char)(i * 167 + i / 256);
+            for (int fd = 1; fd < argc; fd++)
+                for (long i = 0; i < 16 * atol(argv[1]); i++)
+                    for (size_t at = 0; at < sizeof block;) {
+                        long size = write(fd, block + at, sizeof block - at);
+                        if (size <= 0) return 1;
+                        at += (size_t)size;
+                    }
+            return 0;
+        }""",
+    # as many threads as its argument count to 5 million
+    "counts": r"""
+        #include <pthread.h>
+        #include <stdlib.h>
+        static void *count(void *unused) { for (volatile long i = 0; i < 5000000; i++); return unused; }
+        int main(int argc, char **argv) {
+            pthread_t threads[8]; int number = atoi(argv[argc - 1]);
+            for (int i = 0; i < number; i++) pthread_create(&threads[i], 0, count, 0);
+            for (int i = 0; i < number; i++) pthread_join(threads[i], 0);
+            return 0;
+        }""",
     # allocates memory until the kernel kills it
     "hoards": r"""
         #include <stdlib.h>
@@ -203,7 +230,7 @@ def build(folder: Path, name: str, *options: str, compiler: str = "cc") -> Path:
 
 
 ON_EACH_TARGET = ("empty", "crash")
-IN_MACHINES = ("works", "empty", "naps", "spins", "panics", "floods", "prints", "hoards")
+IN_MACHINES = ("works", "empty", "naps", "spins", "panics", "floods", "prints", "emits", "counts", "hoards")
 
 
 def contract_programs(shared: Shared, compiler: str = "cc") -> dict[str, Path]:

@@ -12,9 +12,11 @@ from pathlib import Path
 
 import pytest
 
+from swapstone.core.comparison.machine_noise import TURNS_PERCENT
 from swapstone.core.model.cpio import archive, file, folder
 from swapstone.core.targets import TargetError
-from swapstone.core.wire import ProcessOutcome, TrialRequest, encode_plan_header, encode_request
+from swapstone.core.wire import AgentAnswer, ProcessOutcome, TrialRequest, encode_plan_header, encode_request
+from swapstone.core.wire.agent_request import MAX_OUTPUT_BYTES
 from swapstone.parts.vm.machine import guest, qemu
 from swapstone.parts.vm.machine.emulator import EmulatedMachine, find_emulator
 from swapstone.parts.vm.machine.guest import encode_order
@@ -134,6 +136,34 @@ def fails(vm: VmFixture, name: str, text: str, **options: object) -> str:
 def test_a_panic_is_a_failed_run_with_the_console_text(vm: VmFixture) -> None:
     assert "Kernel Offset: disabled" in fails(vm, "panics", "its kernel panicked: sysrq triggered crash")
     assert vm.run("empty").outcome is ProcessOutcome.EXITED  # the next run is not affected
+
+
+EMITTED = bytes((i * 167 + i // 256) % 256 for i in range(1 << 16))
+
+
+def emits(vm: VmFixture, mib: int, *both: str, **options: object) -> AgentAnswer:
+    """Run a program that prints so many MiB, of which at most 16 arrive."""
+    with vm.target(**options) as (target, paths):
+        arguments = (paths["emits-static"], str(mib), *both)
+        asked = TrialRequest(
+            id="t", arguments=arguments, cwd="/scratch", timeout_ms=60_000, output_bytes=MAX_OUTPUT_BYTES
+        )
+        return target.run(asked)
+
+
+def test_all_that_a_program_may_print_arrives(vm: VmFixture) -> None:
+    restored = emits(vm, 16, no_cache=True)
+    assert restored.stdout == EMITTED * 256 and not restored.stderr
+    assert emits(vm, 16, no_cache=True, snapshots=False) == restored
+    assert emits(vm, 17).outcome is ProcessOutcome.OVERFLOW
+    with pytest.raises(TargetError, match="what it printed does not fit into the 64 MiB of its channel, where a byte"):
+        emits(vm, 16, "and to standard error")
+
+
+def test_whether_threads_take_turns_is_observed(vm: VmFixture) -> None:
+    shares = [dict(vm.run("counts", number).facts) for number in ("1", "2")]
+    one, two = (100_000 * facts["psi_cpu_us"] / facts["wall_ns"] for facts in shares)
+    assert one < TURNS_PERCENT / 2 and two > 90
 
 
 def test_console_output_is_limited(vm: VmFixture) -> None:

@@ -123,21 +123,13 @@ def test_a_busy_main_loop_of_the_emulator_does_not_change_answers(shared: Shared
 
 
 @pytest.mark.slow
-@ONE_IN_SHORT  # which has no I/O ports
+@ONE_IN_SHORT  # test_vm.py has the longest answers, on x86_64
 def test_a_long_answer_arrives_whole(parts: VmImage, shared: Shared) -> None:
-    """The answer is longer than the part of the channel that a machine without I/O ports maps at a time."""
-    prints = (BUSYBOX, "dd", "if=/dev/zero", "bs=50000", "count=5")
-    answer = run(parts, VmOptions(cache=cache_of(parts, shared)), prints, output_bytes=1 << 20)
+    """Each zero takes three bytes of the channel, of which a machine maps a small part at a time."""
+    prints = (BUSYBOX, "dd", "if=/dev/zero", "bs=65536", "count=256")
+    answer = run(parts, VmOptions(cache=cache_of(parts, shared)), prints, output_bytes=16 << 20)
     assert answer.outcome is ProcessOutcome.EXITED
-    assert answer.stdout == bytes(250_000)
-
-
-@pytest.mark.slow
-def test_a_full_channel_is_a_failed_run(shared: Shared) -> None:
-    parts = image_parts("arm64")
-    prints = (BUSYBOX, "dd", "if=/dev/zero", "bs=65536", "count=100")
-    with pytest.raises(TargetError, match="its first process reports: can't write to the channel: error 28"):
-        run(parts, VmOptions(cache=cache_of(parts, shared)), prints, output_bytes=16 << 20)
+    assert answer.stdout == bytes(16 << 20)
 
 
 @pytest.mark.slow

@@ -25,7 +25,7 @@ UNPREPARED = GREETING.partition(b"before ")[0] + b"prepare 1 256\nwords /tmp/pre
 """The output of a guest whose second ``prepare`` command was killed by signal 0, which does not exist."""
 
 _SCRIPT = """#!/bin/sh
-console= channel=
+console= memory=
 for word; do
     case $word in
     --version) echo "{version}"; exit 0 ;;
@@ -34,11 +34,18 @@ for word; do
     esac
     case $before in
     -serial) console=${{word#file:}} ;;
-    -debugcon) channel=${{word#file:}} ;;
-    -object) case $word in *mem-path=*) channel=${{word#*mem-path=}} channel=${{channel%%,*}} ;; esac ;;
+    -object) case $word in *mem-path=*) memory=${{word#*mem-path=}} memory=${{memory%%,*}} ;; esac ;;
     esac
     before=$word
 done
+channel=$memory.written
+copy_to_memory() {{
+    size=$(wc -c <"$channel")
+    printf "$(printf '\\%03o' $((size & 255)) $((size >> 8 & 255)) $((size >> 16)) 0 0 0 0 0)"
+    head -c 4088 /dev/zero
+    cat "$channel"
+}}
+trap 'status=$?; [ ! -f "$channel" ] || copy_to_memory >"$memory"; exit $status' EXIT
 echo run >>{folder}/runs
 {acts}
 """
@@ -51,7 +58,10 @@ def emulator(
     probe: str = "exit 0",
     channel: bytes = WHOLE,
 ) -> str:
-    """Write the script, and the file that it may copy to ``$channel``. Each of its runs appends a line to ``runs``."""
+    """Write the script, and the file that it may copy to ``$channel``, which becomes the machine's ``$memory`` when the script ends.
+
+    Each of its runs appends a line to ``runs``.
+    """
     folder.mkdir(exist_ok=True)
     (folder / "channel").write_bytes(channel)
     path = folder / "qemu"

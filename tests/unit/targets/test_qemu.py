@@ -15,7 +15,7 @@ import pytest
 
 from swapstone.core.model import UnavailableError, UserError, check_scale
 from swapstone.parts.vm.artifacts.image_catalog import MACHINE_ARCHITECTURES
-from swapstone.parts.vm.machine.emulator import MACHINE_MODELS, EmulatedMachine, find_emulator
+from swapstone.parts.vm.machine.emulator import CHANNEL_BYTES, MACHINE_MODELS, EmulatedMachine, find_emulator
 from swapstone.parts.vm.machine.qemu import (
     Guest,
     GuestEnd,
@@ -47,7 +47,7 @@ def test_the_command_line_has_the_options_of_a_deterministic_machine() -> None:
     assert {"-nodefaults", "-no-user-config", "-no-reboot"} <= set(words)
     assert not [word for word in words if "net" in word]
     assert (after(words, "-kernel"), after(words, "-initrd")) == ("K", "I")
-    assert (after(words, "-serial"), after(words, "-debugcon")) == ("file:CON", "file:CH")
+    assert after(words, "-serial") == "file:CON" and ",mem-path=CH,size=67108864," in after(words, "-object")
     assert after(words, "-fw_cfg") == "name=opt/swapstone/order,file=O"
 
 
@@ -84,8 +84,6 @@ def test_commas_in_paths_are_escaped() -> None:
     files = {**FILES, "order": "/a,b/order", "channel": "/a,b/channel"}
     words = arguments(EmulatedMachine(), files)
     assert after(words, "-fw_cfg").endswith(",file=/a,,b/order")
-    assert after(words, "-debugcon") == "file:/a,b/channel"  # the rest after the colon is the path
-    words = arguments(EmulatedMachine(architecture="aarch64"), files)
     assert ",mem-path=/a,,b/channel," in after(words, "-object")
 
 
@@ -176,10 +174,10 @@ def test_the_output_of_the_channel_is_kept(tmp_path: Path) -> None:
 
 
 def test_a_channel_in_memory_is_read_up_to_its_byte_count(tmp_path: Path) -> None:
-    """The channel of an arm64 machine: a length, and the output from the second page on."""
+    """A length, and the output from the second page on."""
     for size in (0, 1, len(WHOLE) - 1, len(WHOLE)):
         (tmp_path / "memory").write_bytes(size.to_bytes(8, "little").ljust(4096, b"?") + WHOLE + b"??")
-        acts = f'cat {tmp_path}/memory >"$channel"; echo words >"$console"'
+        acts = f'cat {tmp_path}/memory >"$memory"; echo words >"$console"'
         run = boot(setup(tmp_path / "q", acts, EmulatedMachine(architecture="aarch64")), Limits())
         if size == len(WHOLE):
             assert (run.end, run.output) == (GuestEnd.FINISHED, WHOLE)
@@ -189,26 +187,32 @@ def test_a_channel_in_memory_is_read_up_to_its_byte_count(tmp_path: Path) -> Non
 
 
 def test_the_order_of_a_machine_without_fw_cfg_is_in_its_channel(tmp_path: Path) -> None:
-    acts = 'cp "$channel" "$channel.seen"; exec sleep 100'
+    acts = "exec sleep 100"
     machine = EmulatedMachine(architecture="riscv64")
     start = machine.model.order_start
     given = dataclasses.replace(setup(tmp_path / "q", acts, machine), order=b"the order\n")
     with Guest(given, Limits(host_s=60)) as guest:
         channel = guest._channel.read_bytes()
         assert guest.output_bytes() == 0
-    assert len(channel) == machine.model.channel_bytes
+    assert len(channel) == CHANNEL_BYTES
     assert channel[start : start + 8] == (10).to_bytes(8, "little")
     assert channel[start + 4096 :].rstrip(b"\0") == b"the order\n"
     assert not channel[:start].strip(b"\0")
 
 
-def test_a_channel_in_memory_beyond_its_limit_ends_the_machine(tmp_path: Path) -> None:
-    (tmp_path / "memory").write_bytes((501).to_bytes(8, "little"))
-    acts = f'cat {tmp_path}/memory >"$channel"; exec sleep 100'
-    run = boot(
-        setup(tmp_path / "q", acts, EmulatedMachine(architecture="aarch64")), Limits(channel_bytes=500, host_s=60)
+@pytest.mark.parametrize(("architecture", "room"), [("x86_64", 64), ("aarch64", 64), ("riscv64", 60)])
+def test_output_that_does_not_fit_into_the_channel_is_the_reason(architecture: str, room: int) -> None:
+    report = "\nswapstone-init: can't write to the channel: error 28\n"
+    assert judge_end(67, report, "", MACHINE_MODELS[architecture]) == (
+        GuestEnd.FLOODED,
+        f"what it printed does not fit into the {room} MiB of its channel, where a byte that is no visible ASCII character takes three",
     )
-    assert (run.end, run.reason) == (GuestEnd.FLOODED, "it wrote more than 500 bytes to its channel")
+
+
+def test_a_length_beyond_the_channel_is_cut(tmp_path: Path) -> None:
+    (tmp_path / "memory").write_bytes((1 << 62).to_bytes(8, "little").ljust(4096) + WHOLE)
+    run = boot(setup(tmp_path / "q", f'cat {tmp_path}/memory >"$memory"; exit 65'), Limits())
+    assert (run.end, run.output) == (GuestEnd.FINISHED, WHOLE)
 
 
 def test_output_beyond_its_limit_ends_the_machine(tmp_path: Path) -> None:
@@ -216,8 +220,6 @@ def test_output_beyond_its_limit_ends_the_machine(tmp_path: Path) -> None:
     assert run.end is GuestEnd.FLOODED
     assert run.reason == "it wrote more than 5000 bytes to its console"
     assert run.console.startswith("yyyyyyyyyyyy\n")
-    run = boot(setup(tmp_path / "r", 'while :; do echo y >>"$channel"; done'), Limits(channel_bytes=500))
-    assert run.reason == "it wrote more than 500 bytes to its channel"
 
 
 def test_a_machine_that_hangs_is_stopped(tmp_path: Path) -> None:
@@ -274,6 +276,11 @@ def test_a_missing_emulator_names_the_package() -> None:
             "QEMU emulator version 8.0.0",
             'case "$*" in *,rr=record,*) echo no replay >&2; exit 1 ;; esac',
             "on the virtual clock: no replay",
+        ),
+        (
+            "QEMU emulator version 8.0.0",
+            'case "$*" in *" -M pc,i8042=off "*" -device ivshmem-plain,"*) echo no ivshmem >&2; exit 1 ;; esac',
+            "on the virtual clock: no ivshmem",
         ),
         ("QEMU emulator version 8.0.0", "exit 3", "on the virtual clock: status 3"),
     ],

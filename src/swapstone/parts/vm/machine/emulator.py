@@ -9,17 +9,21 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from swapstone.core.model import MOST_PROCESSORS, USUAL_MEMORY_BYTES, FrozenStruct, UnavailableError, UserError, unknown
 from swapstone.core.model.safe_text import safe
+from swapstone.core.model.temporary_folder import TemporaryFolder
 
 CHANNEL_START = 4096
-"""Offset of the output in a channel that is memory; as in native/port/virtual_machine.c."""
+"""Offset of the output in the channel, whose first 8 bytes are its length; as in native/port/virtual_machine.c."""
 
-_CHANNEL_BYTES = 16 << 20  # native/port/virtual_machine.c
-_ORDER_START = 12 << 20  # ORDER_START there
+CHANNEL_BYTES = 64 << 20
+"""Size of the memory that a guest writes its output to, as in native/port/virtual_machine.h: for any 16 MiB that a program prints, because
+no byte takes more than three, and the answers beside them."""
+
+_ORDER_START = CHANNEL_BYTES - (4 << 20)  # ORDER_START in native/port/virtual_machine.c
 
 
 class MachineModel(FrozenStruct, frozen=True, kw_only=True):
@@ -33,9 +37,7 @@ class MachineModel(FrozenStruct, frozen=True, kw_only=True):
         options: of the kernel's command line.
         firmware: the firmware files that QEMU loads.
         ended_well: QEMU's exit status if the first process ended without an error; 0 where the kernel powers off in either case.
-        channel_bytes: size of the shared memory that is the channel. Its first 8 bytes are the length of the output, which starts at
-            `CHANNEL_START`. 0 if the channel is a file that grows.
-        order_start: offset of the order in that memory: 8 bytes with its length, and from the next page on its text. 0 if the order is a
+        order_start: offset of the order in the channel: 8 bytes with its length, and from the next page on its text. 0 if the order is a
             file of fw_cfg.
         snapshots: whether a saved machine continues when it is restored.
         awake: options of the kernel's command line that keep an idle processor executing instructions; empty if none are known.
@@ -49,18 +51,24 @@ class MachineModel(FrozenStruct, frozen=True, kw_only=True):
     options: tuple[str, ...]
     firmware: tuple[str, ...] = ()
     ended_well: int = 0
-    channel_bytes: int = 0
     order_start: int = 0
     snapshots: bool = True
     awake: tuple[str, ...] = ()
 
+    def device_options(self, files: Mapping[str, str]) -> tuple[str, ...]:
+        """Return `devices` with the paths of ``channel`` and ``order``."""
+        found = self.devices
+        for name in ("channel", "order"):
+            found = tuple(device.replace(f"={{{name}}}", f"={files[name].replace(',', ',,')}") for device in found)
+        return found
 
-_PCI_DEVICES = (
-    *("-object", f"memory-backend-file,id=channel,mem-path={{channel}},size={_CHANNEL_BYTES},share=on"),
-    *("-device", "i6300esb,addr=1"),
+
+_CHANNEL = (
+    *("-object", f"memory-backend-file,id=channel,mem-path={{channel}},size={CHANNEL_BYTES},share=on"),
     *("-device", "ivshmem-plain,addr=2,memdev=channel,master=on"),
 )
-_VIRT_DEVICES = (*_PCI_DEVICES, "-fw_cfg", "name=opt/swapstone/order,file={order}")
+_ORDER = ("-fw_cfg", "name=opt/swapstone/order,file={order}")
+_PCI_DEVICES = ("-device", "i6300esb,addr=1", *_CHANNEL)
 _VIRT_OPTIONS = ("cryptomgr.notests", "rodata=off", "rcupdate.rcu_expedited=1")
 
 MACHINE_MODELS: dict[str, MachineModel] = {
@@ -69,12 +77,7 @@ MACHINE_MODELS: dict[str, MachineModel] = {
         machine="pc,i8042=off",
         cpu="qemu64",
         cpu_flags=("ssse3", "sse4_1", "sse4_2", "avx", "avx2", "bmi2", "avx512vl", "avx512bw", "erms", "fsrm", "rtm"),
-        devices=(
-            *("-debugcon", "file:{channel}"),
-            *("-device", "isa-debug-exit,iobase=0xf4,iosize=1"),
-            *("-device", "ib700"),
-            *("-fw_cfg", "name=opt/swapstone/order,file={order}"),
-        ),
+        devices=("-device", "isa-debug-exit,iobase=0xf4,iosize=1", "-device", "ib700", *_CHANNEL, *_ORDER),
         options=(
             *("console=ttyS0", "reboot=t", "no_timer_check", "tsc=reliable", "cryptomgr.notests", "rodata=off"),
             *("initcall_blacklist=load_system_certificate_list,init_blk_tracer", "rcupdate.rcu_expedited=1"),
@@ -95,9 +98,8 @@ MACHINE_MODELS: dict[str, MachineModel] = {
         machine="virt",
         cpu="cortex-a72",
         cpu_flags=("atomics", "sve", "sve2", "mops"),
-        devices=_VIRT_DEVICES,
+        devices=(*_PCI_DEVICES, *_ORDER),
         options=("console=ttyAMA0", *_VIRT_OPTIONS),
-        channel_bytes=_CHANNEL_BYTES,
         awake=("nohlt", "cpuidle.off=1"),
     ),
     "arm": MachineModel(
@@ -106,9 +108,8 @@ MACHINE_MODELS: dict[str, MachineModel] = {
         machine="virt,highmem=off",
         cpu="cortex-a15",
         cpu_flags=("neon", "vfp"),
-        devices=_VIRT_DEVICES,
+        devices=(*_PCI_DEVICES, *_ORDER),
         options=("console=ttyAMA0", *_VIRT_OPTIONS),
-        channel_bytes=_CHANNEL_BYTES,
     ),
     "riscv64": MachineModel(
         program="qemu-system-riscv64",
@@ -119,7 +120,6 @@ MACHINE_MODELS: dict[str, MachineModel] = {
         devices=_PCI_DEVICES,
         options=("console=ttyS0", *_VIRT_OPTIONS),
         firmware=("opensbi-riscv64-generic-fw_dynamic.bin",),
-        channel_bytes=_CHANNEL_BYTES,
         order_start=_ORDER_START,
         snapshots=False,  # in QEMU 7.2 a restored machine never gets another timer interrupt
     ),
@@ -248,7 +248,11 @@ class Emulator(FrozenStruct, frozen=True, kw_only=True):
     @property
     def command(self) -> tuple[str, ...]:
         """The program, with the options that name its firmware."""
-        return (self.path, *(word for folder in self.data for word in ("-L", folder)))
+        return _command(self.path, self.data)
+
+
+def _command(path: str, data: Iterable[str]) -> tuple[str, ...]:
+    return (path, *(word for folder in data for word in ("-L", folder)))
 
 
 def clock_options(ns_per_instruction: int, *, recorded: bool = True) -> tuple[str, ...]:
@@ -360,7 +364,7 @@ SEVERAL_HINT = (
 
 @functools.cache
 def _examine(path: str, data: tuple[str, ...], family: MachineModel, _stamp: tuple[int, int]) -> Emulator:
-    """Read an emulator's version, and start an empty machine with the options of a run."""
+    """Read an emulator's version, and start a machine without a kernel, with the clock and the devices of a run."""
     version = (_ask([path, "--version"]).stdout.splitlines() or [""])[0]
     found = _VERSION.search(version)
     if not found:
@@ -369,10 +373,14 @@ def _examine(path: str, data: tuple[str, ...], family: MachineModel, _stamp: tup
         raise UnavailableError(
             f"{path} is too old: {version}.", f"The virtual clock needs QEMU {OLDEST[0]}.{OLDEST[1]} or newer."
         )
-    tried = _ask(
-        [path, *BARE, *clock_options(1), "-M", "none", "-qmp", "stdio"],
-        '{"execute":"qmp_capabilities"}\n{"execute":"quit"}\n',
-    )
+    with TemporaryFolder("vm") as room:
+        files = {name: str(room / name) for name in ("channel", "order")}
+        Path(files["order"]).touch()
+        machine = ("-M", family.machine, "-cpu", family.cpu, *family.device_options(files))
+        tried = _ask(
+            [*_command(path, data), *BARE, *clock_options(1), *machine, "-S", "-qmp", "stdio"],
+            '{"execute":"qmp_capabilities"}\n{"execute":"quit"}\n',
+        )
     if tried.returncode != 0:
         words = tried.stderr.strip().splitlines()[-1:] or [f"status {tried.returncode}"]
         raise UnavailableError(f"{path} can't emulate a machine on the virtual clock: {words[0]}")

@@ -26,6 +26,7 @@ from swapstone.core.model.temporary_folder import TemporaryFolder
 from swapstone.parts.vm.factors.kernel import kept_options
 from swapstone.parts.vm.machine.emulator import (
     BARE,
+    CHANNEL_BYTES,
     CHANNEL_START,
     EmulatedMachine,
     Emulator,
@@ -72,11 +73,10 @@ class Setup:
 
 @dataclasses.dataclass(frozen=True)
 class Limits:
-    """What ends a machine from outside: host time, bytes of output, and the event `stop`."""
+    """What ends a machine from outside: host time, bytes on its console, and the event `stop`."""
 
     host_s: float = HOST_LIMIT_S
     console_bytes: int = 1 << 20
-    channel_bytes: int = 128 << 20
     stop: threading.Event = dataclasses.field(default_factory=threading.Event, compare=False)
 
 
@@ -122,9 +122,6 @@ def arguments(machine: EmulatedMachine, files: Mapping[str, str], *, saving: boo
         saving: for a machine that can be saved, whose clock may be wrong.
     """
     family = machine.model
-    devices = [device.replace(":{channel}", f":{files['channel']}") for device in family.devices]
-    for name in ("channel", "order"):
-        devices = [device.replace(f"={{{name}}}", f"={files[name].replace(',', ',,')}") for device in devices]
     return (
         *BARE,
         *(
@@ -143,7 +140,7 @@ def arguments(machine: EmulatedMachine, files: Mapping[str, str], *, saving: boo
             f"{machine.memory_bytes >> 20}M",
         ),
         *("-kernel", files["kernel"], "-initrd", files["initrd"], "-serial", f"file:{files['console']}"),
-        *devices,
+        *family.device_options(files),
         *(_TURNS if machine.processors > 1 else ()),
         *("-append", " ".join(kernel_command_line(machine))),
     )
@@ -208,7 +205,7 @@ class Guest:
         self._console, self._channel, self._complaints = (folder / name for name in ("console", "channel", "stderr"))
         (folder / "order").write_bytes(setup.order)
         if start := self._model.order_start:
-            _write_order(self._channel, start, setup.order, self._model.channel_bytes)
+            _write_order(self._channel, start, setup.order)
         files = {name: str(folder / name) for name in ("order", "console", "channel")}
         files |= {"kernel": str(setup.kernel), "initrd": str(setup.initrd)}
         self._until = time.monotonic() + limits.host_s
@@ -243,12 +240,8 @@ class Guest:
             LimitReached: one is exceeded.
         """
         limits = self._limits
-        for size, most, name in (
-            (_size(self._console), limits.console_bytes, "console"),
-            (self.output_bytes(), limits.channel_bytes, "channel"),
-        ):
-            if size > most:
-                raise LimitReached(GuestEnd.FLOODED, f"it wrote more than {most} bytes to its {name}")
+        if self._console.exists() and self._console.stat().st_size > limits.console_bytes:
+            raise LimitReached(GuestEnd.FLOODED, f"it wrote more than {limits.console_bytes} bytes to its console")
         if limits.stop.is_set():
             raise LimitReached(GuestEnd.STOPPED, "it was stopped")
         if time.monotonic() > self._until:
@@ -258,8 +251,6 @@ class Guest:
 
     def output_bytes(self) -> int:
         """Return the size of its channel's output in bytes."""
-        if not self._model.channel_bytes:
-            return _size(self._channel)
         try:
             with self._channel.open("rb") as handle:
                 return int.from_bytes(handle.read(8), "little")
@@ -269,8 +260,8 @@ class Guest:
     def _output(self) -> bytes:
         """Return its channel's output."""
         with self._channel.open("rb") as handle:
-            handle.seek(CHANNEL_START if self._model.channel_bytes else 0)
-            return handle.read(self.output_bytes())
+            handle.seek(CHANNEL_START)
+            return handle.read(min(self.output_bytes(), CHANNEL_BYTES))
 
     def wait(self) -> GuestRun:
         """Wait until it ends or exceeds a limit."""
@@ -311,18 +302,13 @@ class Guest:
         self._folder.close()
 
 
-def _write_order(channel: Path, start: int, order: bytes, channel_bytes: int) -> None:
+def _write_order(channel: Path, start: int, order: bytes) -> None:
     """Create the memory of a channel with an order in it; see `MachineModel`."""
     with channel.open("wb") as handle:
-        handle.truncate(channel_bytes)
+        handle.truncate(CHANNEL_BYTES)
         for at, content in ((start, len(order).to_bytes(8, "little")), (start + CHANNEL_START, order)):
             handle.seek(at)
             handle.write(content)
-
-
-def _size(path: Path) -> int:
-    """Return a file's size in bytes; 0 if it does not exist."""
-    return path.stat().st_size if path.exists() else 0
 
 
 def last_lines(text: str) -> str:
@@ -332,6 +318,10 @@ def last_lines(text: str) -> str:
 
 _NOT_UNPACKED = "Initramfs unpacking failed: write error"
 """The kernel's message (init/initramfs.c) when the file system in memory is full. It boots with the files that were unpacked before."""
+
+
+_CHANNEL_FULL = "can't write to the channel: error 28"
+"""What the first process reports then (native/guest/init.c)."""
 
 
 def judge_end(status: int, console: str, complaints: str, family: MachineModel) -> tuple[GuestEnd, str]:
@@ -352,6 +342,11 @@ def judge_end(status: int, console: str, complaints: str, family: MachineModel) 
         return GuestEnd.PANICKED, f"its kernel panicked: {panic[1].strip()}"
     if _NOT_UNPACKED in console:
         return GuestEnd.INIT_FAILED, "its files did not fit into its memory; add memory (--memory)"
+    if reported and reported[1].strip() == _CHANNEL_FULL:
+        room = (family.order_start or CHANNEL_BYTES) >> 20
+        return GuestEnd.FLOODED, (
+            f"what it printed does not fit into the {room} MiB of its channel, where a byte that is no visible ASCII character takes three"
+        )
     if reported:
         return GuestEnd.INIT_FAILED, f"its first process reports: {_named_error(reported[1].strip())}"
     if status == family.ended_well:
