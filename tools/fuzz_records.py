@@ -71,6 +71,7 @@ from swapstone.parts.vm.machine.emulator import MACHINE_MODELS
 from swapstone.parts.vm.machine.guest import decode_channel
 from swapstone.parts.vm.machine.qemu import LimitReached, judge_end, last_lines
 from swapstone.parts.vm.machine.run_cache import decode_run
+from swapstone.parts.vm.machine.run_output import kernel_fault
 from swapstone.parts.vm.machine.snapshot import decode_message
 
 # Agent, workloads, guest
@@ -108,6 +109,13 @@ def _encoded(text: str) -> str:
     return "".join(c if "!" <= c <= "~" and c != "%" else f"%{ord(c):02X}" for c in text) or "%"
 
 
+_AFTER = {
+    "/proc/uptime": "2.75",
+    "/proc/sys/kernel/tainted": "640\n",
+    "/dev/kmsg": "4,512,9000000,-;WARNING: CPU: 0 PID: 81 at kernel/x.c:7 odd+0x1/0x2\n SUBSYSTEM=x\n",
+}
+
+
 def _guest() -> tuple[bytes, ...]:
     counters = {
         "/proc/stat": "cpu  10 0 20 400 5 0 1 7\ncpu0 10 0 20 400 5 0 1 7\n",
@@ -119,6 +127,7 @@ def _guest() -> tuple[bytes, ...]:
         "/sys/block/zram0/comp_algorithm": "lzo [lz4] zstd\n",
         "/sys/kernel/debug/sched/preempt": "none (voluntary) full\n",
         "/sys/module/planted/parameters/sections": "4\n",
+        "/proc/sys/kernel/tainted": "512\n",
     }
     before = [
         *("swapstone-goes-on", "swapstone-guest 1", "system Linux", "release 6.1.0", "version #1%20SMP"),
@@ -128,7 +137,7 @@ def _guest() -> tuple[bytes, ...]:
     ]
     after = [
         *("swapstone-after 1", "beside 0 1", "words /tmp/beside-0.log no%0A"),
-        *(f"after {path} {_encoded(text)}" for path, text in (counters | {"/proc/uptime": "2.75"}).items()),
+        *(f"after {path} {_encoded(text)}" for path, text in (counters | _AFTER).items()),
         "swapstone-end",
     ]
     answer = encode_answer_header() + encode_answer(_ANSWER)
@@ -141,7 +150,7 @@ def _channel(data: bytes) -> object:
     facts = answers[0].facts if answers else ()
     evidence = Evidence(interp=None, objects=(), machine=report.pairs(), facts=facts)
     levels = [factor.observe(evidence) for factor in all_factors()]
-    return report, answers, levels, [missing_load(load, evidence) for load in LOADS]
+    return report, answers, levels, [missing_load(load, evidence) for load in LOADS], kernel_fault(report)
 
 
 def repair_answers(data: bytes) -> bytes:

@@ -224,10 +224,31 @@ static void write_counters(const char *word) {
         "/sys/kernel/config/nullb/nullb1/mbps",
         "/sys/kernel/debug/sched/preempt",
         "/sys/module/planted/parameters/sections",
+        "/proc/sys/kernel/tainted",
     };
     for (size_t i = 0; i < sizeof files / sizeof *files; i++)
         write_file_content(word, files[i], FILE_BYTES);
     flush();
+}
+
+/* Writes the first warnings and errors that the kernel logged since `fd` was opened; nothing without any. A
+ * message begins with its level: from 0, an emergency, to 4, a warning. That of a program has two digits. */
+static void write_kernel_log(int fd) {
+    static char log[FILE_BYTES], message[FILE_BYTES];
+    size_t used = 0;
+    long size;
+
+    while (fd >= 0 && ((size = port_read(fd, message, sizeof message)) > 0 || size == -PORT_E_PIPE)) {
+        if (size < 2 || message[0] > '4' || message[1] != ',' || used + (size_t)size > sizeof log)
+            continue;
+        __builtin_memcpy(log + used, message, (size_t)size);
+        used += (size_t)size;
+    }
+    if (!used)
+        return;
+    text_print(write_byte, "after /dev/kmsg ");
+    text_encode(log, used, write_byte);
+    write_byte('\n');
 }
 
 static void write_identity(int64_t now_ns) {
@@ -454,7 +475,7 @@ static void wait_before(int64_t settle_ns, int64_t delay_ns) {
             port_poll(NULL, 0, left_ns);
 }
 
-static void measure(const char *plan, size_t size, int64_t limit_ms) {
+static void measure(const char *plan, size_t size, int64_t limit_ms, int kernel_log) {
     write_whole_file("/plan", plan, size);
     write_counters("before");
     int answers, agent = start_agent(&answers);
@@ -462,6 +483,7 @@ static void measure(const char *plan, size_t size, int64_t limit_ms) {
     text_print(write_byte, "swapstone-after 1\n");
     end_agent(agent);
     write_counters("after");
+    write_kernel_log(kernel_log);
 }
 
 int port_main(int count, char **arguments) {
@@ -479,6 +501,7 @@ int port_main(int count, char **arguments) {
     long size = port_read_order(order, ORDER_BYTES);
     require_success(size, "can't read ", "the order");
     int64_t start_ns = port_now_ns();
+    int kernel_log = port_open_kernel_log();
     const char *lines = text_after(order, ORDER_HEADER "\n");
     if (!lines)
         fail("the order is invalid: ", "its first line is not '" ORDER_HEADER "'", 0);
@@ -500,7 +523,7 @@ int port_main(int count, char **arguments) {
         while ((text = take_text(&at, "beside ")))
             start_beside(text);
         wait_before(settle_ms * 1000000, delay_ns);
-        measure(at, (size_t)(order + size - at), limit_ms);
+        measure(at, (size_t)(order + size - at), limit_ms, kernel_log);
     }
     text_print(write_byte, "swapstone-end\n");
     flush();

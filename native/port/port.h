@@ -19,6 +19,7 @@ enum {
     PORT_E_NOMEM = 12,
     PORT_E_CHILD = 10,
     PORT_E_NOSPC = 28,
+    PORT_E_PIPE = 32,
     PORT_E_OPNOTSUPP = 95,
 };
 

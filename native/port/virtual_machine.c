@@ -13,6 +13,8 @@ enum {
     RND_ADD_ENTROPY = 0x40085203,
     RND_RESEED = 0x5207, /* RNDRESEEDCRNG */
     SYSLOG_READ_ALL = 3,
+    OPEN_NONBLOCKING = 04000 | 02000000, /* O_RDONLY, O_NONBLOCK, O_CLOEXEC */
+    SEEK_FROM_END = 2,
     REBOOT_MAGIC = (int)0xfee1dead,
     REBOOT_MAGIC_2 = 672274793,
     REBOOT_POWER_OFF = 0x4321fedc,
@@ -34,6 +36,14 @@ int port_load_module(const char *path) {
 
 long port_read_kernel_log(char *buffer, size_t size) {
     return SYSCALL3(NR_SYSLOG, SYSLOG_READ_ALL, buffer, size);
+}
+
+int port_open_kernel_log(void) {
+    int fd = (int)SYSCALL4(NR_OPENAT, AT_FDCWD, "/dev/kmsg", OPEN_NONBLOCKING, 0);
+
+    if (fd >= 0)
+        SYSCALL3(NR_LSEEK, fd, 0, SEEK_FROM_END);
+    return fd;
 }
 
 int port_uname(struct port_utsname *identity) {

@@ -15,6 +15,9 @@ int port_mount(const char *type, const char *where);
 int port_load_module(const char *path);
 /* Reads the last messages of the kernel's log (syslog(2)), at most `size` bytes. Returns their number. */
 long port_read_kernel_log(char *buffer, size_t size);
+/* Opens /dev/kmsg, from which port_read then reads one message at a time of those that are logged from now
+ * on, without waiting for more. */
+int port_open_kernel_log(void);
 /* struct utsname of uname(2): six zero-terminated texts. The indices of those that are used are named. */
 enum {
     PORT_SYSTEM,

@@ -200,6 +200,11 @@ SOURCES: dict[str, str] = {
                     }
             return 0;
         }""",
+    # sets the flag of a warning in its kernel's taints
+    "taints": r"""
+        #include <fcntl.h>
+        #include <unistd.h>
+        int main(void) { return write(open("/proc/sys/kernel/tainted", O_WRONLY), "512\n", 4) != 4; }""",
     # as many threads as its argument count to 5 million
     "counts": r"""
         #include <pthread.h>
@@ -230,7 +235,7 @@ def build(folder: Path, name: str, *options: str, compiler: str = "cc") -> Path:
 
 
 ON_EACH_TARGET = ("empty", "crash")
-IN_MACHINES = ("works", "empty", "naps", "spins", "panics", "floods", "prints", "emits", "counts", "hoards")
+IN_MACHINES = ("works", "empty", "naps", "spins", "panics", "floods", "prints", "emits", "taints", "counts", "hoards")
 
 
 def contract_programs(shared: Shared, compiler: str = "cc") -> dict[str, Path]:

@@ -138,6 +138,11 @@ def test_a_panic_is_a_failed_run_with_the_console_text(vm: VmFixture) -> None:
     assert vm.run("empty").outcome is ProcessOutcome.EXITED  # the next run is not affected
 
 
+def test_a_kernel_that_a_trial_taints_is_a_failed_run(vm: VmFixture) -> None:
+    fails(vm, "taints", r"its kernel reports: the trial tainted it \(W, tainted-kernels.rst\)")
+    assert vm.run("empty").outcome is ProcessOutcome.EXITED
+
+
 EMITTED = bytes((i * 167 + i // 256) % 256 for i in range(1 << 16))
 
 

@@ -18,7 +18,7 @@ from swapstone.core.model import Trial, UserError, WireError
 from swapstone.core.model.cpio import archive, folder
 from swapstone.core.run.trials_ahead import TrialsAhead
 from swapstone.core.targets import MachineConfig, MachineConfigError, TargetError
-from swapstone.core.wire import AgentAnswer, ProcessOutcome, TrialRequest
+from swapstone.core.wire import AgentAnswer, ProcessOutcome, TrialRequest, encode_text
 from swapstone.parts.vm.machine import snapshot
 from swapstone.parts.vm.machine.boot_image import VmImage
 from swapstone.parts.vm.machine.emulator import EmulatedMachine
@@ -188,6 +188,61 @@ def test_a_missing_answer_is_an_error(bench: Bench) -> None:
     (bench.room / "few").write_bytes(GREETING + AFTER + END)
     with pytest.raises(TargetError, match="wrote 0 answers"):
         bench.run()
+
+
+LOGGED = (
+    ("4,512,9000000,-;WARNING: CPU: 0 PID: 81 at kernel/x.c:7 odd+0x1/0x2", True),
+    ("1,512,9,-;BUG: kernel NULL pointer dereference, address: 0000000000000000\n SUBSYSTEM=x", True),
+    ("0,512,9,-;watchdog: BUG: soft lockup - CPU#0 stuck for 26s! [p:81]", True),
+    ("3,512,9,-;rcu: INFO: rcu_sched self-detected stall on CPU", True),
+    ("2,512,9,-;kernel BUG at lib/list_debug.c:26!", True),
+    ("0,512,9,-;Internal error: Oops: 96000004 [#1] SMP", True),
+    ("1,512,9,-;Unable to handle kernel paging request at virtual address 1", True),
+    ("3,512,9,-;INFO: task p:81 blocked for more than 120 seconds.", True),
+    ("4,512,9,-;planted: loading out-of-tree module taints kernel.", False),
+    ("4,512,9,-;p invoked oom-killer: gfp_mask=0x0\n NOTE=WARNING: of a property", False),
+    ("4,512,9,-;random: WARNING: of no fault", False),
+    ("4,512,9,-;BUGS are looked for", False),
+)
+
+
+@pytest.mark.parametrize(("log", "is_fault"), LOGGED)
+def test_a_kernel_that_failed_in_the_trial_fails_the_run(bench: Bench, log: str, is_fault: bool) -> None:
+    message = log.partition(";")[2].partition("\n")[0]
+    output = bench.room / "logged"
+    output.write_bytes(
+        WHOLE.replace(
+            END, b"after /dev/kmsg " + encode_text(f"4,511,8,-;before\n{log}\n4,513,9,-;then\n") + b"\n" + END
+        )
+    )
+    bench.acts = f'cat {output} >"$channel"; exit 65'
+    if not is_fault:
+        assert bench.run().outcome is ProcessOutcome.EXITED
+        return
+    with pytest.raises(TargetError) as caught:
+        bench.run()
+    assert caught.value.message == f"The virtual machine failed: its kernel reports: {message}."
+    assert caught.value.console.splitlines() == [message, "then"]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "flags"),
+    [("0", "0", ""), ("4096", "4096", ""), ("512", "0", ""), ("4096", "4736", "DW"), ("0", "1", "P"), ("x", "1", "")],
+)
+def test_a_trial_that_taints_the_kernel_fails(bench: Bench, before: str, after: str, flags: str) -> None:
+    name = b"/proc/sys/kernel/tainted "
+    lines = b"before " + name + before.encode() + b"%0A\n", b"after " + name + after.encode() + b"%0A\n"
+    output = bench.room / "tainted"
+    whole = WHOLE.replace(b"before /proc/uptime", lines[0] + b"before /proc/uptime").replace(END, lines[1] + END)
+    output.write_bytes(whole)
+    bench.acts = f'cat {output} >"$channel"; exit 65'
+    if flags:
+        with pytest.raises(
+            TargetError, match=rf"its kernel reports: the trial tainted it \({flags}, tainted-kernels.rst\)\.$"
+        ):
+            bench.run()
+    else:
+        assert bench.run().outcome is ProcessOutcome.EXITED
 
 
 def test_a_failed_preparation_is_not_an_error_of_the_target(bench: Bench) -> None:
