@@ -12,6 +12,7 @@ from tools.small_elf import AARCH64, small_elf
 
 from swapstone.core.factors import parse_choice
 from swapstone.core.model import Direction, Metric, PrintedNumber, Quantity, UserError
+from swapstone.core.model.profile import Frame
 from swapstone.core.session.option_values import parse_age_s, parse_confidence, parse_duration_ns, parse_ratio
 from swapstone.core.session.outcome import parse_fail_if
 from swapstone.core.session.parameters import parse_free_factors, parse_parameters
@@ -53,12 +54,12 @@ from swapstone.parts.explain.instruments import (
 from swapstone.parts.explain.instruments.function_names import FunctionKey
 from swapstone.parts.explain.instruments.instruction_kinds import PROCESSORS, Processor
 from swapstone.parts.explain.instruments.traced_run import Region
-from swapstone.parts.explain.model.explanation import Frame
 from swapstone.parts.explain.model.instruction_counts import (
     KERNEL_CODE,
     PROGRAM,
     InstructionExplanation,
     InstructionPaths,
+    counted_profiles,
 )
 from swapstone.parts.explain.model.wakeup_paths import WakeupExplanation
 from swapstone.parts.explain.report import instruction_explanation, wakeup_explanation
@@ -192,7 +193,7 @@ def _paths_of_row(data: bytes) -> object:
     found = explanation_files._decoded(data, InstructionPaths)
     if row is None or found is None or found.problem() or not found.is_of(row):
         raise UserError("It can't be read.")
-    return folded_difference(*found.profiles(row))
+    return folded_difference(*counted_profiles(row, found)), instruction_explanation.compared(row, found)
 
 
 def _kallsyms(data: bytes) -> object:
@@ -212,7 +213,8 @@ def _counted_row(data: bytes) -> object:
     found = explanation_files._decoded(data, InstructionExplanation)
     if found is None or found.problem():
         raise UserError("It can't be read.")
-    return instruction_explanation.document_of(found), instruction_explanation.summary_of(found, [])
+    split = instruction_explanation.compared(found)
+    return instruction_explanation.document_of(found, split), instruction_explanation.summary_of(found, [])
 
 
 def _build_output(data: bytes) -> object:

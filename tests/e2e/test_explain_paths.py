@@ -142,12 +142,16 @@ def test_a_flame_graph_has_the_calls_and_the_instructions_of_the_table(
     again = api.load(record).explain("*", metric="wall")  # in this process: each command would draw all graphs anew
     assert (folder / "paths.json").stat().st_mtime_ns == stamp, "what is stored was measured again"
     shown = again.report()
-    assert "of the difference is in the program (spin)" in " ".join(shown.split())
+    assert re.search(
+        r": spin, called by inner, executes \S+ \w more, \d+ % of the difference\.", " ".join(shown.split())
+    )
     assert "modelled processor" not in shown
+    leading = again.difference.leading() if again.difference else None
+    assert leading and (leading.frame.symbol, leading.own.difference) == ("spin", 2 * (MANY - FEW))
     written = {path.name for path in again.profiles("instructions")}
     assert written >= {"instructions-difference.html", "instructions-baseline.speedscope.json"}
     summary = swapstone(tmp_path, "show", str(record), "--all").stdout
-    assert "in the program (spin)" in " ".join(summary.split())
+    assert re.search(r": spin executes \S+ \w more, \d+ % of the difference\.", " ".join(summary.split()))
     assert "instructions-difference.html" in swapstone(tmp_path, "report", str(record), "--format", "markdown").stdout
     if exhaustive:  # it writes all graphs first
         refused = swapstone(tmp_path, "profile", str(record), "wall", "--only", "*", "--off-cpu", expect=2)

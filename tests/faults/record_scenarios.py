@@ -372,6 +372,7 @@ def _explain_counts(record: Path) -> None:
 
     from swapstone.core.record import load
     from swapstone.parts.explain.model.instruction_counts import InstructionExplanation, InstructionPaths
+    from swapstone.parts.explain.report.instruction_explanation import compared, document_of
     from swapstone.parts.explain.session import explanation_files
 
     view = load(record)
@@ -385,4 +386,5 @@ def _explain_counts(record: Path) -> None:
         paths = msgspec.structs.replace(paths, chain=view.last_chain)
         files = {explanation_files.COUNTS: found.encoded(), explanation_files.PATHS: paths.encoded()}
         explanation_files.store(folder, files)
-    explanation_files.write(folder, explanation_files.count_pages(found, paths))
+    printed = document_of(found, compared(found, paths))
+    explanation_files.write(folder, explanation_files.count_pages(printed, found, paths))

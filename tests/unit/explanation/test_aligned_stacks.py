@@ -8,9 +8,11 @@ import re
 
 import pytest
 
+from swapstone.core.comparison.profile_difference import Weights, difference
+from swapstone.core.model.profile import KERNEL, OWN_OBJECT, Frame, Profile, Stack
 from swapstone.parts.explain.explanation.cost_classes import load_classes
-from swapstone.parts.explain.explanation.profile_formats import aligned, aligned_label, canonical
-from swapstone.parts.explain.model.explanation import KERNEL, OWN_OBJECT, Frame, Ledger, Profile, Stack
+from swapstone.parts.explain.explanation.profile_formats import aligned, aligned_label, canonical, with_common_names
+from swapstone.parts.explain.model.explanation import Ledger
 from swapstone.parts.explain.report import flame_graph
 
 GLIBC, MUSL = "libc.so.6", "ld-musl-x86_64.so.1"
@@ -101,6 +103,19 @@ def test_sums_stay_and_equal_stacks_are_added_up() -> None:
     both = profile({stack("__GI___libc_write", *WRITE): 1.0, stack("write", *WRITE): 2.0})
     _, found, _ = aligned(both, both)
     assert [one.weight for one in found.stacks] == [3.0]
+
+
+def test_functions_of_two_libraries_that_do_the_same_work_are_one_in_a_difference() -> None:
+    strlen, getppid = ("main[p]", "__strlen_sse2"), ("main[p]", "__GI___getppid", *ENTRY)
+    before = profile({stack(*strlen): 30.0, stack(*getppid): 7.0, stack("main[p]", "[unknown]"): 4.0})
+    after = profile(
+        {stack("main[p]", "strlen", library=MUSL): 70.0, stack("main[p]", "getppid", *ENTRY, library=MUSL): 7.0}
+    )
+    found = {one.frame.symbol: one for one in difference(*with_common_names(before, after)).frames}
+    assert found.keys() == {"main", "strlen", "getppid", "below main", *(name.removesuffix("[k]") for name in ENTRY)}
+    assert found["strlen"].own == Weights(30, 70) and found["strlen"].frame.object == "C library"
+    assert not found["getppid"].inclusive.difference and found["below main"].own == Weights(4, 0)
+    assert with_common_names(before, before) == (before, before), "names of one library stay"
 
 
 def test_the_page_states_why_its_total_is_not_the_ledgers() -> None:

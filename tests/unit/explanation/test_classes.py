@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from swapstone.core.model import UserError
+from swapstone.core.model.profile import KERNEL, OWN_OBJECT, Frame, Profile, Stack
 from swapstone.parts.explain.explanation.cost_classes import (
     CostClasses,
     decode_classes,
@@ -16,7 +17,7 @@ from swapstone.parts.explain.explanation.cost_classes import (
     without_clone_suffixes,
 )
 from swapstone.parts.explain.instruments.symbol_tables import table_of
-from swapstone.parts.explain.model.explanation import KERNEL, OWN_OBJECT, Count, Frame, Profile, Stack
+from swapstone.parts.explain.model.explanation import Count
 
 GLIBC, MUSL = "libc.so.6", "libc.so"
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from swapstone.core.model.profile import KERNEL, OWN_OBJECT, Frame, Profile, Stack
 from swapstone.parts.explain.explanation.call_names import plain_name
 from swapstone.parts.explain.explanation.cost_classes import load_classes
 from swapstone.parts.explain.explanation.evidence import Sides
@@ -14,20 +15,15 @@ from swapstone.parts.explain.explanation.instruction_work import instruction_wor
 from swapstone.parts.explain.instruments.perf import MeasuredWindows
 from swapstone.parts.explain.instruments.waits import WaitChains
 from swapstone.parts.explain.model.explanation import (
-    KERNEL,
     LISTED_FUNCTIONS,
-    OWN_OBJECT,
     Amount,
     ElapsedTime,
     Explanation,
-    Frame,
     InstrumentResult,
     MissingInstrument,
-    Profile,
     Reference,
     RowKey,
     RowMeasurements,
-    Stack,
 )
 from swapstone.parts.explain.report import row_explanation
 

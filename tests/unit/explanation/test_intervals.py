@@ -8,24 +8,19 @@ import random
 import msgspec
 import pytest
 
+from swapstone.core.model.profile import KERNEL, OWN_OBJECT, Frame, Profile, ProfileRun, Stack
 from swapstone.parts.explain.explanation.cost_classes import load_classes
 from swapstone.parts.explain.explanation.findings import explain
 from swapstone.parts.explain.explanation.intervals import LEAST_RUNS
 from swapstone.parts.explain.explanation.ledger import ledger
 from swapstone.parts.explain.model.explanation import (
-    KERNEL,
-    OWN_OBJECT,
     Amount,
     ElapsedRun,
     ElapsedTime,
-    Frame,
     InstrumentResult,
-    Profile,
-    ProfileRun,
     Reference,
     RowKey,
     RowMeasurements,
-    Stack,
 )
 from swapstone.parts.explain.report import row_explanation
 

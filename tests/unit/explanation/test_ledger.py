@@ -6,22 +6,18 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from swapstone.core.model.profile import KERNEL, OWN_OBJECT, Frame, Profile, Stack
 from swapstone.parts.explain.explanation.cost_classes import load_classes, wait_class
 from swapstone.parts.explain.explanation.findings import counts_of, explain
 from swapstone.parts.explain.explanation.ledger import ledger
 from swapstone.parts.explain.model.explanation import (
-    KERNEL,
-    OWN_OBJECT,
     Amount,
     ElapsedTime,
-    Frame,
     InstrumentResult,
     MissingInstrument,
-    Profile,
     Reference,
     RowKey,
     RowMeasurements,
-    Stack,
 )
 
 CLASSES = load_classes()

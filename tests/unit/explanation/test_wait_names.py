@@ -6,16 +6,14 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from swapstone.core.model.profile import KERNEL, OWN_OBJECT, Frame
 from swapstone.parts.explain.explanation.cost_classes import LOCKS, READY, WAITING, load_classes
 from swapstone.parts.explain.explanation.evidence import Sides
 from swapstone.parts.explain.explanation.findings import explain
 from swapstone.parts.explain.explanation.wait_names import FOREIGN, sleep_name, wait_name
 from swapstone.parts.explain.model.explanation import (
-    KERNEL,
-    OWN_OBJECT,
     ElapsedTime,
     Explanation,
-    Frame,
     InstrumentResult,
     LedgerLine,
     RowMeasurements,

@@ -3,20 +3,37 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from pathlib import Path
 
 import pytest
 from tools.plugin_output import paths_file, traced_block
+from tools.small_elf import small_elf
 
 from swapstone.core.model import UserError
+from swapstone.core.model.cpio import file as file_entry
+from swapstone.core.wire import TrialRequest
 from swapstone.parts.explain.instruments.call_paths import decode_paths
 from swapstone.parts.explain.instruments.code_files import CodeFile, CodeMap, read_code
-from swapstone.parts.explain.instruments.counted_runs import CountedRun, by_function, paired, repeated_instructions
+from swapstone.parts.explain.instruments.counted_runs import (
+    CountedRun,
+    by_function,
+    code_files,
+    paired,
+    repeated_instructions,
+)
 from swapstone.parts.explain.instruments.debug_files import DebugFiles
 from swapstone.parts.explain.instruments.function_names import FunctionKey, KernelSymbols, decode_kallsyms, names_of
 from swapstone.parts.explain.instruments.plugin_file import Block
-from swapstone.parts.explain.model.instruction_counts import PASSES, CountedSide
+from swapstone.parts.explain.model.instruction_counts import (
+    AMBIGUOUS,
+    OTHER_PROGRAM,
+    PASSES,
+    PROGRAM,
+    UNKNOWN,
+    CountedSide,
+)
 from swapstone.parts.vm.artifacts.debug_package import read_debug_file
 
 KERNEL = 1 << 63
@@ -89,6 +106,26 @@ def test_sums_by_function_are_the_whole() -> None:
     assert summed()["", "", "unknown"] == (9, 0)
 
 
+def test_the_program_of_the_trial_comes_before_that_of_another_variant() -> None:
+    """A user's two programs may be in one folder of the machine, with equal bytes at equal addresses."""
+    files = [_file("program", ADD + LONG, fixed=True, start=0x401000) for _ in range(3)]
+    own, other, library = (
+        dataclasses.replace(file, name=name, kind=kind)
+        for file, name, kind in zip(files, "abc", (PROGRAM, OTHER_PROGRAM, "libz.so"), strict=True)
+    )
+    kernel, blocks = KernelSymbols([(KERNEL, "first", "")]), decode_paths(FILE).blocks
+
+    def summed(*candidates: CodeFile) -> set[FunctionKey]:
+        user = [block for block in blocks if block.address < KERNEL]
+        return by_function(user, names_of(user, list(candidates), kernel, KERNEL, table=lambda _: None)).keys() - {
+            ("", "", UNKNOWN)
+        }
+
+    assert summed(own, other) == {("", "a", PROGRAM)}
+    assert summed(other) == {("", "b", OTHER_PROGRAM)}
+    assert summed(own, other, library) == summed(other, library) == {("", "", AMBIGUOUS)}
+
+
 def test_what_faulted_inside_a_block_is_not_counted_twice() -> None:
     functions = {("asm_exc_page_fault", "", "kernel"): (40, 4)}
     assert repeated_instructions(decode_paths(FILE), functions, "x86_64") == 4 - (5 - 4)
@@ -118,33 +155,20 @@ def test_functions_of_both_sides_are_paired() -> None:
     ]
 
 
-def test_two_programs_are_one_file() -> None:
-    """A user's programs have other names; their functions are compared by name."""
-
-    def run(variant: str, functions: dict[tuple[str, str, str], tuple[int, int]]) -> CountedRun:
-        side = CountedSide(
-            variant=variant,
-            trial="t",
-            run="r",
-            output="o",
-            program_sha256="",
-            operations=1.0,
-            instructions=sum(count for count, _ in functions.values()),
-            clock_ns=0,
-            repeated=0,
-            lost=0,
-        )
-        return CountedRun(side, functions, PASSES)
-
-    old = run("old", {("main", "a", "program"): (10, 1), ("main", "kernel", "kernel"): (5, 1)})
-    new = run("new", {("main", "b", "program"): (30, 2), ("init", "b", "program"): (1, 1)})
-    found = [(one.name, one.file, one.baseline, one.candidate, one.entries) for one in paired(old, new)]
-    assert found == [
-        ("main", "program", 10, 30, (1, 2)),
-        ("main", "kernel", 5, 0, (1, 0)),
-        ("init", "program", 0, 1, (0, 1)),
+def test_two_programs_are_one_file(tmp_path: Path) -> None:
+    """A user's programs have other names and may be in one folder; their functions are compared by name."""
+    entries = {path: file_entry(small_elf(), executable=True) for path in ("d/old", "d/new", "lib/libz.so")}
+    names = []
+    for own in ("old", "new"):
+        request = TrialRequest(id="t", arguments=(f"/d/{own}",), cwd="/", timeout_ms=1, output_bytes=1)
+        (folder := tmp_path / own).mkdir()
+        files = code_files(entries, request, folder, lambda copy: copy.with_name("symbols"), {"d/old", "d/new"})
+        names.append({(each.name, each.kind, each.symbols.name) for each in files})
+    library = ("libz.so", "libz.so", "libz.so")
+    assert names == [
+        {(PROGRAM, PROGRAM, "symbols"), ("new", OTHER_PROGRAM, "new"), library},
+        {(PROGRAM, PROGRAM, "symbols"), ("old", OTHER_PROGRAM, "old"), library},
     ]
-    assert {one.file for one in paired(old, old)} == {"a", "kernel"}  # one name stays
 
 
 def test_kallsyms_is_decoded() -> None:

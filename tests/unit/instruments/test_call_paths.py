@@ -9,11 +9,11 @@ import pytest
 from tools.plugin_output import paths_file, traced_block
 
 from swapstone.core.model import UserError
+from swapstone.core.model.profile import KERNEL, OWN_OBJECT, Frame
 from swapstone.parts.explain.instruments.call_paths import decode_paths
 from swapstone.parts.explain.instruments.counted_runs import path_words, unfollowed
 from swapstone.parts.explain.instruments.function_names import FunctionKey, KernelSymbols, NamesOf
-from swapstone.parts.explain.instruments.path_tree import frame_of, tree_of
-from swapstone.parts.explain.model.explanation import KERNEL, OWN_OBJECT, Frame
+from swapstone.parts.explain.instruments.path_tree import NOT_KEPT, tree_of
 from swapstone.parts.explain.model.instruction_counts import (
     AMBIGUOUS,
     C_LIBRARY,
@@ -21,6 +21,7 @@ from swapstone.parts.explain.model.instruction_counts import (
     PROGRAM,
     UNKNOWN,
     PathTree,
+    frame_of,
 )
 
 ADD, CALL = b"\x48\x83\xc0\x01", b"\xe8\0\0\0\0"
@@ -138,11 +139,12 @@ def test_callers_without_room_have_a_name() -> None:
 
 
 def test_frames_of_each_kind_of_code() -> None:
-    assert frame_of(("f", "p", PROGRAM)) == Frame(symbol="f", object=OWN_OBJECT)
-    assert frame_of(("", "", KERNEL_CODE)) == Frame(symbol="[unknown]", object=KERNEL)
-    assert frame_of(("", "", UNKNOWN)) == Frame(symbol="[unknown]", object=UNKNOWN)
-    assert frame_of(("", "", AMBIGUOUS)) == Frame(symbol="[unknown]", object=AMBIGUOUS)
-    assert frame_of(("a\nb", "lib\x1b.so", C_LIBRARY)) == Frame(symbol="a\\x0ab", object="lib\\x1b.so")
+    assert frame_of("f", "p", PROGRAM) == Frame(symbol="f", object=OWN_OBJECT)
+    assert frame_of("", "", KERNEL_CODE) == Frame(symbol="[unknown]", object=KERNEL)
+    assert frame_of("", "", UNKNOWN) == Frame(symbol="[unknown]", object=UNKNOWN)
+    assert frame_of("", "", AMBIGUOUS) == Frame(symbol="[unknown]", object=AMBIGUOUS)
+    assert frame_of(*NOT_KEPT) == Frame(symbol=NOT_KEPT[0], object=UNKNOWN)
+    assert frame_of("a\nb", "lib\x1b.so", C_LIBRARY) == Frame(symbol="a\\x0ab", object="lib\\x1b.so")
 
 
 SYMBOLS = [

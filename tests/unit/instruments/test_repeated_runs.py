@@ -8,6 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from swapstone.core.model.profile import OWN_OBJECT, Frame
 from swapstone.core.wire import TrialRequest
 from swapstone.parts.explain.instruments import instrument_result
 from swapstone.parts.explain.instruments.instrument_result import (
@@ -19,7 +20,6 @@ from swapstone.parts.explain.instruments.instrument_result import (
     repeat,
 )
 from swapstone.parts.explain.instruments.traced_run import ReferenceRuns, Region, Tracee
-from swapstone.parts.explain.model.explanation import OWN_OBJECT, Frame
 
 REQUEST = TrialRequest(id="x", arguments=("/bin/true", "3"), cwd="/", timeout_ms=1)
 

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from swapstone.core.model.profile import KERNEL, OWN_OBJECT
 from swapstone.core.wire import TrialRequest
 from swapstone.parts.explain.instruments.perf_script import Event
 from swapstone.parts.explain.instruments.symbolizer import Symbolizer
 from swapstone.parts.explain.instruments.traced_run import Region, Tracee
-from swapstone.parts.explain.model.explanation import KERNEL, OWN_OBJECT
 
 
 @pytest.mark.parametrize("script", [True, False])

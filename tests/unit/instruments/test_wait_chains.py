@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from swapstone.core.model import UnavailableError
+from swapstone.core.model.profile import KERNEL, Frame
 from swapstone.core.wire import TrialRequest
 from swapstone.parts.explain.instruments import perf, waits
 from swapstone.parts.explain.instruments.perf import MeasuredWindows, Recording
 from swapstone.parts.explain.instruments.perf_script import Event, events
 from swapstone.parts.explain.instruments.traced_run import ReferenceRuns, Region, TracedRun, Tracee
 from swapstone.parts.explain.instruments.waits import MOST_PAST, WaitChains, futex_reason, interrupt_reason
-from swapstone.parts.explain.model.explanation import KERNEL, Frame
 from swapstone.parts.explain.model.wait_causes import (
     COMPUTING,
     DELAYED_ACK,

@@ -17,6 +17,7 @@ from swapstone.parts.explain.model.instruction_counts import (
     InstructionExplanation,
     InstructionPaths,
     PathTree,
+    counted_profiles,
 )
 
 ROW = msgspec.json.decode(COUNTED_ROW, type=InstructionExplanation)
@@ -25,7 +26,7 @@ PATHS = msgspec.json.decode(PATHS_OF_ROW, type=InstructionPaths)
 
 def test_the_graph_has_the_instructions_of_the_table() -> None:
     assert PATHS.problem() == "" and PATHS.is_of(ROW)
-    before, after = PATHS.profiles(ROW)
+    before, after = counted_profiles(ROW, PATHS)
     assert folded(before) == "main;__x64_sys_brk_[k] 29\n"
     assert folded_difference(before, after).splitlines() == [
         "main;[unknown]_[k] 0 20",
@@ -35,6 +36,12 @@ def test_the_graph_has_the_instructions_of_the_table() -> None:
     for profile, side in zip((before, after), ROW.sides, strict=True):
         assert sum(stack.weight for stack in profile.stacks) == side.instructions - side.lost
         assert profile.operations == side.operations
+
+
+def test_without_paths_the_functions_have_no_callers() -> None:
+    before, after = counted_profiles(ROW, None)
+    assert (folded(before), folded(after)) == ("__x64_sys_brk_[k] 29\n", "__x64_sys_brk_[k] 20\nstrlen 40\n")
+    assert before.operations == ROW.sides[0].operations
 
 
 @pytest.mark.parametrize(
@@ -88,7 +95,7 @@ def test_all_paths_together_have_a_limit() -> None:
 
 
 def test_what_is_missing_is_noted() -> None:
-    assert PATHS.profiles(ROW)[1].notes == (
+    assert counted_profiles(ROW, PATHS)[1].notes == (
         "Functions with fewer than 3 instructions on a path were added to their callers.",
         "Calls beyond the longest path that is followed: 1. Their functions are below the last caller that had room.",
         "Calls that found no room: 2. Their functions are below [callers not kept].",

@@ -12,7 +12,8 @@ from tests.unit.report.test_float_abi_report import SOFT, SOFTFP, explained
 from tests.unit.report.test_published_differences import record
 
 from swapstone.core.model import TimeSeries
-from swapstone.parts.explain.model.explanation import Frame, RowKey, RowMeasurements
+from swapstone.core.model.profile import Frame
+from swapstone.parts.explain.model.explanation import RowKey, RowMeasurements
 from swapstone.parts.explain.model.instruction_counts import InstructionExplanation
 from swapstone.parts.explain.session.explained_claims import evidence_of
 from swapstone.parts.published.report.claim_verdicts import ClaimVerdict, JudgedClaim, judge

@@ -21,6 +21,7 @@ from swapstone.parts.explain.report.instruction_explanation import (
     arm_kind_rows,
     arm_model_notes,
     arm_model_table,
+    compared,
     document_of,
 )
 
@@ -174,7 +175,7 @@ def test_models_state_a_range_its_source_and_what_is_assumed() -> None:
     assert "the candidate takes fewer cycles under all assumptions" in second
     turned = arm_model_notes(explained(SOFTFP, SOFT))[1]
     assert "the candidate takes more cycles under all assumptions" in turned
-    assert "Cortex-A8" in str(document_of(found))
+    assert "Cortex-A8" in str(document_of(found, compared(found)))
 
 
 def test_code_without_floating_point_has_no_model() -> None:

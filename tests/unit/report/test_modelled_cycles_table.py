@@ -11,7 +11,7 @@ from tools.fuzz_seeds import COUNTED_ROW, MODELLED_ROW
 
 from swapstone.core.report.render import html, markdown, terminal
 from swapstone.parts.explain.model.instruction_counts import InstructionExplanation
-from swapstone.parts.explain.report.instruction_explanation import document_of, notes, summary_of
+from swapstone.parts.explain.report.instruction_explanation import compared, document_of, notes, summary_of
 from swapstone.parts.explain.report.modelled_cycles_table import model_notes, model_rows, model_sentence
 from swapstone.parts.explain.report.row_explanation import traced_json
 
@@ -77,11 +77,13 @@ def test_the_notes_say_what_is_not_modelled() -> None:
 
 def test_every_format_has_the_table_only_if_there_is_a_model() -> None:
     for renderer in (terminal, markdown, html):
-        assert "L2 misses, data" in renderer.render(document_of(FOUND))
-        assert "L2 misses" not in renderer.render(document_of(PLAIN))
-    assert document_of(FOUND).answer.endswith("(__x64_sys_brk). A modelled processor takes 3.8 times the cycles.")
+        assert "L2 misses, data" in renderer.render(document_of(FOUND, compared(FOUND)))
+        assert "L2 misses" not in renderer.render(document_of(PLAIN, compared(PLAIN)))
+    assert document_of(FOUND, compared(FOUND)).answer.endswith(
+        "(kernel) -4.50. A modelled processor takes 3.8 times the cycles."
+    )
     assert "takes 3.8 times the cycles" in summary_of(FOUND, []).paragraph
-    assert "modelled" not in " ".join([document_of(PLAIN).answer, *notes(PLAIN)])
+    assert "modelled" not in " ".join([document_of(PLAIN, compared(PLAIN)).answer, *notes(PLAIN)])
     assert check_printed(traced_json("instruction-explanation", FOUND)) == "swapstone-instruction-explanation"
     whole = json.loads(traced_json("instruction-explanation", FOUND))
     fields = {name: value for name, value in whole.items() if name not in {"format", "schema"}}
@@ -91,7 +93,8 @@ def test_every_format_has_the_table_only_if_there_is_a_model() -> None:
 def test_a_flag_comes_first() -> None:
     before, after = MODEL.sides
     equal = msgspec.structs.replace(MODEL, sides=(before, msgspec.structs.replace(after, instructions=30)))
-    answer = document_of(msgspec.structs.replace(FOUND, model=equal)).answer
+    flagged = msgspec.structs.replace(FOUND, model=equal)
+    answer = document_of(flagged, compared(flagged)).answer
     assert answer.startswith(
         "Same instructions, different memory behaviour: a modelled processor takes 3.7 times the cycles. w executes"
     )

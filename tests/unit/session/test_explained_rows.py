@@ -9,8 +9,9 @@ import msgspec
 import pytest
 
 import swapstone
+from swapstone.core.model.profile import Stack
 from swapstone.parts.explain.explanation.cost_classes import load_classes
-from swapstone.parts.explain.model.explanation import RowMeasurements, Stack
+from swapstone.parts.explain.model.explanation import RowMeasurements
 from swapstone.parts.explain.report.flame_graph import page
 from swapstone.parts.explain.session.explanation_files import (
     MANIFEST,

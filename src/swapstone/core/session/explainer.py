@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from swapstone.core.comparison.profile_difference import ProfileDifference
 from swapstone.core.model import Analysis, Experiment, FrozenStruct, UserError
 from swapstone.core.model.parts import provided
 from swapstone.core.record import FileProblemError, RecordView, read_regular
@@ -37,6 +38,7 @@ class RowExplanation(msgspec.Struct, frozen=True):
         json: all of it, as JSON.
         no_profile: returns the error that there is no profile of a kind, with the reason.
         evidence: what the instruments of this machine measured; None on the exact clock.
+        difference: the instructions of both variants by function; None of other records and of wake-ups.
     """
 
     folder: Path
@@ -46,6 +48,7 @@ class RowExplanation(msgspec.Struct, frozen=True):
     json: str
     no_profile: Callable[[str], UserError]
     evidence: FrozenStruct | None = None
+    difference: ProfileDifference | None = None
 
     def document(self) -> Document:
         """Return the explanation as a document that any renderer prints."""

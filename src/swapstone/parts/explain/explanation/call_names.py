@@ -9,8 +9,9 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 
 from swapstone.core.model import FrozenStruct
+from swapstone.core.model.profile import OWN_OBJECT, Frame
 from swapstone.core.report.variant_values import grouped
-from swapstone.parts.explain.model.explanation import LISTED_FUNCTIONS, OWN_OBJECT, Count, Frame
+from swapstone.parts.explain.model.explanation import LISTED_FUNCTIONS, Count
 
 _SAME: Mapping[str, str] = {
     other: name

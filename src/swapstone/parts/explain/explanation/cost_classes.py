@@ -14,17 +14,10 @@ from pathlib import Path
 import msgspec
 
 from swapstone.core.model import UserError
+from swapstone.core.model.profile import KERNEL, OWN_OBJECT, Frame, Profile
 from swapstone.core.model.regular_file import TomlError, decode_toml
 from swapstone.parts.explain.explanation.call_names import common_call
-from swapstone.parts.explain.model.explanation import (
-    KERNEL,
-    KERNEL_LOCKS,
-    OWN_OBJECT,
-    Count,
-    Frame,
-    Profile,
-    RowMeasurements,
-)
+from swapstone.parts.explain.model.explanation import KERNEL_LOCKS, Count, RowMeasurements
 
 OWN, OTHER, UNNAMED, KERNEL_OTHER = "own code", "C library, other", "unnamed", "kernel, other"
 WAITING, READY = "waiting", "no processor"

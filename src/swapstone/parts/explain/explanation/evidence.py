@@ -8,18 +8,11 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 
 from swapstone.core.model.number_text import RESOLUTION, fixed, quantity
+from swapstone.core.model.profile import KERNEL, Frame
 from swapstone.parts.explain.explanation.call_names import calls, common_call
 from swapstone.parts.explain.explanation.cost_classes import CostClass, CostClasses
 from swapstone.parts.explain.explanation.ledger import run_of
-from swapstone.parts.explain.model.explanation import (
-    KERNEL,
-    RECORDED_SWITCHES,
-    Count,
-    Frame,
-    LedgerLine,
-    Reference,
-    RowMeasurements,
-)
+from swapstone.parts.explain.model.explanation import RECORDED_SWITCHES, Count, LedgerLine, Reference, RowMeasurements
 
 LEAST_EXCESS = 0.02
 """Relative excess of the slower variant below which a count counts as equal."""

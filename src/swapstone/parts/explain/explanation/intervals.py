@@ -10,9 +10,10 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from swapstone.core.model.profile import Profile
 from swapstone.core.stats.mean_ratio import student_quantile
 from swapstone.parts.explain.explanation.cost_classes import READY, UNNAMED, WAITING, CostClasses, wait_class
-from swapstone.parts.explain.model.explanation import ElapsedTime, Profile, Reference
+from swapstone.parts.explain.model.explanation import ElapsedTime, Reference
 
 Floats = NDArray[np.float64]
 Key = tuple[str, str]

@@ -7,17 +7,10 @@ import collections
 import math
 
 from swapstone.core.model.number_text import fixed
+from swapstone.core.model.profile import KERNEL, Profile
 from swapstone.parts.explain.explanation.cost_classes import READY, UNNAMED, WAITING, CostClasses, wait_class
 from swapstone.parts.explain.explanation.intervals import SideRuns, intervals
-from swapstone.parts.explain.model.explanation import (
-    KERNEL,
-    InstrumentResult,
-    Ledger,
-    LedgerLine,
-    Profile,
-    Reference,
-    RowMeasurements,
-)
+from swapstone.parts.explain.model.explanation import InstrumentResult, Ledger, LedgerLine, Reference, RowMeasurements
 from swapstone.parts.explain.model.variant_label import short_label
 
 TICK_NS = 1e7

@@ -1,20 +1,21 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Profiles in the formats of other tools (folded stacks, speedscope), and the difference of two profiles."""
+"""Profiles in the formats of other tools (folded stacks, speedscope), and equal names of two C libraries' functions."""
 
 from __future__ import annotations
 
+import collections
 import functools
 import itertools
 import json
 import re
 from collections.abc import Sequence
 
-from swapstone.core.model.number_text import fixed
-from swapstone.parts.explain.explanation.call_names import common_call
-from swapstone.parts.explain.model.explanation import KERNEL, OWN_OBJECT, Frame, Profile
+import msgspec
 
-Weights = dict[tuple[str, ...], float]
-"""Weight per operation by stack, the outermost frame first."""
+from swapstone.core.comparison.profile_difference import NO_STACK, Weights, stacks_of_both
+from swapstone.core.model.number_text import fixed
+from swapstone.core.model.profile import KERNEL, OWN_OBJECT, Frame, Profile
+from swapstone.parts.explain.explanation.call_names import common_call
 
 SCHEMA = "https://www.speedscope.app/file-format-schema.json"
 _UNITS = {"ns": "nanoseconds", "B": "bytes", "1": "none"}
@@ -30,26 +31,18 @@ def label(frame: Frame) -> str:
     )
 
 
-def weights(profile: Profile) -> Weights:
-    """Return the weights of a profile per operation, by stack."""
-    labels = [label(frame) for frame in profile.frames]
-    found: Weights = {}
-    for stack in profile.stacks:
-        names = tuple(labels[number] for number in stack.frames) or ("[no stack]",)
-        found[names] = found.get(names, 0.0) + stack.weight / profile.operations
-    return found
+def _labelled(baseline: Profile, candidate: Profile) -> list[tuple[str, Weights]]:
+    """Return the stacks of either profile as folded stacks write them, with their weights per operation."""
+    found, label_of = collections.defaultdict[tuple[str, ...], Weights](Weights), functools.cache(label)
+    for frames, weights in stacks_of_both(baseline, candidate).items():
+        found[tuple(map(label_of, frames or (NO_STACK,)))].add(weights)
+    return [(";".join(stack), found[stack]) for stack in sorted(found)]
 
 
 def folded(profile: Profile) -> str:
     """Return folded stacks: one per line, frames joined by semicolons, then the weight over the whole run as an integer."""
-    whole = {stack: round(weight * profile.operations) for stack, weight in weights(profile).items()}
-    return "".join(f"{';'.join(stack)} {weight}\n" for stack, weight in sorted(whole.items()))
-
-
-def difference(baseline: Profile, candidate: Profile) -> dict[tuple[str, ...], tuple[float, float]]:
-    """Return both weights per operation of every stack that either profile has; 0 where a profile lacks it."""
-    before, after = weights(baseline), weights(candidate)
-    return {stack: (before.get(stack, 0.0), after.get(stack, 0.0)) for stack in sorted({*before, *after})}
+    rows = _labelled(profile, profile)
+    return "".join(f"{stack} {round(each.baseline * profile.operations)}\n" for stack, each in rows)
 
 
 def folded_difference(baseline: Profile, candidate: Profile) -> str:
@@ -58,10 +51,9 @@ def folded_difference(baseline: Profile, candidate: Profile) -> str:
     Both weights are scaled to the smaller number of operations of the two profiles.
     """
     operations = max(1.0, min(baseline.operations, candidate.operations))
-    rows = difference(baseline, candidate).items()
     return "".join(
-        f"{';'.join(stack)} {round(before * operations)} {round(after * operations)}\n"
-        for stack, (before, after) in rows
+        f"{stack} {round(each.baseline * operations)} {round(each.candidate * operations)}\n"
+        for stack, each in _labelled(baseline, candidate)
     )
 
 
@@ -156,6 +148,20 @@ def aligned(before: Profile, after: Profile) -> tuple[Profile, Profile, tuple[st
             "are in the graphs of one side."
         )
     return _rebuilt(before, cut=cut), _rebuilt(after, cut=cut), tuple(notes)
+
+
+def with_common_names(before: Profile, after: Profile) -> tuple[Profile, Profile]:
+    """Return both profiles, where they have different C libraries with these libraries' functions by the names that are common to all."""
+    libraries = [{frame.object for frame in each.frames if _is_library(frame)} for each in (before, after)]
+    if not all(libraries) or not libraries[0].isdisjoint(libraries[1]):
+        return before, after
+    first, second = (
+        msgspec.structs.replace(
+            each, frames=tuple(_named(frame) if _is_library(frame) else frame for frame in each.frames)
+        )
+        for each in (before, after)
+    )
+    return first, second
 
 
 def _lost(profile: Profile) -> float:

@@ -8,7 +8,7 @@ import dataclasses
 import os
 import shutil
 import stat
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from pathlib import Path
 
 from swapstone.core.model import IDLE, Run, Source, UnavailableError, UserError
@@ -42,6 +42,7 @@ from swapstone.parts.explain.instruments.plugin_file import Block, read_output
 from swapstone.parts.explain.model.instruction_counts import (
     C_LIBRARY,
     KERNEL_CODE,
+    OTHER_PROGRAM,
     PASSES,
     PROGRAM,
     WHOLE_RUN,
@@ -262,7 +263,8 @@ def count_run(context: CountContext, run: Run) -> CountedRun:
             )
     model = read_model(trial.observe("model", *mode_words(mark, "model")), counts) if context.model else None
     entries = context.target.files(trial.config)
-    files = code_files(entries, trial.request, trial.folder, trial.with_symbols)
+    others = {each.path.lstrip("/") for each in context.prepared.programs.values()}
+    files = code_files(entries, trial.request, trial.folder, trial.with_symbols, others)
     names = names_of(counts.blocks, files, kernel, KERNEL_START[architecture], table=context.debug.table)
     functions = by_function(counts.blocks, names)
     side = CountedSide(
@@ -345,15 +347,22 @@ def require_equal(run: Run, answer: AgentAnswer, plain: MachineRun, observed: Ma
 
 
 def code_files(
-    files: Mapping[str, Entry], request: TrialRequest, folder: Path, with_symbols: Callable[[Path], Path]
+    files: Mapping[str, Entry],
+    request: TrialRequest,
+    folder: Path,
+    with_symbols: Callable[[Path], Path],
+    programs_of_all: Container[str],
 ) -> list[CodeFile]:
     """Return the programs and libraries of a machine that the trial may have executed.
+
+    The trial's program has the name `PROGRAM`: functions of one name share a row where a user's two programs have other names.
 
     Args:
         files: of the machine, by path.
         request: of the trial; the programs of other trials, in folders beside its own, are left out.
         folder: for copies.
         with_symbols: returns a file with the symbols of its program, given a copy of it.
+        programs_of_all: paths of the programs of all variants.
     """
     own = request.arguments[0].lstrip("/")
     beside = own.rpartition("/")[0]
@@ -373,7 +382,10 @@ def code_files(
         if name.startswith(_MUSL) and b"musl" in entry.content and _ARCHIVE.is_file():
             shutil.copyfile(_ARCHIVE, copy.with_name("libc.a"))
         kind = PROGRAM if path == own else C_LIBRARY if name.startswith(_LIBRARIES) else name
-        found.append(CodeFile(name, kind, *code, with_symbols(copy) if path == own else copy))
+        kind = OTHER_PROGRAM if path in programs_of_all and path != own else kind
+        found.append(
+            CodeFile(PROGRAM if path == own else name, kind, *code, with_symbols(copy) if path == own else copy)
+        )
     return found
 
 
@@ -407,13 +419,8 @@ def repeated_instructions(
 
 
 def paired(baseline: CountedRun, candidate: CountedRun) -> tuple[FunctionCount, ...]:
-    """Return the functions of both sides, the largest difference per operation first.
-
-    The two programs are one file: functions of one name share a row, also where a user's programs have other names.
-    """
+    """Return the functions of both sides, the largest difference per operation first."""
     sides = [baseline.functions, candidate.functions]
-    if len({file for side in sides for _, file, kind in side if kind == PROGRAM}) > 1:
-        sides = [_in_one_program(side) for side in sides]
     pairs = {key: (sides[0].get(key, (0, 0)), sides[1].get(key, (0, 0))) for key in {**sides[0], **sides[1]}}
     found = (
         FunctionCount(
@@ -438,13 +445,6 @@ def paired(baseline: CountedRun, candidate: CountedRun) -> tuple[FunctionCount, 
             ),
         )
     )
-
-
-def _in_one_program(functions: Mapping[FunctionKey, tuple[int, int]]) -> Mapping[FunctionKey, tuple[int, int]]:
-    """Return the functions of a side, those of its program without the program's own name. A side has one program."""
-    return {
-        (name, PROGRAM if kind == PROGRAM else file, kind): counts for (name, file, kind), counts in functions.items()
-    }
 
 
 def notes_of(found: CountedRun) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from swapstone.core.model import UserError
 from swapstone.parts.explain.instruments.code_files import CodeFile, CodeMap
 from swapstone.parts.explain.instruments.plugin_file import Block
 from swapstone.parts.explain.instruments.symbol_tables import Table
-from swapstone.parts.explain.model.instruction_counts import AMBIGUOUS, KERNEL_CODE, UNKNOWN
+from swapstone.parts.explain.model.instruction_counts import AMBIGUOUS, KERNEL_CODE, OTHER_PROGRAM, PROGRAM, UNKNOWN
 
 COMMAND = ("/bin/sh", "-c", "grep -i ' [tw] ' /proc/kallsyms")
 """Prints the functions in a machine; of about 9 MB, 2 MB remain."""
@@ -118,6 +118,8 @@ def names_of(
 
 def _user_names(places: CodeMap, block: Block, table: TableOf) -> NameAt:
     owners = places.owners(block)
+    if any(file.kind == PROGRAM for file, _ in owners):
+        owners = [each for each in owners if each[0].kind != OTHER_PROGRAM]
     if len(owners) != 1:
         return lambda _: (("", "", AMBIGUOUS if owners else UNKNOWN), False)
     file, base = owners[0]

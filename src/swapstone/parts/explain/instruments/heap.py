@@ -19,6 +19,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from swapstone.core.model import UnavailableError
+from swapstone.core.model.profile import Frame
 from swapstone.parts.explain.instruments import requirements
 from swapstone.parts.explain.instruments.instrument_result import ProfileBuilder, RecordedRuns, result
 from swapstone.parts.explain.instruments.perf import Recording, TooLargeError, need, record
@@ -26,7 +27,7 @@ from swapstone.parts.explain.instruments.perf_script import mapped
 from swapstone.parts.explain.instruments.symbol_tables import Table
 from swapstone.parts.explain.instruments.symbolizer import UNKNOWN, Symbolizer
 from swapstone.parts.explain.instruments.traced_run import ReferenceRuns, Region, Tracee
-from swapstone.parts.explain.model.explanation import Amount, Frame, InstrumentResult
+from swapstone.parts.explain.model.explanation import Amount, InstrumentResult
 
 NAME = "allocations"
 WORK_NS = 0.1e9

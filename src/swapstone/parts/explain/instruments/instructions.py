@@ -21,10 +21,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from swapstone.core.model import UnavailableError, UserError
+from swapstone.core.model.profile import OWN_OBJECT
 from swapstone.parts.explain.instruments import requirements
 from swapstone.parts.explain.instruments.symbolizer import Symbolizer
 from swapstone.parts.explain.instruments.traced_run import ReferenceRuns, Region, TracedRun, Tracee, inner_command, run
-from swapstone.parts.explain.model.explanation import LISTED_FUNCTIONS, OWN_OBJECT, Amount, InstrumentResult
+from swapstone.parts.explain.model.explanation import LISTED_FUNCTIONS, Amount, InstrumentResult
 
 _NAMED = re.compile(r"(fn|cfn|ob|cob|fl|fi|fe|cfi|cfl)=(?:\(([0-9]+)\)(?: (.*))?|(.+))$")
 _COST = re.compile(r"(?:[+\-]?[0-9]+|\*|0x[0-9a-f]+) ([0-9]{1,19})((?: [0-9]{1,19}){0,15})$")

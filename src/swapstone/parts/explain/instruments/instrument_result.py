@@ -9,10 +9,11 @@ import math
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 
+from swapstone.core.model.profile import Frame, Profile, ProfileRun
 from swapstone.parts.explain.instruments import requirements
 from swapstone.parts.explain.instruments.perf import Recording, record, require_kernel_samples
 from swapstone.parts.explain.instruments.traced_run import ReferenceRuns, Region, Tracee
-from swapstone.parts.explain.model.explanation import Amount, ElapsedTime, Frame, InstrumentResult, Profile, ProfileRun
+from swapstone.parts.explain.model.explanation import Amount, ElapsedTime, InstrumentResult
 
 
 @dataclasses.dataclass

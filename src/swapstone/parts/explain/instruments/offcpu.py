@@ -6,6 +6,7 @@ from __future__ import annotations
 import collections
 import dataclasses
 
+from swapstone.core.model.profile import KERNEL, Frame
 from swapstone.parts.explain.instruments.instrument_result import (
     RUNS,
     ProfileBuilder,
@@ -19,13 +20,11 @@ from swapstone.parts.explain.instruments.perf_script import Event
 from swapstone.parts.explain.instruments.symbolizer import Symbolizer
 from swapstone.parts.explain.instruments.traced_run import ReferenceRuns, Region, Tracee
 from swapstone.parts.explain.model.explanation import (
-    KERNEL,
     KERNEL_LOCKS,
     RECORDED_SWITCHES,
     Amount,
     ElapsedRun,
     ElapsedTime,
-    Frame,
     InstrumentResult,
 )
 

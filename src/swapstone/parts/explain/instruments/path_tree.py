@@ -6,35 +6,15 @@ from __future__ import annotations
 import collections
 import itertools
 
-from swapstone.core.model.safe_text import safe
+from swapstone.core.model.profile import Frame
 from swapstone.parts.explain.instruments.call_paths import CallPaths, completed
 from swapstone.parts.explain.instruments.function_names import FunctionKey, NamesOf
-from swapstone.parts.explain.model.explanation import KERNEL, OWN_OBJECT, Frame
-from swapstone.parts.explain.model.instruction_counts import (
-    AMBIGUOUS,
-    C_LIBRARY,
-    KERNEL_CODE,
-    MOST_NODES,
-    PROGRAM,
-    UNKNOWN,
-    PathTree,
-)
+from swapstone.parts.explain.model.instruction_counts import C_LIBRARY, MOST_NODES, PROGRAM, UNKNOWN, PathTree, frame_of
 
 NOT_KEPT: FunctionKey = ("[callers not kept]", "", UNKNOWN)
 """Stands for the callers of code whose path found no room."""
 
 _MAIN = "main"
-
-
-def frame_of(key: FunctionKey) -> Frame:
-    """Return a function as a frame of a stack."""
-    name, file, kind = key
-    if key == NOT_KEPT:
-        return Frame(symbol=name, object=UNKNOWN)
-    if kind in {UNKNOWN, AMBIGUOUS}:
-        return Frame(symbol="[unknown]", object=kind)
-    shown = KERNEL if kind == KERNEL_CODE else OWN_OBJECT if kind == PROGRAM else safe(file)
-    return Frame(symbol=safe(name) or "[unknown]", object=shown)
 
 
 class _Tree:
@@ -113,7 +93,7 @@ def _kept(tree: _Tree, most: int, paths: CallPaths) -> PathTree:
             continue
         numbers[node] = len(found["own"])
         found["above"].append(numbers[above])
-        found["frame"].append(frames.setdefault(frame_of(tree.keys[node]), len(frames)))
+        found["frame"].append(frames.setdefault(frame_of(*tree.keys[node]), len(frames)))
         found["own"].append(total)
         if above >= 0:
             found["own"][numbers[above]] -= total

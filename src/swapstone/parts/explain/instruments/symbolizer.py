@@ -8,10 +8,10 @@ import functools
 import re
 from pathlib import Path
 
+from swapstone.core.model.profile import KERNEL, OWN_OBJECT, Frame
 from swapstone.parts.explain.instruments.perf_script import Event
 from swapstone.parts.explain.instruments.symbol_tables import Table, table_of
 from swapstone.parts.explain.instruments.traced_run import Tracee
-from swapstone.parts.explain.model.explanation import KERNEL, OWN_OBJECT, Frame
 
 UNKNOWN = "[unknown]"
 _SHARED = re.compile(r"\.so(?:$|[.\d])")

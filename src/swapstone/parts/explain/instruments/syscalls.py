@@ -11,12 +11,13 @@ from collections.abc import Iterable
 
 from swapstone.core.artifacts.distribution_packages import install_command
 from swapstone.core.model import UnavailableError, UserError
+from swapstone.core.model.profile import KERNEL, Frame
 from swapstone.parts.explain.instruments import requirements
 from swapstone.parts.explain.instruments.instrument_result import ProfileBuilder, RecordedRuns, result
 from swapstone.parts.explain.instruments.perf import passes, record
 from swapstone.parts.explain.instruments.symbolizer import Symbolizer
 from swapstone.parts.explain.instruments.traced_run import ReferenceRuns, Region, Tracee, run
-from swapstone.parts.explain.model.explanation import KERNEL, Amount, Frame, InstrumentResult
+from swapstone.parts.explain.model.explanation import Amount, InstrumentResult
 
 NAME = "syscalls"
 WORK_NS = 0.3e9

@@ -3,24 +3,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Annotated, Any
-
-import msgspec
+from collections.abc import Mapping
 
 from swapstone.core.model.experiment import RunGroup
 from swapstone.core.model.frozen_struct import FrozenStruct, NonNegative, Number, PositiveInteger
+from swapstone.core.model.profile import Profile, Samples
 from swapstone.parts.explain.model.wait_causes import EndedWaits, ProcessorTaken
-
-Samples = Annotated[int, msgspec.Meta(ge=0, le=1 << 40)]
-"""A number of samples."""
-
-KERNEL = "[kernel]"
-"""Object name of kernel frames."""
-
-OWN_OBJECT = "[program]"
-"""Object name of frames of the program itself."""
-
 
 LISTED_FUNCTIONS = 40
 """Counts of calls and instructions have the most frequent functions of a variant; one that is not among as many was called at most as often
@@ -39,88 +27,6 @@ KERNEL_LOCKS = (
     "__vma_enter_locked",
 )
 """Prefixes of kernel functions in which a thread waits for a lock of the kernel."""
-
-
-class Frame(FrozenStruct, frozen=True, kw_only=True):
-    """A function on a call stack.
-
-    Attributes:
-        symbol: its name; ``[unknown]`` if it has none.
-        object: `KERNEL`, `OWN_OBJECT`, or the file name of a shared object.
-    """
-
-    symbol: str
-    object: str
-
-
-class Stack(FrozenStruct, frozen=True, kw_only=True):
-    """A call stack with its weight.
-
-    Attributes:
-        frames: indices into `Profile.frames`, the outermost first.
-        weight: in the unit of the profile, over the whole run.
-    """
-
-    frames: tuple[int, ...]
-    weight: Number
-
-
-class ProfileRun(FrozenStruct, frozen=True, kw_only=True):
-    """One of the runs that a profile sums up, or a part of one.
-
-    Attributes:
-        samples: number of samples.
-        weights: pairs (index into `Profile.stacks`, weight).
-    """
-
-    samples: Samples
-    weights: tuple[tuple[int, Number], ...]
-
-
-class Profile(FrozenStruct, frozen=True, kw_only=True):
-    """Call stacks of one variant, with weights.
-
-    Attributes:
-        kind: ``on-cpu``, ``off-cpu``, ``allocations`` or ``syscalls``.
-        unit: ``ns``, ``B`` or ``1``.
-        operations: number of operations in the run.
-        frames: each once.
-        stacks: each once.
-        notes: limits of the profile: lost records, truncated stacks.
-        runs: the same weights by run; empty if they were not kept apart.
-    """
-
-    kind: str
-    unit: str
-    operations: Number
-    frames: tuple[Frame, ...]
-    stacks: tuple[Stack, ...]
-    notes: tuple[str, ...] = ()
-    runs: tuple[ProfileRun, ...] = ()
-
-    @classmethod
-    def of(cls, weights: Mapping[tuple[Frame, ...], float], **facts: Any) -> Profile:  # noqa: ANN401 - as the fields have it
-        """Return the profile of stacks with weights, the outermost frame first, in their order; the facts are its other fields."""
-        index: dict[Frame, int] = {}
-        stacks = tuple(
-            Stack(frames=tuple(index.setdefault(frame, len(index)) for frame in frames), weight=float(weight))
-            for frames, weight in weights.items()
-        )
-        return cls(frames=tuple(index), stacks=stacks, **facts)
-
-    @property
-    def samples(self) -> int:
-        """Return the number of samples; 0 if unknown."""
-        return sum(run.samples for run in self.runs)
-
-    @property
-    def total(self) -> float:
-        """Return the sum of all weights."""
-        return sum(stack.weight for stack in self.stacks)
-
-    def weighted(self) -> Iterator[tuple[tuple[Frame, ...], float]]:
-        """Yield each stack, the outermost frame first, and its weight."""
-        return ((tuple(self.frames[number] for number in stack.frames), stack.weight) for stack in self.stacks)
 
 
 class ElapsedRun(FrozenStruct, frozen=True, kw_only=True):

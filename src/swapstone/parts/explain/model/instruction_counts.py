@@ -3,13 +3,16 @@
 
 from __future__ import annotations
 
+import collections
 from collections.abc import Callable
 from typing import Annotated, TypeAlias
 
 import msgspec
 
 from swapstone.core.model.frozen_struct import LARGEST_INTEGER, FrozenStruct, NonNegative, PositiveInteger
-from swapstone.parts.explain.model.explanation import Frame, Profile, Stack, TracedExplanation, TracedSide
+from swapstone.core.model.profile import KERNEL, NAMELESS, OWN_OBJECT, Frame, Profile, Stack
+from swapstone.core.model.safe_text import safe
+from swapstone.parts.explain.model.explanation import TracedExplanation, TracedSide
 
 _MOST_CYCLES = 1 << 20
 _Cycles: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=_MOST_CYCLES)]
@@ -194,7 +197,9 @@ def _within(before: float, after: float, factor: float) -> bool:
 
 
 PROGRAM, C_LIBRARY, KERNEL_CODE, AMBIGUOUS, UNKNOWN = ("program", "C library", "kernel", "ambiguous", "unknown")
-"""Kinds of code. Ambiguous: several files have the same bytes at that address. Unknown: no file has them. Other kinds are files' names."""
+OTHER_PROGRAM = "another variant's program"
+"""Kinds of code. Ambiguous: several files have the same bytes at that address. Unknown: no file has them. Other kinds are files' names.
+Where the program of the trial has the bytes too, code is never that of another variant's program."""
 
 PASSES, WHOLE_RUN = "passes", "whole run"
 MOST_NOTES, MOST_FUNCTIONS = 100, 1 << 18
@@ -218,11 +223,6 @@ class FunctionCount(FrozenStruct, frozen=True, kw_only=True):
     baseline: NonNegative = 0
     candidate: NonNegative = 0
     entries: tuple[NonNegative, NonNegative] = (0, 0)
-
-    @property
-    def difference(self) -> int:
-        """Return candidate minus baseline."""
-        return self.candidate - self.baseline
 
 
 class ArmCounts(FrozenStruct, frozen=True, kw_only=True):
@@ -406,7 +406,26 @@ class InstructionPaths(FrozenStruct, frozen=True, kw_only=True):
         )
         return sums and self.chain == found.chain
 
-    def profiles(self, found: InstructionExplanation) -> tuple[Profile, Profile]:
-        """Return the stacks of both sides."""
-        before, after = (tree.profile(side.operations) for side, tree in zip(found.sides, self.sides, strict=True))
+
+def frame_of(name: str, file: str, kind: str) -> Frame:
+    """Return a function as a frame of a stack; its file's kind tells whether it is the kernel's or the program's."""
+    if kind in {UNKNOWN, AMBIGUOUS}:
+        return Frame(symbol=name or NAMELESS, object=kind)
+    shown = KERNEL if kind == KERNEL_CODE else OWN_OBJECT if kind == PROGRAM else safe(file)
+    return Frame(symbol=safe(name) or NAMELESS, object=shown)
+
+
+def counted_profiles(found: InstructionExplanation, paths: InstructionPaths | None) -> tuple[Profile, Profile]:
+    """Return the instructions of both sides by call path; without paths, by function, each without callers."""
+    if paths is not None:
+        before, after = (tree.profile(side.operations) for side, tree in zip(found.sides, paths.sides, strict=True))
         return before, after
+    stacks = collections.Counter[tuple[Frame, ...]](), collections.Counter[tuple[Frame, ...]]()
+    for one in found.functions:
+        for each, count in zip(stacks, (one.baseline, one.candidate), strict=True):
+            each[(frame_of(one.name, one.file, one.kind),)] += count
+    before, after = (
+        Profile.of(+each, kind="instructions", unit="1", operations=side.operations)
+        for side, each in zip(found.sides, stacks, strict=True)
+    )
+    return before, after

@@ -11,11 +11,13 @@ from typing import Any
 import attrs
 from markupsafe import Markup
 
+from swapstone.core.comparison.profile_difference import Weights, stacks_of_both
 from swapstone.core.model.number_text import quantity
+from swapstone.core.model.profile import Profile
 from swapstone.core.report.render.html import page_script, template
 from swapstone.parts.explain.explanation.cost_classes import CostClasses
 from swapstone.parts.explain.explanation.profile_formats import aligned, aligned_label, label
-from swapstone.parts.explain.model.explanation import Frame, Ledger, Profile
+from swapstone.parts.explain.model.explanation import Ledger
 
 LEAST_SHARE = 1e-5
 """A frame with a smaller share of the total on both sides is left out of the page. Its callers keep its time."""
@@ -30,7 +32,7 @@ class _Node:
 
     name: str
     kind: str
-    weights: list[float] = attrs.field(factory=lambda: [0.0, 0.0])
+    weights: Weights = attrs.field(factory=Weights)
     widest: float = 0.0
     under: dict[str, _Node] = attrs.field(factory=dict)
 
@@ -44,13 +46,8 @@ def tree(before: Profile | None, after: Profile, classes: CostClasses) -> _Node:
         classes: which class each frame belongs to.
     """
     root = _Node("all", "")
-    stacks: dict[tuple[Frame, ...], list[float]] = {}
-    for side, profile in enumerate((before, after)):
-        if profile is not None:
-            for frames, weight in profile.weighted():
-                stacks.setdefault(frames, [0.0, 0.0])[side] += weight / profile.operations
     name_of = functools.cache(label if before is None else aligned_label)
-    for frames, weights in stacks.items():
+    for frames, weights in stacks_of_both(before or Profile.of({}, kind="", unit="", operations=1.0), after).items():
         path = [node := root]
         for depth, frame in enumerate(frames):
             name = name_of(frame)
@@ -58,10 +55,9 @@ def tree(before: Profile | None, after: Profile, classes: CostClasses) -> _Node:
                 cause, detail = classes.of(frames[: depth + 1])
                 node.under[name] = _Node(name, f"{cause} {detail}".strip() if cause == "system calls" else cause)
             path.append(node := node.under[name])
-        widest = max(weights)
+        widest = max(weights.baseline, weights.candidate)
         for node in path:
-            node.weights[0] += weights[0]
-            node.weights[1] += weights[1]
+            node.weights.add(weights)
             node.widest += widest
     return root
 
@@ -71,7 +67,12 @@ def _plain(node: _Node, kinds: dict[str, int], least: float) -> list[Any]:
     kept = [one for one in sorted(node.under.values(), key=lambda one: one.name) if one.widest >= least]
     number = kinds.setdefault(node.kind, len(kinds))
     below = [_plain(one, kinds, least) for one in kept]
-    return [node.name, number, *(float(f"{weight:.6g}") for weight in (*node.weights, node.widest)), below]
+    return [
+        node.name,
+        number,
+        *(float(f"{weight:.6g}") for weight in (node.weights.baseline, node.weights.candidate, node.widest)),
+        below,
+    ]
 
 
 def page(

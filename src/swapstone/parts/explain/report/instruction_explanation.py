@@ -7,7 +7,9 @@ import collections
 import re
 from collections.abc import Callable, Sequence
 
+from swapstone.core.comparison.profile_difference import FrameDifference, ProfileDifference, Weights, difference
 from swapstone.core.model.number_text import fixed
+from swapstone.core.model.profile import OWN_OBJECT, Frame
 from swapstone.core.report.answer.wording import listed
 from swapstone.core.report.context import ExplanationSummary
 from swapstone.core.report.document import BulletList, Document, Item, Section
@@ -16,19 +18,21 @@ from swapstone.core.report.tables import text_table
 from swapstone.parts.explain.explanation.arm_costs import PROCESSORS, Bounds, ModelledRow, modelled
 from swapstone.parts.explain.explanation.evidence import amount
 from swapstone.parts.explain.explanation.findings import percent
+from swapstone.parts.explain.explanation.profile_formats import with_common_names
 from swapstone.parts.explain.model.instruction_counts import (
-    AMBIGUOUS,
     KERNEL_CODE,
     PASSES,
-    UNKNOWN,
     ArmCounts,
+    CountedSide,
     FunctionCount,
     InstructionExplanation,
+    InstructionPaths,
+    counted_profiles,
     other_behaviour,
 )
 from swapstone.parts.explain.model.variant_label import short_label
 from swapstone.parts.explain.report.modelled_cycles_table import MODEL_HEAD, model_notes, model_rows, model_sentence
-from swapstone.parts.explain.report.row_explanation import Rows, function_name, title
+from swapstone.parts.explain.report.row_explanation import Rows, title
 
 GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("floating-point sums and differences", ("vadd",)),
@@ -110,10 +114,11 @@ def _range(bounds: Bounds, digits: int = 0) -> str:
     return low if low == high else f"{low} to {high}"
 
 
-MOST_FUNCTIONS = 16
+MOST_FRAMES = 8
 MOST_EVENTS = 12
-_LEAST_SHARE = 0.05
 _NAMED = 2
+_LEAST_OWN = 0.5
+"""A function is named without what it calls if it has at least this share of their difference itself."""
 _SYSTEM_CALL = re.compile(r"__(?:x64|arm64|riscv)_sys_(\w+)|sys_(\w+)")
 _FAULT = "handle_mm_fault"
 GRAPH = "instructions-difference.html"
@@ -123,21 +128,16 @@ GRAPH_NOTE = (
 )
 
 
-def kind_counts(found: InstructionExplanation) -> list[tuple[str, int, int]]:
-    """Return triples (kind of code, baseline, candidate), the largest difference first."""
-    before, after = collections.Counter[str](), collections.Counter[str]()
-    for one in found.functions:
-        before[one.kind] += one.baseline
-        after[one.kind] += one.candidate
-    kinds = sorted({*before, *after}, key=lambda kind: (-abs(after[kind] - before[kind]), kind))
-    return [(kind, before[kind], after[kind]) for kind in kinds]
+def compared(found: InstructionExplanation, paths: InstructionPaths | None = None) -> ProfileDifference:
+    """Return the difference of both sides by function; without call paths no function has callers."""
+    return difference(*with_common_names(*counted_profiles(found, paths)))
 
 
-def sentence(found: InstructionExplanation) -> str:
-    """Return which code the difference is in.
+def sentence(found: InstructionExplanation, split: ProfileDifference) -> str:
+    """Return which function the difference is in.
 
-    For example: b_string_strlen executes 44.4 M instructions with musl instead of 7.66 M with glibc; 100 % of the difference is in the C
-    library (strlen).
+    For example: b_string_strlen executes 44.4 M instructions with musl instead of 7.66 M with glibc: strlen (C library), called by pass,
+    executes 36.8 M more, 100 % of the difference.
     """
     baseline, candidate = found.sides
     before, after = (side.instructions / side.operations for side in found.sides)
@@ -145,60 +145,95 @@ def sentence(found: InstructionExplanation) -> str:
         f"{safe(found.place.workload)} executes {amount(after)} instructions with {safe(short_label(candidate.variant))} "
         f"instead of {amount(before)} with {safe(short_label(baseline.variant))}"
     )
-    difference = candidate.instructions - baseline.instructions
-    if not difference:
-        return f"{start}: there is no difference."
-    shares = [
-        f"{percent((after - before) / difference)} {'of the difference ' if not number else ''}is in {_place(found, kind)}"
-        for number, (kind, before, after) in enumerate(kind_counts(found))
-        if abs((after - before) / difference) >= _LEAST_SHARE
-    ]
-    return f"{start}; {listed(shares)}."
+    whole = split.total.difference
+    differing = [one for one in split.frames if one.own.difference]
+    if not whole:
+        return f"{start}: {f'the differences of {len(differing)} functions cancel out' if differing else 'there is no difference'}."
+    named = (f"{_name(each.frame)} {_signed(each.own.difference)}" for each in differing[:_NAMED])
+    largest = f"the largest differences of functions themselves are {listed([*named])}"
+    one = split.leading()
+    if one is None:
+        return f"{start}: the difference is spread over {len(differing)} functions; {largest}."
+    alone = abs(one.own.difference) >= _LEAST_OWN * abs(one.inclusive.difference)
+    more = one.own.difference if alone else one.inclusive.difference
+    caller = next(map(_name, one.callers), "")
+    return (
+        f"{start}: {_name(one.frame)}{f', called by {caller},' if caller else ''} {'executes' if alone else 'and what it calls execute'} "
+        f"{amount(abs(more))} {'more' if more > 0 else 'fewer'}, {percent(more / whole)} of the difference"
+        f"{'' if alone else f'; {largest}'}."
+    )
 
 
-def _place(found: InstructionExplanation, kind: str) -> str:
-    """Return a kind of code with the functions that differ most."""
-    functions = [one for one in found.functions if one.kind == kind and one.difference]
-    whole = sum(abs(one.difference) for one in functions)
-    named = [function_name(one.name) for one in functions[:_NAMED] if abs(one.difference) >= _LEAST_SHARE * whole]
-    article = "" if kind in {AMBIGUOUS, UNKNOWN} else "the " if " " in kind or kind.isalpha() else ""
-    return f"{article}{safe(kind)}{f' ({listed(list(dict.fromkeys(named)))})' if named else ''}"
+def _name(frame: Frame) -> str:
+    """Return a function with its file, unless it is the program's."""
+    return safe(frame.symbol) + ("" if frame.object == OWN_OBJECT else f" ({_file(frame)})")
 
 
-def _row(found: InstructionExplanation, name: Sequence[str], before: int, after: int) -> tuple[str, ...]:
-    baseline, candidate = found.sides
-    values = before / baseline.operations, after / candidate.operations
-    whole = candidate.instructions / candidate.operations - baseline.instructions / baseline.operations
-    difference = values[1] - values[0]
-    sign = "+" if difference > 0 else ""
-    return (*name, *map(amount, values), f"{sign}{amount(difference)}", percent(difference / whole) if whole else "")
+def _file(frame: Frame) -> str:
+    return safe(frame.object).strip("[]")
 
 
-KIND_HEAD = ("instructions of an operation in", "baseline", "candidate", "difference", "share")
+def _signed(value: float) -> str:
+    """Return a difference with its sign and all digits before the point, a small one with three digits."""
+    text = f"{value:,.0f}" if value == round(value) or abs(value) >= 1000 else amount(value)
+    return f"{'+' if value > 0 else ''}{text}"
 
 
-def kind_rows(found: InstructionExplanation) -> Rows:
-    """Return the instructions of each kind of code, their sum, and the time by the machine's clock."""
-    scale, lost = found.ns_per_instruction, [side.lost for side in found.sides]
+def _row(names: Sequence[str], weights: Weights) -> tuple[str, ...]:
+    return (*names, amount(weights.baseline), amount(weights.candidate), _signed(weights.difference))
+
+
+FILE_HEAD = ("instructions of an operation in", "baseline", "candidate", "difference", "share")
+
+
+def _sides(found: InstructionExplanation, count: Callable[[CountedSide], int]) -> Weights:
+    """Return a number of both sides, per operation."""
+    return Weights(*(count(side) / side.operations for side in found.sides))
+
+
+def file_rows(found: InstructionExplanation, split: ProfileDifference) -> Rows:
+    """Return the instructions of each file, their sum, and the time by the machine's clock."""
+    files = collections.defaultdict[str, Weights](Weights)
+    for one in split.frames:
+        files[_file(one.frame)].add(one.own)
+    scale, whole = found.ns_per_instruction, _sides(found, lambda side: side.instructions)
     name = "elapsed ns by its clock" + (f" / {scale}" if scale != 1 else "")
-    clock = _row(found, (name,), *(side.clock_ns // scale for side in found.sides))
-    return [
-        *(_row(found, (safe(kind),), before, after) for kind, before, after in kind_counts(found)),
-        *([_row(found, ("lost",), *lost)] if any(lost) else []),
-        _row(found, ("sum",), *(side.instructions for side in found.sides)),
-        *([clock] if found.region == PASSES else []),
-    ]
+    rows = sorted(files.items(), key=lambda row: (-abs(row[1].difference), row[0]))
+    rows += [("lost", _sides(found, lambda side: side.lost))] if any(side.lost for side in found.sides) else []
+    rows += [("sum", whole)]
+    rows += [(name, _sides(found, lambda side: side.clock_ns // scale))] if found.region == PASSES else []
+    shares = [percent(each.difference / whole.difference) if whole.difference else "" for _, each in rows]
+    return [(*_row((name,), weights), share) for (name, weights), share in zip(rows, shares, strict=True)]
 
 
-def function_rows(found: InstructionExplanation) -> Rows:
-    """Return the functions with the largest differences, the sum of the others, and the sum of all."""
-    shown, rest = found.functions[:MOST_FUNCTIONS], found.functions[MOST_FUNCTIONS:]
+FUNCTION_HEAD = ("function", "file", "baseline", "candidate", "own", "inclusive", "called by")
+
+
+def function_rows(split: ProfileDifference) -> Rows:
+    """Return the functions with the largest differences, the one that leads first, the sum of the others, and the sum of all."""
+    leading, others = split.leading(), Weights()
+    ordered = sorted(split.frames, key=lambda one: one is not leading)
+    for one in ordered[MOST_FRAMES:]:
+        others.add(one.own)
     rows = [
-        _row(found, (function_name(one.name), safe(one.file or one.kind)), one.baseline, one.candidate) for one in shown
+        (
+            *_row((safe(one.frame.symbol), _file(one.frame)), one.own),
+            _signed(one.inclusive.difference),
+            _callers(one),
+        )
+        for one in ordered[:MOST_FRAMES]
     ]
-    sums = sum(one.baseline for one in rest), sum(one.candidate for one in rest)
-    rows += [_row(found, (f"{len(rest)} more", ""), *sums)] if rest else []
-    return [*rows, _row(found, ("sum", ""), *(side.instructions for side in found.sides))]
+    more = len(ordered) - MOST_FRAMES
+    sums = ((f"{more} more", others), ("sum", split.total))[more <= 0 :]
+    return [*rows, *((*_row((name, ""), weights), "", "") for name, weights in sums)]
+
+
+def _callers(one: FrameDifference) -> str:
+    """Return the caller with the largest difference, and how many more have one."""
+    texts = [
+        f"{safe(caller.symbol)} {_signed(each.difference)}" for caller, each in one.callers.items() if each.difference
+    ]
+    return f"{texts[0]}, {len(texts) - 1} more" if len(texts) > 1 else "".join(texts)
 
 
 def event_rows(found: InstructionExplanation) -> Rows:
@@ -226,9 +261,9 @@ def _operations(found: InstructionExplanation) -> tuple[float, float]:
     return baseline.operations, candidate.operations
 
 
-def answer(found: InstructionExplanation) -> str:
-    """Return which code the difference is in, and how modelled cycles compare: first, if they show what the instructions don't."""
-    sentences = [sentence(found)]
+def answer(found: InstructionExplanation, split: ProfileDifference) -> str:
+    """Return which function the difference is in, and how modelled cycles compare: first, if they show what the instructions don't."""
+    sentences = [sentence(found, split)]
     if found.model is not None:
         place = 0 if other_behaviour(found.model, _operations(found)) else 1
         sentences.insert(place, model_sentence(found.model, _operations(found)))
@@ -245,10 +280,10 @@ def notes(found: InstructionExplanation) -> list[str]:
     ]
 
 
-def document_of(found: InstructionExplanation) -> Document:
-    """Return the explanation as a document."""
+def document_of(found: InstructionExplanation, split: ProfileDifference) -> Document:
+    """Return the explanation as a document, of the functions as `compared` returns them."""
     tables: tuple[tuple[str, Callable[[InstructionExplanation], Rows], Sequence[str], int], ...] = (
-        ("Instructions by file", kind_rows, KIND_HEAD, 1),
+        ("Instructions by file", lambda each: file_rows(each, split), FILE_HEAD, 1),
         (
             "Modelled cycles",
             lambda each: model_rows(each.model, _operations(each)) if each.model else [],
@@ -269,36 +304,39 @@ def document_of(found: InstructionExplanation) -> Document:
         ),
         (
             "Instructions by function",
-            function_rows,
-            ("function", "file", "baseline", "candidate", "difference", "share"),
+            lambda _: function_rows(split),
+            FUNCTION_HEAD,
             2,
         ),
         ("System calls and faults", event_rows, ("in one operation", "baseline", "candidate"), 1),
     )
     sections = [
-        Section(title=name, blocks=(text_table(name, head, rows, keys=keys),))
+        Section(
+            title=name, blocks=(text_table(name, head, rows, keys=keys, last=-1 if head is FUNCTION_HEAD else None),)
+        )
         for name, make, head, keys in tables
         if (rows := make(found))
     ]
-    items = tuple(Item(safe(note)) for note in notes(found))
+    items = tuple(Item(safe(note)) for note in (*notes(found), *split.notes))
     return Document(
         kicker="why",
         title=f"Why: {safe(title(found.place))}",
-        answer=answer(found),
+        answer=answer(found, split),
         sections=(*sections, Section(title="How it was counted", blocks=(BulletList(items=items),))),
     )
 
 
 def summary_of(found: InstructionExplanation, pages: Sequence[tuple[str, str]]) -> ExplanationSummary:
-    """Return the explanation as the record's report prints it.
+    """Return the explanation as the record's report prints it: without callers, since paths take a second of each row to compare.
 
     Args:
         found: the explanation.
         pages: pairs (path, description) of the files beside it.
     """
+    split = compared(found)
     return ExplanationSummary(
         title=safe(title(found.place)),
-        paragraph=answer(found),
-        ledger=(KIND_HEAD, *kind_rows(found)),
+        paragraph=answer(found, split),
+        ledger=(FILE_HEAD, *file_rows(found, split)),
         pages=tuple(pages),
     )

@@ -385,8 +385,11 @@ def _explain_counts(row: ExplainedRow, observed: Counted) -> RowExplanation:
         hint = "Print the instructions by function: swapstone explain RECORD"
         return _no_profile(kind, safe(found.no_graph), hint)
 
-    printed, pages = instruction_explanation.document_of(found), explanation_files.count_pages(found, paths)
-    return _written(row, (found, paths), printed, pages, kind="instruction-explanation", no_profile=no_profile)
+    split = instruction_explanation.compared(found, paths)
+    printed = instruction_explanation.document_of(found, split)
+    pages = explanation_files.count_pages(printed, found, paths)
+    written = _written(row, (found, paths), printed, pages, kind="instruction-explanation", no_profile=no_profile)
+    return msgspec.structs.replace(written, difference=split)
 
 
 def _stored_wakeups(row: ExplainedRow) -> WakeupExplanation | None:

@@ -19,6 +19,7 @@ import msgspec
 
 from swapstone.core.model import UserError
 from swapstone.core.model.frozen_struct import FrozenStruct, amount_problem
+from swapstone.core.model.profile import Profile
 from swapstone.core.model.safe_text import utf8_path
 from swapstone.core.record import FileProblemError, RecordFolder, RecordView, open_folder, replace_in
 from swapstone.core.report.context import ExplanationSummary
@@ -28,8 +29,8 @@ from swapstone.core.session.explainer import PAGE
 from swapstone.parts.explain.explanation.cost_classes import CostClasses, load_classes
 from swapstone.parts.explain.explanation.ledger import run_of
 from swapstone.parts.explain.explanation.profile_formats import folded, folded_difference, speedscope
-from swapstone.parts.explain.model.explanation import Explanation, Profile, RowKey, RowMeasurements
-from swapstone.parts.explain.model.instruction_counts import InstructionExplanation, InstructionPaths
+from swapstone.parts.explain.model.explanation import Explanation, RowKey, RowMeasurements
+from swapstone.parts.explain.model.instruction_counts import InstructionExplanation, InstructionPaths, counted_profiles
 from swapstone.parts.explain.model.wakeup_paths import WakeupExplanation
 from swapstone.parts.explain.report import flame_graph, instruction_explanation, row_explanation, wakeup_explanation
 from swapstone.parts.explain.report.explanations import FOLDER
@@ -309,12 +310,16 @@ def evidence_pages(seen: RowMeasurements, explanation: Explanation, classes: Cos
     yield PAGE, html.render(row_explanation.document_of(seen, explanation, pages))
 
 
-def count_pages(found: InstructionExplanation, paths: InstructionPaths | None) -> Iterator[tuple[str, str]]:
-    """Yield the pages and flame graphs that are computed from instructions: name and content."""
-    yield from document_pages(instruction_explanation.document_of(found))
+def count_pages(
+    printed: Document, found: InstructionExplanation, paths: InstructionPaths | None
+) -> Iterator[tuple[str, str]]:
+    """Yield the pages of a document and the flame graphs that are computed from instructions: name and content."""
+    yield from document_pages(printed)
     if paths is not None:
         variants = (found.place.baseline, found.place.candidate)
-        yield from _graphs("instructions", found.place.workload, variants, paths.profiles(found), load_classes())
+        yield from _graphs(
+            "instructions", found.place.workload, variants, counted_profiles(found, paths), load_classes()
+        )
 
 
 def document_pages(document: Document) -> Iterator[tuple[str, str]]:
