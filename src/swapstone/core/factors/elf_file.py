@@ -132,7 +132,7 @@ class _CheckedElfFile(ELFFile):
 
     def get_segment(self, n: int) -> Segment:
         segment = super().get_segment(n)
-        if segment["p_offset"] + segment["p_filesz"] > self.stream_len:
+        if segment["p_filesz"] and segment["p_offset"] + segment["p_filesz"] > self.stream_len:
             raise ELFError(f"segment {n} is not inside the file")
         self._require_one(str(segment["p_type"]), n)
         return segment
