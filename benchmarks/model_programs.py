@@ -27,6 +27,7 @@ from swapstone.core.session.options import Measuring, Place, Settings, VirtualMa
 from swapstone.core.session.request import ExperimentRequest, parse_factors, resolve
 from swapstone.core.session.run_options import RunOptions
 from swapstone.core.targets import DEFAULT_MACHINE
+from swapstone.core.targets.emulator_plugin import plugin_option
 from swapstone.core.targets.observed_target import MachineRun, ObservedTarget
 from swapstone.core.wire import AgentAnswer, TrialRequest
 from swapstone.core.wire.kept_answer import raw_output
@@ -36,7 +37,6 @@ from swapstone.parts.explain.instruments.counted_runs import (
     kernel_symbols,
     machine_target,
     mode_words,
-    plugin_option,
 )
 from swapstone.parts.explain.instruments.model_counts import MOST_BYTES, ModelCounts, decode_model, require_modelled
 from swapstone.parts.explain.model.instruction_counts import (

@@ -11,9 +11,10 @@ import pytest
 
 from swapstone.core.record import read_regular
 from swapstone.core.targets import DEFAULT_MACHINE
+from swapstone.core.targets.emulator_plugin import build_plugin, plugin_option
 from swapstone.core.wire import TrialRequest
 from swapstone.core.wire.cyclictest import decode_cyclictest
-from swapstone.parts.explain.instruments.counted_runs import KERNEL_START, build_plugin, plugin_option
+from swapstone.parts.explain.instruments.counted_runs import KERNEL_START
 from swapstone.parts.explain.instruments.traced_wakeups import tracing, watched_program
 from swapstone.parts.explain.instruments.wakeup_trace import MOST_BYTES, WakeupTrace, decode_wakeups, find_mark
 from swapstone.parts.vm.artifacts.images import ImageRequest, build_image

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-import os
 import shutil
 import stat
 from collections.abc import Callable, Container, Iterable, Mapping
@@ -13,12 +12,11 @@ from pathlib import Path
 
 from swapstone.core.model import IDLE, Run, Source, UnavailableError, UserError
 from swapstone.core.model.cpio import Entry
-from swapstone.core.model.directories import cache_dir, share_dir
 from swapstone.core.record import record_format
 from swapstone.core.run.prepare import Prepared
 from swapstone.core.run.subject import TrialSpec
 from swapstone.core.targets import MachineConfig, Target
-from swapstone.core.targets.agent_build import build_native
+from swapstone.core.targets.emulator_plugin import plugin_option
 from swapstone.core.targets.observed_target import MachineRun, ObservedTarget
 from swapstone.core.wire import AgentAnswer, TrialRequest, decode_workload_report
 from swapstone.core.wire.kept_answer import raw_output
@@ -83,15 +81,6 @@ def path_words(architecture: str, kernel: KernelSymbols) -> tuple[str, ...]:
         words["switch"], words["switch_end"] = kernel.address(_SWITCHES), kernel.end(_SWITCHES)
         words["vectors"] = kernel.address(_VECTORS)
     return tuple(f"{name}={address:#x}" for name, address in words.items() if address is not None)
-
-
-_FLAGS = ("-std=gnu11", "-O2", "-Wall", "-Wextra", "-shared", "-fPIC", "-fvisibility=hidden")
-
-
-def build_plugin(directory: Path, compiler: str = "cc") -> Path:
-    """Compile the plugin of QEMU's code generator for this machine, or return it from the cache; as `build_agent`."""
-    sources = tuple(sorted((share_dir() / "native" / "plugin").glob("*.[ch]")))
-    return build_native("swapstone-plugin.so", sources, directory, (compiler, *_FLAGS))
 
 
 MARK = {
@@ -295,20 +284,6 @@ def mode_words(mark: int | None = None, mode: str = MODE, *words: str) -> tuple[
     """
     window = () if mark is None else (f"begin={mark:#x}", f"end={mark:#x}", "cycle=4", "first=2", "last=3")
     return (f"mode={mode}", *window, *words)
-
-
-def plugin_option(out: Path, *words: str) -> tuple[str, ...]:
-    """Return QEMU's arguments that load the plugin, which is compiled first.
-
-    Args:
-        out: the file that it writes.
-        words: its other arguments (native/plugin/plugin.c).
-
-    Raises:
-        UserError: it can't be compiled.
-    """
-    plugin = build_plugin(cache_dir() / "agents", os.environ.get("CC") or "cc")
-    return ("-plugin", ",".join(word.replace(",", ",,") for word in (str(plugin), f"out={out}", *words)))
 
 
 def kernel_symbols(target: ObservedTarget, config: MachineConfig) -> KernelSymbols:
