@@ -17,7 +17,8 @@ static uint32_t word_of(const unsigned char *code) {
 
 /* An opcode with its prefixes. */
 struct opcode {
-    bool extended; /* it follows 0x0f */
+    unsigned map;  /* 1 if it follows 0x0f, 2 for 0x0f38, 3 for 0x0f3a; else 0 */
+    bool extended; /* whether that is 1 */
     bool wide;     /* REX.W */
     unsigned char prefix, value, modrm;
     const unsigned char *operand; /* what follows the opcode */
@@ -27,9 +28,9 @@ static bool is_legacy_prefix(unsigned char byte) {
     return byte && strchr("\x66\x67\xf0\xf2\xf3\x2e\x36\x3e\x26\x64\x65", byte) != NULL;
 }
 
-/* Splits an instruction. Returns whether it is complete. VEX prefixes of two and three bytes are accepted
- * (volume 2, 2.3.5); EVEX is not: QEMU has no AVX-512. */
-static bool split(const unsigned char *code, size_t size, struct opcode *found) {
+/* Splits an instruction. Returns whether its opcode is complete. VEX prefixes of two and three bytes are
+ * accepted (volume 2, 2.3.5); EVEX is not: QEMU has no AVX-512. */
+static bool split_any(const unsigned char *code, size_t size, struct opcode *found) {
     static const unsigned char vex_prefixes[] = {0, 0x66, 0xf3, 0xf2};
     const unsigned char *end = code + size;
     *found = (struct opcode){0};
@@ -42,21 +43,74 @@ static bool split(const unsigned char *code, size_t size, struct opcode *found) 
         bool three = *code == 0xc4;
         if (end - code < (three ? 4 : 3))
             return false;
-        found->extended = !three || (code[1] & 0x1f) == 1;
+        found->map = three ? code[1] & 0x1f : 1;
         code += three ? 2 : 1;
         found->prefix = vex_prefixes[*code++ & 3];
-        if (!found->extended)
-            return false; /* none of the other maps has what is looked for */
     } else if (code < end && *code == 0x0f) {
-        found->extended = true;
-        code++;
+        found->map = ++code < end && (*code & 0xfd) == 0x38 ? 2 + (*code >> 1 & 1) : 1;
+        code += found->map > 1;
     }
     if (code >= end)
         return false;
+    found->extended = found->map == 1;
     found->value = *code++;
     found->operand = code;
     found->modrm = code < end ? *code : 0;
     return true;
+}
+
+/* The same, for opcodes of the first two maps alone: none of the others has what is looked for. */
+static bool split(const unsigned char *code, size_t size, struct opcode *found) {
+    return split_any(code, size, found) && found->map < 2;
+}
+
+/* What follows an opcode (volume 2, appendix A.3): a bit for each, of 16 opcodes a number. */
+enum operand { MODRM, IMMEDIATE_8, IMMEDIATE_32, OPERANDS };
+
+static bool has(const struct opcode *one, enum operand operand) {
+    static const uint16_t of[2][OPERANDS][16] = {
+        {{0x0f0f, 0x0f0f, 0x0f0f, 0x0f0f, 0, 0, 0x0a08, 0, 0xffff, 0, 0, 0, 0x00c3, 0xff0f, 0, 0xc0c0},
+         {0x1010, 0x1010, 0x1010, 0x1010, 0, 0, 0x0c00, 0xffff, 0x000d, 0, 0x0100, 0x00ff, 0x2143, 0, 0x08ff,
+          0},
+         {0x2020, 0x2020, 0x2020, 0x2020, 0, 0, 0x0300, 0, 0x0002, 0, 0x020f, 0xff00, 0x0080, 0, 0x0300, 0}},
+        {{0xa00f, 0xffff, 0xffff, 0, 0xffff, 0xffff, 0xffff, 0xff7f, 0, 0xffff, 0xf838, 0xffff, 0x00ff,
+          0xffff, 0xffff, 0xffff},
+         {0x8000, 0, 0, 0, 0, 0, 0, 0x000f, 0, 0, 0x1010, 0x0400, 0x0074, 0, 0, 0},
+         {0, 0, 0, 0, 0, 0, 0, 0, 0xffff, 0, 0, 0, 0, 0, 0, 0}},
+    };
+    if (one->map > 1)
+        return operand == MODRM || (operand == IMMEDIATE_8 && one->map == 3);
+    bool tests = !one->map && (one->value & 0xfe) == 0xf6 && (one->modrm & 0x38) < 0x10; /* TEST has one */
+    return of[one->map][operand][one->value >> 4] >> (one->value & 15) & 1 ||
+           (tests && operand == (one->value & 1 ? IMMEDIATE_32 : IMMEDIATE_8));
+}
+
+/* Returns the size of the immediate operand. */
+static size_t immediate_bytes(const struct opcode *one) {
+    bool moves = !one->map && ((one->value & 0xf8) == 0xb8 ? one->wide : (one->value & 0xfc) == 0xa0);
+    bool narrow = one->prefix == 0x66 && !one->wide && !one->map && (one->value & 0xfe) != 0xe8;
+    size_t size = has(one, IMMEDIATE_32) ? moves ? 8 : narrow ? 2 : 4 : has(one, IMMEDIATE_8);
+    if (!one->map && (one->value & 0xf7) == 0xc2) /* RET with a number */
+        size = 2;
+    return size + (!one->map && one->value == 0xc8 ? 2 : 0); /* ENTER */
+}
+
+/* Volume 2, 2.1.5: ModRM and SIB bytes. */
+bool is_complete(const unsigned char *code, size_t size) {
+    struct opcode one;
+    if (!split_any(code, size, &one) || one.map > 3)
+        return false;
+    size_t left = (size_t)(code + size - one.operand), needed = immediate_bytes(&one);
+    if (has(&one, MODRM)) {
+        unsigned mode = one.modrm >> 6, base = one.modrm & 7;
+        bool scaled = mode != 3 && base == 4;
+        if (left < 1u + scaled)
+            return false;
+        if (scaled)
+            base = one.operand[1] & 7;
+        needed += 1u + scaled + (mode == 1 ? 1 : mode == 2 || (mode == 0 && base == 5) ? 4 : 0);
+    }
+    return left >= needed;
 }
 
 /* x87's divisions and its square root (volume 2, appendix B.17 and FDIV, FDIVR, FIDIV, FSQRT). */

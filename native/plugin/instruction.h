@@ -52,6 +52,9 @@ bool moves_link(const unsigned char *code, size_t size, bool *on_stack);
 bool is_call(const unsigned char *code, size_t size);
 bool is_return(const unsigned char *code, size_t size);
 
+/* Returns whether an instruction of x86_64 has all its bytes. */
+bool is_complete(const unsigned char *code, size_t size);
+
 /* Returns whether an instruction writes memory without a callback of QEMU: DC ZVA of arm64 (QEMU 7.2,
  * target/arm/helper-a64.c: dc_zva). */
 bool writes_unseen(enum architecture architecture, const unsigned char *code, size_t size);

@@ -15,6 +15,8 @@
  */
 #include "plugin.h"
 
+#include "instruction.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -24,10 +26,13 @@ __attribute__((visibility("default"))) int qemu_plugin_version = PLUGIN_INTERFAC
 __attribute__((visibility("default"))) int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info,
                                                                int count, char **arguments);
 
+enum { PAGE_BYTES = 4096, LONGEST_BYTES = 15 }; /* of an instruction of x86_64 */
+
 struct window window = {.cycle = 1};
 
 static const struct mode *const modes[] = {&model_mode, &paths_mode, &wakeups_mode};
 static const struct mode *mode;
+static enum architecture architecture;
 static const char *out_path;
 static FILE *out;
 
@@ -53,9 +58,21 @@ static void reached_end(unsigned processor, void *data) {
     }
 }
 
+/* Returns how many instructions a block has. QEMU 7.2 lists one more on x86_64 if that crosses a page: it
+ * drops it when it has read its bytes on the first page (target/i386/tcg/translate.c: advance_pc), and
+ * translates it in the next block. */
+static size_t count_instructions(const struct qemu_plugin_tb *block) {
+    size_t count = qemu_plugin_tb_n_insns(block);
+    const struct qemu_plugin_insn *last = qemu_plugin_tb_get_insn(block, count - 1);
+    bool at_end = qemu_plugin_insn_vaddr(last) % PAGE_BYTES + LONGEST_BYTES > PAGE_BYTES;
+    bool listed = architecture == X86_64 && count > 1 && at_end &&
+                  !is_complete(qemu_plugin_insn_data(last), qemu_plugin_insn_size(last));
+    return count - listed;
+}
+
 static void translated(qemu_plugin_id_t id, struct qemu_plugin_tb *block) {
     (void)id;
-    size_t count = qemu_plugin_tb_n_insns(block);
+    size_t count = count_instructions(block);
     for (size_t i = 0; window.limited && i < count; i++) {
         struct qemu_plugin_insn *instruction = qemu_plugin_tb_get_insn(block, i);
         uint64_t address = qemu_plugin_insn_vaddr(instruction);
@@ -129,6 +146,7 @@ int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info, int count,
             return complain("invalid argument", arguments[i]);
     if (!out_path || !mode || window.cycle == 0)
         return complain("usage", "out=FILE,mode=NAME[,begin=ADDRESS,end=ADDRESS[,cycle=N,first=N,last=N]]");
+    architecture = architecture_of(info->target_name);
     const char *problem = mode->start ? mode->start(info->target_name) : NULL;
     if (problem)
         return complain(mode->name, problem);

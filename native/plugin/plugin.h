@@ -22,10 +22,11 @@ extern struct window window;
 /* A way to observe the machine. */
 struct mode {
     const char *name;
-    void (*translated)(struct qemu_plugin_tb *block, size_t count); /* QEMU translated a block */
-    void (*open)(void);                                             /* a window begins */
-    void (*close)(void);                                            /* it ends */
-    void (*write)(FILE *out);                                       /* the machine has ended */
+    /* QEMU translated a block of `count` instructions, which may be fewer than QEMU lists. */
+    void (*translated)(struct qemu_plugin_tb *block, size_t count);
+    void (*open)(void);       /* a window begins */
+    void (*close)(void);      /* it ends */
+    void (*write)(FILE *out); /* the machine has ended */
     /* Before all of it, given QEMU's name of the machine's target; returns why it can't. May be NULL. */
     const char *(*start)(const char *target);
 };

@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
+import collections
 import os
 import subprocess
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from swapstone.core.record import read_regular
@@ -14,6 +16,8 @@ from swapstone.core.targets import DEFAULT_MACHINE
 from swapstone.core.targets.emulator_plugin import build_plugin, plugin_option
 from swapstone.core.wire import TrialRequest
 from swapstone.core.wire.cyclictest import decode_cyclictest
+from swapstone.parts.explain.instruments.call_paths import MOST_BYTES as CALL_PATH_BYTES
+from swapstone.parts.explain.instruments.call_paths import decode_paths
 from swapstone.parts.explain.instruments.counted_runs import KERNEL_START
 from swapstone.parts.explain.instruments.traced_wakeups import tracing, watched_program
 from swapstone.parts.explain.instruments.wakeup_trace import MOST_BYTES, WakeupTrace, decode_wakeups, find_mark
@@ -22,6 +26,7 @@ from swapstone.parts.vm.machine.boot_image import VmImage
 from swapstone.parts.vm.machine.emulator import EmulatedMachine
 from swapstone.parts.vm.machine.vm_target import VmTarget
 from tests.contract.vm_images import need_emulator
+from tests.e2e import known_program
 from tests.shared import Shared
 
 LOOPS = 300
@@ -71,6 +76,20 @@ def test_the_blocks_before_the_latest_wake_up_are_kept(name: str, tmp_path: Path
     kept = sum(executed for _, executed in found.steps)
     assert kept >= histogram[-1][0] * 1000
     assert any(found.blocks[index].address >= KERNEL_START[MACHINES[name]] for index, _ in found.steps if index >= 0)
+
+
+@pytest.mark.slow
+def test_an_instruction_that_crosses_a_page_and_the_one_before_it_are_counted(tmp_path: Path) -> None:
+    need_emulator()
+    program = known_program.build(tmp_path, "known", "x86_64", 1000)
+    with _target("x86_64") as target:
+        asked = msgspec.structs.replace(ASKED, arguments=(target.put(program),))
+        target.run_observed(asked, DEFAULT_MACHINE, plugin_option(tmp_path / "paths", "mode=paths"))
+    blocks = decode_paths(read_regular(tmp_path / "paths", CALL_PATH_BYTES)).blocks
+    at: collections.Counter[int] = collections.Counter()
+    for block in blocks:
+        at.update(dict(zip(block.addresses, block.counts, strict=True)))
+    assert [at[0x402FFB], at[0x402FFF]] == [known_program.TURNS] * 2
 
 
 @pytest.mark.slow

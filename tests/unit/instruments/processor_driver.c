@@ -11,6 +11,7 @@
  *     b ADDRESS TAKEN              branch: whether it is mispredicted
  *     i TARGET ADDRESS BYTES       instruction of QEMU's target, its bytes in hexadecimal: kind of divide,
  * target of a conditional branch or -, whether it writes memory unseen
+ *     w BYTES                      instruction of x86_64: whether it is complete
  */
 #include "instruction.h"
 #include "processor.h"
@@ -19,13 +20,25 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+/* Returns bytes, exactly as long as the code, so a sanitizer finds what reads beyond it. */
+static unsigned char *bytes_of(const char *digits, size_t *size) {
+    unsigned char *code = malloc(16);
+    *size = 0;
+    for (unsigned byte; *size < 16 && sscanf(digits, "%2x", &byte) == 1; digits += 2)
+        code[(*size)++] = (unsigned char)byte;
+    return realloc(code, *size ? *size : 1);
+}
+
+static void print_whole(const char *digits) {
+    size_t size;
+    unsigned char *code = bytes_of(digits, &size);
+    printf("%d\n", is_complete(code, size));
+    free(code);
+}
+
 static void print_instruction(const char *target, uint64_t address, const char *digits) {
-    unsigned char *code =
-        malloc(16); /* exactly as long as the code, so a sanitizer finds what reads beyond it */
-    size_t size = 0;
-    for (unsigned byte; size < 16 && sscanf(digits, "%2x", &byte) == 1; digits += 2)
-        code[size++] = (unsigned char)byte;
-    code = realloc(code, size ? size : 1);
+    size_t size;
+    unsigned char *code = bytes_of(digits, &size);
     enum architecture architecture = architecture_of(target);
     uint64_t to = 0;
     bool branches = is_conditional(architecture, code, size, address, &to);
@@ -60,6 +73,8 @@ int main(int count, char **arguments) {
             printf("%d\n", processor_mispredicts(&processor, number, taken != 0));
         else if (sscanf(line, "i %15s %" SCNu64 " %63s", target, &number, digits) == 3)
             print_instruction(target, number, digits);
+        else if (sscanf(line, "w %63s", digits) == 1)
+            print_whole(digits);
         else
             return 2;
     return 0;

@@ -244,3 +244,54 @@ def test_instructions_that_zero_a_block_of_memory_are_recognised(run: Run) -> No
 
 def test_other_architectures_are_not_decoded(run: Run) -> None:
     assert run(["i arm 0 f7f1", "i riscv64 0 7504", f"i riscv64 0 {_little_endian(0x1AC20820)}"]) == ["6 - 0"] * 3
+
+
+WHOLE = (
+    *("90", "c3", "c9", "55", "4155", "f4", "0f05", "0f0b", "0fa2", "0f77", "f30f1efa"),
+    *("c20800", "c8100000", "cd80", "ebfe", "74fe", "e8ffffffff", "e9ffffffff", "0f84ffffffff", "6a01", "6801020304"),
+    *("4801d8", "488b03", "488b4308", "488b8300010000", "488b0425e0ff0000", "488b0c8d00000000", "488b05aabbccdd"),
+    *(
+        "488b4424f8",
+        "04ff",
+        "3dffffff7f",
+        "663dff7f",
+        "4883c001",
+        "4881c278563412",
+        "6681c21234",
+        "66b81234",
+        "b878563412",
+    ),
+    *("48b8efcdab8967452301", "48a1efcdab8967452301", "f6c301", "f7c301000000", "66f7c30100", "f6d3", "f7f1", "48f7f1"),
+    *(
+        "c60001",
+        "c7000a000000",
+        "48c7c0ffffffff",
+        "c1e002",
+        "d1e0",
+        "f3a4",
+        "f348ab",
+        "0fa4c205",
+        "0fbae005",
+        "660f70c01b",
+    ),
+    *(
+        "660f3a0fc108",
+        "660f3800c1",
+        "f20f5ec1",
+        "d9fa",
+        "ddd8",
+        "ff25aabbccdd",
+        "ffd0",
+        "64488b042528000000",
+        "0fc6c100",
+    ),
+    *("c5f877", "c5f858c1", "c4e27518c1", "c4e37d19c101", "f00fc103", "0fae38", "c5fd70c01b"),
+)
+"""Instructions of x86_64 as GNU objdump splits them."""
+
+
+def test_an_instruction_is_complete_with_its_last_byte(run: Run) -> None:
+    for code in WHOLE:
+        shorter = [code[:end] for end in range(2, len(code), 2)]
+        found = run(f"w {each}" for each in (code, *shorter))
+        assert [line[0] for line in found] == ["1", *"0" * len(shorter)], code
