@@ -65,6 +65,7 @@ from swapstone.parts.explain.model.wakeup_paths import WakeupExplanation
 from swapstone.parts.explain.report import instruction_explanation, wakeup_explanation
 from swapstone.parts.explain.session import explanation_files
 from swapstone.parts.net.session.conformance import decode_script_outcome
+from swapstone.parts.vm.machine import task_counts
 
 # Programs of users and load generators
 
@@ -201,6 +202,18 @@ def _kallsyms(data: bytes) -> object:
     return [found.name_at(address) for address in (0, 0xC0008010, 0xFFFFFFFF81000010)]
 
 
+_COUNTED = ("x86_64", "aarch64")
+
+
+def _points(data: bytes) -> object:
+    return [task_counts.points_of(machine, data, 0x60001000) for machine in _COUNTED]
+
+
+def _kernel_functions() -> tuple[bytes, ...]:
+    names = sorted({name for machine in _COUNTED for name in task_counts.printed_functions(machine)[1:]})
+    return ("".join(f"{0xFFFFFFFF81000000 + 4096 * at:x} T {name}\n" for at, name in enumerate(names)).encode(),)
+
+
 def _code_file(data: bytes) -> object:
     found = code_files.read_code(data)
     if found is None:
@@ -293,6 +306,8 @@ PROGRAM_DECODERS: tuple[Decoder, ...] = (
     Decoder("plugin model", "emulator", model_counts.decode_model, constant(fuzz_seeds.MODEL)),
     Decoder("plugin paths", "emulator", _call_paths, constant(*fuzz_seeds.CALL_PATHS)),
     Decoder("paths of a row", "record", _paths_of_row, constant(fuzz_seeds.PATHS_OF_ROW)),
+    Decoder("plugin tasks", "emulator", task_counts.decode_counts, constant(fuzz_seeds.TASKS)),
+    Decoder("watched functions", "guest", _points, constant(*_kernel_functions())),
     Decoder("plugin wakeups", "emulator", _wakeups, constant(*fuzz_seeds.WAKEUPS)),
     Decoder("wakeup row", "record", _wakeup_row, constant(fuzz_seeds.WAKEUP_ROW)),
     Decoder("kallsyms", "guest", _kallsyms, constant(*fuzz_seeds.KALLSYMS)),

@@ -406,6 +406,13 @@ KALLSYMS = (
     b"c0008000 T _text\n",
 )
 
+TASKS = (
+    b"swapstone-tasks 1\nroots 1\ntasks 2\ncopied 1\nfull 0\nforeign 0\ntask_switches 3\nuser_instructions 40\nrep_turns 0\n"
+    b"syscalls 3\nuser_faults 1\nkernel_faults 0\nuncertain_instructions 0\ncalls.execve 1\nkernel.execve 50\nkernel_instructions 90\n"
+    b"call_instructions 50\nfault_instructions 20\ninterrupt_instructions 10\nend\n"
+)
+"""Of the emulator's plugin in its mode for tasks."""
+
 MODEL = model_file(begins=4, windows=1, instructions=30, l1d_accesses=5, l1d_misses=2, branches=3, mispredictions=1)
 
 COUNTED_ROW = (

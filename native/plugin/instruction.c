@@ -113,6 +113,13 @@ bool is_complete(const unsigned char *code, size_t size) {
     return left >= needed;
 }
 
+/* REP with MOVS, CMPS, STOS, LODS or SCAS (volume 2, REP). */
+bool repeats(const unsigned char *code, size_t size) {
+    struct opcode one;
+    return split(code, size, &one) && !one.map && one.prefix > 0x66 &&
+           ((one.value & 0xfc) == 0xa4 || (one.value >= 0xaa && one.value <= 0xaf));
+}
+
 /* x87's divisions and its square root (volume 2, appendix B.17 and FDIV, FDIVR, FIDIV, FSQRT). */
 static bool divides_x87(const struct opcode *one) {
     unsigned operation = one->modrm >> 3 & 7;

@@ -55,6 +55,10 @@ bool is_return(const unsigned char *code, size_t size);
 /* Returns whether an instruction of x86_64 has all its bytes. */
 bool is_complete(const unsigned char *code, size_t size);
 
+/* Returns whether an instruction of x86_64 is a string operation that REP repeats. Each turn of it counts as
+ * an instruction, and one more that finds the count 0. */
+bool repeats(const unsigned char *code, size_t size);
+
 /* Returns whether an instruction writes memory without a callback of QEMU: DC ZVA of arm64 (QEMU 7.2,
  * target/arm/helper-a64.c: dc_zva). */
 bool writes_unseen(enum architecture architecture, const unsigned char *code, size_t size);

@@ -30,7 +30,7 @@ enum { PAGE_BYTES = 4096, LONGEST_BYTES = 15 }; /* of an instruction of x86_64 *
 
 struct window window = {.cycle = 1};
 
-static const struct mode *const modes[] = {&model_mode, &paths_mode, &wakeups_mode};
+static const struct mode *const modes[] = {&model_mode, &paths_mode, &tasks_mode, &wakeups_mode};
 static const struct mode *mode;
 static enum architecture architecture;
 static const char *out_path;
@@ -117,6 +117,7 @@ static bool set(const char *argument) {
         {"switch", &paths_switch, NULL},   {"switch_end", &paths_switch_end, NULL},
         {"vectors", &paths_vectors, NULL}, {"follow", &paths_follow, NULL},
         {"out", NULL, &out_path},          {"text", NULL, &watched.text},
+        {"points", NULL, &tasks_points},
     };
     const char *value = strchr(argument, '=');
     size_t length = value ? (size_t)(value - argument) : 0;

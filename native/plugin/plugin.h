@@ -42,6 +42,9 @@ extern struct watched watched;
 /* Whether the mode `paths` follows calls, and the addresses that it watches; paths.c describes them. */
 extern uint64_t paths_follow, paths_exec, paths_switch, paths_switch_end, paths_vectors;
 
-extern const struct mode model_mode, paths_mode, wakeups_mode;
+/* The file with the addresses that the mode `tasks` watches; tasks.c describes it. */
+extern const char *tasks_points;
+
+extern const struct mode model_mode, paths_mode, tasks_mode, wakeups_mode;
 
 #endif

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import collections
+import dataclasses
 import os
 import subprocess
 from pathlib import Path
@@ -12,7 +13,7 @@ import msgspec
 import pytest
 
 from swapstone.core.record import read_regular
-from swapstone.core.targets import DEFAULT_MACHINE
+from swapstone.core.targets import DEFAULT_MACHINE, MachineConfig
 from swapstone.core.targets.emulator_plugin import build_plugin, plugin_option
 from swapstone.core.wire import TrialRequest
 from swapstone.core.wire.cyclictest import decode_cyclictest
@@ -27,6 +28,7 @@ from swapstone.parts.vm.machine.emulator import EmulatedMachine
 from swapstone.parts.vm.machine.vm_target import VmTarget
 from tests.contract.vm_images import need_emulator
 from tests.e2e import known_program
+from tests.programs import require
 from tests.shared import Shared
 
 LOOPS = 300
@@ -92,6 +94,56 @@ def test_an_instruction_that_crosses_a_page_and_the_one_before_it_are_counted(tm
     assert [at[0x402FFB], at[0x402FFF]] == [known_program.TURNS] * 2
 
 
+PROCESSES = "for i in 1 2 3; do /bin/sh -c 'echo 1 | cat' & done; wait"
+BESIDE = "while :; do /bin/sh -c :; done"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["x86_64", "arm64"])
+def test_counts_are_the_same_beside_other_programs_and_do_not_change_the_run(name: str, tmp_path: Path) -> None:
+    need_emulator(MACHINES[name])
+    require(known_program.COMPILERS[name])
+    known = known_program.build(tmp_path, "known", name, 1000)
+    with _target(name) as target:
+        for arguments in ((target.put(known),), ("/bin/sh", "-c", PROCESSES)):
+            asked = msgspec.structs.replace(ASKED, arguments=arguments)
+            alone, beside = (
+                _counted(target, asked, config)
+                for config in (DEFAULT_MACHINE, MachineConfig(beside=(BESIDE,), settle_ms=20))
+            )
+            same = [each for each in alone if each.startswith("calls.") or each == "tasks"]
+            assert {each: beside[each] for each in same} == {each: alone[each] for each in same}
+            if len(arguments) == 1:
+                expected = known_program.instructions(name, 1000)
+                assert (alone["user_instructions"], beside["user_instructions"]) == (expected, expected)
+            else:
+                assert (alone["tasks"], alone["calls.execve"]) == (1 + 3 + 3 * 2, 1 + 3 + 3)
+
+
+def _counted(target: VmTarget, asked: TrialRequest, config: MachineConfig) -> dict[str, int]:
+    """Return the counts of a run, after a check that it is equal without the plugin."""
+    named = target.named_run(asked, config)
+    run = target.make(named)
+    plain = target.make(msgspec.structs.replace(named, setup=dataclasses.replace(named.setup, points=b"")))
+    assert (run.end, run.output, run.console) == (plain.end, plain.output, plain.console)
+    assert not plain.counts
+    return dict(run.counts)
+
+
+@pytest.mark.slow
+def test_system_calls_of_32_bits_are_not_counted_and_the_reason_is_a_fact(tmp_path: Path) -> None:
+    need_emulator()
+    require("gcc")
+    (tmp_path / "old.S").write_text(
+        ".globl _start\n_start: mov $20, %eax\nint $0x80\nmov $231, %eax\nxor %edi, %edi\nsyscall\n"
+    )
+    program = tmp_path / "old"
+    subprocess.run(["gcc", "-static", "-nostdlib", f"{program}.S", "-o", program], check=True)
+    with _target("x86_64") as target:
+        asked = msgspec.structs.replace(ASKED, arguments=(target.put(program),))
+        assert dict(target.run(asked).facts)["uncounted.foreign"] == 1
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "reason"),
@@ -101,6 +153,8 @@ def test_an_instruction_that_crosses_a_page_and_the_one_before_it_are_counted(tm
         ("mode=wakeups", "wakeups: text=FILE can't be read"),
         ("mode=wakeups,text=/nonexistent", "wakeups: text=FILE can't be read"),
         ("mode=wakeups,text=/dev/null", "wakeups: text=FILE can't be read"),
+        ("mode=tasks", "tasks: points=FILE can't be read"),
+        ("mode=tasks,points=/dev/null", "tasks: points=FILE can't be read"),
         ("low=1", "usage: out=FILE,mode=NAME"),
     ],
 )

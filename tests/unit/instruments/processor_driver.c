@@ -11,7 +11,7 @@
  *     b ADDRESS TAKEN              branch: whether it is mispredicted
  *     i TARGET ADDRESS BYTES       instruction of QEMU's target, its bytes in hexadecimal: kind of divide,
  * target of a conditional branch or -, whether it writes memory unseen
- *     w BYTES                      instruction of x86_64: whether it is complete
+ *     w BYTES                      instruction of x86_64: whether it is complete, and whether REP repeats it
  */
 #include "instruction.h"
 #include "processor.h"
@@ -32,7 +32,7 @@ static unsigned char *bytes_of(const char *digits, size_t *size) {
 static void print_whole(const char *digits) {
     size_t size;
     unsigned char *code = bytes_of(digits, &size);
-    printf("%d\n", is_complete(code, size));
+    printf("%d %d\n", is_complete(code, size), repeats(code, size));
     free(code);
 }
 

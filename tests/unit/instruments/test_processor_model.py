@@ -295,3 +295,9 @@ def test_an_instruction_is_complete_with_its_last_byte(run: Run) -> None:
         shorter = [code[:end] for end in range(2, len(code), 2)]
         found = run(f"w {each}" for each in (code, *shorter))
         assert [line[0] for line in found] == ["1", *"0" * len(shorter)], code
+
+
+def test_string_operations_with_rep_are_repeated(run: Run) -> None:
+    repeated = ("f3a4", "f348a5", "f2ae", "f3aa", "f366ab", "f3a6")
+    others = ("a4", "f390", "f30f1efa", "f20f5ec1", "f3c3", "48a5")
+    assert [line[2] for line in run(f"w {code}" for code in (*repeated, *others))] == ["1"] * 6 + ["0"] * 6

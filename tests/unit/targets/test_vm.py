@@ -157,7 +157,9 @@ def test_the_description_comes_from_the_guest(bench: Bench) -> None:
         "initrd",
         "emulated processor",
         "base boot options",
+        "counts",
     }
+    assert tools["counts"] == "unavailable: this QEMU loads no plugins"
 
 
 @pytest.mark.parametrize(

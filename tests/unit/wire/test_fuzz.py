@@ -68,6 +68,7 @@ COVERED = {
     "parts/boards/targets/labgrid_worker.py": "",  # reads what the process that started it writes
     "parts/vm/machine/run_cache.py": "stored run",
     "parts/vm/machine/snapshot.py": "monitor",
+    "parts/vm/machine/task_counts.py": "watched functions",
     "parts/cluster/content_store.py": "stored trial",
     "core/wire/kept_answer.py": "kept answer",
     "core/wire/cyclictest.py": "cyclictest",

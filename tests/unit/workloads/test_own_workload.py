@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from swapstone.core.model import Direction, OwnProgram, Quantity, UserError
 from swapstone.core.workloads import own_samples, own_workload, parse_metric, undirected
+from swapstone.core.workloads.metrics import COUNT_FACTS
 from swapstone.core.workloads.printed_numbers import printed_value
 from tests.unit.builders import experiment
 
@@ -165,6 +166,37 @@ def test_every_fact_is_a_sample_and_a_missing_fact_is_omitted() -> None:
     }
     less = {name: fact for name, fact in FACTS.items() if name != "system_us"}
     assert {"cpu", "system"}.isdisjoint(sample.metric for sample in own_samples(own(), less, 0, b"", b""))
+
+
+COUNTS = {
+    **dict.fromkeys(COUNT_FACTS, 7),
+    "user_instructions": 40,
+    "user_faults": 2,
+    "kernel_faults": 1,
+    "calls.read": 3,
+}
+
+
+def test_counts_take_the_place_of_user_and_system_time() -> None:
+    found = {sample.metric: sample.values for sample in own_samples(own(), {**FACTS, **COUNTS}, 0, b"", b"")}
+    assert (found["instructions"], found["page_faults"], found["cpu"]) == ((40.0,), (3.0,), (4000.0,))
+    assert {"user", "system", "calls.read"}.isdisjoint(found)
+    part = {**FACTS, "user_instructions": 40}
+    assert "instructions" not in {sample.metric for sample in own_samples(own(), part, 0, b"", b"")}
+
+
+@pytest.mark.parametrize("clock", ["virtual", "wall"])
+def test_counts_are_declared_on_the_virtual_clock(clock: str) -> None:
+    declared = own_workload(experiment(own=own(), workloads=(("own", "prog"),), target="vm", clock=clock)).metrics
+    names = {metric.name for metric in declared}
+    assert ("instructions" in names, "user" in names) == (clock == "virtual", True)
+
+
+def test_a_printed_number_can_not_have_the_name_of_a_count() -> None:
+    program = own(numbers=(parse_metric("tasks=regex:n ([0-9]+)"),))
+    own_workload(experiment(own=program, workloads=(("own", "prog"),)))
+    with pytest.raises(UserError, match="On the virtual clock tasks is counted"):
+        own_workload(experiment(own=program, workloads=(("own", "prog"),), target="vm", clock="virtual"))
 
 
 def test_printed_numbers_and_accepted_statuses_are_samples() -> None:

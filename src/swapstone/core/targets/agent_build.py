@@ -42,7 +42,7 @@ def agent_sources() -> tuple[Path, ...]:
     )
 
 
-def build_agent(directory: Path, compiler: str = "cc") -> Path:
+def build_agent(directory: Path, compiler: str = "cc", *flags: str) -> Path:
     """Compile the agent, or return it from the cache.
 
     A file of the cache that is not the one that was compiled, because it is truncated or altered, is compiled again.
@@ -50,6 +50,7 @@ def build_agent(directory: Path, compiler: str = "cc") -> Path:
     Args:
         directory: the cache: one folder for each digest of sources, flags and compiler.
         compiler: a C compiler for the target's processor.
+        flags: further ones of it.
 
     Returns:
         The program.
@@ -58,7 +59,7 @@ def build_agent(directory: Path, compiler: str = "cc") -> Path:
         UnavailableError: there is no such compiler.
         UserError: compilation failed.
     """
-    return build_native("swapstone-agent", agent_sources(), directory, (compiler, *FREESTANDING))
+    return build_native("swapstone-agent", agent_sources(), directory, (compiler, *FREESTANDING, *flags))
 
 
 def build_native(name: str, sources: Sequence[Path], directory: Path, command: Sequence[str]) -> Path:

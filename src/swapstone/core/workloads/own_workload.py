@@ -26,7 +26,7 @@ from swapstone.core.model import (
     filled_text,
 )
 from swapstone.core.workloads.load_generators import check_reader
-from swapstone.core.workloads.metrics import EXIT_STATUS, PROCESS_METRICS, process_samples
+from swapstone.core.workloads.metrics import COUNT_METRICS, EXIT_STATUS, PROCESS_METRICS, process_samples
 from swapstone.core.workloads.printed_numbers import printed_samples
 from swapstone.core.workloads.server_metrics import server_metrics
 
@@ -60,7 +60,10 @@ def own_workload(experiment: Experiment, name: str = "") -> Workload:
     if generator is not None:
         return _server(own, name, parameters, generator)
     leading = "wall" if own.waits else "cpu"
-    measured = (msgspec.structs.replace(metric, leads=metric.name == leading) for metric in PROCESS_METRICS)
+    counts = COUNT_METRICS if experiment.virtual else ()
+    if taken := {number.metric.name for number in own.numbers} & {metric.name for metric in counts}:
+        raise UserError(f"On the virtual clock {min(taken)} is counted.", "Give the number of --metric another name.")
+    measured = (msgspec.structs.replace(metric, leads=metric.name == leading) for metric in (*PROCESS_METRICS, *counts))
     return Workload(
         name=name,
         origin=UserSupplied(program=own),

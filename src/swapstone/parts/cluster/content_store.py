@@ -285,6 +285,7 @@ class StoredTrial(FrozenStruct, frozen=True, kw_only=True):
         initrd: digest of the whole initrd.
         parts: digests of the objects that follow each other in the initrd: the image, which other experiments have too, and the rest.
         order: digest of an object.
+        points: the same of what the plugin watches; empty where the program is not counted.
     """
 
     swapstone: str
@@ -295,6 +296,7 @@ class StoredTrial(FrozenStruct, frozen=True, kw_only=True):
     initrd: Digest
     parts: tuple[Digest, Digest]
     order: Digest
+    points: Annotated[str, msgspec.Meta(pattern=r"\A([0-9a-f]{64})?\Z")] = ""
 
 
 def put_trial(store: ContentStore, named: NamedRun) -> None:
@@ -313,6 +315,7 @@ def put_trial(store: ContentStore, named: NamedRun) -> None:
         initrd=named.inputs["initrd"].hex(),
         parts=(_put_part(store, named.parts[0]), _put_part(store, named.parts[1])),
         order=store.put_object(hashlib.sha256(setup.order).hexdigest(), lambda: setup.order),
+        points=_put_part(store, (hashlib.sha256(setup.points).hexdigest(), setup.points)) if setup.points else "",
     )
     encoded = trial.encoded()
     if store.size(TRIALS, named.name) != len(encoded):
@@ -353,7 +356,8 @@ def get_trial(store: ContentStore, name: str, folder: Path) -> tuple[Setup, dict
             "Install the same package of QEMU on both machines, or set SWAPSTONE_QEMU to a folder with it.",
         )
     order = store.get_object(trial.order)
-    setup = Setup(emulator, machine, folder / trial.kernel, folder / trial.initrd, order)
+    points = store.get_object(trial.points) if trial.points else b""
+    setup = Setup(emulator, machine, folder / trial.kernel, folder / trial.initrd, order, points=points)
     inputs = run_inputs(setup, kernel=bytes.fromhex(trial.kernel), initrd=bytes.fromhex(trial.initrd))
     if digest_of(inputs) != name:
         if trial.swapstone == __version__:

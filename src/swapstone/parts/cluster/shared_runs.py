@@ -428,7 +428,7 @@ class SharedRuns:
         other, second = self._make(named, worker)
         if second.end is GuestEnd.STOPPED:
             return
-        if (second.end, second.output) != (run.end, run.output):
+        if (second.end, second.output, second.counts) != (run.end, run.output, run.counts):
             one = f"worker {safe_excerpt(worker, 100)}" if worker else "the store, the cache or this process"
             two = f"worker {safe_excerpt(other, 100)}" if other else "this process"
             raise UnequalRunsError(

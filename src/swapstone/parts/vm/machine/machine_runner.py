@@ -19,6 +19,8 @@ from swapstone.parts.vm.machine.run_cache import digest_of
 from swapstone.parts.vm.machine.snapshot import not_written, save_checked
 
 _LOOK_S = 0.1
+_OF_A_TRIAL = frozenset({"order", "counts"})
+"""Inputs of a run that its snapshot does not have."""
 
 
 class MachineRunner:
@@ -52,7 +54,7 @@ class MachineRunner:
         machine, limits = setup.machine, self._limits
         if machine.wall or machine.processors > 1 or not (self._snapshots and machine.model.snapshots):
             return qemu.boot(setup, limits)
-        state = self._folder / digest_of({name: value for name, value in inputs.items() if name != "order"})
+        state = self._folder / digest_of({name: value for name, value in inputs.items() if name not in _OF_A_TRIAL})
         with self._lock:
             saving = self._saving[state]
         with saving:  # several trials may need the same snapshot: one of them saves it
@@ -76,7 +78,7 @@ class MachineRunner:
                     return GuestRun(end=GuestEnd.STOPPED, reason="it was stopped")
             if self._is_whole(state):
                 return None
-            failed = save_checked(dataclasses.replace(setup, plugin=()), self._limits, state)
+            failed = save_checked(dataclasses.replace(setup, plugin=(), points=b""), self._limits, state)
         except snapshot.SnapshotError:  # the run is the same without a snapshot
             self._unsaved.add(state)
             return None

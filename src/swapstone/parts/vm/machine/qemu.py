@@ -21,8 +21,10 @@ from types import TracebackType
 from typing import Self
 
 from swapstone.core.model import FrozenStruct
+from swapstone.core.model.frozen_struct import Name, NonNegative
 from swapstone.core.model.regular_file import tail_of
 from swapstone.core.model.temporary_folder import TemporaryFolder
+from swapstone.core.targets.emulator_plugin import plugin_option
 from swapstone.parts.vm.factors.kernel import kept_options
 from swapstone.parts.vm.machine.emulator import (
     BARE,
@@ -33,6 +35,7 @@ from swapstone.parts.vm.machine.emulator import (
     MachineModel,
     clock_options,
 )
+from swapstone.parts.vm.machine.task_counts import decode_counts
 
 HOST_LIMIT_S = 600.0
 """How long a machine may run by default, in seconds of this machine's time."""
@@ -60,7 +63,8 @@ _ENDED_FAILED = 67  # exit status by isa-debug-exit; native/port/virtual_machine
 class Setup:
     """All inputs of a run. A snapshot is none: it does not change the result.
 
-    `plugin` is none either: arguments of QEMU's code generator that observe the machine, which the guest can't observe.
+    `plugin` is none either: arguments of QEMU's code generator that observe the machine, which the guest can't observe. Without them, and
+    with `points`, the run's program is counted (`swapstone.parts.vm.machine.task_counts`).
     """
 
     emulator: Emulator
@@ -69,6 +73,7 @@ class Setup:
     initrd: Path
     order: bytes
     plugin: tuple[str, ...] = ()
+    points: bytes = b""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -101,12 +106,14 @@ class GuestRun(FrozenStruct, frozen=True, kw_only=True):
         reason: for messages; empty if it finished.
         output: of its channel.
         console: the last lines of its console, or of QEMU's error messages.
+        counts: what its program executed: pairs (fact, number); empty if that is not known.
     """
 
     end: GuestEnd
     reason: str = ""
     output: bytes = b""
     console: str = ""
+    counts: tuple[tuple[Name, NonNegative], ...] = ()
 
 
 def arguments(machine: EmulatedMachine, files: Mapping[str, str], *, saving: bool = False) -> tuple[str, ...]:
@@ -203,7 +210,12 @@ class Guest:
         self._folder = TemporaryFolder("vm")
         folder = self._folder.path
         self._console, self._channel, self._complaints = (folder / name for name in ("console", "channel", "stderr"))
+        self._counts, points = folder / "counts", folder / "points"
         (folder / "order").write_bytes(setup.order)
+        plugin = setup.plugin
+        if setup.points and not plugin and not saving:
+            points.write_bytes(setup.points)
+            plugin = plugin_option(self._counts, "mode=tasks", f"points={points}")
         if start := self._model.order_start:
             _write_order(self._channel, start, setup.order)
         files = {name: str(folder / name) for name in ("order", "console", "channel")}
@@ -216,7 +228,7 @@ class Guest:
                     *(
                         *setup.emulator.command,
                         *arguments(setup.machine, files, saving=saving),
-                        *setup.plugin,
+                        *plugin,
                         *watching,
                     ),
                 ],
@@ -285,7 +297,8 @@ class Guest:
         if end is GuestEnd.FINISHED and not self._model.ended_well and not output.endswith(_END):
             # The kernel powers such a machine off in either case. An error is on the console, if there is one.
             return GuestRun(end=GuestEnd.SILENT, reason=_SILENT, console=last_lines(console or complaints))
-        return GuestRun(end=end, reason=reason, output=output, console=last_lines(console or complaints))
+        counts = decode_counts(self._counts.read_bytes()) if output and self._counts.exists() else ()
+        return GuestRun(end=end, reason=reason, output=output, console=last_lines(console or complaints), counts=counts)
 
     def _kill(self) -> None:
         if self.process.poll() is None:

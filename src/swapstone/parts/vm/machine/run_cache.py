@@ -13,6 +13,7 @@ import msgspec
 from swapstone.core.model import WireError
 from swapstone.core.model.directories import mark_used, write_whole
 from swapstone.core.model.safe_text import safe_excerpt
+from swapstone.core.targets.emulator_plugin import plugin_digest
 from swapstone.parts.vm.machine import qemu
 from swapstone.parts.vm.machine.boot_image import Parts
 from swapstone.parts.vm.machine.qemu import GuestRun
@@ -102,6 +103,7 @@ def run_inputs(setup: qemu.Setup, *, kernel: bytes, initrd: bytes) -> dict[str, 
         "kernel": kernel,
         "initrd": initrd,
         "order": setup.order,
+        **({"counts": plugin_digest() + setup.points} if setup.points else {}),
     }
 
 

@@ -15,19 +15,21 @@ from pathlib import Path
 import msgspec
 
 from swapstone.core.factors import ProgramFacts, facts_of, read_facts
-from swapstone.core.model import ImageDifference, UserError
+from swapstone.core.model import ImageDifference, UnavailableError, UserError
 from swapstone.core.model.cpio import Entry, archive, unpack
 from swapstone.core.model.directories import cache_dir
 from swapstone.core.model.safe_text import safe
 from swapstone.core.model.temporary_folder import TemporaryFolder
 from swapstone.core.targets.agent_build import build_agent, sha256_of
 from swapstone.core.targets.carried_files import CarriedFiles, check_place
+from swapstone.core.targets.emulator_plugin import plugin_option
 from swapstone.core.targets.observed_target import ObservedTarget
 from swapstone.core.targets.target import (
     DEFAULT_MACHINE,
     MachineConfig,
     MachineConfigError,
     TargetDescription,
+    TargetError,
 )
 from swapstone.core.wire import AgentAnswer, TrialRequest, encode_plan_header, encode_request
 from swapstone.parts.build.artifacts.toolchain import native_compiler
@@ -49,6 +51,13 @@ from swapstone.parts.vm.machine.qemu import GuestEnd, GuestRun, Limits, Setup
 from swapstone.parts.vm.machine.run_cache import NamedRun, RunCache, RunSource, digest_of, run_inputs
 from swapstone.parts.vm.machine.run_output import TRIAL, check_run, decode_run
 from swapstone.parts.vm.machine.snapshot import QUIT, SLACK_MS
+from swapstone.parts.vm.machine.task_counts import (
+    mark_of,
+    place_of_agent,
+    points_of,
+    printed_functions,
+    require_counted,
+)
 
 
 def counted_clock(machine: EmulatedMachine) -> str:
@@ -58,6 +67,7 @@ def counted_clock(machine: EmulatedMachine) -> str:
     return counted if machine.processors == 1 else f"{counted} of {machine.processors} processors in turn"
 
 
+_FUNCTIONS_BYTES = 1 << 20
 _ONLINE = "/sys/devices/system/cpu/online"
 """The file of a guest that shows how many processors it has."""
 
@@ -158,7 +168,8 @@ class VmTarget(ObservedTarget):
         self._initrds: dict[BootImage, tuple[Path, bytes, Parts]] = {}
         self._runner = MachineRunner(self._cache / "snapshots", options.limits, snapshots=options.snapshots)
         self._shared: RunSource | None = None
-        self._lock = threading.Lock()
+        self._lock, self._reading = threading.Lock(), threading.Lock()
+        self._watched: dict[str, tuple[bytes, str]] = {}
 
     @property
     def architecture(self) -> str:
@@ -171,9 +182,7 @@ class VmTarget(ObservedTarget):
 
     @functools.cached_property
     def _description(self) -> TargetDescription:
-        memory_bytes = self._carried.memory_bytes
-        config = MachineConfig(memory_bytes=memory_bytes if memory_bytes > self._machine.memory_bytes else 0)
-        run = self.run_plan(encode_plan_header() + QUIT, limit_ms=SLACK_MS, replicate=0, config=config)
+        run = self.run_plan(encode_plan_header() + QUIT, limit_ms=SLACK_MS, replicate=0, config=self._plain_config())
         report, _ = decode_run(run)
         clock = counted_clock(self._machine) if self._exact else "by KVM on the wall clock, one processor"
         cpu = re.search(r"^model name[ \t]*: (.*)$", report.file("/proc/cpuinfo"), re.MULTILINE)
@@ -186,6 +195,13 @@ class VmTarget(ObservedTarget):
             cpus=tuple(range(self._machine.processors)),
             virtualization=f"{self._emulator.version}, machine {self._machine.model.machine}, {clock}",
             memory_bytes=int(memory[1]) * 1024 if memory else 0,
+        )
+
+    def _plain_config(self, kernel: str = "") -> MachineConfig:
+        """Return a configuration in which only the memory is changed, if the files need more."""
+        memory_bytes = self._carried.memory_bytes
+        return MachineConfig(
+            kernel=kernel, memory_bytes=memory_bytes if memory_bytes > self._machine.memory_bytes else 0
         )
 
     def tools(self) -> tuple[tuple[str, str], ...]:
@@ -204,6 +220,11 @@ class VmTarget(ObservedTarget):
             ),
             *self._carried_digest(),
             *((("emulated processor", self._machine.cpu or self._machine.model.cpu),) if self._exact else ()),
+            *(
+                (f"counts of {level}" if level else "counts", f"unavailable: {why}")
+                for level in self._boot_images
+                if self._exact and (why := self._watched_in(level)[1])
+            ),
             ("base boot options", " ".join(qemu.base_options(self._machine))),
             *(
                 (f"boot options of {level}", " ".join(qemu.kernel_command_line(machine)))
@@ -230,7 +251,7 @@ class VmTarget(ObservedTarget):
     @functools.cached_property
     def _agent(self) -> Path:
         return self._default_image.source.agent or build_agent(
-            cache_dir() / "agents", native_compiler(self.architecture)
+            cache_dir() / "agents", native_compiler(self.architecture), *place_of_agent(self.architecture)
         )
 
     @functools.cached_property
@@ -333,7 +354,8 @@ class VmTarget(ObservedTarget):
             (PARAMETERS, " ".join(asked.parameters)),
             *report.pairs(),
         )
-        answer = msgspec.structs.replace(answers[0], id=request.id, machine=machine, name=named.name)
+        facts = (*answers[0].facts, *run.counts)
+        answer = msgspec.structs.replace(answers[0], id=request.id, facts=facts, machine=machine, name=named.name)
         return answer, run
 
     def debug_file(self, name: str, folder: Path, notify: Callable[[str], None]) -> tuple[str, bytes | None]:
@@ -370,7 +392,51 @@ class VmTarget(ObservedTarget):
         encode_request(request)  # raises what an agent would refuse, including the identifier
         plan = encode_plan_header() + encode_request(msgspec.structs.replace(request, id=TRIAL)) + QUIT
         replicate = block_of(request.id) if self.options.replicate is None else self.options.replicate
-        return self._named(plan, limit_ms=request.timeout_ms + SLACK_MS, replicate=replicate, config=config)
+        points, _ = self._watched_in(config.kernel)
+        limit_ms = request.timeout_ms + SLACK_MS
+        return self._named(plan, limit_ms=limit_ms, replicate=replicate, config=config, points=points)
+
+    def _watched_in(self, level: str) -> tuple[bytes, str]:
+        """Return what the plugin watches in the machines of a kernel, and why it can't count there; one of them is empty.
+
+        A machine of that kernel prints the addresses of its functions, once for each kernel.
+        """
+        with self._reading:
+            if level not in self._watched:
+                try:
+                    self._watched[level] = self._read_points(level), ""
+                except (UnavailableError, TargetError) as error:
+                    self._watched[level] = b"", error.message
+            return self._watched[level]
+
+    def _read_points(self, level: str) -> bytes:
+        """Return what the plugin watches in the machines of a kernel.
+
+        Raises:
+            UnavailableError: it can't count there.
+            TargetError: the machine that prints the addresses fails.
+        """
+        config = self._plain_config(level)
+        image = self._boot_image(config)
+        machine = image.source.machine
+        require_counted(self._emulator, machine, qemu.kernel_command_line(machine))
+        plugin_option(Path("counts"))  # raises where it can't be compiled
+        request = TrialRequest(
+            id=TRIAL,
+            arguments=printed_functions(self.architecture),
+            cwd=self.scratch(),
+            timeout_ms=SLACK_MS,
+            output_bytes=_FUNCTIONS_BYTES,
+        )
+        plan = encode_plan_header() + encode_request(request) + QUIT
+        known = digest_of({"kernel": image.kernel_digest, "plan": plan, "init": sha256_of(self._init).encode()})
+        run = self._runs.get(known)
+        if run is None:
+            run = self.make(self._named(plan, limit_ms=2 * SLACK_MS, replicate=0, config=config))
+            if run.end is GuestEnd.FINISHED:
+                self._runs.put(known, run)
+        printed = b"".join(answer.stdout for answer in decode_run(run)[1])
+        return points_of(self.architecture, printed, mark_of(self._agent))
 
     def stop(self) -> None:
         """End all machines; see `Target.stop`."""
@@ -382,7 +448,9 @@ class VmTarget(ObservedTarget):
             self._shared.close()
         self._folder.close()
 
-    def _named(self, plan: bytes, *, limit_ms: int, replicate: int, config: MachineConfig) -> NamedRun:
+    def _named(
+        self, plan: bytes, *, limit_ms: int, replicate: int, config: MachineConfig, points: bytes = b""
+    ) -> NamedRun:
         boot_image = self._boot_image(config)
         machine = boot_image.source.machine
         if config.memory_bytes:
@@ -398,7 +466,7 @@ class VmTarget(ObservedTarget):
             settle_ms=config.settle_ms * machine.ns_per_instruction,  # as many instructions on each clock
         )
         initrd, digest, parts = self._initrd(boot_image)
-        setup = Setup(self._emulator, machine, boot_image.source.kernel, initrd, order)
+        setup = Setup(self._emulator, machine, boot_image.source.kernel, initrd, order, points=points)
         inputs = run_inputs(setup, kernel=boot_image.kernel_digest, initrd=digest)
         return NamedRun(digest_of(inputs), setup, inputs, parts)
 
