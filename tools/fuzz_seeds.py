@@ -216,7 +216,7 @@ LAB = (
 _DIGEST = b'"' + b"0f" * 32 + b'"'
 STORED_TRIAL = (
     b'{"swapstone":"0.1.0","emulator":"0f","emulator_version":"QEMU emulator version 7.2","machine":{"cpu":"Nehalem"},'
-    b'"kernel":%s,"initrd":%s,"parts":[%s,%s],"order":%s}' % ((_DIGEST,) * 5)
+    b'"kernel":%s,"initrd":%s,"order":%s,"received":%s}' % ((_DIGEST,) * 4)
 )
 STORED_RUN = b'\n{"end":"finished","output":"c3dhcHN0b25l","console":"ok"}'
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 /* The first process (init) of a virtual machine. It mounts file systems, loads modules, asks QEMU to pause
- * the machine so that it can be saved, reads an order and starts the agent.
+ * the machine so that it can be saved, receives files, reads an order and starts the agent.
  *
  * The order (docs/virtual-machines.md) begins with these lines, in this order. TEXT is percent-encoded.
  *
@@ -24,6 +24,7 @@
 #include "../port/virtual_machine.h"
 #include "../wire/words.h"
 #include "layout.h"
+#include "pool.h"
 
 enum {
     CONSOLE = 1,
@@ -75,7 +76,8 @@ static void write_byte(char byte) {
     output.bytes[output.used++] = byte;
 }
 
-/* Returns whether a folder is empty. Own programs may have files in /tmp, which then stay visible. */
+/* Returns whether a folder is empty or missing. Own programs may have files in /tmp, which then stay visible.
+ */
 static bool is_empty(const char *path) {
     static char entries[CHUNK] __attribute__((aligned(8)));
     int fd = port_open_read(path), count = 0;
@@ -90,8 +92,11 @@ static void mount_all(void) {
     static const char *const mounts[][2] = {
         {"proc", "/proc"}, {"sysfs", "/sys"}, {"devtmpfs", "/dev"}, {"tmpfs", "/tmp"}, {"tmpfs", "/scratch"}};
 
-    for (size_t i = 0; i < sizeof mounts / sizeof *mounts; i++)
-        if (i < 3 || is_empty(mounts[i][1]))
+    /* Files that are received later are moved to their paths, which can't be in another file system: with a
+     * pool nothing is mounted at /tmp. */
+    size_t count = sizeof mounts / sizeof *mounts;
+    for (size_t i = 0; i < count; i++)
+        if (i < 3 || (is_empty(mounts[i][1]) && (i == count - 1 || is_empty(POOL))))
             require_success(port_mount(mounts[i][0], mounts[i][1]), "can't mount ", mounts[i][1]);
     /* Optional (CONFIG_DEBUG_FS); without it the preemption mode is unknown. */
     port_mount("debugfs", "/sys/kernel/debug");
@@ -453,14 +458,24 @@ static void allow_snapshot(void) {
     flush();
 }
 
-/* Waits for a time: asleep, and the last of it in a busy loop, because the kernel may wake it late. */
-static void wait_exactly(int64_t wait_ns) {
-    int64_t until_ns = port_now_ns() + wait_ns;
+/* Waits until a time: asleep, and the last of it in a busy loop, because the kernel may wake it late. */
+static void wait_until(int64_t until_ns) {
+    int64_t wait_ns = until_ns - port_now_ns();
 
     if (wait_ns > BUSY_NS)
         port_poll(NULL, 0, wait_ns - BUSY_NS);
     while (port_now_ns() < until_ns)
         ;
+}
+
+/* Receives files, and continues at a time that does not depend on what they were. */
+static void receive(void) {
+    int64_t start_ns = port_now_ns(), most_ns;
+
+    require_success(receive_files(&most_ns), "can't receive ", "the host's files");
+    if (most_ns && port_now_ns() > start_ns + most_ns)
+        fail("the host's files took longer than ", "they may", 0);
+    wait_until(start_ns + most_ns);
 }
 
 /* Waits until the `beside` commands have run for `settle_ns`, and for the replicate's delay. */
@@ -469,7 +484,7 @@ static void wait_before(int64_t settle_ns, int64_t delay_ns) {
     int64_t until_ns = port_now_ns() + settle_ns + delay_ns, left_ns;
 
     if (!beside.count)
-        wait_exactly(delay_ns);
+        wait_until(port_now_ns() + delay_ns);
     else
         while ((left_ns = until_ns - port_now_ns()) > 0)
             port_poll(NULL, 0, left_ns);
@@ -526,7 +541,9 @@ int port_main(int count, char **arguments) {
     reserve_standard_fds();
     require_success(port_acquire_devices(), "can't use ", "the emulator's devices");
     load_modules();
+    require_success(make_pool(), "can't make ", "the pool of files");
     allow_snapshot();
+    receive();
     long size = port_read_order(order, ORDER_BYTES);
     require_success(size, "can't read ", "the order");
     int64_t start_ns = port_now_ns();
@@ -543,7 +560,7 @@ int port_main(int count, char **arguments) {
         write_file_content("file", text, FILE_BYTES);
     if (layout)
         require_success(vary_layout((uint64_t)layout), "can't vary ", "the memory layout");
-    wait_exactly(idle_ns);
+    wait_until(port_now_ns() + idle_ns);
     while ((text = take_line(&at, "write ")))
         write_file(text);
     for (int number = 0; prepared && (text = take_text(&at, "prepare ")); number++)

@@ -33,6 +33,7 @@ enum {
     NR_KILL = 62,
     NR_UNAME = 63,
     NR_FCNTL = 72,
+    NR_TRUNCATE = 76,
     NR_CHDIR = 80,
     NR_UMASK = 95,
     NR_PTRACE = 101,
@@ -59,6 +60,7 @@ enum {
     NR_OPENAT = 257,
     NR_MKDIRAT = 258,
     NR_SYMLINKAT = 266,
+    NR_FCHMODAT = 268,
     NR_PPOLL = 271,
     NR_UNSHARE = 272,
     NR_SIGNALFD4 = 289,
@@ -67,6 +69,7 @@ enum {
     NR_PRLIMIT64 = 302,
     NR_GETCPU = 309,
     NR_FINIT_MODULE = 313,
+    NR_RENAMEAT2 = 316,
     NR_CLOSE_RANGE = 436,
 };
 
@@ -96,6 +99,10 @@ static inline void arch_outw(uint16_t port, uint16_t value) {
     __asm__ volatile("outw %0, %1" : : "a"(value), "Nd"(port));
 }
 
+static inline void arch_outl(uint16_t port, uint32_t value) {
+    __asm__ volatile("outl %0, %1" : : "a"(value), "Nd"(port) : "memory");
+}
+
 static inline void arch_insb(uint16_t port, void *buffer, size_t size) {
     __asm__ volatile("rep insb" : "+D"(buffer), "+c"(size) : "d"(port) : "memory");
 }
@@ -114,8 +121,10 @@ enum {
     NR_SYMLINKAT = 36,
     NR_MOUNT = 40,
     NR_STATFS = 43,
+    NR_TRUNCATE = 45,
     NR_CHDIR = 49,
     NR_CHROOT = 51,
+    NR_FCHMODAT = 53,
     NR_OPENAT = 56,
     NR_CLOSE = 57,
     NR_PIPE2 = 59,
@@ -160,6 +169,7 @@ enum {
     NR_WAIT4 = 260,
     NR_PRLIMIT64 = 261,
     NR_FINIT_MODULE = 273,
+    NR_RENAMEAT2 = 276,
     NR_CLOSE_RANGE = 436,
 };
 
@@ -231,6 +241,7 @@ enum {
     NR_SETSID = 66,
     NR_REBOOT = 88,
     NR_MUNMAP = 91,
+    NR_TRUNCATE = 92,
     NR_GETPRIORITY = 96,
     NR_SETPRIORITY = 97,
     NR_SYSLOG = 103,
@@ -259,6 +270,7 @@ enum {
     NR_OPENAT = 322,
     NR_MKDIRAT = 323,
     NR_SYMLINKAT = 331,
+    NR_FCHMODAT = 333,
     NR_PPOLL = 336,
     NR_UNSHARE = 337,
     NR_GETCPU = 345,
@@ -267,6 +279,7 @@ enum {
     NR_PIPE2 = 359,
     NR_PRLIMIT64 = 369,
     NR_FINIT_MODULE = 379,
+    NR_RENAMEAT2 = 382,
     NR_CLOSE_RANGE = 436,
 };
 

@@ -15,9 +15,11 @@
 enum {
     PORT_E_NOENT = 2,
     PORT_E_INTR = 4,
+    PORT_E_IO = 5,
     PORT_E_AGAIN = 11,
     PORT_E_NOMEM = 12,
     PORT_E_CHILD = 10,
+    PORT_E_EXIST = 17,
     PORT_E_NOSPC = 28,
     PORT_E_PIPE = 32,
     PORT_E_OPNOTSUPP = 95,

@@ -8,7 +8,12 @@
 
 enum {
     AT_FDCWD = -100,
-    OPEN_CREATE = 01 | 0100 | 01000 | 02000000, /* O_WRONLY, O_CREAT, O_TRUNC, O_CLOEXEC */
+    PAGE_BYTES = 4096,
+    MOUNT_AGAIN = 32, /* MS_REMOUNT */
+    MAP_SHARED_MEMORY = 1,
+    PROTECT_READ_WRITE = 3,
+    OPEN_CREATE_BOTH = 02 | 0100 | 01000 | 02000000, /* O_RDWR, and as OPEN_CREATE */
+    OPEN_CREATE = 01 | 0100 | 01000 | 02000000,      /* O_WRONLY, O_CREAT, O_TRUNC, O_CLOEXEC */
     TCSBRK = 0x5409,
     RND_ADD_ENTROPY = 0x40085203,
     RND_RESEED = 0x5207, /* RNDRESEEDCRNG */
@@ -23,6 +28,10 @@ enum {
 
 int port_mount(const char *type, const char *where) {
     return (int)SYSCALL5(NR_MOUNT, type, where, type, 0, NULL);
+}
+
+int port_remount(const char *where, const char *options) {
+    return (int)SYSCALL5(NR_MOUNT, NULL, where, NULL, MOUNT_AGAIN, options);
 }
 
 int port_load_module(const char *path) {
@@ -78,6 +87,49 @@ int port_create_file(const char *path) {
     return (int)SYSCALL4(NR_OPENAT, AT_FDCWD, path, OPEN_CREATE, 0600);
 }
 
+int port_rename(const char *from, const char *to) {
+    return (int)SYSCALL5(NR_RENAMEAT2, AT_FDCWD, from, AT_FDCWD, to, 0);
+}
+
+int port_chmod(const char *path, int mode) {
+    return (int)SYSCALL3(NR_FCHMODAT, AT_FDCWD, path, mode);
+}
+
+int port_truncate(const char *path, size_t size) {
+    return (int)SYSCALL2(NR_TRUNCATE, path, size);
+}
+
+void *port_map_new_file(const char *path, size_t size) {
+    int fd = (int)SYSCALL4(NR_OPENAT, AT_FDCWD, path, OPEN_CREATE_BOTH, 0600);
+    if (fd < 0)
+        return NULL;
+    long result = port_truncate(path, size);
+    if (result == 0)
+        result = arch_syscall(NR_MMAP, 0, (long)size, PROTECT_READ_WRITE, MAP_SHARED_MEMORY, fd, 0);
+    port_close(fd);
+    return result < 0 && result > -4096 ? NULL : (void *)result;
+}
+
+int port_find_pages(const void *memory, size_t pages, uint64_t *addresses) {
+    /* Documentation/admin-guide/mm/pagemap.rst: a number for each page of the address space. */
+    enum { PAGE_IN_MEMORY = 63, FRAME_BITS = 55 };
+    int fd = port_open_read("/proc/self/pagemap");
+    if (fd < 0)
+        return fd;
+    long result = port_lseek(fd, (long)((uintptr_t)memory / PAGE_BYTES * sizeof *addresses));
+    for (size_t at = 0, size = pages * sizeof *addresses; result >= 0 && at < size; at += (size_t)result)
+        if ((result = port_read(fd, (char *)addresses + at, size - at)) == 0)
+            result = -PORT_E_IO;
+    port_close(fd);
+    for (size_t i = 0; result >= 0 && i < pages; i++) {
+        uint64_t frame = addresses[i] & (((uint64_t)1 << FRAME_BITS) - 1);
+        if (!(addresses[i] >> PAGE_IN_MEMORY) || !frame)
+            result = -PORT_E_IO;
+        addresses[i] = frame * PAGE_BYTES;
+    }
+    return result < 0 ? (int)result : 0;
+}
+
 void port_tcdrain(int fd) {
     SYSCALL3(NR_IOCTL, fd, TCSBRK, 1);
 }
@@ -93,9 +145,7 @@ static _Noreturn void power_off(void) {
  * those of parts/vm/machine/emulator.py. */
 enum {
     OPEN_UNCACHED = 02 | 02000000 | 04010000, /* O_RDWR, O_CLOEXEC, O_SYNC (uncached) */
-    PROTECT_READ_WRITE = 3,
-    MAP_SHARED_MEMORY = 1,
-    WINDOW = 1 << 16, /* bytes of a mapping; the largest page size of arm64 */
+    WINDOW = 1 << 16,                         /* bytes of a mapping; the largest page size of arm64 */
     SEEK_FROM_START = 0,
     PCI_COMMAND = 4,
     PCI_COMMAND_MEMORY = 2,
@@ -202,7 +252,13 @@ long port_write_channel(const void *data, size_t size) {
 #if defined(ARCH_HAS_IO_PORTS) || defined(ARCH_FW_CFG_ADDRESS)
 
 /* fw_cfg holds files: one register selects a file, and reads from another return its bytes in order. */
-enum { FW_CFG_SIGNATURE = 0, FW_CFG_DIRECTORY = 0x19, FW_CFG_NAME = 56 };
+enum {
+    FW_CFG_SIGNATURE = 0,
+    FW_CFG_DIRECTORY = 0x19,
+    FW_CFG_NAME = 56,
+    FW_CFG_DMA_READ = 2,
+    FW_CFG_DMA_SELECT = 8,
+};
 static void fw_cfg_select(uint16_t key);
 static void fw_cfg_read(void *buffer, size_t size);
 
@@ -213,8 +269,8 @@ struct fw_cfg_file {
     char name[FW_CFG_NAME];
 };
 
-long port_read_order(char *buffer, size_t size) {
-    static const char path[] = "opt/swapstone/order";
+/* Returns the size of a file and sets its key. `bytes` is the length of its name with the zero byte. */
+static long fw_cfg_find(const char *name, size_t bytes, uint16_t *key) {
     char signature[4];
     uint32_t count;
     struct fw_cfg_file file;
@@ -227,16 +283,71 @@ long port_read_order(char *buffer, size_t size) {
     fw_cfg_read(&count, sizeof count);
     for (count = __builtin_bswap32(count); count; count--) {
         fw_cfg_read(&file, sizeof file);
-        if (__builtin_memcmp(file.name, path, sizeof path) != 0)
+        if (__builtin_memcmp(file.name, name, bytes) != 0)
             continue;
-        uint32_t bytes = __builtin_bswap32(file.size);
-        if (bytes > size)
-            return -PORT_E_NOSPC;
-        fw_cfg_select(__builtin_bswap16(file.selector));
-        fw_cfg_read(buffer, bytes);
-        return bytes;
+        *key = __builtin_bswap16(file.selector);
+        return (long)__builtin_bswap32(file.size);
     }
     return -PORT_E_NOENT;
+}
+
+long port_read_order(char *buffer, size_t size) {
+    static const char name[] = "opt/swapstone/order";
+    uint16_t key;
+    long bytes = fw_cfg_find(name, sizeof name, &key);
+
+    if (bytes < 0)
+        return bytes;
+    if ((size_t)bytes > size)
+        return -PORT_E_NOSPC;
+    fw_cfg_select(key);
+    fw_cfg_read(buffer, (size_t)bytes);
+    return bytes;
+}
+
+/* struct FWCfgDmaAccess, in big-endian byte order: the device reads the next bytes of the selected file into
+ * physical memory. */
+static volatile struct {
+    uint32_t control, length;
+    uint64_t address;
+} transfer __attribute__((aligned(16)));
+static uint64_t transfer_address;
+static uint32_t transfer_select; /* of the first transfer, which selects the file */
+static void fw_cfg_start(uint64_t address);
+
+int port_begin_files(void) {
+    static const char name[] = "opt/swapstone/files";
+    uint16_t key;
+    long bytes = fw_cfg_find(name, sizeof name, &key);
+
+    transfer.control = 0; /* its page is in memory now */
+    if (bytes < 0)
+        return (int)bytes;
+    transfer_select = FW_CFG_DMA_SELECT | (uint32_t)key << 16;
+    uintptr_t at = (uintptr_t)&transfer;
+    int result = port_find_pages((void *)(at - at % PAGE_BYTES), 1, &transfer_address);
+    transfer_address += at % PAGE_BYTES;
+    return result;
+}
+
+int port_receive_page(uint64_t address) {
+    transfer.length = __builtin_bswap32(PAGE_BYTES);
+    transfer.address = __builtin_bswap64(address);
+    transfer.control = __builtin_bswap32(FW_CFG_DMA_READ | transfer_select);
+    transfer_select = 0;
+    fw_cfg_start(transfer_address);
+    return transfer.control ? -PORT_E_IO : 0; /* QEMU clears it before the store has ended */
+}
+
+#else
+
+int port_begin_files(void) {
+    return -PORT_E_NOENT;
+}
+
+int port_receive_page(uint64_t address) {
+    (void)address;
+    return -PORT_E_IO;
 }
 
 #endif
@@ -248,13 +359,16 @@ enum {
     PORT_WATCHDOG = 0x443,
     PORT_FW_CFG_SELECT = 0x510,
     PORT_FW_CFG_DATA = 0x511,
+    PORT_FW_CFG_DMA = 0x514, /* 8 bytes */
+    PORT_FW_CFG_END = 0x51c,
     WATCHDOG_EXPIRE = 15,  /* selects a time-out of 0 s */
     EXIT_SUCCEEDED = 0x20, /* QEMU exits with status 2 * value + 1 */
     EXIT_FAILED = 0x21,
 };
 
 /* First I/O port and number of ports of each device. */
-static const uint16_t port_ranges[][2] = {{PORT_DEBUG_EXIT, 1}, {PORT_WATCHDOG, 1}, {PORT_FW_CFG_SELECT, 2}};
+static const uint16_t port_ranges[][2] = {
+    {PORT_DEBUG_EXIT, 1}, {PORT_WATCHDOG, 1}, {PORT_FW_CFG_SELECT, PORT_FW_CFG_END - PORT_FW_CFG_SELECT}};
 
 static int set_io_permissions(bool on) {
     int result = 0;
@@ -287,6 +401,11 @@ static void fw_cfg_read(void *buffer, size_t size) {
     arch_insb(PORT_FW_CFG_DATA, buffer, size);
 }
 
+static void fw_cfg_start(uint64_t address) {
+    arch_outl(PORT_FW_CFG_DMA, __builtin_bswap32((uint32_t)(address >> 32)));
+    arch_outl(PORT_FW_CFG_DMA + 4, __builtin_bswap32((uint32_t)address));
+}
+
 void port_stop_machine(bool failed) {
     if (acquired)
         arch_outb(PORT_DEBUG_EXIT, failed ? EXIT_FAILED : EXIT_SUCCEEDED);
@@ -298,6 +417,7 @@ void port_stop_machine(bool failed) {
 /* Machines without I/O ports. The devices are memory-mapped; the watchdog (i6300esb) is a PCI device. */
 enum {
     FW_CFG_SELECTOR = 8,
+    FW_CFG_DMA = 16,
     WATCHDOG_CONFIG = 0x60,
     WATCHDOG_LOCK = 0x68,
     WATCHDOG_TIMER_1 = 0,
@@ -376,6 +496,13 @@ static void fw_cfg_read(void *buffer, size_t size) {
     }
     for (; size; size--)
         *at++ = *devices.fw_cfg;
+}
+
+static void fw_cfg_start(uint64_t address) {
+    volatile uint32_t *words = (volatile uint32_t *)(devices.fw_cfg + FW_CFG_DMA);
+
+    words[0] = __builtin_bswap32((uint32_t)(address >> 32));
+    words[1] = __builtin_bswap32((uint32_t)address);
 }
 
 #endif

@@ -9,9 +9,12 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /* Mounts a file system without a device. */
 int port_mount(const char *type, const char *where);
+/* Changes the options of a mounted file system. */
+int port_remount(const char *where, const char *options);
 int port_load_module(const char *path);
 /* Reads the last messages of the kernel's log (syslog(2)), at most `size` bytes. Returns their number. */
 long port_read_kernel_log(char *buffer, size_t size);
@@ -39,6 +42,15 @@ int port_reseed_random(void);
 
 /* Opens a file for writing; creates it or truncates it. */
 int port_create_file(const char *path);
+/* Replaces a file of the new name. */
+int port_rename(const char *from, const char *to);
+int port_chmod(const char *path, int mode);
+int port_truncate(const char *path, size_t size);
+/* Creates a file of zeros and maps it, shared. NULL on failure. */
+void *port_map_new_file(const char *path, size_t size);
+/* Finds the physical addresses of mapped pages of 4096 bytes. Fails if one was not written yet, or if the
+ * kernel does not tell (CONFIG_PROC_PAGE_MONITOR). */
+int port_find_pages(const void *memory, size_t pages, uint64_t *addresses);
 /* Waits until a terminal has transmitted all output (tcdrain(3)). */
 void port_tcdrain(int fd);
 
@@ -53,6 +65,11 @@ void port_request_pause(void);
 /* Reads the order: the file opt/swapstone/order of fw_cfg, or on riscv64 a part of the channel. Returns its
  * size, or -ENOSPC if the buffer is too small. */
 long port_read_order(char *buffer, size_t size);
+/* Begins to read the file opt/swapstone/files of fw_cfg, which the host sends. Returns -ENOENT if there is
+ * none. */
+int port_begin_files(void);
+/* Reads its next 4096 bytes into a page of physical memory. What follows its end is zeros. */
+int port_receive_page(uint64_t address);
 /* The size of the channel, as in parts/vm/machine/emulator.py. On riscv64 its last 4 MiB hold the order. */
 enum { PORT_CHANNEL_BYTES = 64 << 20 };
 /* Writes to the channel, which carries the results to the host. Returns -ENOSPC if the channel is full. */

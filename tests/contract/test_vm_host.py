@@ -41,8 +41,8 @@ def test_these_are_all_inputs_of_a_run(tmp_path: Path) -> None:
     """Who adds an input to a run adds it here, and to the section "A run's name" of docs/virtual-machine-runs.md."""
     machine = EmulatedMachine()
     setup = Setup(Emulator(path="qemu", version="7.2", build="b"), machine, tmp_path / "k", tmp_path / "i", b"order")
-    inputs = run_inputs(setup, kernel=b"1", initrd=b"2")
-    assert sorted(inputs) == ["arguments", "emulator", "initrd", "kernel", "order"]
+    inputs = run_inputs(setup, b"1", b"2", b"3")
+    assert sorted(inputs) == ["arguments", "emulator", "initrd", "kernel", "order", "received"]
     words = inputs["arguments"].split(b"\0")
     assert words[-2] == b"-append" and not any(str(tmp_path).encode() in word for word in words)
     # Each field of the machine changes the name of a run.
@@ -56,11 +56,12 @@ def test_these_are_all_inputs_of_a_run(tmp_path: Path) -> None:
         "wall": True,
         "ns_per_instruction": 2,
         "processors": 2,
+        "receives": True,
     }
     assert set(changed) == set(EmulatedMachine.__struct_fields__)
     for field, value in changed.items():
         other = Setup(setup.emulator, EmulatedMachine(**{field: value}), setup.kernel, setup.initrd, setup.order)  # type: ignore[arg-type] # one of its fields
-        assert run_inputs(other, kernel=b"1", initrd=b"2")["arguments"] != inputs["arguments"], field
+        assert run_inputs(other, b"1", b"2", b"3")["arguments"] != inputs["arguments"], field
 
 
 def _elsewhere(folder: Path) -> Path:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""A virtual machine for contract tests: one image with all programs, so that one boot saves the snapshot of all tests."""
+"""A virtual machine for contract tests: one boot saves the machine of all tests."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class VmFixture:
     programs: dict[str, Path]
 
     def open(self, **changed: object) -> VmTarget:
-        """Open the target with all programs in its image. Targets with other programs would boot for a snapshot of their own."""
+        """Open the target with all programs."""
         target = VmTarget(self.parts, dataclasses.replace(self.options, **changed))  # type: ignore[arg-type] # one of its fields
         for path in self.programs.values():
             target.put(path)

@@ -181,18 +181,13 @@ def test_a_program_larger_than_the_machine_is_refused_and_the_hint_is_enough(tmp
     assert carried(program, files=("large",), memory_bytes=int(suggested[1]) << 20).size_bytes() > 30 << 20
 
 
-def test_programs_that_fit_alone_and_not_together_are_refused(tmp_path: Path) -> None:
-    together = CarriedFiles({})
-    for name in ("old", "new"):
-        (tmp_path / name).mkdir()
-        program = static(tmp_path / name / "prog", small_elf().ljust(50 << 20, name[0].encode()))
-        alone = CarriedFiles({str(program): file(program.read_bytes())})
-        if name == "old":
-            together = together.joined(alone)
-        else:
-            with pytest.raises(UserError, match="are larger than 53 MiB: more than fits") as caught:
-                together.joined(alone)
-            assert caught.value.hint == "Give the machine more: --memory 512M"
+def test_a_program_larger_than_any_machine_receives_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("swapstone.core.targets.carried_files.MOST_RECEIVED_BYTES", 20 << 20)
+    with (tmp_path / "large").open("wb") as handle:
+        handle.truncate(30 << 20)
+    with pytest.raises(UserError, match=r"larger than 20 MiB .*: more than fits into a machine\.") as caught:
+        carried(static(tmp_path / "prog"), files=("large",))
+    assert caught.value.hint == "Give the machine more: --memory 256M"
 
 
 def test_a_script_brings_its_interpreter(tmp_path: Path) -> None:

@@ -84,4 +84,6 @@ def setup(folder: Path, acts: str, machine: EmulatedMachine | None = None) -> Se
     """Return the inputs of a run of such an emulator."""
     machine = machine or EmulatedMachine()
     order = encode_order(encode_plan_header() + b"quit\n", replicate=0, limit_ms=1000)
-    return Setup(find_emulator(machine, emulator(folder, acts)), machine, folder / "kernel", folder / "initrd", order)
+    program = emulator(folder, acts)
+    (folder / "initrd").write_bytes(b"")
+    return Setup(find_emulator(machine, program), machine, folder / "kernel", folder / "initrd", order)

@@ -20,7 +20,6 @@ from swapstone.parts.vm.machine.guest import (
     guest_path,
     missing_libraries,
     overlay,
-    read_folder,
 )
 from tests.unit.targets.fake_emulator import AFTER, ANSWER, END, GREETING, UNPREPARED, WHOLE
 
@@ -78,26 +77,8 @@ def test_paths_of_all_programs_are_equally_long() -> None:
         guest_path(Path("/x", "n" * 241), DIGEST)
 
 
-def test_a_program_is_read_with_the_files_of_its_folder(tmp_path: Path) -> None:
-    (tmp_path / "prog").write_bytes(b"program")
-    (tmp_path / "sub").mkdir()
-    (tmp_path / "sub" / "lib.so").write_bytes(b"library")
-    entries, digest = read_folder(tmp_path / "prog")
-    assert {name for name, entry in entries.items() if entry.content} == {"prog", "sub/lib.so"}
-    (tmp_path / "sub" / "lib.so").write_bytes(b"another")
-    assert read_folder(tmp_path / "prog")[1] != digest
-
-
-def test_a_folder_that_is_too_large_is_refused(tmp_path: Path) -> None:
-    with (tmp_path / "large").open("wb") as handle:
-        handle.truncate(65 << 20)
-    with pytest.raises(UserError, match="holds more than 64 MiB") as caught:
-        read_folder(tmp_path / "large")
-    assert "separate folder" in caught.value.hint
-
-
 def test_an_overlay_holds_the_files_that_a_guest_needs() -> None:
-    entries = unpack(overlay(b"init", b"agent", {"/programs/d": {"p": file(b"p", executable=True)}}))
+    entries = unpack(overlay(b"init", b"agent", {"programs/d/p": file(b"p", executable=True)}))
     assert entries is not None
     assert entries["init"].content == b"init"
     assert entries["agent"].mode & 0o111

@@ -22,6 +22,7 @@ from swapstone.parts.vm.machine.qemu import Guest, Limits, Setup
 folder = Path(sys.argv[1])
 tempfile.tempdir = str(folder / "temporary")
 machine = EmulatedMachine()
+(folder / "initrd").write_bytes(b"")
 setup = Setup(find_emulator(machine, sys.argv[2]), machine, folder / "kernel", folder / "initrd", b"order")
 with Guest(setup, Limits()) as guest:
     print(guest.process.pid, flush=True)

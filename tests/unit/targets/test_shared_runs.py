@@ -165,11 +165,11 @@ def test_a_damaged_run_is_refused_by_name_and_made_again(bench: Bench, damage: s
     assert get_run(bench.store, name) is not None  # the new one took its place
 
 
-@pytest.mark.parametrize("kind", ["kernel", "initrd", "order", "trial"])
+@pytest.mark.parametrize("kind", ["kernel", "initrd", "order", "received", "trial"])
 def test_a_worker_refuses_a_forged_input_and_gets_the_right_one(bench: Bench, kind: str) -> None:
     name = bench.planned()
     trial = msgspec.json.decode(bench.entry(TRIALS, name).read_bytes())
-    digest = {**trial, "initrd": trial["parts"][1], "trial": name}[kind]
+    digest = {**trial, "trial": name}[kind]
     path = bench.entry(TRIALS if kind == "trial" else OBJECTS, digest)
     whole = path.read_bytes()
     path.write_bytes(
@@ -189,7 +189,7 @@ def test_a_worker_refuses_a_forged_input_and_gets_the_right_one(bench: Bench, ki
 def test_a_machine_with_another_emulator_refuses(bench: Bench, tmp_path: Path) -> None:
     name = bench.planned()
     setup, inputs = get_trial(bench.store, name, tmp_path / "inputs")
-    assert setup.kernel.read_bytes() == b"kernel" * 10 and len(inputs) == 5
+    assert setup.kernel.read_bytes() == b"kernel" * 10 and len(inputs) == 6
     bench.emulate("echo another build; exit 1")
     with pytest.raises(
         UnavailableError, match=f"This machine would make another run than {name}: its QEMU is QEMU em.*SHA"
@@ -275,18 +275,6 @@ def test_an_entry_that_becomes_a_fifo_or_a_link_after_its_check_is_not_waited_fo
     _replaced(path).symlink_to(__file__)
     with pytest.raises(UserError, match="a symbolic link"):
         bench.store.get(RUNS, name)
-
-
-def test_an_initrd_of_other_parts_is_refused(bench: Bench, tmp_path: Path) -> None:
-    """Each part has its digest, and the whole does not."""
-    name = bench.planned()
-    path = bench.entry(TRIALS, name)
-    trial = msgspec.json.decode(path.read_bytes())
-    for parts, words in ((trial["parts"][::-1], "the parts of its initrd have another digest"), ([], "it is no trial")):
-        path.write_bytes(msgspec.json.encode({**trial, "parts": parts}))
-        for _ in range(2):  # the file that was made of them is not used either
-            with pytest.raises(DamagedEntryError, match=words):
-                get_trial(bench.store, name, tmp_path / "inputs")
 
 
 def test_a_store_that_can_not_be_used_is_an_error_of_one_line(

@@ -8,12 +8,15 @@ from pathlib import PurePosixPath
 
 import msgspec
 
-from swapstone.core.model import USUAL_MEMORY_BYTES, UserError, refuse
+from swapstone.core.model import UserError, refuse
 from swapstone.core.model.cpio import Entry
 from swapstone.core.model.safe_text import safe
 
 SYSTEM_BYTES = 96 << 20
 """What a machine needs beside the files: its kernel, the image, and room for the program to run."""
+
+MOST_RECEIVED_BYTES = 1 << 30
+"""What a machine can receive after it was saved: the largest pool of its files."""
 
 _MOUNTED = frozenset({"proc", "sys", "dev", "scratch"})
 _OF_THE_MACHINE = frozenset({"agent", "init", "modules", "plan", "programs", "roots", "swapstone"})
@@ -26,7 +29,7 @@ class CarriedFiles(msgspec.Struct, frozen=True):
         files: files and links by path; no folder of a path is a link on this machine.
         aliases: other paths under which the files are opened, each with the path in `files`.
         folders: paths of folders that must exist, even if they are empty.
-        memory_bytes: of the machine, which must hold them.
+        memory_bytes: of the machine, as the user chose it; 0 for one that receives them beside its memory.
         from_image: names of loaders and shared objects that are not among the files, and that the machine's image must contain.
     """
 
@@ -34,35 +37,32 @@ class CarriedFiles(msgspec.Struct, frozen=True):
     aliases: Mapping[str, str] = msgspec.field(default_factory=dict)
     folders: tuple[str, ...] = ()
     from_image: tuple[str, ...] = ()
-    memory_bytes: int = USUAL_MEMORY_BYTES
+    memory_bytes: int = 0
 
     def size_bytes(self) -> int:
         """Return the size of all contents."""
         return sum(len(entry.content) for entry in self.files.values())
 
     def joined(self, other: CarriedFiles) -> CarriedFiles:
-        """Return these files with those of another program, whose machine is the same.
-
-        Raises:
-            UserError: together they don't fit into the machine.
-        """
-        both = CarriedFiles(
+        """Return these files with those of another program."""
+        return CarriedFiles(
             {**self.files, **other.files},
             {**self.aliases, **other.aliases},
             tuple(dict.fromkeys((*self.folders, *other.folders))),
             tuple(dict.fromkeys((*self.from_image, *other.from_image))),
             max(self.memory_bytes, other.memory_bytes),
         )
-        check_room(both.size_bytes(), both.memory_bytes)
-        return both
 
 
 def room_bytes(memory_bytes: int) -> int:
     """Return how large the files of a machine may be.
 
     While it boots, it holds the archive, and the files unpacked from it may take half of the rest (Documentation/filesystems/tmpfs.rst).
+
+    Args:
+        memory_bytes: of a machine whose initrd has the files; 0 for one that receives them beside its memory.
     """
-    return max(0, (memory_bytes - SYSTEM_BYTES) // 3)
+    return max(0, (memory_bytes - SYSTEM_BYTES) // 3) if memory_bytes else MOST_RECEIVED_BYTES
 
 
 def memory_for(size_bytes: int) -> int:
@@ -75,7 +75,7 @@ def check_room(size_bytes: int, memory_bytes: int, path: str = "") -> None:
 
     Args:
         size_bytes: of all files.
-        memory_bytes: of the machine.
+        memory_bytes: as of `room_bytes`.
         path: the file with which they are too large, for the message.
 
     Raises:
@@ -84,7 +84,8 @@ def check_room(size_bytes: int, memory_bytes: int, path: str = "") -> None:
     if size_bytes > room_bytes(memory_bytes):
         raise UserError(
             f"The programs with their libraries and --files are larger than {room_bytes(memory_bytes) >> 20} MiB"
-            f"{f' (with {safe(path)})' if path else ''}: more than fits into a machine with {memory_bytes >> 20} MiB of memory.",
+            f"{f' (with {safe(path)})' if path else ''}: more than fits into a machine"
+            f"{f' with {memory_bytes >> 20} MiB of memory' if memory_bytes else ''}.",
             f"Give the machine more: --memory {memory_for(size_bytes)}M",
         )
 

@@ -35,7 +35,6 @@ from swapstone.core.model.directories import mark_used, write_whole
 from swapstone.core.model.regular_file import read_regular_file
 from swapstone.core.model.safe_text import safe, safe_excerpt
 from swapstone.core.targets.agent_build import sha256_of
-from swapstone.parts.vm.machine.boot_image import Part
 from swapstone.parts.vm.machine.emulator import EmulatedMachine, check_cpu, find_emulator
 from swapstone.parts.vm.machine.qemu import GuestEnd, GuestRun, Setup
 from swapstone.parts.vm.machine.run_cache import NamedRun, decode_run, digest_of, encode_run, run_inputs
@@ -282,9 +281,9 @@ class StoredTrial(FrozenStruct, frozen=True, kw_only=True):
         emulator_version: for messages.
         machine: the emulated machine.
         kernel: digest of an object.
-        initrd: digest of the whole initrd.
-        parts: digests of the objects that follow each other in the initrd: the image, which other experiments have too, and the rest.
+        initrd: digest of an object.
         order: digest of an object.
+        received: digest of the object with the trial's files.
         points: the same of what the plugin watches; empty where the program is not counted.
     """
 
@@ -294,8 +293,8 @@ class StoredTrial(FrozenStruct, frozen=True, kw_only=True):
     machine: EmulatedMachine
     kernel: Digest
     initrd: Digest
-    parts: tuple[Digest, Digest]
     order: Digest
+    received: Digest
     points: Annotated[str, msgspec.Meta(pattern=r"\A([0-9a-f]{64})?\Z")] = ""
 
 
@@ -312,18 +311,14 @@ def put_trial(store: ContentStore, named: NamedRun) -> None:
         emulator_version=setup.emulator.version,
         machine=setup.machine,
         kernel=store.put_object(named.inputs["kernel"].hex(), setup.kernel.read_bytes),
-        initrd=named.inputs["initrd"].hex(),
-        parts=(_put_part(store, named.parts[0]), _put_part(store, named.parts[1])),
+        initrd=store.put_object(named.inputs["initrd"].hex(), setup.initrd.read_bytes),
         order=store.put_object(hashlib.sha256(setup.order).hexdigest(), lambda: setup.order),
-        points=_put_part(store, (hashlib.sha256(setup.points).hexdigest(), setup.points)) if setup.points else "",
+        received=store.put_object(named.inputs["received"].hex(), setup.received.read_bytes),
+        points=store.put_object(hashlib.sha256(setup.points).hexdigest(), lambda: setup.points) if setup.points else "",
     )
     encoded = trial.encoded()
     if store.size(TRIALS, named.name) != len(encoded):
         store.put(TRIALS, named.name, encoded)
-
-
-def _put_part(store: ContentStore, part: Part) -> str:
-    return store.put_object(part[0], lambda: part[1])
 
 
 def get_trial(store: ContentStore, name: str, folder: Path) -> tuple[Setup, dict[str, bytes]]:
@@ -332,7 +327,7 @@ def get_trial(store: ContentStore, name: str, folder: Path) -> tuple[Setup, dict
     Args:
         store: where it is.
         name: of the run.
-        folder: for kernel and initrd, by their digests.
+        folder: for kernel, initrd and the trial's files, by their digests.
 
     Returns:
         The run's setup on this machine, and its inputs.
@@ -357,8 +352,9 @@ def get_trial(store: ContentStore, name: str, folder: Path) -> tuple[Setup, dict
         )
     order = store.get_object(trial.order)
     points = store.get_object(trial.points) if trial.points else b""
-    setup = Setup(emulator, machine, folder / trial.kernel, folder / trial.initrd, order, points=points)
-    inputs = run_inputs(setup, kernel=bytes.fromhex(trial.kernel), initrd=bytes.fromhex(trial.initrd))
+    kernel, initrd, received = files = (trial.kernel, trial.initrd, trial.received)
+    setup = Setup(emulator, machine, folder / kernel, folder / initrd, order, received=folder / received, points=points)
+    inputs = run_inputs(setup, *map(bytes.fromhex, files))
     if digest_of(inputs) != name:
         if trial.swapstone == __version__:
             raise DamagedEntryError(entry, "its inputs have another name")
@@ -368,12 +364,10 @@ def get_trial(store: ContentStore, name: str, folder: Path) -> tuple[Setup, dict
         )
     if machine.cpu:
         check_cpu(emulator, machine)
-    for path, parts in ((setup.kernel, (trial.kernel,)), (setup.initrd, trial.parts)):
+    for path in (setup.kernel, setup.initrd, setup.received):
         if not path.exists() or _digest_at(path) != path.name:  # files are replaced, never changed
-            write_whole(path, b"".join(map(store.get_object, parts)))
+            write_whole(path, store.get_object(path.name))
             _digest_at.cache_clear()
-        if _digest_at(path) != path.name:
-            raise DamagedEntryError(entry, "the parts of its initrd have another digest")
         mark_used(path)
     return setup, inputs
 

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from swapstone.core.factors.factor import SOURCE_RECIPE
-from swapstone.core.model import USUAL_MEMORY_BYTES, OwnProgram, UserError, refuse
+from swapstone.core.model import OwnProgram, UserError, refuse
 from swapstone.core.model.cpio import Entry, file
 from swapstone.core.model.safe_text import safe
 from swapstone.core.targets.carried_files import CarriedFiles, check_place, check_room, room_bytes
@@ -59,7 +59,7 @@ def carried_files(
     Raises:
         UserError: a file is missing, of another architecture, no plain file, or too large; the message names it.
     """
-    found = _Files(own.memory_bytes or USUAL_MEMORY_BYTES, folder)
+    found = _Files(own.memory_bytes, folder)
     variables = {**dict(SOURCE_RECIPE.environment), **dict(environment)}
     binary = found.add_program(program, variables.get("PATH", ""))
     found.add_closure(binary, architecture, variables.get("LD_LIBRARY_PATH", ""), preload)
@@ -76,7 +76,7 @@ def folder_files(own: OwnProgram, names: Sequence[str]) -> CarriedFiles:
     Raises:
         UserError: as `carried_files`.
     """
-    return _Files(own.memory_bytes or USUAL_MEMORY_BYTES, own.directory).carried(own.stdin, names)
+    return _Files(own.memory_bytes, own.directory).carried(own.stdin, names)
 
 
 def uncarried_arguments(own: OwnProgram, folder: str, carried: CarriedFiles) -> tuple[str, ...]:

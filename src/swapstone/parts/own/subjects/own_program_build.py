@@ -96,10 +96,8 @@ def check_carried(own: OwnProgram, every: Sequence[OwnProgram], experiment: Expe
     architecture = machine_of(experiment.architecture)
     check_files(own)
     different = {(each.arguments[0], each.stdin, each.files, each.environment): each for each in every}
-    together = CarriedFiles({})
     for each in () if own.build else different.values():
-        carried = carried_files(each, each.arguments[0], each.directory, architecture, environment=each.environment)
-        together = together.joined(carried)
+        carried_files(each, each.arguments[0], each.directory, architecture, environment=each.environment)
 
 
 def check_recipes(own: OwnProgram, variants: Iterable[Variant], recipes: Mapping[str, Recipe]) -> None:

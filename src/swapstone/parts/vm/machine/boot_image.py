@@ -4,19 +4,14 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 from collections.abc import Mapping
 from pathlib import Path
 
 from swapstone.core.model.cpio import unpack
-from swapstone.core.model.directories import share_dir, write_whole
+from swapstone.core.model.directories import share_dir
 from swapstone.core.model.regular_file import readable
 from swapstone.core.targets.agent_build import FREESTANDING, build_native, sha256_of
 from swapstone.parts.vm.machine.emulator import EmulatedMachine
-
-Part = tuple[str, bytes]
-Parts = tuple[Part, Part]
-"""An image and what the experiment appends, each with its digest: 64 hexadecimal digits."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -25,7 +20,7 @@ class VmImage:
 
     Attributes:
         kernel: its file in a form that QEMU boots.
-        initrd: a cpio archive of the file system, to which agent, first process and programs are appended.
+        initrd: a cpio archive of the file system, to which agent and first process are appended.
         machine: the emulated machine.
         agent, init: the agent and the first process; None to build them when they are needed.
         own_modules: this project's modules for this kernel by name, for trials that need them.
@@ -42,30 +37,22 @@ class VmImage:
 
 
 class BootImage:
-    """One kernel with its initrd, to which the programs of the experiment are appended.
+    """One kernel with its initrd, to which agent and first process are appended.
 
     Args:
         source: kernel and file system.
-        folder: for the written initrd.
     """
 
-    def __init__(self, source: VmImage, folder: Path) -> None:
+    def __init__(self, source: VmImage) -> None:
         self.source = source
         self.kernel_digest = bytes.fromhex(sha256_of(source.kernel))
         with readable(f"The initrd {source.initrd}"):
             self.base = source.initrd.read_bytes()
         self.entries = unpack(self.base)
-        self._folder = folder
-        padded = self.base + bytes(-len(self.base) % 4)
-        self._padded = (hashlib.sha256(padded).hexdigest(), padded)
 
-    def initrd(self, added: bytes) -> tuple[Path, bytes, Parts]:
-        """Write the initrd with an appended archive; return its path, its digest and its parts."""
-        data = self._padded[1] + added
-        digest = hashlib.sha256(data).digest()
-        path = self._folder / f"image-{digest.hex()[:32]}.cpio"
-        write_whole(path, data)
-        return path, digest, (self._padded, (hashlib.sha256(added).hexdigest(), added))
+    def initrd(self, added: bytes) -> bytes:
+        """Return the initrd with an appended archive."""
+        return self.base + bytes(-len(self.base) % 4) + added
 
 
 def guest_sources() -> tuple[Path, ...]:

@@ -12,11 +12,10 @@ from pathlib import Path, PurePosixPath
 
 import msgspec
 
-from swapstone.core.factors import ProgramFacts, read_facts
+from swapstone.core.factors import ProgramFacts
 from swapstone.core.model import FrozenStruct, UserError, WireError
 from swapstone.core.model.cpio import Entry, archive, device, file, folder, link, tree
 from swapstone.core.model.directories import share_dir
-from swapstone.core.model.regular_file import readable
 from swapstone.core.model.safe_text import safe
 from swapstone.core.targets.carried_files import CarriedFiles
 from swapstone.core.wire import AgentAnswer, decode_answers, encode_text
@@ -140,8 +139,7 @@ _SMALL = re.compile("[0-9]{1,9}")
 _KILLED = 256  # a higher status is this plus a signal
 _PATH_BYTES, _LONG_PATH_BYTES, _LONGEST_NAME = 80, 320, 240
 _SHORT_NAME = 48
-_PROGRAMS = "/programs/"
-_MAX_FOLDER_BYTES = 64 << 20
+PROGRAMS = "/programs/"
 _FOLDERS = ("proc", "sys", "dev", "tmp", SCRATCH.lstrip("/"))
 _SCRIPTS = "swapstone"
 
@@ -238,7 +236,7 @@ def guest_path(program: Path, digest: str) -> str:
 
     Args:
         program: its file on this machine.
-        digest: of its folder's content, at least 64 characters; it pads the path.
+        digest: of its content and of the files beside it, at least 64 characters; it pads the path.
 
     Raises:
         UserError: its name is too long.
@@ -247,57 +245,8 @@ def guest_path(program: Path, digest: str) -> str:
     size = len(name.encode())
     if size > _LONGEST_NAME:
         raise UserError(f"The name of {program} is too long for a virtual machine.", "Give it a shorter one.")
-    room = (_PATH_BYTES if size <= _SHORT_NAME else _LONG_PATH_BYTES) - len(_PROGRAMS) - 1 - size
-    return f"{_PROGRAMS}{(digest * 5)[:room]}/{name}"
-
-
-def read_folder(program: Path) -> tuple[dict[str, Entry], str]:
-    """Read a program and the other files of its folder.
-
-    Returns:
-        The folder's entries by relative path, and their digest.
-
-    Raises:
-        UserError: the folder is too large.
-    """
-    size = 0
-    for path in program.parent.rglob("*"):
-        size += path.lstat().st_size
-        if size > _MAX_FOLDER_BYTES:
-            raise UserError(
-                f"{program.parent} holds more than {_MAX_FOLDER_BYTES >> 20} MiB, and the machine's initrd would contain all of it.",
-                "Put the program into a separate folder with the files that it needs.",
-            )
-    entries = tree(program.parent)
-    return entries, hashlib.sha256(archive(entries)).hexdigest()
-
-
-def read_library(path: Path, image: Mapping[str, Entry] | None) -> tuple[Entry, tuple[str, ...]]:
-    """Read a shared object that is preloaded.
-
-    Args:
-        path: of the object.
-        image: entries by path; None if its libraries are unknown.
-
-    Returns:
-        Its entry, and the names of the libraries that it needs.
-
-    Raises:
-        UserError: it can't be read, is too large, or needs a library that the image lacks.
-    """
-    with readable(safe(str(path))):
-        if path.stat().st_size > _MAX_FOLDER_BYTES:
-            raise UserError(f"{safe(path.name)} is larger than {_MAX_FOLDER_BYTES >> 20} MiB.")
-        content, facts = path.read_bytes(), read_facts(path)
-    needed = facts.needed if facts else ()
-    names = {PurePosixPath(name).name for name in image or ()}
-    missing = [name for name in needed if name not in names and name != "libc.so"]  # musl's loader is libc.so itself
-    if image is not None and missing:
-        raise UserError(
-            f"{safe(path.name)} needs {', '.join(map(safe, missing))}, and the machine's image does not contain it.",
-            "Link it without that library.",
-        )
-    return file(content, executable=True), tuple(name for name in needed if name in names)
+    room = (_PATH_BYTES if size <= _SHORT_NAME else _LONG_PATH_BYTES) - len(PROGRAMS) - 1 - size
+    return f"{PROGRAMS}{(digest * 5)[:room]}/{name}"
 
 
 def read_root(folder: Path) -> dict[str, Entry]:
@@ -320,26 +269,24 @@ def read_root(folder: Path) -> dict[str, Entry]:
 def overlay(
     init: bytes,
     agent: bytes,
-    programs: Mapping[str, Mapping[str, Entry]],
-    carried: Mapping[str, Entry] | None = None,
+    others: Mapping[str, Entry],
 ) -> bytes:
-    """Return the archive that is appended to an image: first process, agent, scripts and programs.
+    """Return the archive that is appended to an image: first process, agent and scripts.
 
     Args:
         init: the first process.
         agent: the agent.
-        programs: entries of each program's folder, by the folder's path in the guest.
-        carried: files of this machine at their own paths, relative to the root.
+        others: more entries, by path relative to the root.
     """
     entries = {name: folder() for name in _FOLDERS}
     entries |= {"dev/console": device(5, 1), "init": file(init, executable=True), "agent": file(agent, executable=True)}
     scripts = sorted((share_dir() / "native" / "guest").glob("*.sh"))
     entries |= {_SCRIPTS: folder()} if scripts else {}
     entries |= {f"{_SCRIPTS}/{path.name}": file(path.read_bytes(), executable=True) for path in scripts}
-    for place, found in programs.items():
-        entries |= {f"{place.lstrip('/')}/{name}": entry for name, entry in found.items()}
-    return archive(entries | dict(carried or {}))
+    return archive(entries | dict(others))
 
+
+_MUSL = "libc.so"  # its loader
 
 # musl's loader is also the C library, and resolves these names to itself (ldso/dynlink.c, load_library).
 _IS_MUSL_ITSELF = re.compile(r"lib(c|pthread|rt|m|dl|util|xnet)\.")
@@ -356,7 +303,7 @@ def missing_libraries(facts: ProgramFacts, neighbours: Iterable[str], image: Map
     names = {PurePosixPath(path).name for path in image} | set(neighbours)
     is_musl = PurePosixPath(facts.interp or "").name.startswith("ld-musl-")
     needed = [name for name in facts.needed if not (is_musl and _IS_MUSL_ITSELF.match(name))]
-    missing = [name for name in needed if "/" not in name and name not in names]
+    missing = [name for name in needed if "/" not in name and name not in names | {_MUSL}]
     if facts.interp and find(image, facts.interp) is None:
         missing.insert(0, facts.interp)
     return tuple(missing)

@@ -52,9 +52,10 @@ class MachineRunner:
             UserError: a snapshot can't be written.
         """
         machine, limits = setup.machine, self._limits
-        if machine.wall or machine.processors > 1 or not (self._snapshots and machine.model.snapshots):
+        if not (self._snapshots and machine.is_saved):
             return qemu.boot(setup, limits)
-        state = self._folder / digest_of({name: value for name, value in inputs.items() if name not in _OF_A_TRIAL})
+        later = {*_OF_A_TRIAL, *(("received",) if machine.receives else ())}
+        state = self._folder / digest_of({name: value for name, value in inputs.items() if name not in later})
         with self._lock:
             saving = self._saving[state]
         with saving:  # several trials may need the same snapshot: one of them saves it

@@ -64,7 +64,8 @@ class Setup:
     """All inputs of a run. A snapshot is none: it does not change the result.
 
     `plugin` is none either: arguments of QEMU's code generator that observe the machine, which the guest can't observe. Without them, and
-    with `points`, the run's program is counted (`swapstone.parts.vm.machine.task_counts`).
+    with `points`, the run's program is counted (`swapstone.parts.vm.machine.task_counts`). `received` has the files of the trial: what the
+    machine receives (`EmulatedMachine.receives`), else an archive that follows the initrd.
     """
 
     emulator: Emulator
@@ -73,6 +74,7 @@ class Setup:
     initrd: Path
     order: bytes
     plugin: tuple[str, ...] = ()
+    received: Path = Path(os.devnull)
     points: bytes = b""
 
 
@@ -125,7 +127,7 @@ def arguments(machine: EmulatedMachine, files: Mapping[str, str], *, saving: boo
 
     Args:
         machine: the emulated machine.
-        files: paths of ``kernel``, ``initrd``, ``order``, ``console`` and ``channel``.
+        files: paths of ``kernel``, ``initrd``, ``order``, ``console``, ``channel`` and ``received``.
         saving: for a machine that can be saved, whose clock may be wrong.
     """
     family = machine.model
@@ -147,7 +149,7 @@ def arguments(machine: EmulatedMachine, files: Mapping[str, str], *, saving: boo
             f"{machine.memory_bytes >> 20}M",
         ),
         *("-kernel", files["kernel"], "-initrd", files["initrd"], "-serial", f"file:{files['console']}"),
-        *family.device_options(files),
+        *family.device_options(files, receives=machine.receives),
         *(_TURNS if machine.processors > 1 else ()),
         *("-append", " ".join(kernel_command_line(machine))),
     )
@@ -219,7 +221,10 @@ class Guest:
         if start := self._model.order_start:
             _write_order(self._channel, start, setup.order)
         files = {name: str(folder / name) for name in ("order", "console", "channel")}
-        files |= {"kernel": str(setup.kernel), "initrd": str(setup.initrd)}
+        files |= {"kernel": str(setup.kernel), "initrd": str(setup.initrd), "received": str(setup.received)}
+        if not setup.machine.receives:
+            files["initrd"] = str(folder / "initrd")
+            (folder / "initrd").write_bytes(setup.initrd.read_bytes() + setup.received.read_bytes())
         self._until = time.monotonic() + limits.host_s
         with self._complaints.open("wb") as complaints:
             self.process = subprocess.Popen(

@@ -15,7 +15,6 @@ from swapstone.core.model.directories import mark_used, write_whole
 from swapstone.core.model.safe_text import safe_excerpt
 from swapstone.core.targets.emulator_plugin import plugin_digest
 from swapstone.parts.vm.machine import qemu
-from swapstone.parts.vm.machine.boot_image import Parts
 from swapstone.parts.vm.machine.qemu import GuestRun
 
 
@@ -88,21 +87,23 @@ def digest_of(inputs: Mapping[str, bytes]) -> str:
     return digest.hexdigest()
 
 
-def run_inputs(setup: qemu.Setup, *, kernel: bytes, initrd: bytes) -> dict[str, bytes]:
+def run_inputs(setup: qemu.Setup, kernel: bytes, initrd: bytes, received: bytes) -> dict[str, bytes]:
     """Return the named inputs of a run. `digest_of` them is its name.
 
     Args:
         setup: emulator, machine and order.
         kernel: digest of the kernel.
         initrd: digest of the initrd.
+        received: digest of the trial's files.
     """
-    names = {name: name.upper() for name in ("kernel", "initrd", "order", "console", "channel")}
+    names = {name: name.upper() for name in ("kernel", "initrd", "order", "console", "channel", "received")}
     return {
         "emulator": setup.emulator.build.encode(),
         "arguments": "\0".join(qemu.arguments(setup.machine, names)).encode(),
         "kernel": kernel,
         "initrd": initrd,
         "order": setup.order,
+        "received": received,
         **({"counts": plugin_digest() + setup.points} if setup.points else {}),
     }
 
@@ -114,13 +115,11 @@ class NamedRun(msgspec.Struct, frozen=True):
         name: digest of its inputs.
         setup: emulator, machine, files and order.
         inputs: by `run_inputs`.
-        parts: of the initrd.
     """
 
     name: str
     setup: qemu.Setup
     inputs: Mapping[str, bytes]
-    parts: Parts
 
 
 class RunSource(Protocol):

@@ -263,6 +263,7 @@ def _saved_once(setup: Setup, limits: Limits, state: Path) -> GuestRun | None:
         failed = save(setup, limits, draft)
         failed = failed or compare(dataclasses.replace(setup, order=order), limits, draft)
         if failed is None:
+            draft.chmod(0o444)
             draft.replace(state)
     finally:
         draft.unlink(missing_ok=True)

@@ -14,14 +14,15 @@ from pathlib import Path
 
 import msgspec
 
-from swapstone.core.factors import ProgramFacts, facts_of, read_facts
+from swapstone.core.factors import ProgramFacts, facts_of
 from swapstone.core.model import ImageDifference, UnavailableError, UserError
-from swapstone.core.model.cpio import Entry, archive, unpack
-from swapstone.core.model.directories import cache_dir
+from swapstone.core.model.cpio import Entry, archive, file, unpack
+from swapstone.core.model.directories import cache_dir, write_whole
+from swapstone.core.model.regular_file import readable
 from swapstone.core.model.safe_text import safe
 from swapstone.core.model.temporary_folder import TemporaryFolder
 from swapstone.core.targets.agent_build import build_agent, sha256_of
-from swapstone.core.targets.carried_files import CarriedFiles, check_place
+from swapstone.core.targets.carried_files import CarriedFiles, check_place, check_room, memory_for
 from swapstone.core.targets.emulator_plugin import plugin_option
 from swapstone.core.targets.observed_target import ObservedTarget
 from swapstone.core.targets.target import (
@@ -43,8 +44,9 @@ from swapstone.parts.vm.factors.kernel import (
     why_ignored,
 )
 from swapstone.parts.vm.machine import guest, qemu
-from swapstone.parts.vm.machine.boot_image import BootImage, Parts, VmImage, build_init
+from swapstone.parts.vm.machine.boot_image import BootImage, VmImage, build_init
 from swapstone.parts.vm.machine.emulator import EmulatedMachine, Emulator, find_emulator
+from swapstone.parts.vm.machine.file_pool import POOLS, Pool, encode_pool, pool_files
 from swapstone.parts.vm.machine.guest import GuestReport, block_of, find, placed, resolve
 from swapstone.parts.vm.machine.machine_runner import MachineRunner
 from swapstone.parts.vm.machine.qemu import GuestEnd, GuestRun, Limits, Setup
@@ -92,6 +94,11 @@ def is_running(report: GuestReport, banner: str) -> bool:
     """Return whether the running kernel has the banner of a kernel's file."""
     text = banner.removeprefix("Linux version ")  # the banner of a bzImage does not contain these words
     return text.startswith(f"{report.release} ") and report.version in text
+
+
+def _first(group: CarriedFiles) -> str:
+    """Return the path of the program, or of the preloaded object, that has these files."""
+    return next(iter(group.files), "")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -154,21 +161,22 @@ class VmTarget(ObservedTarget):
         self._emulator: Emulator = find_emulator(first.machine, options.emulator)
         self._folder = TemporaryFolder("vm")
         try:
-            self._boot_images = {level: BootImage(made, self._folder.path) for level, made in levels.items()}
+            self._boot_images = {level: BootImage(made) for level, made in levels.items()}
         except BaseException:
             self._folder.close()
             raise
         self._default_image = next(iter(self._boot_images.values()))
         self._cache = options.cache or cache_dir()
         self._runs = RunCache(self._cache / "runs")
-        self._programs: dict[str, Path] = {}
-        self._folders: dict[str, Mapping[str, Entry]] = {}
-        self._carried = CarriedFiles({})
+        self._roots: dict[str, Mapping[str, Entry]] = {}
+        self._groups: list[CarriedFiles] = []
+        self._libraries: list[str] = []
         self._tree: Mapping[str, Entry] = self._default_image.entries or {}
-        self._initrds: dict[BootImage, tuple[Path, bytes, Parts]] = {}
+        self._initrd = functools.cache(self._write_initrd)
+        self._received = functools.cache(self._write_received)
         self._runner = MachineRunner(self._cache / "snapshots", options.limits, snapshots=options.snapshots)
         self._shared: RunSource | None = None
-        self._lock, self._reading = threading.Lock(), threading.Lock()
+        self._reading = threading.Lock()
         self._watched: dict[str, tuple[bytes, str]] = {}
 
     @property
@@ -199,10 +207,8 @@ class VmTarget(ObservedTarget):
 
     def _plain_config(self, kernel: str = "") -> MachineConfig:
         """Return a configuration in which only the memory is changed, if the files need more."""
-        memory_bytes = self._carried.memory_bytes
-        return MachineConfig(
-            kernel=kernel, memory_bytes=memory_bytes if memory_bytes > self._machine.memory_bytes else 0
-        )
+        memory_bytes = max((group.memory_bytes for group in self._groups), default=0)
+        return MachineConfig(kernel=kernel, memory_bytes=memory_bytes)
 
     def tools(self) -> tuple[tuple[str, str], ...]:
         """Return emulator, agent, first process, and the digests of kernels and initrds."""
@@ -235,9 +241,10 @@ class VmTarget(ObservedTarget):
         )
 
     def _carried_digest(self) -> tuple[tuple[str, str], ...]:
-        """Return the entry of the carried files, so that a resumed record has the same ones."""
-        carried = self._carried
-        if not carried.files:
+        """Return the entry of the files at their own paths, so that a resumed record has the same ones."""
+        groups = [group for group in self._groups if not _first(group).startswith(guest.PROGRAMS)]
+        carried = functools.reduce(CarriedFiles.joined, groups, CarriedFiles({}))
+        if not groups:
             return ()
         digest = hashlib.sha256(archive(placed({}, carried))).hexdigest()
         return (
@@ -258,57 +265,74 @@ class VmTarget(ObservedTarget):
     def _init(self) -> Path:
         return self._default_image.source.init or build_init(cache_dir() / "agents", native_compiler(self.architecture))
 
-    def put(self, path: Path, beside: Sequence[Path] = ()) -> str:  # noqa: ARG002 - the whole folder is copied
-        """Add a program and the files in its folder to the initrd."""
+    def put(self, path: Path, beside: Sequence[Path] = ()) -> str:
+        """Add a program and files of its folder to what its trials get."""
         if not os.access(path, os.X_OK) or not path.is_file():
             raise UserError(f"{path} is not an executable file.")
-        entries, digest = guest.read_folder(path)
-        facts = read_facts(path)
-        image = self._default_image.entries
+        return self._added(path, beside)
+
+    def _added(self, path: Path, beside: Sequence[Path] = (), place: str = "") -> str:
+        """Add a file with others of its folder; return its path, which by default depends on their contents alone.
+
+        Raises:
+            UserError: it can't be read, or needs a library that the image lacks.
+        """
+        with readable(safe(str(path))):
+            entries = {each.name: file(each.read_bytes(), executable=True) for each in (path, *beside)}
+        facts, image = facts_of(entries[path.name].content, str(path)), self._default_image.entries
         if facts and image is not None and (missing := guest.missing_libraries(facts, entries, image)):
             raise UserError(
-                f"{path.name} needs {', '.join(missing)}, and the machine's image does not contain it.",
+                f"{safe(path.name)} needs {', '.join(map(safe, missing))}, and the machine's image does not contain it.",
                 "Link it statically, or use an image with its C library.",
             )
-        return self._added(path, digest, entries)
-
-    def _added(self, path: Path, digest: str, entries: Mapping[str, Entry]) -> str:
-        """Add the folder of a file to the initrd, and return the file's path there."""
-        place = guest.guest_path(path, digest)
-        self._folders[place.rpartition("/")[0]] = entries
-        self._programs[place] = path
-        self._initrds.clear()
+        place = place or guest.guest_path(path, hashlib.sha256(archive(entries)).hexdigest())
+        above = place.rpartition("/")[0]
+        self._add(CarriedFiles({f"{above}/{name}": entry for name, entry in entries.items()}))
         return place
 
+    def _add(self, group: CarriedFiles) -> None:
+        """Add files to what the trials of a program get.
+
+        Raises:
+            UserError: a machine has no room for them.
+        """
+        if group in self._groups:
+            return
+        memory_bytes = group.memory_bytes or (0 if self._machine.is_saved else self._machine.memory_bytes)
+        check_room(group.size_bytes(), memory_bytes)
+        found = placed(self._default_image.entries or {}, group)
+        if not memory_bytes and all(encode_pool(pool, found) is None for pool in POOLS):
+            raise UserError(
+                f"A machine can't receive these {len(found)} files: they are too many, or too many large ones.",
+                f"Give it the memory to boot with them: --memory {memory_for(group.size_bytes())}M",
+            )
+        self._tree = {**self._tree, **found}
+        self._groups.append(group)
+        self._received.cache_clear()
+
     def put_files(self, carried: CarriedFiles) -> None:
-        """Add files at their own paths to the initrd; see `Target.put_files`."""
-        every = self._carried.joined(carried)
-        image = self._default_image.entries or {}
-        tree = {**image, **placed(image, every)}
-        names = {path.rpartition("/")[2] for path in image}
+        """Add files at their own paths; see `Target.put_files`."""
+        names = {path.rpartition("/")[2] for path in self._default_image.entries or {}}
         if missing := [name for name in carried.from_image if name.rpartition("/")[2] not in names]:
             raise UserError(
                 f"The program needs {', '.join(map(safe, missing))}, and the machine's image does not contain it.",
                 "Link it statically.",
             )
-        self._carried, self._tree = every, tree
-        self._initrds.clear()
+        self._add(carried)
 
     def put_library(self, path: Path, *, keep_path: bool) -> str:
-        """Add a shared object to the initrd; see `Target.put_library`."""
-        entry, needed = guest.read_library(path, self._default_image.entries)
+        """Add a shared object; see `Target.put_library`."""
         if keep_path:
             check_place(str(path))
-            self.put_files(CarriedFiles({str(path): entry}, from_image=needed))
-            return str(path)
-        return self._added(path, hashlib.sha256(entry.content).hexdigest(), {path.name: entry})
+        self._libraries.append(self._added(path, place=str(path) if keep_path else ""))
+        return self._libraries[-1]
 
     def put_root(self, folder: Path, name: str) -> str:
         """Add a root file system to the initrd; see `Target.put_root`."""
         place = f"{guest.ROOTS}/{name}"
-        if place not in self._folders:
-            self._folders[place] = guest.read_root(folder)
-            self._initrds.clear()
+        if place not in self._roots:
+            self._roots[place] = guest.read_root(folder)
+            self._initrd.cache_clear()
         return place
 
     def real_path(self, path: str) -> str:
@@ -317,12 +341,8 @@ class VmTarget(ObservedTarget):
 
     def inspect(self, path: str) -> ProgramFacts | None:
         """Read the file of a program, or a file in the image."""
-        own = self._programs.get(path)
-        if own is None:
-            entry = find(self._tree, path)
-            return facts_of(entry.content, path) if entry else None
-        facts = read_facts(own)
-        return msgspec.structs.replace(facts, path=path) if facts else None
+        entry = find(self._tree, path)
+        return facts_of(entry.content, path) if entry else None
 
     def scratch(self) -> str:
         """Return a folder that is empty in every new machine."""
@@ -365,7 +385,8 @@ class VmTarget(ObservedTarget):
     def files(self, config: MachineConfig = DEFAULT_MACHINE) -> dict[str, Entry]:
         """Return the files of the machines of a configuration, by their paths without the first slash."""
         image = self._boot_image(config)
-        return {**(image.entries or {}), **(unpack(self._overlay(image)) or {})}
+        files = {**(image.entries or {}), **(unpack(self._overlay()) or {})}
+        return {**files, **self._entries(image, None)}
 
     def run_plan(
         self, plan: bytes, *, limit_ms: int, replicate: int, config: MachineConfig = DEFAULT_MACHINE
@@ -393,8 +414,15 @@ class VmTarget(ObservedTarget):
         plan = encode_plan_header() + encode_request(msgspec.structs.replace(request, id=TRIAL)) + QUIT
         replicate = block_of(request.id) if self.options.replicate is None else self.options.replicate
         points, _ = self._watched_in(config.kernel)
-        limit_ms = request.timeout_ms + SLACK_MS
-        return self._named(plan, limit_ms=limit_ms, replicate=replicate, config=config, points=points)
+        words = {request.arguments[0], *dict(request.environment).get("LD_PRELOAD", "").split(":")} - {""}
+        return self._named(
+            plan,
+            limit_ms=request.timeout_ms + SLACK_MS,
+            replicate=replicate,
+            config=config,
+            points=points,
+            words=None if request.root or request.load_generator else frozenset(words),
+        )
 
     def _watched_in(self, level: str) -> tuple[bytes, str]:
         """Return what the plugin watches in the machines of a kernel, and why it can't count there; one of them is empty.
@@ -449,12 +477,30 @@ class VmTarget(ObservedTarget):
         self._folder.close()
 
     def _named(
-        self, plan: bytes, *, limit_ms: int, replicate: int, config: MachineConfig, points: bytes = b""
+        self,
+        plan: bytes,
+        *,
+        limit_ms: int,
+        replicate: int,
+        config: MachineConfig,
+        points: bytes = b"",
+        words: frozenset[str] | None = frozenset(),
     ) -> NamedRun:
+        """Return the name and the inputs of a run.
+
+        Args:
+            plan: for the agent.
+            limit_ms: as of `run_plan`.
+            replicate: as of `run_plan`.
+            config: of the machine.
+            points: what the plugin watches; empty if the program is not counted.
+            words: paths of what is executed and preloaded, whose files the machine gets; None for all files.
+        """
         boot_image = self._boot_image(config)
         machine = boot_image.source.machine
-        if config.memory_bytes:
-            machine = msgspec.structs.replace(machine, memory_bytes=config.memory_bytes)
+        pool = self._pool(words) if machine.is_saved and not config.memory_bytes else None
+        memory_bytes = machine.memory_bytes + sum(pool.sizes) if pool else config.memory_bytes or machine.memory_bytes
+        machine = msgspec.structs.replace(machine, memory_bytes=memory_bytes, receives=bool(pool))
         order = guest.encode_order(
             plan,
             replicate=replicate,
@@ -465,10 +511,14 @@ class VmTarget(ObservedTarget):
             beside=config.beside,
             settle_ms=config.settle_ms * machine.ns_per_instruction,  # as many instructions on each clock
         )
-        initrd, digest, parts = self._initrd(boot_image)
-        setup = Setup(self._emulator, machine, boot_image.source.kernel, initrd, order, points=points)
-        inputs = run_inputs(setup, kernel=boot_image.kernel_digest, initrd=digest)
-        return NamedRun(digest_of(inputs), setup, inputs, parts)
+        initrd, initrd_digest = self._initrd(boot_image, pool)
+        received = self._received(boot_image, words, pool)
+        assert received is not None  # `_pool` has room for it
+        setup = Setup(
+            self._emulator, machine, boot_image.source.kernel, initrd, order, received=received[0], points=points
+        )
+        inputs = run_inputs(setup, boot_image.kernel_digest, initrd_digest, received[1])
+        return NamedRun(digest_of(inputs), setup, inputs)
 
     def _boot_image(self, config: MachineConfig) -> BootImage:
         boot_image = self._boot_images.get(config.kernel) if config.kernel else self._default_image
@@ -501,18 +551,61 @@ class VmTarget(ObservedTarget):
             self._runs.put(named.name, run)
         return run
 
-    def _initrd(self, boot_image: BootImage) -> tuple[Path, bytes, Parts]:
-        """Return the initrd of a kernel with what is appended to it; see `BootImage.initrd`."""
-        with self._lock:  # agent and first process are built once
-            if boot_image not in self._initrds:
-                self._initrds[boot_image] = boot_image.initrd(self._overlay(boot_image))
-            return self._initrds[boot_image]
+    def _pool(self, asked: frozenset[str] | None) -> Pool:
+        """Return the smallest pool that has room for each program: all variants get their files in the same way.
 
-    def _overlay(self, boot_image: BootImage) -> bytes:
-        """Return the archive that is appended to an initrd."""
-        return guest.overlay(
-            self._init.read_bytes(),
-            self._agent.read_bytes(),
-            {place: self._folders[place] for place in sorted(self._folders)},
-            placed(boot_image.entries or {}, self._carried),
+        Args:
+            asked: as of `_received`, of the trial.
+
+        Raises:
+            UserError: the files of all programs have no room.
+        """
+        words = [frozenset((_first(group), *self._libraries)) for group in self._groups]
+        for pool in POOLS:
+            if all(
+                self._received(image, each, pool) for image in self._boot_images.values() for each in (asked, *words)
+            ):
+                return pool
+        raise UserError(
+            "The files of all programs are more than a machine receives.", "Compare fewer programs at once."
         )
+
+    def _write_received(
+        self, image: BootImage, words: frozenset[str] | None, pool: Pool | None
+    ) -> tuple[Path, bytes] | None:
+        """Write the files of a trial; return the file and its digest, or None if the pool has no room.
+
+        Args:
+            image: of the machine.
+            words: the program and what is preloaded. The machine gets their files, and none of other programs; None: all files.
+            pool: of the machine; None if it gets an archive.
+        """
+        entries = self._entries(image, words)
+        data = encode_pool(pool, entries) if pool else archive(entries)
+        return None if data is None else self._write(data)
+
+    def _entries(self, image: BootImage, words: frozenset[str] | None) -> dict[str, Entry]:
+        groups = (
+            group
+            for group in self._groups
+            if words is None or _first(group) in {group.aliases.get(word, word) for word in words}
+        )
+        return placed(image.entries or {}, functools.reduce(CarriedFiles.joined, groups, CarriedFiles({})))
+
+    def _write_initrd(self, image: BootImage, pool: Pool | None) -> tuple[Path, bytes]:
+        return self._write(image.initrd(self._overlay(pool)))
+
+    def _write(self, data: bytes) -> tuple[Path, bytes]:
+        """Write a file of machines; return it and its digest."""
+        digest = hashlib.sha256(data).digest()
+        path = self._folder.path / digest.hex()
+        write_whole(path, data)
+        return path, digest
+
+    def _overlay(self, pool: Pool | None = None) -> bytes:
+        """Return the archive that is appended to an initrd, with all root file systems and the sizes of a pool."""
+        others = {
+            f"{place}/{name}".lstrip("/"): entry for place, root in self._roots.items() for name, entry in root.items()
+        }
+        others |= pool_files(pool, self._machine.memory_bytes) if pool else {}
+        return guest.overlay(self._init.read_bytes(), self._agent.read_bytes(), others)
