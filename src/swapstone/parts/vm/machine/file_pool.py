@@ -44,16 +44,9 @@ POOLS = tuple(
             ),
             *(2048, 500),
         ),
-        (
-            (
-                *((4096, 16 * _KIB), (1024, 64 * _KIB), (256, 256 * _KIB), (64, _MIB)),
-                *((16, 4 * _MIB), (4, 16 * _MIB), (2, 64 * _MIB), (2, 256 * _MIB)),
-            ),
-            *(8192, 2000),
-        ),
     )
 )
-"""Of 20, 256 and 1024 MiB. A machine has the smallest that has room for each program of its experiment."""
+"""Of 20 and 256 MiB. A machine has the smallest that has room for each program of its experiment."""
 
 _PAGE_BYTES = 4096
 _HEADER = struct.Struct("<16sq")
