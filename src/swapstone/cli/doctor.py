@@ -12,8 +12,18 @@ from swapstone.cli.display import print_note
 from swapstone.cli.options import declared
 from swapstone.cli.output import echo
 from swapstone.cli.tables import terminal_columns
+from swapstone.core.model import UserError
 from swapstone.core.report.printed_json import printed_json
-from swapstone.core.session.capabilities import Finding, State, capabilities, examine, examine_target, summary
+from swapstone.core.session.capabilities import (
+    Finding,
+    State,
+    capabilities,
+    exact_summary,
+    examine,
+    examine_exact_clock,
+    examine_target,
+    summary,
+)
 
 _LEAST_ROOM = 20
 _COLOURS = {State.GOOD: "green", State.NOISY: "yellow", State.MISSING: "red", State.UNKNOWN: None}
@@ -23,7 +33,10 @@ _COLOURS = {State.GOOD: "green", State.NOISY: "yellow", State.MISSING: "red", St
 @click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
 @click.option("--target", metavar="TARGET", help="Check ssh:[USER@]HOST, labgrid:PLACE, or virtual-board instead.")
 @declared("lg_env")
-def doctor_command(as_json: bool, target: str | None, lg_env: str | None = None) -> None:
+@click.option(
+    "--exact", is_flag=True, help="Check instead that the exact clock gives here what it gave at the release."
+)
+def doctor_command(as_json: bool, target: str | None, lg_env: str | None = None, *, exact: bool = False) -> None:
     r"""Check what this machine or a board can do, and what makes its timings noisy.
 
     Where a command would help, it is printed. The doctor itself changes nothing.
@@ -32,16 +45,24 @@ def doctor_command(as_json: bool, target: str | None, lg_env: str | None = None)
     Examples:
       swapstone doctor
       swapstone doctor --target ssh:pi@board
+      swapstone doctor --exact
     """
-    found, noise = examine_target(target, print_note, lg_env) if target else (capabilities(), list(examine()))
+    if exact and target:
+        raise UserError("--exact checks this machine, and --target another one.", "Leave one of them out.")
+    noise: list[Finding] = []
+    if exact:
+        found = examine_exact_clock(print_note)
+    else:
+        found, noise = examine_target(target, print_note, lg_env) if target else (capabilities(), list(examine()))
     if as_json:
         echo(printed_json("doctor", can=found, noise=noise), nl=False)
         return
-    echo(summary(found, noise))
-    echo(f"\nWhat {'the board' if target else 'this machine'} can do")
+    echo(exact_summary(found) if exact else summary(found, noise))
+    echo("\nRuns on the exact clock" if exact else f"\nWhat {'the board' if target else 'this machine'} can do")
     _print(found)
-    echo("\nWhat makes timings noisy")
-    _print(noise)
+    if noise:
+        echo("\nWhat makes timings noisy")
+        _print(noise)
 
 
 def _print(findings: list[Finding]) -> None:

@@ -21,7 +21,9 @@ __all__ = [
     "State",
     "agent_findings",
     "capabilities",
+    "exact_summary",
     "examine",
+    "examine_exact_clock",
     "examine_target",
     "summary",
 ]
@@ -54,6 +56,33 @@ def examine_target(
         found: tuple[list[Finding], list[Finding]] = examine_there(text, notify, environment)
         return found
     raise UserError("No installed part examines other machines.", "Leave --target out.")
+
+
+def examine_exact_clock(notify: Callable[[str], None]) -> list[Finding]:
+    """Make short runs on the exact clock, and return for each whether its output is the one that this version was released with.
+
+    Args:
+        notify: called with a line before each long step.
+
+    Raises:
+        UserError: no part has an exact clock.
+    """
+    for part in provided("findings", MachineFindings):
+        if part.exact:
+            return list(part.exact(notify))
+    raise UserError("No installed part has an exact clock.", "Leave --exact out.")
+
+
+def exact_summary(found: list[Finding]) -> str:
+    """Return the sentence that the user of ``doctor --exact`` came for."""
+    names = {state: [finding.name for finding in found if finding.state is state] for state in State}
+    told = [
+        f"{words}: {', '.join(names[state])}"
+        for state, words in ((State.MISSING, "another output, or none"), (State.UNKNOWN, "not comparable"))
+        if names[state]
+    ]
+    first = f"{len(names[State.GOOD])} of {len(found)} runs on the exact clock gave the certified output"
+    return f"{'; '.join((first, *told))}."
 
 
 def _levels(described: Mapping[str, Callable[[Level], str]]) -> list[Finding]:

@@ -50,11 +50,14 @@ class MachineFindings(NamedTuple):
         order: findings are printed by it.
         find: makes the checks.
         of_levels: by factor, a function that describes a level whose tools are all installed.
+        exact: makes runs on the exact clock, and returns for each whether its output is the certified one. It calls its argument with a
+            line before each long step.
     """
 
     order: int
     find: Callable[[], Sequence[Finding]] = tuple
     of_levels: Mapping[str, Callable[[Level], str]] = {}
+    exact: Callable[[Callable[[str], None]], Sequence[Finding]] | None = None
 
 
 class HostFiles:

@@ -20,6 +20,7 @@ from swapstone.parts.vm.artifacts.images import BuiltImage
 from swapstone.parts.vm.machine.emulator import SEVERAL, EmulatedMachine, find_emulator
 from swapstone.parts.vm.machine.kvm import KVM_DEVICE, kvm_device_trouble, kvm_trouble
 from swapstone.parts.vm.machine.vm_target import VmOptions
+from swapstone.parts.vm.session import host_certificate
 from swapstone.parts.vm.session.vm_images import vm_image_of
 
 _DEFAULT = VmOptions()
@@ -111,4 +112,4 @@ def kvm_finding(options: VmOptions = _DEFAULT, device: Path = KVM_DEVICE) -> Fin
     return Finding(name=name, state=State.MISSING, found=f"unavailable: {trouble}", meaning=meaning, remedy=remedy)
 
 
-FINDINGS = MachineFindings(10, lambda: [*emulator_findings(), kvm_finding()])
+FINDINGS = MachineFindings(10, lambda: [*emulator_findings(), kvm_finding()], exact=host_certificate.findings)

@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""The certificate of the exact clock: this host gives the outputs that are shipped, and so does an emulated older processor."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import shlex
+import shutil
+import stat
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from swapstone.core.model import UserError
+from swapstone.core.targets.health import State
+from swapstone.parts.vm.machine.emulator import EmulatedMachine, find_emulator
+from swapstone.parts.vm.machine.vm_target import VmOptions
+from swapstone.parts.vm.session.host_certificate import CERTIFICATE, CertifiedRun, certified, compared, runs_here
+from tests.contract.vm_images import need_emulator
+
+KNOWN = CertifiedRun(tools=("QEMU 7.2", "gcc 12"), inputs={"emulator": "e", "initrd": "i"}, output="o")
+
+
+@pytest.mark.parametrize(
+    ("run", "state", "words"),
+    [
+        (KNOWN, State.GOOD, "output as certified"),
+        (msgspec.structs.replace(KNOWN, output="p"), State.MISSING, "equal inputs gave another output"),
+        (
+            CertifiedRun(tools=("QEMU 10.0", "gcc 12"), inputs={"emulator": "f", "initrd": "i"}, output="p"),
+            State.UNKNOWN,
+            "QEMU with its firmware differs from the certified one (QEMU 7.2, here QEMU 10.0)",
+        ),
+        (
+            msgspec.structs.replace(KNOWN, inputs={"emulator": "f"}),
+            State.UNKNOWN,
+            "QEMU with its firmware, image, with the agent that was compiled here differ",
+        ),
+        (UserError("There is no qemu-system-x86_64.", "Install it."), State.MISSING, "There is no qemu-system-x86_64."),
+    ],
+)
+def test_a_run_is_compared_with_the_certified_one(run: CertifiedRun | UserError, state: State, words: str) -> None:
+    (finding,) = compared({"amd64 generic": KNOWN}, [("amd64 generic", run)])
+    assert finding.state is state and finding.name == "exact clock, amd64 generic"
+    assert words in f"{finding.found} {finding.meaning}"
+
+
+@pytest.mark.slow
+def test_this_host_gives_the_certified_outputs() -> None:
+    """With SWAPSTONE_UPDATE_GOLDENS=1 the certificate is written: look at the difference.
+
+    With another emulator or compiler than certified, inputs differ; with both equal, they differ only because the project changed.
+    """
+    need_emulator()
+    need_emulator("aarch64")
+    made = list(runs_here(VmOptions(no_cache=True, snapshots=False), print))
+    assert not [run for _, run in made if isinstance(run, UserError)]
+    if os.environ.get("SWAPSTONE_UPDATE_GOLDENS") == "1":
+        CERTIFICATE.write_bytes(msgspec.json.format(msgspec.json.encode(dict(made)), indent=1) + b"\n")
+    known = certified()
+    for (name, run), finding in zip(made, compared(known, made), strict=True):
+        assert isinstance(run, CertifiedRun), run
+        if finding.state is not State.GOOD and (
+            run.tools != known[name].tools or run.inputs["emulator"] != known[name].inputs["emulator"]
+        ):
+            pytest.skip(f"{finding.found}: {finding.meaning}")
+        assert finding.state is State.GOOD, (
+            f"{finding}: if agent, image or order were changed, run ./test --update-goldens"
+        )
+
+
+_WITHOUT_SANDBOX = """#!/bin/sh
+skip=
+for word; do
+    shift
+    if [ "$word" = -sandbox ]; then skip=1; elif [ "$skip" ]; then skip=; else set -- "$@" "$word"; fi
+done
+"""
+"""The emulator of programs has no seccomp(2)."""
+
+
+@pytest.mark.slow
+def test_an_emulated_older_processor_gives_the_same_output(tmp_path: Path) -> None:
+    """The emulator itself is emulated: it finds no AVX, and its floating-point instructions are those of another emulator."""
+    need_emulator()
+    user = shutil.which("qemu-x86_64")
+    if user is None:
+        pytest.skip("no qemu-x86_64")
+    script = tmp_path / "qemu-system-x86_64"
+    real = find_emulator(EmulatedMachine()).path
+    script.write_text(_WITHOUT_SANDBOX + f'exec {shlex.quote(user)} -cpu Nehalem {shlex.quote(real)} "$@"\n')
+    script.chmod(stat.S_IRWXU)
+    options = VmOptions(no_cache=True, snapshots=False)
+    here, there = (
+        next(iter(runs_here(each, print))) for each in (options, dataclasses.replace(options, emulator=str(script)))
+    )
+    assert isinstance(here[1], CertifiedRun) and isinstance(there[1], CertifiedRun), (here, there)
+    assert here[1].output == there[1].output and here[1].inputs["emulator"] != there[1].inputs["emulator"]
