@@ -16,9 +16,8 @@ import hypothesis
 import pytest
 
 from tests import reuse
-from tests.no_sync import leave_out_fsync
+from tests.no_sync import COMPARED, leave_out_fsync
 from tests.shared import Shared
-from tests.uncompared_snapshots import COMPARED
 
 # A shell that starts the tests in the background leaves SIGINT ignored, and the programs under test would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -122,11 +121,3 @@ def shared(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequ
     """Return the folders that all workers of this run share."""
     own = tmp_path_factory.getbasetemp()
     return Shared(own.parent if hasattr(request.config, "workerinput") else own)
-
-
-@pytest.fixture(scope="session")
-def agents(shared: Shared) -> Path:
-    """Return a folder with the agent, compiled once for all workers. Tests that have a cache of their own copy it there."""
-    from swapstone.core.targets.agent_build import build_agent
-
-    return shared.folder("agents", build_agent)

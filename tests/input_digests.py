@@ -25,7 +25,8 @@ import resource
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Container, Iterable, Iterator
+import tomllib
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from pathlib import Path
 
 STATED: dict[str, tuple[str, ...]] = {
@@ -33,6 +34,11 @@ STATED: dict[str, tuple[str, ...]] = {
     "swapstone.parts.build.artifacts.sdk": (),  # as above
     "swapstone.core.artifacts.tool_versions": (),  # reads the interpreter's file
     "swapstone.cli.main": ("src/",),  # imports each command by name
+    "swapstone.cli.shell_completion": ("src/swapstone/core/session/",),  # as above
+    "swapstone.core.model.parts": (),  # imports what parts provide: see `_Module`
+    "swapstone.core.report.render": ("src/swapstone/core/report/render/",),  # imports each renderer by name
+    "swapstone.core.wire.output_reading": (),  # loads what a part from elsewhere names
+    "swapstone.core.run.subject_kinds": (),  # as above
     "swapstone.core.session.record_cache": (),  # the digest of the code in the name of a cache's file
     "swapstone.parts.boards.targets.labgrid_session": (
         "src/swapstone/parts/boards/targets/labgrid_worker.py",
@@ -42,8 +48,10 @@ STATED: dict[str, tuple[str, ...]] = {
     "swapstone": (),  # imports the names of the Python API when they are used
     "tests.conftest": (),  # names files of tests
     "tests.programs": (),  # names programs that it does not start
+    "tests.unit.agent.test_trial_environment_and_facts": (),  # starts Python for other code
+    "tests.unit.artifacts.test_libstdcxx": (),  # names folders of its own
     "tests.unit.tools.test_mutate": (),  # its slow tests change a project of their own
-    "tests.unit.tools.test_reuse": ("src/swapstone/core/model/directories.py",),  # as above; it copies this file
+    "tests.unit.tools.test_reuse": (),  # as above
     "tools.mutate": (),  # the project that it changes is named by its caller
     "tests.reuse": (),  # names files of tests
     "tests.input_digests": (),  # this module
@@ -60,7 +68,10 @@ PROJECTS = {"tests/e2e/test_crates.py": ("crates/", "docs/netstack-tests.md", "t
 PACKAGES = {"swapstone": "src/swapstone/", "tests": "tests/", "tools": "tools/", "benchmarks": "benchmarks/"}
 """The packages of this repository and their folders."""
 
+MANIFESTS = "src/swapstone/parts/*/part.toml"
+
 _ALL = ""
+_PARTS = "swapstone.core.model.parts"
 _COMMAND = re.compile(r"\.?/?swapstone|python[0-9.]*(\s.*)?", re.DOTALL)
 _OF_INTERPRETER = re.compile(r"-m|.*(-m|import|from)\s+swapstone(?![\w.-]).*", re.DOTALL)
 _DOTTED = re.compile(rf"\b(?:{'|'.join(PACKAGES)})(?:\.\w+)+")
@@ -93,7 +104,14 @@ class _Module:
         pages: texts with `docs` or `.md`.
     """
 
-    def __init__(self, name: str, path: Path, known: Container[str], named: Callable[[str], set[str]]) -> None:
+    def __init__(
+        self,
+        name: str,
+        path: Path,
+        known: Container[str],
+        named: Callable[[str], set[str]],
+        provided: Mapping[str, set[str]],
+    ) -> None:
         """Read a file.
 
         Args:
@@ -101,9 +119,11 @@ class _Module:
             path: of the file.
             known: names of all modules.
             named: returns the paths that a text names.
+            provided: the modules that `swapstone.core.model.parts.provided` imports, by kind.
         """
         package = name if path.name == "__init__.py" else name.rpartition(".")[0]
         searched, ours = name not in STATED, name.startswith("swapstone")
+        self._provided = provided
         self.imports = _with_packages(name)
         self.paths = set(STATED.get(name, ()))
         self.pages = set[str]()
@@ -123,6 +143,8 @@ class _Module:
                 case ast.Call(func=ast.Attribute(attr="import_module"), args=[ast.Constant(value=str(text))]):
                     self.imports |= _with_packages(text)
                     constant.add(id(node.func))
+                case ast.Call(func=ast.Name(id="provided") | ast.Attribute(attr="provided"), args=[kind, *_]):
+                    self._add_parts(kind.value if isinstance(kind, ast.Constant) else _ALL)
                 case ast.Attribute(value=ast.Name(id="sys"), attr="executable"):
                     starts = True
                 case ast.Attribute(attr=used) | ast.Name(id=used) if (
@@ -148,6 +170,12 @@ class _Module:
             self.paths.add("src/")
         if searched and not names.isdisjoint(_COMPUTED):
             self.paths.add(_ALL)
+        if searched and base == _PARTS and not names.isdisjoint({"load", "parts_of"}):
+            self._add_parts(_ALL)
+
+    def _add_parts(self, kind: object) -> None:
+        """Add what parts provide of a kind, or of all kinds."""
+        self.imports |= {each for name, found in self._provided.items() if kind in {name, _ALL} for each in found}
 
 
 def _executed(tree: ast.Module) -> Iterator[ast.AST]:
@@ -209,6 +237,11 @@ class InputDigests:
         self._pages = frozenset(path for path in self._files if path.endswith(".md"))
         self._common = self._digest(set(self._files) - self._names.keys() - self._pages)
         self._read: dict[str, _Module] = {}
+        self._provided: dict[str, set[str]] = {}
+        for manifest in top.glob(MANIFESTS):
+            for kind, places in tomllib.loads(manifest.read_text()).get("provides", {}).items():
+                modules = {each for place in places for each in _with_packages(place.partition(":")[0])}
+                self._provided.setdefault(kind, set()).update(modules)
 
     def of(self, path: str) -> str:
         """Return the digest of a module of tests in hexadecimal digits, by its path below the checkout."""
@@ -242,7 +275,9 @@ class InputDigests:
                 each for each in self._names if each.startswith(path) and (path == _ALL or path.endswith("/"))
             )
         folder = Path(path).parent
-        module = _Module(self._names[path], self._top / path, self._paths, lambda text: self._named(text, folder))
+        module = _Module(
+            self._names[path], self._top / path, self._paths, lambda text: self._named(text, folder), self._provided
+        )
         self._read[path] = module
         return frozenset({*module.paths, *(self._paths[name] for name in module.imports if name in self._paths)})
 

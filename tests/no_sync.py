@@ -6,6 +6,9 @@ from __future__ import annotations
 import os
 from typing import Any
 
+COMPARED = "TESTS_COMPARE_COLD_STARTS"
+"""A variable: if it is set, `tests.uncompared_snapshots` leaves nothing out."""
+
 
 def leave_out_fsync() -> None:
     """Let ``os.fsync`` check its argument alone. What it does shows after a loss of power; a record waits for it at each of its runs.

@@ -21,7 +21,6 @@ from typing import Any
 import hypothesis
 import pytest
 
-from swapstone.core.model.directories import cache_dir
 from tests.input_digests import InputDigests, commit, listed_files, outside
 
 TOP = Path(__file__).parents[1]
@@ -311,7 +310,7 @@ def configure(config: pytest.Config) -> None:
     try:
         results = Results(
             InputDigests(TOP, outside()),
-            PassedTests(cache_dir() / "passed-tests"),
+            PassedTests(Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "swapstone", "passed-tests")),
             setting="exhaustive" if config.getoption("exhaustive") else "usual",
             head=commit(TOP),
             reuse=not config.getoption("no_reuse"),

@@ -13,9 +13,7 @@ from swapstone.core.targets.agent_build import sha256_of
 from swapstone.parts.vm.machine import snapshot
 from swapstone.parts.vm.machine.machine_runner import MachineRunner
 from swapstone.parts.vm.machine.qemu import GuestRun, Limits, Setup
-
-COMPARED = "TESTS_COMPARE_COLD_STARTS"
-"""A variable: if it is set, nothing is left out."""
+from tests.no_sync import COMPARED
 
 _is_whole = MachineRunner._is_whole
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-import swapstone
+from swapstone import version
 from swapstone.core.model.directories import cache_dir
 from swapstone.core.wire import ProcessOutcome
 from swapstone.parts.vm.machine.emulator import EmulatedMachine, Emulator, find_emulator
@@ -23,7 +23,7 @@ from tests.contract.vm_fixture import vm_fixture
 from tests.contract.vm_images import image_parts
 from tests.shared import Shared
 
-SOURCE = str(Path(swapstone.__file__).parents[1])
+SOURCE = str(Path(version.__file__).parents[1])
 
 MASKS = "glibc.cpu.hwcaps=-AVX512F,-AVX2,-AVX,-AVX2_Usable,-AVX_Fast_Unaligned_Load,-ERMS,-FSRM,-SSE4_2,-SSSE3,-BMI2"
 """Rules out the variants of the host's C library that use these instructions (glibc manual, "Hardware Capability Tunables")."""

@@ -21,6 +21,9 @@ from tests.json_schema import check_printed
 TOP = Path(__file__).parents[2]
 
 TIMEOUT_S = 900
+MEASURED = frozenset({0, 4})
+"""Statuses of a comparison of a few blocks of work that all depends on processors: a busy machine may have left nothing to compare."""
+
 OTHER_SEED = frozenset({"rerun", "verify", "--resume"})
 
 FAKE = """
@@ -48,7 +51,9 @@ def command(*arguments: str) -> list[str]:
     return [sys.executable, "-m", "swapstone", *arguments]
 
 
-def swapstone(records: Path, *arguments: str, expect: int = 0, **changes: str) -> subprocess.CompletedProcess[str]:
+def swapstone(
+    records: Path, *arguments: str, expect: int | frozenset[int] = 0, **changes: str
+) -> subprocess.CompletedProcess[str]:
     """Run a command to its end and check its exit status.
 
         Most of a start is imports. Therefore a command runs in a fork of a process that has made the imports: see `tests.e2e.fork_server`.
@@ -59,7 +64,7 @@ def swapstone(records: Path, *arguments: str, expect: int = 0, **changes: str) -
     Args:
             records: folder of the records, and working directory.
             arguments: of the command line.
-            expect: the exit status.
+            expect: the exit status, or each that it may be.
             changes: variables of its environment.
     """
     asked, of_the_interpreter = environment(records, **changes), ("PYTHON", "LC_", "LANG", "OPENBLAS", "OMP")
@@ -68,7 +73,8 @@ def swapstone(records: Path, *arguments: str, expect: int = 0, **changes: str) -
     else:
         other = expect == 0 and not OTHER_SEED.isdisjoint(arguments)  # a refused command has no output to compare
         result = run_forked(records, list(arguments), asked, other_seed=other)
-    assert result.returncode == expect, f"status {result.returncode}\n{result.stdout}\n{result.stderr}"
+    expected = {expect} if isinstance(expect, int) else expect
+    assert result.returncode in expected, f"status {result.returncode}\n{result.stdout}\n{result.stderr}"
     assert "Traceback" not in result.stderr
     if result.stdout.startswith('{\n "format": "swapstone-'):
         check_printed(result.stdout)

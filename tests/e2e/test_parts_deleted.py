@@ -81,6 +81,13 @@ def test_without_a_part_the_rest_works(part: str, record: Path, before: list[str
     assert "features are available" in doctor
     assert "true x" in compared
     assert after[1:3] == before[1:3]
+    rows, rows_before = (json.loads(text)["analysis"]["comparisons"] for text in (after[3], before[3]))
+    assert rows == rows_before
+    if part in OF_RECORD:  # its samples can't be derived again
+        assert "the same verdicts; 18 runs were not derived again" in after[4]
+        assert f"18 runs: the part {part} " in after[4]
+    else:
+        assert after[4] == before[4] and "Whole and unaltered" in after[4]
     missing = f"Made with the part {part} "
     assert (missing in after[0]) == (part in OF_RECORD)
     assert after[0].splitlines()[0] == before[0].splitlines()[0]

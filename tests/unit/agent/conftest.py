@@ -13,9 +13,9 @@ from tests.unit.agent.harness import Calls, Printed, compiled
 
 
 @pytest.fixture(scope="session")
-def agent(agents: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def agent(shared: Shared, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An agent, compiled from the current sources. It is a copy, because tests find the processes of their agent by its path."""
-    return Path(shutil.copy(build_agent(agents), tmp_path_factory.mktemp("agent")))
+    return Path(shutil.copy(build_agent(shared.folder("agents", build_agent)), tmp_path_factory.mktemp("agent")))
 
 
 @pytest.fixture(scope="session")

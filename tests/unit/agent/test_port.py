@@ -13,6 +13,7 @@ from swapstone.core.model import UnavailableError, UserError
 from swapstone.core.targets.agent_build import agent_sources, build_agent
 from swapstone.parts.vm.machine.boot_image import build_init, guest_sources
 from tests.programs import require
+from tests.shared import Shared
 
 ARCH = next(path for path in agent_sources() if path.name == "arch.h").read_text()
 PORT = next(path for path in agent_sources() if path.name == "port.h").parent
@@ -90,7 +91,8 @@ def test_init_is_linked_without_a_library(tmp_path: Path) -> None:
     assert {"virtual_machine", "init", "text", "linux"} <= {path.stem for path in guest_sources()}
 
 
-def test_an_unchanged_agent_is_not_built_again(agents: Path) -> None:
+def test_an_unchanged_agent_is_not_built_again(shared: Shared) -> None:
+    agents = shared.folder("agents", build_agent)
     first = build_agent(agents)
     made = first.stat().st_mtime_ns
     assert build_agent(agents) == first

@@ -14,7 +14,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-import swapstone
+from swapstone import version
 from swapstone.core.model import UnavailableError, UserError, cpio
 from swapstone.core.record.replace_file import replace_file
 from swapstone.parts.build.artifacts.packages import Lock
@@ -209,7 +209,7 @@ def test_two_programs_build_one_image_once(lock: Lock, tmp_path: Path) -> None:
         "request = ImageRequest(architecture='x86_64', modules=('top_one',), parts=('busybox',))\n"
         "print(build_image(request, lock=lock, progress=lambda line: print(line)).image.digest())\n"
     )
-    environment = {**os.environ, "PYTHONPATH": str(Path(swapstone.__file__).parents[1])}
+    environment = {**os.environ, "PYTHONPATH": str(Path(version.__file__).parents[1])}
     running = [
         subprocess.Popen([sys.executable, "-c", code], env=environment, stdout=subprocess.PIPE, text=True)
         for _ in range(3)

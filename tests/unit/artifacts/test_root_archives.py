@@ -28,7 +28,7 @@ SMALL = (("etc", "folder", ""), ("etc/name", "file", "small"), ("bin/sh", "file"
 @pytest.fixture(autouse=True)
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    yield tmp_path / "cache" / "swapstone"
+    yield tmp_path / "cache/swapstone"
 
 
 def unpack(tmp_path: Path, data: bytes, name: str = "root.tar") -> RootFileSystem:

@@ -101,7 +101,7 @@ def test_a_build_that_fails_is_not_remembered(source: Path) -> None:
     assert "line 40\nThe log: the log" in caught.value.message
     assert "line 26\n" in caught.value.message and "line 25\n" not in caught.value.message
     assert b"line 1\n" in logs[0]
-    (Path(os.environ["XDG_CACHE_HOME"]) / "swapstone" / "own" / "ok").write_text("")
+    Path(os.environ["XDG_CACHE_HOME"], "swapstone/own/ok").write_text("")
     assert built(program).is_file()
 
 
@@ -169,12 +169,12 @@ def test_links_times_and_permissions_are_kept_and_version_control_is_not(source:
 
 def test_neither_the_cache_nor_a_record_is_copied(tmp_path: Path) -> None:
     (tmp_path / "a.c").write_text("")
-    (tmp_path / "cache" / "swapstone" / "own").mkdir(parents=True)
+    (tmp_path / "cache/swapstone/own").mkdir(parents=True)
     record = tmp_path / "records" / "one"
     record.mkdir(parents=True)
     for name in ("record.json", "experiment.json", "runs.jsonl"):
         (record / name).write_text("{}")
-    copy_sources(tmp_path, tmp_path / "cache" / "swapstone" / "own" / "x")
+    copy_sources(tmp_path, tmp_path / "cache/swapstone/own/x")
     there = {
         str(path.relative_to(tmp_path / "cache/swapstone/own/x"))
         for path in (tmp_path / "cache/swapstone/own/x").rglob("*")

@@ -23,7 +23,7 @@ def reference(seconds: float, folder: Path = Path(), cpu_s: float | None = None)
 
 
 @pytest.mark.parametrize(
-    ("seconds", "cpu_s", "tools"),
+    ("seconds", "cpu_s", "fitting"),
     [
         (0.1, 0.1, ["callgrind", "cachegrind"]),
         (2.0, 2.0, ["cachegrind"]),  # 120 s under callgrind are more than 20 times 2 s
@@ -31,10 +31,10 @@ def reference(seconds: float, folder: Path = Path(), cpu_s: float | None = None)
         (20.0, 0.5, ["callgrind", "cachegrind"]),  # it waits, and that takes as long under valgrind
     ],
 )
-def test_what_would_exceed_the_limit_is_not_begun(seconds: float, cpu_s: float, tools: list[str]) -> None:
+def test_what_would_exceed_the_limit_is_not_begun(seconds: float, cpu_s: float, fitting: list[str]) -> None:
     tracee = Tracee("v", REQUEST, Region.PROGRAM)
     fits = [each.tool for each in COUNTERS if not expected_excess(tracee, reference(seconds, cpu_s=cpu_s), each)]
-    assert fits == tools
+    assert fits == fitting
 
 
 def test_the_duration_that_exceeds_the_limit_is_not_rounded_to_it() -> None:

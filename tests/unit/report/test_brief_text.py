@@ -9,7 +9,7 @@ import shlex
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 from tests.golden import crossed, latency, reports, servers, synthetic, verdicts
@@ -57,7 +57,6 @@ def test_forty_lines_and_no_wider_than_the_terminal(name: str, width: int) -> No
 
 
 @pytest.mark.slow
-@settings(max_examples=25, deadline=None)
 @given(
     st.sampled_from(list(MODULES)),
     st.integers(60, 130),

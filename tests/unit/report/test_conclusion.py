@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.golden import crossed, latency, servers, synthetic, verdicts
 from tests.unit.report.test_topic_answers import COPIED, COPIES, FLASH, HEAP, LWIP, LZ4, OUT, SMOLTCP, TOUCH, ZSTD
@@ -277,16 +277,8 @@ def _analyses(draw: st.DrawFn) -> Analysis:
     return _analysis(rows)
 
 
-@pytest.mark.slow
-@settings(max_examples=300, deadline=None)
 @given(_analyses())
 def test_each_decided_row_to_read_first_is_in_the_sentence_and_none_is_denied(analysis: Analysis) -> None:
-    check_statements(_printing(*ASKED), analysis)
-
-
-@settings(max_examples=20, deadline=None)
-@given(_analyses())
-def test_some_analyses_state_their_decided_rows(analysis: Analysis) -> None:
     check_statements(_printing(*ASKED), analysis)
 
 

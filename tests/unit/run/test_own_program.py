@@ -22,6 +22,7 @@ from swapstone.core.run.subject import BuildContext
 from swapstone.core.run.subject_kinds import subject_of
 from swapstone.core.run.variant_program import Program, stamp_of
 from swapstone.core.targets import Target, open_target
+from swapstone.core.targets.agent_build import build_agent
 from swapstone.core.wire import AgentAnswer, ProcessOutcome, TrialRequest
 from swapstone.core.wire.output_reading import first_lines
 from swapstone.core.workloads import own_workload
@@ -29,6 +30,7 @@ from swapstone.parts.build.build import Build
 from swapstone.parts.build.factors.build_facts import BuildFacts
 from swapstone.parts.build.factors.libc import LIBC
 from swapstone.parts.own.subjects.own_program_build import OwnProgramBuild, check_recipes
+from tests.shared import Shared
 from tests.unit.builders import experiment, trial_spec
 
 _ALIGN = {"red": 16, "green": 32, "blue": 64}
@@ -68,8 +70,8 @@ class Preload:
 
 
 @pytest.fixture(autouse=True)
-def _world(tmp_path: Path, agents: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    shutil.copytree(agents, tmp_path / "cache/swapstone/agents")
+def _world(tmp_path: Path, shared: Shared, monkeypatch: pytest.MonkeyPatch) -> None:
+    shutil.copytree(shared.folder("agents", build_agent), tmp_path / "cache/swapstone/agents")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setattr(swapstone.core.factors, "all_factors", lambda: (LIBC, Shade(), Preload()))
 
@@ -82,7 +84,7 @@ def host() -> Iterator[Target]:
 
 @pytest.fixture
 def source(tmp_path: Path) -> Path:
-    folder = tmp_path / "src"
+    folder = tmp_path / "source"
     folder.mkdir()
     (folder / "a.c").write_text(
         "#ifdef SHADE_green\n#error no green here\n#endif\n"

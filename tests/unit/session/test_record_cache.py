@@ -188,7 +188,7 @@ def test_other_code_computes_again(computed: list[str], monkeypatch: pytest.Monk
 @pytest.mark.parametrize("content", [b"", b"no HMAC", bytes(1000)])
 def test_a_damaged_file_is_made_again(computed: list[str], tmp_path: Path, content: bytes) -> None:
     records()
-    for file in (tmp_path / "cache" / "swapstone" / "derived").iterdir():
+    for file in (tmp_path / "cache/swapstone/derived").iterdir():
         file.write_bytes(content)
     for _ in range(2):
         assert records() == ["one", "two"]

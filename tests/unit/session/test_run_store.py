@@ -95,7 +95,7 @@ def readings(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 def _kept(tmp_path: Path) -> Path:
-    (file,) = (tmp_path / "cache" / "swapstone" / "derived").iterdir()
+    (file,) = (tmp_path / "cache/swapstone/derived").iterdir()
     return file
 
 
@@ -210,7 +210,7 @@ def _fifo(file: Path) -> None:
 
 
 def _of_another_key(file: Path) -> None:
-    key = Path(os.environ["XDG_STATE_HOME"]) / "swapstone" / "key"
+    key = Path(os.environ["XDG_STATE_HOME"], "swapstone/key")
     key.write_bytes(key.read_bytes()[::-1])
 
 

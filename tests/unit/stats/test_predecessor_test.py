@@ -199,6 +199,21 @@ def test_the_first_test_compares_with_new_draws_of_the_orders(count: int, carry:
         assert 0.85 * min(first, farther) <= p_value / 2 <= 1.2 * max(first, farther) + 0.002
 
 
+def test_draws_whose_statistic_is_the_observed_one_count() -> None:
+    """Of one value that is not 0, T has few values, which many of the 2^7 orders share. The draws have single precision."""
+    scores = np.zeros((6, 2))
+    scores[1, 1] = 0.7
+    of_places = {(i, p): float(scores[i, p]) for i, p in itertools.product(range(6), range(2))}
+    orders = [np.array([(one, 1 - one) for one in first]) for first in itertools.product((0, 1), repeat=7)]
+    of_orders = [statistic(of_places, order[1:], order[:-1, 1]) for order in orders]
+    observed = np.array([(one, 1 - one) for one in (1, 1, 0, 1, 0, 1, 1)])
+    distance = statistic(of_places, observed[1:], observed[:-1, 1])
+    assert distance is not None
+    share = statistics.fmean(abs(each) >= distance * (1 - 1e-9) for each in of_orders if each is not None)
+    p_value = RunOrder(observed[1:], observed[:-1, 1]).randomised_p_value(scores, np.full((6, 2), True), 0, 1)
+    assert p_value == pytest.approx(share, abs=0.05)
+
+
 def pairs_of_orders(random: np.random.Generator) -> Ints:
     """Return 16 blocks of two treatments, in which each cycle of two blocks has both orders."""
     return np.array([row for first in drawn_order(random, 8, 2) for row in (first, first[::-1])])

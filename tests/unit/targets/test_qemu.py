@@ -41,7 +41,7 @@ def test_the_command_line_has_the_options_of_a_deterministic_machine() -> None:
     assert after(words, "-icount") == "shift=0,sleep=off,rr=record,rrfile=/dev/null"
     assert after(words, "-rtc").endswith("clock=vm")
     assert after(words, "-smp") == "1"
-    assert after(words, "-m") == "512M"
+    assert "-m 512M" in " ".join(words)
     assert after(words, "-append").endswith(" a=b c")
     assert after(words, "-sandbox").startswith("on,")
     assert {"-nodefaults", "-no-user-config", "-no-reboot"} <= set(words)

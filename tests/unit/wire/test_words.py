@@ -24,6 +24,7 @@ from swapstone.core.wire.protocol_words import (
     OUTCOMES,
     PLAN_WORDS,
 )
+from tests.shared import Shared
 from tests.unit.wire.strategies import light, requests
 
 TOP = Path(__file__).parents[3]
@@ -158,14 +159,14 @@ def test_decoders_of_other_packages_read_the_current_version() -> None:
     assert f"_HEADER = {FIGURES_HEADER!r}".replace("'", '"') in text
 
 
-def test_the_example_of_the_document_is_valid(agents: Path) -> None:
+def test_the_example_of_the_document_is_valid(shared: Shared) -> None:
     """The plan is the left column and the answer the right one."""
     text = (TOP / "docs" / "wire.md").read_text()
     block = text[text.index("    swapstone-plan") :].partition("\n\n")[0].splitlines()
     (answer,) = decode_answers("".join(f"{line[40:]}\n" for line in block if line[40:]).encode())
     assert answer.observed == ((environment_variable("LC_ALL"), "C"),)
     plan = "".join(f"{line[4:40].strip()}\n" for line in block)
-    agent = build_agent(agents)
+    agent = build_agent(shared.folder("agents", build_agent))
     result = subprocess.run([agent, "-"], input=plan.encode(), capture_output=True, check=True, timeout=60)
     (real,) = decode_answers(result.stdout)
     assert (real.id, real.outcome, real.observed) == (answer.id, answer.outcome, answer.observed)
