@@ -13,6 +13,7 @@ from swapstone.core.model import UserError, WireError, environment_variable
 from swapstone.core.targets import Target, target_kinds
 from swapstone.core.targets.memory_cgroup import CHILDREN, TREE_CPU_US, TREE_MEMORY_BYTES
 from swapstone.core.wire import FACTS, ProcessOutcome, TrialRequest
+from swapstone.core.workloads.metrics import COUNT_FACTS
 from tests.contract.programs import contract_programs
 from tests.contract.target_openers import EXHAUSTIVE, SLOW, open_kind
 from tests.shared import Shared
@@ -72,8 +73,8 @@ def test_a_trial_returns_an_answer_with_facts(target: Target, program: Callable[
     answer = target.run(asked(target, program("empty")))
     assert (answer.id, answer.outcome, answer.code) == ("1-0", ProcessOutcome.EXITED, 0)
     facts = dict(answer.facts)
-    of_target = {CHILDREN, TREE_CPU_US, TREE_MEMORY_BYTES}
-    assert {name for name in facts if not name.startswith("board_")} <= {*FACTS, *of_target}
+    of_target = {CHILDREN, TREE_CPU_US, TREE_MEMORY_BYTES, *COUNT_FACTS, "uncertain_instructions"}
+    assert {name for name in facts if not name.startswith(("board_", "calls.", "kernel."))} <= {*FACTS, *of_target}
     assert facts["wall_ns"] > 0
     assert facts["maxrss_bytes"] > 0
     assert answer.interp is not None

@@ -184,7 +184,12 @@ def test_a_machine_is_stopped_at_the_host_time_limit(vm: VmFixture) -> None:
 def test_a_machine_is_stopped_at_the_guest_time_limit_if_the_agent_does_not_end(vm: VmFixture) -> None:
     with vm.target() as (target, paths):
         asked = TrialRequest(id="t", arguments=(paths["spins-static"],), cwd="/scratch", timeout_ms=10**6)
-        run = target.run_plan(encode_plan_header() + encode_request(asked) + b"quit\n", limit_ms=200, replicate=0)
+        run = target.run_plan(
+            encode_plan_header() + encode_request(asked) + b"quit\n",
+            limit_ms=200,
+            replicate=0,
+            words=frozenset(asked.arguments),
+        )
     assert (run.end, run.reason) == (
         GuestEnd.INIT_FAILED,
         "its first process reports: the agent took longer than limit-ms",

@@ -70,7 +70,9 @@ def _elsewhere(folder: Path) -> Path:
     cpu = min(os.sched_getaffinity(0))
     settings = " ".join(f"{name}='{value}'" for name, value in OTHER.items())
     script = folder / "qemu-system-x86_64"
-    script.write_text(f'#!/bin/sh\ncd /\nexec env {settings} taskset -c {cpu} {real} "$@"\n')
+    exported = b"qemu_plugin_register_vcpu_mem_cb"
+    assert exported in Path(real).read_bytes()  # by it an emulator is known to load plugins
+    script.write_text(f'#!/bin/sh\n# {exported.decode()}\ncd /\nexec env {settings} taskset -c {cpu} {real} "$@"\n')
     script.chmod(stat.S_IRWXU)
     return script
 

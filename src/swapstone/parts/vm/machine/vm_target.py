@@ -389,7 +389,13 @@ class VmTarget(ObservedTarget):
         return {**files, **self._entries(image, None)}
 
     def run_plan(
-        self, plan: bytes, *, limit_ms: int, replicate: int, config: MachineConfig = DEFAULT_MACHINE
+        self,
+        plan: bytes,
+        *,
+        limit_ms: int,
+        replicate: int,
+        config: MachineConfig = DEFAULT_MACHINE,
+        words: frozenset[str] = frozenset(),
     ) -> GuestRun:
         """Run a whole plan, or return an equal run from the cache.
 
@@ -398,6 +404,7 @@ class VmTarget(ObservedTarget):
             limit_ms: limit of the agent's time, in guest time.
             replicate: number of the replicate.
             config: of the machine.
+            words: paths of what is executed, whose files the machine gets.
 
         Returns:
             The run, however it ended.
@@ -406,7 +413,8 @@ class VmTarget(ObservedTarget):
             WireError: the plan is too large.
             UserError: the cache is not writable, or the target has no such kernel.
         """
-        return self._run_or_cached(self._named(plan, limit_ms=limit_ms, replicate=replicate, config=config))
+        named = self._named(plan, limit_ms=limit_ms, replicate=replicate, config=config, words=words)
+        return self._run_or_cached(named)
 
     def named_run(self, request: TrialRequest, config: MachineConfig = DEFAULT_MACHINE) -> NamedRun:
         """Return the name and the inputs of a trial's run."""

@@ -168,7 +168,7 @@ def _calls(of: _Pairs) -> Iterator[str]:
     names = {name for pair in of.counts for side in pair for name in side if name.startswith(_CALLS)}
     same = {name: found[0] for name in sorted(names) if len(set(found := of.differences(name))) == 1 and found[0]}
     for name in sorted(same, key=lambda name: -abs(same[name]))[:_MOST_NAMES]:
-        yield f"{abs(same[name])} {_more(same[name])} {name.removeprefix(_CALLS)}"
+        yield f"{abs(same[name])} {_more(same[name])} {formatting.safe(name.removeprefix(_CALLS))}"
     if len(same) > _MOST_NAMES:
         yield formatting.count(len(same) - _MOST_NAMES, "other system call differs", "other system calls differ")
     for name, noun in (("page_faults", "page fault"), ("tasks", "task")):
@@ -193,7 +193,7 @@ def sections(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:
             (
                 Field("workload", "workload", lambda row: formatting.safe(row.workload), right=False),
                 Field("variant", "variant", lambda row: formatting.safe(row.variant), right=False),
-                Field("count", "what", lambda row: row.what, right=False),
+                Field("count", "what", lambda row: formatting.safe(row.what), right=False),
                 Field("before", "before", lambda row: row.before, _shown),
                 Field("after", "after", lambda row: row.after, _shown),
                 Field("difference", "difference", lambda row: row.difference, lambda value: _shown(value, "+")),
