@@ -23,7 +23,7 @@ BESIDE: Mapping[str, str] = {
     "arm-linux-gnueabihf-readelf": "gcc-arm-linux-gnueabihf",
     "clang++": "clang",
     **dict.fromkeys(("gcc", "gcov"), "gcc"),
-    "qemu-aarch64": "qemu-user",
+    **dict.fromkeys(("qemu-aarch64", "qemu-x86_64"), "qemu-user"),
     "qemu-system-arm": "qemu-system-arm",
     "rustc": "rustc-web",
     "ssh-keygen": "openssh-client",

@@ -6,7 +6,6 @@ from __future__ import annotations
 import dataclasses
 import os
 import shlex
-import shutil
 import stat
 from pathlib import Path
 
@@ -19,6 +18,7 @@ from swapstone.parts.vm.machine.emulator import EmulatedMachine, find_emulator
 from swapstone.parts.vm.machine.vm_target import VmOptions
 from swapstone.parts.vm.session.host_certificate import CERTIFICATE, CertifiedRun, certified, compared, runs_here
 from tests.contract.vm_images import need_emulator
+from tests.programs import require
 
 KNOWN = CertifiedRun(tools=("QEMU 7.2", "gcc 12"), inputs={"emulator": "e", "initrd": "i"}, output="o")
 
@@ -85,12 +85,10 @@ done
 def test_an_emulated_older_processor_gives_the_same_output(tmp_path: Path) -> None:
     """The emulator itself is emulated: it finds no AVX, and its floating-point instructions are those of another emulator."""
     need_emulator()
-    user = shutil.which("qemu-x86_64")
-    if user is None:
-        pytest.skip("no qemu-x86_64")
+    require("qemu-x86_64")
     script = tmp_path / "qemu-system-x86_64"
     real = find_emulator(EmulatedMachine()).path
-    script.write_text(_WITHOUT_SANDBOX + f'exec {shlex.quote(user)} -cpu Nehalem {shlex.quote(real)} "$@"\n')
+    script.write_text(_WITHOUT_SANDBOX + f'exec qemu-x86_64 -cpu Nehalem {shlex.quote(real)} "$@"\n')
     script.chmod(stat.S_IRWXU)
     options = VmOptions(no_cache=True, snapshots=False)
     here, there = (
