@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from swapstone.core.model import UserError, WireError, environment_variable
+from swapstone.core.model.executed_counts import COUNT_FACTS
 from swapstone.core.targets import Target, target_kinds
 from swapstone.core.targets.memory_cgroup import CHILDREN, TREE_CPU_US, TREE_MEMORY_BYTES
 from swapstone.core.wire import FACTS, ProcessOutcome, TrialRequest
-from swapstone.core.workloads.metrics import COUNT_FACTS
 from tests.contract.programs import contract_programs
 from tests.contract.target_openers import EXHAUSTIVE, SLOW, open_kind
 from tests.shared import Shared

@@ -15,6 +15,7 @@ import json
 from swapstone.parts.explain.explanation.cost_classes import load_classes
 from swapstone.parts.explain.explanation.findings import explain
 from swapstone.core.model import *
+from swapstone.core.model.profile import *
 from swapstone.parts.explain.model.explanation import *
 
 def run(variant, amount, *stacks):

@@ -12,9 +12,9 @@ import pytest
 from tests.unit import builders
 
 from swapstone.core.model import VIRTUAL_CLOCK, FactorLevels, OwnProgram
+from swapstone.core.model.executed_counts import COUNT_FACTS
 from swapstone.core.record import Manifest, RecordWriter
 from swapstone.core.session.record_handle import Record
-from swapstone.core.workloads.metrics import COUNT_FACTS
 
 Facts = Mapping[str, int]
 

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from swapstone.core.model import Direction, OwnProgram, Quantity, UserError
+from swapstone.core.model.executed_counts import COUNT_FACTS
 from swapstone.core.workloads import own_samples, own_workload, parse_metric, undirected
-from swapstone.core.workloads.metrics import COUNT_FACTS
 from swapstone.core.workloads.printed_numbers import printed_value
 from tests.unit.builders import experiment
 

@@ -25,8 +25,9 @@ from swapstone.core.model import (
     Workload,
     filled_text,
 )
+from swapstone.core.model.executed_counts import COUNT_METRICS
 from swapstone.core.workloads.load_generators import check_reader
-from swapstone.core.workloads.metrics import COUNT_METRICS, EXIT_STATUS, PROCESS_METRICS, process_samples
+from swapstone.core.workloads.metrics import EXIT_STATUS, PROCESS_METRICS, process_samples
 from swapstone.core.workloads.printed_numbers import printed_samples
 from swapstone.core.workloads.server_metrics import server_metrics
 

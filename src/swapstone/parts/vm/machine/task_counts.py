@@ -10,7 +10,7 @@ from pathlib import Path
 
 from swapstone.core.factors.elf_file import open_elf, symbols_of
 from swapstone.core.model import UnavailableError, UserError
-from swapstone.core.workloads.metrics import COUNT_FACTS
+from swapstone.core.model.executed_counts import COUNT_FACTS
 from swapstone.parts.vm.machine.emulator import EmulatedMachine, Emulator
 
 _MARK = "port_exec"

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from swapstone.core.comparison.exact_floors import FLOORS, STATED
 from swapstone.core.comparison.pairs import EXACT_PAIRS
 from swapstone.core.model import OWN_SUITE, Analysis, Quantity, Status
+from swapstone.core.model.executed_counts import COUNT_METRICS, counts_of
 from swapstone.core.model.number_text import digits
 from swapstone.core.record import Description, RecordView
 from swapstone.core.report import formatting
@@ -22,7 +23,6 @@ from swapstone.core.report.document import Section
 from swapstone.core.report.tables import Field, section_of
 from swapstone.core.report.topics.topic import Topic
 from swapstone.core.report.variant_values import without_copies
-from swapstone.core.workloads.metrics import COUNT_METRICS, counts_of
 
 NAME = "executed"
 _CALLS, _KERNEL = "calls.", "kernel."
