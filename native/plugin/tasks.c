@@ -20,8 +20,8 @@
  *
  * A task is known by the address where its stack pointer (x86_64) or program counter (arm64) is saved while
  * another one runs: the last load of the function that switches tasks has that of the next task, and the last
- * store that of the previous one. The function that copies a task stores there first, so whoever executed
- * that store is the parent.
+ * store that of the previous one. The function that copies a task stores there first: the task that runs then
+ * is the parent.
  *
  * An instruction counts when it begins, less one for each that a fault interrupts, since it begins again.
  * User code that was left inside a block faulted: its first instruction began more often than its last. If

@@ -14,12 +14,13 @@ import msgspec
 
 from swapstone.core.artifacts.tool_versions import compiler_version
 from swapstone.core.model import FrozenStruct, UserError
+from swapstone.core.model.safe_text import safe_excerpt
 from swapstone.core.targets.health import Finding, State
 from swapstone.core.wire import TrialRequest
 from swapstone.parts.build.artifacts.toolchain import native_compiler
 from swapstone.parts.vm.artifacts.image_catalog import find_machine_architecture
 from swapstone.parts.vm.artifacts.images import ImageRequest, build_image
-from swapstone.parts.vm.machine.qemu import GuestEnd
+from swapstone.parts.vm.machine.run_output import decode_run
 from swapstone.parts.vm.machine.vm_target import VmOptions, VmTarget
 from swapstone.parts.vm.session.vm_images import SHELL, vm_image_of
 
@@ -29,12 +30,13 @@ _MACHINES = (("x86_64", "generic"), ("x86_64", "rt"), ("arm64", "generic"))
 _BUSYBOX = "/bin/busybox"
 _WORK = """
 b=/bin/busybox
-$b awk 'BEGIN { for (i = 1; i < 20000; i++) s += sin(i) * exp(1 / i) / sqrt(i); printf "%.17g\\n", s }'
+$b awk 'BEGIN { x = 0.1; for (i = 1; i < 20000; i++) { x = 3.9 * x * (1 - x); s += x / i - i / 7.3 }; printf "%.17g\\n", s }'
 $b dd if=/dev/urandom bs=64k count=4 2>/dev/null | $b sha256sum
 for i in 1 2 3 4 5; do $b usleep 3000; $b cat /proc/uptime; done
 """
 """Floating point, random numbers of the kernel, a pipe, new processes, and an idle processor between timers."""
 
+_LINES = 7  # of its output
 _TIMEOUT_MS = 10_000
 
 _WORDS = {
@@ -97,8 +99,11 @@ def _run(name: str, kernel: str, options: VmOptions, notify: Callable[[str], Non
         )
         made = target.named_run(trial)
         run = target.make(made)
-    if run.end is not GuestEnd.FINISHED:
-        raise UserError(f"The machine did not finish: {run.reason}.", run.console)
+    (answer,) = decode_run(run)[1]
+    if answer.code != 0 or answer.stderr or len(answer.stdout.splitlines()) != _LINES:
+        raise UserError(
+            f"The program failed in the machine: {safe_excerpt(answer.stderr.decode('utf-8', 'replace'), 200)}."
+        )
     digests = {each: hashlib.sha256(value).hexdigest() for each, value in sorted(made.inputs.items())}
     tools = (made.setup.emulator.version, compiler_version((native_compiler(architecture.machine),)))
     return CertifiedRun(tools=tools, inputs=digests, output=hashlib.sha256(run.output).hexdigest())
