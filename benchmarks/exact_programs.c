@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Programs for benchmarks/exact-rows: `PROGRAM TURNS`. PROGRAM is loop, texts or calls; WORK a share of more turns, CALLS and PAGES numbers of
-// more system calls and pages. They are compiled as two units, so that their order can be changed.
+// Programs for benchmarks/exact-rows: `PROGRAM TURNS`. PROGRAM is loop, texts or calls; WORK a share of more
+// turns, CALLS and PAGES numbers of more system calls and pages. They are compiled as two units, so that
+// their order can be changed.
 
 #include <stdint.h>
 #include <stdio.h>
@@ -51,8 +52,8 @@ int never_called(int value) {
 
 static const char version[] = "version " VERSION;
 
-static int by_text(const void* a, const void* b) {
-    return strcmp(*(char* const*)a, *(char* const*)b);
+static int by_text(const void *a, const void *b) {
+    return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
 static uint64_t loop(long turns) {
@@ -65,9 +66,10 @@ static uint64_t loop(long turns) {
 
 static uint64_t texts(long turns) {
     uint64_t value = 88172645463325252U, sum = 0;
-    char* held[64];
-    for (long i = 0; i < turns / 64; i++) {
-        for (int j = 0; j < 64; j++) {
+    char *held[64];
+    for (long left = turns; left > 0; left -= 64) {
+        int count = left < 64 ? (int)left : 64;
+        for (int j = 0; j < count; j++) {
             value = value * 6364136223846793005U + 1442695040888963407U;
             held[j] = malloc(24);
             if (!held[j]) {
@@ -75,8 +77,8 @@ static uint64_t texts(long turns) {
             }
             snprintf(held[j], 24, "%016llx", (unsigned long long)value);
         }
-        qsort(held, 64, sizeof *held, by_text);
-        for (int j = 0; j < 64; j++) {
+        qsort(held, (size_t)count, sizeof *held, by_text);
+        for (int j = 0; j < count; j++) {
             sum = sum * 31 + (unsigned char)held[j][j % 16];
             free(held[j]);
         }
@@ -98,7 +100,7 @@ static uint64_t calls(long turns) {
     return sum;
 }
 
-int main(int count, char** words) {
+int main(int count, char **words) {
     long turns = count > 1 ? atol(words[1]) : 1000;
     turns += (long)(WORK * (double)turns + 0.5);
     for (int i = 0; i < 1000 + CALLS; i++) {
@@ -106,7 +108,8 @@ int main(int count, char** words) {
     }
     long page = sysconf(_SC_PAGESIZE), pages = 100 + PAGES;
     // Of another page each: without huge pages each touched page is one fault.
-    char* memory = mmap(NULL, (size_t)(pages * page), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    char *memory =
+        mmap(NULL, (size_t)(pages * page), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED) {
         return 1;
     }
