@@ -52,8 +52,8 @@ mode and 3.1 M in the kernel was built in ten other ways (build ID, debug inform
 and started by other paths and with 61 bytes more environment. In user mode it then executed at most 0.0025 % more (705 instructions); nine
 short processes by another name, 990. The kernel's instructions moved by -0.16 to +0.36 %, and by 8000 where one tick or switch more fell
 inside, guest time by at most 0.021 %; of a program of 9 ms, 20 kB of constants moved it by 0.072 %, on arm64 by 0.101 %. Ticks and
-switches moved by one, system calls by name in no case; faults neither, but of processes whose program had no build ID (benchmarks/exact-rows).
-docs/exact-rows.md has the tables.
+switches moved by one, system calls by name in no case; faults neither, but of processes whose program had no build ID
+(benchmarks/exact-rows). docs/exact-rows.md has the tables.
 """
 
 
