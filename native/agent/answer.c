@@ -31,18 +31,24 @@ static void flush(void) {
     writer.used = 0;
 }
 
-static void put_byte(char byte) {
-    if (writer.used == sizeof writer.bytes)
-        flush();
-    writer.bytes[writer.used++] = byte;
-    writer.crc = crc_add(writer.crc, (unsigned char)byte);
-    writer.lines += byte == '\n';
+static void put_bytes(const char *bytes, size_t size) { /* a newline ends a part */
+    writer.crc = crc_add(writer.crc, bytes, size);
+    writer.lines += size && bytes[size - 1] == '\n';
+    while (size) {
+        size_t room = sizeof writer.bytes - writer.used, part = size < room ? size : room;
+        __builtin_memcpy(writer.bytes + writer.used, bytes, part);
+        writer.used += part;
+        bytes += part;
+        size -= part;
+        if (writer.used == sizeof writer.bytes)
+            flush();
+    }
 }
 
 static void put_line(const char *word, const char *bytes, size_t size) {
-    text_print(put_byte, "%s ", word);
-    text_encode(bytes, size, put_byte);
-    put_byte('\n');
+    text_print(put_bytes, "%s ", word);
+    text_encode(bytes, size, put_bytes);
+    put_bytes("\n", 1);
 }
 
 /* One line for each text of a list. */
@@ -65,21 +71,21 @@ static void put_observations(const struct observations *observations) {
         const struct observation *one = &observations->list[i];
         if (one->result == OBSERVATION_FAILED)
             continue;
-        text_print(put_byte, "%s %s ", one->result == OBSERVATION_ABSENT ? WORD_ABSENT : WORD_OBSERVED,
+        text_print(put_bytes, "%s %s ", one->result == OBSERVATION_ABSENT ? WORD_ABSENT : WORD_OBSERVED,
                    observation_names[one->what.kind]);
-        text_encode(one->what.name, text_length(one->what.name), put_byte);
+        text_encode(one->what.name, text_length(one->what.name), put_bytes);
         if (one->result == OBSERVATION_READ) {
-            put_byte(' ');
-            text_encode(one->value, one->size, put_byte);
+            put_bytes(" ", 1);
+            text_encode(one->value, one->size, put_bytes);
         }
-        put_byte('\n');
+        put_bytes("\n", 1);
     }
 }
 
 static void put_crc(uint32_t crc) {
     static const char digits[] = "0123456789abcdef";
     for (int shift = 28; shift >= 0; shift -= 4)
-        put_byte(digits[crc >> shift & 15]);
+        put_bytes(&digits[crc >> shift & 15], 1);
 }
 
 void set_outcome(struct answer *answer, enum outcome outcome, int64_t code) {
@@ -99,15 +105,15 @@ void note(struct answer *answer, const char *format, ...) {
 }
 
 bool write_header(void) {
-    text_print(put_byte, "%s\n", AGENT_HEADER);
+    text_print(put_bytes, "%s\n", AGENT_HEADER);
     flush();
     return !writer.failed;
 }
 
 bool write_plan_error(int64_t line, const char *error) {
-    text_print(put_byte, "%s %lld ", WORD_ERROR, (long long)line);
-    text_encode(error, text_length(error), put_byte);
-    put_byte('\n');
+    text_print(put_bytes, "%s %lld ", WORD_ERROR, (long long)line);
+    text_encode(error, text_length(error), put_bytes);
+    put_bytes("\n", 1);
     flush();
     return !writer.failed;
 }
@@ -116,16 +122,17 @@ bool write_plan_error(int64_t line, const char *error) {
 static void put_facts(const struct facts *facts, int first, int end) {
     for (int fact = first; fact < end; fact++)
         if (facts->known[fact])
-            text_print(put_byte, "%s %s %lld\n", WORD_FACT, fact_names[fact], (long long)facts->values[fact]);
+            text_print(put_bytes, "%s %s %lld\n", WORD_FACT, fact_names[fact],
+                       (long long)facts->values[fact]);
 }
 
 void begin_answer(const struct answer *answer) {
     writer.begun = true;
     writer.lines = 0;
     writer.crc = CRC_START;
-    text_print(put_byte, "%s %s\n", WORD_BEGIN, answer->id);
+    text_print(put_bytes, "%s %s\n", WORD_BEGIN, answer->id);
     if (answer->nonce)
-        text_print(put_byte, "%s %s\n", WORD_NONCE, answer->nonce);
+        text_print(put_bytes, "%s %s\n", WORD_NONCE, answer->nonce);
     put_facts(&answer->facts, 0, FIRST_CONDITION);
     flush();
 }
@@ -148,10 +155,10 @@ bool write_answer(const struct answer *answer) {
     put_list(WORD_NOTE, &answer->notes);
 
     int64_t lines = writer.lines;
-    text_print(put_byte, "%s %s %s %lld %lld ", WORD_END, answer->id, outcome_names[answer->outcome],
+    text_print(put_bytes, "%s %s %s %lld %lld ", WORD_END, answer->id, outcome_names[answer->outcome],
                (long long)answer->code, (long long)lines);
     put_crc(~writer.crc);
-    put_byte('\n');
+    put_bytes("\n", 1);
     flush();
     return !writer.failed;
 }

@@ -31,9 +31,7 @@ static struct {
 } groups = {.list = -1, .throttled = -1};
 
 static uint32_t crc_add_text(uint32_t crc, const char *text) {
-    while (*text)
-        crc = crc_add(crc, (unsigned char)*text++);
-    return crc;
+    return crc_add(crc, text, text_length(text));
 }
 
 /* Adds the frequency governor of a processor. Returns false if there is none. */

@@ -42,14 +42,18 @@ int text_digit(char digit, char ten) {
     return digit >= ten && digit <= ten + 5 ? digit - ten + 10 : -1;
 }
 
-uint32_t crc_add(uint32_t crc, unsigned char byte) { /* reflected, four bits at a time */
-    static const uint32_t table[16] = {
-        0x00000000, 0x1db71064, 0x3b6e20c8, 0x26d930ac, 0x76dc4190, 0x6b6b51f4, 0x4db26158, 0x5005713c,
-        0xedb88320, 0xf00f9344, 0xd6d6a3e8, 0xcb61b38c, 0x9b64c2b0, 0x86d3d2d4, 0xa00ae278, 0xbdbdf21c,
-    };
-    crc ^= byte;
-    crc = crc >> 4 ^ table[crc & 15];
-    return crc >> 4 ^ table[crc & 15];
+uint32_t crc_add(uint32_t crc, const char *bytes, size_t size) { /* reflected, eight bits at a time */
+    static uint32_t table[256];
+
+    for (uint32_t i = 0; !table[255] && i < 256; i++) {
+        uint32_t value = i;
+        for (int bit = 0; bit < 8; bit++)
+            value = value >> 1 ^ (value & 1 ? 0xedb88320 : 0);
+        table[i] = value;
+    }
+    for (size_t i = 0; i < size; i++)
+        crc = crc >> 8 ^ table[(crc ^ (unsigned char)bytes[i]) & 255];
+    return crc;
 }
 
 void text_add(struct text *text, const char *more) {
@@ -106,7 +110,7 @@ const char *text_end(struct text *text) {
     return text->bytes;
 }
 
-void text_print(void (*put)(char byte), const char *format, ...) {
+void text_print(text_put *put, const char *format, ...) {
     char bytes[8192];
     struct text text = {bytes, sizeof bytes, 0, false};
     va_list values;
@@ -114,8 +118,7 @@ void text_print(void (*put)(char byte), const char *format, ...) {
     va_start(values, format);
     text_add_list(&text, format, values);
     va_end(values);
-    for (const char *at = text_end(&text); *at; at++)
-        put(*at);
+    put(text.bytes, text.used);
 }
 
 static bool is_plain(unsigned char byte) {
@@ -147,18 +150,26 @@ bool text_decode(char *text) {
     return true;
 }
 
-void text_encode(const char *bytes, size_t size, void (*put)(char byte)) {
+void text_encode(const char *bytes, size_t size, text_put *put) {
     static const char digits[] = "0123456789ABCDEF";
+    char encoded[3 * 256];
+    size_t used = 0;
 
     if (size == 0)
-        put('%');
+        put("%", 1);
     for (size_t i = 0; i < size; i++) {
         unsigned char byte = (unsigned char)bytes[i];
-        put(is_plain(byte) ? (char)byte : '%');
-        if (is_plain(byte))
-            continue;
-        put(digits[byte >> 4]);
-        put(digits[byte & 15]);
+        if (is_plain(byte)) {
+            encoded[used++] = (char)byte;
+        } else {
+            encoded[used++] = '%';
+            encoded[used++] = digits[byte >> 4];
+            encoded[used++] = digits[byte & 15];
+        }
+        if (used + 3 > sizeof encoded || i + 1 == size) {
+            put(encoded, used);
+            used = 0;
+        }
     }
 }
 

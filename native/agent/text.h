@@ -20,9 +20,9 @@ bool text_number(const char **text, int64_t *number);
 /* Returns the value of a hexadecimal digit, or -1; `ten` is A or a. */
 int text_digit(char digit, char ten);
 
-/* CRC-32 of IEEE 802.3, the same as zlib's: begin with CRC_START, add each byte, and invert the result. */
+/* CRC-32 of IEEE 802.3, the same as zlib's: begin with CRC_START, add bytes, and invert the result. */
 #define CRC_START UINT32_MAX
-uint32_t crc_add(uint32_t crc, unsigned char byte);
+uint32_t crc_add(uint32_t crc, const char *bytes, size_t size);
 
 /* Text in a buffer of fixed size. `full` is set when something did not fit. */
 struct text {
@@ -35,16 +35,18 @@ void text_add(struct text *text, const char *more);
 /* Adds what printf would print. The format has no conversions other than %s, %d and %lld. */
 void text_add_list(struct text *text, const char *format, va_list values);
 void text_format(struct text *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* Gives what printf would print, up to 8 KiB, to `put`, byte by byte. */
-void text_print(void (*put)(char byte), const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Receives a part of a text. */
+typedef void text_put(const char *bytes, size_t size);
+/* Gives what printf would print, up to 8 KiB, to `put`, at once. */
+void text_print(text_put *put, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Terminates the text with a zero byte, for which there is always room, and returns it. */
 const char *text_end(struct text *text);
 
 /* Decodes percent-encoded text in place. Returns false if it is not encoded as docs/wire.md specifies, or
  * contains a zero byte. */
 bool text_decode(char *text);
-/* Encodes `size` bytes, and gives what comes out to `put`, byte by byte. */
-void text_encode(const char *bytes, size_t size, void (*put)(char byte));
+/* Encodes `size` bytes, and gives what comes out to `put`, in parts. */
+void text_encode(const char *bytes, size_t size, text_put *put);
 
 /* Lines of a file, read into a buffer of fixed size. */
 struct lines {

@@ -51,8 +51,9 @@ static bool read_plan(const uint8_t *data, size_t size) {
 
 static char *encoded;
 
-static void add_encoded(char byte) {
-    *encoded++ = byte;
+static void add_encoded(const char *bytes, size_t size) {
+    memcpy(encoded, bytes, size);
+    encoded += size;
 }
 
 /* A percent-encoded text has one form: what is decoded and encoded again is the same. */

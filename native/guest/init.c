@@ -70,10 +70,16 @@ static void flush(void) {
     output.used = 0;
 }
 
-static void write_byte(char byte) {
-    if (output.used == sizeof output.bytes)
-        flush();
-    output.bytes[output.used++] = byte;
+static void write_bytes(const char *bytes, size_t size) {
+    while (size) {
+        size_t room = sizeof output.bytes - output.used, part = size < room ? size : room;
+        if (!room)
+            flush();
+        __builtin_memcpy(output.bytes + output.used, bytes, part);
+        output.used += part;
+        bytes += part;
+        size -= part;
+    }
 }
 
 /* Returns whether a folder is empty or missing. Own programs may have files in /tmp, which then stay visible.
@@ -204,9 +210,9 @@ static void write_file_content(const char *word, const char *path, size_t max) {
     while (used < sizeof room && (result = port_read(fd, room + used, sizeof room - used)) > 0)
         used += (size_t)result;
     port_close(fd);
-    text_print(write_byte, "%s %s ", word, path);
-    text_encode(room + (used > max ? used - max : 0), used > max ? max : used, write_byte);
-    write_byte('\n');
+    text_print(write_bytes, "%s %s ", word, path);
+    text_encode(room + (used > max ? used - max : 0), used > max ? max : used, write_bytes);
+    write_bytes("\n", 1);
 }
 
 /* Writes the counters and settings that show whether loads and devices were active during the measurement. */
@@ -251,9 +257,9 @@ static void write_kernel_log(int fd) {
     }
     if (!used)
         return;
-    text_print(write_byte, "after /dev/kmsg ");
-    text_encode(log, used, write_byte);
-    write_byte('\n');
+    text_print(write_bytes, "after /dev/kmsg ");
+    text_encode(log, used, write_bytes);
+    write_bytes("\n", 1);
 }
 
 static void write_identity(int64_t now_ns) {
@@ -272,16 +278,16 @@ static void write_identity(int64_t now_ns) {
     };
 
     require_success(port_uname(&identity), "can't identify ", "the kernel");
-    text_print(write_byte, GUEST_HEADER "\n");
+    text_print(write_bytes, GUEST_HEADER "\n");
     for (int i = 0; i < PORT_UTSNAME_FIELDS; i++) {
         if (!words[i])
             continue;
-        text_print(write_byte, "%s ", words[i]);
-        text_encode(identity.texts[i], text_length(identity.texts[i]), write_byte);
-        write_byte('\n');
+        text_print(write_bytes, "%s ", words[i]);
+        text_encode(identity.texts[i], text_length(identity.texts[i]), write_bytes);
+        write_bytes("\n", 1);
     }
     /* It differs between two machines if one executed one more instruction or slept longer. */
-    text_print(write_byte, "clock %lld\n", (long long)now_ns);
+    text_print(write_bytes, "clock %lld\n", (long long)now_ns);
     for (size_t i = 0; i < sizeof files / sizeof *files; i++)
         write_file_content("file", files[i], FILE_BYTES);
 }
@@ -358,7 +364,7 @@ static int reap(bool waits, int *status) {
 }
 
 static void write_command_end(const char *word, int number, int status, const char *log) {
-    text_print(write_byte, "%s %d %d\n", word, number, status);
+    text_print(write_bytes, "%s %d %d\n", word, number, status);
     write_file_content("words", log, LOG_TAIL_BYTES);
 }
 
@@ -454,7 +460,7 @@ static void allow_snapshot(void) {
     port_request_pause();
     while (port_now_ns() - start_ns < PAUSE_NS)
         ;
-    text_print(write_byte, "swapstone-goes-on\n");
+    text_print(write_bytes, "swapstone-goes-on\n");
     flush();
 }
 
@@ -495,7 +501,7 @@ static void measure(const char *plan, size_t size, int64_t limit_ms, int kernel_
     write_counters("before");
     int answers, agent = start_agent(&answers);
     copy_to_channel(answers, port_now_ns() + limit_ms * 1000000);
-    text_print(write_byte, "swapstone-after 1\n");
+    text_print(write_bytes, "swapstone-after 1\n");
     end_agent(agent);
     write_counters("after");
     write_kernel_log(kernel_log);
@@ -571,7 +577,7 @@ int port_main(int count, char **arguments) {
         wait_before(settle_ms * 1000000, delay_ns);
         measure(at, (size_t)(order + size - at), limit_ms, kernel_log);
     }
-    text_print(write_byte, "swapstone-end\n");
+    text_print(write_bytes, "swapstone-end\n");
     flush();
     port_stop_machine(false);
 }

@@ -9,19 +9,27 @@ void *memmove(void *to, const void *from, size_t size);
 void *memset(void *to, int value, size_t size);
 int memcmp(const void *left, const void *right, size_t size);
 
-void *memcpy(void *restrict to, const void *restrict from, size_t size) {
+/* Copies in ascending order, so `to` may overlap `from` if it is below. */
+static void *copy_up(void *to, const void *from, size_t size) {
+    typedef unsigned long word __attribute__((may_alias, aligned(1)));
     unsigned char *t = to;
     const unsigned char *f = from;
+    for (; size >= sizeof(word); size -= sizeof(word), t += sizeof(word), f += sizeof(word))
+        *(word *)t = *(const word *)f;
     while (size--)
         *t++ = *f++;
     return to;
+}
+
+void *memcpy(void *restrict to, const void *restrict from, size_t size) {
+    return copy_up(to, from, size);
 }
 
 void *memmove(void *to, const void *from, size_t size) {
     unsigned char *t = to;
     const unsigned char *f = from;
     if (t < f)
-        return memcpy(to, from, size);
+        return copy_up(to, from, size);
     while (size--)
         t[size] = f[size];
     return to;

@@ -234,14 +234,20 @@ static volatile unsigned char *window_of(uint64_t at) {
 long port_write_channel(const void *data, size_t size) {
     const unsigned char *bytes = data;
 
-    for (size_t i = 0; i < size;) {
+    for (size_t i = 0, step; i < size; i += step) {
         uint64_t at = CHANNEL_START + channel.written + i;
         volatile unsigned char *window = at < CHANNEL_END ? window_of(at) : NULL;
+        unsigned long word;
         if (!window)
             return at < CHANNEL_END ? -PORT_E_NOMEM : -PORT_E_NOSPC;
-        do
-            window[at++ % WINDOW] = bytes[i++];
-        while (i < size && at % WINDOW);
+        step =
+            at % sizeof word || size - i < sizeof word ? 1 : sizeof word; /* arm64 requires aligned access */
+        if (step == 1) {
+            window[at % WINDOW] = bytes[i];
+        } else {
+            __builtin_memcpy(&word, bytes + i, sizeof word);
+            *(volatile unsigned long *)&window[at % WINDOW] = word;
+        }
     }
     channel.written += size;
     for (size_t i = 0; i < sizeof channel.written; i++)
