@@ -346,6 +346,8 @@ static int start_command(char *command, const char *log) {
 
 /* Reaps a child that has ended; waits for one if `waits`. Returns its process ID, 0 if none has ended, or a
  * negative number if none is left. Its status is its exit status, or 256 plus the signal that killed it. */
+static int64_t reaped_us; /* processor time of the child reaped last, and of all that it waited for */
+
 static int reap(bool waits, int *status) {
     struct port_event event;
     int result;
@@ -355,6 +357,7 @@ static int reap(bool waits, int *status) {
             port_poll(NULL, 0, 1000000);
         } else if (event.change == PORT_EXITED || event.change == PORT_SIGNALED) {
             *status = event.change == PORT_EXITED ? event.value : 256 + event.value;
+            reaped_us = event.usage[PORT_USER_US] + event.usage[PORT_SYSTEM_US];
             return result;
         }
     }
@@ -434,9 +437,11 @@ static void copy_to_channel(int fd, int64_t until_ns) {
     }
 }
 
-/* Waits for the agent; its status must be 0. Writes which `beside` commands ended before. */
-static void end_agent(int agent) {
+/* Waits for the agent; its status must be 0. Writes which `beside` commands ended before. Returns the
+ * processor time of the agent and of the trial. */
+static int64_t end_agent(int agent) {
     bool over = false;
+    int64_t agent_us = 0;
 
     for (int pid, status; (pid = reap(!over, &status)) > 0;) {
         if (pid == agent && status > 256)
@@ -444,10 +449,12 @@ static void end_agent(int agent) {
         if (pid == agent && status)
             fail("the agent exited with a non-zero ", "status", -status);
         over |= pid == agent;
+        agent_us = pid == agent ? reaped_us : agent_us;
         for (int i = 0; i < beside.count; i++)
             if (beside.pids[i] == pid)
                 write_command_end("beside", i, status, beside_log(i));
     }
+    return agent_us;
 }
 
 /* Requests a pause and runs a busy loop, during which QEMU pauses the machine. The loop must not be idle:
@@ -499,10 +506,12 @@ static void wait_before(int64_t settle_ns, int64_t delay_ns) {
 static void measure(const char *plan, size_t size, int64_t limit_ms, int kernel_log) {
     write_whole_file("/plan", plan, size);
     write_counters("before");
+    int64_t before_ns = port_process_cpu_ns(port_getpid());
     int answers, agent = start_agent(&answers);
     copy_to_channel(answers, port_now_ns() + limit_ms * 1000000);
     text_print(write_bytes, "swapstone-after 1\n");
-    end_agent(agent);
+    int64_t agent_us = end_agent(agent), own_us = (port_process_cpu_ns(port_getpid()) - before_ns) / 1000;
+    text_print(write_bytes, "after own-cpu-us %lld\n", (long long)(agent_us + own_us));
     write_counters("after");
     write_kernel_log(kernel_log);
 }

@@ -75,6 +75,13 @@ def test_the_idle_time_of_all_processors_is_considered() -> None:
     assert "0.5 s of other programs" in missing_load(IDLE, msgspec.structs.replace(found, machine=two))
 
 
+@pytest.mark.parametrize(("own", "refused"), [("950000", False), ("450000", True), ("", True), ("9" * 30, True)])
+def test_writing_a_large_answer_is_no_load(own: str, refused: bool) -> None:
+    found = evidence({"user": 90, "idle": 5})  # one second, of which 0.4 s are the trial's own
+    machine = (*found.machine, ("after own-cpu-us", own))
+    assert bool(missing_load(IDLE, msgspec.structs.replace(found, machine=machine))) == refused
+
+
 @pytest.mark.parametrize("lost", ["before", "after"])
 def test_a_machine_that_lost_all_readings_of_one_side_does_not_pass_as_idle(lost: str) -> None:
     kept = tuple(each for each in evidence(OWN).machine if not each[0].startswith(lost))

@@ -81,6 +81,9 @@ _OF_THE_TRIAL = ("trial_cpu_us",)
 _OF_THE_PROGRAM = ("user_us", "system_us")
 """Facts of agents that do not report the above."""
 
+_OWN_CPU = "after own-cpu-us"
+"""Counter of a machine: the same in us with what the agent and the first process do with the answer, which takes long if it is large."""
+
 
 def missing_load(load: Load, evidence: Evidence) -> str:
     """Return why a load was not in force, or an empty text if it was.
@@ -147,7 +150,9 @@ def _others_s(
         if before is not None and after is not None:
             idle_s += (after - before) * indicator.scale
     own = _OF_THE_TRIAL if facts.keys() >= set(_OF_THE_TRIAL) else _OF_THE_PROGRAM
-    return elapsed_s * _processors(counters) - idle_s - _sum(facts, own)
+    own_us = counters.get(_OWN_CPU, "")
+    own_s = int(own_us) / 1e6 if own_us.isdecimal() and len(own_us) <= _MOST_DIGITS else _sum(facts, own)
+    return elapsed_s * _processors(counters) - idle_s - own_s
 
 
 def _processors(counters: Mapping[str, str]) -> int:
