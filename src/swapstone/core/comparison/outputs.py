@@ -31,7 +31,7 @@ from swapstone.core.model import (
     Verdict,
     WorkSpec,
 )
-from swapstone.core.stats import equal_shares_p_value
+from swapstone.core.stats import distinct, equal_shares_p_value
 from swapstone.core.wire.own_program_output import COLUMNS, KEY_DIGITS, SHAPE, STDERR, STDOUT, VALUE_DIGITS
 
 FEWEST_RUNS = 2
@@ -374,7 +374,7 @@ def _variations(experiment: Experiment, baseline: _Side, candidate: _Side, name:
 def _with_absent(every: Ints, found: Mapping[str, Sequence[Ints]]) -> dict[str, Ints]:
     """Return rows by digest, and those of the runs that have none by an empty text."""
     by_digest = {digest: np.concatenate(rows) for digest, rows in found.items()}
-    absent = np.setdiff1d(every, np.concatenate(list(by_digest.values()))) if by_digest else every
+    absent = np.setdiff1d(every, np.concatenate(list(by_digest.values())), assume_unique=True) if by_digest else every
     return {**by_digest, **({"": absent} if absent.size else {})}
 
 
@@ -414,12 +414,12 @@ def _different_parts(
     few = min(baseline.rows.size, candidate.rows.size) < fewest or _too_few(experiment, baseline, candidate)
     if few or not _by_column(experiment):
         return ""
-    every = np.unique(np.concatenate([each.other for each in parts] or [np.zeros(0, dtype=np.int64)]))
+    every = distinct(np.concatenate([each.other for each in parts] or [np.zeros(0, dtype=np.int64)]))
     for side, whose, reference, common in (
         (candidate, "", baseline, "the baseline's"),
         (baseline, " of the baseline", candidate, "this variant's"),
     ):
-        if rows := np.intersect1d(every, side.rows).size:
+        if rows := np.intersect1d(every, side.rows, assume_unique=True).size:
             text = f"{rows} of {side.rows.size} runs{whose} differ in what all {common} {reference.rows.size} runs have in common"
             p_value = equal_shares_p_value(rows, side.rows.size, 0, reference.rows.size)
             rare = f", so rarely that the other side may have such runs too (p {p_value:.1g})"

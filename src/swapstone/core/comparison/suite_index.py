@@ -79,7 +79,9 @@ class IndexEstimate(msgspec.Struct, frozen=True):
                 _geometric([found for found in one if found is not None]) for one in zip(*each, strict=True)
             )
             return of_medians, of_means
-        common = functools.reduce(np.intersect1d, [row.blocks for row in self.rows])
+        common = functools.reduce(
+            functools.partial(np.intersect1d, assume_unique=True), [row.blocks for row in self.rows]
+        )
         places = [np.searchsorted(row.blocks, common) for row in self.rows]
 
         def sides(values: Sequence[tuple[Floats, Floats]]) -> Floats:

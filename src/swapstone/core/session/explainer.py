@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from swapstone.core.comparison.profile_difference import ProfileDifference
 from swapstone.core.model import Analysis, Experiment, FrozenStruct, UserError
 from swapstone.core.model.parts import provided
 from swapstone.core.record import FileProblemError, RecordView, read_regular
@@ -18,6 +17,7 @@ from swapstone.core.report.document import Document
 from swapstone.core.report.render import RENDERERS, find_renderer
 
 if TYPE_CHECKING:
+    from swapstone.core.comparison.profile_difference import ProfileDifference
     from swapstone.core.session.progress import Progress
 
 PAGE = "explanation.html"
