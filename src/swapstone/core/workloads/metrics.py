@@ -205,8 +205,8 @@ def process_samples(facts: Mapping[str, int]) -> tuple[Sample, ...]:
     """
     counts = counts_of(facts)
     values = {
-        metric.name: scale * sum(facts[name] for name in names)
+        metric.name: scale * sum(map(facts.__getitem__, names))
         for metric, names, scale in _FROM_FACTS
-        if all(name in facts for name in names) and not (counts and metric.name in _SHARES)
+        if facts.keys() >= set(names) and not (counts and metric.name in _SHARES)
     }
     return tuple(Sample(metric=name, values=(float(value),)) for name, value in {**values, **counts}.items())
