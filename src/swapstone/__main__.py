@@ -13,9 +13,11 @@ if not __package__:
 import gc
 import os
 import sys
+from collections.abc import Sequence
 
 from swapstone.cli.interrupts import end_at_once
 from swapstone.standard_streams import Outputs, current_folder_exists
+from swapstone.systems import READING, missing_packages, os_release, system_line
 
 _COLLECTED_AFTER = 1_000_000
 """Objects that are made before garbage is looked for. Python's 700 take a tenth of a short command, whose modules and runs stay."""
@@ -28,7 +30,12 @@ def main() -> None:
     # A second thread waits busily for work: a third of the processor time of a short command.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     outputs = Outputs()
-    end_at_once()
+    if sys.platform != "win32":
+        end_at_once()
+    if line := _system_line(sys.argv[1:]):
+        sys.stderr.write(f"{line}\n")
+        if sys.platform != "linux":
+            sys.exit(outputs.status(2))
     if not current_folder_exists() and _WITHOUT_FOLDER.isdisjoint(sys.argv):
         sys.stderr.write("error: The current folder was removed.\nChange to another one: cd\n")
         sys.exit(outputs.status(2))
@@ -39,6 +46,14 @@ def main() -> None:
     except SystemExit as end:
         gc.freeze()  # what is left ends with the process: no search for garbage
         sys.exit(outputs.status(end.code if isinstance(end.code, int) else 0))
+
+
+def _system_line(words: Sequence[str]) -> str:
+    """Return the line about this system for a command that runs trials, on Windows for each; empty if there is nothing to print."""
+    reads = not words or words[0].startswith("-") or words[0] in READING or not _WITHOUT_FOLDER.isdisjoint(words)
+    if reads and sys.platform != "win32":
+        return ""
+    return system_line(sys.platform, os_release(), missing_packages())
 
 
 if __name__ == "__main__":

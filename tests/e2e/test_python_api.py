@@ -3,18 +3,17 @@
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
 import sys
-import sysconfig
-import venv
 from pathlib import Path
 
 import pytest
 
 from swapstone.core.session.options import PIECES
+from swapstone.version import __version__
 from tests.e2e.cli import TOP, environment, fake
+from tests.e2e.installed_wheel import installed
 
 BLOCKS = re.findall(r"```python\n(.*?)```", (TOP / "docs" / "python.md").read_text(), re.DOTALL)
 
@@ -67,24 +66,11 @@ def test_every_argument_and_export_is_documented() -> None:
 
 @pytest.mark.slow
 def test_an_example_runs_from_an_installed_wheel(tmp_path: Path) -> None:
-    wheels, home = tmp_path / "wheels", tmp_path / "venv"
-    build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(wheels)]
+    build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path / "wheels")]
     subprocess.run(build, cwd=TOP, check=True, capture_output=True)
-    (wheel,) = wheels.glob("*.whl")
-    venv.create(home)
+    (wheel,) = (tmp_path / "wheels").glob("*.whl")
+    home, packages, clean = installed(wheel, tmp_path / "venv")
     python = home / "bin" / "python"
-    pip = [sys.executable, "-m", "pip", "--python", str(python)]
-    install = [*pip, "install", "--quiet", "--no-compile", "--no-deps", "--no-index", str(wheel)]
-    subprocess.run(install, check=True, capture_output=True)
-    # The dependencies of this environment; Swapstone itself is not in it.
-    packages = subprocess.run(
-        [str(python), "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"],
-        check=True,
-        capture_output=True,
-        text=True,
-    ).stdout.strip()
-    (Path(packages) / "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n")
-    clean = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "SWAPSTONE_"))}
 
     def run(script: str) -> subprocess.CompletedProcess[str]:
         command = [str(python), "-c", script]
@@ -93,7 +79,7 @@ def test_an_example_runs_from_an_installed_wheel(tmp_path: Path) -> None:
         )
 
     where = run("import swapstone; print(swapstone.__file__, swapstone.__version__)")
-    assert where.stdout.startswith(f"{packages}/swapstone/__init__.py 0.1.0"), where
+    assert where.stdout.startswith(f"{packages}/swapstone/__init__.py {__version__}"), where
     result = run(BLOCKS[1])  # on this machine
     assert result.returncode == 0, result.stderr
     assert "complete" in result.stdout and "b_string_strlen" in result.stdout
@@ -103,7 +89,7 @@ def test_an_example_runs_from_an_installed_wheel(tmp_path: Path) -> None:
         program = [str(home / "bin" / "swapstone"), *arguments]
         return subprocess.run(program, cwd=tmp_path, env=clean, capture_output=True, text=True, check=True).stdout
 
-    assert command("--version") == "swapstone, version 0.1.0\n"
+    assert command("--version") == f"swapstone, version {__version__}\n"
     assert "Commands:" in command("--help")
     (tmp_path / "spec.toml").write_text("[[behaviour]]\nwall_ns = 1_000_000\nnoise = 0.02\n")
     assert "musl" in command("compare", "libc=glibc,musl", "--target", "fake:spec.toml", "--only", "b_malloc_tiny1")

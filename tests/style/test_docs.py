@@ -6,6 +6,7 @@ from __future__ import annotations
 import functools
 import re
 import shlex
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -185,3 +186,17 @@ def test_the_checks_find_what_they_look_for(tmp_path: Path) -> None:
         "./swapstone --help",
     ):
         assert problem_of(good) == ""
+
+
+def test_the_stable_formats_are_those_of_export() -> None:
+    export = cli.get_command(click.Context(cli), "export")
+    assert export is not None
+    (choice,) = (option.type for option in export.params if "--format" in option.opts)
+    assert isinstance(choice, click.Choice)
+    (listed,) = re.findall(r"`export --format ([^`]*)`", (TOP / "docs/stability.md").read_text())
+    assert set(listed.split(", ")) == set(choice.choices)
+
+
+def test_the_page_on_wheels_lists_the_extras() -> None:
+    extras = tomllib.loads((TOP / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    assert re.findall(r"^\| `(\w+)` \|", (TOP / "docs/install.md").read_text(), re.MULTILINE) == list(extras)

@@ -5,13 +5,14 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from swapstone.core.targets import TargetError
-from swapstone.core.targets.agent_build import build_agent
+from swapstone.core.targets.agent_build import build_agent, describe_agent, find_agent
 from swapstone.core.targets.host import HostTarget
 from swapstone.core.wire import ProcessOutcome
 from tests.unit.agent.harness import request
@@ -77,6 +78,23 @@ def test_a_damaged_agent_is_compiled_again(
     assert calls(tmp_path) == 2
     assert made.read_bytes() == agent.read_bytes()
     assert os.access(made, os.X_OK)
+
+
+def test_the_agent_of_a_wheel_is_used_while_it_is_whole(
+    agent: Path, compiler: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("swapstone.core.targets.agent_build.share_dir", lambda: tmp_path / "share")
+    carried = tmp_path / "share" / "agents" / "x86_64" / "swapstone-agent"
+    carried.parent.mkdir(parents=True)
+    shutil.copy(agent, carried)
+    sha256 = hashlib.sha256(agent.read_bytes()).hexdigest()
+    carried.with_name(f"{carried.name}.sha256").write_text(sha256)
+    assert find_agent("x86_64", "no-such-cc") == carried
+    assert describe_agent(carried, "no-such-cc") == f"x86_64, SHA-256 {sha256}, of the wheel"
+    compiled = find_agent("aarch64", str(compiler))
+    assert describe_agent(compiled, str(compiler)).endswith("built by copying 1")
+    _alter(carried)
+    assert find_agent("x86_64", str(compiler)) == compiled
 
 
 @pytest.mark.parametrize("damage", [_truncate, _alter, Path.unlink])

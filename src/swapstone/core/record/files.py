@@ -51,7 +51,8 @@ _KINDS = (
     (stat.S_ISBLK, "a block device"),
 )
 _OPEN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
-_OPEN_FOLDER = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_ENTER = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOEXEC  # macOS has no O_PATH
+_OPEN_FOLDER = _ENTER | os.O_NOFOLLOW
 _NOT_OF_THE_RECORD = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EIO)
 """Errors of the process or of the device: what follows from the rest of the record would be wrong without a word."""
 
@@ -97,7 +98,7 @@ class RecordFolder(Closing):
     def __init__(self, path: Path) -> None:
         self._folders: dict[str, int] = {}
         try:
-            self._folders[""] = os.open(path, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+            self._folders[""] = os.open(path, _ENTER)
         except (OSError, ValueError) as error:  # ValueError: a null character
             raise FileProblemError(reason_of(error)) from error
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Compiles the agent and other programs from their C sources, and caches them."""
+"""Compiles the agent and other programs from their C sources, and caches them; finds the agent that a wheel carries."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from swapstone.core.model import UnavailableError, UserError
-from swapstone.core.model.directories import mark_used, share_dir, write_whole
+from swapstone.core.model.directories import cache_dir, mark_used, share_dir, write_whole
 from swapstone.core.model.errors import remedy
 from swapstone.core.model.regular_file import readable, text_of
 
@@ -23,15 +23,20 @@ FREESTANDING = (
 )
 """Flags for a program without a C library: the agent must contain none of the compared factors."""
 
+AGENT = "swapstone-agent"
 _LIBRARIES = ("-lgcc",)  # helpers of the compiler, e.g. for division on 32-bit processors
 _COMPILER_TIMEOUT_S = 120
 _OTHER_PROGRAMS = frozenset({"virtual_machine"})
 """Files there that the agent is not linked with."""
 
 
-def agent_sources() -> tuple[Path, ...]:
-    """Return the agent's C files and headers, sorted."""
-    native = share_dir() / "native"
+def agent_sources(top: Path | None = None) -> tuple[Path, ...]:
+    """Return the agent's C files and headers, sorted.
+
+    Args:
+        top: the folder with ``native/``, by default `share_dir`.
+    """
+    native = (top or share_dir()) / "native"
     return tuple(
         sorted(
             path
@@ -40,6 +45,30 @@ def agent_sources() -> tuple[Path, ...]:
             if path.stem not in _OTHER_PROGRAMS
         )
     )
+
+
+def find_agent(machine: str, compiler: str) -> Path:
+    """Return the agent for a processor: the file that the wheel carries, or else a compiled one; see `build_agent`.
+
+    Args:
+        machine: as ``uname -m`` prints it.
+        compiler: for the processor.
+    """
+    carried = share_dir() / "agents" / machine / AGENT
+    if os.access(carried, os.X_OK) and is_whole(carried):
+        return carried
+    return build_agent(cache_dir() / "agents", compiler)
+
+
+def describe_agent(agent: Path, compiler: str) -> str:
+    """Return a line about an agent for the record: its folder, digest and origin.
+
+    Args:
+        agent: of `find_agent`, or another one that the compiler made.
+        compiler: as in `find_agent`.
+    """
+    origin = "of the wheel" if agent.is_relative_to(share_dir() / "agents") else f"built by {_version_of(compiler)}"
+    return f"{agent.parent.name}, SHA-256 {sha256_of(agent)}, {origin}"
 
 
 def build_agent(directory: Path, compiler: str = "cc", *flags: str) -> Path:
@@ -59,7 +88,7 @@ def build_agent(directory: Path, compiler: str = "cc", *flags: str) -> Path:
         UnavailableError: there is no such compiler.
         UserError: compilation failed.
     """
-    return build_native("swapstone-agent", agent_sources(), directory, (compiler, *FREESTANDING, *flags))
+    return build_native(AGENT, agent_sources(), directory, (compiler, *FREESTANDING, *flags))
 
 
 def build_native(name: str, sources: Sequence[Path], directory: Path, command: Sequence[str]) -> Path:
@@ -71,7 +100,7 @@ def build_native(name: str, sources: Sequence[Path], directory: Path, command: S
         directory: the cache.
         command: the compiler and its flags.
     """
-    digest = hashlib.sha256("\0".join((agent_compiler(command[0]), *command, *_LIBRARIES)).encode())
+    digest = hashlib.sha256("\0".join((_version_of(command[0]), *command, *_LIBRARIES)).encode())
     for source in sources:
         digest.update(f"\0{source.name}\0".encode() + source.read_bytes())
     built = directory / digest.hexdigest()[:16] / name
@@ -133,7 +162,7 @@ def is_whole(path: Path) -> bool:
     return has_sha256(path, text_of(_mark_of(path)))
 
 
-def agent_compiler(compiler: str) -> str:
+def _version_of(compiler: str) -> str:
     """Return the first line of a compiler's ``--version``.
 
     Raises:

@@ -27,7 +27,7 @@ from swapstone.core.model.observation import LATER_RUN, NO_CGROUP, UNCOUNTED
 from swapstone.core.model.parts import provided
 from swapstone.core.model.regular_file import text_of
 from swapstone.core.model.temporary_folder import TemporaryFolder
-from swapstone.core.targets.agent_build import agent_compiler, build_agent, has_sha256, sha256_of
+from swapstone.core.targets.agent_build import describe_agent, find_agent, has_sha256, sha256_of
 from swapstone.core.targets.agent_target import COUNTERS, SLACK_S, STOP_TIMEOUT_S, AgentTarget, start_agent
 from swapstone.core.targets.hints import target_hint
 from swapstone.core.targets.memory_cgroup import CHILDREN, TREE_CPU_US, MemoryCgroup, TreeCgroup, tree_places
@@ -243,9 +243,8 @@ class HostTarget(AgentTarget):
         return TemporaryFolder("phases")
 
     def tools(self) -> tuple[tuple[str, str], ...]:
-        """Return the digests of the agent's sources and of its program, its compiler, and the facts of the load generators' machine."""
-        path = self._agent_path()
-        agent = f"{path.parent.name}, SHA-256 {self._agent_sha256}, built by {agent_compiler(_compiler())}"
+        """Return the digests of the agent's sources and of its program, its origin, and the facts of the load generators' machine."""
+        agent = describe_agent(self._agent_path(), _compiler())
         return (("agent", agent), *sorted(self._installed.items()), *(self.driver.facts() if self.driver else ()))
 
     def put(self, path: Path, beside: Sequence[Path] = ()) -> str:  # noqa: ARG002 - its files are those of this machine
@@ -434,9 +433,9 @@ class HostTarget(AgentTarget):
         )
 
     def _agent_path(self) -> Path:
-        """Return the agent's program. It is compiled if there is none, or if its file has changed."""
+        """Return the agent's program. It is found or compiled if there is none, or if its file has changed."""
         if self._agent is None or not has_sha256(self._agent, self._agent_sha256):
-            self._agent = self._given or build_agent(cache_dir() / "agents", _compiler())
+            self._agent = self._given or find_agent(os.uname().machine, _compiler())
             self._agent_sha256 = sha256_of(self._agent)
         return self._agent
 

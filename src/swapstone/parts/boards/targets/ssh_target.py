@@ -18,11 +18,10 @@ import msgspec
 
 from swapstone.core.factors import ProgramFacts, read_facts
 from swapstone.core.model import Experiment, FrozenStruct, Observation, ObservationKind, UserError, undone_on_error
-from swapstone.core.model.directories import cache_dir
 from swapstone.core.model.observation import EMULATED
 from swapstone.core.model.safe_text import safe, safe_excerpt
 from swapstone.core.model.temporary_folder import TemporaryFolder
-from swapstone.core.targets.agent_build import agent_compiler, build_agent, sha256_of
+from swapstone.core.targets.agent_build import describe_agent, find_agent
 from swapstone.core.targets.agent_target import (
     COUNTERS,
     SLACK_S,
@@ -155,15 +154,14 @@ class SshTarget(AgentTarget):
         return msgspec.structs.replace(found, **shown)
 
     def tools(self) -> tuple[tuple[str, str], ...]:
-        """Return the digests of the agent's sources and of its program, its compiler, and the board."""
-        agent = self._agent
-        built = f"{agent.parent.name}, SHA-256 {sha256_of(agent)}, built by {agent_compiler(native_compiler(self._architecture))}"
+        """Return the digests of the agent's sources and of its program, its origin, and the board."""
+        agent = describe_agent(self._agent, native_compiler(self._architecture))
         former = former_governors(self.board.answer)
         governors = (
             (("governor of the board", f"{self.board.place.governor}, before the session {former}"),) if former else ()
         )
         return (
-            ("agent", built),
+            ("agent", agent),
             ("board", f"{self.board.place.name}, folder {self.board.folder}"),
             *governors,
             *self._swap.tools(),
@@ -172,7 +170,7 @@ class SshTarget(AgentTarget):
 
     @functools.cached_property
     def _agent(self) -> Path:
-        return build_agent(cache_dir() / "agents", native_compiler(self._architecture))
+        return find_agent(self._architecture, native_compiler(self._architecture))
 
     def put(self, path: Path, beside: Sequence[Path] = ()) -> str:
         """Copy a program and the files beside it to the board, unless they are there.
