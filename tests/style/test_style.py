@@ -15,7 +15,7 @@ from swapstone.core.model.directories import cache_dir
 from tests.programs import require
 
 TOP = Path(__file__).parents[2]
-C_FILES = sorted(path for path in (TOP / "native").rglob("*") if path.suffix in {".c", ".h"})
+C_FILES = sorted(path for top in ("native", "src") for path in (TOP / top).rglob("*") if path.suffix in {".c", ".h"})
 PYTHON = ["src", "tests", "benchmarks", "tools"]
 
 
@@ -51,9 +51,24 @@ def test_c_is_formatted() -> None:
 @pytest.mark.parametrize("compiler", ["gcc", "clang", "musl-gcc"])
 def test_c_has_no_warnings(compiler: str) -> None:
     require(compiler)
-    sources = [str(path) for path in C_FILES if path.suffix == ".c" and path.parent.name == "workloads"]
+    sources = [
+        str(path)
+        for path in C_FILES
+        if path.suffix == ".c" and (path.parent.name == "workloads" or "src" in path.parts)
+    ]
     assert sources
-    _passes(compiler, "-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-fno-builtin", "-fsyntax-only", *sources)
+    _passes(
+        compiler,
+        "-std=gnu11",
+        "-O2",
+        "-Wall",
+        "-Wextra",
+        "-Werror",
+        "-fno-builtin",
+        "-fsyntax-only",
+        f"-I{TOP}/native/workloads",
+        *sources,
+    )
 
 
 @pytest.mark.parametrize(
@@ -66,6 +81,7 @@ def test_c_has_no_warnings(compiler: str) -> None:
         "tools/setup.sh",
         "native/guest/swap.sh",
         "native/images/board-init",
+        *sorted(str(path.relative_to(TOP)) for path in TOP.glob("src/swapstone/parts/**/*.sh")),
     ],
 )
 def test_shell_scripts_parse(script: str) -> None:

@@ -16,7 +16,7 @@ from swapstone.cli.compare import compare_command
 from swapstone.core.model import UserError
 from swapstone.core.session.option_table import Option, Piece, given_of, options_of
 from swapstone.core.session.options import PIECES, Settings, settings_from
-from swapstone.core.session.study_file import decode_study, studies_dir, study_names
+from swapstone.core.session.study_file import decode_study, study_names, study_path
 from tests.json_schema import differences
 
 DECLARED = [(kind, name, option) for kind in PIECES.values() for name, option in options_of(kind)]
@@ -66,7 +66,7 @@ def _pieces(settings: Settings) -> tuple[Piece, ...]:
 
 def test_the_shipped_studies_fit_the_schema() -> None:
     for name in study_names():
-        assert _differences((studies_dir() / f"{name}.toml").read_text()) == []
+        assert _differences(study_path(name).read_text()) == []
     assert _differences(f'bugdet = "1m"\n{STUDY}') == ["$.bugdet is unknown"]
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from swapstone.core.manifests import shipped_parts
 from swapstone.core.model import ALL_PROCESSORS, Cpus, Source, UserError, Workload
 from swapstone.core.model.directories import share_dir
 from swapstone.core.session.request import find_workloads
@@ -21,7 +22,13 @@ from swapstone.parts.vm.artifacts.image_catalog import find_part
 from swapstone.parts.vm.suites.latency import ImageTool
 
 SOURCES = share_dir() / "native" / "workloads"
-DOCUMENT = "".join(path.read_text() for path in sorted((Path(__file__).parents[3] / "docs").glob("workloads*.md")))
+DOCS = Path(__file__).parents[3] / "docs"
+PAGES = [
+    *sorted(DOCS.glob("workloads*.md")),
+    *filter(Path.exists, (DOCS / f"{part.name}.md" for part in shipped_parts())),
+]
+"""The pages of workloads, and those of parts that have one."""
+DOCUMENT = "".join(path.read_text() for path in PAGES)
 ALL = [workload for suite in all_suites() for workload in suite.workloads]
 CRATES = [(workload, workload.origin) for workload in ALL if isinstance(workload.origin, Crate)]
 TOOLS = [(workload, workload.origin) for workload in ALL if isinstance(workload.origin, ImageTool)]

@@ -31,7 +31,8 @@ class Source(FrozenStruct, frozen=True, kw_only=True, tag="source"):
     """A C program of this project, built for each variant. ``native/workloads.toml`` has what it is linked with.
 
     Attributes:
-        file: its name under ``native/workloads/``, e.g. ``b_string_strstr.c``.
+        file: its name under ``native/workloads/``, e.g. ``b_string_strstr.c``; or the absolute path of a part's own, which finds the
+            headers of that folder.
         harness: whether it is linked with ``harness.c``, which repeats the work and prints one line for each pass (docs/wire.md,
             section 3). Without the harness it prints named figures (section 4), or it is a server and prints nothing.
         reader: ``cyclictest`` for a program that prints, without the harness, what cyclictest writes; empty for named figures.

@@ -12,6 +12,7 @@ import attrs
 import msgspec
 
 from swapstone.core.factors import free_factor, free_levels, parse_choice
+from swapstone.core.manifests import FOLDER, shipped_parts
 from swapstone.core.model import (
     COMMAND,
     FactorLevels,
@@ -186,13 +187,19 @@ def _given(keys: object, names: Iterable[str]) -> dict[str, object]:
 
 
 def studies_dir() -> Path:
-    """Return the folder of the shipped studies."""
+    """Return the folder of the shipped studies that several parts are needed for."""
     return share_dir() / "studies"
+
+
+def _shipped() -> dict[str, Path]:
+    """Return the files of the shipped studies by name: those of each part are in its folder ``studies``."""
+    folders = (studies_dir(), *(FOLDER / part.name / "studies" for part in shipped_parts()))
+    return {path.stem: path for folder in folders for path in folder.glob("*.toml")}
 
 
 def study_names() -> tuple[str, ...]:
     """Return the names of the shipped studies."""
-    return tuple(sorted(path.stem for path in studies_dir().glob("*.toml")))
+    return tuple(sorted(_shipped()))
 
 
 def list_studies() -> Iterator[tuple[str, Study | UserError]]:
@@ -228,7 +235,7 @@ def load_study(name: str) -> Study:
 
 def study_path(name: str) -> Path:
     """Return the file of a study: a path that ends in ``.toml``, or a shipped study's."""
-    return Path(name) if name.endswith(".toml") else studies_dir() / f"{name}.toml"
+    return Path(name) if name.endswith(".toml") else _shipped().get(name, studies_dir() / f"{name}.toml")
 
 
 def decode_study(content: bytes, name: str) -> Study:

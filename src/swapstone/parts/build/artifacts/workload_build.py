@@ -345,7 +345,7 @@ def _objects(job: Job, folder: Path) -> list[str]:
     for source in job.sources:
         target = folder / f"{source.stem}.o"
         if not target.exists():
-            flags = (*job.recipe.of(Build).cflags, "-I", str(source.parent))
+            flags = (*job.recipe.of(Build).cflags, "-I", str(share_dir() / "native" / "workloads"))
             run_compiler([*job.recipe.of(Build).command, *flags, "-c", str(source), "-o", str(target)])
         objects.append(str(target))
     return objects
