@@ -26,7 +26,6 @@ from benchmarks.carry_over_model import (
 )
 from benchmarks.shared import parser_of, share
 from benchmarks.verdict_truth import DIRECTED
-from numpy.typing import NDArray
 
 from swapstone.core import plan
 from swapstone.core.comparison import failures
@@ -53,9 +52,8 @@ from swapstone.core.model import (
     Verdict,
     Workload,
 )
-from swapstone.core.stats import SignedRank, mean_ratio
+from swapstone.core.stats import Floats, SignedRank, mean_ratio
 
-Floats = NDArray[np.float64]
 Noise = Callable[[np.random.Generator, int], Floats]
 """Random generator and number of runs n to the factors by which both sides' runs differ from their level, shape (2, n)."""
 

@@ -23,12 +23,11 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
 from swapstone.core.comparison.cells import collect
 from swapstone.core.comparison.findings import Findings, shortened
 from swapstone.core.comparison.rows import Row, run_rows
-from swapstone.core.comparison.run_table import OK, UNAVAILABLE, Floats, Group, Runs, RunTable, as_table, by_number
+from swapstone.core.comparison.run_table import OK, UNAVAILABLE, Group, Runs, RunTable, as_table, by_number
 from swapstone.core.comparison.verdicts import verdict_of
 from swapstone.core.model import (
     BALANCED_ORDER,
@@ -44,7 +43,7 @@ from swapstone.core.model import (
     cycle_of,
 )
 from swapstone.core.model.number_text import quantity
-from swapstone.core.stats import LOG_QUANTUM, Interval, RunOrder, SignedRank, holm
+from swapstone.core.stats import LOG_QUANTUM, Floats, Interval, Ints, RunOrder, SignedRank, holm
 
 
 class GroupRuns(msgspec.Struct, frozen=True):
@@ -66,7 +65,7 @@ class GroupRuns(msgspec.Struct, frozen=True):
     runs: RunOrder
     discarded: int
     table: RunTable
-    rows: Mapping[int, tuple[NDArray[np.int64], NDArray[np.int64]]]
+    rows: Mapping[int, tuple[Ints, Ints]]
 
     def logarithms(self, metric: str, discarded: int) -> Floats:
         """Return the logarithms of the runs so many before those of `rows`' 0, in the order of the runs; NaN for missing ones."""
@@ -91,7 +90,7 @@ def group_runs(experiment: Experiment, table: RunTable) -> dict[Group, GroupRuns
     return found
 
 
-def _of_group(experiment: Experiment, table: RunTable, rows: NDArray[np.int64]) -> GroupRuns | None:
+def _of_group(experiment: Experiment, table: RunTable, rows: Ints) -> GroupRuns | None:
     """Return the runs of one group, all of whose rows are given."""
     every, turn = np.unique(table.block[rows], return_inverse=True)
     turn = turn.reshape(-1)

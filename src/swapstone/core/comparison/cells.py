@@ -8,19 +8,10 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
-from swapstone.core.comparison.run_table import (
-    ABSENT,
-    OK,
-    STATUSES,
-    Floats,
-    Group,
-    Ints,
-    RunTable,
-    last_end,
-)
+from swapstone.core.comparison.run_table import ABSENT, OK, STATUSES, Group, RunTable, last_end
 from swapstone.core.model import CONSOLE, Caveat, CaveatKind, Experiment, Status, Variant, Verdict, WorkSpec
+from swapstone.core.stats import Floats, Ints, Mask
 
 __all__ = ["TROUBLES", "Cell", "Cells", "Group", "collect"]
 
@@ -138,7 +129,7 @@ def collect(table: RunTable) -> Cells:
     return cells
 
 
-def _across_boots(table: RunTable, rows: Ints) -> NDArray[np.bool_]:
+def _across_boots(table: RunTable, rows: Ints) -> Mask:
     """Return which runs are of a block during whose runs of the same workload and load a board rebooted: they pair with none.
 
     Args:
@@ -155,7 +146,7 @@ def _across_boots(table: RunTable, rows: Ints) -> NDArray[np.bool_]:
     most = np.full(units.max() + 1, np.iinfo(np.int64).min)
     np.minimum.at(least, units, boots)
     np.maximum.at(most, units, boots)
-    differs: NDArray[np.bool_] = least[units] != most[units]
+    differs: Mask = least[units] != most[units]
     return differs
 
 

@@ -22,11 +22,11 @@ from collections.abc import Iterator
 import numpy as np
 
 from swapstone.core.comparison.findings import wall_clock_caveats
-from swapstone.core.comparison.run_table import ABSENT, OK, Ints, RunTable, by_number
+from swapstone.core.comparison.run_table import ABSENT, OK, RunTable, by_number
 from swapstone.core.model import BOOT_ORDER, Caveat, CaveatKind, Experiment
 from swapstone.core.model.frozen_struct import LARGEST_INTEGER
 from swapstone.core.model.observation import INHERITED, describe_conditions, different_conditions
-from swapstone.core.stats import median
+from swapstone.core.stats import Ints, median
 
 STILL_NS = 1_000_000_000
 """Time without any work above this is reported: no queue of a busy machine delays a runnable process so long."""

@@ -46,9 +46,8 @@ def wall_clock_caveats(find: Callable[[Experiment, RunTable], Iterable[Caveat]])
     """Return the check that gives the caveats found in the runs of an experiment on the wall clock, and none on the virtual clock."""
 
     def check(
-        experiment: Experiment, variants: Sequence[Variant], workloads: Mapping[str, WorkSpec], table: RunTable
+        experiment: Experiment, _variants: Sequence[Variant], _workloads: Mapping[str, WorkSpec], table: RunTable
     ) -> Findings:
-        del variants, workloads
         return Findings() if experiment.virtual else Findings(caveats=tuple(find(experiment, table)))
 
     return check

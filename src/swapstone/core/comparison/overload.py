@@ -20,9 +20,8 @@ _LARGEST = 2**53
 
 
 @wall_clock_caveats
-def check(experiment: Experiment, table: RunTable) -> Iterator[Caveat]:
+def check(_experiment: Experiment, table: RunTable) -> Iterator[Caveat]:
     """Yield the caveat."""
-    del experiment
     wall_ns, user_us, system_us, cpus = (table.fact(name) for name in ("wall_ns", "user_us", "system_us", "agent_cpus"))
     measured = np.all([(column >= 0) & (column < _LARGEST) for column in (wall_ns, user_us, system_us)], axis=0)
     rows = np.flatnonzero((table.status == OK) & (table.extras & HISTOGRAM != 0) & (wall_ns > 0) & measured)

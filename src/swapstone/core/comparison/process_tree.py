@@ -8,8 +8,9 @@ from collections.abc import Iterable
 import numpy as np
 
 from swapstone.core.comparison.cells import Cell
-from swapstone.core.comparison.run_table import ABSENT, Ints, Mask, RunTable
+from swapstone.core.comparison.run_table import ABSENT, RunTable
 from swapstone.core.model import Metric, WorkSpec
+from swapstone.core.stats import Ints, Mask
 
 OF_ALL = {"cpu": "tree_cpu", "maxrss": "tree_memory"}
 """Metrics of the processes that were waited for, with those of all processes of a run."""

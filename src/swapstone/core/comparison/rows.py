@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
 from swapstone.core.comparison.cells import CandidatesOf, Cell, Cells, Group
 from swapstone.core.comparison.error_rate import Family
@@ -18,7 +17,6 @@ from swapstone.core.comparison.layout_spread import by_turn, whole_cycles
 from swapstone.core.comparison.means import tail_p_value, unit_means, with_discarded
 from swapstone.core.comparison.pairs import EXACT_PAIRS, most_hypotheses, pairs_for
 from swapstone.core.comparison.process_tree import metrics_of
-from swapstone.core.comparison.run_table import Ints
 from swapstone.core.model import (
     BALANCED_ORDER,
     TAIL_RULES,
@@ -34,8 +32,10 @@ from swapstone.core.model import (
 )
 from swapstone.core.stats import (
     AverageEffect,
+    Floats,
     Inference,
     Interval,
+    Ints,
     KnownCentre,
     SignedRank,
     differences,
@@ -57,9 +57,6 @@ AGAINST_BASELINE = (-1.0, 1.0)
 
 LARGEST_LOG_RATIO = 300.0
 """A pair whose log ratio exceeds this is compared by its difference, so that no ratio overflows."""
-
-
-Floats = NDArray[np.float64]
 
 
 class Row(msgspec.Struct, frozen=True, dict=True):
@@ -92,8 +89,8 @@ class Row(msgspec.Struct, frozen=True, dict=True):
     candidate: Variant
     null: bool
     blocks: Ints
-    before: NDArray[np.float64]
-    after: NDArray[np.float64]
+    before: Floats
+    after: Floats
     constant: bool
     exclusion: tuple[Verdict, str] | None
     rules: int = 1
@@ -197,7 +194,7 @@ class Row(msgspec.Struct, frozen=True, dict=True):
         return margin * abs(median(self.before))
 
 
-def scale_of(values: NDArray[np.float64]) -> Scale:
+def scale_of(values: Floats) -> Scale:
     """Return the scale of a comparison: ratios, unless a value is not above zero or the ratio is too large."""
     if values.size == 0 or values.min() <= 0:
         return Scale.RATIO if values.size == 0 else Scale.DIFFERENCE

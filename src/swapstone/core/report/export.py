@@ -197,13 +197,12 @@ def _word(text: str) -> str:
     return re.sub(r"[^A-Za-z0-9_-]+", "_", text).strip("_") or "_"
 
 
-def to_lava(context: ReportContext, analysis: Analysis) -> str:
+def to_lava(_context: ReportContext, analysis: Analysis) -> str:
     """Return the signals that LAVA reads on a device's console: a test set per suite, load and candidate, a test case per comparison.
 
     The measurement is the candidate's median, times in seconds. Without a comparison, one test case is `unknown`.
     These are the lines that `lava-test-case` and `lava-test-set` print.
     """
-    del context  # every export has this signature
     lines: list[str] = []
     for name, rows in itertools.groupby(
         without_copies(analysis), lambda c: f"{_word(formatting.place(c.suite, c.load))}.{_word(c.candidate.label)}"
@@ -267,9 +266,8 @@ def to_csv(context: ReportContext, analysis: Analysis) -> str:
     return as_csv(fields, comparison_columns.rows_of(analysis))
 
 
-def to_runs_csv(context: ReportContext, analysis: Analysis) -> str:
+def to_runs_csv(_context: ReportContext, analysis: Analysis) -> str:
     """Return one row per value of a run. `pair` numbers the pairs of a comparison from 1: equal numbers ran in the same block."""
-    del context
     rows = (
         (
             c.suite,
@@ -408,9 +406,8 @@ def _own_command(own: OwnProgram, variant: Variant, parameters: Mapping[str, str
     return tuple(filled_text(word, values) for word in own.command_of(dict(variant.levels)).words)
 
 
-def to_effects_csv(context: ReportContext, analysis: Analysis) -> str:
+def to_effects_csv(_context: ReportContext, analysis: Analysis) -> str:
     """Return the effects and interactions of crossed factors as CSV; the header alone where fewer than two factors were varied."""
-    del context  # every export has this signature
     return as_csv(comparison_columns.EFFECT_FIELDS, comparison_columns.estimates(analysis))
 
 

@@ -246,14 +246,12 @@ class Subject(abc.ABC):
     def request(self, trial: TrialSpec) -> TrialRequest:
         """Return the request to the agent for a trial."""
 
-    def before(self, trial: TrialSpec, target: Target) -> Outcome | None:
+    def before(self, _trial: TrialSpec, _target: Target) -> Outcome | None:
         """Do what comes before a trial and is not measured. Return an outcome only if the trial must not run."""
-        del trial, target
         return None
 
-    def after(self, trial: TrialSpec, target: Target, outcome: Outcome) -> Outcome:
+    def after(self, _trial: TrialSpec, _target: Target, outcome: Outcome) -> Outcome:
         """Do what comes after a trial and is not measured. Return the trial's outcome, changed if this failed."""
-        del trial, target
         return outcome
 
     def run(
@@ -291,28 +289,24 @@ class Subject(abc.ABC):
 
     # Judging
 
-    def advice(self, answer: AgentAnswer) -> str:
+    def advice(self, _answer: AgentAnswer) -> str:
         """Return what the user can try after a failure; empty if unknown."""
-        del answer
         return ""
 
-    def file_change(self, program: Program) -> str:
+    def file_change(self, _program: Program) -> str:
         """Return a sentence if the program's file is not the one whose digest was recorded; empty if it is, or can't change."""
-        del program
         return ""
 
     def evidence(self, trial: TrialSpec, answer: AgentAnswer, inspect: Inspect) -> Evidence:
         """Return what was observed of the process from outside."""
         return evidence_of(answer, trial.program, trial.variant, inspect)
 
-    def explain_wrong_level(self, program: Program) -> str:
+    def explain_wrong_level(self, _program: Program) -> str:
         """Return what to add to the reason when another level was in force than requested."""
-        del program
         return ""
 
-    def wrong_files(self, trial: TrialSpec, evidence: Evidence) -> str:
+    def wrong_files(self, _trial: TrialSpec, _evidence: Evidence) -> str:
         """Return a sentence if the process used other files than those that were built for it; empty if not."""
-        del trial, evidence
         return ""
 
     def judge(self, trial: TrialSpec, answer: AgentAnswer, inspect: Inspect) -> Judgement:

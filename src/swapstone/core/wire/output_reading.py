@@ -315,13 +315,12 @@ class OutputReader(abc.ABC):
             return reason
         return reason + advice(answer) if (reason := self.failure(answer)) else ""
 
-    def printed(self, stdout: bytes, stderr: bytes) -> tuple[Sample, ...]:
+    def printed(self, _stdout: bytes, _stderr: bytes) -> tuple[Sample, ...]:
         """Return the samples of numbers that the user defined by a pattern.
 
         Raises:
             UserError: a pattern does not match exactly once.
         """
-        del stdout, stderr
         return ()
 
 

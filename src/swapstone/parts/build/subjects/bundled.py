@@ -50,9 +50,8 @@ class Bundled(BuiltProgram):
             return program
         return dataclasses.replace(program, links=self._links(variant, recipe, context))
 
-    def compile(self, variant: Variant, recipe: Recipe, context: BuildContext) -> Built:
+    def compile(self, variant: Variant, recipe: Recipe, _context: BuildContext) -> Built:
         """Compile and link the source with the harness."""
-        del context
         return build_workload(self.workload, recipe, relinked=variant.copy is Copy.RELINKED)
 
     def with_symbols(self, program: Program, folder: Path, *, like: str) -> Path | None:

@@ -46,9 +46,8 @@ class CrateProgram(BuiltProgram):
         stacks = {level.partition(":")[0] for level in experiment.levels_of(NETSTACK.name)}
         _require_once(tuple(sorted(stacks)) if self.workload.bare else None)
 
-    def compile(self, variant: Variant, recipe: Recipe, context: BuildContext) -> Built:
+    def compile(self, variant: Variant, _recipe: Recipe, context: BuildContext) -> Built:
         """Build with cargo. The recipe has no influence; a level of ``netstack`` may set options that are compiled in."""
-        del recipe
         level = dict(variant.applied).get(NETSTACK.name, "")
         reason = (needs_system(level) if self.workload.bare else "") or missing_control(level) or ""
         refuse(
