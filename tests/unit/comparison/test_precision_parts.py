@@ -11,10 +11,9 @@ import numpy as np
 import pytest
 
 from swapstone.core.comparison.carry_over import group_runs
-from swapstone.core.comparison.error_rate import ErrorRates
 from swapstone.core.comparison.findings import Findings, checked
 from swapstone.core.comparison.precision import workload_precision
-from swapstone.core.comparison.rows import Row
+from swapstone.core.comparison.rows import ErrorRates, Row
 from swapstone.core.comparison.run_table import as_table
 from swapstone.core.model import CURRENT_RULES, Status, Verdict, WorkloadPrecision
 from tests.unit import builders

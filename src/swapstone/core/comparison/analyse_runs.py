@@ -10,9 +10,8 @@ import msgspec
 import numpy as np
 
 from swapstone.core.comparison.caveats import DIFFERENT, caveats_of
-from swapstone.core.comparison.cells import collect, left_out_caveats, measured_candidates
+from swapstone.core.comparison.cells import OF_ALL, collect, left_out_caveats, measured_candidates
 from swapstone.core.comparison.checks import Place, check, checked
-from swapstone.core.comparison.error_rate import ErrorRates
 from swapstone.core.comparison.factor_effects import judged
 from swapstone.core.comparison.factorial import estimates
 from swapstone.core.comparison.hypotheses import error_rates, fewest_rows
@@ -20,9 +19,8 @@ from swapstone.core.comparison.latencies import latencies, time_series
 from swapstone.core.comparison.layout_spread import spreads
 from swapstone.core.comparison.machine_noise import busy_loads, noise_of, observed_turns, observed_waits, preferred_time
 from swapstone.core.comparison.pairs import interval_pairs
-from swapstone.core.comparison.process_tree import OF_ALL
 from swapstone.core.comparison.processors import undisturbed
-from swapstone.core.comparison.rows import Row, SizeValues, run_rows, size_rows
+from swapstone.core.comparison.rows import ErrorRates, Row, SizeValues, run_rows, size_rows
 from swapstone.core.comparison.run_table import OK, STATUSES, Runs, RunTable, as_table, metric_names
 from swapstone.core.comparison.suite_index import index_estimates, indices
 from swapstone.core.comparison.verdicts import TooFew, comparison, smallest_visible, too_few_pairs_reason

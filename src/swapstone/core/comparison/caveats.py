@@ -8,10 +8,9 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from swapstone.core.comparison.error_rate import ErrorRates, Family
 from swapstone.core.comparison.findings import shortened
 from swapstone.core.comparison.machine_noise import TURNS_PERCENT
-from swapstone.core.comparison.rows import Row
+from swapstone.core.comparison.rows import ErrorRates, Family, Row
 from swapstone.core.comparison.run_table import STATUSES, RunTable
 from swapstone.core.model import (
     TAIL_RULES,

@@ -11,11 +11,10 @@ from typing import TypeAlias
 import msgspec
 import numpy as np
 
-from swapstone.core.comparison.error_rate import Family
 from swapstone.core.comparison.exact_floors import ExactEffects, Exactness, exact_effects, mean_effects, opposed
 from swapstone.core.comparison.factorial_contrasts import Contrast, Term
 from swapstone.core.comparison.layout_spread import by_turn
-from swapstone.core.comparison.rows import MEDIANS_ALPHA, scale_of
+from swapstone.core.comparison.rows import MEDIANS_ALPHA, Family, scale_of
 from swapstone.core.comparison.verdicts import Averages
 from swapstone.core.model import Metric, Scale, Verdict, layout_of
 from swapstone.core.stats import (

@@ -6,8 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from swapstone.core.comparison.contrast_estimates import Estimate
-from swapstone.core.comparison.error_rate import ErrorRates
-from swapstone.core.comparison.rows import Row
+from swapstone.core.comparison.rows import ErrorRates, Row
 from swapstone.core.comparison.suite_index import IndexEstimate
 from swapstone.core.model import TAIL_RULES, Experiment
 

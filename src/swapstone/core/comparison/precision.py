@@ -8,14 +8,13 @@ from collections.abc import Mapping, Sequence
 
 from swapstone.core.comparison import outputs
 from swapstone.core.comparison.cells import Group, collect
-from swapstone.core.comparison.error_rate import ErrorRates
 from swapstone.core.comparison.factorial import estimates
 from swapstone.core.comparison.findings import Findings, checked
 from swapstone.core.comparison.hypotheses import error_rates, fewest_rows
 from swapstone.core.comparison.machine_noise import busy_loads
 from swapstone.core.comparison.means import runs_needed
 from swapstone.core.comparison.processors import without_disturbed_blocks
-from swapstone.core.comparison.rows import MEDIANS_ALPHA, Row, run_rows
+from swapstone.core.comparison.rows import MEDIANS_ALPHA, ErrorRates, Row, run_rows
 from swapstone.core.comparison.run_table import Runs, as_table, metric_names
 from swapstone.core.comparison.suite_index import index_estimates
 from swapstone.core.comparison.verdicts import comparison

@@ -11,8 +11,7 @@ import msgspec
 
 from swapstone.core import plan
 from swapstone.core.comparison.analyse_runs import analyse
-from swapstone.core.comparison.cells import measured_candidates
-from swapstone.core.comparison.process_tree import OF_ALL
+from swapstone.core.comparison.cells import OF_ALL, measured_candidates
 from swapstone.core.comparison.rows import SizeValues
 from swapstone.core.comparison.run_table import as_table
 from swapstone.core.model import Analysis, Caveat, CaveatKind, Comparison, Verdict

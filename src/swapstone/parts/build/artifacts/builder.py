@@ -20,7 +20,7 @@ from swapstone.core.model import Copy, UnavailableError, UserError, Variant
 from swapstone.core.model.architectures import find_architecture
 from swapstone.core.record import Artifact
 from swapstone.core.run.builder import Builder
-from swapstone.core.run.declared_program import artifact_of
+from swapstone.core.run.subject import artifact_of
 from swapstone.core.run.variant_program import Program
 from swapstone.core.targets import Target
 from swapstone.parts.build.artifacts.allocators import allocator_tools

@@ -9,8 +9,7 @@ from typing import ClassVar
 from swapstone.core.artifacts.built import Built
 from swapstone.core.factors import Recipe
 from swapstone.core.model import Copy, Experiment, UnavailableError, Variant, refuse
-from swapstone.core.run.declared_program import BuiltProgram
-from swapstone.core.run.subject import BuildContext
+from swapstone.core.run.subject import BuildContext, BuiltProgram
 from swapstone.core.targets import Capabilities
 from swapstone.parts.net.artifacts.crates import build_bare, build_crate, require_crate
 from swapstone.parts.net.factors.netstack import NETSTACK, build_variables, missing_control, needs_system

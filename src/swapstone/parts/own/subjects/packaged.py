@@ -9,8 +9,7 @@ from swapstone.core.artifacts.built import Built
 from swapstone.core.factors import Recipe
 from swapstone.core.factors.factor import SOURCE_RECIPE
 from swapstone.core.model import UserError, Variant
-from swapstone.core.run.declared_program import BuiltProgram
-from swapstone.core.run.subject import BuildContext
+from swapstone.core.run.subject import BuildContext, BuiltProgram
 from swapstone.core.run.variant_program import Program
 from swapstone.parts.build.artifacts.servers import build_packaged
 from swapstone.parts.own.suites.server import Package
