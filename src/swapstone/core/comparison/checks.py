@@ -15,18 +15,14 @@ from swapstone.core.comparison import (
     conditions,
     failures,
     outputs,
-    overload,
     processors,
     storage,
     uncounted_work,
 )
-from swapstone.core.comparison.cells import Group
-from swapstone.core.comparison.findings import Check, Findings, Place, checked
+from swapstone.core.comparison.findings import Check, Findings, Place
 from swapstone.core.comparison.run_table import RunTable
 from swapstone.core.model import TAIL_RULES, Caveat, Experiment, Variant, Verdict, WorkSpec
 from swapstone.core.model.parts import provided
-
-__all__ = ["Findings", "Group", "Place", "check", "checked"]
 
 
 @functools.cache
@@ -34,7 +30,9 @@ def _checks() -> tuple[Check, ...]:
     return (
         *(module.check for module in (failures, outputs, storage, conditions, uncounted_work)),
         *provided("check", Callable),
-        *(module.check for module in (overload, processors, carry_over)),
+        conditions.overloaded,
+        processors.check,
+        carry_over.check,
     )
 
 

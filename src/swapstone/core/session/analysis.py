@@ -18,8 +18,7 @@ from swapstone.core.model import Analysis, Caveat, CaveatKind, Comparison, Verdi
 from swapstone.core.model.observation import EMULATED
 from swapstone.core.record import RecordView
 from swapstone.core.report import comparison_columns
-from swapstone.core.session.equal_files import same_files, without_marks
-from swapstone.core.session.program_outputs import with_differing_lines
+from swapstone.core.session.program_outputs import same_files, with_differing_lines, without_marks
 from swapstone.core.session.report_context import description_of, works_of
 
 
