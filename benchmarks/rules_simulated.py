@@ -29,7 +29,7 @@ from benchmarks.verdict_truth import DIRECTED
 
 from swapstone.core import plan
 from swapstone.core.comparison import failures
-from swapstone.core.comparison.hypotheses import error_rates
+from swapstone.core.comparison.analyse_runs import error_rates
 from swapstone.core.comparison.rows import ErrorRates, Row
 from swapstone.core.comparison.run_table import as_table
 from swapstone.core.comparison.verdicts import bounds, comparison

@@ -2,25 +2,36 @@
 """Compute the analysis of an experiment from its runs, and how precise the comparisons are so far.
 
 An experiment stops when they are precise enough.
+
+`check` applies the checks of the rows' assumptions: they find rows that can't be judged, and limits of the results. There is one module for
+each assumption, and parts add checks of facts that only their runs have. Of experiments by the first rules (`Experiment.rules`) only
+failures are counted. `error_rates` has the levels that follow from all hypotheses of a report.
 """
 
 from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import msgspec
 import numpy as np
 
-from swapstone.core.comparison import outputs
+from swapstone.core.comparison import (
+    carry_over,
+    conditions,
+    failures,
+    outputs,
+    processors,
+    storage,
+    uncounted_work,
+)
 from swapstone.core.comparison.caveats import DIFFERENT, caveats_of
 from swapstone.core.comparison.cells import OF_ALL, Group, collect, left_out_caveats, measured_candidates
-from swapstone.core.comparison.checks import check
+from swapstone.core.comparison.contrast_estimates import Estimate
 from swapstone.core.comparison.factor_effects import judged
 from swapstone.core.comparison.factorial import estimates
-from swapstone.core.comparison.findings import Findings, Place, checked
-from swapstone.core.comparison.hypotheses import error_rates, fewest_rows
+from swapstone.core.comparison.findings import Check, Findings, Place, checked
 from swapstone.core.comparison.latencies import latencies, time_series
 from swapstone.core.comparison.layout_spread import spreads
 from swapstone.core.comparison.machine_noise import busy_loads, noise_of, observed_turns, observed_waits, preferred_time
@@ -29,7 +40,7 @@ from swapstone.core.comparison.pairs import interval_pairs
 from swapstone.core.comparison.processors import undisturbed, without_disturbed_blocks
 from swapstone.core.comparison.rows import MEDIANS_ALPHA, ErrorRates, Row, SizeValues, run_rows, size_rows
 from swapstone.core.comparison.run_table import OK, STATUSES, Runs, RunTable, as_table, metric_names
-from swapstone.core.comparison.suite_index import index_estimates, indices
+from swapstone.core.comparison.suite_index import IndexEstimate, index_estimates, indices
 from swapstone.core.comparison.verdicts import TooFew, comparison, smallest_visible, too_few_pairs_reason
 from swapstone.core.model import (
     DIRECTION_RULES,
@@ -52,8 +63,72 @@ from swapstone.core.model import (
     WorkloadPrecision,
     WorkSpec,
 )
+from swapstone.core.model.parts import provided
 from swapstone.core.plan import groups
 from swapstone.core.stats import KnownCentre, SignedRank, distinct, median
+
+
+@functools.cache
+def _checks() -> tuple[Check, ...]:
+    return (
+        *(module.check for module in (failures, outputs, storage, conditions, uncounted_work)),
+        *provided("check", Callable),
+        conditions.overloaded,
+        processors.check,
+        carry_over.check,
+    )
+
+
+def check(
+    experiment: Experiment, variants: Sequence[Variant], workloads: Mapping[str, WorkSpec], table: RunTable
+) -> Findings:
+    """Check the assumptions of every row.
+
+    Args:
+        experiment: that the runs are of.
+        variants: the baseline first.
+        workloads: by name.
+        table: of all runs, with those that are discarded.
+    """
+    if experiment.rules < TAIL_RULES:
+        return Findings(failure_rates=failures.rates(experiment, variants, table))
+    found = [each(experiment, variants, workloads, table) for each in _checks()]
+    excluded: dict[Place, tuple[Verdict, str]] = {}
+    for each in found:
+        for place, exclusion in each.excluded.items():
+            excluded.setdefault(place, exclusion)
+    caveats: tuple[Caveat, ...] = tuple(caveat for each in found for caveat in each.caveats)
+    carried = {place: effect for each in found for place, effect in each.carry_overs.items()}
+    failing = tuple(rates for each in found for rates in each.failure_rates)
+    return Findings(excluded=excluded, caveats=caveats, carry_overs=carried, failure_rates=failing)
+
+
+def error_rates(
+    experiment: Experiment, rows: Iterable[Row], of_indices: Iterable[IndexEstimate], of_effects: Iterable[Estimate]
+) -> ErrorRates:
+    """Return the levels of all intervals of a report. Rows and estimates without inference are no hypotheses and don't count.
+
+    Args:
+        experiment: gives confidence and correction.
+        rows: all, with their exclusions.
+        of_indices: estimates of indices.
+        of_effects: estimates of main effects, simple effects and interactions.
+    """
+    rates = ErrorRates(experiment)
+    for row in rows:
+        rates.add(row.family, [None if row.inference is None else row.inference.p_value])
+        rates.add(row.tail_family, [None if row.tail is None else row.tail[0]])
+    for index in of_indices:
+        rates.add(index.family, [index.inference.p_value])
+    for effect in of_effects:
+        rates.add(effect.family, [None if effect.inference is None else effect.inference.p_value])
+    return rates
+
+
+def fewest_rows(experiment: Experiment) -> int:
+    """Return over how many rows an index must be at least. By the first rules one suffices."""
+    return 2 if experiment.rules >= TAIL_RULES else 1
+
 
 CORRECTIONS = {
     FAMILY_CORRECTION: "Benjamini-Hochberg, with false-coverage-rate intervals (Benjamini and Yekutieli 2005)",
