@@ -110,8 +110,7 @@ def _build_libc_image(lock: Lock) -> None:
     from swapstone.parts.vm.artifacts import libc_image
     from swapstone.parts.vm.artifacts.image_assembly import Overlay
     from swapstone.parts.vm.artifacts.images import build_image
-    from swapstone.parts.vm.artifacts.libc_files import LibcFiles
-    from swapstone.parts.vm.artifacts.libc_root import init_entries
+    from swapstone.parts.vm.artifacts.libc_files import LibcFiles, init_entries
 
     sdk = Sdk(
         format=1,

@@ -38,8 +38,7 @@ from swapstone.core.run.manifest import manifest_of
 from swapstone.core.run.mapped_files import RESIDENT, MappedFiles
 from swapstone.core.run.prepare import Key, Prepared
 from swapstone.core.run.subject import Judgement, Outcome, Subject
-from swapstone.core.run.trial_specs import TrialSpecs
-from swapstone.core.run.trials_ahead import TrialsAhead
+from swapstone.core.run.trials_ahead import TrialsAhead, TrialSpecs
 from swapstone.core.targets import MachineConfigError, Target, TargetError, UnequalRunsError
 from swapstone.core.wire import TrialRequest
 from swapstone.core.wire.output_reading import first_lines

@@ -20,8 +20,7 @@ from swapstone.core.record.replace_file import replace_file
 from swapstone.parts.vm.artifacts.image_programs import PROGRAMS, BuiltProgram
 from swapstone.parts.vm.artifacts.images import BuiltImage, ImageRequest, build_image, plan_image
 from swapstone.parts.vm.artifacts.libc_check import ObservedFile
-from swapstone.parts.vm.artifacts.libc_files import make_libc_files
-from swapstone.parts.vm.artifacts.libc_root import root_archive
+from swapstone.parts.vm.artifacts.libc_files import make_libc_files, root_archive
 
 KERNEL_FILE, INITRD_FILE, ROOT_FILE, IMAGE_FILE = "kernel", "initrd", "root.tar", "image.json"
 

@@ -28,8 +28,7 @@ from swapstone.core.run.variant_program import Program, ProgramRoot, ProgramRoot
 from swapstone.core.targets import Capabilities, Target
 from swapstone.core.targets.carried_files import CarriedFiles, memory_for, room_bytes
 from swapstone.core.wire import ProcessOutcome, TrialRequest
-from swapstone.parts.build.artifacts.loader_cache import CACHE_PATH, decode_cache
-from swapstone.parts.build.artifacts.program_closure import FileTree, resolve_closure
+from swapstone.parts.build.artifacts.program_closure import CACHE_PATH, FileTree, decode_cache, resolve_closure
 from swapstone.parts.build.artifacts.sdk import SDK_COMPILERS
 from swapstone.parts.build.factors.allocator import ALLOCATOR, DEFAULT
 from swapstone.parts.build.subjects.own_program_carried import folder_files
