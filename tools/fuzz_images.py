@@ -16,7 +16,7 @@ from tools.small_elf import AARCH64, small_elf
 
 from swapstone.core.artifacts import program_size
 from swapstone.core.factors import Evidence, all_factors
-from swapstone.core.factors import facts as program_facts
+from swapstone.core.factors import elf_file as program_facts
 from swapstone.core.factors.elf_file import DamagedElfError, open_elf
 from swapstone.core.model import (
     cpio,

@@ -44,7 +44,6 @@ COVERED = {
     "parts/build/artifacts/workload_build.py": "",  # reads back what it wrote into the cache
     "parts/explain/explanation/cost_classes.py": "cost classes",
     "core/factors/elf_file.py": "program facts",
-    "core/factors/facts.py": "program facts",
     "parts/explain/instruments/symbol_tables.py": "symbols",
     "parts/explain/instruments/unwind_tables.py": "unwind tables",
     "parts/explain/instruments/traced_wakeups.py": "code",

@@ -31,14 +31,24 @@ from swapstone.core.comparison.cells import OF_ALL, Group, collect, left_out_cav
 from swapstone.core.comparison.contrast_estimates import Estimate
 from swapstone.core.comparison.factor_effects import judged
 from swapstone.core.comparison.factorial import estimates
-from swapstone.core.comparison.findings import Check, Findings, Place, checked
 from swapstone.core.comparison.latencies import latencies, time_series
 from swapstone.core.comparison.layout_spread import spreads
 from swapstone.core.comparison.machine_noise import busy_loads, noise_of, observed_turns, observed_waits, preferred_time
 from swapstone.core.comparison.means import runs_needed
 from swapstone.core.comparison.pairs import interval_pairs
 from swapstone.core.comparison.processors import undisturbed, without_disturbed_blocks
-from swapstone.core.comparison.rows import MEDIANS_ALPHA, ErrorRates, Row, SizeValues, run_rows, size_rows
+from swapstone.core.comparison.rows import (
+    MEDIANS_ALPHA,
+    Check,
+    ErrorRates,
+    Findings,
+    Place,
+    Row,
+    SizeValues,
+    checked,
+    run_rows,
+    size_rows,
+)
 from swapstone.core.comparison.run_table import OK, STATUSES, Runs, RunTable, as_table, metric_names
 from swapstone.core.comparison.suite_index import IndexEstimate, index_estimates, indices
 from swapstone.core.comparison.verdicts import TooFew, comparison, smallest_visible, too_few_pairs_reason

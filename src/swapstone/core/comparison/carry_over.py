@@ -25,8 +25,7 @@ import msgspec
 import numpy as np
 
 from swapstone.core.comparison.cells import collect
-from swapstone.core.comparison.findings import Findings, shortened
-from swapstone.core.comparison.rows import Row, run_rows
+from swapstone.core.comparison.rows import Findings, Row, run_rows, shortened
 from swapstone.core.comparison.run_table import OK, UNAVAILABLE, Group, Runs, RunTable, as_table, by_number
 from swapstone.core.comparison.verdicts import verdict_of
 from swapstone.core.model import (

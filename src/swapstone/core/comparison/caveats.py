@@ -8,9 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from swapstone.core.comparison.findings import shortened
 from swapstone.core.comparison.machine_noise import TURNS_PERCENT
-from swapstone.core.comparison.rows import ErrorRates, Family, Row
+from swapstone.core.comparison.rows import ErrorRates, Family, Row, shortened
 from swapstone.core.comparison.run_table import STATUSES, RunTable
 from swapstone.core.model import (
     TAIL_RULES,

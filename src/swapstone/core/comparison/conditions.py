@@ -24,7 +24,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from swapstone.core.comparison.findings import wall_clock_caveats
+from swapstone.core.comparison.rows import wall_clock_caveats
 from swapstone.core.comparison.run_table import ABSENT, HISTOGRAM, OK, RunTable, by_number
 from swapstone.core.model import BOOT_ORDER, Caveat, CaveatKind, Experiment
 from swapstone.core.model.frozen_struct import LARGEST_INTEGER

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 import numpy as np
 
-from swapstone.core.comparison.findings import Findings, Place
+from swapstone.core.comparison.rows import Findings, Place
 from swapstone.core.comparison.run_table import FAILED, REFUSED, UNAVAILABLE, RunTable, by_number
 from swapstone.core.model import (
     FAST_ONES,

@@ -18,7 +18,7 @@ import msgspec
 import numpy as np
 
 from swapstone.core.comparison.cells import Group
-from swapstone.core.comparison.findings import Findings, Place, shortened
+from swapstone.core.comparison.rows import Findings, Place, shortened
 from swapstone.core.comparison.run_table import EXIT_STATUS, OK, RunTable, by_number
 from swapstone.core.model import (
     DIRECTION_RULES,

@@ -27,8 +27,8 @@ import msgspec
 import numpy as np
 
 from swapstone.core.comparison.cells import Group
-from swapstone.core.comparison.findings import Findings, Place, shortened
 from swapstone.core.comparison.machine_noise import AT_ONCE, START_NS, TICK_NS
+from swapstone.core.comparison.rows import Findings, Place, shortened
 from swapstone.core.comparison.run_table import (
     OK,
     RunTable,

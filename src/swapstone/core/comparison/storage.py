@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from swapstone.core.comparison.findings import Findings
+from swapstone.core.comparison.rows import Findings
 from swapstone.core.comparison.run_table import ABSENT, OK, RunTable
 from swapstone.core.model import Caveat, CaveatKind, Experiment, Variant, WorkSpec
 from swapstone.core.stats import Ints

@@ -34,9 +34,8 @@ from swapstone.core.plan import Group
 from swapstone.core.plan.runs_so_far import MadeRuns
 from swapstone.core.plan.stopping import StopDecision, StopReason, first_block
 from swapstone.core.record import Manifest, RecordWriter
-from swapstone.core.run.manifest import manifest_of
 from swapstone.core.run.mapped_files import RESIDENT, MappedFiles
-from swapstone.core.run.prepare import Key, Prepared
+from swapstone.core.run.prepare import Key, Prepared, manifest_of
 from swapstone.core.run.subject import Judgement, Outcome, Subject
 from swapstone.core.run.trials_ahead import TrialsAhead, TrialSpecs
 from swapstone.core.targets import MachineConfigError, Target, TargetError, UnequalRunsError

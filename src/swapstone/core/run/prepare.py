@@ -2,6 +2,8 @@
 """Before the first trial: every program of an experiment is built, and the manifest is written.
 
 `VariantRecipes` has the recipes of an experiment's variants: every level applied, every name resolved to what this machine has.
+
+The manifest has the machine, the programs, and the versions of the tools that built them.
 """
 
 from __future__ import annotations
@@ -33,8 +35,9 @@ from swapstone.core.model import (
 )
 from swapstone.core.model.errors import is_of_machine
 from swapstone.core.model.parts import provided
-from swapstone.core.record import Artifact
+from swapstone.core.record import Artifact, Manifest
 from swapstone.core.run.builder import builder
+from swapstone.core.run.mapped_files import MappedFiles
 from swapstone.core.run.subject import BuildContext, KeepLog, Subject
 from swapstone.core.run.subject_kinds import subjects_of
 from swapstone.core.run.variant_program import Program, stamp_of
@@ -451,3 +454,21 @@ def refuse_incomparable(
             for label in variants:
                 refused.setdefault((suite, name, label), why)
                 programs.pop((suite, name, label), None)
+
+
+def manifest_of(
+    prepared: Prepared, target: Target, passes: Mapping[tuple[str, str], int], seen: MappedFiles | None = None
+) -> Manifest:
+    """Return the manifest: what an experiment is made of."""
+    programs = [program for program in prepared.programs.values() if program.artifact]
+    every = [each for program in programs for each in (program, *program.links)]
+    artifacts = (*(program.artifact for program in every if program.artifact), *prepared.empty)
+    return Manifest(
+        machine=target.describe().facts(),
+        tools=(*builder().tools(programs), *target.tools()),
+        artifacts=artifacts,
+        passes=tuple((suite, workload, count) for (suite, workload), count in passes.items()),
+        image_differences=target.image_differences(),
+        mapped=seen.files if seen else (),
+        resident=seen.resident if seen else (),
+    )

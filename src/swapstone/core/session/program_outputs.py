@@ -14,8 +14,8 @@ import msgspec
 import numpy as np
 
 from swapstone.core.comparison.caveats import DIFFERENT
-from swapstone.core.comparison.findings import shortened
 from swapstone.core.comparison.outputs import HEADS, REMEDY, Agreement, agreement, agreement_text
+from swapstone.core.comparison.rows import shortened
 from swapstone.core.comparison.run_table import EXIT_STATUS, OK, Place, as_table
 from swapstone.core.model import (
     COMMAND,

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from swapstone.core.comparison.findings import wall_clock_caveats
+from swapstone.core.comparison.rows import wall_clock_caveats
 from swapstone.core.comparison.run_table import ABSENT, OK, Runs, RunTable, as_table
 from swapstone.core.model import Caveat, CaveatKind, Experiment
 from swapstone.core.model.frozen_struct import FrozenStruct

@@ -19,9 +19,8 @@ from swapstone.core.factors.arm_code import (
     kind_of,
     words_of,
 )
-from swapstone.core.factors.elf_file import ElfSymbol, content_of, limited, symbols_of
+from swapstone.core.factors.elf_file import ElfSymbol, content_of, dynamic_texts, limited, symbols_of
 from swapstone.core.factors.factor import PartFacts, ProgramFacts
-from swapstone.core.factors.facts import dynamic_texts
 from swapstone.core.model import FrozenStruct
 from swapstone.parts.build.factors import arm_attributes
 

@@ -44,11 +44,10 @@ from swapstone.parts.vm.factors.kernel import (
     why_ignored,
 )
 from swapstone.parts.vm.machine import guest, qemu
-from swapstone.parts.vm.machine.boot_image import BootImage, VmImage, build_init
 from swapstone.parts.vm.machine.emulator import EmulatedMachine, Emulator, find_emulator
 from swapstone.parts.vm.machine.file_pool import POOLS, Pool, encode_pool, pool_files
 from swapstone.parts.vm.machine.guest import GuestReport, block_of, find, placed, resolve
-from swapstone.parts.vm.machine.qemu import GuestEnd, GuestRun, Limits, Setup
+from swapstone.parts.vm.machine.qemu import BootImage, GuestEnd, GuestRun, Limits, Setup, VmImage, build_init
 from swapstone.parts.vm.machine.run_cache import NamedRun, RunCache, RunSource, digest_of, run_inputs
 from swapstone.parts.vm.machine.run_output import TRIAL, check_run, decode_run
 from swapstone.parts.vm.machine.snapshot import QUIT, SLACK_MS, MachineRunner
