@@ -9,10 +9,9 @@ import tempfile
 from pathlib import Path
 
 from tools import fuzz_binaries, fuzz_seeds
-from tools.arm_elf import BX_LR, NOP, VADD, attributes, call, float_elf
 from tools.fuzz_decoder import TOP, Decoder, constant, in_file, in_folder, scratch_folder, sections, text_of
 from tools.root_archives import docker_image, oci_image, tar
-from tools.small_elf import AARCH64, small_elf
+from tools.small_elf import AARCH64, BX_LR, NOP, VADD, attributes, call, float_elf, small_elf
 
 from swapstone.core.artifacts import program_size
 from swapstone.core.factors import Evidence, all_factors

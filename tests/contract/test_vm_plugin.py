@@ -14,7 +14,7 @@ import pytest
 
 from swapstone.core.record import read_regular
 from swapstone.core.targets import DEFAULT_MACHINE, MachineConfig
-from swapstone.core.targets.emulator_plugin import build_plugin, plugin_option
+from swapstone.core.targets.agent_build import build_plugin, plugin_option
 from swapstone.core.wire import TrialRequest
 from swapstone.core.wire.cyclictest import decode_cyclictest
 from swapstone.parts.explain.instruments.call_paths import MOST_BYTES as CALL_PATH_BYTES

@@ -6,8 +6,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tools.arm_elf import BX_LR, CODE, FILE, NOP, VADD, VMOV_TO_CORE, arm_elf, call, float_elf
 from tools.fuzz_binaries import elf
+from tools.small_elf import BX_LR, CODE, FILE, NOP, VADD, VMOV_TO_CORE, arm_elf, call, float_elf
 
 from swapstone.core.factors import Evidence, Recipe, parse_choice, read_facts
 from swapstone.parts.build.build import Build

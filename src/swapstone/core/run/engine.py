@@ -31,8 +31,7 @@ from swapstone.core.model import (
 )
 from swapstone.core.model.observation import describe_conditions, different_conditions
 from swapstone.core.plan import Group
-from swapstone.core.plan.runs_so_far import MadeRuns
-from swapstone.core.plan.stopping import StopDecision, StopReason, first_block
+from swapstone.core.plan.stopping import MadeRuns, StopDecision, StopReason, first_block
 from swapstone.core.record import Manifest, RecordWriter
 from swapstone.core.run.mapped_files import RESIDENT, MappedFiles
 from swapstone.core.run.prepare import Key, Prepared, manifest_of

@@ -28,8 +28,7 @@ from swapstone.core.model.directories import share_dir
 from swapstone.core.model.frozen_struct import Name, NonNegative
 from swapstone.core.model.regular_file import readable, tail_of
 from swapstone.core.model.temporary_folder import TemporaryFolder
-from swapstone.core.targets.agent_build import FREESTANDING, build_native, sha256_of
-from swapstone.core.targets.emulator_plugin import plugin_option
+from swapstone.core.targets.agent_build import FREESTANDING, build_native, plugin_option, sha256_of
 from swapstone.parts.vm.factors.kernel import kept_options
 from swapstone.parts.vm.machine.emulator import (
     BARE,

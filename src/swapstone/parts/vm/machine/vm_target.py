@@ -21,9 +21,8 @@ from swapstone.core.model.directories import cache_dir, write_whole
 from swapstone.core.model.regular_file import readable
 from swapstone.core.model.safe_text import safe
 from swapstone.core.model.temporary_folder import TemporaryFolder
-from swapstone.core.targets.agent_build import build_agent, sha256_of
+from swapstone.core.targets.agent_build import build_agent, plugin_option, sha256_of
 from swapstone.core.targets.carried_files import CarriedFiles, check_place, check_room, memory_for
-from swapstone.core.targets.emulator_plugin import plugin_option
 from swapstone.core.targets.observed_target import ObservedTarget
 from swapstone.core.targets.target import (
     DEFAULT_MACHINE,
