@@ -21,7 +21,7 @@ from benchmarks.shared import parser_of
 from swapstone.core.model import UserError
 from swapstone.parts.build.artifacts.sdk import LIBCS, SDK_COMPILERS
 from swapstone.parts.vm.artifacts.image_catalog import find_machine_architecture
-from swapstone.parts.vm.artifacts.libc_image import BuiltLibcImage, LibcImageRequest, build_libc_image
+from swapstone.parts.vm.artifacts.libc_files import BuiltLibcImage, LibcImageRequest, build_libc_image
 from swapstone.parts.vm.machine.emulator import EmulatedMachine, find_emulator
 from swapstone.parts.vm.machine.qemu import arguments
 

@@ -27,7 +27,7 @@ from swapstone.core.session.options import Measuring, Place, Settings, VirtualMa
 from swapstone.core.session.request import ExperimentRequest, parse_factors, resolve
 from swapstone.core.session.run_options import RunOptions
 from swapstone.core.targets import DEFAULT_MACHINE
-from swapstone.core.targets.emulator_plugin import plugin_option
+from swapstone.core.targets.agent_build import plugin_option
 from swapstone.core.targets.observed_target import MachineRun, ObservedTarget
 from swapstone.core.wire import AgentAnswer, TrialRequest
 from swapstone.core.wire.kept_answer import raw_output

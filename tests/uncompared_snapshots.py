@@ -11,8 +11,8 @@ from typing import Any
 from swapstone.core.model import UserError
 from swapstone.core.targets.agent_build import sha256_of
 from swapstone.parts.vm.machine import snapshot
-from swapstone.parts.vm.machine.machine_runner import MachineRunner
 from swapstone.parts.vm.machine.qemu import GuestRun, Limits, Setup
+from swapstone.parts.vm.machine.snapshot import MachineRunner
 from tests.no_sync import COMPARED
 
 _is_whole = MachineRunner._is_whole

@@ -21,7 +21,7 @@ from swapstone.parts.boards.targets.virtual_board import (
     device_words,
     free_port,
 )
-from swapstone.parts.vm.artifacts.libc_image import LibcImageRequest, build_libc_image
+from swapstone.parts.vm.artifacts.libc_files import LibcImageRequest, build_libc_image
 from swapstone.parts.vm.machine.emulator import EmulatedMachine, find_emulator
 
 PLACE = "virtual-board"

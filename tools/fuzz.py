@@ -27,9 +27,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import FrameType
 
-from tools.fuzz_decoder import Decoder
+from tools.fuzz_decoder import LIMIT_S, Decoder, Outcome, keep, show
 from tools.fuzz_images import IMAGE_DECODERS
-from tools.fuzz_outcome import LIMIT_S, Outcome, keep, show
 from tools.fuzz_programs import PROGRAM_DECODERS
 from tools.fuzz_records import RECORD_DECODERS
 

@@ -22,8 +22,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from tools.fuzz_binaries import elf
-from tools.fuzz_decoder import TOP
-from tools.fuzz_outcome import FOLDER, Defect, Outcome, show
+from tools.fuzz_decoder import FOLDER, TOP, Defect, Outcome, show
 
 from swapstone.core.model import Observation, ObservationKind, UnavailableError, UserError
 from swapstone.core.wire import LoadGeneratorRequest, TrialRequest, encode_plan_header, encode_request

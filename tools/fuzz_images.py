@@ -9,14 +9,13 @@ import tempfile
 from pathlib import Path
 
 from tools import fuzz_binaries, fuzz_seeds
-from tools.arm_elf import BX_LR, NOP, VADD, attributes, call, float_elf
 from tools.fuzz_decoder import TOP, Decoder, constant, in_file, in_folder, scratch_folder, sections, text_of
 from tools.root_archives import docker_image, oci_image, tar
-from tools.small_elf import AARCH64, small_elf
+from tools.small_elf import AARCH64, BX_LR, NOP, VADD, attributes, call, float_elf, small_elf
 
 from swapstone.core.artifacts import program_size
 from swapstone.core.factors import Evidence, all_factors
-from swapstone.core.factors import facts as program_facts
+from swapstone.core.factors import elf_file as program_facts
 from swapstone.core.factors.elf_file import DamagedElfError, open_elf
 from swapstone.core.model import (
     cpio,
@@ -24,7 +23,7 @@ from swapstone.core.model import (
 from swapstone.core.model.image_difference import identity_of_file, identity_of_running
 from swapstone.core.targets import health
 from swapstone.core.targets.host import describe_host
-from swapstone.parts.build.artifacts import loader_cache, loader_files, packages, snapshot, upstream_sources
+from swapstone.parts.build.artifacts import loader_files, packages, program_closure, snapshot, upstream_sources
 from swapstone.parts.build.artifacts.apt import offers_in
 from swapstone.parts.build.factors import arm_attributes
 from swapstone.parts.explain.instruments import heap, symbol_tables, unwind_tables
@@ -121,8 +120,8 @@ def _dynamic_elves() -> tuple[bytes, ...]:
 
 def _loader_caches() -> tuple[bytes, ...]:
     names = ("libc.so.6", "libm.so.6")
-    cached = [loader_cache.CachedObject(name=name, path=f"/lib/{name}", flags=0x303) for name in names]
-    return (loader_cache.encode_cache(cached), b"ld.so-1.7.0" + loader_cache.encode_cache(cached[:1]))
+    cached = [program_closure.CachedObject(name=name, path=f"/lib/{name}", flags=0x303) for name in names]
+    return (program_closure.encode_cache(cached), b"ld.so-1.7.0" + program_closure.encode_cache(cached[:1]))
 
 
 def _initrds() -> tuple[bytes, ...]:
@@ -172,7 +171,7 @@ IMAGE_DECODERS: tuple[Decoder, ...] = (
     Decoder("symbols", "ELF file", _symbols, _elves, errors=(DamagedElfError,)),
     Decoder("unwind tables", "ELF file", _unwind_tables, lambda: (fuzz_binaries.elf(),), errors=(DamagedElfError,)),
     Decoder("dynamic entries", "ELF file", loader_files.read_entries, _dynamic_elves, errors=(DamagedElfError,)),
-    Decoder("loader cache", "ld.so.cache", loader_cache.decode_cache, _loader_caches),
+    Decoder("loader cache", "ld.so.cache", program_closure.decode_cache, _loader_caches),
     Decoder("root archive", "root file system", _root_archive, _root_archives),
     Decoder("program size", "ELF file", lambda data: program_size.sizes_of(in_file(data)), _elves),
     Decoder("kernel module", "ELF file", _module, _module_seeds),

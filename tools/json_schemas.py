@@ -36,7 +36,7 @@ from swapstone.parts.explain.model.instruction_counts import InstructionExplanat
 from swapstone.parts.explain.model.wakeup_paths import WakeupExplanation
 from swapstone.parts.net.session.conformance import ScriptOutcome
 from swapstone.parts.vm.artifacts.images import Image
-from swapstone.parts.vm.artifacts.libc_image import LibcImage
+from swapstone.parts.vm.artifacts.libc_files import LibcImage
 from swapstone.parts.vm.model.memory_fit import MemoryFit
 from swapstone.parts.vm.session.image_store import image_rows
 

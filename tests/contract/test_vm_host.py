@@ -103,7 +103,7 @@ import sys
 from pathlib import Path
 from swapstone.parts.vm.artifacts.images import ImageRequest, build_image
 from swapstone.parts.vm.machine.emulator import EmulatedMachine
-from swapstone.parts.vm.machine.boot_image import VmImage
+from swapstone.parts.vm.machine.qemu import VmImage
 from swapstone.parts.vm.machine.vm_target import VmOptions, VmTarget
 from swapstone.core.wire import TrialRequest
 

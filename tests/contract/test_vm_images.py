@@ -16,10 +16,9 @@ from swapstone.core.model.cpio import archive, folder
 from swapstone.core.targets import TargetError
 from swapstone.core.wire import AgentAnswer, ProcessOutcome, TrialRequest, encode_plan_header
 from swapstone.parts.vm.machine import qemu
-from swapstone.parts.vm.machine.boot_image import VmImage
 from swapstone.parts.vm.machine.emulator import MACHINE_MODELS, EmulatedMachine, find_emulator
 from swapstone.parts.vm.machine.guest import encode_order
-from swapstone.parts.vm.machine.qemu import GuestEnd, Limits, Setup
+from swapstone.parts.vm.machine.qemu import GuestEnd, Limits, Setup, VmImage
 from swapstone.parts.vm.machine.vm_target import VmOptions, VmTarget
 from tests.contract.poking import poked
 from tests.contract.test_vm import hog

@@ -14,7 +14,7 @@ import pytest
 
 from swapstone.core.record import read_regular
 from swapstone.core.targets import DEFAULT_MACHINE, MachineConfig
-from swapstone.core.targets.emulator_plugin import build_plugin, plugin_option
+from swapstone.core.targets.agent_build import build_plugin, plugin_option
 from swapstone.core.wire import TrialRequest
 from swapstone.core.wire.cyclictest import decode_cyclictest
 from swapstone.parts.explain.instruments.call_paths import MOST_BYTES as CALL_PATH_BYTES
@@ -23,8 +23,8 @@ from swapstone.parts.explain.instruments.counted_runs import KERNEL_START
 from swapstone.parts.explain.instruments.traced_wakeups import tracing, watched_program
 from swapstone.parts.explain.instruments.wakeup_trace import MOST_BYTES, WakeupTrace, decode_wakeups, find_mark
 from swapstone.parts.vm.artifacts.images import ImageRequest, build_image
-from swapstone.parts.vm.machine.boot_image import VmImage
 from swapstone.parts.vm.machine.emulator import EmulatedMachine
+from swapstone.parts.vm.machine.qemu import VmImage
 from swapstone.parts.vm.machine.vm_target import VmTarget
 from tests.contract.vm_images import need_emulator
 from tests.e2e import known_program

@@ -15,7 +15,7 @@ from swapstone.core.targets.agent_build import sha256_of
 from swapstone.core.targets.carried_files import CarriedFiles
 from swapstone.core.wire import AgentAnswer, ProcessOutcome, TrialRequest
 from swapstone.parts.build.subjects.own_program_carried import carried_files
-from swapstone.parts.vm.machine.boot_image import VmImage
+from swapstone.parts.vm.machine.qemu import VmImage
 from swapstone.parts.vm.machine.vm_target import VmOptions, VmTarget
 from tests.contract.programs import contract_programs
 from tests.contract.vm_images import image_parts

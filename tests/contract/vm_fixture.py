@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from swapstone.core.wire import AgentAnswer, TrialRequest
-from swapstone.parts.vm.machine.boot_image import VmImage
+from swapstone.parts.vm.machine.qemu import VmImage
 from swapstone.parts.vm.machine.vm_target import VmOptions, VmTarget
 from tests.contract.programs import contract_programs
 from tests.contract.vm_images import initrd_for, kernel, need_emulator

@@ -19,8 +19,8 @@ from swapstone.core.model.directories import cache_dir
 from swapstone.parts.vm.artifacts.image_catalog import find_machine_architecture
 from swapstone.parts.vm.artifacts.images import ImageRequest, build_image
 from swapstone.parts.vm.artifacts.kernels import read_kernel
-from swapstone.parts.vm.machine.boot_image import VmImage
 from swapstone.parts.vm.machine.emulator import EmulatedMachine, find_emulator
+from swapstone.parts.vm.machine.qemu import VmImage
 
 _DEBIAN = {"x86_64": "amd64", "aarch64": "arm64"}
 _KERNELS = {"x86_64": "linux-image-amd64", "aarch64": "linux-image-arm64"}

@@ -20,7 +20,7 @@ from swapstone.core.model.directories import cache_dir
 from swapstone.parts.build.artifacts.sdk import LIBCS
 from swapstone.parts.vm.artifacts.image_catalog import find_machine_architecture
 from swapstone.parts.vm.artifacts.image_programs import PROGRAMS
-from swapstone.parts.vm.artifacts.libc_image import (
+from swapstone.parts.vm.artifacts.libc_files import (
     IMAGE_FILE,
     ROOT_FILE,
     BuiltLibcImage,

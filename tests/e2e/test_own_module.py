@@ -15,8 +15,8 @@ import pytest
 from swapstone.core.targets import TargetError
 from swapstone.core.wire import ProcessOutcome, TrialRequest
 from swapstone.parts.vm.artifacts.images import ImageRequest, build_image
-from swapstone.parts.vm.machine.boot_image import VmImage
 from swapstone.parts.vm.machine.emulator import EmulatedMachine
+from swapstone.parts.vm.machine.qemu import VmImage
 from swapstone.parts.vm.machine.vm_target import VmTarget
 from tests.uncompared_snapshots import leave_out_cold_starts
 

@@ -19,8 +19,8 @@ from swapstone.parts.build.artifacts.packages import package_file, read_lock
 from swapstone.parts.vm.artifacts.image_catalog import find_machine_architecture
 from swapstone.parts.vm.artifacts.images import ImageRequest, build_image
 from swapstone.parts.vm.artifacts.kernel_modules import build_module
-from swapstone.parts.vm.machine.boot_image import VmImage
 from swapstone.parts.vm.machine.emulator import EmulatedMachine
+from swapstone.parts.vm.machine.qemu import VmImage
 from swapstone.parts.vm.machine.vm_target import VmTarget
 
 LOOPS = 1500

@@ -16,7 +16,7 @@ from swapstone.core.session import machines
 from swapstone.core.session.request import parse_factors, resolve
 from swapstone.core.targets import clock_of
 from swapstone.parts.vm.artifacts.images import BuiltImage, Image
-from swapstone.parts.vm.machine.boot_image import VmImage
+from swapstone.parts.vm.machine.qemu import VmImage
 from swapstone.parts.vm.session import vm_images, vm_kind
 from tests.e2e.cli import fake, runs_of, swapstone
 from tests.programs import require

@@ -107,11 +107,10 @@ class ImageOfLibc(Image):
 
 def _build_libc_image(lock: Lock) -> None:
     from swapstone.parts.build.artifacts.sdk import BuiltSdk, Sdk
-    from swapstone.parts.vm.artifacts import libc_image
+    from swapstone.parts.vm.artifacts import libc_files
     from swapstone.parts.vm.artifacts.image_assembly import Overlay
     from swapstone.parts.vm.artifacts.images import build_image
-    from swapstone.parts.vm.artifacts.libc_files import LibcFiles
-    from swapstone.parts.vm.artifacts.libc_root import init_entries
+    from swapstone.parts.vm.artifacts.libc_files import LibcFiles, init_entries
 
     sdk = Sdk(
         format=1,
@@ -134,9 +133,9 @@ def _build_libc_image(lock: Lock) -> None:
         ("make_libc_files", lambda *_: made),
         ("build_image", functools.partial(build_image, lock=lock)),
     ):
-        setattr(libc_image, name, value)  # this process is a fork, and ends after it
-    request = libc_image.LibcImageRequest(architecture="x86_64", libc="musl", modules=("top_one", "inside"))
-    libc_image.write_libc_image(libc_image.build_libc_image(request, lambda _: None), Path("out"))
+        setattr(libc_files, name, value)  # this process is a fork, and ends after it
+    request = libc_files.LibcImageRequest(architecture="x86_64", libc="musl", modules=("top_one", "inside"))
+    libc_files.write_libc_image(libc_files.build_libc_image(request, lambda _: None), Path("out"))
 
 
 class SdkOfGlibc(Cache):

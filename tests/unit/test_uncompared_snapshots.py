@@ -10,8 +10,8 @@ import pytest
 
 from swapstone.parts.vm.machine import snapshot
 from swapstone.parts.vm.machine.emulator import EmulatedMachine
-from swapstone.parts.vm.machine.machine_runner import MachineRunner
 from swapstone.parts.vm.machine.qemu import GuestRun, Limits, Setup
+from swapstone.parts.vm.machine.snapshot import MachineRunner
 from tests import uncompared_snapshots
 
 

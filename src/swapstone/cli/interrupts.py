@@ -51,8 +51,7 @@ def _handle(handler: Callable[[int, FrameType | None], NoReturn]) -> None:
             signal.signal(number, handler)
 
 
-def _end(signum: int, frame: FrameType | None) -> NoReturn:
-    del signum, frame
+def _end(_signum: int, _frame: FrameType | None) -> NoReturn:
     with contextlib.suppress(OSError):  # standard error is closed or full
         os.write(2, b"Interrupted during the start: nothing was done.\n")
     os._exit(130)

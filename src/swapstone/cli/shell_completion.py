@@ -146,9 +146,8 @@ def _complete_factors(ctx: click.Context, param: click.Parameter, incomplete: st
     )
 
 
-def _complete_targets(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+def _complete_targets(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Complete the name of a target, and the file after its colon."""
-    del ctx, param
     name, colon, path = incomplete.partition(":")
     kinds = _session("catalog").target_kinds()
     if not colon:
@@ -159,9 +158,8 @@ def _complete_targets(ctx: click.Context, param: click.Parameter, incomplete: st
     return _matching(((str(file), "") for file in files), path, f"{name}:")
 
 
-def _complete_studies(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+def _complete_studies(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Complete the name of a shipped study, or a TOML file."""
-    del ctx, param
     found = _matching(((name, "") for name in _session("study_file").study_names()), incomplete)
     return found or [CompletionItem(incomplete, type="file")]
 
@@ -206,8 +204,7 @@ def _study_folders() -> Pairs:
 def _completion(pairs: Callable[[click.Context], Pairs], *, listed: bool = False) -> Completion:
     """Return a function that completes a name, or with `listed` the last one of a list with commas."""
 
-    def complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        del param
+    def complete(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
         before, comma, last = incomplete.rpartition(",") if listed else ("", "", incomplete)
         taken = before.split(",")
         return _matching((pair for pair in pairs(ctx) if pair[0] not in taken), last, f"{before}{comma}")

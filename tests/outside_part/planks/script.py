@@ -5,8 +5,7 @@ from __future__ import annotations
 
 from swapstone.core.factors import Recipe
 from swapstone.core.model import Sample, UserError, Variant
-from swapstone.core.run.declared_program import DeclaredProgram
-from swapstone.core.run.subject import BuildContext
+from swapstone.core.run.subject import BuildContext, DeclaredProgram
 from swapstone.core.run.variant_program import Program
 from swapstone.core.wire import AgentAnswer
 from swapstone.core.wire.output_reading import Measured, OutputReader

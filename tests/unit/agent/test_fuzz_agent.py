@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
-from tools import fuzz_agent, fuzz_outcome
+from tools import fuzz_agent, fuzz_decoder
 from tools.fuzz_agent import SEEDS, build
 
 from swapstone.core.model import UnavailableError
@@ -19,7 +19,7 @@ def test_every_seed_is_accepted_and_a_short_run_finds_nothing(tmp_path: Path, mo
         program = build(tmp_path / "native")
     except UnavailableError as error:
         pytest.skip(f"{error.message} {error.hint}")
-    for module in (fuzz_agent, fuzz_outcome):
+    for module in (fuzz_agent, fuzz_decoder):
         monkeypatch.setattr(module, "FOLDER", tmp_path)
     for name, seeds in SEEDS.items():
         for number, data in enumerate(seeds()):

@@ -11,7 +11,7 @@ import pytest
 
 from swapstone.core.model import UnavailableError, UserError
 from swapstone.core.targets.agent_build import agent_sources, build_agent
-from swapstone.parts.vm.machine.boot_image import build_init, guest_sources
+from swapstone.parts.vm.machine.qemu import build_init, guest_sources
 from tests.programs import require
 from tests.shared import Shared
 

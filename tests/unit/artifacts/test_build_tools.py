@@ -17,12 +17,17 @@ from swapstone.core.factors import Recipe, read_facts
 from swapstone.core.factors.factor import SOURCE_RECIPE
 from swapstone.core.model import OwnProgram, UnavailableError, UserError
 from swapstone.parts.build.artifacts import cxx_compiler
-from swapstone.parts.build.artifacts.build_tools import build_tools, placeholder_values, tool_variables
-from swapstone.parts.build.artifacts.command_names import command_names, may_read_environment
 from swapstone.parts.build.artifacts.recipe_resolution import resolve_recipe
-from swapstone.parts.build.artifacts.source_build import SourceBuilder, program_in
+from swapstone.parts.build.artifacts.source_build import (
+    SourceBuilder,
+    build_tools,
+    placeholder_values,
+    program_in,
+    tool_variables,
+)
 from swapstone.parts.build.build import Build
 from swapstone.parts.build.factors.build_facts import recorded
+from swapstone.parts.own.subjects.own_program_build import command_names, may_read_environment
 from tests.programs import needs
 
 needs_musl = needs("musl-gcc")

@@ -13,7 +13,7 @@ import pytest
 from swapstone.core.factors import Recipe, read_facts
 from swapstone.core.model import UnavailableError
 from swapstone.core.targets.agent_target import digest_of_files
-from swapstone.parts.build.artifacts.carried_c_library import carried_c_library, linked_for_folder, needs_c_library
+from swapstone.parts.build.artifacts.builder import carried_c_library, linked_for_folder, needs_c_library
 from swapstone.parts.build.artifacts.recipe_resolution import resolve_recipe
 from swapstone.parts.build.artifacts.workload_build import BASE_RECIPE
 from swapstone.parts.build.build import Build

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from swapstone.core.model import UserError, cpio
-from swapstone.parts.vm.artifacts.libc_check import observe_files
+from swapstone.parts.vm.artifacts.libc_files import observe_files
 from tests.programs import require
 
 LOADERS = {"glibc": "lib64/ld-linux-x86-64.so.2", "musl": "lib/ld-musl-x86_64.so.1"}

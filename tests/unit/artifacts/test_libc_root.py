@@ -9,7 +9,7 @@ from pathlib import Path
 
 from swapstone.core.model import cpio
 from swapstone.parts.vm.artifacts.image_assembly import Overlay
-from swapstone.parts.vm.artifacts.libc_root import init_entries, program_entries, root_archive
+from swapstone.parts.vm.artifacts.libc_files import init_entries, program_entries, root_archive
 
 
 def _installed(root: Path) -> Path:

@@ -15,9 +15,16 @@ from tools.small_elf import AARCH64, NEEDED, small_elf
 
 from swapstone.core.factors.elf_file import MOST_ENTRIES, DamagedElfError
 from swapstone.core.model import UserError
-from swapstone.parts.build.artifacts.loader_cache import CachedObject, decode_cache, encode_cache
 from swapstone.parts.build.artifacts.loader_files import read_entries
-from swapstone.parts.build.artifacts.program_closure import Closure, FileTree, host_tree, resolve_closure
+from swapstone.parts.build.artifacts.program_closure import (
+    CachedObject,
+    Closure,
+    FileTree,
+    decode_cache,
+    encode_cache,
+    host_tree,
+    resolve_closure,
+)
 from tests.programs import needs
 
 LOADER = "/lib64/ld-linux-x86-64.so.2"

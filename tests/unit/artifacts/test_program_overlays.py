@@ -10,10 +10,9 @@ import pytest
 
 from swapstone.core.model import UnavailableError, UserError
 from swapstone.core.model.directories import share_dir
-from swapstone.parts.build.artifacts import program_overlays
-from swapstone.parts.build.artifacts.program_overlays import apply_patches, config_of, patches_of
 from swapstone.parts.build.artifacts.upstream_sources import fetch, read_lock, unpack
-from swapstone.parts.vm.artifacts.image_programs import PROGRAMS
+from swapstone.parts.vm.artifacts import image_programs
+from swapstone.parts.vm.artifacts.image_programs import PROGRAMS, apply_patches, config_of, patches_of
 from tests.programs import require
 
 TOP = Path(__file__).parents[3]
@@ -30,7 +29,7 @@ Test: this one
 @pytest.fixture
 def overlays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The overlays of a program of the test's own, for musl."""
-    monkeypatch.setattr(program_overlays, "share_dir", lambda: tmp_path)
+    monkeypatch.setattr(image_programs, "share_dir", lambda: tmp_path)
     folder = tmp_path / "native" / "overlays" / "prog" / "musl"
     folder.mkdir(parents=True)
     (folder / "first.patch").write_text(PATCH)

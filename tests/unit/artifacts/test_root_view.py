@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from swapstone.core.model import UserError
-from swapstone.parts.vm.artifacts.root_view import RootView
+from swapstone.parts.vm.subjects.own_program_root import RootView
 
 
 @pytest.fixture

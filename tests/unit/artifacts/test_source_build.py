@@ -12,9 +12,8 @@ import pytest
 from swapstone.core.artifacts.source_tree import copy_sources, digest_tree
 from swapstone.core.factors.factor import SOURCE_RECIPE
 from swapstone.core.model import OwnProgram, UnavailableError, UserError
-from swapstone.parts.build.artifacts.build_tools import build_tools, tool_variables
 from swapstone.parts.build.artifacts.recipe_resolution import resolve_recipe
-from swapstone.parts.build.artifacts.source_build import SourceBuilder
+from swapstone.parts.build.artifacts.source_build import SourceBuilder, build_tools, tool_variables
 from swapstone.parts.build.build import Build
 from swapstone.parts.build.factors.build_facts import BuildFacts
 

@@ -10,7 +10,7 @@ import pytest
 from benchmarks.libc_images import Boot, read_console, report
 
 from swapstone.core.model import UserError
-from swapstone.parts.vm.artifacts.libc_image import BuiltLibcImage
+from swapstone.parts.vm.artifacts.libc_files import BuiltLibcImage
 
 CONSOLE = """\
 <4>[    0.000000] Linux version 6.1

@@ -8,8 +8,19 @@ import re
 import numpy as np
 import pytest
 from benchmarks import rules_simulated
-from benchmarks.carry_over_model import Machine
-from benchmarks.rules_simulated import DESIGNS, TABLES, Design, drawn, main, marked, rates_of, row, verdicts, with_mode
+from benchmarks.rules_simulated import (
+    DESIGNS,
+    TABLES,
+    Design,
+    Machine,
+    drawn,
+    main,
+    marked,
+    rates_of,
+    row,
+    verdicts,
+    with_mode,
+)
 from benchmarks.verdict_truth import DIRECTED
 
 from swapstone.core.model import FAMILY_CORRECTION, REPORT_CORRECTION, Experiment, Run, Verdict

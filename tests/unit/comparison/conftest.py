@@ -10,9 +10,8 @@ import numpy as np
 import pytest
 
 from swapstone.core import plan
-from swapstone.core.comparison.analyse_runs import analyse
+from swapstone.core.comparison.analyse_runs import analyse, precision
 from swapstone.core.comparison.caveats import caveats_of
-from swapstone.core.comparison.precision import precision
 from swapstone.core.comparison.rows import Row, SizeValues
 from swapstone.core.comparison.run_table import as_table
 from swapstone.core.model import (

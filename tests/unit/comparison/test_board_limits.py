@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from swapstone.core.comparison import conditions, overload
+from swapstone.core.comparison import conditions
 from swapstone.core.comparison.means import tail_p_value
 from swapstone.core.comparison.outputs import check as check_outputs
 from swapstone.core.comparison.run_table import as_table
@@ -154,7 +154,7 @@ def test_no_runs_have_no_sensors() -> None:
 def busy(*facts: Mapping[str, int], workload: str = "wakeup") -> list[str]:
     runs = runs_of(facts, workload, histogram=((3, 10),))
     bench = Bench(rules=CURRENT_RULES)
-    return [each.message for each in overload.check(bench.experiment, (), {}, as_table(runs)).caveats]
+    return [each.message for each in conditions.overloaded(bench.experiment, (), {}, as_table(runs)).caveats]
 
 
 def used(user_us: int, system_us: int = 0, **changes: int) -> dict[str, int]:

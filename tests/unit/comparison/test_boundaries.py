@@ -14,11 +14,11 @@ import numpy as np
 import pytest
 
 from swapstone.core.comparison import carry_over, storage
+from swapstone.core.comparison.analyse_runs import deciding, is_at_resolution
 from swapstone.core.comparison.cells import Cell
 from swapstone.core.comparison.conditions import FEWEST_RUNS, check
 from swapstone.core.comparison.factor_effects import closed_share
 from swapstone.core.comparison.failures import reason_of
-from swapstone.core.comparison.precision import deciding, is_at_resolution
 from swapstone.core.comparison.row_judgements import Outcome, outcome_of, separation_p_value
 from swapstone.core.comparison.rows import Row
 from swapstone.core.comparison.run_table import EXACT, as_table, exact_sum, last_end, quotients, span_ns

@@ -8,7 +8,7 @@ import re
 from collections.abc import Sequence
 
 import pytest
-from benchmarks.carry_over_model import (
+from benchmarks.rules_simulated import (
     Machine,
     analysed,
     elapsed_rows,

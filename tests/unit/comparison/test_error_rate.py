@@ -11,8 +11,7 @@ import pytest
 
 from swapstone.core import plan
 from swapstone.core.comparison import caveats
-from swapstone.core.comparison.analyse_runs import analyse
-from swapstone.core.comparison.precision import precision
+from swapstone.core.comparison.analyse_runs import analyse, precision
 from swapstone.core.model import CURRENT_RULES, REPORT_CORRECTION, CaveatKind, Quantity, Status, Verdict
 from swapstone.core.stats import binomial_tail, common_level
 from tests.unit.comparison.conftest import AGAIN, BASE, CANDIDATE, Bench

@@ -11,9 +11,8 @@ import numpy as np
 import pytest
 
 from swapstone.core import plan
-from swapstone.core.comparison.analyse_runs import analyse
+from swapstone.core.comparison.analyse_runs import analyse, precision
 from swapstone.core.comparison.exact_floors import FLOORS, STATED, Exactness, constant_floor
-from swapstone.core.comparison.precision import precision
 from swapstone.core.comparison.row_judgements import Outcome
 from swapstone.core.comparison.side_by_side import side_by_side
 from swapstone.core.comparison.verdicts import comparison

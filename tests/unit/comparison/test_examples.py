@@ -20,9 +20,8 @@ import pytest
 
 from swapstone.core import plan
 from swapstone.core.comparison import carry_over
-from swapstone.core.comparison.analyse_runs import analyse
+from swapstone.core.comparison.analyse_runs import analyse, precision
 from swapstone.core.comparison.machine_noise import several_at_once
-from swapstone.core.comparison.precision import precision
 from swapstone.core.comparison.run_table import as_table
 from swapstone.core.comparison.side_by_side import side_by_side
 from swapstone.core.model import Metric, Variant

@@ -13,9 +13,8 @@ import pytest
 
 from swapstone.core import plan
 from swapstone.core.comparison import carry_over
-from swapstone.core.comparison.carry_over import Evidence
+from swapstone.core.comparison.carry_over import Evidence, group_runs
 from swapstone.core.comparison.conditions import check as check_conditions
-from swapstone.core.comparison.group_runs import group_runs
 from swapstone.core.comparison.latencies import latencies, time_series
 from swapstone.core.comparison.means import rarest_mode, runs_needed, summary, tail_p_value, unit_means
 from swapstone.core.comparison.outputs import agreement

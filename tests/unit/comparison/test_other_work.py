@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 import msgspec
 import pytest
 
+from swapstone.core.comparison.analyse_runs import precision
 from swapstone.core.comparison.outputs import Agreement, agreement, variations
-from swapstone.core.comparison.precision import precision
 from swapstone.core.comparison.run_table import EXIT_STATUS, as_table
 from swapstone.core.model import CURRENT_RULES, Caveat, CaveatKind, Experiment, Run, Sample, Status, Trial, Verdict
 from swapstone.core.plan import variants

@@ -9,9 +9,8 @@ import msgspec
 import pytest
 
 from swapstone.core.comparison import outputs
-from swapstone.core.comparison.analyse_runs import analyse
+from swapstone.core.comparison.analyse_runs import analyse, precision
 from swapstone.core.comparison.outputs import Agreement, agreement, agreement_text
-from swapstone.core.comparison.precision import precision
 from swapstone.core.comparison.run_table import as_table
 from swapstone.core.comparison.storage import SMALL_BYTES
 from swapstone.core.model import (

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from swapstone.core.comparison.overload import check
+from swapstone.core.comparison.conditions import overloaded as check
 from swapstone.core.comparison.run_table import as_table
 from swapstone.core.model import CURRENT_RULES, VIRTUAL_CLOCK, Status
 

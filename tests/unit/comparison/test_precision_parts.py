@@ -10,11 +10,9 @@ import msgspec
 import numpy as np
 import pytest
 
-from swapstone.core.comparison.error_rate import ErrorRates
-from swapstone.core.comparison.findings import Findings, checked
-from swapstone.core.comparison.group_runs import group_runs
-from swapstone.core.comparison.precision import workload_precision
-from swapstone.core.comparison.rows import Row
+from swapstone.core.comparison.analyse_runs import workload_precision
+from swapstone.core.comparison.carry_over import group_runs
+from swapstone.core.comparison.rows import ErrorRates, Findings, Row, checked
 from swapstone.core.comparison.run_table import as_table
 from swapstone.core.model import CURRENT_RULES, Status, Verdict, WorkloadPrecision
 from tests.unit import builders

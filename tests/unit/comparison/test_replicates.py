@@ -7,8 +7,7 @@ import msgspec
 import pytest
 
 from swapstone.core import plan
-from swapstone.core.comparison.analyse_runs import analyse
-from swapstone.core.comparison.precision import precision
+from swapstone.core.comparison.analyse_runs import analyse, precision
 from swapstone.core.model import EQUAL_EXTRA_RULES, TAIL_RULES, Analysis, CaveatKind, Copy, WorkloadPrecision
 from swapstone.core.report.context import ReportContext
 from swapstone.core.report.topics import sentences

@@ -13,17 +13,16 @@ import pytest
 
 from swapstone.core import plan
 from swapstone.core.comparison import conditions
+from swapstone.core.comparison.analyse_runs import missing_for_direction, workload_precision
 from swapstone.core.comparison.cells import collect
 from swapstone.core.comparison.contrast_estimates import Measured
-from swapstone.core.comparison.error_rate import ErrorRates, Family
 from swapstone.core.comparison.factorial import without_excluded
 from swapstone.core.comparison.failures import decided
 from swapstone.core.comparison.failures import rates as rates_of
 from swapstone.core.comparison.layout_spread import spreads
-from swapstone.core.comparison.precision import missing_for_direction, workload_precision
 from swapstone.core.comparison.processors import Disturbance, ProcessorUse, disturbances, lacks_processors, neighbours
 from swapstone.core.comparison.row_judgements import sizes
-from swapstone.core.comparison.rows import Row
+from swapstone.core.comparison.rows import ErrorRates, Family, Row
 from swapstone.core.comparison.run_table import as_table
 from swapstone.core.comparison.suite_index import index_estimates
 from swapstone.core.model import (

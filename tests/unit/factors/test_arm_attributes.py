@@ -6,7 +6,7 @@ from __future__ import annotations
 import struct
 
 import pytest
-from tools.arm_elf import attributes
+from tools.small_elf import attributes
 
 from swapstone.parts.build.factors.arm_attributes import (
     ABI_VFP_ARGS,

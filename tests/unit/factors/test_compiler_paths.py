@@ -13,9 +13,9 @@ import pytest
 from swapstone.core.factors import Evidence, find_level, read_facts
 from swapstone.core.factors.factor import SOURCE_RECIPE
 from swapstone.core.model import UnavailableError, UserError
-from swapstone.parts.build.artifacts.build_tools import build_tools, tool_variables
 from swapstone.parts.build.artifacts.own_toolchain import own_tools
 from swapstone.parts.build.artifacts.recipe_resolution import check_recipe, resolve_recipe
+from swapstone.parts.build.artifacts.source_build import build_tools, tool_variables
 from swapstone.parts.build.build import Build
 from swapstone.parts.build.factors.build_facts import BuildFacts
 from swapstone.parts.build.factors.compiler import COMPILER

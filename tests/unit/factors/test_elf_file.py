@@ -16,9 +16,8 @@ from elftools.elf.sections import SymbolTableSection
 from tools.fuzz_binaries import elf
 
 from swapstone.core.artifacts.program_size import sizes_of
-from swapstone.core.factors.elf_file import DamagedElfError, content_of, open_elf, symbols_of
+from swapstone.core.factors.elf_file import DamagedElfError, content_of, open_elf, read_facts, symbols_of
 from swapstone.core.factors.factor import ProgramFacts
-from swapstone.core.factors.facts import read_facts
 from swapstone.core.model import UserError
 from swapstone.parts.build.factors.build_facts import BuildFacts
 from swapstone.parts.explain.instruments.symbol_tables import table_of

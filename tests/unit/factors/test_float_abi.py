@@ -6,13 +6,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tools.arm_elf import BX_LR, CODE, FILE, NOP, VADD, VMOV_TO_CORE, arm_elf, call, float_elf
 from tools.fuzz_binaries import elf
+from tools.small_elf import BX_LR, CODE, FILE, NOP, VADD, VMOV_TO_CORE, arm_elf, call, float_elf
 
 from swapstone.core.factors import Evidence, Recipe, parse_choice, read_facts
 from swapstone.parts.build.build import Build
-from swapstone.parts.build.factors.arm_facts import FloatFacts
-from swapstone.parts.build.factors.build_facts import BuildFacts
+from swapstone.parts.build.factors.build_facts import BuildFacts, FloatFacts
 from swapstone.parts.build.factors.float_abi import FLOAT
 
 HELPER = [call(0, 2), BX_LR, NOP]
@@ -107,6 +106,6 @@ def test_mapping_symbols_outside_their_section_are_ignored(tmp_path: Path) -> No
 
 
 def test_more_code_than_the_limit_is_not_searched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("swapstone.parts.build.factors.arm_facts.MOST_CODE_BYTES", 4)
+    monkeypatch.setattr("swapstone.parts.build.factors.build_facts.MOST_CODE_BYTES", 4)
     facts = facts_of(float_elf("hard", [VADD, BX_LR]), tmp_path)
     assert facts is not None and facts.arithmetic is None

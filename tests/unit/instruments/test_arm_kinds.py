@@ -6,7 +6,7 @@ from __future__ import annotations
 import struct
 from pathlib import Path
 
-from tools.arm_elf import BX_LR, NOP, TEXT, VADD, call, float_elf
+from tools.small_elf import BX_LR, NOP, TEXT, VADD, call, float_elf
 
 from swapstone.parts.explain.instruments.code_files import CodeFile
 from swapstone.parts.explain.instruments.instruction_kinds import count_arm, is_thumb

@@ -12,8 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from swapstone.core.factors.elf_file import DamagedElfError, open_elf, symbols_of
-from swapstone.core.factors.facts import read_facts
+from swapstone.core.factors.elf_file import DamagedElfError, open_elf, read_facts, symbols_of
 from swapstone.parts.explain.instruments.symbol_tables import Symbol, Table, table_of
 from tests.large_elf import FIRST, SIZE, elf_with_functions, elf_with_names, name_of
 
@@ -28,7 +27,7 @@ MOST_SECONDS = 120
 READER = f"""
 import resource, sys
 from pathlib import Path
-from swapstone.core.factors.facts import read_facts
+from swapstone.core.factors.elf_file import read_facts
 from swapstone.parts.explain.instruments.symbol_tables import table_of
 peaks = []
 for name in sys.argv[1:]:

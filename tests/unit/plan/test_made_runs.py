@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from swapstone.core import plan
 from swapstone.core.model import CURRENT_RULES, Run, Status
-from swapstone.core.plan.runs_so_far import MadeRuns
+from swapstone.core.plan.stopping import MadeRuns
 from tests.unit import builders
 
 EXPERIMENT = builders.experiment(rules=CURRENT_RULES, failures_count=True)

@@ -18,8 +18,8 @@ from swapstone.core.model import FactorLevels, RecordError, Sample, UserError
 from swapstone.core.model.errors import as_user_error, hint_of, is_of_machine
 from swapstone.core.record import RecordWriter, find_record, list_records, load
 from swapstone.core.record import writer as writer_module
-from swapstone.core.record.begun_record import is_begun
 from swapstone.core.record.record_format import Manifest
+from swapstone.core.record.record_paths import is_begun
 from tests.unit import builders
 
 MANIFEST = Manifest(machine=(), tools=(), artifacts=(), passes=())

@@ -21,8 +21,8 @@ import pytest
 from tests.golden import latency, servers, synthetic
 
 from swapstone.core.model import Analysis, Verdict
-from swapstone.core.report.ci_export import CI_EXPORTS, to_junit, to_kcidb, to_lava
 from swapstone.core.report.context import ReportContext
+from swapstone.core.report.export import CI_EXPORTS, to_junit, to_kcidb, to_lava
 
 CONTEXT, ANALYSIS = synthetic.context(), synthetic.analysis()
 COPIES = {null.copy for null in ANALYSIS.nulls}

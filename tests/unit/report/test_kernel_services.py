@@ -12,7 +12,7 @@ from tests.unit.report.test_throughput import comparison, context
 from swapstone.core.model import Comparison
 from swapstone.core.report.record_report import sections_of
 from swapstone.parts.published.data import baselines, measured_rows
-from swapstone.parts.published.report.kernel_services import sections
+from swapstone.parts.published.report.kernel_services import kernel_sections as sections
 
 KERNELS = {"baseline": "kernel=generic", "candidate": "kernel=rt"}
 

@@ -30,7 +30,7 @@ from swapstone.core.report.document import (
 )
 from swapstone.core.report.plot import Panel, Point, Scale, Series, Span
 from swapstone.core.report.render import html_plots
-from swapstone.core.report.topics import factorial, result_rows, trade_off
+from swapstone.core.report.topics import comparisons, factorial, trade_off
 from swapstone.parts.vm.report import load_latency
 
 
@@ -148,7 +148,7 @@ def test_the_table_of_results_has_each_comparison_once() -> None:
     for case in (synthetic, crossed, latency, servers):
         analysis = case.analysis()
         table = next(
-            b for s in result_rows.page(case.context(), analysis) for b in s.blocks if isinstance(b, ResultTable)
+            b for s in comparisons.page(case.context(), analysis) for b in s.blocks if isinstance(b, ResultTable)
         )
         copies = {null.copy for null in analysis.nulls}
         wanted = sorted((c.workload, c.metric.name, c.load) for c in analysis.comparisons if c.candidate not in copies)

@@ -16,7 +16,7 @@ from swapstone.core.report import study_index
 from swapstone.core.report.printed_json import printed_json
 from swapstone.core.report.study_index import PartSummary, StudyIndex
 from swapstone.parts.vm.artifacts.images import BuiltImage
-from swapstone.parts.vm.artifacts.libc_image import LibcImage
+from swapstone.parts.vm.artifacts.libc_files import LibcImage
 from swapstone.parts.vm.session.image_store import image_output
 from swapstone.parts.vm.session.memory_fit import encode_fit
 

@@ -11,7 +11,7 @@ from tests.unit.report.test_throughput import WALL, comparison, context
 
 from swapstone.core.model import Comparison, Verdict
 from swapstone.parts.published.data import baselines, figures, measured_rows
-from swapstone.parts.published.report.service_tables import sections
+from swapstone.parts.published.report.kernel_services import sections
 
 BANDWIDTH = msgspec.structs.replace(WALL, name="bandwidth", unit="MB/s")
 

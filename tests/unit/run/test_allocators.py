@@ -12,9 +12,8 @@ import pytest
 
 from swapstone.core.factors import Recipe
 from swapstone.core.model import Status, UnavailableError, Variant
-from swapstone.core.run.declared_program import whole_environment
-from swapstone.core.run.recipes import equally_large
-from swapstone.core.run.subject import Judgement
+from swapstone.core.run.prepare import equally_large
+from swapstone.core.run.subject import Judgement, whole_environment
 from swapstone.core.run.subject_kinds import subject_of
 from swapstone.core.run.variant_program import Program
 from swapstone.core.targets.host import HostTarget

@@ -16,7 +16,7 @@ from swapstone.core.record import RecordView, RecordWriter, load
 from swapstone.core.run.engine import Engine
 from swapstone.core.run.prepare import prepare
 from swapstone.core.run.subject import Judgement, Outcome
-from swapstone.core.run.trial_specs import TrialSpecs
+from swapstone.core.run.trials_ahead import TrialSpecs
 from swapstone.core.session.progress import LineProgress
 from swapstone.core.targets import MachineConfig
 from swapstone.core.targets.fake import FakeTarget

@@ -7,7 +7,7 @@ import pytest
 
 from swapstone.core.model import Run, Status, Trial
 from swapstone.core.plan.stopping import StopReason
-from swapstone.core.run.why_ended import why_complete, why_gone, why_none
+from swapstone.core.run.engine import why_complete, why_gone, why_none
 
 GROUP = ("libc", "w", "idle")
 ALL_FAILED = "all 3 runs of libc=musl failed"

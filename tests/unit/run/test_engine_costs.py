@@ -13,8 +13,7 @@ import pytest
 
 from swapstone.core import plan
 from swapstone.core.model import Run
-from swapstone.core.plan.runs_so_far import MadeRuns
-from swapstone.core.plan.stopping import StopDecision
+from swapstone.core.plan.stopping import MadeRuns, StopDecision
 from swapstone.core.run import engine
 from swapstone.core.run.engine import Engine
 from tests.unit import builders

@@ -23,9 +23,9 @@ from swapstone.parts.vm.run.memory_fit import (
     Resolution,
     expected_of,
     search_all,
+    summary,
     varies_from,
 )
-from swapstone.parts.vm.run.phase_summary import summary
 
 RULE = MemoryRule(
     unlimited=(1 << 62,) * 3,

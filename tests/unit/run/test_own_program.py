@@ -15,9 +15,8 @@ import swapstone.core.factors
 from swapstone.core.factors import Evidence, Level, ProgramFacts, Recipe, Stage
 from swapstone.core.model import Experiment, FactorLevels, OwnProgram, Status, UnavailableError, UserError, Variant
 from swapstone.core.plan import variants
-from swapstone.core.run.manifest import manifest_of
 from swapstone.core.run.own_program import UserProgram, with_equal_environments
-from swapstone.core.run.prepare import check_levels, prepare
+from swapstone.core.run.prepare import check_levels, manifest_of, prepare
 from swapstone.core.run.subject import BuildContext
 from swapstone.core.run.subject_kinds import subject_of
 from swapstone.core.run.variant_program import Program, stamp_of

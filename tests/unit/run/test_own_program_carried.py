@@ -17,8 +17,7 @@ from swapstone.core.factors import read_facts
 from swapstone.core.model import OwnProgram, UserError
 from swapstone.core.model.cpio import file, folder, link
 from swapstone.core.targets.carried_files import CarriedFiles, room_bytes
-from swapstone.parts.build.artifacts.loader_cache import decode_cache
-from swapstone.parts.build.artifacts.program_closure import Closure
+from swapstone.parts.build.artifacts.program_closure import Closure, decode_cache
 from swapstone.parts.build.subjects import own_program_carried
 from swapstone.parts.build.subjects.own_program_carried import carried_files, uncarried_arguments
 from swapstone.parts.vm.artifacts.root_file_systems import RootFileSystem

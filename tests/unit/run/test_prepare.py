@@ -14,7 +14,6 @@ import pytest
 
 from swapstone.core.model import Experiment, FactorLevels, UnavailableError, UserError, Variant
 from swapstone.core.run import prepare as module
-from swapstone.core.run import recipes
 from swapstone.core.targets import Target
 from swapstone.parts.build.artifacts import builder
 from swapstone.parts.build.artifacts.workload_build import BASE_RECIPE
@@ -313,9 +312,9 @@ def test_the_recipe_of_this_machine_is_the_plain_one() -> None:
 
 def test_lists_of_preloaded_objects_have_equally_much_room() -> None:
     one, two = (msgspec.structs.replace(BASE, preload=each) for each in (("/a", "/bc"), ()))
-    found = recipes.equally_large({"one": one, "two": two})
+    found = module.equally_large({"one": one, "two": two})
     assert {name: each.preload_bytes for name, each in found.items()} == {"one": 6, "two": 6}
-    assert recipes.equally_large({}) == {}
+    assert module.equally_large({}) == {}
 
 
 def resolved(*, has_files: bool = True) -> tuple[Any, list[str]]:
@@ -328,7 +327,7 @@ def resolved(*, has_files: bool = True) -> tuple[Any, list[str]]:
             raise UserError("no musl.", "install it")
         return msgspec.structs.replace(recipe, preload=("/lib/a.so",))
 
-    made = recipes.VariantRecipes(
+    made = module.VariantRecipes(
         BASE,
         [builders.variant(label) for label in labels],
         SimpleNamespace(put_library=lambda path, keep_path: f"{Path(path).name} {keep_path}", offers=frozenset()),  # type: ignore[arg-type]

@@ -10,7 +10,7 @@ import pytest
 
 from swapstone.core import plan
 from swapstone.core.model import IDLE
-from swapstone.core.run.trial_specs import TrialSpecs
+from swapstone.core.run.trials_ahead import TrialSpecs
 from tests.unit import builders
 
 GLIBC, MUSL = "libc=glibc", "libc=musl"

@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from swapstone.core.model import UserError
-from swapstone.parts.vm.artifacts.libc_image import LibcImageRequest
+from swapstone.parts.vm.artifacts.libc_files import LibcImageRequest
 from swapstone.parts.vm.session.image_store import boot_command, libc_request, make_sdk
 
 

@@ -13,7 +13,7 @@ from swapstone.core.session.machines import open_experiment_target
 from swapstone.parts.vm.artifacts.image_assembly import ImageFile
 from swapstone.parts.vm.artifacts.images import BuiltImage, Image, ImageRequest
 from swapstone.parts.vm.artifacts.kernel_modules import Module
-from swapstone.parts.vm.machine.boot_image import VmImage
+from swapstone.parts.vm.machine.qemu import VmImage
 from swapstone.parts.vm.session import vm_images, vm_kind
 from swapstone.parts.vm.session.vm_images import parse_module_files, parse_modules
 from tests.unit import builders

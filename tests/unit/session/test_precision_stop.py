@@ -73,7 +73,7 @@ def test_with_an_exact_number_of_blocks_only_what_may_discard_more_runs_is_analy
 ) -> None:
     subject = msgspec.structs.replace(_experiment(), blocks=BLOCKS, prime_more=prime_more)
     every, groups = _runs(1, 0), plan.groups(subject)
-    _refuse_to_analyse(monkeypatch, "precision.precision", *([] if prime_more else ["carry_over.unsettled"]))
+    _refuse_to_analyse(monkeypatch, "analyse_runs.precision", *([] if prime_more else ["carry_over.unsettled"]))
     stop = PrecisionStop(subject)
     decisions = [
         stop([run for run in every if run.trial.block <= block], groups, block, block * 10**7, 10**7)

@@ -13,7 +13,6 @@ from swapstone.core.model.cpio import folder as cpio_folder
 from swapstone.core.targets import MachineConfigError
 from swapstone.core.targets.target import MachineConfig
 from swapstone.core.wire import TrialRequest
-from swapstone.parts.vm.machine.boot_image import VmImage
 from swapstone.parts.vm.machine.emulator import (
     EMULATORS_VARIABLE,
     EmulatedMachine,
@@ -22,7 +21,7 @@ from swapstone.parts.vm.machine.emulator import (
     find_emulator,
 )
 from swapstone.parts.vm.machine.guest import decode_channel
-from swapstone.parts.vm.machine.qemu import arguments, base_options
+from swapstone.parts.vm.machine.qemu import VmImage, arguments, base_options
 from swapstone.parts.vm.machine.vm_target import VmOptions, VmTarget, counted_clock, why_other_processors
 from tests.unit.targets.fake_emulator import GREETING, WHOLE, emulator
 

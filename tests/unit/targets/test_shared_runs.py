@@ -42,8 +42,7 @@ from swapstone.parts.cluster.shared_runs import (
     work,
     worker_name,
 )
-from swapstone.parts.vm.machine.boot_image import VmImage
-from swapstone.parts.vm.machine.qemu import GuestRun
+from swapstone.parts.vm.machine.qemu import GuestRun, VmImage
 from swapstone.parts.vm.machine.vm_target import VmOptions, VmTarget
 from tests.unit.targets.fake_emulator import emulator, runs
 

@@ -18,8 +18,8 @@ from swapstone.core.targets import TargetOptions, parse_target
 from swapstone.parts.boards.session.virtual_board_kind import VirtualBoardSpec
 from swapstone.parts.boards.targets import virtual_board
 from swapstone.parts.boards.targets.virtual_board import BoardKeys, EmulatedBoard
-from swapstone.parts.vm.machine.boot_image import VmImage
 from swapstone.parts.vm.machine.emulator import EmulatedMachine, Emulator
+from swapstone.parts.vm.machine.qemu import VmImage
 from tests.processes import ends
 
 SERVER = """#!{python}
@@ -153,7 +153,7 @@ def test_the_machine_ends_with_a_program_that_is_killed(tmp_path: Path, image: V
         "import sys, time\n"
         "from pathlib import Path\n"
         "from swapstone.parts.boards.targets import virtual_board\n"
-        "from swapstone.parts.vm.machine.boot_image import VmImage\n"
+        "from swapstone.parts.vm.machine.qemu import VmImage\n"
         "from swapstone.parts.vm.machine.emulator import Emulator\n"
         "from swapstone.parts.vm.machine.emulator import EmulatedMachine\n"
         f"virtual_board.find_emulator = lambda _: Emulator(path={found.path!r}, version='9', build='x')\n"

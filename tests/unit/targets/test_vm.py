@@ -21,9 +21,8 @@ from swapstone.core.run.trials_ahead import TrialsAhead
 from swapstone.core.targets import MachineConfig, MachineConfigError, TargetError
 from swapstone.core.wire import AgentAnswer, ProcessOutcome, TrialRequest, encode_text
 from swapstone.parts.vm.machine import snapshot
-from swapstone.parts.vm.machine.boot_image import VmImage
 from swapstone.parts.vm.machine.emulator import EmulatedMachine
-from swapstone.parts.vm.machine.qemu import GuestEnd, GuestRun, Limits, Setup
+from swapstone.parts.vm.machine.qemu import GuestEnd, GuestRun, Limits, Setup, VmImage
 from swapstone.parts.vm.machine.vm_target import VmOptions, VmTarget
 from tests.processes import is_running
 from tests.unit.targets.fake_emulator import AFTER, END, GREETING, UNPREPARED, WHOLE, emulator, runs

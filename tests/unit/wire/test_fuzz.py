@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tools import fuzz, fuzz_outcome
+from tools import fuzz, fuzz_decoder
 from tools.fuzz import DECODERS
 from tools.fuzz_decoder import Decoder, repair_figures
 from tools.fuzz_records import repair_answers, repair_record, repair_runs
@@ -44,7 +44,6 @@ COVERED = {
     "parts/build/artifacts/workload_build.py": "",  # reads back what it wrote into the cache
     "parts/explain/explanation/cost_classes.py": "cost classes",
     "core/factors/elf_file.py": "program facts",
-    "core/factors/facts.py": "program facts",
     "parts/explain/instruments/symbol_tables.py": "symbols",
     "parts/explain/instruments/unwind_tables.py": "unwind tables",
     "parts/explain/instruments/traced_wakeups.py": "code",
@@ -159,7 +158,7 @@ def _weak(data: bytes) -> object:
 def test_a_faulty_decoder_is_found_and_its_input_is_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(fuzz_outcome, "FOLDER", tmp_path)
+    monkeypatch.setattr(fuzz_decoder, "FOLDER", tmp_path)
     weak = Decoder("a weak one", "test", _weak, lambda: (b"12",))
     assert fuzz.fuzz([weak], 5, 1) == 1
     printed = capsys.readouterr().out
@@ -173,7 +172,7 @@ def test_a_faulty_decoder_is_found_and_its_input_is_kept(
 
 
 def test_slow_and_inconsistent_decoders_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fuzz_outcome, "FOLDER", tmp_path)
+    monkeypatch.setattr(fuzz_decoder, "FOLDER", tmp_path)
     monkeypatch.setattr(fuzz, "LIMIT_S", 0.05)
 
     def endless(_: bytes) -> object:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from msgspec.structs import replace
 
 from swapstone.core.wire import Memory, Pass, WorkloadReport
-from swapstone.core.wire.report_samples import samples_of
+from swapstone.core.wire.output_reading import samples_of
 from swapstone.core.workloads.metrics import COMPUTING, WAITING
 
 REPORT = WorkloadReport(

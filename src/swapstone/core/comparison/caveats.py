@@ -8,10 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from swapstone.core.comparison.error_rate import ErrorRates, Family
-from swapstone.core.comparison.findings import shortened
 from swapstone.core.comparison.machine_noise import TURNS_PERCENT
-from swapstone.core.comparison.rows import Row
+from swapstone.core.comparison.rows import ErrorRates, Family, Row, shortened
 from swapstone.core.comparison.run_table import STATUSES, RunTable
 from swapstone.core.model import (
     TAIL_RULES,
@@ -91,15 +89,12 @@ def _few_blocks(experiment: Experiment, comparisons: Sequence[Comparison], neede
         yield Caveat(
             kind=CaveatKind.FEW_BLOCKS,
             message=f"{len(few)} of {len(comparisons)} comparisons {'has' if len(few) == 1 else 'have'} too few pairs of "
-            f"{_what_pairs(experiment)} for a confidence interval (the fewest: {fewest}{least}).",
+            f"{'layouts' if experiment.layouts else 'replicates' if experiment.virtual else 'runs'} for a confidence interval "
+            f"(the fewest: {fewest}{least}).",
             hint="Raise --layouts, or select fewer workloads with --only."
             if experiment.layouts
             else "Raise --budget, or select fewer workloads with --only.",
         )
-
-
-def _what_pairs(experiment: Experiment) -> str:
-    return "layouts" if experiment.layouts else "replicates" if experiment.virtual else "runs"
 
 
 def _noisy(

@@ -1,26 +1,20 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Group runs into cells: the values of each variant of a workload under a load, by block."""
+"""Group runs into cells: the values of each variant of a workload under a load, by block.
+
+Of runs with other processes than the first a cell also shows how much of their work wait4(2) does not report.
+"""
 
 from __future__ import annotations
 
 import collections
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
-from swapstone.core.comparison.run_table import (
-    ABSENT,
-    OK,
-    STATUSES,
-    Floats,
-    Group,
-    Ints,
-    RunTable,
-    last_end,
-)
-from swapstone.core.model import CONSOLE, Caveat, CaveatKind, Experiment, Status, Variant, Verdict, WorkSpec
+from swapstone.core.comparison.run_table import ABSENT, OK, STATUSES, Group, RunTable, last_end
+from swapstone.core.model import CONSOLE, Caveat, CaveatKind, Experiment, Metric, Status, Variant, Verdict, WorkSpec
+from swapstone.core.stats import Floats, Ints, Mask
 
 __all__ = ["TROUBLES", "Cell", "Cells", "Group", "collect"]
 
@@ -138,7 +132,7 @@ def collect(table: RunTable) -> Cells:
     return cells
 
 
-def _across_boots(table: RunTable, rows: Ints) -> NDArray[np.bool_]:
+def _across_boots(table: RunTable, rows: Ints) -> Mask:
     """Return which runs are of a block during whose runs of the same workload and load a board rebooted: they pair with none.
 
     Args:
@@ -155,7 +149,7 @@ def _across_boots(table: RunTable, rows: Ints) -> NDArray[np.bool_]:
     most = np.full(units.max() + 1, np.iinfo(np.int64).min)
     np.minimum.at(least, units, boots)
     np.maximum.at(most, units, boots)
-    differs: NDArray[np.bool_] = least[units] != most[units]
+    differs: Mask = least[units] != most[units]
     return differs
 
 
@@ -221,3 +215,49 @@ def left_out_caveats(
         return ()
     message = f"{count} comparisons of which no run was made are left out: no complete pair of runs."
     return (Caveat(kind=CaveatKind.NOT_MEASURED, message=message),)
+
+
+OF_ALL = {"cpu": "tree_cpu", "maxrss": "tree_memory"}
+"""Metrics of the processes that were waited for, with those of all processes of a run."""
+
+LOST_SHARE, LOST_US = 0.02, 10_000
+"""CPU time is no result if it lacks more than this share of that of all processes, and more than a tick of 10 ms."""
+
+
+def metrics_of(workload: WorkSpec, cells: Iterable[Cell]) -> tuple[Metric, ...]:
+    """Return the metrics to compare: those of all processes only if a run had more than one, for else they repeat the others.
+
+    Args:
+        workload: declares the metrics.
+        cells: all variants under one load.
+    """
+    if any(cell.table is not None and several(cell.table, cell.rows).any() for cell in cells):
+        return workload.metrics
+    return tuple(metric for metric in workload.metrics if metric.name not in OF_ALL.values())
+
+
+def several(table: RunTable, rows: Ints) -> Mask:
+    """Return of which runs it is known that they had several processes."""
+    counted = lost_us(table, rows)
+    found: Mask = (table.fact("children")[rows] > 0) | (counted > LOST_US)
+    return found
+
+
+def lost_us(table: RunTable, rows: Ints) -> Ints:
+    """Return the CPU time of processes that were not waited for; 0 if unknown. Of servers it is a lower bound.
+
+    What a server's processes used that the agent waited for itself is counted, and what its load generator used before the measured load.
+    """
+    names = ("tree_cpu_us", "user_us", "system_us", "trial_cpu_us", "driver_user_us", "driver_system_us")
+    tree, user, system, reaped, *of_driver = (table.fact(name)[rows] for name in names)
+    driver = sum(np.where(each == ABSENT, 0, each) for each in of_driver)
+    of_server = is_server(table, rows)
+    known = (tree != ABSENT) & (user != ABSENT) & (system != ABSENT) & ~(of_server & (reaped == ABSENT))
+    lost: Ints = np.where(known, tree - np.where(of_server, reaped - driver, user + system), 0)
+    return lost
+
+
+def is_server(table: RunTable, rows: Ints) -> Mask:
+    """Return which runs are of servers."""
+    found: Mask = table.fact("server_processes")[rows] != ABSENT
+    return found

@@ -12,6 +12,9 @@ they are measured (docs/wire.md, "Changed conditions"), so the first check finds
 4. CLOCK_REALTIME against CLOCK_BOOTTIME before and after a trial: the clock was set, by a user or by a step of NTP.
 
 A virtual machine has conditions of its own in each trial, and on the virtual clock no time passes outside it.
+
+`overloaded` checks whether the machine could keep up with the wake-ups of the suite `latency`. On the virtual clock a slow machine is not
+one of the causes.
 """
 
 from __future__ import annotations
@@ -21,12 +24,12 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from swapstone.core.comparison.findings import wall_clock_caveats
-from swapstone.core.comparison.run_table import ABSENT, OK, Ints, RunTable, by_number
+from swapstone.core.comparison.rows import wall_clock_caveats
+from swapstone.core.comparison.run_table import ABSENT, HISTOGRAM, OK, RunTable, by_number
 from swapstone.core.model import BOOT_ORDER, Caveat, CaveatKind, Experiment
 from swapstone.core.model.frozen_struct import LARGEST_INTEGER
 from swapstone.core.model.observation import INHERITED, describe_conditions, different_conditions
-from swapstone.core.stats import median
+from swapstone.core.stats import Ints, median
 
 STILL_NS = 1_000_000_000
 """Time without any work above this is reported: no queue of a busy machine delays a runnable process so long."""
@@ -186,3 +189,32 @@ def _runs(count: int) -> str:
 def _named(table: RunTable, row: int) -> str:
     trial = table.trial(row)
     return f"block {trial.block} of {trial.workload} with {trial.variant}"
+
+
+BUSY = 0.5
+"""Share of the processors' time that wake-ups may take. On a machine that keeps up with one each 100 us, they take a few per cent."""
+
+_ON_EACH_PROCESSOR = "cyclictest"
+
+
+@wall_clock_caveats
+def overloaded(_experiment: Experiment, table: RunTable) -> Iterator[Caveat]:
+    """Yield the caveat."""
+    wall_ns, user_us, system_us, cpus = (table.fact(name) for name in ("wall_ns", "user_us", "system_us", "agent_cpus"))
+    measured = np.all([(column >= 0) & (column < _LARGEST) for column in (wall_ns, user_us, system_us)], axis=0)
+    rows = np.flatnonzero((table.status == OK) & (table.extras & HISTOGRAM != 0) & (wall_ns > 0) & measured)
+    if not rows.size:
+        return
+    several = np.array([place[1] == _ON_EACH_PROCESSOR for place in table.places])[table.place[rows]]
+    threads = np.where(several, np.maximum(cpus[rows], 1), 1)
+    shares = 1000.0 * (user_us[rows] + system_us[rows]) / wall_ns[rows] / threads
+    busy = int((shares > BUSY).sum())
+    if not busy:
+        return
+    yield Caveat(
+        kind=CaveatKind.CHANGED_CONDITIONS,
+        message=f"The machine can hardly keep up with the wake-ups: in {busy} of {rows.size} runs of the suite latency they took more than "
+        f"half of the processors' time, up to {min(100.0, 100 * shares.max()):.0f} %. Other programs wait meanwhile, and the kernel "
+        "pauses threads of a real-time priority that take it all (sched_rt_runtime_us): the latencies contain that.",
+        hint="They describe an overloaded machine, as an emulated board is one. Measure on a faster one.",
+    )

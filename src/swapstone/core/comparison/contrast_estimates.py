@@ -10,20 +10,19 @@ from typing import TypeAlias
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
-from swapstone.core.comparison.error_rate import Family
 from swapstone.core.comparison.exact_floors import ExactEffects, Exactness, exact_effects, mean_effects, opposed
 from swapstone.core.comparison.factorial_contrasts import Contrast, Term
 from swapstone.core.comparison.layout_spread import by_turn
-from swapstone.core.comparison.rows import MEDIANS_ALPHA, scale_of
-from swapstone.core.comparison.run_table import Ints
+from swapstone.core.comparison.rows import MEDIANS_ALPHA, Family, scale_of
 from swapstone.core.comparison.verdicts import Averages
 from swapstone.core.model import Metric, Scale, Verdict, layout_of
 from swapstone.core.stats import (
     LOG_QUANTUM,
+    Floats,
     Inference,
     Interval,
+    Ints,
     KnownCentre,
     SignedRank,
     difference_quantum,
@@ -31,8 +30,6 @@ from swapstone.core.stats import (
     median,
     median_contrast,
 )
-
-Floats = NDArray[np.float64]
 
 Series: TypeAlias = "tuple[Ints, Floats]"
 

@@ -14,13 +14,11 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import msgspec
-import numpy as np
-from numpy.typing import NDArray
 
 from swapstone.core.comparison.pairs import EXACT_PAIRS
 from swapstone.core.model import Metric, Quantity, Scale
 from swapstone.core.model.number_text import exact_effect
-from swapstone.core.stats import Interval, KnownCentre, median
+from swapstone.core.stats import Floats, Interval, KnownCentre, median
 
 STATED = 3.0
 """A difference is stated if it exceeds so many floors with one sign in each pair."""
@@ -95,7 +93,7 @@ class ExactEffects(msgspec.Struct, frozen=True, dict=True):
         unit: of the metric; empty for logarithms of ratios.
     """
 
-    effects: NDArray[np.float64]
+    effects: Floats
     floor: float
     limit: float
     sample: int
@@ -167,8 +165,8 @@ class ExactEffects(msgspec.Struct, frozen=True, dict=True):
 def exact_effects(
     how: Exactness | None,
     metric: Metric,
-    effects: NDArray[np.float64],
-    reference: NDArray[np.float64],
+    effects: Floats,
+    reference: Floats,
     scale: Scale,
     *,
     differences: int = 1,
@@ -197,7 +195,7 @@ def opposed(found: Iterable[ExactEffects | None]) -> bool:
     return {each.sign for each in found if each is not None and not each.inside} >= {1, -1}
 
 
-def mean_effects(found: Sequence[ExactEffects | None], means: NDArray[np.float64]) -> ExactEffects | None:
+def mean_effects(found: Sequence[ExactEffects | None], means: Floats) -> ExactEffects | None:
     """Return the means of several effects in each pair, with the mean of their floors; None if some are no exact ratios, or of one pair.
 
     Args:

@@ -10,8 +10,8 @@ import msgspec
 
 from swapstone.core.comparison.caveats import DIFFERENT
 from swapstone.core.comparison.contrast_estimates import Estimate, Measured
-from swapstone.core.comparison.error_rate import ErrorRates
 from swapstone.core.comparison.factorial_contrasts import Kind
+from swapstone.core.comparison.rows import ErrorRates
 from swapstone.core.comparison.verdicts import TooFew, against_direction, median_fields, verdict_and_reason
 from swapstone.core.model import (
     CONTRAST_RULES,

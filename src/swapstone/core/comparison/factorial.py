@@ -12,14 +12,12 @@ from collections.abc import Iterator, Mapping, Sequence
 import msgspec
 import numpy as np
 
-from swapstone.core.comparison.cells import Cell, Cells
+from swapstone.core.comparison.cells import Cell, Cells, metrics_of
 from swapstone.core.comparison.contrast_estimates import Estimate, Measured, Series, estimate, index_estimate
 from swapstone.core.comparison.factorial_contrasts import Contrast, contrasts
-from swapstone.core.comparison.findings import Place
 from swapstone.core.comparison.machine_noise import preferred_time
 from swapstone.core.comparison.pairs import pairs_for
-from swapstone.core.comparison.process_tree import metrics_of
-from swapstone.core.comparison.rows import SizeValues, exactnesses
+from swapstone.core.comparison.rows import Place, SizeValues, exactnesses
 from swapstone.core.model import Copy, Experiment, Metric, Variant, Verdict, WorkSpec
 from swapstone.core.model.metric import TIMES
 

@@ -15,8 +15,8 @@ from collections.abc import Mapping, Sequence
 import msgspec
 import numpy as np
 
-from swapstone.core.comparison.findings import Findings, Place
-from swapstone.core.comparison.run_table import FAILED, REFUSED, UNAVAILABLE, Ints, RunTable, by_number
+from swapstone.core.comparison.rows import Findings, Place
+from swapstone.core.comparison.run_table import FAILED, REFUSED, UNAVAILABLE, RunTable, by_number
 from swapstone.core.model import (
     FAST_ONES,
     KILLED,
@@ -29,7 +29,7 @@ from swapstone.core.model import (
     WorkSpec,
 )
 from swapstone.core.model.number_text import share_with_interval
-from swapstone.core.stats import distinct, holm, sign_flip_p_value, wilson
+from swapstone.core.stats import Ints, distinct, holm, sign_flip_p_value, wilson
 
 FEWEST = 2
 """A single failed run is a caveat."""

@@ -7,14 +7,11 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from swapstone.core.comparison.cells import Cell, Cells
 from swapstone.core.comparison.machine_noise import preferred_time
 from swapstone.core.model import Copy, Experiment, LayoutSpread, Variant, WorkSpec, cycle_of, layout_of
-from swapstone.core.stats import distinct, median
-
-Floats = NDArray[np.float64]
+from swapstone.core.stats import Floats, Ints, Mask, distinct, median
 
 ASSIGNMENTS = 999
 """Random assignments of runs to links, for the spread under the null hypothesis that links don't differ."""
@@ -22,7 +19,7 @@ ASSIGNMENTS = 999
 ASSIGNMENT_SEED = 2009
 
 
-def whole_cycles(blocks: Sequence[int], variants: int) -> tuple[tuple[int, ...], NDArray[np.bool_]]:
+def whole_cycles(blocks: Sequence[int], variants: int) -> tuple[tuple[int, ...], Mask]:
     """Return which blocks belong to whole cycles of balanced orders: only those are independent of each other.
 
     Args:
@@ -37,7 +34,7 @@ def whole_cycles(blocks: Sequence[int], variants: int) -> tuple[tuple[int, ...],
     return tuple(map(int, cycles[whole])), whole
 
 
-def by_turn(turns: Sequence[int], sides: Sequence[Floats]) -> tuple[NDArray[np.int64], list[Floats]]:
+def by_turn(turns: Sequence[int], sides: Sequence[Floats]) -> tuple[Ints, list[Floats]]:
     """Reduce blocks to turns, which are layouts or cycles of orders. Blocks of one turn are no independent sample.
 
     Args:
@@ -61,7 +58,7 @@ def by_turn(turns: Sequence[int], sides: Sequence[Floats]) -> tuple[NDArray[np.i
     return present, reduced
 
 
-def _without_rounding(side: Floats, turns: NDArray[np.int64], present: NDArray[np.int64], means: Floats) -> Floats:
+def _without_rounding(side: Floats, turns: Ints, present: Ints, means: Floats) -> Floats:
     """Set the mean of equal values to exactly that value, so that rounding makes no difference."""
     equal = [float(side[turns == turn][0]) if np.ptp(side[turns == turn]) == 0 else math.nan for turn in present]
     return np.where(np.isnan(equal), means, equal)
@@ -132,7 +129,7 @@ def _log_ratios(baseline: Cell, candidate: Cell, metric: str) -> dict[int, float
     }
 
 
-def spread_of(logarithms: Floats, turns: NDArray[np.int64]) -> tuple[float | None, float | None, float | None]:
+def spread_of(logarithms: Floats, turns: Ints) -> tuple[float | None, float | None, float | None]:
     """Compare the means of groups of blocks by a permutation test.
 
     Args:
@@ -145,7 +142,7 @@ def spread_of(logarithms: Floats, turns: NDArray[np.int64]) -> tuple[float | Non
     """
     _, index, counts = np.unique(turns, return_inverse=True, return_counts=True)
 
-    def range_of(assigned: NDArray[np.int64]) -> float:
+    def range_of(assigned: Ints) -> float:
         return float(np.ptp(np.bincount(assigned, logarithms) / counts))
 
     groups, blocks = counts.size, turns.size

@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from swapstone.core.comparison.run_table import ABSENT, OK, Floats, Mask, RunTable, exact_sum, quotients
+from swapstone.core.comparison.run_table import ABSENT, OK, RunTable, exact_sum, quotients
 from swapstone.core.model import CONTRAST_RULES, IDLE, UNKNOWN_THREADS, Cpus, Experiment, Noise, WorkSpec
-from swapstone.core.stats import median
+from swapstone.core.stats import Floats, Mask, median
 
 BUSY_PERCENT = 20.0
 """A machine is called busy above this median CPU pressure: wall time then needs several times as many pairs as CPU time."""

@@ -7,12 +7,9 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from swapstone.core.model import RunSummary
-from swapstone.core.stats import distinct, sign_flip_p_value
-
-Floats = NDArray[np.float64]
+from swapstone.core.stats import Floats, Ints, distinct, sign_flip_p_value
 
 SEEN = 0.99
 """Probability with which a separate mode of `RAREST_MODE` must show in the runs of an equivalent row."""
@@ -78,7 +75,7 @@ def _exact_mean(values: Floats) -> float:
     return float(np.clip((values / unit).mean() * unit, values.min(), values.max()))
 
 
-def with_discarded(values: Floats, places: NDArray[np.int64], discarded: Floats) -> Floats:
+def with_discarded(values: Floats, places: Ints, discarded: Floats) -> Floats:
     """Return the arithmetic mean of the runs of each block, shape (blocks,); of equal values exactly that value.
 
     Args:

@@ -18,8 +18,8 @@ import msgspec
 import numpy as np
 
 from swapstone.core.comparison.cells import Group
-from swapstone.core.comparison.findings import Findings, Place, shortened
-from swapstone.core.comparison.run_table import EXIT_STATUS, OK, Ints, RunTable, by_number
+from swapstone.core.comparison.rows import Findings, Place, shortened
+from swapstone.core.comparison.run_table import EXIT_STATUS, OK, RunTable, by_number
 from swapstone.core.model import (
     DIRECTION_RULES,
     EQUAL_EXTRA_RULES,
@@ -31,7 +31,7 @@ from swapstone.core.model import (
     Verdict,
     WorkSpec,
 )
-from swapstone.core.stats import distinct, equal_shares_p_value
+from swapstone.core.stats import Ints, distinct, equal_shares_p_value
 from swapstone.core.wire.own_program_output import COLUMNS, KEY_DIGITS, SHAPE, STDERR, STDOUT, VALUE_DIGITS
 
 FEWEST_RUNS = 2

@@ -73,10 +73,6 @@ def most_hypotheses(experiment: Experiment, variants: Sequence[Variant], workloa
         families = collections.Counter((suite, load, metric.quantity) for suite, load, metric in measured)
         return max(families.values(), default=0) * candidates
     indexed = {(suite, load, metric.name) for suite, load, metric in measured if metric.name in TIMES}
-    tails = sum(tested_tail(experiment, metric) for _, _, metric in measured)
+    # The means of a metric are tested beside its medians: not by the first rules, nor without a better direction.
+    tails = sum(experiment.rules >= TAIL_RULES and metric.better is not Direction.NEITHER for _, _, metric in measured)
     return (len(measured) + tails) * candidates + len(indexed) * candidates + (len(measured) + len(indexed)) * crossed
-
-
-def tested_tail(experiment: Experiment, metric: Metric) -> bool:
-    """Return whether the means of a metric are tested beside its medians: not by the first rules, nor without a better direction."""
-    return experiment.rules >= TAIL_RULES and metric.better is not Direction.NEITHER

@@ -27,12 +27,10 @@ import msgspec
 import numpy as np
 
 from swapstone.core.comparison.cells import Group
-from swapstone.core.comparison.findings import Findings, Place, shortened
 from swapstone.core.comparison.machine_noise import AT_ONCE, START_NS, TICK_NS
+from swapstone.core.comparison.rows import Findings, Place, shortened
 from swapstone.core.comparison.run_table import (
     OK,
-    Ints,
-    Mask,
     RunTable,
     by_number,
     exact_sum,
@@ -54,7 +52,7 @@ from swapstone.core.model import (
     WorkSpec,
 )
 from swapstone.core.plan.stopping import pairs_needed
-from swapstone.core.stats import median
+from swapstone.core.stats import Ints, Mask, median
 
 LIMIT = 0.05
 """A block is disturbed if the work lacked more than this share of the processors that it needs: a tenth of one processor of two. If

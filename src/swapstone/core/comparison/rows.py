@@ -1,30 +1,36 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Rows: one metric of one candidate against the baseline, with the inference on its pairs and the corrected level of its family."""
+"""Rows: one metric of one candidate against the baseline, with the inference on its pairs and the corrected level of its family.
+
+`ErrorRates` decides which hypotheses share one error rate, and the level of each interval that follows.
+
+`Findings` is the result of checking the assumptions of rows.
+"""
 
 from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
-from swapstone.core.comparison.cells import CandidatesOf, Cell, Cells, Group
-from swapstone.core.comparison.error_rate import Family
+from swapstone.core.comparison.cells import CandidatesOf, Cell, Cells, Group, metrics_of
 from swapstone.core.comparison.exact_floors import ExactEffects, Exactness, exact_effects
 from swapstone.core.comparison.layout_spread import by_turn, whole_cycles
 from swapstone.core.comparison.means import tail_p_value, unit_means, with_discarded
 from swapstone.core.comparison.pairs import EXACT_PAIRS, most_hypotheses, pairs_for
-from swapstone.core.comparison.process_tree import metrics_of
-from swapstone.core.comparison.run_table import Ints
+from swapstone.core.comparison.run_table import RunTable
 from swapstone.core.model import (
     BALANCED_ORDER,
+    REPORT_CORRECTION,
     TAIL_RULES,
+    CarryOver,
+    Caveat,
     Copy,
     Direction,
     Experiment,
+    FailureRates,
     Metric,
     Scale,
     Variant,
@@ -34,10 +40,13 @@ from swapstone.core.model import (
 )
 from swapstone.core.stats import (
     AverageEffect,
+    Floats,
     Inference,
     Interval,
+    Ints,
     KnownCentre,
     SignedRank,
+    common_level,
     differences,
     log_ratios,
     mean_contrast,
@@ -45,6 +54,57 @@ from swapstone.core.stats import (
     median,
     median_contrast,
 )
+
+
+class Family(msgspec.Struct, frozen=True):
+    """Hypotheses that may be corrected together.
+
+    Attributes:
+        name: distinguishes the families of the correction ``family``.
+        copy: the copy of the baseline that is compared; None for candidates, which are corrected together because every level is another
+            chance of a false difference.
+    """
+
+    name: Hashable
+    copy: Variant | None = None
+
+
+class ErrorRates:
+    """The level of every interval: see `swapstone.core.stats.common_level`.
+
+    With the correction ``report`` all hypotheses about candidates are one family, and all about a copy of the baseline another one. If
+    nothing differs, the probability that any of them is rejected is then at most 1 - confidence. With ``family`` each `Family` has that
+    rate for itself.
+
+    Args:
+        experiment: gives the correction, and the confidence before it.
+    """
+
+    def __init__(self, experiment: Experiment) -> None:
+        self._together = experiment.correction == REPORT_CORRECTION
+        self.plain = 1 - experiment.confidence
+        self._p_values: dict[Family, list[float]] = {}
+        self._levels: dict[Family, float] = {}
+
+    def add(self, family: Family, p_values: Iterable[float | None]) -> None:
+        """Add hypotheses; None is no hypothesis."""
+        known = [value for value in p_values if value is not None]
+        if known:
+            self._p_values.setdefault(self.corrected(family), []).extend(known)
+            self._levels.clear()
+
+    def corrected(self, family: Family) -> Family:
+        """Return the family with which a family's hypotheses are corrected."""
+        return Family("report", family.copy) if self._together else family
+
+    def level(self, family: Family) -> float:
+        """Return the alpha of a family's intervals, after all hypotheses are added; the plain one for a family without any."""
+        key = self.corrected(family)
+        if key not in self._levels:
+            values = self._p_values.get(key)
+            self._levels[key] = common_level(values, self.plain) if values else self.plain
+        return self._levels[key]
+
 
 SizeValues = Mapping[tuple[str, str, str], Sequence[tuple[Metric, float]]]
 """Sizes of a program, by (suite, workload, variant label)."""
@@ -57,9 +117,6 @@ AGAINST_BASELINE = (-1.0, 1.0)
 
 LARGEST_LOG_RATIO = 300.0
 """A pair whose log ratio exceeds this is compared by its difference, so that no ratio overflows."""
-
-
-Floats = NDArray[np.float64]
 
 
 class Row(msgspec.Struct, frozen=True, dict=True):
@@ -92,8 +149,8 @@ class Row(msgspec.Struct, frozen=True, dict=True):
     candidate: Variant
     null: bool
     blocks: Ints
-    before: NDArray[np.float64]
-    after: NDArray[np.float64]
+    before: Floats
+    after: Floats
     constant: bool
     exclusion: tuple[Verdict, str] | None
     rules: int = 1
@@ -197,7 +254,7 @@ class Row(msgspec.Struct, frozen=True, dict=True):
         return margin * abs(median(self.before))
 
 
-def scale_of(values: NDArray[np.float64]) -> Scale:
+def scale_of(values: Floats) -> Scale:
     """Return the scale of a comparison: ratios, unless a value is not above zero or the ratio is too large."""
     if values.size == 0 or values.min() <= 0:
         return Scale.RATIO if values.size == 0 else Scale.DIFFERENCE
@@ -360,3 +417,64 @@ def _exclusion(baseline: Cell, candidate: Cell, metric: Metric, blocks: Ints) ->
     if np.isin(baseline.blocks, candidate.blocks).any():
         return Verdict.UNAVAILABLE, f"no pair of runs gave a value of {metric.name}"
     return Verdict.INCONCLUSIVE, "no complete pair of runs"
+
+
+Place = tuple[Group, str, str]
+"""((suite, workload, load), label of the candidate, name of the metric): a row."""
+
+
+class Findings(msgspec.Struct, frozen=True):
+    """What a check found.
+
+    Attributes:
+        excluded: verdict and reason of rows that can't be judged.
+        caveats: limits of the results.
+        carry_overs: how runs depend on what ran before them, of the rows where that was tested.
+        failure_rates: how often runs fail, of every workload, load and candidate.
+    """
+
+    excluded: Mapping[Place, tuple[Verdict, str]] = msgspec.field(default_factory=dict)
+    caveats: tuple[Caveat, ...] = ()
+    carry_overs: Mapping[Place, CarryOver] = msgspec.field(default_factory=dict)
+    failure_rates: tuple[FailureRates, ...] = ()
+
+
+Check = Callable[[Experiment, Sequence[Variant], Mapping[str, WorkSpec], RunTable], Findings]
+"""A check of a row's assumptions; arguments as `swapstone.core.comparison.checks.check`."""
+
+
+def shortened(names: Sequence[str], most: int = 4) -> str:
+    """Join the first names of a list, with the number of the rest."""
+    rest = len(names) - most
+    return ", ".join(names[:most]) + (f" and {rest} more" if rest > 0 else "")
+
+
+def wall_clock_caveats(find: Callable[[Experiment, RunTable], Iterable[Caveat]]) -> Check:
+    """Return the check that gives the caveats found in the runs of an experiment on the wall clock, and none on the virtual clock."""
+
+    def check(
+        experiment: Experiment, _variants: Sequence[Variant], _workloads: Mapping[str, WorkSpec], table: RunTable
+    ) -> Findings:
+        return Findings() if experiment.virtual else Findings(caveats=tuple(find(experiment, table)))
+
+    return check
+
+
+def checked(rows: Iterable[Row], findings: Findings) -> list[Row]:
+    """Return the rows, with the exclusions that the checks found.
+
+    A row that is excluded already keeps its reason, unless all that is known of it is that it has no pairs: what a check found
+    comes first then. Runs that were all disturbed have no pairs, and their outputs may still differ. A side of which no run was made
+    has no pairs for another reason, which stays.
+    """
+
+    def exclusion(row: Row) -> tuple[Verdict, str] | None:
+        found = findings.excluded.get(row.place)
+        if row.exclusion is None:
+            return found
+        verdict, reason = row.exclusion
+        no_run = verdict is Verdict.UNAVAILABLE and reason.startswith(("baseline: ", "candidate: "))
+        without_pairs = verdict in (Verdict.UNAVAILABLE, Verdict.INCONCLUSIVE) and not no_run
+        return found if found and without_pairs else row.exclusion
+
+    return [msgspec.structs.replace(row, exclusion=exclusion(row)) for row in rows]

@@ -2,7 +2,7 @@
 """The runs of a record as columns: one array for each field that an analysis reads, and texts by number.
 
 An analysis of a million `Run` objects takes 6 GB. As columns they take 0.4 KB a run, and each check is a few operations on arrays.
-Integers are exact: where a product or a sum could exceed 64 bits, Python's integers are used.
+Ints are exact: where a product or a sum could exceed 64 bits, Python's integers are used.
 """
 
 from __future__ import annotations
@@ -20,11 +20,7 @@ from numpy.typing import NDArray
 
 from swapstone.core.model import Run, Status, Trial, WorkSpec
 from swapstone.core.model.observation import INHERITED, UNCOUNTED
-from swapstone.core.stats import run_value
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-Mask = NDArray[np.bool_]
+from swapstone.core.stats import Floats, Ints, Mask, run_value
 
 Group = tuple[str, str, str]
 """(suite, workload, load): the variants of a group are compared with each other."""
@@ -47,7 +43,7 @@ HISTOGRAM, SERIES = 1, 2
 """Bits of the column `extras`: what the run has besides its columns."""
 
 EXACT = 2**53
-"""Integers up to this magnitude are exact as double-precision numbers."""
+"""Ints up to this magnitude are exact as double-precision numbers."""
 
 BLOCK_BITS = 21
 """A block's number is at most `swapstone.core.model.frozen_struct.MOST_BLOCKS`, below 2 ** 21."""

@@ -7,9 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from swapstone.core.comparison.findings import Findings
-from swapstone.core.comparison.run_table import ABSENT, OK, Ints, RunTable
+from swapstone.core.comparison.rows import Findings
+from swapstone.core.comparison.run_table import ABSENT, OK, RunTable
 from swapstone.core.model import Caveat, CaveatKind, Experiment, Variant, WorkSpec
+from swapstone.core.stats import Ints
 
 SMALL_BYTES = 64 << 10
 """Runs that read and write less than this are not reported: a log file, the pages of a program that was evicted."""
@@ -19,13 +20,12 @@ _FACTS = (("read", "read_bytes"), ("write", "write_bytes"))
 
 
 def check(
-    experiment: Experiment, variants: Sequence[Variant], workloads: Mapping[str, WorkSpec], table: RunTable
+    experiment: Experiment, variants: Sequence[Variant], _workloads: Mapping[str, WorkSpec], table: RunTable
 ) -> Findings:
     """Return a caveat for each workload that uses storage or leaves files; arguments as `swapstone.core.comparison.checks.check`.
 
     On the virtual clock there is none: each run starts from the same state, with the same files and the same page cache.
     """
-    del workloads
     if experiment.own is None or experiment.own.load_generators or experiment.virtual:
         return Findings()
     caveats: list[Caveat] = []

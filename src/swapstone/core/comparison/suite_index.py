@@ -11,15 +11,15 @@ from collections.abc import Iterable, Sequence
 import msgspec
 import numpy as np
 
-from swapstone.core.comparison.error_rate import ErrorRates, Family
 from swapstone.core.comparison.exact_floors import mean_effects, opposed
-from swapstone.core.comparison.rows import AGAINST_BASELINE, MEDIANS_ALPHA, Floats, Row
+from swapstone.core.comparison.rows import AGAINST_BASELINE, MEDIANS_ALPHA, ErrorRates, Family, Row
 from swapstone.core.comparison.verdicts import Averages, against_direction, median_fields
 from swapstone.core.model import CONTRAST_RULES, WITHOUT_DIRECTION, Experiment, Index, Scale, Variant
 from swapstone.core.model.metric import TIMES
 from swapstone.core.stats import (
     LOG_QUANTUM,
     AverageEffect,
+    Floats,
     Interval,
     KnownCentre,
     MeanOfMeans,

@@ -7,9 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from swapstone.core.comparison.cells import Cell, collect
-from swapstone.core.comparison.findings import Findings, Place, shortened
-from swapstone.core.comparison.process_tree import LOST_SHARE, LOST_US, OF_ALL, is_server, lost_us, several
+from swapstone.core.comparison.cells import LOST_SHARE, LOST_US, OF_ALL, Cell, collect, is_server, lost_us, several
+from swapstone.core.comparison.rows import Findings, Place, shortened
 from swapstone.core.comparison.run_table import ABSENT, RunTable
 from swapstone.core.model import DIRECTION_RULES, Caveat, CaveatKind, Experiment, Variant, Verdict, WorkSpec
 from swapstone.core.model.observation import LATER_RUN, NO_CGROUP, UNCOUNTED

@@ -12,7 +12,7 @@ import numpy as np
 
 from swapstone.core.comparison.exact_floors import LARGEST_LOGARITHM, ExactEffects
 from swapstone.core.comparison.means import RAREST_MODE, rarest_mode, runs_needed, summary
-from swapstone.core.comparison.rows import MEDIANS_ALPHA, Floats, Row
+from swapstone.core.comparison.rows import MEDIANS_ALPHA, Row
 from swapstone.core.model import (
     DIRECTION_RULES,
     TAIL_RULES,
@@ -24,7 +24,7 @@ from swapstone.core.model import (
     Verdict,
 )
 from swapstone.core.plan.stopping import pairs_needed
-from swapstone.core.stats import AverageEffect, Inference, Interval, KnownCentre
+from swapstone.core.stats import AverageEffect, Floats, Inference, Interval, KnownCentre
 
 LEAST_S = 10.0
 """The runs of an own program must span this much time to be equivalent: a slow mode of the machine or the program may last seconds."""

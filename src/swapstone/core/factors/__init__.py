@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from swapstone.core.factors.elf_file import facts_of, facts_of_parts, read_facts
 from swapstone.core.factors.factor import (
     Evidence,
     Factor,
@@ -20,7 +21,6 @@ from swapstone.core.factors.factor import (
     TakesTexts,
     require_known_attributes,
 )
-from swapstone.core.factors.facts import facts_of, facts_of_parts, read_facts
 from swapstone.core.factors.free_factor import (
     COMMAND_FACTOR,
     COMMAND_LINE,

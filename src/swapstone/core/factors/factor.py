@@ -206,12 +206,8 @@ class Evidence(FrozenStruct, frozen=True, kw_only=True):
         return dict(self.machine).get(name, "")
 
     def value(self, observation: Observation) -> str | None:
-        """Return an observed value; None if it was absent or could not be read, which `is_absent` distinguishes."""
+        """Return an observed value; None if it was absent or could not be read, which `absent` distinguishes."""
         return dict(self.observed).get(observation)
-
-    def is_absent(self, observation: Observation) -> bool:
-        """Return whether a variable or file was looked for and did not exist."""
-        return observation in self.absent
 
     def fact(self, name: str) -> int | None:
         """Return one of the agent's facts, or None if it could not be read."""

@@ -90,7 +90,7 @@ class EnvironmentVariable(NamedByUser):
 
     def observe(self, evidence: Evidence) -> str | None:
         """Return the value with which the process was started."""
-        if evidence.is_absent(self.observes[0]):
+        if self.observes[0] in evidence.absent:
             return "no such variable"
         return evidence.value(self.observes[0])
 

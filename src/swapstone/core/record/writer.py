@@ -24,10 +24,10 @@ from swapstone.core.model import Experiment, FrozenStruct, RecordError, Run
 from swapstone.core.model.closing import Closing
 from swapstone.core.model.errors import remedy
 from swapstone.core.record import origin, record_format, validation
-from swapstone.core.record.begun_record import is_begun_folder, not_a_record
 from swapstone.core.record.files import LONGEST_LINE_BYTES, FileProblemError, RecordFolder, limit_of
 from swapstone.core.record.kept_outputs import check_raw
 from swapstone.core.record.reader import RecordView, load
+from swapstone.core.record.record_paths import is_begun_folder, not_a_record
 from swapstone.core.record.replace_file import replace_file
 from swapstone.core.record.written_files import WrittenFiles
 from swapstone.version import __version__

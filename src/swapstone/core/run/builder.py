@@ -99,9 +99,8 @@ class Builder:
         del variants, recipes
         return iter(())
 
-    def tools(self, programs: Sequence[Program]) -> list[tuple[str, str]]:
+    def tools(self, _programs: Sequence[Program]) -> list[tuple[str, str]]:
         """Return pairs (tool, version) of what built the programs, and of their loaders, allocators and load generators."""
-        del programs
         return []
 
 

@@ -1,8 +1,12 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""The engine: calibrate, then block after block until the results are precise enough or the budget is spent."""
+"""The engine: calibrate, then block after block until the results are precise enough or the budget is spent.
+
+The seal of a record states in words why the experiment ended.
+"""
 
 from __future__ import annotations
 
+import collections
 import itertools
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -27,20 +31,63 @@ from swapstone.core.model import (
 )
 from swapstone.core.model.observation import describe_conditions, different_conditions
 from swapstone.core.plan import Group
-from swapstone.core.plan.runs_so_far import MadeRuns
-from swapstone.core.plan.stopping import StopDecision, first_block
+from swapstone.core.plan.stopping import MadeRuns, StopDecision, StopReason, first_block
 from swapstone.core.record import Manifest, RecordWriter
-from swapstone.core.run.manifest import manifest_of
 from swapstone.core.run.mapped_files import RESIDENT, MappedFiles
-from swapstone.core.run.prepare import Key, Prepared
+from swapstone.core.run.prepare import Key, Prepared, manifest_of
 from swapstone.core.run.subject import Judgement, Outcome, Subject
-from swapstone.core.run.trial_specs import TrialSpecs
-from swapstone.core.run.trials_ahead import TrialsAhead
-from swapstone.core.run.why_ended import why_complete, why_gone, why_none
+from swapstone.core.run.trials_ahead import TrialsAhead, TrialSpecs
 from swapstone.core.targets import MachineConfigError, Target, TargetError, UnequalRunsError
 from swapstone.core.wire import TrialRequest
 from swapstone.core.wire.output_reading import first_lines
 from swapstone.exit_status import Finding
+
+_FAILED = " failed"
+"""How the reason of a workload ends on which all runs of a side failed."""
+
+
+def why_complete(stop: str, lost: Mapping[Group, str], groups: int) -> str:
+    """Return why an experiment is complete: with the workloads that can't be compared, if there are others.
+
+    Args:
+        stop: the reason of the stopping rule, or of `why_none`.
+        lost: why groups could not be compared.
+        groups: of the experiment.
+    """
+    if not lost or len(lost) == groups:
+        return stop or "no workload is left"
+    return f"{stop}; {len(lost)} of {groups} workloads can't be compared, the first: {_first(lost)}"
+
+
+def why_none(lost: Mapping[Group, str], groups: int) -> str:
+    """Return why no group is left to measure; arguments as `why_complete`."""
+    if len(lost) < groups:
+        return StopReason.LOST.value  # the others ended before
+    failed = all(why.endswith(_FAILED) for why in lost.values())
+    return f"{(StopReason.FAILED if failed else StopReason.INCOMPARABLE).value}, the first: {_first(lost)}"
+
+
+def why_gone(runs: Iterable[Run], label: str, *, built: bool) -> str:
+    """Return why a variant is not run on a workload.
+
+    Args:
+        runs: of this variant on the workload.
+        label: of the variant.
+        built: whether it could be built.
+    """
+    if not built:
+        return f"{label} can't be built or run here"
+    ended = collections.Counter(run.status for run in runs)
+    if refused := ended[Status.REFUSED]:
+        return f"{refused} of {ended.total()} runs of {label} were refused"
+    if ended[Status.OK]:  # of an experiment before 0.2
+        return f"{ended[Status.FAILED]} of {ended.total()} runs of {label} failed, and it was given up"
+    return f"all {ended[Status.FAILED]} runs of {label}{_FAILED}"
+
+
+def _first(lost: Mapping[Group, str]) -> str:
+    (_, workload, _), why = next(iter(lost.items()))
+    return f"{workload}: {why}"
 
 
 def _observed(request: TrialRequest) -> TrialRequest:

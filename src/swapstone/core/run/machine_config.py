@@ -37,7 +37,9 @@ def machine_config_for(workload: Workload, recipe: Recipe, load: Load, memory_by
         prepare=(*needs.prepare, *recipe.prepare, *load.machine.prepare),
         beside=load.beside,
         settle_ms=load.settle_ms,
-        real_time=load.real_time or _is_real_time(workload, recipe),
+        # Threads of such a workload have a real-time priority, unless the level of the factor is another one.
+        real_time=load.real_time
+        or (workload.real_time and dict(recipe.environment).get(PRIORITY_VARIABLE, _FIFO).startswith(_FIFO)),
     )
 
 
@@ -52,11 +54,6 @@ def on_board(config: MachineConfig, recipe: Recipe) -> MachineConfig:
         return config
     prepare = tuple(command for command in config.prepare if command not in recipe.prepare)
     return msgspec.structs.replace(config, swap=recipe.swap, memory_bytes=0, prepare=prepare)
-
-
-def _is_real_time(workload: Workload, recipe: Recipe) -> bool:
-    """Return whether the threads of a workload have a real-time priority with the levels of a recipe."""
-    return workload.real_time and dict(recipe.environment).get(PRIORITY_VARIABLE, _FIFO).startswith(_FIFO)
 
 
 _PROBE_MS = 20_000

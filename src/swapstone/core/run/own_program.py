@@ -272,9 +272,8 @@ class UserProgram(Subject):
             f"{path} is a script for {head}: what it executes is measured too." for path, head in heads.items() if head
         )
 
-    def base_recipe(self, variant: Variant, default: Recipe) -> Recipe:
+    def base_recipe(self, variant: Variant, _default: Recipe) -> Recipe:
         """Return the recipe with the user's environment."""
-        del default
         return own_recipe(self._as_run(variant))
 
     def build(self, variant: Variant, recipe: Recipe, context: BuildContext) -> Program:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from swapstone.core.model import FrozenStruct, Run, Status
 from swapstone.core.record import record_format
 from swapstone.core.run.prepare import Prepared
-from swapstone.core.run.trial_specs import TrialSpecs
+from swapstone.core.run.trials_ahead import TrialSpecs
 from swapstone.core.targets import Target
 from swapstone.core.wire.kept_answer import raw_output
 

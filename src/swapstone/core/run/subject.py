@@ -3,17 +3,21 @@
 
 Each kind of origin (`Workload.origin`) has one class. `swapstone.core.run` calls only the methods of `Subject`, in this order: `check`,
 `base_recipe`, `check_recipes`, `build` for each variant, `equalize`, then `run` for each trial.
+
+`DeclaredProgram` is what bundled programs, packages, crates and image tools have in common: artifacts, environments and requests.
 """
 
 from __future__ import annotations
 
 import abc
+import dataclasses
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import ClassVar
 
 import msgspec
 
+from swapstone.core.artifacts.built import Built
 from swapstone.core.factors import Evidence, ProgramFacts, Recipe, find_factor
 from swapstone.core.model import (
     DID_OTHER_WORK,
@@ -28,9 +32,10 @@ from swapstone.core.model import (
     Workload,
 )
 from swapstone.core.model.observation import changed_conditions, describe_conditions
+from swapstone.core.record import Artifact
 from swapstone.core.run.evidence import evidence_of, missing_load, observed_levels, wrong_level
 from swapstone.core.run.machine_config import machine_config_for, on_board
-from swapstone.core.run.variant_program import Program
+from swapstone.core.run.variant_program import LONGEST_PADDING, PADDING, Program, environment_bytes
 from swapstone.core.targets import Capabilities, MachineConfig, Target
 from swapstone.core.targets.hints import target_hint
 from swapstone.core.wire import AgentAnswer, TrialRequest
@@ -246,14 +251,12 @@ class Subject(abc.ABC):
     def request(self, trial: TrialSpec) -> TrialRequest:
         """Return the request to the agent for a trial."""
 
-    def before(self, trial: TrialSpec, target: Target) -> Outcome | None:
+    def before(self, _trial: TrialSpec, _target: Target) -> Outcome | None:
         """Do what comes before a trial and is not measured. Return an outcome only if the trial must not run."""
-        del trial, target
         return None
 
-    def after(self, trial: TrialSpec, target: Target, outcome: Outcome) -> Outcome:
+    def after(self, _trial: TrialSpec, _target: Target, outcome: Outcome) -> Outcome:
         """Do what comes after a trial and is not measured. Return the trial's outcome, changed if this failed."""
-        del trial, target
         return outcome
 
     def run(
@@ -291,28 +294,24 @@ class Subject(abc.ABC):
 
     # Judging
 
-    def advice(self, answer: AgentAnswer) -> str:
+    def advice(self, _answer: AgentAnswer) -> str:
         """Return what the user can try after a failure; empty if unknown."""
-        del answer
         return ""
 
-    def file_change(self, program: Program) -> str:
+    def file_change(self, _program: Program) -> str:
         """Return a sentence if the program's file is not the one whose digest was recorded; empty if it is, or can't change."""
-        del program
         return ""
 
     def evidence(self, trial: TrialSpec, answer: AgentAnswer, inspect: Inspect) -> Evidence:
         """Return what was observed of the process from outside."""
         return evidence_of(answer, trial.program, trial.variant, inspect)
 
-    def explain_wrong_level(self, program: Program) -> str:
+    def explain_wrong_level(self, _program: Program) -> str:
         """Return what to add to the reason when another level was in force than requested."""
-        del program
         return ""
 
-    def wrong_files(self, trial: TrialSpec, evidence: Evidence) -> str:
+    def wrong_files(self, _trial: TrialSpec, _evidence: Evidence) -> str:
         """Return a sentence if the process used other files than those that were built for it; empty if not."""
-        del trial, evidence
         return ""
 
     def judge(self, trial: TrialSpec, answer: AgentAnswer, inspect: Inspect) -> Judgement:
@@ -363,3 +362,93 @@ class Subject(abc.ABC):
         if wrong := self.wrong_files(trial, evidence):
             return wrong
         return missing_load(trial.load, evidence)
+
+
+def artifact_of(suite: str, workload: Workload, variant: Variant, built: Built) -> Artifact:
+    """Return the manifest's entry of a built program."""
+    return Artifact(
+        suite=suite,
+        workload=workload.name,
+        variant=variant.label,
+        path=str(built.path),
+        sha256=built.sha256,
+        command=built.command,
+        sources=built.sources,
+        sizes=built.sizes,
+    )
+
+
+def whole_environment(recipe: Recipe) -> tuple[tuple[str, str], ...]:
+    """Return the whole environment of a program: its recipe's, and the list of objects to preload.
+
+    Colons, which separate its entries, pad the list to `Recipe.preload_bytes`. A variant that preloads nothing gets an unused variable
+    of the same length. So the address of the stack does not depend on the length of an object's path.
+    """
+    preload = ":".join(recipe.preload)
+    if not preload and not recipe.preload_bytes:
+        return recipe.environment
+    name = "LD_PRELOAD" if preload else "NO_PRELOAD"
+    return (*recipe.environment, (name, preload.ljust(recipe.preload_bytes, ":")))
+
+
+def _padded(program: Program, count: int) -> Program:
+    environment = (*program.recipe.environment, (PADDING, "x" * min(count, LONGEST_PADDING)))
+    recipe = msgspec.structs.replace(program.recipe, environment=environment)
+    links = tuple(_padded(link, count) for link in program.links)
+    return dataclasses.replace(program, recipe=recipe, links=links)
+
+
+class DeclaredProgram(Subject):
+    """The program of a workload that this project declares: bundled, a package, a crate or a tool of an image."""
+
+    def equalize(self, programs: Mapping[str, Program]) -> dict[str, Program]:
+        """Add padding to the environments if a factor sets variables of different length."""
+        sizes = {key: environment_bytes(program.recipe) for key, program in programs.items()}
+        most = max(sizes.values(), default=0)
+        if all(size == most for size in sizes.values()):
+            return dict(programs)
+        return {key: _padded(program, most - sizes[key]) for key, program in programs.items()}
+
+    def request(self, trial: TrialSpec) -> TrialRequest:
+        """Return the request: the number of passes, if it has passes, comes before the workload's arguments."""
+        passes = (str(trial.passes),) if self.max_passes else ()
+        return TrialRequest(
+            id=trial.identity,
+            arguments=(trial.program.path, *passes, *self.workload.arguments),
+            environment=whole_environment(trial.program.recipe),
+            cwd=trial.scratch,
+            cpus=trial.pinned(self.workload.cpus),
+            nice=trial.program.recipe.nice,
+            timeout_ms=self.workload.timeout_ms,
+            output_bytes=self.reader.output_bytes,
+            disk_bytes=self.reader.disk_bytes,
+            observe=trial.program.recipe.observe,
+        )
+
+
+class BuiltProgram(DeclaredProgram):
+    """A declared program that is built for each variant."""
+
+    def build(self, variant: Variant, recipe: Recipe, context: BuildContext) -> Program:
+        """Build the program; on a target that needs no build, only name it."""
+        if "runs_programs" not in context.target.offers:
+            path = context.target.path_of(variant.applied_label, self.workload.name)
+            return Program(path, recipe, None, context.target.inspect(path))
+        return self.installed(variant, recipe, context, self.compile(variant, recipe, context))
+
+    @abc.abstractmethod
+    def compile(self, variant: Variant, recipe: Recipe, context: BuildContext) -> Built:
+        """Build the program in the cache.
+
+        Raises:
+            UserError: it does not build, or the variant is impossible for it.
+        """
+
+    def installed(
+        self, variant: Variant, recipe: Recipe, context: BuildContext, built: Built, layout: int = 0
+    ) -> Program:
+        """Put a built program on the target. `layout` is the number of its link, or 0 for the plain one."""
+        artifact = artifact_of(context.suite, self.workload, variant, built)
+        if layout:
+            artifact = msgspec.structs.replace(artifact, layout=layout, sizes=())
+        return Program(context.target.put(built.path, built.beside), recipe, artifact, built.facts)

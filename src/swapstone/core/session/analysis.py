@@ -11,16 +11,14 @@ import msgspec
 
 from swapstone.core import plan
 from swapstone.core.comparison.analyse_runs import analyse
-from swapstone.core.comparison.cells import measured_candidates
-from swapstone.core.comparison.process_tree import OF_ALL
+from swapstone.core.comparison.cells import OF_ALL, measured_candidates
 from swapstone.core.comparison.rows import SizeValues
 from swapstone.core.comparison.run_table import as_table
 from swapstone.core.model import Analysis, Caveat, CaveatKind, Comparison, Verdict
 from swapstone.core.model.observation import EMULATED
 from swapstone.core.record import RecordView
 from swapstone.core.report import comparison_columns
-from swapstone.core.session.equal_files import same_files, without_marks
-from swapstone.core.session.program_outputs import with_differing_lines
+from swapstone.core.session.program_outputs import same_files, with_differing_lines, without_marks
 from swapstone.core.session.report_context import description_of, works_of
 
 

@@ -30,8 +30,7 @@ from swapstone.core.record import (
     new_record_path,
 )
 from swapstone.core.run.engine import Engine, SessionEnd
-from swapstone.core.run.manifest import manifest_of
-from swapstone.core.run.prepare import Prepared, check_levels, check_machine, prepare
+from swapstone.core.run.prepare import Prepared, check_levels, check_machine, manifest_of, prepare
 from swapstone.core.run.subject_kinds import subject_of
 from swapstone.core.session.analysis_import import load_analysis
 from swapstone.core.session.caller_environment import fixed_environment_note

@@ -13,8 +13,7 @@ from collections.abc import Iterator, Sequence
 from swapstone.core import plan
 from swapstone.core.model import Copy, Experiment, Run, Status, discarded_by_block
 from swapstone.core.plan import Group
-from swapstone.core.plan.runs_so_far import MadeRuns
-from swapstone.core.plan.stopping import StopReason, due, first_block, looks
+from swapstone.core.plan.stopping import MadeRuns, StopReason, due, first_block, looks
 from swapstone.core.record import RecordView
 from swapstone.core.session.precision_stop import PrecisionStop
 from swapstone.version import __version__

@@ -407,7 +407,7 @@ class PrecisionStop:
             if checked and experiment.correction == REPORT_CORRECTION:  # else `precision` takes fewer metrics
                 made = self._growing.table()  # once for both checks
             if checked and not experiment.blocks:  # an exact number of blocks is made whatever their precision
-                from swapstone.core.comparison.precision import precision  # noqa: PLC0415 - as above
+                from swapstone.core.comparison.analyse_runs import precision  # noqa: PLC0415 - as above
 
                 self._last = precision(experiment, self._variants, self._workloads, made)
             if checked or block == experiment.blocks:

@@ -7,8 +7,7 @@ import secrets
 
 from swapstone.core.model import UserError
 from swapstone.core.record import RecordView, manifest_differences
-from swapstone.core.run.manifest import manifest_of
-from swapstone.core.run.prepare import prepare
+from swapstone.core.run.prepare import manifest_of, prepare
 from swapstone.core.run.recompute import Recomputed, choose, recompute
 from swapstone.core.session.experiment import events
 from swapstone.core.session.machines import open_experiment_target

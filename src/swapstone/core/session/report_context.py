@@ -19,9 +19,8 @@ from swapstone.core.record import Description, Meta, RecordView
 from swapstone.core.report.context import PartContext, ReportContext
 from swapstone.core.report.topics.output_parts import NAME, note
 from swapstone.core.session.command_text import command_line
-from swapstone.core.session.equal_files import memory_notes
 from swapstone.core.session.explainer import explainers
-from swapstone.core.session.program_outputs import output_notes
+from swapstone.core.session.program_outputs import memory_notes, output_notes
 from swapstone.core.session.varied_outputs import output_parts
 from swapstone.version import __version__
 

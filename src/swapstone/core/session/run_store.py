@@ -21,7 +21,6 @@ from numpy.typing import NDArray
 
 from swapstone.core.comparison.run_table import (
     HEAD,
-    Ints,
     Output,
     Place,
     RunColumns,
@@ -86,7 +85,7 @@ class StoredRuns(Sequence[Run]):
 
     table: RunTable
 
-    def __init__(self, path: Path, state: str, start: Ints, length: Ints) -> None:
+    def __init__(self, path: Path, state: str, start: NDArray[np.int64], length: NDArray[np.int64]) -> None:
         self._path, self._state = path, state
         self._start, self._length = start, length
 

@@ -148,7 +148,15 @@ class _Deriver:
             levels=tuple(self._unseen.items()),
             failures=failures,
             failures_shown=shown,
-            problems=(*problems, *self._unequal_work()),
+            problems=(
+                *problems,
+                *(
+                    f"the run {run.trial.key} did other work than the first run of {run.trial.workload}"
+                    for run in self._view.runs
+                    if run.status is Status.OK
+                    and run.check != self._checks.get((run.trial.suite, run.trial.workload), "")
+                ),
+            ),
         )
 
     def _has_factors(self, run: Run) -> bool:
@@ -282,13 +290,6 @@ class _Deriver:
                 return
         if b"/" not in answer.stdout + answer.stderr:  # no path can have been replaced
             raise _ContradictionError("has other digests of its output than its raw output")
-
-    def _unequal_work(self) -> list[str]:
-        return [
-            f"the run {run.trial.key} did other work than the first run of {run.trial.workload}"
-            for run in self._view.runs
-            if run.status is Status.OK and run.check != self._checks.get((run.trial.suite, run.trial.workload), "")
-        ]
 
 
 def _read(reader: OutputReader, answer: AgentAnswer, *, shortened: bool) -> Measured:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 
 from swapstone.core.comparison.cells import Group
 from swapstone.core.comparison.outputs import Variation, variations
-from swapstone.core.comparison.run_table import Ints, RunTable, as_table
+from swapstone.core.comparison.run_table import RunTable, as_table
 from swapstone.core.model import DIRECTION_RULES, Copy, Experiment, Run, WireError
 from swapstone.core.model.closing import Closing
 from swapstone.core.plan import variants
@@ -22,6 +22,7 @@ from swapstone.core.report.topics.output_parts import (
     PartOfSide,
 )
 from swapstone.core.session.pattern_limit import SlowPatternError, limited_patterns
+from swapstone.core.stats import Ints
 from swapstone.core.wire.agent_answer import AgentAnswer
 from swapstone.core.wire.kept_answer import decode_kept, restored
 from swapstone.core.wire.own_program_output import STDERR, STDOUT, Part, parts_of, without_metrics, without_name

@@ -25,6 +25,9 @@ from swapstone.core.stats.signed_rank import (
     log_ratios,
 )
 from swapstone.core.stats.summary import (
+    Floats,
+    Ints,
+    Mask,
     binomial_tail,
     common_level,
     dependence_p_value,
@@ -43,9 +46,12 @@ from swapstone.core.stats.summary import (
 __all__ = [
     "LOG_QUANTUM",
     "AverageEffect",
+    "Floats",
     "Inference",
     "Interval",
+    "Ints",
     "KnownCentre",
+    "Mask",
     "MeanOfMeans",
     "PooledEstimate",
     "PredecessorTest",

@@ -18,12 +18,9 @@ from collections.abc import Sequence
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
 from swapstone.core.stats.signed_rank import Interval
-from swapstone.core.stats.summary import median
-
-Floats = NDArray[np.float64]
+from swapstone.core.stats.summary import Floats, median
 
 _NORMAL = statistics.NormalDist()
 

@@ -28,10 +28,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from swapstone.core.stats.summary import median
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from swapstone.core.stats.summary import Floats, Ints, Mask, median
 
 DRAWS = 1000
 DRAW_SEED = 1949
@@ -143,7 +140,7 @@ class RunOrder:
             share=float((self.previous != self.order)[codes < 4].mean()),
         )
 
-    def randomised_p_value(self, scores: Floats, valid: NDArray[np.bool_], a: int, b: int) -> float:
+    def randomised_p_value(self, scores: Floats, valid: Mask, a: int, b: int) -> float:
         """Return the p-value of T of the scores over new draws of the orders: normal, and not below the share of the draws.
 
         Args:

@@ -20,9 +20,8 @@ from typing import ClassVar, TypeAlias
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
-Integers = NDArray[np.int64]
+from swapstone.core.stats.summary import Floats, Ints
 
 FULL_LIMIT = 256
 """Up to this number of values all sums (33 thousand) are sorted; above, they are counted and selected without storing."""
@@ -44,7 +43,7 @@ class PairSums:
         values: shape (n,), n >= 1, in any order, magnitudes below 2**61.
     """
 
-    def __init__(self, values: Integers) -> None:
+    def __init__(self, values: Ints) -> None:
         self.values = np.sort(values.astype(np.int64))
         self.count = self.values.size * (self.values.size + 1) // 2
         self._few = self.values.size <= FULL_LIMIT
@@ -103,7 +102,7 @@ class PairSums:
                 self.at_most((low + high) // 2)
         return high
 
-    def _between(self, low: int, high: int) -> Integers:
+    def _between(self, low: int, high: int) -> Ints:
         """Return every sum in (low, high], unsorted."""
         index = np.arange(self.values.size)
         start = np.maximum(np.searchsorted(self.values, low - self.values, side="right"), index)
@@ -112,25 +111,23 @@ class PairSums:
         first = np.repeat(index, lengths)
         steps = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
         second = np.repeat(start, lengths) + steps
-        sums: Integers = self.values[first] + self.values[second]
+        sums: Ints = self.values[first] + self.values[second]
         return sums
 
 
 @functools.lru_cache(maxsize=_SORTED)
-def _sorted_sums(values: bytes) -> Integers:
+def _sorted_sums(values: bytes) -> Ints:
     """Return all M sums of n values in their bytes, sorted, shape (M,)."""
     numbers = np.frombuffer(values, dtype=np.int64)
     first, second = _pairs(numbers.size)
-    sums: Integers = np.sort(numbers[first] + numbers[second])
+    sums: Ints = np.sort(numbers[first] + numbers[second])
     return sums
 
 
 @functools.lru_cache(maxsize=_SORTED)
-def _pairs(n: int) -> tuple[Integers, Integers]:
+def _pairs(n: int) -> tuple[Ints, Ints]:
     return np.triu_indices(n)
 
-
-Floats = NDArray[np.float64]
 
 EXACT_LIMIT = 200
 """T is exact up to this number of pairs; above, normal with a continuity correction (its tails are slightly heavy: conservative)."""

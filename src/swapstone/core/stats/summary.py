@@ -10,6 +10,10 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Mask = NDArray[np.bool_]
+
 
 def run_value(values: Sequence[float]) -> float:
     """Reduce the values that one run measured of one metric to the run's value: their median.
@@ -30,7 +34,7 @@ def run_value(values: Sequence[float]) -> float:
     return float(statistics.median(values))
 
 
-def median(values: NDArray[np.int64] | NDArray[np.float64]) -> float:
+def median(values: Ints | Floats) -> float:
     """Return the median of at least one value.
 
     `numpy.median` imports masked arrays when it is first called, a tenth of the time that `swapstone show` takes.
@@ -41,7 +45,7 @@ def median(values: NDArray[np.int64] | NDArray[np.float64]) -> float:
     return middle
 
 
-def distinct(values: NDArray[np.int64]) -> NDArray[np.int64]:
+def distinct(values: Ints) -> Ints:
     """Return the different values, ascending. `numpy.unique` without their counts imports masked arrays, as `numpy.median` does."""
     return np.unique(values, return_counts=True)[0]
 
@@ -89,7 +93,7 @@ def equal_shares_p_value(hits: int, trials: int, other_hits: int, other_trials: 
     return min(1.0, math.fsum(math.exp(each) for each in chances if each <= most))
 
 
-def dependence_p_value(values: NDArray[np.float64]) -> float:
+def dependence_p_value(values: Floats) -> float:
     """Test whether neighbours in time are correlated: the rank von Neumann ratio (Bartels 1982), one-sided.
 
     The ratio of squared successive rank differences to the ranks' variance is about 2 for independent values, and smaller
@@ -180,8 +184,6 @@ def common_level(p_values: Sequence[float], rate: float) -> float:
     """
     return rate * (max(rejections(p_values, rate), 1) / len(p_values))
 
-
-Floats = NDArray[np.float64]
 
 RESOLUTION = 4096
 """Sum of the rounded magnitudes. 200 equal ones are 20 units each; the rounding errors of their sum are 1.4 % of its deviation."""

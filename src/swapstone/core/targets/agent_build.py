@@ -1,9 +1,13 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Compiles the agent and other programs from their C sources, and caches them; finds the agent that a wheel carries."""
+"""Compiles the agent and other programs from their C sources, and caches them; finds the agent that a wheel carries.
+
+One is the plugin of QEMU's code generator (native/plugin), which observes the instructions of a virtual machine.
+"""
 
 from __future__ import annotations
 
 import errno
+import functools
 import hashlib
 import os
 import subprocess
@@ -184,3 +188,41 @@ def _run(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
         ) from error
     except subprocess.TimeoutExpired as error:
         raise UserError(f"{command[0]} took more than {_COMPILER_TIMEOUT_S} s to build the agent.") from error
+
+
+_FLAGS = ("-std=gnu11", "-O2", "-Wall", "-Wextra", "-shared", "-fPIC", "-fvisibility=hidden")
+
+
+def _sources() -> tuple[Path, ...]:
+    return tuple(sorted((share_dir() / "native" / "plugin").glob("*.[ch]")))
+
+
+def build_plugin(directory: Path, compiler: str = "cc") -> Path:
+    """Compile the plugin for this machine, or return it from the cache; as `build_agent`."""
+    return build_native("swapstone-plugin.so", _sources(), directory, (compiler, *_FLAGS))
+
+
+_built = functools.cache(build_plugin)
+
+
+@functools.cache
+def plugin_digest() -> bytes:
+    """Return a digest of the plugin's sources."""
+    return hashlib.sha256(b"".join(source.read_bytes() for source in _sources())).digest()
+
+
+def plugin_option(out: Path, *words: str) -> tuple[str, ...]:
+    """Return QEMU's arguments that load the plugin, which is compiled first.
+
+    Args:
+        out: the file that it writes.
+        words: its other arguments (native/plugin/plugin.c).
+
+    Raises:
+        UserError: it can't be compiled.
+    """
+    place = cache_dir() / "agents", os.environ.get("CC") or "cc"
+    plugin = _built(*place)
+    if not plugin.exists():
+        plugin = build_plugin(*place)
+    return ("-plugin", ",".join(word.replace(",", ",,") for word in (str(plugin), f"out={out}", *words)))

@@ -324,9 +324,8 @@ class Target(Closing):
         del experiment, need_system
 
     @classmethod
-    def left_out_levels(cls, experiment: Experiment) -> Iterator[str]:
+    def left_out_levels(cls, _experiment: Experiment) -> Iterator[str]:
         """Yield a sentence for each level that targets of this class leave out of an experiment that they accept."""
-        del experiment
         yield from ()
 
     def try_levels(self, factor: str, levels: Sequence[str]) -> None:

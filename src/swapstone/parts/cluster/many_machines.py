@@ -18,7 +18,7 @@ from swapstone.core.model.run_sharing import RunSharing
 from swapstone.core.model.safe_text import safe_excerpt
 from swapstone.core.record.validation import experiment_problem, passes_problem
 from swapstone.core.run.prepare import check_levels, prepare
-from swapstone.core.run.trial_specs import TrialSpecs
+from swapstone.core.run.trials_ahead import TrialSpecs
 from swapstone.core.session.experiment import check_experiment, start
 from swapstone.core.session.machines import check_sharing, open_experiment_target
 from swapstone.core.session.option_values import duration_seconds, format_duration

@@ -35,9 +35,9 @@ from swapstone.parts.cluster.content_store import (
     put_run,
     put_trial,
 )
-from swapstone.parts.vm.machine.machine_runner import MachineRunner
 from swapstone.parts.vm.machine.qemu import GuestEnd, GuestRun, Limits
 from swapstone.parts.vm.machine.run_cache import NamedRun
+from swapstone.parts.vm.machine.snapshot import MachineRunner
 from swapstone.parts.vm.machine.vm_target import VmTarget
 
 MOST_WORKERS = 4096

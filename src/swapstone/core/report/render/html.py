@@ -21,7 +21,6 @@ from swapstone.core.report.document import (
     Document,
     ForestPlot,
     Item,
-    Mark,
     ResultGroup,
     ResultRow,
     ResultTable,
@@ -92,11 +91,6 @@ def _as_results(plot: ForestPlot) -> ResultTable:
     )
 
 
-def _verdicts(table: ResultTable) -> tuple[tuple[Mark, int], ...]:
-    """Return the marks of a table's rows with their numbers, the most frequent first."""
-    return tuple(Counter(each.row.mark for each in table.rows).most_common())
-
-
 def _unbroken(text: str) -> str:
     """Keep numbers and their units on one line."""
     return _UNIT.sub("\\1\N{NO-BREAK SPACE}\\2", text)
@@ -133,7 +127,7 @@ def template(name: str) -> jinja2.Template:
             # Then names need more room on a narrow page, where they stand beside each cell.
             "has_long_names": lambda table: any(len(column.name) > _LONG_NAME for column in table.columns[1:]),
             "as_results": _as_results,
-            "verdicts": _verdicts,
+            "verdicts": lambda table: Counter(each.row.mark for each in table.rows).most_common(),
             "class": html_plots.css_class,
         }
     )

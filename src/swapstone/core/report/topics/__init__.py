@@ -10,7 +10,6 @@ from swapstone.core.report.topics.comparisons import COMPARISONS
 from swapstone.core.report.topics.factorial import FACTORIAL
 from swapstone.core.report.topics.lists import ENVIRONMENT, FAILED_TRIALS, FAILURE_RATES, LINK_LAYOUTS, NULL_RESULTS
 from swapstone.core.report.topics.output_parts import OUTPUT_PARTS
-from swapstone.core.report.topics.result_rows import RESULTS
 from swapstone.core.report.topics.topic import Topic
 from swapstone.core.report.topics.trade_off import TRADE_OFF
 
@@ -20,7 +19,6 @@ _OWN = (
     TRADE_OFF,
     FACTORIAL,
     COMPARISONS,
-    RESULTS,
     NULL_RESULTS,
     LINK_LAYOUTS,
     FAILURE_RATES,

@@ -64,9 +64,8 @@ def failed_trials(context: ReportContext, analysis: Analysis) -> tuple[Section, 
     )
 
 
-def environment(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:
+def environment(context: ReportContext, _analysis: Analysis) -> tuple[Section, ...]:
     """Return the machine, the tools and the programs of an experiment; nothing without facts. A brief report leaves it out."""
-    del analysis
     seal = (("digest of the record", context.seal_digest),) if context.seal_digest else ()
     facts = Facts(pairs=(*context.facts, *seal))
     return (Section(title="Environment", blocks=(facts,), brief=False),) if facts.pairs else ()
@@ -84,9 +83,8 @@ _KINDS = (("timed out", "timed_out"), ("crashed", "crashed"), ("otherwise", "oth
 _Row = tuple[FailureRates, Variant, FailureCounts]
 
 
-def sections(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:
+def sections(_context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:
     """Return a section with a row for each variant of each workload that has failed or refused runs; none where no run failed."""
-    del context
     found = shown(analysis)
     if not found:
         return ()

@@ -96,9 +96,8 @@ def note(parts: OutputParts) -> str:
     return f"Of the outputs, {number} {vary}, {how}: --all prints where."
 
 
-def sections(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:
+def sections(context: ReportContext, _analysis: Analysis) -> tuple[Section, ...]:
     """Return a section with a row for each part; none where no output varies. A brief report leaves it out."""
-    del analysis
     found = context.piece(NAME, tuple)
     if not found:
         return ()

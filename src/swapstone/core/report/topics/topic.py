@@ -12,9 +12,8 @@ from swapstone.core.report.context import ReportContext
 from swapstone.core.report.document import Section
 
 
-def nothing(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:
+def nothing(_context: ReportContext, _analysis: Analysis) -> tuple[Section, ...]:
     """Return no section: of a topic that only a page has, or that a page has in another form."""
-    del context, analysis
     return ()
 
 

@@ -10,10 +10,11 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from swapstone.core.comparison.findings import wall_clock_caveats
-from swapstone.core.comparison.run_table import ABSENT, OK, Floats, Ints, Mask, Runs, RunTable, as_table
+from swapstone.core.comparison.rows import wall_clock_caveats
+from swapstone.core.comparison.run_table import ABSENT, OK, Runs, RunTable, as_table
 from swapstone.core.model import Caveat, CaveatKind, Experiment
 from swapstone.core.model.frozen_struct import FrozenStruct
+from swapstone.core.stats import Floats, Ints, Mask
 
 Readings = tuple[float, float]
 """The lowest and the highest value of some readings."""
@@ -132,9 +133,8 @@ _COLDEST, _LARGEST = -273_150, 2**53
 
 
 @wall_clock_caveats
-def check(experiment: Experiment, table: RunTable) -> Iterator[Caveat]:
+def check(_experiment: Experiment, table: RunTable) -> Iterator[Caveat]:
     """Yield the caveats."""
-    del experiment
     for find in (_emulated, _lost, _throttled, _drifted):
         yield from find(table)
 

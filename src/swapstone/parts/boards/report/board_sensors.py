@@ -38,17 +38,15 @@ _SENSORS = (
 )
 
 
-def sensor_context(view: RecordView, description: Description) -> PartContext:
+def sensor_context(view: RecordView, _description: Description) -> PartContext:
     """Return what a board's sensors showed, and the lowest and highest clock rate in MHz; nothing of a record on the virtual clock."""
-    del description
     found = None if view.experiment.virtual else board_sensors(view.runs)
     pieces = {_PIECE: found, "clock-rate": found and found.range_of("frequency")}
     return PartContext(pieces={name: piece for name, piece in pieces.items() if piece is not None})
 
 
-def sections(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:
+def sections(context: ReportContext, _analysis: Analysis) -> tuple[Section, ...]:
     """Return a section where a board's sensors were read; none for other records. A brief report leaves it out."""
-    del analysis
     if (sensors := context.piece(_PIECE, BoardSensors)) is None:
         return ()
     points = sensors.points

@@ -6,9 +6,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from swapstone.core.model.architectures import find_architecture
-from swapstone.parts.vm.artifacts.libc_image import LibcImageRequest, build_libc_image
-from swapstone.parts.vm.machine.boot_image import VmImage
+from swapstone.parts.vm.artifacts.libc_files import LibcImageRequest, build_libc_image
 from swapstone.parts.vm.machine.emulator import EmulatedMachine
+from swapstone.parts.vm.machine.qemu import VmImage
 
 BOARD_PROGRAMS = ("busybox", "zlib", "dropbear")
 BOARD_MODULES = ("virtio_pci", "virtio_net", "lz4", "zstd", "zram")

@@ -19,9 +19,8 @@ from swapstone.core.model.safe_text import safe_excerpt
 from swapstone.core.model.temporary_folder import TemporaryFolder
 from swapstone.parts.boards.targets.board import BoardFolder
 from swapstone.parts.boards.targets.ssh_target import SshTarget
-from swapstone.parts.vm.machine.boot_image import VmImage
 from swapstone.parts.vm.machine.emulator import BARE, EmulatedMachine, find_emulator
-from swapstone.parts.vm.machine.qemu import last_lines
+from swapstone.parts.vm.machine.qemu import VmImage, last_lines
 
 _ALIAS = "swapstone-virtual-board"
 _KIND = b"\0\0\0\x0bssh-ed25519"

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Build memory allocators: once per C library, from pinned sources, as one object for dynamic and static programs."""
+"""Build memory allocators: once per C library, from pinned sources, as one object for dynamic and static programs.
+
+A shared object of the user is preloaded if the C library and the processor that it was built for are those of the program.
+"""
 
 from __future__ import annotations
 
@@ -17,15 +20,65 @@ import msgspec
 
 from swapstone.core.artifacts.cache_folder import locked, new_folder, sha256_of
 from swapstone.core.artifacts.tool_versions import compiler_identity
-from swapstone.core.factors import Recipe
-from swapstone.core.model import UnavailableError, refuse
+from swapstone.core.factors import ProgramFacts, Recipe, read_facts
+from swapstone.core.model import UnavailableError, UserError, refuse
 from swapstone.core.model.directories import cache_dir
 from swapstone.parts.build.artifacts.build_command import link_kernel_headers, run_build
 from swapstone.parts.build.artifacts.cross_compilers import cross_command, cross_compiler
-from swapstone.parts.build.artifacts.elf_compatibility import check_preloadable
 from swapstone.parts.build.artifacts.upstream_sources import Source, fetch, read_lock, unpack
 from swapstone.parts.build.build import Build
 from swapstone.parts.build.factors.allocator import DEFAULT
+from swapstone.parts.build.factors.build_facts import BuildFacts
+
+
+def object_libc(facts: ProgramFacts) -> str | None:
+    """Return the C library that a shared object was built for; None if unknown."""
+    names = [name.rsplit("/", 1)[-1] for name in facts.needed]
+    if "libc.so.6" in names or any(version.startswith("GLIBC_") for version in facts.of(BuildFacts).versions):
+        return "glibc"
+    if any(name == "libc.so" or name.startswith(("libc.musl-", "ld-musl-")) for name in names):
+        return "musl"
+    return None
+
+
+def check_preloadable(recipe: Recipe) -> None:
+    """Check that the shared object named as a recipe's allocator can be preloaded into its programs.
+
+    Raises:
+        UnavailableError: it was built for another C library or processor, or the program is static.
+        UserError: it does not exist.
+    """
+    path = recipe.of(Build).allocator
+    facts = read_facts(Path(path))
+    if facts is None:
+        raise UserError(f"{path} does not exist any more, or can't be read as a shared object.")
+    own = read_facts(Path("/proc/self/exe").resolve())
+    assert own is not None
+    libc, machine, made_for = recipe.of(Build).libc, _processor(own), object_libc(facts)
+    builder = {"glibc": "cc", "musl": "musl-gcc"}.get(libc, "that library's compiler")
+    refuse(
+        (
+            recipe.of(Build).linking == "static",
+            f"{path} can't be preloaded into a static program.",
+            "Compare it with linking=dynamic.",
+        ),
+        (
+            _processor(facts) != machine,
+            f"{path} is for {_processor(facts)}-bit; programs on this machine are {machine}-bit.",
+            "Build it for this processor.",
+        ),
+        (
+            made_for not in {None, libc},
+            f"{path} was built for {made_for}, so a program on {libc} can't load it.",
+            f"Build it with {builder}, or compare with libc={made_for}.",
+        ),
+        kind=UnavailableError,
+    )
+
+
+def _processor(facts: ProgramFacts) -> str:
+    return f"{facts.machine} {facts.of(BuildFacts).bits}"
+
 
 SHARED = "allocator.so"
 OBJECT = "allocator.o"

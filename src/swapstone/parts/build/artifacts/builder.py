@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""How the programs of variants are built: the contract `Builder`, by compilers and by packages."""
+"""How the programs of variants are built: the contract `Builder`, by compilers and by packages.
+
+Machines that don't have the loader and the shared objects of a C library get copies: programs are linked to use those in a folder there.
+"""
 
 from __future__ import annotations
 
@@ -11,22 +14,23 @@ from pathlib import Path
 import msgspec
 
 from swapstone.core.artifacts.program_size import SIZE_METRICS
-from swapstone.core.artifacts.tool_versions import compiler_version, loader_version
+from swapstone.core.artifacts.tool_versions import compiler_version, first_line, loader_version
 from swapstone.core.factors import Recipe
-from swapstone.core.model import Copy, UserError, Variant
+from swapstone.core.model import Copy, UnavailableError, UserError, Variant
 from swapstone.core.model.architectures import find_architecture
 from swapstone.core.record import Artifact
 from swapstone.core.run.builder import Builder
-from swapstone.core.run.declared_program import artifact_of
+from swapstone.core.run.subject import artifact_of
 from swapstone.core.run.variant_program import Program
 from swapstone.core.targets import Target
 from swapstone.parts.build.artifacts.allocators import allocator_tools
-from swapstone.parts.build.artifacts.carried_c_library import carried_c_library, linked_for_folder, needs_c_library
+from swapstone.parts.build.artifacts.cross_compilers import CROSS_COMPILERS, cross_compiler, musl_specs
 from swapstone.parts.build.artifacts.libraries import parse_libraries
-from swapstone.parts.build.artifacts.own_toolchain import own_tools
+from swapstone.parts.build.artifacts.own_toolchain import installed_musl, own_tools
 from swapstone.parts.build.artifacts.recipe_resolution import check_recipe, resolve_recipe
+from swapstone.parts.build.artifacts.sdk_files import loader_of
 from swapstone.parts.build.artifacts.servers import load_generator_identity
-from swapstone.parts.build.artifacts.toolchain import check_compiler
+from swapstone.parts.build.artifacts.toolchain import check_compiler, cross_prefix
 from swapstone.parts.build.artifacts.workload_build import (
     BASE_RECIPE,
     EMPTY_AS_VARIED,
@@ -36,6 +40,69 @@ from swapstone.parts.build.artifacts.workload_build import (
     c_library_version,
 )
 from swapstone.parts.build.build import Build
+
+_OF_GLIBC = ("libc.so.6", "libm.so.6", "libpthread.so.0", "libdl.so.2", "librt.so.1", "libgcc_s.so.1")
+
+
+def needs_c_library(recipe: Recipe) -> bool:
+    """Return whether programs of a recipe need a loader and shared objects."""
+    return bool(recipe.of(Build).command) and recipe.of(Build).linking != "static"
+
+
+def carried_c_library(recipe: Recipe, notify: Callable[[str], None]) -> tuple[str, dict[str, Path]]:
+    """Return the C library with which a recipe's dynamic programs run on a machine that does not have it.
+
+    Args:
+        recipe: resolved.
+        notify: called with a line for the user before a download.
+
+    Returns:
+        The name of its loader, and files of this machine by their names: the loader and shared objects.
+
+    Raises:
+        UnavailableError: its files are not known, or not installed.
+        UserError: musl of another architecture can't be fetched.
+    """
+    machine = recipe.architecture or os.uname().machine
+    if recipe.of(Build).libc not in {"glibc", "musl"} or recipe.of(Build).float_abi or machine not in CROSS_COMPILERS:
+        raise UnavailableError(
+            f"The shared objects of {recipe.of(Build).libc} can't be carried to another machine.",
+            "Add --hold linking=static.",
+        )
+    loader = Path(loader_of(CROSS_COMPILERS[machine], recipe.of(Build).libc)).name
+    if recipe.of(Build).libc == "musl":
+        return loader, {loader: _musl(recipe, notify)}
+    files: dict[str, Path] = {}
+    for name in (loader, *_OF_GLIBC):
+        path = Path(first_line([f"{cross_prefix(recipe.architecture)}gcc", f"-print-file-name={name}"]))
+        if path.is_absolute() and path.is_file():
+            files[name] = path.resolve()
+    if missing := {loader, "libc.so.6"} - files.keys():
+        raise UnavailableError(f"The shared objects of glibc for {machine} are not installed: {min(missing)}.")
+    return loader, files
+
+
+def _musl(recipe: Recipe, notify: Callable[[str], None]) -> Path:
+    if recipe.architecture:
+        cross = cross_compiler(recipe.architecture)
+        specs = musl_specs(cross.name, cross.musl, cross.prefix, notify)
+        return specs.parent / "lib" / cross.musl / "libc.so"
+    loader = installed_musl().loader
+    if not loader:
+        raise UnavailableError("The loader of musl is not installed.", "On Debian: sudo apt-get install musl")
+    return Path(loader).resolve()
+
+
+def linked_for_folder(recipe: Recipe, loader: str, folder: str) -> Recipe:
+    """Return a recipe whose programs use the loader and shared objects of a folder.
+
+    Args:
+        recipe: resolved.
+        loader: its name there.
+        folder: absolute path on the machine that runs the programs, without commas.
+    """
+    flags = (f"-Wl,--dynamic-linker={folder}/{loader}", f"-Wl,-rpath,{folder}")
+    return recipe.changed(Build, ldflags=(*recipe.of(Build).ldflags, *flags))
 
 
 def base_recipe(architecture: str) -> Recipe:

@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from swapstone.core.factors.elf_file import read_facts
 from swapstone.core.factors.factor import Evidence, Level, ProgramFacts, Recipe, Stage
-from swapstone.core.factors.facts import read_facts
 from swapstone.core.model import refuse
 from swapstone.parts.build.build import Build
 from swapstone.parts.build.factors.build_facts import ALLOCATOR_SYMBOLS, BuildFacts

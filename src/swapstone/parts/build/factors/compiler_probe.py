@@ -12,7 +12,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from swapstone.core.factors.facts import read_facts
+from swapstone.core.factors.elf_file import read_facts
 from swapstone.core.model import FrozenStruct, UserError, refuse
 from swapstone.core.model.temporary_folder import TemporaryFolder
 from swapstone.parts.build.factors.build_facts import RECORD, BuildFacts

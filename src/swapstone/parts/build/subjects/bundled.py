@@ -12,9 +12,8 @@ import msgspec
 from swapstone.core.artifacts.built import Built
 from swapstone.core.factors import Recipe
 from swapstone.core.model import Copy, Source, Variant, Workload
-from swapstone.core.run.declared_program import BuiltProgram, whole_environment
 from swapstone.core.run.machine_config import probe_request, require_real_time
-from swapstone.core.run.subject import BuildContext
+from swapstone.core.run.subject import BuildContext, BuiltProgram, whole_environment
 from swapstone.core.run.variant_program import Program
 from swapstone.core.wire import TrialRequest
 from swapstone.parts.build.artifacts.link_layouts import environment_padding
@@ -50,9 +49,8 @@ class Bundled(BuiltProgram):
             return program
         return dataclasses.replace(program, links=self._links(variant, recipe, context))
 
-    def compile(self, variant: Variant, recipe: Recipe, context: BuildContext) -> Built:
+    def compile(self, variant: Variant, recipe: Recipe, _context: BuildContext) -> Built:
         """Compile and link the source with the harness."""
-        del context
         return build_workload(self.workload, recipe, relinked=variant.copy is Copy.RELINKED)
 
     def with_symbols(self, program: Program, folder: Path, *, like: str) -> Path | None:

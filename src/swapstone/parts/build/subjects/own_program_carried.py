@@ -17,9 +17,15 @@ from swapstone.core.model import OwnProgram, UserError, refuse
 from swapstone.core.model.cpio import Entry, file
 from swapstone.core.model.safe_text import safe
 from swapstone.core.targets.carried_files import CarriedFiles, check_place, check_room, room_bytes
-from swapstone.parts.build.artifacts.loader_cache import CACHE_PATH, CachedObject, encode_cache
 from swapstone.parts.build.artifacts.loader_files import read_dependencies
-from swapstone.parts.build.artifacts.program_closure import Closure, host_tree, resolve_closure
+from swapstone.parts.build.artifacts.program_closure import (
+    CACHE_PATH,
+    CachedObject,
+    Closure,
+    encode_cache,
+    host_tree,
+    resolve_closure,
+)
 
 MOST_FILES = 20_000
 MOST_INTERPRETERS = 4

@@ -16,7 +16,7 @@ from swapstone.core.record import record_format
 from swapstone.core.run.prepare import Prepared
 from swapstone.core.run.subject import TrialSpec
 from swapstone.core.targets import MachineConfig, Target
-from swapstone.core.targets.emulator_plugin import plugin_option
+from swapstone.core.targets.agent_build import plugin_option
 from swapstone.core.targets.observed_target import MachineRun, ObservedTarget
 from swapstone.core.wire import AgentAnswer, TrialRequest, decode_workload_report
 from swapstone.core.wire.kept_answer import raw_output

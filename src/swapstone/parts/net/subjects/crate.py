@@ -9,8 +9,7 @@ from typing import ClassVar
 from swapstone.core.artifacts.built import Built
 from swapstone.core.factors import Recipe
 from swapstone.core.model import Copy, Experiment, UnavailableError, Variant, refuse
-from swapstone.core.run.declared_program import BuiltProgram
-from swapstone.core.run.subject import BuildContext
+from swapstone.core.run.subject import BuildContext, BuiltProgram
 from swapstone.core.targets import Capabilities
 from swapstone.parts.net.artifacts.crates import build_bare, build_crate, require_crate
 from swapstone.parts.net.factors.netstack import NETSTACK, build_variables, missing_control, needs_system
@@ -46,9 +45,8 @@ class CrateProgram(BuiltProgram):
         stacks = {level.partition(":")[0] for level in experiment.levels_of(NETSTACK.name)}
         _require_once(tuple(sorted(stacks)) if self.workload.bare else None)
 
-    def compile(self, variant: Variant, recipe: Recipe, context: BuildContext) -> Built:
+    def compile(self, variant: Variant, _recipe: Recipe, context: BuildContext) -> Built:
         """Build with cargo. The recipe has no influence; a level of ``netstack`` may set options that are compiled in."""
-        del recipe
         level = dict(variant.applied).get(NETSTACK.name, "")
         reason = (needs_system(level) if self.workload.bare else "") or missing_control(level) or ""
         refuse(

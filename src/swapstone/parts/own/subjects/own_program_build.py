@@ -1,14 +1,18 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""A user's own program that is built from its sources for each variant, or carried to a machine without this one's files."""
+"""A user's own program that is built from its sources for each variant, or carried to a machine without this one's files.
+
+The programs that a build command starts decide whether compilers and flags can be read from the environment.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 import itertools
 import os
+import re
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
+from pathlib import Path, PurePath
 
 import msgspec
 
@@ -37,7 +41,6 @@ from swapstone.core.run.variant_program import Program
 from swapstone.core.targets import Capabilities, Target
 from swapstone.core.targets.carried_files import CarriedFiles
 from swapstone.core.wire import AgentAnswer, ProcessOutcome
-from swapstone.parts.build.artifacts.command_names import may_read_environment
 from swapstone.parts.build.artifacts.libraries import library_digests, with_libraries
 from swapstone.parts.build.artifacts.library_table import LIBRARIES
 from swapstone.parts.build.artifacts.link_layouts import environment_padding, with_layout_compiler
@@ -47,6 +50,63 @@ from swapstone.parts.build.build import Build
 from swapstone.parts.build.factors.build_facts import BuildFacts
 from swapstone.parts.build.factors.libc import LIBC
 from swapstone.parts.build.subjects.own_program_carried import carried_files, check_files, uncarried_arguments
+
+_ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\+?=")
+_OPERATORS = ";&|()\n"
+_WITHOUT_BUILD = {
+    *(
+        "cd",
+        "cp",
+        "mv",
+        "rm",
+        "mkdir",
+        "ln",
+        "echo",
+        "true",
+        "test",
+        "touch",
+        "chmod",
+        "install",
+        "sed",
+        "cat",
+        "printf",
+    ),
+    *("cc", "gcc", "clang", "c++", "g++", "clang++", "musl-gcc", "ld", "ar", "ranlib", "strip", "export", "set"),
+}
+_PLACEHOLDER = re.compile(r"\{[a-z_]+\}")
+
+
+def command_names(build: str) -> tuple[str, ...]:
+    """Return the names of the programs that a build command starts, without folders, in order.
+
+    Args:
+        build: for ``/bin/sh -c``. A command that can't be split into words is one name.
+    """
+    lexer = shlex.shlex(build.replace("\n", " ; "), posix=True, punctuation_chars=_OPERATORS)
+    lexer.whitespace_split = True
+    lexer.commenters = ""
+    names: list[str] = []
+    starts = True
+    try:
+        for word in lexer:
+            if set(word) <= set(_OPERATORS):
+                starts = True
+            elif (
+                starts and not _ASSIGNMENT.match(word) and word not in {"then", "do", "else", "if", "!", "env", "exec"}
+            ):
+                names.append(PurePath(word).name)
+                starts = False
+    except ValueError:
+        return (build,)
+    return tuple(names)
+
+
+def may_read_environment(build: str) -> bool:
+    """Return whether a build command starts anything but compilers and simple tools: e.g. make, cmake or a script.
+
+    Such a program can read ``CC``, ``CFLAGS`` and the others from the environment.
+    """
+    return any(name not in _WITHOUT_BUILD and not _PLACEHOLDER.fullmatch(name) for name in command_names(build))
 
 
 def wrong_library(recipe: Recipe, evidence: Evidence) -> str:

@@ -9,8 +9,7 @@ from swapstone.core.artifacts.built import Built
 from swapstone.core.factors import Recipe
 from swapstone.core.factors.factor import SOURCE_RECIPE
 from swapstone.core.model import UserError, Variant
-from swapstone.core.run.declared_program import BuiltProgram
-from swapstone.core.run.subject import BuildContext
+from swapstone.core.run.subject import BuildContext, BuiltProgram
 from swapstone.core.run.variant_program import Program
 from swapstone.parts.build.artifacts.servers import build_packaged
 from swapstone.parts.own.suites.server import Package
@@ -21,9 +20,8 @@ class Packaged(BuiltProgram):
 
     empty_programs = True
 
-    def base_recipe(self, variant: Variant, default: Recipe) -> Recipe:
+    def base_recipe(self, _variant: Variant, default: Recipe) -> Recipe:
         """Return the recipe for programs with a build system of their own."""
-        del variant
         return msgspec.structs.replace(SOURCE_RECIPE, architecture=default.architecture)
 
     def build(self, variant: Variant, recipe: Recipe, context: BuildContext) -> Program:
@@ -34,8 +32,7 @@ class Packaged(BuiltProgram):
             )
         return super().build(variant, recipe, context)
 
-    def compile(self, variant: Variant, recipe: Recipe, context: BuildContext) -> Built:
+    def compile(self, _variant: Variant, recipe: Recipe, _context: BuildContext) -> Built:
         """Build with the package's own build system."""
-        del variant, context
         assert isinstance(self.workload.origin, Package)
         return build_packaged(self.workload.origin.name, recipe)

@@ -2,6 +2,10 @@
 """Programs of images of a C library: built from pinned sources with an SDK, each once for its inputs. They contain no path or time.
 
 A finished program stays in the cache, so an interrupted build of an image continues with the next program.
+
+Images change third-party programs by patches for one C library and by settings. ``native/overlays`` has a folder for each program:
+``PROGRAM/config`` has settings for each C library, ``PROGRAM/LIBC/*.patch`` patches for one. A patch begins with lines ``Reason: ...`` and
+``Test: ...``. It is written against the pinned sources, so it must apply exactly.
 """
 
 from __future__ import annotations
@@ -24,10 +28,75 @@ from swapstone.core.model import FrozenStruct, UserError
 from swapstone.core.model.directories import cache_dir, share_dir
 from swapstone.parts.build.artifacts.build_command import build_environment, run_build, run_tool
 from swapstone.parts.build.artifacts.libraries import LOCK as LIBRARIES
-from swapstone.parts.build.artifacts.program_overlays import Patch, apply_patches, config_of, patches_of
 from swapstone.parts.build.artifacts.sdk import BuiltSdk
 from swapstone.parts.build.artifacts.servers import COMPANIONS
 from swapstone.parts.build.artifacts.upstream_sources import fetch, read_lock, unpack
+
+_FOLDER = "native/overlays"
+_FIELD = re.compile(r"^(Reason|Test): (.+)$", re.MULTILINE)
+
+
+class Patch(FrozenStruct, frozen=True, kw_only=True):
+    """A patch of a program.
+
+    Attributes:
+        name: of its file.
+        sha256: of its file.
+        reason: why the program needs it with this C library.
+        test: that shows its effect.
+    """
+
+    name: str
+    sha256: str
+    reason: str
+    test: str
+
+
+def config_of(program: str) -> str:
+    """Return the settings of a program, one a line; empty if it has none."""
+    path = share_dir() / _FOLDER / program / "config"
+    return path.read_text() if path.is_file() else ""
+
+
+def patches_of(program: str, libc: str) -> tuple[Patch, ...]:
+    """Return the patches of a program for a C library, in the order in which they are applied.
+
+    Raises:
+        UserError: one has no reason, or names no test.
+    """
+    return tuple(_read(path) for path in _paths(program, libc))
+
+
+def apply_patches(program: str, libc: str, tree: Path) -> None:
+    """Apply the patches of a program to a copy of its sources.
+
+    Raises:
+        UnavailableError: the command patch is not installed.
+        UserError: one does not apply.
+    """
+    for path in _paths(program, libc):
+        require_command("patch", f"Building {program} with {libc}", "patch")
+        command = ["patch", "-p1", "--fuzz=0", "--forward", "--silent", "--no-backup-if-mismatch", "-i", str(path)]
+        hint = "A patch belongs to the sources that the lock pins. Write it again for other ones."
+        run_tool(command, f"Applying {path.name} to the sources of {program}", hint=hint, folder=tree)
+
+
+def _paths(program: str, libc: str) -> list[Path]:
+    return sorted((share_dir() / _FOLDER / program / libc).glob("*.patch"))
+
+
+def _read(path: Path) -> Patch:
+    content = path.read_bytes()
+    fields = dict(_FIELD.findall(content.decode().partition("\n--- ")[0]))
+    if fields.keys() != {"Reason", "Test"}:
+        raise UserError(f"{path} does not begin with a reason and a test.", "Add lines: Reason: ... and Test: ...")
+    return Patch(
+        name=path.name,
+        sha256=hashlib.sha256(content).hexdigest(),
+        reason=fields["Reason"],
+        test=fields["Test"],
+    )
+
 
 LOCK = "native/image-programs.toml"
 

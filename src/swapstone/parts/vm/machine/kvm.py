@@ -15,8 +15,7 @@ from swapstone.core.model import UnavailableError, UserError
 from swapstone.core.model.directories import cache_dir, write_whole
 from swapstone.core.targets.agent_build import sha256_of
 from swapstone.core.wire import encode_plan_header
-from swapstone.parts.vm.machine.boot_image import VmImage
-from swapstone.parts.vm.machine.qemu import GuestEnd, Limits
+from swapstone.parts.vm.machine.qemu import GuestEnd, Limits, VmImage
 from swapstone.parts.vm.machine.run_cache import digest_of
 from swapstone.parts.vm.machine.run_output import decode_run
 from swapstone.parts.vm.machine.vm_target import VmOptions, VmTarget

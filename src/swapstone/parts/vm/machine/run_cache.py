@@ -13,7 +13,7 @@ import msgspec
 from swapstone.core.model import WireError
 from swapstone.core.model.directories import mark_used, write_whole
 from swapstone.core.model.safe_text import safe_excerpt
-from swapstone.core.targets.emulator_plugin import plugin_digest
+from swapstone.core.targets.agent_build import plugin_digest
 from swapstone.parts.vm.machine import qemu
 from swapstone.parts.vm.machine.qemu import GuestRun
 

@@ -4,26 +4,33 @@
 A machine is paused before it reads its order, while its first process runs a busy loop (native/guest/init.c). It continues as if it had
 not been saved, to the byte, so a snapshot is no input of a run. QEMU can save only machines whose clock may be wrong, so each snapshot
 is compared with a cold start (docs/virtual-machine-runs.md, "Saved machines").
+
+`MachineRunner` makes runs on this machine: it boots QEMU, or restores a snapshot where one can be saved.
 """
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import dataclasses
 import os
 import socket
+import threading
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from swapstone.core.artifacts.cache_folder import take_lock
 from swapstone.core.model import UserError
-from swapstone.core.model.directories import write_whole
-from swapstone.core.targets.agent_build import sha256_of
+from swapstone.core.model.directories import mark_used, write_whole
+from swapstone.core.targets.agent_build import is_whole, sha256_of
 from swapstone.core.wire import encode_plan_header
-from swapstone.parts.vm.machine import guest
+from swapstone.parts.vm.machine import guest, qemu
 from swapstone.parts.vm.machine.qemu import Guest, GuestEnd, GuestRun, LimitReached, Limits, Setup, boot
+from swapstone.parts.vm.machine.run_cache import digest_of
 
 _LOOK_S = 0.05
 _POLL_S = 0.002
@@ -270,3 +277,84 @@ def _saved_once(setup: Setup, limits: Limits, state: Path) -> GuestRun | None:
     if failed is None:
         write_whole(state.with_name(f"{state.name}.sha256"), sha256_of(state).encode())
     return failed
+
+
+_RUN_LOOK_S = 0.1
+_OF_A_TRIAL = frozenset({"order", "counts"})
+"""Inputs of a run that its snapshot does not have."""
+
+
+class MachineRunner:
+    """Makes runs; several threads may call it at once.
+
+    Args:
+        folder: of the snapshots.
+        limits: of each machine.
+        snapshots: whether machines are restored from a snapshot, where one can be saved.
+    """
+
+    def __init__(self, folder: Path, limits: Limits, *, snapshots: bool) -> None:
+        self._folder = folder
+        self._limits = limits
+        self._snapshots = snapshots
+        self._saved: set[Path] = set()
+        self._unsaved: set[Path] = set()
+        self._saving: collections.defaultdict[Path, threading.Lock] = collections.defaultdict(threading.Lock)
+        self._lock = threading.Lock()
+
+    def make(self, setup: Setup, inputs: Mapping[str, bytes]) -> GuestRun:
+        """Make a run, however it ends.
+
+        Args:
+            setup: emulator, machine, files and order.
+            inputs: of the same run, by `swapstone.parts.vm.machine.run_cache.run_inputs`.
+
+        Raises:
+            UserError: a snapshot can't be written.
+        """
+        machine, limits = setup.machine, self._limits
+        if not (self._snapshots and machine.is_saved):
+            return qemu.boot(setup, limits)
+        later = {*_OF_A_TRIAL, *(("received",) if machine.receives else ())}
+        state = self._folder / digest_of({name: value for name, value in inputs.items() if name not in later})
+        with self._lock:
+            saving = self._saving[state]
+        with saving:  # several trials may need the same snapshot: one of them saves it
+            if state not in self._unsaved and not self._is_whole(state) and (failed := self._save(setup, state)):
+                return failed
+            if state in self._unsaved:
+                return qemu.boot(setup, limits)
+        return restore(setup, limits, state)
+
+    def _save(self, setup: Setup, state: Path) -> GuestRun | None:
+        """Save a snapshot, unless another process of this machine does it meanwhile; return the run if it failed."""
+        try:
+            locks = state.parent.with_name("snapshot-locks")
+            locks.mkdir(parents=True, exist_ok=True)
+            lock = os.open(locks / state.name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise not_written(state.parent, error) from error
+        try:
+            while not take_lock(lock, locks / state.name, wait=False):
+                if self._limits.stop.wait(_RUN_LOOK_S):
+                    return GuestRun(end=GuestEnd.STOPPED, reason="it was stopped")
+            if self._is_whole(state):
+                return None
+            failed = save_checked(dataclasses.replace(setup, plugin=(), points=b""), self._limits, state)
+        except SnapshotError:  # the run is the same without a snapshot
+            self._unsaved.add(state)
+            return None
+        finally:
+            os.close(lock)
+        if failed is None:
+            self._saved.add(state)
+        return failed
+
+    def _is_whole(self, state: Path) -> bool:
+        """Return whether a snapshot exists and matches its digest; checked once."""
+        if state in self._saved:
+            return state.exists()
+        if whole := is_whole(state):
+            mark_used(state)
+            self._saved.add(state)
+        return whole

@@ -21,9 +21,8 @@ from swapstone.core.model.directories import cache_dir, write_whole
 from swapstone.core.model.regular_file import readable
 from swapstone.core.model.safe_text import safe
 from swapstone.core.model.temporary_folder import TemporaryFolder
-from swapstone.core.targets.agent_build import build_agent, sha256_of
+from swapstone.core.targets.agent_build import build_agent, plugin_option, sha256_of
 from swapstone.core.targets.carried_files import CarriedFiles, check_place, check_room, memory_for
-from swapstone.core.targets.emulator_plugin import plugin_option
 from swapstone.core.targets.observed_target import ObservedTarget
 from swapstone.core.targets.target import (
     DEFAULT_MACHINE,
@@ -44,15 +43,13 @@ from swapstone.parts.vm.factors.kernel import (
     why_ignored,
 )
 from swapstone.parts.vm.machine import guest, qemu
-from swapstone.parts.vm.machine.boot_image import BootImage, VmImage, build_init
 from swapstone.parts.vm.machine.emulator import EmulatedMachine, Emulator, find_emulator
 from swapstone.parts.vm.machine.file_pool import POOLS, Pool, encode_pool, pool_files
 from swapstone.parts.vm.machine.guest import GuestReport, block_of, find, placed, resolve
-from swapstone.parts.vm.machine.machine_runner import MachineRunner
-from swapstone.parts.vm.machine.qemu import GuestEnd, GuestRun, Limits, Setup
+from swapstone.parts.vm.machine.qemu import BootImage, GuestEnd, GuestRun, Limits, Setup, VmImage, build_init
 from swapstone.parts.vm.machine.run_cache import NamedRun, RunCache, RunSource, digest_of, run_inputs
 from swapstone.parts.vm.machine.run_output import TRIAL, check_run, decode_run
-from swapstone.parts.vm.machine.snapshot import QUIT, SLACK_MS
+from swapstone.parts.vm.machine.snapshot import QUIT, SLACK_MS, MachineRunner
 from swapstone.parts.vm.machine.task_counts import (
     mark_of,
     place_of_agent,

@@ -75,9 +75,8 @@ class _Row(NamedTuple):
     difference: float
 
 
-def counts_context(view: RecordView, description: Description) -> PartContext:
+def counts_context(view: RecordView, _description: Description) -> PartContext:
     """Return the counts of each run of an own program on the virtual clock, and why there are none."""
-    del description
     if not (view.experiment.virtual and view.experiment.own):
         return PartContext()
     found: _Runs = {}

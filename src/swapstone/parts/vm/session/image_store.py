@@ -32,7 +32,7 @@ from swapstone.parts.vm.artifacts.image_catalog import (
     find_machine_architecture,
 )
 from swapstone.parts.vm.artifacts.images import BuiltImage, ImageRequest, build_image
-from swapstone.parts.vm.artifacts.libc_image import (
+from swapstone.parts.vm.artifacts.libc_files import (
     IMAGE_FILE,
     INITRD_FILE,
     KERNEL_FILE,

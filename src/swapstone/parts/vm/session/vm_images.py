@@ -37,10 +37,9 @@ from swapstone.parts.vm.artifacts.image_catalog import (
 from swapstone.parts.vm.artifacts.images import MODULE_SOURCE, BuiltImage, ImageRequest, build_image, check_kernel_file
 from swapstone.parts.vm.artifacts.kernel_modules import build_module, module_source_name, read_module_file
 from swapstone.parts.vm.factors.kernel import KernelLevel, key_of, parse_kernel_level, split_kernel
-from swapstone.parts.vm.machine.boot_image import VmImage
 from swapstone.parts.vm.machine.emulator import MACHINE_MODELS, EmulatedMachine, check_awake, check_cpu, find_emulator
 from swapstone.parts.vm.machine.kvm import kvm_device_trouble, require_kvm
-from swapstone.parts.vm.machine.qemu import base_options
+from swapstone.parts.vm.machine.qemu import VmImage, base_options
 
 LIBRARIES = ("glibc", "libgcc", "musl")
 """The parts of an image that programs of our suites need."""

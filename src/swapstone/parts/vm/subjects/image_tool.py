@@ -9,9 +9,8 @@ import msgspec
 
 from swapstone.core.factors import PRIORITY, PRIORITY_VARIABLE, Recipe, Stage, find_factor
 from swapstone.core.model import Experiment, UnavailableError, Variant, Workload
-from swapstone.core.run.declared_program import DeclaredProgram
 from swapstone.core.run.machine_config import machine_config_for, probe_request, require_real_time
-from swapstone.core.run.subject import BuildContext, TrialSpec
+from swapstone.core.run.subject import BuildContext, DeclaredProgram, TrialSpec
 from swapstone.core.run.variant_program import Program
 from swapstone.core.targets import Capabilities, MachineConfig
 from swapstone.core.wire import TrialRequest
