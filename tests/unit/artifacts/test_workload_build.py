@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from swapstone.core.artifacts.program_size import sizes_of
-from swapstone.core.artifacts.tool_versions import loader_version, require_tools
-from swapstone.core.factors import Level, ProgramFacts, read_facts, recipe_of
+from swapstone.core.artifacts.tool_versions import loader_version
+from swapstone.core.factors import ProgramFacts, read_facts, recipe_of
 from swapstone.core.model import UnavailableError, UserError, Variant, Workload
 from swapstone.core.workloads import find_workload
 from swapstone.parts.build.artifacts import workload_build
@@ -89,8 +89,6 @@ def test_a_program_that_does_not_compile_is_a_user_error_with_the_compilers_word
 def test_a_missing_compiler_is_unavailable() -> None:
     with pytest.raises(UnavailableError, match="'no-such-cc' is not installed"):
         build_workload(STRLEN, GLIBC.changed(Build, command=("no-such-cc",)))
-    with pytest.raises(UnavailableError, match="libc=odd needs the command 'no-such-cc'"):
-        require_tools("libc", Level(name="odd", description="x", needs=("no-such-cc",), package="odd-tools"))
 
 
 @pytest.mark.slow

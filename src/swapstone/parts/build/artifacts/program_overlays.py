@@ -59,7 +59,7 @@ def apply_patches(program: str, libc: str, tree: Path) -> None:
         UserError: one does not apply.
     """
     for path in _paths(program, libc):
-        require_command("patch", f"Building {program} with {libc}", "patch")
+        require_command("patch", f"Building {program} with {libc}")
         command = ["patch", "-p1", "--fuzz=0", "--forward", "--silent", "--no-backup-if-mismatch", "-i", str(path)]
         hint = "A patch belongs to the sources that the lock pins. Write it again for other ones."
         run_tool(command, f"Applying {path.name} to the sources of {program}", hint=hint, folder=tree)

@@ -17,7 +17,6 @@ from pathlib import Path
 import msgspec
 
 from swapstone.core.artifacts.cache_folder import locked, new_folder, writable_folder
-from swapstone.core.artifacts.distribution_packages import require_command
 from swapstone.core.artifacts.placeholders import fill
 from swapstone.core.artifacts.tool_versions import compiler_version
 from swapstone.core.model import FrozenStruct, UserError
@@ -46,7 +45,7 @@ class ImageProgram(msgspec.Struct, frozen=True):
         needs: programs that are built before it.
         folder: of the sources in the archive.
         version: where the lock's version is of the package that carries it.
-        build_tools: pairs (command, package) of what runs on this machine while it is built, beside a compiler and make.
+        build_tools: commands that run on this machine while it is built, beside a compiler and make.
     """
 
     name: str
@@ -55,7 +54,7 @@ class ImageProgram(msgspec.Struct, frozen=True):
     needs: tuple[str, ...] = ()
     folder: str = "."
     version: str = ""
-    build_tools: tuple[tuple[str, str], ...] = ()
+    build_tools: tuple[str, ...] = ()
 
 
 _SETTINGS = (
@@ -91,7 +90,7 @@ PROGRAMS: dict[str, ImageProgram] = {
             # The generators of its parser run on this machine; the two generated files are the library and the shell.
             command="make -f main.mk TOP=. BCC=cc TCC=cc NAWK=awk OPTS= sqlite3.c shell.c\nmkdir -p {out}/bin\n"
             "{cc} {cflags} -DSQLITE_THREADSAFE=0 -DSQLITE_OMIT_LOAD_EXTENSION -DHAVE_USLEEP=1 -o {out}/bin/sqlite3 shell.c sqlite3.c -lm",
-            build_tools=(("tclsh", "tcl"),),
+            build_tools=("tclsh",),
         ),
         ImageProgram(
             name="lua",
@@ -151,17 +150,6 @@ class BuiltProgram(FrozenStruct, frozen=True, kw_only=True):
     def root(self) -> Path:
         """The folder of the installed files."""
         return _home(self.key) / _INSTALLED
-
-
-def check_build_tools(names: tuple[str, ...]) -> None:
-    """Check that this machine has the commands with which programs are built, so that a missing one is an error before any download.
-
-    Raises:
-        UnavailableError: one is missing; the hint names its package.
-    """
-    for name in names:
-        for command, package in PROGRAMS[name].build_tools:
-            require_command(command, f"Building {name}", package)
 
 
 def fetch_sources(names: tuple[str, ...], notify: Callable[[str], None]) -> None:

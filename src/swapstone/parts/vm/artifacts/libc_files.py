@@ -12,6 +12,7 @@ from pathlib import Path
 import msgspec
 
 from swapstone.core.artifacts.cache_folder import locked, writable_folder
+from swapstone.core.artifacts.distribution_packages import missing_programs
 from swapstone.core.model import UnavailableError
 from swapstone.core.model.architectures import ARCHITECTURES, find_architecture
 from swapstone.core.model.directories import cache_dir
@@ -22,7 +23,6 @@ from swapstone.parts.vm.artifacts.image_programs import (
     PROGRAMS,
     BuiltProgram,
     build_program,
-    check_build_tools,
     fetch_sources,
 )
 from swapstone.parts.vm.artifacts.libc_check import ObservedFile, observe_files
@@ -62,8 +62,11 @@ def check_libc_files(architecture: str, libc: str, compiler: str, programs: tupl
         UserError: a name is unknown.
         UnavailableError: a tool is missing; the hint names its package.
     """
+    if missing := missing_programs(
+        ("cc", "make", "patch", *(each for name in programs for each in PROGRAMS[name].build_tools))
+    ):
+        raise missing
     check_sdk(architecture, libc, compiler)
-    check_build_tools(programs)
 
 
 def make_libc_files(
