@@ -32,8 +32,11 @@ _OTHER_PROGRAMS = frozenset({"virtual_machine"})
 
 def agent_programs() -> tuple[str, ...]:
     """Return the programs of this machine that build its agent, by their names in `packages`; none if the wheel carries it."""
-    carried = share_dir() / "agents" / os.uname().machine / AGENT
-    return () if os.access(carried, os.X_OK) else (os.environ.get("CC") or "cc", "/usr/include/stdio.h")
+    return (
+        ()
+        if os.access(share_dir() / "agents" / os.uname().machine / AGENT, os.X_OK)
+        else (os.environ.get("CC") or "cc", "/usr/include/stdio.h")
+    )
 
 
 def agent_sources(top: Path | None = None) -> tuple[Path, ...]:
