@@ -22,8 +22,9 @@ from typing import Any
 
 from benchmarks.shared import number, parser_of, table
 
+from swapstone.core.artifacts.distribution_packages import missing_programs
 from swapstone.core.model import UserError
-from swapstone.parts.net.artifacts.crates import build_package, missing_rust
+from swapstone.parts.net.artifacts.crates import build_package
 
 PAIRS = (("lwip", "smoltcp"), ("smoltcp", "lwip"), ("smoltcp", "smoltcp"))
 _RUN_S = 600.0
@@ -69,8 +70,8 @@ def build() -> Path:
     Raises:
         SystemExit: it does not build.
     """
-    if trouble := missing_rust():
-        raise SystemExit(f"unavailable: {' '.join(trouble)}")
+    if missing := missing_programs(("cargo", "rustc")):
+        raise SystemExit(f"unavailable: {missing}")
     print("Building swapstone-net-virtual", file=sys.stderr)
     try:
         return build_package("swapstone-net-virtual").path

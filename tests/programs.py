@@ -18,15 +18,12 @@ import pytest
 PACKAGES = Path(__file__).parents[1] / "packages"
 
 BESIDE: Mapping[str, str] = {
-    **dict.fromkeys(("addr2line", "ar", "c++filt", "nm", "objcopy", "objdump", "readelf", "strip"), "binutils"),
+    **dict.fromkeys(("addr2line", "ar", "c++filt", "ld", "nm", "objdump", "readelf", "strip"), "binutils"),
     **dict.fromkeys(("arm-linux-gnueabihf-as", "arm-linux-gnueabihf-objcopy"), "gcc-arm-linux-gnueabihf"),
     "arm-linux-gnueabihf-readelf": "gcc-arm-linux-gnueabihf",
     "clang++": "clang",
     **dict.fromkeys(("gcc", "gcov"), "gcc"),
     **dict.fromkeys(("qemu-aarch64", "qemu-x86_64"), "qemu-user"),
-    "qemu-system-arm": "qemu-system-arm",
-    "rustc": "rustc-web",
-    "ssh-keygen": "openssh-client",
 }
 """The packages of programs that are not the probe of a line of `packages`, and that come with a package there."""
 
@@ -39,7 +36,6 @@ EVERYWHERE = (
         "nice",
         "readlink",
         "script",
-        "setpriv",
         "sh",
         "sha256sum",
         "sleep",
@@ -67,7 +63,7 @@ def listed() -> Mapping[str, str]:
     """Return the package of each program that `packages` has as a probe; of several, the first."""
     lines = [line.split() for line in PACKAGES.read_text().splitlines() if line and not line.startswith("#")]
     probes = {words[2]: words[1].partition("|")[0] for words in lines}
-    return {probe: package for probe, package in probes.items() if "/" not in probe and ":" not in probe}
+    return {probe.partition(":")[0]: package for probe, package in probes.items() if not probe.startswith(("/", "py:"))}
 
 
 def package_of(program: str) -> str | None:

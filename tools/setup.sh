@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 # Sourced by ./swapstone and ./test: makes .venv from a lock file and installs missing Debian packages.
-# Needs: $here, the repository's top. Call: setup python|run|test, each of which includes the one before.
+# Needs: $here, the repository's top. Call: setup python|run|test, each of which includes the one before; or setup_these PROGRAM...
 # Prints its steps on standard error, and each command before it runs as root; exits with 2 if the user must do something.
 # Every Python starts with -I or -P: otherwise a click.py in the current folder would run instead of the installed module.
 
@@ -68,20 +68,20 @@ setup_packages_done() {
 setup_has() {
     case $1 in
         py:*) "${SWAPSTONE_PYTHON:-python3}" -I -c "import ${1#py:}" >/dev/null 2>&1 ;;
-        rust:*) setup_rust "${1#rust:}" ;;
         rust-source) setup_rust_source ;;
         */*) for setup_file in $1; do [ -e "$setup_file" ] && return 0; done; return 1 ;; # a pattern
+        *:*) setup_lowest "${1%%:*}" "${1#*:}" ;;
         *) command -v "$1" >/dev/null 2>&1 ;;
     esac
 }
 
-# Check whether rustc has at least a version, such as 1.91.
-setup_rust() {
-    setup_version=$(rustc --version 2>/dev/null) || return 1
-    setup_version=${setup_version#rustc }
+# Check whether a command has at least a version, such as 1.91.
+setup_lowest() {
+    setup_version=$("$1" --version 2>/dev/null) || return 1
+    setup_version=${setup_version#"$1 "}
     setup_minor=${setup_version#*.}
-    [ "${setup_version%%.*}" -gt "${1%%.*}" ] 2>/dev/null && return 0
-    [ "${setup_version%%.*}" = "${1%%.*}" ] && [ "${setup_minor%%.*}" -ge "${1#*.}" ] 2>/dev/null
+    [ "${setup_version%%.*}" -gt "${2%%.*}" ] 2>/dev/null && return 0
+    [ "${setup_version%%.*}" = "${2%%.*}" ] && [ "${setup_minor%%.*}" -ge "${2#*.}" ] 2>/dev/null
 }
 
 # Whether Debian's Rust has its source. A Rust of rustup would not find that of the package: `rustup component add rust-src`.
@@ -95,7 +95,9 @@ setup_find_missing() {
     setup_missing='' setup_reasons=''
     while read -r setup_when setup_package setup_probe setup_why; do
         case $setup_what:$setup_when in
-            *:python | run:run | test:run | test:vm | test:server | test:test) ;;
+            *:"#"* | *:) continue ;;
+            programs:*) case " $setup_programs " in *" ${setup_probe%%:*} "*) ;; *) continue ;; esac ;;
+            *:python | run:run | test:run | test:use | test:test) ;;
             *) continue ;;
         esac
         setup_has "$setup_probe" && continue
@@ -151,6 +153,14 @@ setup_packages() {
         grep -F -- " $setup_package " "$here/packages" >&2
     done
     return 0
+}
+
+# Install the packages of programs, which have the names of their probes without a version: setup_these PROGRAM... It exits if one is
+# still missing.
+setup_these() {
+    setup_what=programs setup_programs=$*
+    setup_packages
+    [ -z "$setup_missing" ] || exit 2
 }
 
 setup_apt_wait_s=300

@@ -15,11 +15,11 @@ import pytest
 
 from swapstone.core.record import load
 from swapstone.core.workloads import find_workload
-from swapstone.parts.net.artifacts.crates import build_bare, missing_guest_requirement
+from swapstone.parts.net.artifacts.crates import build_bare, missing_crate_requirement
 from tests.e2e.cli import runs_of, swapstone
 from tests.unit.crate_origin import crate_of
 
-UNAVAILABLE = missing_guest_requirement()
+UNAVAILABLE = missing_crate_requirement(bare=True)
 STACKS = ("lwip", "smoltcp")
 CHURN = crate_of(find_workload("netstack-bare", "bare-churn"))
 

@@ -74,7 +74,7 @@ def test_a_kernel_that_the_lock_lacks_is_unavailable_with_a_reason(tmp_path: Pat
 
 def test_a_missing_emulator_names_the_package(tmp_path: Path) -> None:
     result = swapstone(tmp_path, "image", "boot", "--arch", "arm64", expect=2, PATH="/nonexistent")
-    assert "qemu-system-aarch64 is not installed" in result.stderr
+    assert "needs the command 'qemu-system-aarch64', which is not installed" in result.stderr
     assert "sudo apt-get install qemu-system-arm" in result.stderr
     text = swapstone(tmp_path, "doctor", PATH="/nonexistent").stdout
     assert "virtual machines of arm64 are unavailable" in text and "sudo apt-get install qemu-system-arm" in text

@@ -11,14 +11,14 @@ import pytest
 from benchmarks.netstack_costs import SUBJECT, TABLE, WORKS, Classes, callgrind, split
 from benchmarks.netstack_link import PAIRS, build
 
-from swapstone.parts.net.artifacts.crates import missing_rust
+from swapstone.core.artifacts.distribution_packages import is_installed
 from tests.programs import require
 
 
 @pytest.fixture(scope="module")
 def binary() -> Path:
-    if reason := missing_rust():
-        pytest.skip(f"unavailable: {reason[0]}")
+    if not all(map(is_installed, ("cargo", "rustc"))):
+        pytest.skip("unavailable: cargo or rustc is missing or too old")
     return build()
 
 

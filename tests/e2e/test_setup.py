@@ -228,7 +228,7 @@ def test_the_launcher_knows_every_command_that_builds_nothing() -> None:
     assert builds_nothing <= set(COMMANDS_OF_SWAPSTONE)
 
 
-RUST = "test rustc-web|rustc rust:1.91 stacks\n"
+RUST = "test rustc-web|rustc rustc:1.91 stacks\n"
 
 
 @pytest.mark.parametrize(
@@ -286,6 +286,8 @@ def test_the_list_of_packages_is_well_formed() -> None:
     lines = [line.split() for line in (TOP / "packages").read_text().splitlines() if line and not line.startswith("#")]
     assert lines
     for when, package, probe, *why in lines:
-        assert when in {"python", "run", "vm", "server", "test"}
+        assert when in {"python", "run", "use", "test", "other"}
         assert package and probe and why
-    assert len({line[1] for line in lines}) == len(lines)
+    assert len({line[2].partition(":")[0] for line in lines if line[0] != "python"}) == len(lines) - 1, (
+        "each program once"
+    )

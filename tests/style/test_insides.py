@@ -42,7 +42,6 @@ ALLOWED: dict[str, int] = {
     "unit/run/test_engine_costs.py": 24,
     "unit/run/test_trials_ahead.py": 3,
     "unit/session/test_api.py": 1,
-    "unit/session/test_machines.py": 1,
     "unit/session/test_session_end.py": 1,
     "unit/session/test_study.py": 2,
     "unit/session/test_trust.py": 3,

@@ -20,10 +20,15 @@ VARIABLE = "SWAPSTONE_COMMAND"
 """The path by which the launcher of a checkout was started; the launcher sets it."""
 
 
+INSTALL = 'here=$(dirname "$(readlink -f "$0")"); . "$here/tools/setup.sh"; setup_these $1; shift; exec "$0" "$@"'
+"""A script of the shell: its name is the path of the launcher, its arguments are the missing programs as one word, and its arguments."""
+
+
 class _Typed:
     """The name in use; replaced by `set_command_name` at the start."""
 
     name = NAME
+    launcher = ""
     pattern = re.compile(r"(?!)")
 
 
@@ -35,10 +40,15 @@ def started_as(arguments: Sequence[str], interpreter: Sequence[str], environment
         interpreter: `sys.orig_argv`: the interpreter with its options, as typed.
         environment: loses `VARIABLE`, so that no program that is started later inherits it.
     """
-    path = environment.pop(VARIABLE, "")
+    path = _Typed.launcher = environment.pop(VARIABLE, "")
     if not path and Path(arguments[0]).name == "__main__.py":
         return shlex.join([interpreter[0], "-m", NAME])
     return shlex.quote(_short(path or arguments[0]))
+
+
+def launcher() -> str:
+    """Return the path by which the launcher of this checkout was started; empty where another command started this process."""
+    return _Typed.launcher if Path(_Typed.launcher).resolve() == Path(__file__).resolve().parents[3] / NAME else ""
 
 
 def _short(path: str) -> str:

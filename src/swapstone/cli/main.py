@@ -12,7 +12,7 @@ import traceback
 
 import click
 
-from swapstone.cli.command_name import as_typed, set_command_name
+from swapstone.cli.command_name import INSTALL, as_typed, launcher, set_command_name
 from swapstone.cli.interrupts import MESSAGE, ending_at_once, raise_interrupts
 from swapstone.core.manifests import shipped_parts
 from swapstone.exit_status import ExitStatus
@@ -148,6 +148,8 @@ def report_error(error: Exception) -> int:
 
     if isinstance(error, (OSError, MemoryError, ImportError)):
         error = as_user_error(error, "give the same command again.") or error
+    if (programs := getattr(error, "programs", ())) and launcher():  # it installs them, and starts this command again
+        os.execv("/bin/sh", ["sh", "-c", INSTALL, launcher(), " ".join(programs), *sys.argv[1:]])  # noqa: S606 - our own text
     if isinstance(error, UserError):
         echo_labelled("error: ", error.message, err=True)
         if hint := hint_of(error):

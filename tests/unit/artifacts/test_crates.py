@@ -4,63 +4,63 @@
 from __future__ import annotations
 
 import os
-import shutil
 from pathlib import Path
 
 import pytest
 
+from swapstone.core.artifacts import distribution_packages
 from swapstone.core.model import UnavailableError
 from swapstone.core.workloads import find_workload
 from swapstone.parts.net.artifacts import crates
-from swapstone.parts.net.artifacts.crates import build_crate, missing_crate_requirement, require_crate
+from swapstone.parts.net.artifacts.crates import crate_programs, require_crate
 from tests.unit.crate_origin import crate_of
 
 
 @pytest.fixture
 def able(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """A machine that has everything."""
+    """A machine that has everything but apt-cache."""
     (tmp_path / "dev" / "net").mkdir(parents=True)
     (tmp_path / "dev" / "net" / "tun").touch()
+    for name, version in (("cargo", "cargo 1.91.0 (abc)"), ("rustc", "rustc 1.92.0"), ("ip", "")):
+        _install(tmp_path, name, version)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(distribution_packages, "ADMINISTRATORS", "")
     monkeypatch.setattr(os, "geteuid", lambda: 0)
-    monkeypatch.setattr(shutil, "which", lambda name, path=None: f"/usr/bin/{name}")
-    monkeypatch.setattr(crates, "first_line", lambda command: "rustc 1.91.0 (abc 2025-10-28)")
-    monkeypatch.setattr(crates, "rust_command", lambda lowest: "rustup")  # apt-cache takes seconds
-    monkeypatch.setattr(crates, "install_command", lambda packages: f"install {packages}")
     return tmp_path
 
 
-def message(root: Path) -> str:
-    trouble = missing_crate_requirement(root)
-    assert trouble is not None
-    assert trouble[1]
-    return trouble[0]
+def _install(folder: Path, name: str, printed: str) -> None:
+    (folder / name).write_text(f"#!/bin/sh\necho '{printed}'\n")
+    (folder / name).chmod(0o755)
+
+
+def message(root: Path, *more: str) -> str:
+    require_crate.cache_clear()
+    with pytest.raises(UnavailableError) as caught:
+        require_crate((*crate_programs(), *more), root)
+    assert caught.value.hint
+    return caught.value.message
 
 
 def test_each_thing_that_is_missing_is_named(able: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert missing_crate_requirement(able) is None
+    require_crate(crate_programs(), able)
     assert message(able / "dev") == "/dev/net/tun does not exist, so no TAP device can be created."
-    for old in ("rustc 1.90.1 (x)", "rustc 0.99.0", "unknown"):
-        monkeypatch.setattr(crates, "first_line", lambda command, old=old: old)
-        assert message(able) == f"The network stacks need Rust 1.91 or newer; this is {old}."
-    monkeypatch.setattr(crates, "first_line", lambda command: "rustc 2.0.0")
-    assert missing_crate_requirement(able) is None
-    for absent, words in (("cargo", "The command cargo"), ("rustc", "The command rustc"), ("ip", "The command ip,")):
-        monkeypatch.setattr(shutil, "which", lambda name, path=None, absent=absent: None if name == absent else name)
-        assert message(able).startswith(words)
+    for old in ("rustc 1.90.1 (x)", "rustc 0.99.0", "unknown", ""):
+        _install(able, "rustc", old)
+        assert message(able).startswith("Packages are missing:\n    rustc-web: ")
+    _install(able, "rustc", "rustc 2.0.0")
+    require_crate.cache_clear()
+    require_crate(crate_programs(), able)
+    for absent, package in (("cargo", "cargo-web"), ("rustc", "rustc-web"), ("ip", "iproute2")):
+        (able / absent).unlink()
+        assert f"\n    {package}: " in message(able)
+    assert "\n    apache2-utils: " in message(able, *crate_of(find_workload("netstack", "ab")).commands)
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     assert message(able) == "The trial creates network namespaces, which needs root."
-    with pytest.raises(UnavailableError, match="needs root"):
-        require_crate()
 
 
-def test_a_workload_without_its_client_is_unavailable(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shutil, "which", lambda name, path=None: None)
-    with pytest.raises(UnavailableError) as caught:
-        build_crate(crate_of(find_workload("netstack", "ab")))
-    assert (caught.value.message, caught.value.hint) == (
-        "The command ab is not installed.",
-        "Install it: sudo apt-get install apache2-utils",
-    )
+def test_what_no_package_brings_is_named_by_what_to_type(able: Path) -> None:
+    assert "rustup target add riscv64" in message(able, "rustup target add riscv64")
 
 
 def test_every_source_and_its_place_decide_and_what_cargo_made_does_not(tmp_path: Path) -> None:

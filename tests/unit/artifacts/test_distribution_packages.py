@@ -3,23 +3,21 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from swapstone.core.artifacts.distribution_packages import install_command, rust_command
+from swapstone.core.artifacts import distribution_packages
+from swapstone.core.artifacts.distribution_packages import install_command, missing_programs
 from swapstone.core.session.capabilities import capabilities
 from swapstone.parts.explain.instruments import requirements
 from swapstone.parts.net.artifacts import crates
-from swapstone.parts.net.artifacts.crates import missing_crate_requirement
 
 BOOKWORM = "base-files 12|rustc 1.63.0+dfsg1-2|cargo 0.66.0|rustc-web 1.96.0+dfsg1|cargo-web 1.96.0+dfsg1|linux-perf 6.1|iproute2 6.1"
 OLD = BOOKWORM.replace("1.96", "1.85")
 UBUNTU = "base-files 13|rustc 1.93.0|cargo 1.93.0|linux-tools-generic 6.8|iproute2 6.1"
-TRIXIE = "base-files 13|rustc 1.85.0|cargo 1.85.0|rustup 1.27"
+TRIXIE = "base-files 13|rustc 1.85.0|cargo 1.85.0|iproute2 6.1"
 
 
 @pytest.fixture
@@ -60,16 +58,20 @@ def test_a_command_names_only_packages_that_the_distribution_has(
 @pytest.mark.parametrize(
     ("distribution", "expected"),
     [
-        (BOOKWORM, "sudo apt-get install cargo-web rustc-web"),
-        (UBUNTU, "sudo apt-get install cargo rustc"),
-        (TRIXIE, "sudo apt-get install rustup && rustup default stable"),
-        (OLD, "follow https://rustup.rs (the newest package of this distribution is Rust 1.85)"),
-        ("", "follow https://rustup.rs (no package)"),
+        (BOOKWORM, "Install them: sudo apt-get install cargo-web rustc-web iproute2"),
+        (UBUNTU, "Install them: sudo apt-get install cargo rustc iproute2"),
+        (TRIXIE, "Install them: sudo apt-get install iproute2"),
+        (OLD, "Install them: sudo apt-get install iproute2"),
+        ("", "Install them: sudo apt-get update && sudo apt-get install cargo-web rustc-web iproute2"),
     ],
     indirect=["distribution"],
 )
-def test_rust_comes_from_the_first_package_that_is_new_enough(distribution: None, expected: str) -> None:
-    assert rust_command((1, 91)) == expected
+def test_one_command_installs_what_the_distribution_has_in_a_version_that_is_new_enough(
+    distribution: None, expected: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(distribution_packages, "ADMINISTRATORS", "")
+    missing = missing_programs(("cargo", "rustc", "cargo", "ip", "a command that the table lacks"))
+    assert missing is not None and missing.hint == expected
 
 
 @pytest.mark.slow
@@ -87,23 +89,8 @@ def test_the_doctor_names_no_package_that_the_distribution_lacks(
             assert set(command.partition("apt-get install ")[2].split()) <= there, command
 
 
-@pytest.mark.parametrize("distribution", [BOOKWORM], indirect=True)
-def test_the_hint_for_the_network_stacks_installs_the_rust_that_they_need(
-    distribution: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    (tmp_path / "dev" / "net").mkdir(parents=True)
-    (tmp_path / "dev" / "net" / "tun").touch()
-    monkeypatch.setattr(os, "geteuid", lambda: 0)
-    which = shutil.which
-    monkeypatch.setattr(shutil, "which", lambda name, path=None: "/sbin/ip" if name == "ip" else which(name, path=path))
-    assert missing_crate_requirement(tmp_path) == (
-        "The command cargo, which builds the network stacks, is not installed.",
-        "Install Rust 1.91 or newer: sudo apt-get install cargo-web rustc-web",
-    )
-
-
 def test_the_packages_the_crates_and_the_checks_name_the_same_lowest_rust() -> None:
     top = Path(__file__).parents[3]
     lowest = f"{crates.OLDEST_RUST[0]}.{crates.OLDEST_RUST[1]}"
-    assert f"rust:{lowest} " in (top / "packages").read_text()
+    assert f"rustc:{lowest} " in (top / "packages").read_text()
     assert f'rust-version = "{lowest}"' in (top / "crates" / "Cargo.toml").read_text()

@@ -49,7 +49,7 @@ def test_a_missing_compiler_is_named_with_its_packages(monkeypatch: pytest.Monke
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(UnavailableError, match="'arm-linux-gnueabi-gcc'") as caught:
         float_compiler(recipe_of("softfp"))
-    assert "gcc-arm-linux-gnueabi libc6-dev-armel-cross" in caught.value.hint
+    assert caught.value.hint.endswith("apt-get install gcc-arm-linux-gnueabi")
 
 
 @pytest.mark.slow

@@ -10,84 +10,46 @@ from pathlib import Path
 import pytest
 
 from swapstone.core.artifacts.built import Built
-from swapstone.core.model import UnavailableError
 from swapstone.parts.build.artifacts.workload_build import PROGRAM
 from swapstone.parts.net.artifacts import crates
-from swapstone.parts.net.artifacts.crates import missing_guest_requirement, require_crate
+from swapstone.parts.net.artifacts.crates import crate_programs
 from swapstone.parts.net.model.crate import Crate
 from swapstone.parts.net.session import network_findings
 
 
 @pytest.fixture
-def have(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """Return a function that simulates a machine without some programs. `library` is the source of core and alloc."""
+def have(monkeypatch: pytest.MonkeyPatch) -> Callable[..., set[str]]:
+    """Return a function that simulates a machine without some programs, and returns what the guest needs. `library` is that of Rust."""
 
-    def arrange(*missing: str, library: str | None = "installed") -> None:
-        monkeypatch.setattr(crates, "missing_crate_requirement", lambda: None)
+    def arrange(*missing: str, library: str | None = "installed", rust: str = "/usr/lib/rustlib") -> set[str]:
         monkeypatch.setattr(crates, "guest_library", lambda: library)
-        monkeypatch.setattr(crates, "install_command", lambda package: f"apt-get install {package}")
+        monkeypatch.setattr(crates, "rust_library", lambda: Path(rust))
         monkeypatch.setattr(shutil, "which", lambda program, **_: None if program in missing else f"/usr/bin/{program}")
+        return set(crate_programs(bare=True)) - {"ip", "cargo", "rustc", "qemu-system-riscv64"}
 
     return arrange
 
 
-def test_the_package_lists_are_read_only_if_something_is_missing(
-    have: Callable[..., None], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    have()
-    asked: list[str] = []
-    monkeypatch.setattr(crates, "install_command", asked.append)
-    assert missing_guest_requirement() is None and not asked
+def test_each_thing_that_the_guest_lacks_is_named(have: Callable[..., set[str]]) -> None:
+    assert set(crate_programs(("ab",), bare=True)) >= {"ip", "cargo", "rustc", "ab", "qemu-system-riscv64"}
+    assert have() == set()
+    assert have(library=None) == {"rust-source"}
+    assert have(library=None, rust="/home/u/rustlib") == {"rustup target add riscv64gc-unknown-none-elf"}
+    assert have("riscv64-linux-gnu-gcc", "clang") == {"riscv64-linux-gnu-gcc"}
+    assert have("rustc") == {"rust-source", "riscv64-linux-gnu-gcc"}, "a packaged Rust has no linker of its own"
 
 
-def test_each_thing_that_is_missing_is_named_with_its_command(have: Callable[..., None]) -> None:
-    have()
-    assert missing_guest_requirement() is None
-    require_crate(("lwip",))
-    have("qemu-system-riscv64")
-    assert missing_guest_requirement() == (
-        "The command qemu-system-riscv64, which emulates the machine, is not installed.",
-        "Install it: apt-get install qemu-system-misc",
-    )
-    have(library=None)
-    message = "There is no Rust library for riscv64gc-unknown-none-elf."
-    assert missing_guest_requirement() == (message, "Install it: rustup target add riscv64gc-unknown-none-elf")
-    have("rustup", library=None)
-    assert missing_guest_requirement() == (
-        message,
-        "Install it: apt-get install rust-web-src (beside rustc-web; rust-src beside rustc)",
-    )
-    with pytest.raises(UnavailableError, match="There is no Rust library"):
-        require_crate(("smoltcp",))
-
-
-def test_debian_s_rust_has_no_linker_of_its_own(
-    have: Callable[..., None], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setattr(crates, "rust_library", lambda: tmp_path)
-    have("rust-lld")
+def test_debian_s_rust_has_no_linker_of_its_own(have: Callable[..., set[str]], tmp_path: Path) -> None:
     linker = {"CARGO_TARGET_RISCV64GC_UNKNOWN_NONE_ELF_LINKER": "riscv64-linux-gnu-ld"}
-    assert crates.guest_linker() == linker and missing_guest_requirement() is None
-    have("rust-lld", "riscv64-linux-gnu-ld")
-    assert missing_guest_requirement() == (
-        "There is no linker for riscv64: this Rust has no rust-lld.",
-        "Install one: apt-get install binutils-riscv64-linux-gnu",
-    )
+    assert have("rust-lld", rust=str(tmp_path)) == set() and crates.guest_linker() == linker
+    assert have("rust-lld", "riscv64-linux-gnu-ld", rust=str(tmp_path)) == {"riscv64-linux-gnu-gcc"}
     (tmp_path / "host" / "bin").mkdir(parents=True)
     (tmp_path / "host" / "bin" / "rust-lld").touch()
-    assert crates.guest_linker() == {} and missing_guest_requirement() is None
+    assert crates.guest_linker() == {}
 
 
-def test_only_lwip_needs_a_c_compiler(have: Callable[..., None]) -> None:
-    have("riscv64-linux-gnu-gcc", "clang")
-    assert missing_guest_requirement(("smoltcp",)) is None
-    assert missing_guest_requirement(("lwip", "smoltcp")) == (
-        "There is no C compiler for riscv64, which lwIP needs.",
-        "Install one: apt-get install gcc-riscv64-linux-gnu",
-    )
-    have("riscv64-linux-gnu-ar")
-    assert missing_guest_requirement() is None
-    assert crates.guest_compiler() == {}  # clang
+def test_clang_compiles_lwip_too(have: Callable[..., set[str]]) -> None:
+    assert have("riscv64-linux-gnu-ar") == set() and crates.guest_compiler() == {}
     have()
     assert crates.guest_compiler() == {
         "CC_riscv64gc_unknown_none_elf": "riscv64-linux-gnu-gcc",
@@ -95,21 +57,15 @@ def test_only_lwip_needs_a_c_compiler(have: Callable[..., None]) -> None:
     }
 
 
-def test_what_trials_of_crates_need_is_needed_too(have: Callable[..., None], monkeypatch: pytest.MonkeyPatch) -> None:
-    have()
-    monkeypatch.setattr(crates, "missing_crate_requirement", lambda: ("it needs root", "Start it as root."))
-    assert missing_guest_requirement() == ("it needs root", "Start it as root.")
-
-
 def test_the_doctor_reports_the_target(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        network_findings, "missing_guest_requirement", lambda: ("There is no C compiler.", "Install one.")
+        network_findings, "missing_crate_requirement", lambda **_: ("There is no C compiler.", "Install one.")
     )
     found = network_findings.network_findings()[1]
     assert (found.name, found.state.value) == ("target bare-riscv64", "missing")
     assert found.meaning == "There is no C compiler: no network stack without an operating system"
     assert found.remedy == "Install one."
-    monkeypatch.setattr(network_findings, "missing_guest_requirement", lambda: None)
+    monkeypatch.setattr(network_findings, "missing_crate_requirement", lambda **_: None)
     assert network_findings.network_findings()[1].state.value == "good"
 
 

@@ -13,7 +13,6 @@ from swapstone.core.model import UnavailableError, cpio
 from swapstone.parts.vm.artifacts import libc_files
 from swapstone.parts.vm.artifacts.image_assembly import Overlay
 from swapstone.parts.vm.artifacts.image_cache import other_entries
-from swapstone.parts.vm.artifacts.image_programs import check_build_tools
 from swapstone.parts.vm.artifacts.libc_files import image_architecture, libc_root
 
 
@@ -81,7 +80,10 @@ def test_a_machine_without_images_is_named() -> None:
 
 def test_a_missing_build_tool_is_named_with_its_package(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    check_build_tools(("lua",))
-    with pytest.raises(UnavailableError, match="Building sqlite needs the command 'tclsh'") as caught:
-        check_build_tools(("lua", "sqlite"))
-    assert "tcl" in caught.value.hint
+    for name in ("cc", "make", "patch"):
+        (tmp_path / name).touch(mode=0o755)
+    monkeypatch.setattr(libc_files, "check_sdk", lambda *_: None)
+    libc_files.check_libc_files("x86_64", "glibc", "gcc", ("lua",))
+    with pytest.raises(UnavailableError, match="tcl: building sqlite") as caught:
+        libc_files.check_libc_files("x86_64", "glibc", "gcc", ("lua", "sqlite"))
+    assert caught.value.hint.endswith("apt-get install tcl")

@@ -128,7 +128,7 @@ def test_no_process_of_a_build_outlives_it(source: Path, tmp_path: Path) -> None
 
 def test_a_missing_compiler_is_unavailable(source: Path) -> None:
     recipe = RECIPE.changed(Build, command=("no-such-cc",))
-    with pytest.raises(UnavailableError, match="'no-such-cc' is not installed"):
+    with pytest.raises(UnavailableError, match="needs the command 'no-such-cc', which is not installed"):
         SourceBuilder(own(source)).build(recipe, lambda _: "")
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from swapstone.core.artifacts.distribution_packages import packages_of
 from swapstone.core.factors import Evidence, Recipe, find_level, parse_choice
 from swapstone.core.factors.factor import reboots
 from swapstone.core.factors.mounts import MOUNTS
@@ -82,7 +83,7 @@ def test_evidence_that_is_missing_or_damaged_shows_no_level() -> None:
 
 def test_a_level_changes_the_recipe_and_nothing_else() -> None:
     assert FS.apply("erofs:lz4hc", Recipe()) == Recipe(pieces=(RootImage(level="erofs:lz4hc"),))
-    assert find_level(FS, "squashfs:xz").package == "squashfs-tools"
+    assert packages_of(find_level(FS, "squashfs:xz").needs) == "squashfs-tools"
     assert not reboots(FS)
 
 

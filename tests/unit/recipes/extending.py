@@ -29,6 +29,7 @@ def copy_source(folder: Path) -> Path:
     """
     ignore = shutil.ignore_patterns("*.pyc.*")  # files that another process is writing
     shutil.copytree(TOP / "src", folder / "src", ignore=ignore)
+    shutil.copy(TOP / "packages", folder / "packages")
     for name in ("native", "studies"):
         shutil.copytree(TOP / name, folder / name, ignore=ignore)
     return folder / "src"

@@ -219,6 +219,7 @@ def test_each_subject_and_each_recipe_is_checked_before_anything_is_made(
     def subject(name: str) -> Any:
         return SimpleNamespace(
             check=lambda experiment, place: asked.append((name, experiment.name, place.name)),
+            programs=lambda *_: (),
             needs_compiler=False,
             workload=SimpleNamespace(bare=True),
             carries_files=False,
@@ -229,7 +230,6 @@ def test_each_subject_and_each_recipe_is_checked_before_anything_is_made(
 
     monkeypatch.setattr(prepare, "subjects_of", lambda _: {"a": subject("a"), "b": subject("b")})
     monkeypatch.setattr(builder.BUILDER, "check_recipe", check)
-    monkeypatch.setattr(prepare, "missing_tools", lambda *_: None)
     for offers, found in (
         ((), (False, False)),
         (("takes_libraries",), (False, True)),
@@ -278,25 +278,6 @@ def test_the_compiler_is_checked_for_each_subject_that_is_compiled(monkeypatch: 
     with pytest.raises(UnavailableError) as caught:
         prepare.check_variants(builders.experiment(), BASE, subjects, lambda _: None)
     assert (caught.value.message, caught.value.hint) == (f"{GLIBC}: no compiler.", "install it")
-
-
-@pytest.mark.parametrize("factor", ["compiler", "libc", "linking"])
-@pytest.mark.parametrize("architecture", ["", "aarch64"])
-def test_tools_of_another_architecture_are_checked_by_its_compiler(
-    monkeypatch: pytest.MonkeyPatch, factor: str, architecture: str
-) -> None:
-    error = UnavailableError("no tool.", "")
-
-    def require(*_: object) -> None:
-        raise error
-
-    monkeypatch.setattr(prepare, "require_tools", require)
-    monkeypatch.setattr(prepare, "find_level", lambda *_: None)
-    base = msgspec.structs.replace(BASE, architecture=architecture)
-    found = prepare.missing_tools(factor, "x", base)
-    assert found is (None if architecture and factor != "linking" else error)
-    monkeypatch.setattr(prepare, "require_tools", lambda *_: None)
-    assert prepare.missing_tools(factor, "x", base) is None
 
 
 # Recipes

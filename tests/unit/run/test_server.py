@@ -91,7 +91,7 @@ def test_a_server_has_what_its_program_has() -> None:
     assert [getattr(subject, name) for name in names] == [getattr(inner, name) for name in names]
     methods = {name for name, each in vars(Subject).items() if callable(each) and not name.startswith("_")}
     own = {name for name in methods if getattr(getattr(subject, name), "__self__", None) is subject}
-    assert own == {"check", "build", "machine_config", "request", "run"}
+    assert own == {"check", "programs", "build", "machine_config", "request", "run"}
 
 
 def test_a_template_is_filled_for_each_trial() -> None:

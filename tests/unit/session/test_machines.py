@@ -63,7 +63,6 @@ def images(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> tuple[list[ImageR
     monkeypatch.setattr(vm_images, "check_kernel_file", lambda _: None)
     monkeypatch.setattr(vm_images, "build_module", module)
     monkeypatch.setattr(vm_kind, "VmTarget", Opened)
-    monkeypatch.setattr(vm_images, "_check_programs", lambda *_: None)
     return requests, changed.update
 
 

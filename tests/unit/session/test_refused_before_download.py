@@ -115,5 +115,5 @@ def test_a_kernel_file_that_can_t_boot_is_refused_before_the_other_level_s_image
 def test_a_missing_emulator_precedes_every_download(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     real = shutil.which
     monkeypatch.setattr(shutil, "which", lambda name, **_: None if "qemu" in name else real(name))
-    with pytest.raises(UserError, match="There is no qemu-system"):
+    with pytest.raises(UserError, match="Packages are missing:\n    qemu-system-"):
         compared(libc="glibc,musl", out=tmp_path / "record", **ONE)

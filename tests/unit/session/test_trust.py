@@ -299,7 +299,7 @@ def test_a_study_of_another_user_is_not_resumed(tmp_path: Path, monkeypatch: pyt
     folder = tmp_path / "s"
     folder.mkdir()
     (folder / "study.json").write_bytes(run.encoded())
-    monkeypatch.setattr(study, "_planned", lambda _run: pytest.fail("names were resolved, which may run compilers"))
+    monkeypatch.setattr(study, "plan_parts", lambda *_: pytest.fail("names were resolved, which may run compilers"))
     with pytest.raises(UntrustedRecordError) as caught:
         study.resume_study(folder)
     lines = planned_study_commands(run.chosen, run.target, run.directory)
@@ -327,7 +327,7 @@ def test_a_part_of_a_study_that_was_edited_or_replaced_is_not_resumed(
     folder = tmp_path / "s"
     folder.mkdir()
     study._write_run(run, folder)
-    monkeypatch.setattr(study, "_planned", lambda _run: pytest.fail("names were resolved"))
+    monkeypatch.setattr(study, "plan_parts", lambda *_: pytest.fail("names were resolved"))
     record = _made(folder / "one", _experiment())
     _edit(record)
     with pytest.raises(UntrustedRecordError, match="another command"):

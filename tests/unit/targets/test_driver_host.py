@@ -170,7 +170,7 @@ def test_hostile_and_failing_machines(
 
 def test_without_ssh_the_machine_is_unavailable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(UnavailableError, match="ssh is not installed"):
+    with pytest.raises(UnavailableError, match="needs the command 'ssh', which is not installed"):
         DriverHost(DriverTarget(host="board"))
 
 

@@ -53,11 +53,13 @@ def test_kvm_is_tried_once_per_kernel_emulator_and_host_boot(bench: Bench, devic
     assert [trouble(bench, device, boot_id=boot), bench.runs] == ["", 2]
     boot.write_text("second")
     assert [trouble(bench, device, boot_id=boot), bench.runs] == ["", 3]
+    bench.parts.initrd.write_bytes(2 * bench.parts.initrd.read_bytes())  # another image of the same kernel
+    assert [trouble(bench, device, boot_id=boot), bench.runs] == ["", 4]
     bad = "exit 1"
     assert "did not start under it: QEMU could not run it: status 1" in trouble(bench, device, bad, boot_id=boot)
-    assert bench.runs == 4
+    assert bench.runs == 5
     assert "status 1" in trouble(bench, device, bad, boot_id=boot)
-    assert bench.runs == 4
+    assert bench.runs == 5
 
 
 @pytest.mark.parametrize(

@@ -121,5 +121,5 @@ def read_description(path: Path, kind: type[Described]) -> Described | None:
     """
     try:
         return msgspec.json.decode(path.read_bytes(), type=kind)
-    except (OSError, msgspec.DecodeError, UnicodeDecodeError):
+    except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""The command that installs a package, for hints. It names only packages that this machine's distribution has."""
+"""The programs of this machine that Swapstone starts, and the packages that bring them: the table in the file `packages`.
+
+A program is named as in the third field of a line there, without a version: a command, or the absolute path of a file.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +10,72 @@ import functools
 import re
 import shutil
 import subprocess
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 
-from swapstone.core.model import UnavailableError
+from swapstone.core.model.directories import share_dir
+from swapstone.core.model.errors import MissingProgramsError, UnavailableError
 
 _IN_EVERY_DEBIAN = "base-files"
-_ALTERNATIVES = {"cargo-web": "cargo", "rustc-web": "rustc", "linux-perf": "linux-tools-generic"}
-"""The package that takes the place of another where the distribution lacks that. Debian's stable releases have an old rustc, and a
-newer rustc-web, with which browsers are built; Ubuntu names perf's package differently."""
+ADMINISTRATORS = "/usr/local/sbin:/usr/sbin:/sbin"
+"""Folders of programs for administrators, such as servers."""
+
+
+@functools.cache
+def _table() -> Mapping[str, tuple[tuple[str, ...], tuple[int, int], str]]:
+    """Return for each program the packages of which the first that the distribution has brings it, its lowest version, and the reason."""
+    lines = (share_dir() / "packages").read_text().splitlines()
+    rows = (line.split(None, 3) for line in lines if line and not line.startswith("#"))
+    parts = ((probe.partition(":"), names.split("|"), why) for _, names, probe, why in rows)
+    return {program: (tuple(names), _first_numbers(lowest), why) for (program, _, lowest), names, why in parts}
+
+
+def _first_numbers(version: str) -> tuple[int, int]:
+    found = re.match(r"(?:[0-9]+:)?([0-9]{1,6})\.([0-9]{1,6})", version)
+    return (int(found[1]), int(found[2])) if found else (0, 0)
+
+
+def is_installed(program: str) -> bool:
+    """Return whether a program is installed, in the version that `packages` has; tools/setup.sh has the same conditions."""
+    if "/" in program:
+        return any(Path("/").glob(program[1:]))
+    if not (shutil.which(program) or shutil.which(program, path=ADMINISTRATORS)):
+        return False
+    lowest = _table()[program][1] if program in _table() else (0, 0)
+    return lowest == (0, 0) or any(
+        _first_numbers(line.removeprefix(f"{program} ")) >= lowest for line in output_lines([program, "--version"])[:1]
+    )
+
+
+def missing_programs(programs: Iterable[str]) -> MissingProgramsError | None:
+    """Return the error that names all missing programs which packages bring, with one command; None if there are none.
+
+    Args:
+        programs: of this machine. Those that this distribution has no package of are left out: what needs them is unavailable.
+    """
+    named = [program for program in dict.fromkeys(programs) if program in _table() and not is_installed(program)]
+    missing = {program: package for program in named if (package := _package(*_table()[program][:2]))}
+    if not missing:
+        return None
+    reasons = [f"    {package}: {_table()[program][2]}" for program, package in missing.items()]
+    error = MissingProgramsError(
+        "\n".join(("Packages are missing:", *reasons)),
+        f"Install them: {install_command(' '.join(dict.fromkeys(missing.values())))}",
+    )
+    error.programs = tuple(missing)
+    return error
+
+
+def _package(names: Sequence[str], lowest: tuple[int, int]) -> str:
+    """Return the first package that the distribution has, in the version that is needed; empty if it has none."""
+    if not package_versions(_IN_EVERY_DEBIAN):  # nothing is known of this distribution
+        return names[0]
+    return next((name for name in names if any(_first_numbers(each) >= lowest for each in package_versions(name))), "")
+
+
+def packages_of(programs: Iterable[str]) -> str:
+    """Return the packages that bring some programs, separated by blanks; of alternatives the first."""
+    return " ".join(dict.fromkeys(_table()[program][0][0] for program in programs if program in _table()))
 
 
 def package_versions(package: str) -> tuple[str, ...]:
@@ -32,10 +94,11 @@ def install_command(packages: str) -> str:
     """Return the command that installs packages, or a sentence on those that this distribution lacks.
 
     Args:
-        packages: Debian's names, separated by spaces. Other distributions' names are used where they are known.
+        packages: Debian's names, separated by spaces. Of alternatives in the table, the first that the distribution has is used.
     """
     names = packages.split()
-    chosen = [name if package_versions(name) else _ALTERNATIVES.get(name, name) for name in names]
+    others = {each[0]: each for each, _, _ in _table().values()}
+    chosen = [next(filter(package_versions, others.get(name, ())), name) for name in names]
     absent = [name for name in chosen if not package_versions(name)]
     if absent and not package_versions(_IN_EVERY_DEBIAN):
         update = "sudo apt-get update && " if shutil.which("apt-cache") else ""
@@ -45,40 +108,19 @@ def install_command(packages: str) -> str:
     return f"sudo apt-get install {' '.join(chosen)}"
 
 
-def rust_command(lowest: tuple[int, int]) -> str:
-    """Return the command that installs a Rust of at least a version: from a package if there is one, else with rustup.
-
-    Args:
-        lowest: major and minor version.
-    """
-    for compiler, cargo in (("rustc", "cargo"), ("rustc-web", "cargo-web")):
-        if _newest(compiler) >= lowest:
-            return f"sudo apt-get install {cargo} {compiler}"
-    if package_versions("rustup"):
-        return "sudo apt-get install rustup && rustup default stable"
-    newest = max(_newest("rustc"), _newest("rustc-web"))
-    offered = f"the newest package of this distribution is Rust {newest[0]}.{newest[1]}" if newest[0] else "no package"
-    return f"follow https://rustup.rs ({offered})"
-
-
-def _newest(package: str) -> tuple[int, int]:
-    found = [re.match(r"(?:[0-9]+:)?([0-9]+)\.([0-9]+)", version) for version in package_versions(package)]
-    return max(((int(match[1]), int(match[2])) for match in found if match), default=(0, 0))
-
-
-def require_command(command: str, what: str, packages: str) -> str:
+def require_command(command: str, what: str) -> str:
     """Return the path of a command.
 
     Args:
         command: its name or path.
         what: what needs it, for the message.
-        packages: that have it, separated by blanks; empty if no package is known.
 
     Raises:
-        UnavailableError: it is not installed.
+        UnavailableError: it is not installed; the hint names the package if one is known.
     """
-    found = shutil.which(command)
+    found = shutil.which(command) or shutil.which(command, path=ADMINISTRATORS)
     if found is None:
+        packages = packages_of((command,))
         raise UnavailableError(
             f"{what} needs the command {command!r}, which is not installed.",
             f"Install it: {install_command(packages)}" if packages else "",

@@ -11,19 +11,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from swapstone.core.artifacts.distribution_packages import output_lines, require_command
-from swapstone.core.factors import Level, read_facts
+from swapstone.core.artifacts.distribution_packages import output_lines
+from swapstone.core.factors import read_facts
 from swapstone.core.factors.elf_file import machine_of
-
-
-def require_tools(factor: str, level: Level) -> None:
-    """Check that a level's commands are installed.
-
-    Raises:
-        UnavailableError: one is missing; the hint names its package.
-    """
-    for command in level.needs:
-        require_command(command, f"{factor}={level.name}", level.package)
 
 
 @functools.cache

@@ -30,14 +30,12 @@ class Level(FrozenStruct, frozen=True, kw_only=True):
     Attributes:
         name: as users type it.
         description: one line.
-        needs: commands that must be on PATH for it.
-        package: the Debian package that brings them.
+        needs: commands that must be on PATH for it; the file `packages` has the packages that bring them.
     """
 
     name: str
     description: str
     needs: tuple[str, ...] = ()
-    package: str = ""
 
 
 Piece = TypeVar("Piece", bound=FrozenStruct)

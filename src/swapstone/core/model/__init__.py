@@ -28,6 +28,7 @@ from swapstone.core.model.analysis import (
     WorkloadPrecision,
 )
 from swapstone.core.model.errors import (
+    MissingProgramsError,
     NothingComparableError,
     RecordError,
     UnavailableError,
@@ -172,6 +173,7 @@ __all__ = [
     "MachineNeeds",
     "MemorySeries",
     "Metric",
+    "MissingProgramsError",
     "Noise",
     "NothingComparableError",
     "NullResult",

@@ -37,6 +37,16 @@ class UnavailableError(UserError):
     """This machine or target can't do what was requested, though another could."""
 
 
+class MissingProgramsError(UnavailableError):
+    """Programs of this machine are missing that packages bring; the hint installs all of them.
+
+    Attributes:
+        programs: by their names in the file `packages`.
+    """
+
+    programs: tuple[str, ...] = ()
+
+
 class NothingComparableError(UserError):
     """What should be compared failed when it was built or first run, so that there is no result.
 

@@ -62,6 +62,14 @@ class Builder:
             UnavailableError: it is not.
         """
 
+    def programs(self, recipe: Recipe) -> tuple[str, ...]:  # noqa: ARG002 - a part's needs it
+        """Return the programs of this machine that build for a recipe, by their names in `packages`; others are left out there.
+
+        Args:
+            recipe: with all levels applied.
+        """
+        return ()
+
     def resolve(self, recipe: Recipe, notify: Callable[[str], None]) -> Recipe:
         """Return a recipe whose names are found, fetched or built.
 

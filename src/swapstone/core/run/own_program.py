@@ -264,6 +264,10 @@ class UserProgram(Subject):
             raise UnavailableError("No installed part builds a program of yours, or carries it to another machine.")
         check_built(self._own, every, experiment)
 
+    def programs(self, experiment: Experiment, recipes: Iterable[Recipe]) -> tuple[str, ...]:
+        """Return those of its build."""
+        return super().programs(experiment, recipes if self._own.build else ())
+
     def notes(self) -> tuple[str, ...]:
         """Return a note for each program that is a script: its interpreter, and what it executes, are measured too."""
         paths = () if self._own.build or self._own.shell else [line.words[0] for line in self._own.commands]

@@ -8,16 +8,17 @@ The manifest has the machine, the programs, and the versions of the tools that b
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TypeVar
 
 import msgspec
 
 from swapstone.core import plan
-from swapstone.core.artifacts.tool_versions import require_tools
+from swapstone.core.artifacts.distribution_packages import missing_programs
 from swapstone.core.factors import Recipe, Stage, find_factor, find_level, recipe_of
 from swapstone.core.factors.factor import ChecksLevels, ChecksPlace
 from swapstone.core.model import (
@@ -28,6 +29,7 @@ from swapstone.core.model import (
     Copy,
     Experiment,
     Load,
+    MissingProgramsError,
     NothingComparableError,
     UnavailableError,
     UserError,
@@ -41,7 +43,7 @@ from swapstone.core.run.mapped_files import MappedFiles
 from swapstone.core.run.subject import BuildContext, KeepLog, Subject
 from swapstone.core.run.subject_kinds import subjects_of
 from swapstone.core.run.variant_program import Program, stamp_of
-from swapstone.core.targets import Capabilities, Target
+from swapstone.core.targets import Capabilities, Target, find_target_kind
 from swapstone.core.targets.hints import target_hint
 from swapstone.core.workloads import find_load, shared_machine_load, workloads_of
 from swapstone.exit_status import Finding
@@ -169,11 +171,14 @@ class Prepared(msgspec.Struct, frozen=True):
 def check_levels(experiment: Experiment, target: Capabilities) -> None:
     """Check, before anything is fetched or made, that the workloads, the baseline and a candidate are available here.
 
+    A level of which only a program is missing that a package brings is refused as well: it would silently be left out.
+
     Args:
         experiment: what is measured.
         target: where it will run; the class of a target before it is opened.
 
     Raises:
+        MissingProgramsError: programs are missing; names all that packages bring.
         UnavailableError: the target or the tools of a level are missing without which there is nothing to compare.
         UserError: something is wrong with a user's own program.
     """
@@ -181,15 +186,14 @@ def check_levels(experiment: Experiment, target: Capabilities) -> None:
     target.check_experiment(experiment, [each.workload.name for each in subjects if not each.workload.bare])
     check_machine(experiment, target)
     for subject in subjects:
-        subject.check(experiment, target)
+        with contextlib.suppress(MissingProgramsError):  # they are named below, with all others
+            subject.check(experiment, target)
+    if missing := missing_programs(_programs(experiment)):
+        raise missing
     base = builder().base_recipe(experiment.architecture)
     for choice in experiment.applied_factors if "runs_programs" in target.offers else ():
         if isinstance(factor := find_factor(choice.factor), ChecksLevels):
             factor.check_levels(choice.levels)
-        missing = [missing_tools(choice.factor, level, base) for level in choice.levels]
-        decisive = missing[:1] if None in missing[1:] else missing
-        for reason in filter(None, decisive):
-            raise reason
     if "runs_programs" in target.offers:
         compiled = [subject for subject in subjects if subject.needs_compiler]
         has_files = has_files_for(subjects, target)
@@ -197,6 +201,25 @@ def check_levels(experiment: Experiment, target: Capabilities) -> None:
             builder().check_recipe, shares_files=has_files, preloads=has_files or "takes_libraries" in target.offers
         )
         check_variants(experiment, base, compiled, check)
+
+
+def _programs(experiment: Experiment) -> Iterator[str]:
+    """Yield the programs of this machine by which an experiment is built and run, by their names in `packages`."""
+    kind = find_target_kind(experiment.target)
+    if "runs_programs" not in kind.opens.offers:
+        return
+    yield from kind.programs(experiment)
+    base = builder().base_recipe(experiment.architecture)
+    levels = (
+        find_level(factor, name)
+        for factor, names in ((find_factor(each.factor), each.levels) for each in experiment.applied_factors)
+        if not getattr(factor, "tools_are_of_this_machine", False)  # `Builder.programs` has those
+        for name in names
+    )
+    yield from (program for level in levels for program in level.needs)
+    for subject in subjects_of(workloads_of(experiment)).values():
+        recipes = (recipe_of(each, subject.base_recipe(each, base)) for each in plan.run_variants(experiment))
+        yield from subject.programs(experiment, recipes)
 
 
 def check_variants(
@@ -235,18 +258,7 @@ def _impossible(
         for subject in compiled:
             builder().check_compiler(recipe_of(variant, subject.base_recipe(variant, base)))
     except UnavailableError as error:
-        return UnavailableError(f"{variant.label}: {error.message}", error.hint)
-    return None
-
-
-def missing_tools(factor: str, level: str, base: Recipe) -> UnavailableError | None:
-    """Return which tool of a level this machine lacks; None if it has all, or if they are not needed for the recipe's architecture."""
-    found = find_factor(factor)
-    if base.architecture and getattr(found, "tools_are_of_this_machine", False):
-        return None  # `Builder.check_compiler` checks those for others
-    try:
-        require_tools(factor, find_level(found, level))
-    except UnavailableError as error:
+        error.message = f"{variant.label}: {error.message}"
         return error
     return None
 

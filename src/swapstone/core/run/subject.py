@@ -33,6 +33,7 @@ from swapstone.core.model import (
 )
 from swapstone.core.model.observation import changed_conditions, describe_conditions
 from swapstone.core.record import Artifact
+from swapstone.core.run.builder import builder
 from swapstone.core.run.evidence import evidence_of, missing_load, observed_levels, wrong_level
 from swapstone.core.run.machine_config import machine_config_for, on_board
 from swapstone.core.run.variant_program import LONGEST_PADDING, PADDING, Program, environment_bytes
@@ -182,6 +183,15 @@ class Subject(abc.ABC):
             if "sets_swap" in target.offers and only_memory
             else target_hint("boots", "Measure on {}."),
         )
+
+    def programs(self, experiment: Experiment, recipes: Iterable[Recipe]) -> tuple[str, ...]:  # noqa: ARG002 - some kinds need it
+        """Return the programs of this machine that build and run the workload, beside those of the target; as `Builder.programs`.
+
+        Args:
+            experiment: of which it is a workload.
+            recipes: of its variants.
+        """
+        return tuple(name for recipe in recipes if self.needs_compiler for name in builder().programs(recipe))
 
     def notes(self) -> tuple[str, ...]:
         """Return what the user reads before anything is built: one line each."""

@@ -3,16 +3,18 @@
 
 from __future__ import annotations
 
-import shutil
+import functools
 from collections.abc import Callable, Mapping
 
-from swapstone.core.artifacts.distribution_packages import install_command
+from swapstone.core.artifacts.distribution_packages import install_command, is_installed, packages_of
 from swapstone.core.artifacts.tool_versions import compiler_version
-from swapstone.core.factors import Level, all_factors
+from swapstone.core.factors import Factor, Level, Stage, all_factors
 from swapstone.core.model import UserError
 from swapstone.core.model.parts import provided
-from swapstone.core.targets import Target, open_target
-from swapstone.core.targets.health import Finding, MachineFindings, State, ability, examine
+from swapstone.core.session.study import plan_parts, plan_study
+from swapstone.core.session.study_file import load_study, study_names
+from swapstone.core.targets import Target, default_target, find_target_kind, open_target
+from swapstone.core.targets.health import Finding, MachineFindings, State, ability, examine, trouble_of
 from swapstone.core.targets.memory_cgroup import CGROUP_HINT, tree_places
 from swapstone.core.wire import ProcessOutcome, TrialRequest
 
@@ -34,7 +36,7 @@ def capabilities() -> list[Finding]:
     parts: list[MachineFindings] = sorted(provided("findings", MachineFindings), key=lambda part: part.order)
     described = {factor: describe for part in parts for factor, describe in part.of_levels.items()}
     return [
-        *(*_levels(described), *_agent()),
+        *(*_levels(described), *_studies(), *_agent()),
         *(finding for part in parts for finding in part.find()),
     ]
 
@@ -85,19 +87,32 @@ def exact_summary(found: list[Finding]) -> str:
     return f"{'; '.join((first, *told))}."
 
 
+def _studies() -> list[Finding]:
+    """Return for each shipped study whether all its parts can run here."""
+    return [
+        ability(
+            f"study {name}",
+            trouble_of(functools.partial(plan_parts, plan_study(name, load_study(name)), every=True)),
+            lambda: "ready",
+        )
+        for name in study_names()
+    ]
+
+
 def _levels(described: Mapping[str, Callable[[Level], str]]) -> list[Finding]:
     return [
-        _level(factor.name, level, described.get(factor.name, _installed))
+        _level(factor, level, described.get(factor.name, _installed))
         for factor in all_factors()
         for level in factor.levels
     ]
 
 
-def _level(factor: str, level: Level, describe: Callable[[Level], str]) -> Finding:
-    name = f"{factor}={level.name}"
-    absent = [command for command in level.needs if shutil.which(command) is None]
+def _level(factor: Factor, level: Level, describe: Callable[[Level], str]) -> Finding:
+    name = f"{factor.name}={level.name}"
+    boots = find_target_kind(default_target(boots=True)).programs(None) if factor.stage is Stage.BOOT else ()
+    absent = [program for program in (*level.needs, *boots) if not is_installed(program)]
     trouble = (
-        (f"{name} is unavailable: the command {absent[0]!r} is not installed", install_command(level.package))
+        (f"{name} is unavailable: {absent[0]} is not installed", install_command(packages_of(absent)))
         if absent
         else None
     )

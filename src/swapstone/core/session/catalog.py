@@ -7,6 +7,7 @@ import functools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
+from swapstone.core.artifacts.distribution_packages import packages_of
 from swapstone.core.factors import all_factors
 from swapstone.core.model import RecordError, UserError
 from swapstone.core.model.architectures import ARCHITECTURES
@@ -82,7 +83,7 @@ _LISTS = (
         "levels",
         ("factor", "level", "needs", "package", "what it is"),
         lambda: (
-            (factor.name, level.name, " ".join(level.needs), level.package, level.description)
+            (factor.name, level.name, " ".join(level.needs), packages_of(level.needs), level.description)
             for factor in all_factors()
             for level in (*factor.levels, *getattr(factor, "forms", ()))
         ),

@@ -10,6 +10,7 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
+from swapstone.core.artifacts.distribution_packages import ADMINISTRATORS
 from swapstone.core.factors import all_factors
 from swapstone.core.model import CommandLine, UserError, check_distinct, placeholders_in, refuse, unknown
 from swapstone.core.model.substitution import NAME
@@ -24,9 +25,6 @@ SHELL_HINT = (
 )
 LONGEST_LABEL = 32
 LONGEST_NAME = 60
-
-ADMINISTRATORS = "/usr/local/sbin:/usr/sbin:/sbin"
-"""Folders of programs for administrators, such as servers."""
 
 _ASSIGNMENT = re.compile(rf"({NAME})=(.*)", re.ASCII | re.DOTALL)
 _SPECIAL = {

@@ -21,7 +21,7 @@ from swapstone.core.model.safe_text import safe
 from swapstone.core.record.writer import check_unused
 from swapstone.core.session.agreement_output import records_of
 from swapstone.core.session.command_lines import split_arguments
-from swapstone.core.session.experiment import check_experiment, resume, start
+from swapstone.core.session.experiment import check_experiment, check_programs, resume, start
 from swapstone.core.session.option_values import duration_ns
 from swapstone.core.session.options import settings_from, typed
 from swapstone.core.session.outcome import Interrupted
@@ -88,7 +88,8 @@ def run_options(
         names = [*([machine] if machines else []), *([f"{scale}ns"] if clocks else [])]
         out = "/".join((str(options["out"]), *names)) if options.get("out") else None
         own = {"architecture": machine, "ns_per_instruction": scale, "seed": seed, "out": out}
-        made.append((machine, scale, _checked({**options, **own} if names else options, program)))
+        made.append((machine, scale, _unused({**options, **own} if names else options, program)))
+    check_programs((comparison.experiment for _, _, comparison in made), every=True)
     for number, (machine, scale, comparison) in enumerate(made, start=1):
         if machines or clocks:
             texts = [*([machine] if machines else []), *([f"{scale} ns per instruction"] if clocks else [])]
@@ -106,13 +107,12 @@ def _several(options: Mapping[str, object]) -> tuple[tuple[str, ...], tuple[str,
     return parse_boards(_text_of(options, "target")), names, parse_scales(options.get("ns_per_instruction"))
 
 
-def _checked(options: Mapping[str, object], program: tuple[str, ...] | None) -> TypedComparison:
-    """Return a comparison that can run here and whose record can be written, as far as that is known before anything is fetched."""
+def _unused(options: Mapping[str, object], program: tuple[str, ...] | None) -> TypedComparison:
+    """Return a comparison whose record can be written."""
     comparison = typed_comparison(options, program)
     if comparison.out:
         with contextlib.suppress(OSError):  # the record's writer reports them
             check_unused(comparison.out)
-    check_experiment(comparison.experiment)
     return comparison
 
 
@@ -139,7 +139,8 @@ def _on_boards(
         own = {"target": board, "out": f"{options['out']}/board-{number}" if options.get("out") else None}
         if in_labs and board not in in_labs:
             own["lg_env"] = None
-        comparison = _checked({**options, **own}, program)
+        comparison = _unused({**options, **own}, program)
+        check_experiment(comparison.experiment)
         how = dataclasses.replace(comparison.options, label=f"board {number} of {len(boards)}")
         made.append(comparison._replace(options=how))
     records, failed = [], list[UserError]()

@@ -6,11 +6,12 @@ from __future__ import annotations
 import contextlib
 import os
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
 
+from swapstone.core.artifacts.distribution_packages import missing_programs
 from swapstone.core.model import (
     Experiment,
     NothingComparableError,
@@ -55,6 +56,28 @@ def check_experiment(experiment: Experiment) -> None:
     """
     kind = find_target_kind(experiment.target).opens
     (check_machine if "probes_architecture" in kind.offers else check_levels)(experiment, kind)
+
+
+def check_programs(experiments: Iterable[Experiment], *, every: bool = False) -> None:
+    """Check that this machine has the programs of all experiments.
+
+    Args:
+        experiments: that will run.
+        every: whether to check also that each can run here; else any other reason is left to its start.
+
+    Raises:
+        MissingProgramsError: it lacks some; names all that packages bring.
+        UserError: with `every`, an experiment can't run.
+    """
+    found: list[UserError] = []
+    for experiment in experiments:
+        try:
+            check_experiment(experiment)
+        except UserError as error:
+            found.append(error)
+    missing = missing_programs(name for error in found for name in getattr(error, "programs", ()))
+    if first := missing or next((error for error in found if every), None):
+        raise first
 
 
 def on_target(experiment: Experiment, target: Target) -> Experiment:
@@ -191,6 +214,7 @@ def resume(
         # What has been read now is checked too: another process may have exchanged a file since.
         require_trust(view, "resume", trust=options.trust)
         check_fail_if(options.fail_if, view.experiment, lambda: works_of(view).values())
+        check_programs((view.experiment,))
         target = opened.enter_context(open_experiment_target(view.experiment, progress.note, options))
         experiment = _experiment_to_resume(view, budget_ns)
         check_levels(experiment, target)

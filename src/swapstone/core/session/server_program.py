@@ -9,6 +9,7 @@ import shlex
 import shutil
 from pathlib import Path
 
+from swapstone.core.artifacts.distribution_packages import packages_of
 from swapstone.core.model import Experiment, LoadGenerator, UserError, refuse
 from swapstone.core.model.load import CONNECTIONS, PORT, TEMPLATE
 from swapstone.core.session.option_table import flag_of
@@ -204,11 +205,10 @@ def _program(word: str, folder: Path) -> str:
     found = os.path.normpath(folder / word) if "/" in word else shutil.which(word)
     if found and os.access(found, os.X_OK) and Path(found).is_file():
         return found
-    known = LOAD_GENERATORS.get(word)
     raise UserError(
         f"The load generator {word} is not {'an executable file' if '/' in word else 'installed'}.",
-        f"On Debian: sudo apt-get install {known.package}"
-        if known
+        f"On Debian: sudo apt-get install {packages_of((word,))}"
+        if word in LOAD_GENERATORS
         else f"Name it by its path, or take one of {', '.join(LOAD_GENERATORS)}.",
     )
 

@@ -10,7 +10,7 @@ import fnmatch
 import re
 import secrets
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +35,7 @@ from swapstone.core.report.answer.wording import listed
 from swapstone.core.report.render import html, markdown
 from swapstone.core.report.study_index import PartSummary, StudyIndex, document_of, summary, to_json
 from swapstone.core.session.analysis import analyse_record
-from swapstone.core.session.experiment import resume, start
+from swapstone.core.session.experiment import check_programs, resume, start
 from swapstone.core.session.machines import has_exact_runs, run_sharer
 from swapstone.core.session.outcome import Interrupted
 from swapstone.core.session.precision_stop import BudgetError, check_budget, sufficient_budget
@@ -161,7 +161,7 @@ def start_study(
         UserError: a pattern matches nothing, a budget is too small, or the folder can't be written.
         Interrupted: a signal ended it.
     """
-    planned = _planned(run)
+    planned = plan_parts(run)
     _check_sharing(planned, options.sharing)
     _check_budgets(planned)
     again = "give the same command again."
@@ -200,7 +200,7 @@ def resume_study(
     run = load_trusted_run(folder, trust=options.trust)
     if budget_ns:
         run = msgspec.structs.replace(run, budget_ns=budget_ns)
-    planned = _planned(run)
+    planned = plan_parts(run, lambda part: bool(budget_ns) or _on_disk(folder / part).state != COMPLETE)
     _check_sharing(planned, options.sharing)
     if budget_ns:
         _write_run(run, folder)
@@ -214,27 +214,34 @@ def _write_run(run: StudyRun, folder: Path, next_step: str = "") -> None:
     _write(folder / STUDY, file_bytes(run).decode(), folder, next_step)
 
 
-def _planned(run: StudyRun) -> Planned:
-    """Resolve every part before anything runs.
+def plan_parts(run: StudyRun, runs: Callable[[str], bool] = lambda _: True, *, every: bool = False) -> Planned:
+    """Resolve every part of a study, and check before anything runs that this machine has the programs of those that will run.
+
+    Args:
+        run: the study and its options.
+        runs: whether a part will run.
+        every: whether to check also that each part can run here, as of `check_programs`.
 
     Raises:
+        MissingProgramsError: programs are missing; names those of all parts.
         UserError: a pattern matches no workload of any part.
     """
     planned: dict[str, Experiment | PartState] = {}
-    every: list[str] = []
+    names_of_all: list[str] = []
     for part in run.chosen:
         try:
             request = part.request(f"{run.name}/{part.name}", run.directory)
             names = _workload_names(run, request)
-            every += names
+            names_of_all += names
             planned[part.name] = _part_experiment(run, part, request, names)
         except UserError as error:
-            if is_of_machine(error):
+            if every or is_of_machine(error):
                 raise
             planned[part.name] = PartState(UNAVAILABLE, in_one_line(error))
     for pattern in run.only:
-        if every and not any(fnmatch.fnmatchcase(name, pattern) for name in every):
-            raise unknown("workload", pattern, every)
+        if names_of_all and not any(fnmatch.fnmatchcase(name, pattern) for name in names_of_all):
+            raise unknown("workload", pattern, names_of_all)
+    check_programs((each for name, each in planned.items() if isinstance(each, Experiment) and runs(name)), every=every)
     return planned
 
 

@@ -34,6 +34,15 @@ _OTHER_PROGRAMS = frozenset({"virtual_machine"})
 """Files there that the agent is not linked with."""
 
 
+def agent_programs() -> tuple[str, ...]:
+    """Return the programs of this machine that build its agent, by their names in `packages`; none if the wheel carries it."""
+    return (
+        ()
+        if os.access(share_dir() / "agents" / os.uname().machine / AGENT, os.X_OK)
+        else (os.environ.get("CC") or "cc", "/usr/include/stdio.h")
+    )
+
+
 def agent_sources(top: Path | None = None) -> tuple[Path, ...]:
     """Return the agent's C files and headers, sorted.
 

@@ -27,7 +27,7 @@ from swapstone.core.model.observation import LATER_RUN, NO_CGROUP, UNCOUNTED
 from swapstone.core.model.parts import provided
 from swapstone.core.model.regular_file import text_of
 from swapstone.core.model.temporary_folder import TemporaryFolder
-from swapstone.core.targets.agent_build import describe_agent, find_agent, has_sha256, sha256_of
+from swapstone.core.targets.agent_build import agent_programs, describe_agent, find_agent, has_sha256, sha256_of
 from swapstone.core.targets.agent_target import COUNTERS, SLACK_S, STOP_TIMEOUT_S, AgentTarget, start_agent
 from swapstone.core.targets.hints import target_hint
 from swapstone.core.targets.memory_cgroup import CHILDREN, TREE_CPU_US, MemoryCgroup, TreeCgroup, tree_places
@@ -532,4 +532,5 @@ HOST = TargetKind(
     more_usages=lambda: tuple((kind.usage, kind.description) for kind in _driver_kinds()),
     does=lambda detail: f"connect by ssh to another machine, and run load generators there: {detail}" if detail else "",
     driver=_driver,
+    programs=lambda experiment: agent_programs(),  # noqa: ARG005 - they are the same for each
 )

@@ -89,6 +89,8 @@ class TargetKind(msgspec.Struct, frozen=True, kw_only=True):
         names_file: whether what follows the colon is the path of a file.
         file_option: the option after a comma whose value is the path of a file; empty for none.
         file_pattern: shell pattern of such files, for completion in shells; empty if there is none.
+        programs: returns the programs of this machine that its trials need beside those of workloads, by their names in `packages`; for
+            an experiment, or for any of this machine's architecture.
         does: what trials on it do besides running programs here, as a clause for the list of what an experiment would run; from what
             follows the colon. Empty for nothing.
         driver: the other machine on which load generators run, from what follows the colon; empty for none.
@@ -106,6 +108,7 @@ class TargetKind(msgspec.Struct, frozen=True, kw_only=True):
     names_file: Callable[[str], bool] = lambda detail: False  # noqa: ARG005 - by default no text is a path
     file_option: str = ""
     file_pattern: str = ""
+    programs: Callable[[Experiment | None], tuple[str, ...]] = lambda experiment: ()  # noqa: ARG005 - by default none
     does: Callable[[str], str] = lambda detail: ""  # noqa: ARG005 - by default nothing besides the programs of trials
     driver: Callable[[str], str] = lambda detail: ""  # noqa: ARG005 - by default they run beside the servers
 

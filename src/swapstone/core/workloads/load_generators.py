@@ -45,20 +45,16 @@ class KnownLoadGenerator(FrozenStruct, frozen=True, kw_only=True):
     Attributes:
         percentiles: names of the latencies that it prints, ascending.
         closed: whether it is a closed-loop generator: it sends the next request of a connection only after the response.
-        package: the Debian package that contains it; empty for the one of this project.
     """
 
     percentiles: tuple[str, ...]
     closed: bool = True
-    package: str = ""
 
 
 LOAD_GENERATORS: dict[str, KnownLoadGenerator] = {
-    "wrk": KnownLoadGenerator(percentiles=("p50", "p75", "p90", "p99", "max"), package="wrk"),
-    "ab": KnownLoadGenerator(
-        percentiles=("p50", "p66", "p75", "p80", "p90", "p95", "p98", "p99", "max"), package="apache2-utils"
-    ),
-    "redis-benchmark": KnownLoadGenerator(percentiles=("p50", "p95", "p99", "max"), package="redis-tools"),
+    "wrk": KnownLoadGenerator(percentiles=("p50", "p75", "p90", "p99", "max")),
+    "ab": KnownLoadGenerator(percentiles=("p50", "p66", "p75", "p80", "p90", "p95", "p98", "p99", "max")),
+    "redis-benchmark": KnownLoadGenerator(percentiles=("p50", "p95", "p99", "max")),
     PACE: KnownLoadGenerator(percentiles=("p50", "p75", "p90", "p99", "p99.9", "p99.99", "max"), closed=False),
 }
 """By the name of the program, which is also the name of its reader."""

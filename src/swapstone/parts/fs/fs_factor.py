@@ -31,6 +31,9 @@ _EROFS = struct.Struct("<I44x16s16xIH")
 _EROFS_MAGIC, _EXT4_MAGIC = 0xE0F5E1E2, 0xEF53
 _LZ4_PADDED, _ALGORITHMS = 1, 2  # features of erofs (fs/erofs/erofs_fs.h)
 
+IMAGE_TOOLS = {"squashfs": "mksquashfs", "erofs": "mkfs.erofs", "ext4": "mke2fs"}
+"""Programs that make the images."""
+
 
 class RootImage(FrozenStruct, frozen=True, kw_only=True):
     """What a recipe has of the root.
@@ -45,9 +48,7 @@ class RootImage(FrozenStruct, frozen=True, kw_only=True):
 
 
 def _level(name: str, description: str) -> Level:
-    tool = {"squashfs": ("mksquashfs", "squashfs-tools"), "erofs": ("mkfs.erofs", "erofs-utils")}
-    command, package = tool.get(name.partition(":")[0], ("", ""))
-    return Level(name=name, description=description, needs=(command,) if command else (), package=package)
+    return Level(name=name, description=description, needs=(IMAGE_TOOLS[name.partition(":")[0]],))
 
 
 class FileSystem:

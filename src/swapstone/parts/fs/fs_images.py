@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import shutil
 import stat
 import subprocess
 import zlib
@@ -17,7 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from swapstone.core.artifacts.cache_folder import locked, new_folder, sha256_of, writable_folder
-from swapstone.core.artifacts.distribution_packages import install_command
+from swapstone.core.artifacts.distribution_packages import require_command
 from swapstone.core.artifacts.tool_versions import first_line
 from swapstone.core.factors import Level
 from swapstone.core.model import UnavailableError, UserError
@@ -27,13 +26,14 @@ from swapstone.core.model.safe_text import safe_excerpt
 from swapstone.core.model.temporary_folder import TemporaryFolder
 from swapstone.core.targets.health import MachineFindings
 from swapstone.parts.build.artifacts.packages import Progress, fetch, read_lock
-from swapstone.parts.fs.fs_factor import FS, UUIDS
+from swapstone.parts.fs.fs_factor import FS, IMAGE_TOOLS, UUIDS
 from swapstone.parts.vm.artifacts.image_assembly import Tree, add_base, add_parts, needed_packages
 from swapstone.parts.vm.artifacts.image_catalog import MACHINE_ARCHITECTURES, find_part
 
 IMAGE = "root.img"
 BLOCK_BYTES = 4096
 
+_MAKING = "Making the image of the root"
 _PARTS = ("busybox", "glibc", "libgcc", "musl", "memtester", "mke2fs")
 """Parts of images of virtual machines that the root consists of: 7 MB."""
 _VERSION = "1"
@@ -115,7 +115,7 @@ def make_image(level: str, tree: RootTree) -> RootImageFile:
         UserError: the cache can't be written.
     """
     command = _command(level, len(tree.entries))
-    tool, version = _tool(command[0]), tool_version(level)
+    tool, version = Path(require_command(command[0], _MAKING)), tool_version(level)
     status = tool.stat()
     inputs = (_VERSION, level, *command, version, f"{tool}:{status.st_size}:{status.st_mtime_ns}")
     digest = hashlib.sha256("\0".join(inputs).encode() + archive(tree.entries)).hexdigest()[:32]
@@ -136,8 +136,10 @@ def tool_version(level: str) -> str:
     Raises:
         UnavailableError: it is not installed.
     """
-    name = _command(level, 0)[0]
-    return first_line([str(_tool(name)), {"mksquashfs": "-version", "mke2fs": "-V"}.get(name, "--version")])
+    name = IMAGE_TOOLS[level.partition(":")[0]]
+    return first_line(
+        [require_command(name, _MAKING), {"mksquashfs": "-version", "mke2fs": "-V"}.get(name, "--version")]
+    )
 
 
 def _command(level: str, entries: int) -> tuple[str, ...]:
@@ -153,16 +155,6 @@ def _command(level: str, entries: int) -> tuple[str, ...]:
     inodes = str(-(-(entries + _EXT4_INODES) // 16) * 16)
     options = ("-b", str(BLOCK_BYTES), "-I", "256", "-N", inodes, "-O", _FEATURES, "-m", "0", "-U", _UUID)
     return ("mke2fs", "-q", "-F", "-t", "ext4", *options, "-E", fixed, "-d", "tree", IMAGE)
-
-
-def _tool(name: str) -> Path:
-    found = shutil.which(name) or shutil.which(name, path=_ENVIRONMENT["PATH"])
-    if found is None:
-        package = {"mksquashfs": "squashfs-tools", "mkfs.erofs": "erofs-utils"}.get(name, "e2fsprogs")
-        raise UnavailableError(
-            f"The command {name!r}, which makes the image, is not installed.", f"Install it: {install_command(package)}"
-        )
-    return Path(found)
 
 
 def _write(folder: Path, entries: Mapping[str, Entry]) -> None:
@@ -191,7 +183,7 @@ def _make(level: str, command: list[str], work: Path, tree: RootTree) -> None:
     inodes = (2, *range(_EXT4_INODES - 1, _EXT4_INODES + len(tree.entries)))
     script = "".join(f"set_inode_field <{inode}> {name} {value}\n" for inode in inodes for name, value in fields)
     (work / "script").write_text(script)
-    _run(level, [str(_tool("debugfs")), "-w", "-f", "script", IMAGE], work)
+    _run(level, [require_command("debugfs", _MAKING), "-w", "-f", "script", IMAGE], work)
 
 
 def _make_ext4(level: str, command: list[str], work: Path, tree: RootTree) -> None:

@@ -11,9 +11,8 @@ from swapstone.core.artifacts.built import Built
 from swapstone.core.factors import Recipe
 from swapstone.core.model import Source, UnavailableError, Variant, Workload
 from swapstone.core.model.safe_text import safe_excerpt
-from swapstone.core.run.declared_program import BuiltProgram
 from swapstone.core.run.machine_config import probe_request
-from swapstone.core.run.subject import BuildContext, TrialSpec
+from swapstone.core.run.subject import BuildContext, BuiltProgram, TrialSpec
 from swapstone.core.run.variant_program import Program
 from swapstone.core.targets import MachineConfig, Target
 from swapstone.core.wire import TrialRequest

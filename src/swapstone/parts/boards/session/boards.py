@@ -8,7 +8,8 @@ import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from swapstone.core.artifacts.tool_versions import compiler_version, require_tools
+from swapstone.core.artifacts.distribution_packages import require_command
+from swapstone.core.artifacts.tool_versions import compiler_version
 from swapstone.core.factors import find_factor, find_level
 from swapstone.core.model import refuse
 from swapstone.core.model.architectures import ARCHITECTURES
@@ -198,7 +199,8 @@ def _level(machine: str, factor: str, level: str) -> Finding:
 
     def check() -> None:
         if machine == os.uname().machine:
-            require_tools(factor, find_level(find_factor(factor), level))
+            for command in find_level(find_factor(factor), level).needs:
+                require_command(command, f"{factor}={level}")
         check_compiler(changed)
 
     compiler = "clang" if level == "clang" else f"{cross_prefix(recipe.architecture)}gcc"

@@ -11,12 +11,12 @@ import contextlib
 import math
 import os
 import selectors
-import shutil
 import subprocess
 import time
 from pathlib import Path
 from typing import IO
 
+from swapstone.core.artifacts.distribution_packages import require_command
 from swapstone.core.model import UnavailableError, UserError, WireError
 from swapstone.core.model.safe_text import safe_excerpt
 from swapstone.core.model.temporary_folder import TemporaryFolder
@@ -285,12 +285,7 @@ class SshConnection:
 
 
 def _ssh() -> str:
-    found = shutil.which("ssh")
-    if found is None:
-        raise UnavailableError(
-            "ssh is not installed on this machine.", "On Debian: sudo apt-get install openssh-client"
-        )
-    return str(Path(found).absolute())
+    return str(Path(require_command("ssh", "Reaching another machine")).absolute())
 
 
 def _start(command: tuple[str, ...], stdin: int | IO[bytes]) -> subprocess.Popen[bytes]:

@@ -6,12 +6,12 @@ from __future__ import annotations
 import base64
 import contextlib
 import shlex
-import shutil
 import socket
 import subprocess
 import time
 from pathlib import Path
 
+from swapstone.core.artifacts.distribution_packages import require_command
 from swapstone.core.model import UnavailableError, cpio, undone_on_error
 from swapstone.core.model.directories import share_dir
 from swapstone.core.model.regular_file import tail_of
@@ -72,9 +72,7 @@ class BoardKeys:
 
 
 def _make(path: Path) -> None:
-    program = shutil.which("ssh-keygen")
-    if program is None:
-        raise UnavailableError("ssh-keygen is not installed.", "On Debian: sudo apt-get install openssh-client")
+    program = require_command("ssh-keygen", "A virtual board")
     made = subprocess.run(
         (program, "-q", "-t", "ed25519", "-N", "", "-C", "", "-f", str(path)),
         stdin=subprocess.DEVNULL,

@@ -263,7 +263,7 @@ def run_package_manager(
     Raises:
         UnavailableError: it is not installed, or does not end in time.
     """
-    require_command(command[0], "Fetching packages", "cargo" if command[0] == "cargo" else "apt")
+    require_command(command[0], "Fetching packages")
     try:
         return subprocess.run(
             command,

@@ -30,7 +30,7 @@ from swapstone.parts.build.artifacts.own_toolchain import installed_musl, own_to
 from swapstone.parts.build.artifacts.recipe_resolution import check_recipe, resolve_recipe
 from swapstone.parts.build.artifacts.sdk_files import loader_of
 from swapstone.parts.build.artifacts.servers import load_generator_identity
-from swapstone.parts.build.artifacts.toolchain import check_compiler, cross_prefix
+from swapstone.parts.build.artifacts.toolchain import check_compiler, compiler_programs, cross_prefix
 from swapstone.parts.build.artifacts.workload_build import (
     BASE_RECIPE,
     EMPTY_AS_VARIED,
@@ -127,6 +127,7 @@ class _Builder(Builder):
     parse_libraries = staticmethod(parse_libraries)
     check_recipe = staticmethod(check_recipe)
     check_compiler = staticmethod(check_compiler)
+    programs = staticmethod(compiler_programs)
     resolve = staticmethod(resolve_recipe)
 
     def with_carried_loader(self, recipe: Recipe, target: Target, notify: Callable[[str], None]) -> Recipe:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from swapstone.core.artifacts.cache_folder import locked, new_folder, writable_folder
-from swapstone.core.artifacts.distribution_packages import install_command, require_command
+from swapstone.core.artifacts.distribution_packages import install_command, packages_of, require_command
 from swapstone.core.artifacts.tool_versions import preprocesses
 from swapstone.core.model import FrozenStruct, UnavailableError, UserError
 from swapstone.core.model.architectures import find_architecture
@@ -148,8 +148,6 @@ class CrossCompiler(FrozenStruct, frozen=True, kw_only=True):
         name: of the architecture in the image catalog.
         machine: as ``uname -m`` prints it, or as in recipes.
         triple: prefix of the tools' names.
-        package: that contains gcc.
-        headers: package of glibc's headers and objects.
         musl: name of musl's folders in its packages.
         clang: clang's target, and options that make it generate code for the processor that the distribution's gcc has as its default.
     """
@@ -157,8 +155,6 @@ class CrossCompiler(FrozenStruct, frozen=True, kw_only=True):
     name: str
     machine: str
     triple: str
-    package: str
-    headers: str
     musl: str
     clang: tuple[str, ...]
 
@@ -166,6 +162,11 @@ class CrossCompiler(FrozenStruct, frozen=True, kw_only=True):
     def prefix(self) -> str:
         """The prefix of the tools' names."""
         return f"{self.triple}-"
+
+    @property
+    def package(self) -> str:
+        """The package that contains its gcc."""
+        return packages_of((f"{self.prefix}gcc",))
 
 
 CROSS_COMPILERS: dict[str, CrossCompiler] = {
@@ -175,8 +176,6 @@ CROSS_COMPILERS: dict[str, CrossCompiler] = {
             name="x86_64",
             machine="x86_64",
             triple="x86_64-linux-gnu",
-            package="gcc-x86-64-linux-gnu",
-            headers="libc6-dev-amd64-cross",
             musl="x86_64-linux-musl",
             clang=("--target=x86_64-linux-gnu",),
         ),
@@ -184,8 +183,6 @@ CROSS_COMPILERS: dict[str, CrossCompiler] = {
             name="arm64",
             machine="aarch64",
             triple="aarch64-linux-gnu",
-            package="gcc-aarch64-linux-gnu",
-            headers="libc6-dev-arm64-cross",
             musl="aarch64-linux-musl",
             clang=("--target=aarch64-linux-gnu",),
         ),
@@ -193,8 +190,6 @@ CROSS_COMPILERS: dict[str, CrossCompiler] = {
             name="armhf",
             machine="arm",
             triple="arm-linux-gnueabihf",
-            package="gcc-arm-linux-gnueabihf",
-            headers="libc6-dev-armhf-cross",
             musl="arm-linux-musleabihf",
             # `arm-linux-gnueabihf-gcc -v`: --with-arch=armv7-a+fp --with-mode=thumb --with-float=hard
             clang=("--target=armv7-linux-gnueabihf", "-mthumb", "-mfpu=vfpv3-d16", "-mfloat-abi=hard"),
@@ -203,8 +198,6 @@ CROSS_COMPILERS: dict[str, CrossCompiler] = {
             name="riscv64",
             machine="riscv64",
             triple="riscv64-linux-gnu",
-            package="gcc-riscv64-linux-gnu",
-            headers="libc6-dev-riscv64-cross",
             musl="riscv64-linux-musl",
             # `riscv64-linux-gnu-gcc -v`: --with-arch=rv64gc --with-abi=lp64d
             clang=("--target=riscv64-linux-gnu", "-march=rv64gc", "-mabi=lp64d"),
@@ -228,12 +221,27 @@ def cross_compiler(architecture: str) -> CrossCompiler:
     return CROSS_COMPILERS[architecture]
 
 
-def require_headers(gcc: str, package: str) -> None:
+def header_of(prefix: str) -> str:
+    """Return the path of a header of the C library for a compiler of the distribution.
+
+    Args:
+        prefix: of the names of its tools; empty for this machine's.
+    """
+    return f"/usr/{prefix.removesuffix('-')}/include/stdio.h" if prefix else "/usr/include/stdio.h"
+
+
+def gcc_programs(prefix: str) -> tuple[str, ...]:
+    """Return a compiler of the distribution, and the header of its C library unless it finds one elsewhere; as `header_of`."""
+    gcc = f"{prefix}gcc"
+    return (gcc,) if shutil.which(gcc) and preprocesses((gcc,), "stdio.h") else (gcc, header_of(prefix))
+
+
+def require_headers(gcc: str, header: str) -> None:
     """Check that a gcc finds the headers of its C library.
 
     Args:
         gcc: its path.
-        package: that contains the headers.
+        header: where the distribution has one of them.
 
     Raises:
         UnavailableError: they are not installed; the hint names the package.
@@ -241,7 +249,7 @@ def require_headers(gcc: str, package: str) -> None:
     if not preprocesses((gcc,), "stdio.h"):
         raise UnavailableError(
             f"The C library's headers for {Path(gcc).name} are not installed.",
-            f"Install them: {install_command(package)}",
+            f"Install them: {install_command(packages_of((header,)))}",
         )
 
 
@@ -260,13 +268,13 @@ def check_cross(architecture: str, compiler: str, libc: str) -> str:
     if compiler not in {"cc", "gcc", "clang"} or libc not in {"glibc", "musl"}:
         raise UnavailableError(f"Swapstone can't compile for {libc} on {cross.name} with {compiler}.")
     what = f"Compiling for {cross.name}"
-    gcc = require_command(f"{cross.prefix}gcc", what, cross.package)
+    gcc = require_command(f"{cross.prefix}gcc", what)
     if compiler == "clang":
-        require_command("clang", f"{what} with clang", "clang")
+        require_command("clang", f"{what} with clang")
     if libc == "musl":
         _packages(cross.name)  # raises an error if the lock lacks them
     else:
-        require_headers(gcc, cross.headers)
+        require_headers(gcc, header_of(cross.prefix))
     return gcc
 
 

@@ -19,7 +19,6 @@ from swapstone.core.factors import Recipe
 from swapstone.core.model import UnavailableError
 from swapstone.core.model.directories import cache_dir, share_dir
 from swapstone.parts.build.artifacts.build_command import build_environment, run_build, run_compiler
-from swapstone.parts.build.artifacts.cross_compilers import CROSS_COMPILERS
 from swapstone.parts.build.artifacts.own_toolchain import (
     compiler_script,
     is_own,
@@ -58,8 +57,8 @@ def libstdcxx(
     Raises:
         UnavailableError: the source can't be fetched, a tool is missing, or the build fails; names the log.
     """
-    for tool, package in (("g++", "g++"), ("gcc", "gcc"), ("make", "make"), ("awk", "mawk")):
-        require_command(tool, f"The C++ library for {tree.kind}, which is built once,", package)
+    for tool in ("g++", "gcc", "make", "awk"):
+        require_command(tool, f"The C++ library for {tree.kind}, which is built once,")
     source = read_lock(share_dir() / LOCK)["libstdcxx"]
     described = "\n".join(("libstdc++ 3", source.sha256, *_identity(tree), compiler_identity(("g++",))))
     home = cache_dir().resolve() / "cxx-libraries" / hashlib.sha256(described.encode()).hexdigest()[:16]
@@ -181,10 +180,6 @@ def _is_needed(name: str) -> bool:
 CXX_SUFFIXES = frozenset({".cc", ".cpp", ".cxx", ".c++", ".C", ".hpp", ".hh", ".hxx"})
 """Endings of files by which sources are recognized as C++."""
 
-_PACKAGES = {"g++": "g++", "c++": "g++", "clang++": "clang"} | {
-    f"{cross.prefix}g++": cross.package.replace("gcc-", "g++-", 1) for cross in CROSS_COMPILERS.values()
-}
-
 
 def cxx_command(recipe: Recipe, notify: Callable[[str], None] = lambda _: None, *, needed: bool) -> tuple[str, ...]:
     """Return the command that compiles and links C++ for a resolved recipe; build a C++ library for musl if necessary.
@@ -239,7 +234,7 @@ def _name(recipe: Recipe) -> str:
         name = f"{cross_prefix(recipe.architecture)}g++"
     else:
         name = "g++" if (build.compiler, build.libc) == ("cc", "musl") else _CXX_NAMES[build.compiler]
-    require_command(name, "Compiling C++", _PACKAGES.get(name, ""))
+    require_command(name, "Compiling C++")
     return name
 
 

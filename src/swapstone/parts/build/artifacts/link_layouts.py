@@ -157,7 +157,7 @@ def _sorted_copy(path: Path, folder: Path, seed: str) -> Path:
     made = folder / f"shuffled-{path.name}"
     renamed = [f"--rename-section={name}=.text.sorted.{_rank(seed, path.name, name)}" for name in names]
     what = f"Renaming the sections of {path.name}"
-    run_tool([require_command("objcopy", what, "binutils"), *renamed, str(path), str(made)], what)
+    run_tool([require_command("objcopy", what), *renamed, str(path), str(made)], what)
     return made
 
 

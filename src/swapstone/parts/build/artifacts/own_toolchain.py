@@ -205,7 +205,7 @@ def marked(tree: CLibraryTree) -> CLibraryTree:
             options = (f"--add-section={MARK}={mark}", f"--set-section-flags={MARK}=readonly")
             for path in real.glob("*crt*.o"):
                 if path.name.endswith("crt1.o"):
-                    objcopy = require_command("objcopy", f"Marking {path}", "binutils")
+                    objcopy = require_command("objcopy", f"Marking {path}")
                     run_tool([objcopy, *options, str(path), str(made / path.name)], f"Marking {path}")
                 else:
                     (made / path.name).symlink_to(path.resolve())

@@ -12,12 +12,13 @@ import msgspec
 
 from swapstone.core.artifacts.built import Built
 from swapstone.core.artifacts.cache_folder import new_folder
+from swapstone.core.artifacts.distribution_packages import require_command
 from swapstone.core.artifacts.tool_versions import compiler_identity
 from swapstone.core.factors import Recipe
 from swapstone.core.factors.factor import SOURCE_RECIPE
-from swapstone.core.model import LoadGenerator, OwnProgram, UnavailableError
+from swapstone.core.model import LoadGenerator, OwnProgram
 from swapstone.core.model.directories import cache_dir, share_dir
-from swapstone.core.workloads.load_generators import LOAD_GENERATORS, PACE
+from swapstone.core.workloads.load_generators import PACE
 from swapstone.parts.build.artifacts.build_command import run_compiler
 from swapstone.parts.build.artifacts.recipe_resolution import resolve_recipe
 from swapstone.parts.build.artifacts.source_build import SourceBuilder
@@ -112,9 +113,8 @@ def find_load_generator(generator: LoadGenerator, *, alone: bool = False, archit
         return _build_pace(architecture, ("-static",) if alone else ())
     if "/" in name:
         return Path(name)
-    check_load_generator(generator)
-    if (found := shutil.which(name)) and not (architecture and name in _DRIVERS_OF_SERVERS):
-        return Path(found).resolve()
+    if name not in _DRIVERS_OF_SERVERS or (shutil.which(name) and not architecture):
+        return Path(require_command(name, "Sending requests to a server")).resolve()
     return _build_part(name, msgspec.structs.replace(SOURCE_RECIPE, architecture=architecture))
 
 
@@ -140,22 +140,6 @@ def _build_part(name: str, recipe: Recipe) -> Path:
         _builder(package, lock, program, command.replace("redis-server", name))
         .build(resolve_recipe(recipe), lambda _: "")
         .path
-    )
-
-
-def check_load_generator(generator: LoadGenerator) -> None:
-    """Refuse, before anything is built, a load generator that is neither installed nor built here.
-
-    Raises:
-        UnavailableError: it is not installed; the hint names the package.
-    """
-    name = generator.command[0]
-    if "/" in name or name == PACE or name in _DRIVERS_OF_SERVERS or shutil.which(name):
-        return
-    known = LOAD_GENERATORS.get(name)
-    raise UnavailableError(
-        f"The load generator {name} is not installed.",
-        f"On Debian: sudo apt-get install {known.package}" if known and known.package else "Name it by its path.",
     )
 
 

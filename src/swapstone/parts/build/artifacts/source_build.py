@@ -20,12 +20,13 @@ from pathlib import Path
 
 from swapstone.core.artifacts.built import Built
 from swapstone.core.artifacts.cache_folder import new_folder, read_description, take_lock
+from swapstone.core.artifacts.distribution_packages import require_command
 from swapstone.core.artifacts.placeholders import fill
 from swapstone.core.artifacts.program_size import stripped_sizes
 from swapstone.core.artifacts.source_tree import copy_sources, digest_tree, sha256_of
 from swapstone.core.artifacts.tool_versions import compiler_identity, header_folders, tool_of_compiler
 from swapstone.core.factors import Recipe, read_facts
-from swapstone.core.model import FrozenStruct, OwnProgram, UnavailableError, UserError, placeholders_in, refuse
+from swapstone.core.model import FrozenStruct, OwnProgram, UserError, placeholders_in, refuse
 from swapstone.core.model.directories import cache_dir, write_whole
 from swapstone.parts.build.artifacts.build_command import build_environment, run_build
 from swapstone.parts.build.artifacts.cxx_compiler import CXX_SUFFIXES, cxx_command
@@ -343,11 +344,7 @@ class SourceBuilder:
             UnavailableError: the compiler is not installed.
             UserError: the build failed or timed out; the message ends with the last lines of its log.
         """
-        if shutil.which(recipe.of(Build).command[0]) is None:
-            raise UnavailableError(
-                f"The compiler {recipe.of(Build).command[0]!r} is not installed.",
-                "`swapstone doctor` reports missing tools.",
-            )
+        require_command(recipe.of(Build).command[0], "Compiling")
         # A C++ library is built if the sources are mainly C++, or the command uses `{cxx}`.
         needs_cxx = "cxx" in placeholders_in(self._own.build) or self._is_cxx
         tools = build_tools(recipe, cxx_command(recipe, notify, needed=needs_cxx))

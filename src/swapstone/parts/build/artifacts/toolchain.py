@@ -12,13 +12,15 @@ import msgspec
 
 from swapstone.core.artifacts.distribution_packages import require_command
 from swapstone.core.artifacts.tool_versions import first_line, link_inputs
-from swapstone.core.factors import Recipe, find_level
+from swapstone.core.factors import Recipe
 from swapstone.core.model import UnavailableError, refuse
 from swapstone.parts.build.artifacts.cross_compilers import (
     CROSS_COMPILERS,
     SHIM,
     check_cross,
     cross_command,
+    gcc_programs,
+    header_of,
     require_headers,
 )
 from swapstone.parts.build.artifacts.own_toolchain import (
@@ -30,7 +32,7 @@ from swapstone.parts.build.artifacts.own_toolchain import (
 )
 from swapstone.parts.build.build import Build
 from swapstone.parts.build.factors.allocator import DEFAULT
-from swapstone.parts.build.factors.float_abi import FLOAT, MACHINES
+from swapstone.parts.build.factors.float_abi import MACHINES
 from swapstone.parts.build.factors.sdk import command_of_level
 
 _COMMANDS: dict[tuple[str, str], tuple[str, ...]] = {
@@ -86,6 +88,17 @@ def check_compiler(recipe: Recipe) -> None:
         check_cross(recipe.architecture, recipe.of(Build).compiler, recipe.of(Build).libc)
 
 
+def compiler_programs(recipe: Recipe) -> tuple[str, ...]:
+    """Return the programs of this machine that compile for a recipe; see `swapstone.core.run.builder.Builder.programs`."""
+    build = recipe.of(Build)
+    found = (
+        gcc_programs(tool_prefix(recipe))
+        if recipe.architecture
+        else (*_COMMANDS.get((build.compiler, build.libc), ("musl-gcc",)), header_of(""))
+    )
+    return () if is_own(recipe) else (*found, *(("clang",) if build.compiler == "clang" else ()))
+
+
 def float_compiler(recipe: Recipe) -> str:
     """Return the path of the compiler for a recipe's floating-point ABI: a cross gcc of the distribution, with a C library of that ABI.
 
@@ -116,10 +129,9 @@ def float_compiler(recipe: Recipe) -> str:
         ),
         kind=UnavailableError,
     )
-    level = recipe.of(Build).float_abi
-    package = find_level(FLOAT, level).package
-    gcc = require_command(f"{tool_prefix(recipe)}gcc", f"float={level}", package)
-    require_headers(gcc, package)
+    prefix = tool_prefix(recipe)
+    gcc = require_command(f"{prefix}gcc", f"float={recipe.of(Build).float_abi}")
+    require_headers(gcc, header_of(prefix))
     return gcc
 
 
@@ -163,7 +175,7 @@ def _clang_for_musl(recipe: Recipe, notify: Callable[[str], None]) -> Path:
     The root of its system does not exist: it finds neither headers nor libraries of glibc there.
     """
     what = "Compiling for musl with clang"
-    require_command("clang", what, "clang")
+    require_command("clang", what)
     if recipe.architecture:
         check_cross(recipe.architecture, "clang", "musl")
         (gcc,) = cross_command(recipe.architecture, "gcc", "musl", notify)
@@ -171,7 +183,7 @@ def _clang_for_musl(recipe: Recipe, notify: Callable[[str], None]) -> Path:
         # By the target's name alone, clang would find the linker of this machine.
         target = (*cross.clang, f"--ld-path={shutil.which(f'{cross.prefix}ld') or f'{cross.prefix}ld'}")
     else:
-        gcc = require_command("musl-gcc", what, "musl-tools")
+        gcc = require_command("musl-gcc", what)
         target = (f"--target={first_line(['clang', '-dumpmachine'])}",)
     theirs = next((str(path.parent) for path in link_inputs((gcc,)) if path.name.startswith("crtbegin")), "")
     tree = installed_musl(gcc)

@@ -11,11 +11,13 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from types import GenericAlias
+from typing import Any
 
 import msgspec
 
 from swapstone.core.artifacts.built import Built
-from swapstone.core.artifacts.cache_folder import new_folder, sha256_of
+from swapstone.core.artifacts.cache_folder import new_folder, read_description, sha256_of
+from swapstone.core.artifacts.distribution_packages import require_command
 from swapstone.core.artifacts.program_size import sizes_of
 from swapstone.core.artifacts.tool_versions import compiler_identity, loader_version
 from swapstone.core.factors import ProgramFacts, Recipe, facts_of_parts, read_facts
@@ -46,13 +48,15 @@ _OF_THIS_PROJECT = frozenset(flag for flag in BASE_RECIPE.of(Build).cflags if no
 
 PROGRAM = "prog"
 FACTS = "facts.json"
+_KINDS: Any = GenericAlias(tuple, (ProgramFacts, *facts_of_parts()))
+"""What that file has."""
+
 CACHE_VERSION = (
     "program, facts",
-    *ProgramFacts.__struct_fields__,
-    *(name for kind in facts_of_parts() for name in kind.__struct_fields__),
+    *(f"{name}: {kind}" for facts in (ProgramFacts, *facts_of_parts()) for name, kind in facts.__annotations__.items()),
 )
 """Version of the files in a built program's folder; part of the digest, so that versions of Swapstone whose facts have other
-fields don't share builds."""
+fields or types don't share builds."""
 
 
 class Inputs(FrozenStruct, frozen=True, kw_only=True):
@@ -255,11 +259,7 @@ class Job:
 
 def _build(job: Job) -> Built:
     recipe = job.recipe
-    if shutil.which(recipe.of(Build).command[0]) is None:
-        raise UnavailableError(
-            f"The compiler {recipe.of(Build).command[0]!r} is not installed.",
-            "`swapstone doctor` reports missing tools.",
-        )
+    require_command(recipe.of(Build).command[0], "Compiling")
     digests = tuple((path.name, sha256_of(path)) for path in (*job.sources, *job.headers, *job.companions, *job.beside))
     shown = [
         Path(recipe.of(Build).command[0]).name,
@@ -281,7 +281,8 @@ def _build(job: Job) -> Built:
     address = "\n".join(parts)
     home = cache_dir() / "programs" / hashlib.sha256(address.encode()).hexdigest()[:32]
     program = home / PROGRAM
-    if not program.is_file():
+    if not program.is_file() or ((home / FACTS).is_file() and read_description(home / FACTS, _KINDS) is None):
+        shutil.rmtree(home, ignore_errors=True)  # of another version, or damaged
         _compile(home, job)
     beside = (*(home / f"{each.stem}.so" for each in job.companions), *(home / each.name for each in job.beside))
     return Built(program, sha256_of(program), command, digests, sizes_of(program), _facts_of(program), beside=beside)
@@ -353,11 +354,8 @@ def _objects(job: Job, folder: Path) -> list[str]:
 
 def _facts_of(program: Path) -> ProgramFacts | None:
     """Return the properties of a program's file before it was stripped."""
-    written = program.with_name(FACTS)
-    if not written.is_file():
+    if (written := read_description(program.with_name(FACTS), _KINDS)) is None:
         return None
-    kinds = GenericAlias(tuple, (ProgramFacts, *facts_of_parts()))
-    facts, *pieces = msgspec.json.decode(written.read_bytes(), type=kinds)
-    assert isinstance(facts, ProgramFacts)
+    facts: ProgramFacts = written[0]
     mapped = str(program.resolve())  # the path that the kernel shows for mappings
-    return msgspec.structs.replace(facts, path=mapped, pieces=tuple(pieces))
+    return msgspec.structs.replace(facts, path=mapped, pieces=written[1:])

@@ -31,25 +31,21 @@ class Allocator:
             name="mimalloc",
             description="built once from Debian's source package",
             needs=("cc", "apt-get"),
-            package="gcc libc6-dev apt",
         ),
         Level(
             name="jemalloc",
             description="built once from Debian's source package",
             needs=("make", "cc", "apt-get"),
-            package="make gcc libc6-dev apt",
         ),
         Level(
             name="tcmalloc",
             description="gperftools' tcmalloc_minimal, built once from Debian's source package; not on musl",
             needs=("g++", "apt-get"),
-            package="g++ apt",
         ),
         Level(
             name="snmalloc",
             description="built once from the sources in the crate snmalloc-sys",
             needs=("g++", "cargo"),
-            package="g++ cargo",
         ),
     )
 

@@ -32,12 +32,11 @@ class Compiler:
     description = "the C compiler; the path of a compiler is a level too, and sdk:FILE an SDK's environment script"
     unseen = "Its file names no compiler: don't remove the section .comment, and pass CFLAGS to the compiler."
     levels: tuple[Level, ...] = (
-        Level(name="gcc", description="the GNU C compiler", needs=("gcc",), package="gcc"),
+        Level(name="gcc", description="the GNU C compiler", needs=("gcc",)),
         Level(
             name="clang",
             description="LLVM's C compiler, with gcc's start-up objects",
             needs=("clang",),
-            package="clang",
         ),
     )
 

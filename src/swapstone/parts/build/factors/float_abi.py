@@ -24,7 +24,6 @@ PROCESSOR = ("-march=armv7-a", "-mfpu=vfpv3-d16", "-marm", "-ffp-contract=off")
 """What all levels share: processor, floating-point unit, instruction set, and no fused products and sums, whose results differ."""
 
 _REGISTERS = {0: False, 1: True}  # Tag_ABI_VFP_args
-_BASE_PACKAGES = "gcc-arm-linux-gnueabi libc6-dev-armel-cross"
 
 
 class Float:
@@ -39,19 +38,16 @@ class Float:
             name=SOFT,
             description="functions of libgcc do the arithmetic (-mfloat-abi=soft)",
             needs=("arm-linux-gnueabi-gcc",),
-            package=_BASE_PACKAGES,
         ),
         Level(
             name=SOFTFP,
             description="the floating-point unit does it; functions receive numbers in core registers (-mfloat-abi=softfp)",
             needs=("arm-linux-gnueabi-gcc",),
-            package=_BASE_PACKAGES,
         ),
         Level(
             name=HARD,
             description="the floating-point unit does it; functions receive numbers in its registers (-mfloat-abi=hard)",
             needs=("arm-linux-gnueabihf-gcc",),
-            package="gcc-arm-linux-gnueabihf libc6-dev-armhf-cross",
         ),
     )
 

@@ -174,12 +174,11 @@ class Libc:
         "The C library of a stripped static program may not be recognizable: build it without -s, and don't strip it."
     )
     levels: tuple[Level, ...] = (
-        Level(name="glibc", description="the GNU C library", needs=("cc",), package="gcc libc6-dev"),
+        Level(name="glibc", description="the GNU C library", needs=("cc",)),
         Level(
             name="musl",
             description="musl, with musl-gcc or clang",
             needs=("musl-gcc",),
-            package="musl-tools",
         ),
     )
 

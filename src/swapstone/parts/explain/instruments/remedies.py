@@ -9,7 +9,6 @@ from __future__ import annotations
 import dataclasses
 import os
 import re
-import shutil
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -17,6 +16,7 @@ from pathlib import Path
 
 import msgspec
 
+from swapstone.core.artifacts.distribution_packages import require_command
 from swapstone.core.model import UserError
 from swapstone.core.wire import TrialRequest
 from swapstone.parts.explain.instruments.acquisition import Change, RowVariant, unchanged
@@ -405,8 +405,7 @@ def change_of(remedy: Remedy, folder: Path) -> tuple[Change, str]:
 
 def _compiled(remedy: Remedy, folder: Path) -> Path:
     made = folder / f"{re.sub(r'[^a-zA-Z0-9_]', '-', remedy.name)}.so"
-    if shutil.which("cc") is None:
-        raise UserError("there is no C compiler cc", "Install gcc and libc6-dev.")
+    require_command("cc", "Compiling a preloaded object")
     try:
         compile_c(remedy.preload, made, "-shared", "-fPIC", "-ldl")
     except (OSError, subprocess.SubprocessError) as error:

@@ -307,7 +307,7 @@ def _matched(path: Path, companion: Path) -> list[tuple[int, int, str]]:
     """Return the functions of a stripped library that match its static archive; cached."""
     digests = b"".join(hashlib.sha256(each.read_bytes()).digest() for each in (path, companion))
     kept = cache_dir() / "symbols" / f"{hashlib.sha256(_METHOD + digests).hexdigest()[:32]}.json"
-    with contextlib.suppress(OSError, msgspec.DecodeError, UnicodeDecodeError):
+    with contextlib.suppress(OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return msgspec.json.decode(kept.read_bytes(), type=list[tuple[int, int, str]])
     try:
         found = matches(path, companion)

@@ -9,7 +9,6 @@ import enum
 import functools
 import hashlib
 import os
-import shutil
 import signal
 import socket
 import subprocess
@@ -22,6 +21,7 @@ from typing import IO
 
 import msgspec
 
+from swapstone.core.artifacts.distribution_packages import require_command
 from swapstone.core.model import LoadGenerator, UnavailableError, UserError
 from swapstone.core.model.directories import cache_dir
 from swapstone.core.model.regular_file import text_of
@@ -527,11 +527,4 @@ def session_members(session: int) -> list[int]:
     return sorted(found)
 
 
-def _tool(name: str) -> str:
-    found = shutil.which(name)
-    if found is None:
-        raise UserError(
-            f"The command {name!r} is not installed; instruments start programs with it.",
-            "Install coreutils and util-linux.",
-        )
-    return found
+_tool = functools.partial(require_command, what="Starting a program under an instrument")

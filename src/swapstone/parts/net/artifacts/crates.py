@@ -9,18 +9,19 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import msgspec
 
 from swapstone.core.artifacts.built import Built
 from swapstone.core.artifacts.cache_folder import locked, new_folder
-from swapstone.core.artifacts.distribution_packages import install_command, rust_command
+from swapstone.core.artifacts.distribution_packages import is_installed, missing_programs
 from swapstone.core.artifacts.tool_versions import first_line
 from swapstone.core.factors import read_facts
-from swapstone.core.model import UnavailableError, UserError
+from swapstone.core.model import UnavailableError, UserError, refuse
 from swapstone.core.model.directories import cache_dir, share_dir
+from swapstone.core.targets.health import trouble_of
 from swapstone.parts.build.artifacts.lwip_source import LWIP_VARIABLE, lwip_source
 from swapstone.parts.build.artifacts.upstream_sources import failure_cause
 from swapstone.parts.build.artifacts.workload_build import PROGRAM
@@ -33,64 +34,63 @@ _COUNT = "count"
 _COUNT_FLAGS = "-fno-builtin-memcpy -fno-builtin-memmove"  # makes every copy in C a call; see src/count.rs there
 
 
-def missing_crate_requirement(root: Path = Path("/")) -> tuple[str, str] | None:
-    """Return why trials of a crate can't run on this machine, and what to do; None if they can.
+def crate_programs(commands: Sequence[str] = (), *, bare: bool = False) -> tuple[str, ...]:
+    """Return the programs of this machine by which crates are built and trials run; those that no package brings by what to type.
 
     Args:
-        root: root of the file system in which ``dev/net/tun`` is expected.
+        commands: that the program of the crate starts.
+        bare: whether its servers run on the emulated machine.
     """
-    found = _first_missing(
-        (
-            os.geteuid() == 0,
-            "The trial creates network namespaces, which needs root.",
-            lambda: "Start swapstone as root.",
-        ),
-        (
-            (root / "dev/net/tun").exists(),
-            "/dev/net/tun does not exist, so no TAP device can be created.",
-            lambda: "Load the module: modprobe tun",
-        ),
-        (
-            shutil.which("ip") or shutil.which("ip", path="/usr/sbin:/sbin"),
-            "The command ip, which creates network devices, is not installed.",
-            lambda: f"Install it: {install_command('iproute2')}",
-        ),
-    )
-    return found or missing_rust()
+    programs = ["ip", "cargo", "rustc", *commands]
+    if bare:
+        rust = shutil.which("rustc") is not None
+        programs.append(GUEST_EMULATOR)
+        if not rust or not guest_library():
+            own = rust and rust_library() != Path("/usr/lib/rustlib")
+            programs.append(f"rustup target add {GUEST_TARGET}" if own else "rust-source")
+        if not rust or guest_linker() is None or guest_compiler() is None:
+            programs.append(f"{_CROSS}gcc")
+    return tuple(programs)
 
 
-def _first_missing(*needed: tuple[object, str, Callable[[], str]]) -> tuple[str, str] | None:
-    """Return the sentence and the hint of the first of some triples (whether it is there, sentence, hint) that isn't there."""
-    return next(((what, hint()) for is_there, what, hint in needed if not is_there), None)
-
-
-def missing_rust() -> tuple[str, str] | None:
-    """Return why crates can't be built on this machine, and what to do; None if they can."""
-    for command in ("cargo", "rustc"):
-        if shutil.which(command) is None:
-            return f"The command {command}, which builds the network stacks, is not installed.", _newer()
-    output = first_line(["rustc", "--version"])
-    found = re.match(r"rustc ([0-9]+)\.([0-9]+)", output)
-    if found is None or (int(found[1]), int(found[2])) < OLDEST_RUST:
-        return f"The network stacks need Rust {OLDEST_RUST[0]}.{OLDEST_RUST[1]} or newer; this is {output}.", _newer()
-    return None
-
-
-def _newer() -> str:
-    return f"Install Rust {OLDEST_RUST[0]}.{OLDEST_RUST[1]} or newer: {rust_command(OLDEST_RUST)}"
-
-
-def require_crate(stacks: Sequence[str] | None = None) -> None:
+@functools.cache
+def require_crate(programs: tuple[str, ...], root: Path = Path("/")) -> None:
     """Check that trials of a crate can run on this machine.
 
     Args:
-        stacks: of the guest that they boot, as of `missing_guest_requirement`; None without one.
+        programs: of `crate_programs`.
+        root: root of the file system in which ``dev/net/tun`` is expected.
 
     Raises:
-        UnavailableError: a requirement is missing.
+        MissingProgramsError: packages bring what is missing.
+        UnavailableError: another requirement is missing.
     """
-    if trouble := missing_crate_requirement() if stacks is None else missing_guest_requirement(stacks):
-        raise UnavailableError(*trouble)
+    refuse(
+        (
+            os.geteuid() != 0,
+            "The trial creates network namespaces, which needs root.",
+            "Start swapstone as root.",
+        ),
+        (
+            not (root / "dev/net/tun").exists(),
+            "/dev/net/tun does not exist, so no TAP device can be created.",
+            "Load the module: modprobe tun",
+        ),
+        kind=UnavailableError,
+    )
+    if missing := missing_programs(programs):
+        raise missing
+    wanted = f"Rust {OLDEST_RUST[0]}.{OLDEST_RUST[1]} or newer"
+    hint = f"Install {wanted} as https://rustup.rs describes; where it is a package: sudo apt-get install rustup && rustup default stable"
+    refuse(
+        *((not is_installed(each), f"The network stacks need {each}, of {wanted}.", hint) for each in programs),
+        kind=UnavailableError,
+    )
+
+
+def missing_crate_requirement(*, bare: bool = False) -> tuple[str, str] | None:
+    """Return why trials of crates can't run on this machine, and what to do; None if they can; as `crate_programs`."""
+    return trouble_of(lambda: require_crate(crate_programs(bare=bare)))
 
 
 def build_crate(
@@ -107,11 +107,6 @@ def build_crate(
         UnavailableError: a command that the program starts is not installed.
         UserError: the build fails; the message ends with cargo's output.
     """
-    for command, package in crate.commands:
-        if shutil.which(command) is None:
-            raise UnavailableError(
-                f"The command {command} is not installed.", f"Install it: {install_command(package)}"
-            )
     return build_package(crate.package, crate.feature, notify, variables)
 
 
@@ -293,7 +288,6 @@ GUEST = "guest"
 
 _PACKAGE = "swapstone-net-guest"
 _CROSS = "riscv64-linux-gnu-"
-_C_STACK = "lwip"
 
 
 def guest_folder() -> Path:
@@ -334,38 +328,6 @@ def guest_compiler() -> dict[str, str] | None:
     if shutil.which(f"{_CROSS}gcc") and shutil.which(f"{_CROSS}ar"):
         return {f"CC_{suffix}": f"{_CROSS}gcc", f"AR_{suffix}": f"{_CROSS}ar"}
     return {} if shutil.which("clang") else None
-
-
-def missing_guest_requirement(stacks: Iterable[str] = (_C_STACK,)) -> tuple[str, str] | None:
-    """Return why the guest can't be built or booted on this machine, and what to do; None if it can.
-
-    Args:
-        stacks: in the guest; lwIP needs a C compiler.
-    """
-    return missing_crate_requirement() or _first_missing(
-        (
-            shutil.which(GUEST_EMULATOR),
-            f"The command {GUEST_EMULATOR}, which emulates the machine, is not installed.",
-            lambda: f"Install it: {install_command('qemu-system-misc')}",
-        ),
-        (guest_library(), f"There is no Rust library for {GUEST_TARGET}.", lambda: f"Install it: {_library_command()}"),
-        (
-            guest_linker() is not None,
-            "There is no linker for riscv64: this Rust has no rust-lld.",
-            lambda: f"Install one: {install_command('binutils-riscv64-linux-gnu')}",
-        ),
-        (
-            _C_STACK not in stacks or guest_compiler() is not None,
-            "There is no C compiler for riscv64, which lwIP needs.",
-            lambda: f"Install one: {install_command('gcc-riscv64-linux-gnu')}",
-        ),
-    )
-
-
-def _library_command() -> str:
-    if shutil.which("rustup") is not None:
-        return f"rustup target add {GUEST_TARGET}"
-    return f"{install_command('rust-web-src')} (beside rustc-web; rust-src beside rustc)"
 
 
 @functools.cache

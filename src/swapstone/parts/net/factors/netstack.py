@@ -191,7 +191,7 @@ def build_variables(level: str) -> tuple[tuple[str, str], ...]:
 
 def stack_level(name: str, description: str) -> Level:
     """Return a level whose workloads are built by cargo and create network devices."""
-    return Level(name=name, description=description, needs=("cargo", "ip"), package="cargo-web rustc-web iproute2")
+    return Level(name=name, description=description, needs=("cargo", "ip"))
 
 
 FIXES: dict[str, dict[str, str]] = {

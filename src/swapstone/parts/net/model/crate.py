@@ -12,11 +12,11 @@ class Crate(PartOrigin, frozen=True, kw_only=True):
     Attributes:
         package: name of the crate.
         feature: the cargo feature that it is built with besides the defaults; empty for none.
-        commands: pairs (command, Debian package that contains it) that the program starts.
+        commands: that the program starts.
     """
 
     part: str = "net"
     subject: str = "swapstone.parts.net.subjects.crate:CrateProgram"
     package: str
     feature: str = ""
-    commands: tuple[tuple[str, str], ...] = ()
+    commands: tuple[str, ...] = ()

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from swapstone.core.artifacts.tool_versions import compiler_version
 from swapstone.core.targets.health import Finding, MachineFindings, ability
-from swapstone.parts.net.artifacts.crates import missing_crate_requirement, missing_guest_requirement
+from swapstone.parts.net.artifacts.crates import missing_crate_requirement
 from swapstone.parts.net.targets.bare import BARE, emulator_version
 
 
@@ -20,7 +20,7 @@ def network_findings() -> tuple[Finding, ...]:
         ),
         ability(
             f"target {BARE.name}",
-            missing_guest_requirement(),
+            missing_crate_requirement(bare=True),
             emulator_version,
             "{}: no network stack without an operating system",
         ),

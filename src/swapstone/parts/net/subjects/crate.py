@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-import functools
+from collections.abc import Iterable
 from typing import ClassVar
 
 from swapstone.core.artifacts.built import Built
@@ -11,12 +11,14 @@ from swapstone.core.factors import Recipe
 from swapstone.core.model import Copy, Experiment, UnavailableError, Variant, refuse
 from swapstone.core.run.subject import BuildContext, BuiltProgram
 from swapstone.core.targets import Capabilities
-from swapstone.parts.net.artifacts.crates import build_bare, build_crate, require_crate
+from swapstone.parts.net.artifacts.crates import (
+    build_bare,
+    build_crate,
+    crate_programs,
+    require_crate,
+)
 from swapstone.parts.net.factors.netstack import NETSTACK, build_variables, missing_control, needs_system
 from swapstone.parts.net.model.crate import Crate
-
-_require_once = functools.cache(require_crate)
-"""It starts rustc, and an experiment has several workloads."""
 
 
 class CrateProgram(BuiltProgram):
@@ -42,8 +44,12 @@ class CrateProgram(BuiltProgram):
             (experiment.layouts, f"{name} is built by cargo, which makes one link only.", "Leave --layouts out."),
             kind=UnavailableError,
         )
-        stacks = {level.partition(":")[0] for level in experiment.levels_of(NETSTACK.name)}
-        _require_once(tuple(sorted(stacks)) if self.workload.bare else None)
+        require_crate(self.programs(experiment, ()))
+
+    def programs(self, experiment: Experiment, recipes: Iterable[Recipe]) -> tuple[str, ...]:  # noqa: ARG002 - as `Subject.programs`
+        """Return those by which the crate is built and its trials run."""
+        assert isinstance(self.workload.origin, Crate)
+        return crate_programs(self.workload.origin.commands, bare=self.workload.bare)
 
     def compile(self, variant: Variant, _recipe: Recipe, context: BuildContext) -> Built:
         """Build with cargo. The recipe has no influence; a level of ``netstack`` may set options that are compiled in."""

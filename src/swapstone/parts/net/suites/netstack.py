@@ -105,7 +105,7 @@ def _work(
     metrics: tuple[Metric, ...],
     *,
     feature: str = "",
-    commands: tuple[tuple[str, str], ...] = (),
+    commands: tuple[str, ...] = (),
     bare: bool = False,
 ) -> Workload:
     return Workload(
@@ -135,7 +135,7 @@ SUITE = Suite(
             "ab",
             "10000 HTTP requests by ab, 100 at once, a connection for each",
             _OF_AB,
-            commands=(("ab", "apache2-utils"),),
+            commands=("ab",),
         ),
         _work("bulk-in", "500 MB on one connection into the server", _BULK),
         _work("bulk-out", "500 MB on one connection out of the server", _BULK),
@@ -254,7 +254,7 @@ BARE = Suite(
             "bare-ab",
             "2000 HTTP requests by ab, 50 at once, a connection for each, on such a machine",
             _emulated(_OF_AB),
-            commands=(("ab", "apache2-utils"),),
+            commands=("ab",),
             bare=True,
         ),
     ),

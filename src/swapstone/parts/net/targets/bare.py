@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from swapstone.core.artifacts.tool_versions import first_line
 from swapstone.core.model import IDLE, Experiment, FrozenStruct, UnavailableError, UserError, refuse
 from swapstone.core.model.safe_text import safe
-from swapstone.core.targets.host import HostTarget, check_nice
+from swapstone.core.targets.host import HOST, HostTarget, check_nice
 from swapstone.core.targets.target import Target
 from swapstone.core.targets.target_kind import Notify, TargetKind, TargetOptions
 from swapstone.parts.net.factors.netstack import NETSTACK, needs_system
@@ -102,5 +102,6 @@ BARE = TargetKind(
     opens=BareTarget,
     parse=_parse,
     usage="bare-riscv64",
+    programs=HOST.programs,
     does=lambda detail: "boot an emulated riscv64 machine for each trial",  # noqa: ARG005 - it has no detail
 )

@@ -7,9 +7,8 @@ import functools
 import shutil
 import subprocess
 
-from swapstone.core.artifacts.distribution_packages import install_command
+from swapstone.core.artifacts.distribution_packages import install_command, packages_of
 from swapstone.core.targets.health import Finding, MachineFindings, ability
-from swapstone.core.workloads.load_generators import LOAD_GENERATORS
 
 _VERSIONS = {"wrk": "-v", "ab": "-V"}
 """The load generators that must be installed, and the option with which each prints its version."""
@@ -22,7 +21,7 @@ def load_generator_findings() -> list[Finding]:
             f"load generator {name}",
             None
             if shutil.which(name)
-            else (f"{name} can't send requests to servers", install_command(LOAD_GENERATORS[name].package)),
+            else (f"{name} can't send requests to servers", install_command(packages_of((name,)))),
             functools.partial(_version, name),
             absent="missing",
         )

@@ -6,7 +6,7 @@ from __future__ import annotations
 import dataclasses
 import random
 import socket
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import msgspec
@@ -17,12 +17,11 @@ from swapstone.core.model.load import FOLDER, LOOPBACK, TEMPLATE, filled
 from swapstone.core.model.temporary_folder import TemporaryFolder
 from swapstone.core.run.subject import BuildContext, Subject, TrialSpec
 from swapstone.core.run.variant_program import Program
-from swapstone.core.targets import Capabilities, MachineConfig, Target
+from swapstone.core.targets import Capabilities, MachineConfig, Target, driver_of
 from swapstone.core.targets.target import LoadDriver, RemoteProgram
 from swapstone.core.wire import LoadGeneratorRequest, TrialRequest
 from swapstone.parts.build.artifacts.servers import (
     build_static_load_generator,
-    check_load_generator,
     find_load_generator,
     is_built,
     is_installed_name,
@@ -97,8 +96,12 @@ class Server(Subject):
                 f"{self.workload.name} is a server, and the target {target.name} has no load generators.",
                 "Leave --target out: servers are measured on this machine.",
             )
-        if "runs_programs" in target.offers and target.driver is None:
-            check_load_generator(self._generator)
+
+    def programs(self, experiment: Experiment, recipes: Iterable[Recipe]) -> tuple[str, ...]:
+        """Return those of the server, and the load generator if it runs here and is not built."""
+        name = self._generator.command[0]
+        here = not driver_of(experiment.target) and not is_built(name)
+        return (*self._inner.programs(experiment, recipes), *((name,) if here else ()))
 
     def build(self, variant: Variant, recipe: Recipe, context: BuildContext) -> Program:
         """Build the server, and put its load generator on the target."""

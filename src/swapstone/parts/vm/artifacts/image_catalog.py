@@ -18,7 +18,6 @@ class MachineArchitecture(Architecture, frozen=True, kw_only=True):
     Attributes:
         kernels: package of the newest version, by the kernel's name.
         emulator: QEMU's program.
-        emulator_package: package of the emulator.
         options: of the emulator.
         console: name of the serial console on the kernel's command line.
         modules: loaded by default.
@@ -26,7 +25,6 @@ class MachineArchitecture(Architecture, frozen=True, kw_only=True):
 
     kernels: dict[str, str]
     emulator: str
-    emulator_package: str
     options: tuple[str, ...]
     console: str
     modules: tuple[str, ...] = MODULES
@@ -37,7 +35,6 @@ MACHINE_ARCHITECTURES: tuple[MachineArchitecture, ...] = (
         **msgspec.structs.asdict(architectures.X86_64),
         kernels={"generic": "linux-image-amd64", "rt": "linux-image-rt-amd64"},
         emulator="qemu-system-x86_64",
-        emulator_package="qemu-system-x86",
         options=("-M", "pc"),
         console="ttyS0",
     ),
@@ -45,7 +42,6 @@ MACHINE_ARCHITECTURES: tuple[MachineArchitecture, ...] = (
         **msgspec.structs.asdict(architectures.ARM64),
         kernels={"generic": "linux-image-arm64", "rt": "linux-image-rt-arm64"},
         emulator="qemu-system-aarch64",
-        emulator_package="qemu-system-arm",
         options=("-M", "virt", "-cpu", "cortex-a72"),
         console="ttyAMA0",
     ),
@@ -53,7 +49,6 @@ MACHINE_ARCHITECTURES: tuple[MachineArchitecture, ...] = (
         **msgspec.structs.asdict(architectures.ARMHF),
         kernels={"generic": "linux-image-armmp", "rt": "linux-image-rt-armmp"},
         emulator="qemu-system-arm",
-        emulator_package="qemu-system-arm",
         options=("-M", "virt", "-cpu", "cortex-a15"),
         console="ttyAMA0",
         # The distribution builds its kernel without qemu_fw_cfg.
@@ -63,7 +58,6 @@ MACHINE_ARCHITECTURES: tuple[MachineArchitecture, ...] = (
         **msgspec.structs.asdict(architectures.RISCV64),
         kernels={"generic": "linux-image-riscv64", "rt": "linux-image-rt-riscv64"},
         emulator="qemu-system-riscv64",
-        emulator_package="qemu-system-misc",
         options=("-M", "virt"),
         console="ttyS0",
     ),

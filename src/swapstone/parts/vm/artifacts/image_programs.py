@@ -75,7 +75,7 @@ def apply_patches(program: str, libc: str, tree: Path) -> None:
         UserError: one does not apply.
     """
     for path in _paths(program, libc):
-        require_command("patch", f"Building {program} with {libc}", "patch")
+        require_command("patch", f"Building {program} with {libc}")
         command = ["patch", "-p1", "--fuzz=0", "--forward", "--silent", "--no-backup-if-mismatch", "-i", str(path)]
         hint = "A patch belongs to the sources that the lock pins. Write it again for other ones."
         run_tool(command, f"Applying {path.name} to the sources of {program}", hint=hint, folder=tree)
@@ -115,7 +115,7 @@ class ImageProgram(msgspec.Struct, frozen=True):
         needs: programs that are built before it.
         folder: of the sources in the archive.
         version: where the lock's version is of the package that carries it.
-        build_tools: pairs (command, package) of what runs on this machine while it is built, beside a compiler and make.
+        build_tools: commands that run on this machine while it is built, beside a compiler and make.
     """
 
     name: str
@@ -124,7 +124,7 @@ class ImageProgram(msgspec.Struct, frozen=True):
     needs: tuple[str, ...] = ()
     folder: str = "."
     version: str = ""
-    build_tools: tuple[tuple[str, str], ...] = ()
+    build_tools: tuple[str, ...] = ()
 
 
 _SETTINGS = (
@@ -160,7 +160,7 @@ PROGRAMS: dict[str, ImageProgram] = {
             # The generators of its parser run on this machine; the two generated files are the library and the shell.
             command="make -f main.mk TOP=. BCC=cc TCC=cc NAWK=awk OPTS= sqlite3.c shell.c\nmkdir -p {out}/bin\n"
             "{cc} {cflags} -DSQLITE_THREADSAFE=0 -DSQLITE_OMIT_LOAD_EXTENSION -DHAVE_USLEEP=1 -o {out}/bin/sqlite3 shell.c sqlite3.c -lm",
-            build_tools=(("tclsh", "tcl"),),
+            build_tools=("tclsh",),
         ),
         ImageProgram(
             name="lua",
@@ -220,17 +220,6 @@ class BuiltProgram(FrozenStruct, frozen=True, kw_only=True):
     def root(self) -> Path:
         """The folder of the installed files."""
         return _home(self.key) / _INSTALLED
-
-
-def check_build_tools(names: tuple[str, ...]) -> None:
-    """Check that this machine has the commands with which programs are built, so that a missing one is an error before any download.
-
-    Raises:
-        UnavailableError: one is missing; the hint names its package.
-    """
-    for name in names:
-        for command, package in PROGRAMS[name].build_tools:
-            require_command(command, f"Building {name}", package)
 
 
 def fetch_sources(names: tuple[str, ...], notify: Callable[[str], None]) -> None:

@@ -402,7 +402,7 @@ def read_image(home: Path) -> Image | None:
         if read_regular_file(home / _SEAL, _MOST_DESCRIPTION_BYTES).decode() != _digest(encoded):
             return None
         return msgspec.json.decode(encoded, type=Image)
-    except (OSError, UnicodeDecodeError, msgspec.DecodeError):
+    except (OSError, UnicodeDecodeError, msgspec.DecodeError, RecursionError):
         return None
 
 

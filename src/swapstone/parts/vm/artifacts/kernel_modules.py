@@ -11,13 +11,12 @@ import hashlib
 import os
 import posixpath
 import re
-import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from swapstone.core.artifacts.cache_folder import new_folder, writable_folder
-from swapstone.core.artifacts.distribution_packages import install_command
+from swapstone.core.artifacts.distribution_packages import require_command
 from swapstone.core.artifacts.tool_versions import compiler_version
 from swapstone.core.factors.elf_file import DamagedElfError, content_of, open_elf
 from swapstone.core.model import FrozenStruct, UnavailableError, UserError
@@ -313,6 +312,10 @@ def module_source_name(source: Path) -> str:
     return source.stem
 
 
+KERNEL_COMPILER = "gcc-12"
+"""The compiler that built the packaged kernels of the lock."""
+
+
 def _compilers(prefix: str) -> tuple[str, ...]:
     """Return all candidate compilers, so that the digest changes with the version of each of them."""
     found = {
@@ -370,13 +373,7 @@ def _compiler(prefix: str, config: Path) -> str:
     """
     version = _BUILT_WITH.search(config.read_bytes())
     major = int(version[1]) // 10000 if version else 0
-    command = f"{prefix}gcc-{major}"
-    if shutil.which(command) is None:
-        raise UnavailableError(
-            f"A module for this kernel needs {command}, the compiler that built the kernel; it is not installed.",
-            "Install it: " + install_command(f"gcc-{major}{'-' + prefix.strip('-') if prefix else ''}"),
-        )
-    return command
+    return Path(require_command(f"{prefix}gcc-{major}", "A module for a kernel that this compiler built")).name
 
 
 def _run(command: list[str], what: str) -> None:

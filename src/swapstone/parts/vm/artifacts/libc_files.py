@@ -23,6 +23,7 @@ from pathlib import Path
 import msgspec
 
 from swapstone.core.artifacts.cache_folder import locked, writable_folder
+from swapstone.core.artifacts.distribution_packages import missing_programs
 from swapstone.core.artifacts.tool_versions import compiler_version
 from swapstone.core.factors import Evidence, facts_of, find_factor
 from swapstone.core.model import FrozenStruct, UnavailableError, UserError, cpio
@@ -40,7 +41,6 @@ from swapstone.parts.vm.artifacts.image_programs import (
     PROGRAMS,
     BuiltProgram,
     build_program,
-    check_build_tools,
     fetch_sources,
 )
 from swapstone.parts.vm.artifacts.images import BuiltImage, ImageRequest, build_image, plan_image
@@ -260,8 +260,11 @@ def check_libc_files(architecture: str, libc: str, compiler: str, programs: tupl
         UserError: a name is unknown.
         UnavailableError: a tool is missing; the hint names its package.
     """
+    if missing := missing_programs(
+        ("cc", "make", "patch", *(each for name in programs for each in PROGRAMS[name].build_tools))
+    ):
+        raise missing
     check_sdk(architecture, libc, compiler)
-    check_build_tools(programs)
 
 
 def make_libc_files(

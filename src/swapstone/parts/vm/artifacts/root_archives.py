@@ -176,7 +176,7 @@ def decompressed(path: Path) -> Iterator[Source]:
             return
         name = package.removesuffix("-utils")
         os.lseek(file.fileno(), 0, os.SEEK_SET)  # the seek above moves within the buffer alone
-        command = [require_command(name, "Decompressing a root file system", package), *arguments]
+        command = [require_command(name, "Decompressing a root file system"), *arguments]
         with subprocess.Popen(command, stdin=file, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
             try:
                 yield _Piped(process, name)

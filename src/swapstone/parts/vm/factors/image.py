@@ -23,13 +23,11 @@ class LibcImageFactor:
             name="glibc",
             description="busybox, dropbear, sqlite and lua with the GNU C library",
             needs=("cc", "make", "tclsh"),
-            package="gcc libc6-dev make tcl",
         ),
         Level(
             name="musl",
             description="the same programs with musl",
             needs=("cc", "make", "tclsh", "patch"),
-            package="gcc libc6-dev make tcl patch",
         ),
     )
     observes = (MOUNTS,)

@@ -7,12 +7,19 @@ import functools
 import hashlib
 import os
 import re
-import shutil
 import subprocess
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from swapstone.core.model import MOST_PROCESSORS, USUAL_MEMORY_BYTES, FrozenStruct, UnavailableError, UserError, unknown
+from swapstone.core.artifacts.distribution_packages import require_command
+from swapstone.core.model import (
+    MOST_PROCESSORS,
+    USUAL_MEMORY_BYTES,
+    FrozenStruct,
+    UnavailableError,
+    UserError,
+    unknown,
+)
 from swapstone.core.model.safe_text import safe
 from swapstone.core.model.temporary_folder import TemporaryFolder
 
@@ -307,11 +314,7 @@ def find_emulator(machine: EmulatedMachine, program: str = "") -> Emulator:
         UnavailableError: there is none, it is too old, or it lacks a feature; the text names it.
     """
     path, data = _located(program or machine.model.program)
-    if shutil.which("setpriv") is None:
-        raise UnavailableError(
-            "There is no setpriv, which makes the emulator end together with Swapstone.",
-            "On Debian: sudo apt-get install util-linux",
-        )
+    require_command("setpriv", "Ending the emulator together with Swapstone")
     status = Path(path).stat()
     found = _examine(path, data, machine.model, (status.st_size, status.st_mtime_ns))
     check_several(machine, found)
@@ -326,13 +329,7 @@ def _located(name: str) -> tuple[str, tuple[str, ...]]:
     """
     chosen = os.environ.get(EMULATORS_VARIABLE, "") if "/" not in name else ""
     if not chosen:
-        path = shutil.which(name)
-        if path is None:
-            raise UnavailableError(
-                f"There is no {name} to emulate a machine with.",
-                "On Debian: sudo apt-get install qemu-system-x86 qemu-system-arm qemu-system-misc",
-            )
-        return path, ()
+        return require_command(name, "Emulating a machine"), ()
     root = Path(chosen).expanduser().absolute()
     found = next((each for each in (root / name, root / "usr/bin" / name) if os.access(each, os.X_OK)), None)
     if found is None:

@@ -98,11 +98,18 @@ def kvm_trouble(
     with VmTarget(image, dataclasses.replace(options, limits=Limits(host_s=limit_s, stop=threading.Event()))) as target:
         started = boot_id.read_bytes() if boot_id.exists() else b""
         kernel, emulator = bytes.fromhex(sha256_of(image.kernel)), dict(target.tools())["qemu"].encode()
-        # Valid for one kernel and one emulator until this host is rebooted.
+        # Valid for one image and one emulator until this host is rebooted.
         cached = (
             (options.cache or cache_dir())
             / "kvm"
-            / digest_of({"host": started, "emulator": emulator, "kernel": kernel})
+            / digest_of(
+                {
+                    "host": started,
+                    "emulator": emulator,
+                    "kernel": kernel,
+                    "initrd": bytes.fromhex(sha256_of(image.initrd)),
+                }
+            )
         )
         with contextlib.suppress(OSError, UnicodeDecodeError):
             return cached.read_text()

@@ -9,7 +9,7 @@ import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
-from swapstone.core.artifacts.distribution_packages import install_command
+from swapstone.core.artifacts.distribution_packages import install_command, packages_of
 from swapstone.core.model import MOST_PROCESSORS, UserError
 from swapstone.core.targets.health import Finding, MachineFindings, State, ability, trouble_of
 from swapstone.parts.build.artifacts.cross_compilers import CROSS_COMPILERS, check_cross, cross_compiler
@@ -41,7 +41,7 @@ def _machine(architecture: MachineArchitecture, without_images: Mapping[str, str
         return [Finding(name=name, state=State.UNKNOWN, found=f"no images: {why}")]
     if shutil.which(emulator) is None:
         meaning = f"virtual machines of {architecture.name} are unavailable: no {emulator}"
-        return [ability(name, (meaning, install_command(architecture.emulator_package)), str, absent="missing")]
+        return [ability(name, (meaning, install_command(packages_of((emulator,)))), str, absent="missing")]
     found = Finding(name=name, state=State.GOOD, found=emulator)
     return [found, *several_processors(architecture), *_programs(architecture)]
 

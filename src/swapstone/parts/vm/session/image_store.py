@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import shlex
-import shutil
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -12,8 +11,8 @@ from pathlib import Path
 
 import msgspec
 
-from swapstone.core.artifacts.distribution_packages import install_command
-from swapstone.core.model import UnavailableError, UserError, cpio, refuse
+from swapstone.core.artifacts.distribution_packages import require_command
+from swapstone.core.model import UserError, cpio, refuse
 from swapstone.core.model.directories import share_dir
 from swapstone.core.model.safe_text import safe, utf8_path
 from swapstone.core.report.printed_json import printed_json
@@ -128,11 +127,7 @@ def require_emulator(name: str) -> MachineArchitecture:
     """
     architecture = find_machine_architecture(name)
     read_lock().of(architecture.debian)  # raises an error if this architecture has no images
-    if shutil.which(architecture.emulator) is None:
-        raise UnavailableError(
-            f"{architecture.emulator} is not installed: an image for {name} can't be booted here.",
-            f"Install it: {install_command(architecture.emulator_package)}",
-        )
+    require_command(architecture.emulator, f"Booting an image for {name}")
     return architecture
 
 

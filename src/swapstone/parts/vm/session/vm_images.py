@@ -20,12 +20,14 @@ from swapstone.core.model import (
     UserError,
     refuse,
 )
+from swapstone.core.run.builder import builder
 from swapstone.core.targets import TargetOptions, find_target_kind
+from swapstone.core.targets.agent_build import agent_programs
 from swapstone.core.workloads import find_load, workloads_of
 from swapstone.core.workloads.loads import LOADS
 from swapstone.parts.build.artifacts.builder import base_recipe
 from swapstone.parts.build.artifacts.packages import read_lock
-from swapstone.parts.build.artifacts.toolchain import check_compiler
+from swapstone.parts.build.artifacts.toolchain import cross_prefix
 from swapstone.parts.vm.artifacts.image_assembly import KERNEL_PART, compare_images
 from swapstone.parts.vm.artifacts.image_catalog import (
     KERNELS,
@@ -35,9 +37,21 @@ from swapstone.parts.vm.artifacts.image_catalog import (
     find_machine_architecture,
 )
 from swapstone.parts.vm.artifacts.images import MODULE_SOURCE, BuiltImage, ImageRequest, build_image, check_kernel_file
-from swapstone.parts.vm.artifacts.kernel_modules import build_module, module_source_name, read_module_file
+from swapstone.parts.vm.artifacts.kernel_modules import (
+    KERNEL_COMPILER,
+    build_module,
+    module_source_name,
+    read_module_file,
+)
 from swapstone.parts.vm.factors.kernel import KernelLevel, key_of, parse_kernel_level, split_kernel
-from swapstone.parts.vm.machine.emulator import MACHINE_MODELS, EmulatedMachine, check_awake, check_cpu, find_emulator
+from swapstone.parts.vm.machine.emulator import (
+    EMULATORS_VARIABLE,
+    MACHINE_MODELS,
+    EmulatedMachine,
+    check_awake,
+    check_cpu,
+    find_emulator,
+)
 from swapstone.parts.vm.machine.kvm import kvm_device_trouble, require_kvm
 from swapstone.parts.vm.machine.qemu import VmImage, base_options
 
@@ -117,7 +131,6 @@ def build_vm_images(
     if spec.clock == WALL_CLOCK:
         require_kvm(kvm_device_trouble(architecture.machine))
     cpu = _processor(architecture, spec)
-    _check_programs(experiment, architecture)
     levels = experiment.levels_of(KERNEL)
     if named and levels:
         raise UserError("The kernel is what is compared: the target can't name one too.", "Write: --target vm")
@@ -282,25 +295,20 @@ def _here() -> str:
     return next((known.name for known in MACHINE_ARCHITECTURES if known.machine == machine), machine)
 
 
-def _check_programs(experiment: Experiment, architecture: MachineArchitecture) -> None:
-    """Check before images are built that programs for the architecture can be built: compiler and C library.
+def machine_programs(experiment: Experiment | None) -> tuple[str, ...]:
+    """Return the programs of this machine that boot the machines of an experiment, and build what these run beside its workloads.
 
-    Raises:
-        UnavailableError: they can't; the message gives the reason.
+    Args:
+        experiment: None for any of this machine's architecture.
     """
-    built = [name for (_, name), work in workloads_of(experiment).items() if not work.unchanged]
-    if experiment.own is not None and not experiment.own.build:
-        built = []  # it is there already
-    if not built or architecture.machine == os.uname().machine:
-        return
-    try:
-        check_compiler(base_recipe(experiment.architecture))
-    except UnavailableError as error:
-        other = "Leave --arch out, or choose workloads that an image brings: --suite latency."
-        raise UnavailableError(
-            f"{built[0]} can't be built for {architecture.name}: {error.message}",
-            f"{error.hint}. {other}" if error.hint else other,
-        ) from error
+    architecture = find_machine_architecture((experiment and experiment.architecture) or _here())
+    recipe = base_recipe(architecture.name)
+    modules = experiment is not None and any(needs.own_modules for needs in _needs(experiment))
+    return (
+        *(() if os.environ.get(EMULATORS_VARIABLE) else (architecture.emulator,)),
+        *("setpriv", *agent_programs(), *builder().programs(recipe)),
+        *((f"{cross_prefix(recipe.architecture)}{KERNEL_COMPILER}", "make") if modules else ()),
+    )
 
 
 def vm_image_of(

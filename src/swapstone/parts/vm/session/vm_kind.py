@@ -6,6 +6,7 @@ from __future__ import annotations
 import msgspec
 
 from swapstone.core.model import VIRTUAL_CLOCK, WALL_CLOCK, Experiment, UserError, check_scale
+from swapstone.core.model.parts import load
 from swapstone.core.targets.target import Target
 from swapstone.core.targets.target_kind import Notify, TargetKind, TargetOptions
 from swapstone.parts.vm.machine.emulator import check_processors
@@ -68,5 +69,8 @@ VM = TargetKind(
     clocks=(VIRTUAL_CLOCK, WALL_CLOCK),
     has_architectures=True,
     names_file=lambda detail: "/" in detail,
+    programs=lambda experiment: load(  # noqa: PLW0108 - lists need no images
+        "vm", "swapstone.parts.vm.session.vm_images:machine_programs"
+    )(experiment),
     does=lambda detail: f"boot virtual machines{f' with the kernel {detail}' if detail else ''}",
 )
