@@ -10,8 +10,7 @@ from swapstone.core.report.context import ExplanationSummary
 from swapstone.core.report.document import Block, BulletList, Document, Item, Section
 from swapstone.core.report.formatting import count, safe
 from swapstone.core.report.tables import text_table
-from swapstone.parts.explain.explanation.evidence import duration
-from swapstone.parts.explain.explanation.findings import percent
+from swapstone.parts.explain.explanation.amounts import duration, percent
 from swapstone.parts.explain.model.variant_label import short_label
 from swapstone.parts.explain.model.wakeup_paths import (
     INTERRUPT,
