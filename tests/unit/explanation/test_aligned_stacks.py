@@ -48,6 +48,12 @@ FAULT = ("asm_exc_page_fault[k]", "exc_page_fault[k]", "handle_mm_fault[k]")
             "syscall:stat",
         ),
         (("__GI___libc_read", *ENTRY), ("read", "__syscall_cp_c", "__syscall_cp_asm", *ENTRY), "read"),
+        (("read", *ENTRY, "__x64_sys_read[k]", "ksys_read[k]"), ("read", *ENTRY, "ksys_read[k]"), "syscall:read"),
+        (
+            ("epoll_wait", *ENTRY, "__x64_sys_epoll_pwait[k]"),
+            ("epoll_pwait", *ENTRY, "do_epoll_wait[k]"),
+            "syscall:epoll_wait",
+        ),
         (("free", *FAULT), ("free", FAULT[0], FAULT[2]), "free;page fault;handle_mm_fault_[k]"),
     ],
 )

@@ -95,7 +95,12 @@ _C_LIBRARY = re.compile(r"(?:libc|libpthread|ld-linux[\w-]*|ld-musl-\w+|libc\.mu
 LIBRARY = "C library"
 """Object of the functions of any C library, and label of the frame above them where callers were left out."""
 
-_CALL = re.compile(r"__(?:x64|ia32|arm64|riscv|se)_(?:compat_)?sys_(?:new)?(\w+)")
+_CALL = re.compile(
+    r"(?:__(?:x64|ia32|arm64|riscv|se|do)_(?:compat_)?sys_(?:new)?|do_(?=epoll_p?wait$)|(?:ksys|__sys)_(?=(?:read|write|pread64|pwrite64|lseek|"
+    r"recvfrom|sendto|recvmsg|sendmsg|accept4|connect|bind|setsockopt|getsockopt)$))(\w+)"
+)
+"""Functions of the kernel for system calls; the last ones are called by those, which may be left out where that call is a jump."""
+
 _FAULT = re.compile(r"(?:asm_exc_page_fault|exc_page_fault|el[01]_[di]a|do_page_fault|do_mem_abort|handle_exception)")
 _ENTRY = re.compile(
     r"entry_SYSCALL_\w+|do_syscall_64|x64_sys_call|el0t_64_sync\w*|el0_svc\w*|do_el0_svc|invoke_syscall\w*|do_trap_ecall_u|"
