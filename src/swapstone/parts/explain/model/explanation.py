@@ -385,9 +385,3 @@ TOP_DOWN: Mapping[str, str] = {
     "topdown-be-bound": "slots lost at the back end",
 }
 """Level 1 of the top-down method (Yasin, ISPASS 2014), by perf's name; a slot is an issue of one operation in one cycle."""
-
-LOST: Mapping[str, str] = {
-    "slots lost to bad speculation": "bad speculation: mispredicted branches",
-    "slots lost at the front end": "the front end: fetching and decoding of code",
-    "slots lost at the back end": "the back end: waits for memory or for execution units",
-}
