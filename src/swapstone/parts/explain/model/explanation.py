@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Measurements of two variants under instruments, and their explanation: counts, profiles, ledger, findings."""
+"""Measurements of two variants under instruments, and their explanation: counts, profiles, functions."""
 
 from __future__ import annotations
 
@@ -190,7 +190,7 @@ class Reference(FrozenStruct, frozen=True, kw_only=True):
         variant: label of the variant.
         program_sha256: digest of the program's file.
         recorded: median of the row's metric in the record.
-        time_ns: time per operation whose difference the ledger splits; None if the row is of another metric.
+        time_ns: time per operation whose difference is divided by function; None if the row is of another metric.
         metrics: pairs (name, median) of the reference runs, per operation, in the record's units.
         runs: number of reference runs.
         values: pairs (name, value of each run, in the order of the runs) of some of the metrics; empty if they were not kept.
@@ -238,13 +238,13 @@ class RowMeasurements(FrozenStruct, frozen=True, kw_only=True):
     Attributes:
         place: the row.
         unit: of the row's metric.
-        ledger_metric: the time that the ledger splits, ``wall`` or ``cpu``.
+        ledger_metric: the time that is divided by function, ``wall`` or ``cpu``.
         references: baseline, then candidate.
         runs: results of instruments.
         missing: instruments without a result.
-        differs: whether the record's verdict is a difference that its medians have; without one there are no findings.
+        differs: whether the record's verdict is a difference that its medians have; without one nothing is named.
         no_result: why the record has no result of the row; empty if it has one. The difference is then that of the reference runs.
-        medians: the record's ratio of the medians of the time that the ledger splits, with its interval at 95 %; None without one.
+        medians: the record's ratio of the medians of the time that is divided, with its interval at 95 %; None without one.
         remedies: those that were tried; None without `--confirm`.
         costs: how long each instrument took, those without a result too; empty if it was not measured.
     """
