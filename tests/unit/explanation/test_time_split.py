@@ -227,6 +227,19 @@ def test_too_few_runs_have_no_intervals() -> None:
     assert any("no intervals" in text for text in explain(row(*sides)).unknown)
 
 
+@pytest.mark.parametrize("metric", ["cpu", "wall"])
+@pytest.mark.parametrize("kept", [(), (("wall", (1.0,) * 8),), (("cpu", (1.0,) * 8), ("wall", (1.0,) * 9))])
+def test_times_that_were_not_kept_of_each_run_have_no_intervals(
+    metric: str, kept: tuple[tuple[str, tuple[float, ...]], ...]
+) -> None:
+    chance = random.Random(6)
+    sides = [(drawn(chance, {OWN: 1.0}), noisy(chance, 1e6)) for _ in range(2)]
+    seen = row(sides[0], sides[1], metric=metric)
+    stored = tuple(msgspec.structs.replace(each, values=kept) for each in seen.references)
+    found = split_of(msgspec.structs.replace(seen, references=(stored[0], stored[1])))
+    assert (found.interval is None) is (metric == "wall" or len(kept) < 2)
+
+
 def test_the_same_evidence_has_the_same_intervals() -> None:
     chance = random.Random(7)
     seen = row((drawn(chance, {OWN: 1.0}), noisy(chance, 1e6)), (drawn(chance, {FREE: 1.0}), noisy(chance, 2e6)))

@@ -103,11 +103,11 @@ class _Side:
     def values(self, metric: str) -> Floats:
         return np.asarray(dict(self.reference.values).get(metric, ()), dtype=np.float64)
 
-    def runs(self) -> int:
-        """Return the smallest number of runs of which anything is computed."""
-        references = (len(values) for _, values in self.reference.values)
+    def runs(self, metric: str) -> int:
+        """Return the smallest number of runs of which anything is computed; 0 if its times were not kept of each run."""
+        lengths = {len(self.values(name)) for name in ({metric} if self.waiting is None else {WALL, "cpu"})}
         elapsed = () if self.elapsed is None else (len(self.elapsed.runs), len(self.elapsed.waits.runs))
-        return min((*references, len(self.running.runs), *elapsed), default=0)
+        return min((*lengths, len(self.running.runs), *elapsed)) if len(lengths) == 1 else 0
 
     def shares(self, cpu_share: Floats | float, ran: Floats | float, spent: Floats | float) -> Floats:
         """Return the share of the time in which a thread ran.
@@ -115,8 +115,6 @@ class _Side:
         CPU time comes from the reference runs, which perf does not slow down. Of several threads only the share of it in which one ran
         alone, which is elapsed time too, comes from the recording.
         """
-        if self.waiting is None:
-            return np.ones_like(np.asarray(cpu_share, dtype=np.float64))
         alone = np.where(np.asarray(spent) > 0, np.asarray(ran) / np.maximum(spent, 1e-9), 1.0)
         return np.asarray(np.minimum(1.0, cpu_share * alone), dtype=np.float64)
 
@@ -210,7 +208,11 @@ def _parts(side: _Side, metric: str) -> list[tuple[Profile, float]]:
     metrics, elapsed = dict(side.reference.metrics), side.elapsed
     total, wall = metrics.get(metric, 0.0), metrics.get(WALL, 0.0)
     cpu_share = metrics.get("cpu", 0.0) / wall if wall else 1.0
-    running = float(side.shares(cpu_share, *((elapsed.running_ns, elapsed.cpu_ns) if elapsed else (0.0, 0.0))))
+    running = (
+        1.0
+        if side.waiting is None
+        else float(side.shares(cpu_share, *((elapsed.running_ns, elapsed.cpu_ns) if elapsed else (0.0, 0.0))))
+    )
     waits = [] if side.waiting is None else [(side.waiting, (1 - running) * total)]
     return [(side.running, running * total), *waits]
 
@@ -244,7 +246,7 @@ def _intervals(
     instrument of each side by itself. The standard error is that of the replicates, or that of counting samples (Poisson) where that is
     larger: equal counts in a few runs are no proof of an exact share. Student's quantile is of the smallest number of runs.
     """
-    groups = min(side.runs() for side in sides)
+    groups = min(side.runs(metric) for side in sides)
     if groups < LEAST_RUNS:
         return {}, None
     least = _LEAST_SHARE * abs(functions.total.difference)
@@ -274,10 +276,7 @@ def _replicates(
     """Return the inclusive times of functions by replicate, of all last, and the variance of each that follows from counting samples."""
     number = len(side.values(metric))
     chosen = chance.integers(0, number, (REPLICATES, number)) if common is None else common
-    total, cpu, wall = (
-        np.median(side.values(name)[chosen], axis=1) if len(side.values(name)) else np.ones(REPLICATES)
-        for name in (metric, "cpu", WALL)
-    )
+    total = np.median(side.values(metric)[chosen], axis=1)
     weights = _by_run(side.running, places)
     shares = _shares(_draws(chance, len(weights)) @ weights)
     waits, ran, spent = np.zeros_like(shares), np.zeros(REPLICATES), np.zeros(REPLICATES)
@@ -290,7 +289,10 @@ def _replicates(
                 drawn @ np.asarray([getattr(run, name) for run in side.elapsed.runs])
                 for name in ("running_ns", "cpu_ns")
             )
-    running = side.shares(cpu / np.maximum(wall, 1e-9), ran, spent)
+    running = np.ones(REPLICATES)
+    if side.waiting is not None:
+        cpu = np.median(side.values("cpu")[chosen], axis=1)
+        running = side.shares(cpu / np.maximum(total, 1e-9), ran, spent)
     times = (shares * running[:, None] + waits * (1 - running)[:, None]) * total[:, None]
     # Of N samples of a total T, a function with the share p has the variance p (1 - p) T^2 / N.
     share, whole = shares.mean(axis=0), float((running * total).mean())
